@@ -6,17 +6,21 @@ from contextlib import contextmanager
 from torch import nn
 from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import CheckpointWrapper
 
+from perfkit.techniques.segments import Joined, Segment
+
 
 @contextmanager
 def as_built(model: nn.Module) -> Iterator[None]:
     """Take the wrappers that techniques put into `model` out meanwhile, so that names and types are the workload's.
 
-    A pruned module has its parameter `weight` back (`torch.nn.utils.prune` calls it `weight_orig`). All else that
-    techniques do to a model is done in place.
+    Blocks of a segment have their own places back, and a pruned module its parameter `weight` (`torch.nn.utils.prune`
+    calls it `weight_orig`). All else that techniques do to a model is done in place.
     """
-    wrappers = [(name, module) for name, module in model.named_modules() if isinstance(module, CheckpointWrapper)]
+    wrappers = [
+        (name, module) for name, module in model.named_modules() if isinstance(module, CheckpointWrapper | Joined)
+    ]
     for name, wrapper in wrappers:
-        model.set_submodule(name, wrapper._checkpoint_wrapped_module)
+        model.set_submodule(name, _block_of(wrapper))
     # By the mask: torch's spectral norm has a `weight_orig` too, which is the workload's.
     pruned = [module for module in model.modules() if "weight_mask" in module._buffers]
     masked = {module: module.__dict__.pop("weight") for module in pruned}
@@ -30,6 +34,13 @@ def as_built(model: nn.Module) -> Iterator[None]:
             module.weight = weight
         for name, wrapper in wrappers:
             model.set_submodule(name, wrapper)
+
+
+def _block_of(wrapper: CheckpointWrapper | Joined) -> nn.Module:
+    if isinstance(wrapper, Joined):
+        return wrapper.of[0]
+    wrapped: nn.Module = wrapper._checkpoint_wrapped_module
+    return wrapped.blocks[0] if isinstance(wrapped, Segment) else wrapped
 
 
 def _rename(module: nn.Module, old: str, new: str) -> None:

@@ -12,6 +12,7 @@ from perfkit.errors import UnavailableError
 from perfkit.record import ParityRule
 from perfkit.techniques.as_built import as_built
 from perfkit.techniques.phases import Mark
+from perfkit.techniques.segments import Joined
 from perfkit.workloads.loss import loss_of
 from perfkit.workloads.workload import Batch, Models, Workload, built_optimizers
 
@@ -105,8 +106,13 @@ class TrainState:
 
     @property
     def block_names(self) -> tuple[str, ...]:
-        """Names of the repeated blocks within `model`; wrapping a block in place keeps its name."""
-        return self.workload.blocks(self.model)
+        """Names of the repeated blocks within `model`; wrapping a block in place keeps its name.
+
+        Of blocks that a technique has joined to one, the first's.
+        """
+        return tuple(
+            name for name in self.workload.blocks(self.model) if not isinstance(self.model.get_submodule(name), Joined)
+        )
 
     @property
     def blocks(self) -> tuple[nn.Module, ...]:

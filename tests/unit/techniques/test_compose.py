@@ -43,7 +43,10 @@ def test_every_technique_describes_itself(name):
         ("ckpt:mode=some", r"technique 'ckpt': mode must be full, selective or budget, got 'some'"),
         ("ckpt:every=0", r"technique 'ckpt': .*>= 1.*every"),
         ("ckpt:mode=budget:budget=1", r"technique 'ckpt': .*budget"),
-        ("ckpt:mode=budget:every=2+compile", r"technique 'ckpt': every belongs to mode=full and mode=selective"),
+        (
+            "ckpt:mode=budget:every=2+compile",
+            r"technique 'ckpt': every and skip belong to mode=full and selective",
+        ),
         ("ddp:x=1", r"technique 'ddp' takes no parameters, got 'x'"),
         ("amp+ckpt+amp:dtype=fp16", r"the technique 'amp' is given twice in 'amp\+ckpt\+amp:dtype=fp16'"),
         ("zero2+amp+zero3", r"zero2 and zero3 do not go together: they are stages of one method"),

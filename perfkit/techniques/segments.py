@@ -1,0 +1,53 @@
+"""Neighbouring blocks run as one: what Chen et al. call a segment."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+
+class Segment(nn.Module):
+    """Blocks that run one after the other in the call of the first; the others' places take a `Joined`."""
+
+    def __init__(self, blocks: Sequence[nn.Module]) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(blocks)
+
+    def forward(self, x: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+        """Each block takes what the one before it returned, and all the same other arguments."""
+        for block in self.blocks:
+            x = block(x, *args, **kwargs)
+        return x
+
+    def __getattr__(self, name: str) -> Any:
+        """What models ask of a block is answered by the first."""
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            return getattr(super().__getattr__("blocks")[0], name)
+
+
+class Joined(nn.Module):
+    """In the place of a block that has run with its segment: hands on what it is given."""
+
+    def __init__(self, block: nn.Module) -> None:
+        super().__init__()
+        self.of = (block,)  # its parameters belong to the segment
+
+    def forward(self, x: torch.Tensor, *_args: Any, **_kwargs: Any) -> torch.Tensor:
+        return x
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            return getattr(self.__dict__["of"][0], name)
+
+
+def join(model: nn.Module, names: Sequence[str]) -> Segment:
+    """Put a `Joined` into the place of each block but the first, which the caller replaces by the segment."""
+    blocks = [model.get_submodule(name) for name in names]
+    for name, block in zip(names[1:], blocks[1:], strict=True):
+        model.set_submodule(name, Joined(block))
+    return Segment(blocks)

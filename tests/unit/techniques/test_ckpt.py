@@ -1,0 +1,194 @@
+"""Checkpointing by segments (Chen et al. 2016) and by op, against what the formulas say in bytes."""
+
+import gc
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+from torch.profiler import ProfilerActivity, profile
+
+from perfkit.errors import UnavailableError, UsageError
+from perfkit.instruments.blocks import block_facts
+from perfkit.instruments.saved import plain_saved_bytes
+from perfkit.techniques import ckpt, saved_ops
+from perfkit.techniques.as_built import as_built
+from perfkit.techniques.segments import Joined, Segment
+from perfkit.techniques.state import TrainState
+from perfkit.workloads.gpt import Gpt, GptModel, Shape
+from perfkit.workloads.workload import Workload
+from tests.unit.techniques.facts import check_claims, measured_facts, reference_facts
+from tests.unit.techniques.tiny import WORKLOAD, applied, batches, new_state, relative_difference, train
+
+WIDTH, TIME, BATCH = 32, 16, 2
+INPUT = 4 * WIDTH * TIME * BATCH  # bytes that a block takes, in fp32
+SCALE = 8  # the number that a block's scores are multiplied by, which autograd keeps
+RANDOM_STATE = torch.get_rng_state().nbytes  # kept to recompute with the same random numbers
+
+
+def deep(layers: int) -> Workload:
+    shape = Shape(layers=layers, heads=2, width=WIDTH, positions=TIME, vocab=64, batch_size=BATCH)
+    made = Gpt(batch_size=BATCH, seq_len=TIME, vocab=64).build()
+    names = tuple(f"blocks.{number}" for number in range(layers))
+    return replace(made, build_model=lambda: GptModel(shape, TIME), blocks=lambda _model: names)
+
+
+def saved_of_a_block(workload: Workload) -> int:
+    """What a block of the unmodified model keeps for backward; the first one's input is not its own."""
+    state = new_state(workload)
+    (batch,) = batches(state, 0)
+    return plain_saved_bytes(state.model, lambda: state.loss(batch), state.device, state.block_names)["blocks.1"]
+
+
+def held_in_backward(variant: str, layers: int) -> int:
+    """The most bytes that one forward and backward pass held at once."""
+    state = applied(variant, new_state(deep(layers))).state
+    (batch,) = batches(state, 0)
+    state.backward(state.loss(batch))  # gradients are there from here on
+    gc.collect()
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
+        state.backward(state.loss(batch))
+    events = profiler.profiler.kineto_results.events()
+    held = most = 0
+    for _, size in sorted((event.start_ns(), event.nbytes()) for event in events if event.name() == "[memory]"):
+        held += size
+        most = max(most, held)
+    return most
+
+
+@pytest.mark.parametrize(
+    ("variant", "segments"),
+    [("ckpt", 16), ("ckpt:every=4", 4), ("ckpt:every=sqrt", 4), ("ckpt:every=5", 4), ("ckpt:every=3:skip=1", 4)],
+)
+def test_of_each_segment_its_input_is_saved(variant: str, segments: int) -> None:
+    state = applied(variant, new_state(deep(16))).state
+    wrapped = 16 - 4 if "skip" in variant else 16
+    assert len(state.checkpointed) == wrapped
+    gc.collect()  # what is freed within a block would count
+    facts = block_facts(state, batches(state, 0)[0], {})
+    # As everywhere, a module's input is counted where it is made: what is measured is the output of each segment.
+    assert facts["block_saved_tensor_bytes"] == segments * (INPUT + RANDOM_STATE) + wrapped * SCALE
+    assert facts["recomputed_blocks"] == segments
+
+
+@pytest.mark.parametrize("layers", [4, 9, 16, 25])
+def test_memory_is_of_the_order_of_the_square_root_of_the_depth(layers: int) -> None:
+    """Chen et al., section 4.1: n/k checkpoints, and the activations of one segment of k."""
+    root = math.isqrt(layers)
+    block = saved_of_a_block(deep(layers))
+    held = held_in_backward("ckpt:every=sqrt", layers)
+    outside = held_in_backward("ckpt", layers) - layers * (INPUT + RANDOM_STATE) - block
+    assert held == pytest.approx(root * (INPUT + RANDOM_STATE) + root * block + outside, rel=0.05)
+
+
+def test_segments_train_as_the_blocks_do_and_keep_the_order_of_parameters() -> None:
+    plain = applied("baseline", new_state(deep(5))).state
+    state = applied("ckpt:every=sqrt", new_state(deep(5))).state
+    kinds = [type(state.model.get_submodule(f"blocks.{number}")).__name__ for number in range(5)]
+    assert kinds == ["CheckpointWrapper", "Joined", "Joined", "CheckpointWrapper", "Joined"]
+    assert state.block_names == ("blocks.0", "blocks.3")
+    names = [name for name, _ in plain.model.named_parameters()]
+    with as_built(state.model):
+        assert [name for name, _ in state.model.named_parameters()] == names
+    assert [p.shape for p in state.model.parameters()] == [p.shape for p in plain.model.parameters()]
+    assert relative_difference(train(state), train(plain)) == 0.0
+
+
+class Skips(nn.Module):
+    """What the second block is given is not what the first returned."""
+
+    def __init__(self, between: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(nn.Linear(16, 16) for _ in range(4))
+        self.between = between
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for block in self.blocks:
+            x = block(self.between(x))
+        return x
+
+
+@pytest.mark.parametrize(("between", "refused"), [(lambda x: x + 1, True), (lambda x: x, False)])
+def test_blocks_with_something_between_them_are_no_segment(
+    between: Callable[[torch.Tensor], torch.Tensor], refused: bool
+) -> None:
+    made = replace(WORKLOAD, build_model=lambda: Skips(between), use_sdpa=None)
+    applied("ckpt", new_state(made))
+    if not refused:
+        applied("ckpt:every=2", new_state(made))
+        return
+    with pytest.raises(UnavailableError, match=r"blocks blocks\.0 and blocks\.1 of tiny are not called one after the"):
+        applied("ckpt:every=2", new_state(made))
+
+
+def test_blocks_answer_what_models_ask_of_them() -> None:
+    blocks = [nn.Linear(3, 3), nn.Linear(3, 4)]
+    assert Segment(blocks).out_features == 3
+    assert Joined(blocks[1]).out_features == 4
+    assert list(Joined(blocks[1]).parameters()) == []
+    for empty in (Segment(blocks), Joined(blocks[0])):
+        with pytest.raises(AttributeError, match="no_such"):
+            _ = empty.no_such
+
+
+def kept(variant: str) -> float:
+    state = applied(variant, new_state(deep(2))).state
+    return block_facts(state, batches(state, 0)[0], {})["block_saved_tensor_bytes"]
+
+
+def test_what_named_ops_return_is_kept() -> None:
+    """A block's addmm: q, k and v of 3 widths, out of 1, up of 4 and down of 1, which is the block's last product."""
+    full, named = kept("ckpt"), kept("ckpt:mode=selective:save=addmm")
+    assert named - full == 2 * 9 * INPUT
+    assert kept("ckpt:mode=selective:save=aten.addmm") == named
+    products = 2 * 2 * 4 * BATCH * TIME * TIME + 2 * INPUT  # scores of 2 heads, and what weights them, of 2 blocks
+    assert kept("ckpt:mode=selective:save=addmm/bmm") - named == products
+    assert kept("ckpt:mode=selective") == named + products
+
+
+@pytest.mark.parametrize("name", ["mmm", "mylib.attention", "aten.", "/"])
+def test_an_op_that_torch_does_not_have_is_named(name: str) -> None:
+    with pytest.raises(UsageError, match=r"ckpt: save=.*: torch has no op of this name"):
+        applied(f"ckpt:mode=selective:save={name}")
+
+
+def failed_claims(variant: str) -> list[str]:
+    reference = reference_facts(new_state())
+    made = applied(variant)
+    train(made.state, steps=1)
+    facts = measured_facts(made.state, reference)
+    claims = [claim for technique in made.techniques for claim in technique.claims(made.state)]
+    return [text for holds, text in check_claims(claims, made.state, facts, {}) if not holds]
+
+
+def test_an_op_that_does_not_run_in_the_blocks_fails_the_claim() -> None:
+    (failed,) = failed_claims("ckpt:mode=selective:save=addmm/convolution")
+    assert "all ops that are named ran: saved_ops 1.0 == 2.0" in failed
+
+
+@pytest.mark.parametrize(
+    ("variant", "spoilt", "does", "claims"),
+    [
+        ("ckpt:every=sqrt", (ckpt, "checkpoint_wrapper"), lambda block: block, 3),
+        ("ckpt:mode=selective", (ckpt, "checkpoint_wrapper"), lambda block, **_: block, 3),
+        ("ckpt:mode=selective:save=mm/addmm", (ckpt, "checkpoint_wrapper"), lambda block, **_: block, 3),
+        ("ckpt:mode=selective", (saved_ops, "named_ops"), lambda names: {}, 1),
+    ],
+)
+def test_what_does_nothing_is_found_out(
+    monkeypatch: pytest.MonkeyPatch, variant: str, spoilt: tuple[object, str], does: Callable[..., object], claims: int
+) -> None:
+    monkeypatch.setattr(ckpt if spoilt[1] == "named_ops" else spoilt[0], spoilt[1], does)
+    assert len(failed_claims(variant)) == claims
+
+
+def test_a_sabotaged_budget_is_found_out() -> None:
+    """Compiled as if there were no budget, all that eager code saves is saved."""
+    state: TrainState = new_state()
+    (claim,) = ckpt.Ckpt(mode="budget", budget=0.25).claims(state)
+    facts = {"saved_tensor_bytes": 100.0, "reference_saved_tensor_bytes": 100.0}
+    assert [holds for holds, _ in check_claims([claim], state, facts, {})] == [False]
+    facts["saved_tensor_bytes"] = 30.0  # the budget, and half of what torch may err by
+    assert [holds for holds, _ in check_claims([claim], state, facts, {})] == [True]
