@@ -1,11 +1,14 @@
 """Running a suite: every planned run in its own processes, saved after each, while the parent sleeps."""
 
+import os
 import re
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import msgspec
 import torch
@@ -19,7 +22,7 @@ from perfkit.measure.events import Event, PassStarted, RunFinished, RunStarted
 from perfkit.measure.largest_batch import searches, with_largest_batches
 from perfkit.measure.launch.process import launch
 from perfkit.measure.limits import check_limits, check_sampling
-from perfkit.measure.making import SuiteInMaking, new_suite, refuse_occupied
+from perfkit.measure.making import COMPILE_CACHE, SuiteInMaking, new_suite, refuse_occupied
 from perfkit.measure.rounds import sample
 from perfkit.measure.schedule import BenchSchedule, ScheduledRun, Techniques, bench_schedule, world_size_for
 from perfkit.record import Run, Status
@@ -62,7 +65,26 @@ def bench(
 
 
 def go_on(making: SuiteInMaking, progress: Callable[[Event], None], ncu: Path | None = None) -> Suite:
-    """Do what is left of the session that is on: first runs, then rounds, then counters."""
+    """Do what is left of the session that is on: first runs, then rounds, then counters.
+
+    In a variant's first run of the session torch.compile's caches are empty (unless TORCHINDUCTOR_CACHE_DIR names some),
+    and its others find what that left.
+    """
+    with _compile_caches() as making.compile_caches:
+        return _go_on(making, progress, ncu)
+
+
+@contextmanager
+def _compile_caches() -> Iterator[Path | None]:
+    """A folder for the variants' own caches; None where the user has named one, which is used."""
+    if COMPILE_CACHE in os.environ:
+        yield None
+    else:
+        with TemporaryDirectory(prefix="perfkit-compile-") as folder:
+            yield Path(folder)
+
+
+def _go_on(making: SuiteInMaking, progress: Callable[[Event], None], ncu: Path | None) -> Suite:
     request = making.request
     if any(map(searches, request.variants)):
         request, found = with_largest_batches(request, partial(_scheduled, request), _batch_size(request), progress)

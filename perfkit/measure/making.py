@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -40,17 +41,21 @@ from perfkit.store.request import BenchRequest
 
 Progress = Callable[[RunEvent], None]
 
+COMPILE_CACHE = "TORCHINDUCTOR_CACHE_DIR"  # of all of torch.compile's caches on disk, Triton's too
+
 
 class SuiteInMaking:
     """A suite whose runs are made as they are asked for. What was measured is kept whatever happens after.
 
-    `ended` are the variants that are not run again: skipped, or failed.
+    `ended` are the variants that are not run again: skipped, or failed. `compile_caches` is a folder in which each
+    variant has torch.compile's caches of its own; None: those of the machine.
     """
 
     def __init__(self, folder: Path, suite: Suite, ended: Iterable[str] = ()) -> None:
         self.folder = folder
         self.suite = suite
         self.ended = set(ended)
+        self.compile_caches: Path | None = None
 
     def update(self, **fields: object) -> None:
         """Replace fields of the suite and write it."""
@@ -98,7 +103,8 @@ class SuiteInMaking:
         self._announce([variant], item.repeat)
         if not item.skip:
             progress(RunStarted(index, total, variant, before))
-        run = _launch(item, self.folder / run_path(variant, item.repeat), progress, place)
+        folder = self.folder / run_path(variant, item.repeat)
+        run = _launch(item, folder, progress, self._with_caches(variant, place))
         progress(RunFinished(index, total, variant, before, run.status, run.reason, run.seconds))
         if run.status != Status.OK:
             self.ended.add(variant)
@@ -123,7 +129,11 @@ class SuiteInMaking:
         names = tuple(spec.variant for spec in specs)
         launch_spec = specs[0].launch
         cores = cores_of_round(usable_cpus(), launch_spec.world_size, launch_spec.threads, round_index // 2)
-        teams = [Team(spec.variant, spec, self._folder(spec, repeat), cores=cores) for spec in specs]
+        places = [self._with_caches(name, HERE) for name in names]
+        teams = [
+            Team(spec.variant, spec, self._folder(spec, repeat), place=place, cores=cores)
+            for spec, place in zip(specs, places, strict=True)
+        ]
         self._announce(names, repeat)
         started_at, before = _now(), read_load()
         limit_s = sum(spec.launch.timeout_s for spec in specs)
@@ -167,6 +177,12 @@ class SuiteInMaking:
         peaks = [record.memory.rss for record in records if record.memory is not None]
         known = [peak.value for peak in peaks if isinstance(peak, Measurement)]
         return sum(known) if len(known) == spec.launch.world_size else None
+
+    def _with_caches(self, variant: str, place: RankPlace) -> RankPlace:
+        if self.compile_caches is None:
+            return place
+        own = self.compile_caches / str(self.suite.variants.index(variant))
+        return replace(place, environment={**place.environment, COMPILE_CACHE: str(own)})
 
     def _folder(self, spec: RunSpec, repeat: int) -> Path:
         return self.folder / run_path(spec.variant, repeat)

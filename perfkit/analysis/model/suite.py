@@ -54,12 +54,26 @@ class ClaimResult(Struct):
     already: bool = False
 
 
+class WarmCompile(Struct):
+    """What compiling takes once its results are in torch.compile's caches on disk: the median of so many processes.
+
+    `break_even_step` and `break_even` are as in `CompileSummary`.
+    """
+
+    seconds: float
+    processes: int
+    break_even_step: int | None
+    break_even: str
+
+
 class CompileSummary(Struct):
     """torch.compile of a variant.
 
-    `break_even_step` is where the time saved has paid for compiling; None means never or unknown, and `break_even`
-    says in words which. `graph_breaks` are counted while compiling, once for code that several layers share;
-    `graph_calls` is how often a traced step called a compiled graph, forward and backward, None where none was traced.
+    `seconds` are those of its first process, which `cache` says more of: in a bench its caches are empty. `warm` are
+    those of later processes, None where there was none that found everything. `break_even_step` is where the time saved
+    has paid for compiling; None means never or unknown, and `break_even` says in words which. `graph_breaks` are
+    counted while compiling, once for code that several layers share; `graph_calls` is how often a traced step called a
+    compiled graph, forward and backward, None where none was traced.
     """
 
     seconds: float | None
@@ -70,6 +84,7 @@ class CompileSummary(Struct):
     break_even_step: int | None
     break_even: str
     graph_calls: float | None = None
+    warm: WarmCompile | None = None
 
 
 class Variant(Struct):

@@ -2,9 +2,10 @@
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import median
 
-from perfkit.analysis.model.suite import CompileSummary
+from perfkit.analysis.model.suite import CompileSummary, WarmCompile
 from perfkit.record import SetupCost
 from perfkit.units import seconds
 
@@ -20,6 +21,7 @@ def compile_summary(
     *,
     decided: bool = True,
     graph_calls: float | None = None,
+    later: Iterable[Mapping[str, float]] = (),
 ) -> CompileSummary | None:
     """The summary of a compiled variant; None where the facts show no compiled graph.
 
@@ -31,6 +33,7 @@ def compile_summary(
         saved_per_step_s: the baseline's step time minus the variant's; None where it is not known.
         decided: whether the comparison of step times reached a verdict; else the words say that it did not.
         graph_calls: calls of compiled graphs in a traced step.
+        later: facts of the variant's other processes, which may have found all graphs in the caches.
 
     The cost is the fact `compile_s`, else the difference between the two set-up times. The break-even step is
     cost / time saved per step, rounded up.
@@ -40,6 +43,7 @@ def compile_summary(
     cost = facts.get("compile_s")
     if cost is None and baseline_setup is not None:
         cost = sum(item.seconds for item in setup) - sum(item.seconds for item in baseline_setup)
+    undecided = "" if decided else "; the comparison itself is inconclusive"
     step, words = _break_even(cost, saved_per_step_s)
     breaks = facts.get("graph_breaks")
     return CompileSummary(
@@ -49,9 +53,19 @@ def compile_summary(
         break_reasons=tuple(filter(None, _BETWEEN_REASONS.split(notes.get("graph_breaks", "")))),
         cache=_cache(facts.get("compile_cache_hits"), facts.get("compile_cache_misses")),
         break_even_step=step,
-        break_even=words if decided else f"{words}; the comparison itself is inconclusive",
+        break_even=words + undecided,
         graph_calls=graph_calls,
+        warm=_warm(later, saved_per_step_s, undecided),
     )
+
+
+def _warm(later: Iterable[Mapping[str, float]], saved_s: float | None, undecided: str) -> WarmCompile | None:
+    """Of the processes that compiled nothing anew."""
+    costs = [facts["compile_s"] for facts in later if facts.get("compile_cache_misses") == 0 and "compile_s" in facts]
+    if not costs:
+        return None
+    step, words = _break_even(median(costs), saved_s)
+    return WarmCompile(seconds=median(costs), processes=len(costs), break_even_step=step, break_even=words + undecided)
 
 
 def _break_even(cost_s: float | None, saved_s: float | None) -> tuple[int | None, str]:

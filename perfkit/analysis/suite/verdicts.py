@@ -119,4 +119,5 @@ def _compile(
         work * median(theirs) - step_time.value if theirs and isinstance(step_time, Estimate) else None,
         decided=difference is None or difference.verdict != "inconclusive",
         graph_calls=calls if isinstance(calls, float) else None,
+        later=[run.ranks[0].record.facts for run in subject.runs.runs if run.ranks and run is not subject.runs.main],
     )

@@ -7,7 +7,7 @@ from perfkit.analysis.findings.memory.remedies import REMEDIES, SMALLER_BATCH
 from perfkit.analysis.findings.memory.view import AccountView
 from perfkit.analysis.findings.suite.view import SuiteView, step_s
 from perfkit.analysis.model.finding import Finding
-from perfkit.analysis.model.suite import CompileSummary, Variant
+from perfkit.analysis.model.suite import Variant
 from perfkit.record import Status, value_of
 from perfkit.units import nbytes, seconds, signed_percent
 
@@ -205,28 +205,6 @@ def trades_time_for_memory(suite: SuiteView) -> Iterator[Finding]:
         )
 
 
-def graph_breaks(suite: SuiteView) -> Iterator[Finding]:
-    """Every graph break ends a compiled region and returns to Python."""
-    for variant in suite.measured:
-        summary = variant.compile
-        if summary is not None and summary.graph_breaks:
-            yield Finding(
-                severity="warning",
-                title=f"{variant.name}: {summary.graph_breaks} graph breaks",
-                variant=variant.name,
-                evidence="; ".join((*(summary.break_reasons or ("no reason was recorded",)), _how_often(summary))),
-                action="Remove what breaks the graph, or compile the blocks alone.",
-            )
-
-
-def _how_often(summary: CompileSummary) -> str:
-    """Breaks are met while compiling, which is once for all layers that share code."""
-    said = "counted while compiling, once for code that several layers share"
-    if summary.graph_calls is None:
-        return said
-    return f"{said}; a step calls {summary.graph_calls:,.0f} compiled graphs, forward and backward"
-
-
 def _credible(suite: SuiteView) -> Iterator[Variant]:
     """Variants whose figures may be credited to their techniques."""
     return (v for v in suite.measured if v.engaged is True and v.parity.verdict != "differs")
@@ -261,8 +239,6 @@ def _evidence(variant: Variant, base: Variant) -> str:
     mine, base_bytes = value_of(variant.peak_allocated), value_of(base.peak_allocated)
     if mine is not None and base_bytes is not None:
         parts.append(f"peak memory {nbytes(mine)} against {nbytes(base_bytes)}")
-    if variant.compile is not None:
-        parts.append(f"break-even {variant.compile.break_even}")
     return "; ".join(parts)
 
 

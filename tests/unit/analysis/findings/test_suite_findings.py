@@ -11,7 +11,7 @@ from perfkit.analysis.model.estimate import Difference
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.memory import Growth, MemoryAccount, MemoryShare
 from perfkit.analysis.model.step import LostKernels, OpRow, TimeShare
-from perfkit.analysis.model.suite import Analysis, ClaimResult, CompileSummary, Variant
+from perfkit.analysis.model.suite import Analysis, ClaimResult, CompileSummary, Variant, WarmCompile
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.suite.analyse import analyse
 from perfkit.analysis.suite.passes import Passes
@@ -180,6 +180,53 @@ def test_graph_breaks_are_listed_with_reasons(analysis: Analysis) -> None:
         "a step calls 16 compiled graphs, forward and backward"
     )
     assert any("after 5 steps" in finding.action for finding in found)
+
+
+def test_when_compiling_pays_is_told_cold_and_warm(analysis: Analysis) -> None:
+    compiled = CompileSummary(
+        seconds=10.0,
+        graphs=2,
+        graph_breaks=0,
+        break_reasons=(),
+        cache="cold (0 hits, 3 misses)",
+        break_even_step=1000,
+        break_even="after 1,000 steps: 10.0 s spent, 10.0 ms saved per step",
+        warm=WarmCompile(seconds=2.0, processes=3, break_even_step=200, break_even="after 200 steps: ..."),
+    )
+    said = titles(told(analysis, compile=compiled))
+    assert "amp pays for its compilation after 1,000 steps, with warm caches after 200 steps" in said
+    slower = changed(compiled, break_even_step=None, break_even="never: a step takes 1 ms longer", warm=None)
+    assert "amp pays for its compilation never\n" in titles(told(analysis, compile=slower)) + "\n"
+
+
+def budgeted(analysis: Analysis, peaks: dict[float, int]) -> list[Finding]:
+    """Findings on `compile` with budgets that came to these peaks; 1 is without one."""
+    variants, passes = [analysis.variants[0]], {}
+    for budget, peak in peaks.items():
+        asked = () if budget == 1 else (f"ckpt:mode=budget:budget={budget:g}",)
+        name = "+".join((*asked, "compile"))
+        techniques = (*asked, "compile")
+        fields: dict[str, Any] = {"peak_allocated": measured(peak, "bytes", "x"), "difference": None}
+        variants.append(changed(analysis.variants[1], name=name, techniques=techniques, **fields))
+        facts = {"activation_memory_budget": float(budget), "saved_tensor_bytes": 8.0 * MIB} if asked else {}
+        passes[name] = Passes(facts=(facts,))
+    found = suite_findings(tuple(variants), ENVIRONMENT, CEILINGS, passes, None)
+    return [finding for finding in found if "needs more memory than" in finding.title]
+
+
+def test_a_smaller_budget_that_needs_more_memory_is_told(analysis: Analysis) -> None:
+    """The peaks of gpt:size=nano in MiB, as measured."""
+    found = budgeted(analysis, {1: 45 * MIB, 0.5: 28 * MIB, 0.15: 37 * MIB, 0: 53 * MIB})
+    assert {finding.variant for finding in found} == {
+        "ckpt:mode=budget:budget=0+compile",
+        "ckpt:mode=budget:budget=0.15+compile",
+    }
+    (worst,) = (finding for finding in found if "budget=0+" in finding.title)
+    assert "needs more memory than ckpt:mode=budget:budget=0.5+compile: +89" in worst.title
+    assert "53.0 MiB with a budget of 0 (8.00 MiB saved), 28.0 MiB with one of 0.5" in worst.evidence
+    (alone,) = budgeted(analysis, {1: 45 * MIB, 0: 53 * MIB})
+    assert "needs more memory than compile" in alone.title
+    assert budgeted(analysis, {1: 45 * MIB, 0.5: 28 * MIB, 0.2: 20 * MIB}) == []
 
 
 def product(dtype: str, seconds: float) -> OpRow:

@@ -37,3 +37,18 @@ def test_break_reasons_are_listed_one_by_one() -> None:
 
 def test_nothing_compiled_nothing_summarised() -> None:
     assert summary(1.0, {"world_size": 1.0}) is None
+
+
+def test_warm_is_the_median_of_processes_that_found_everything() -> None:
+    later = [{**FACTS, "compile_s": cost, "compile_cache_misses": missed} for cost, missed in ((2, 0), (3, 0), (9, 1))]
+    result = compile_summary(FACTS, {}, (), None, 0.25, later=[*later, {}])
+    assert result.break_even == "after 40 steps: 10.0 s spent, 250 ms saved per step"
+    assert (result.warm.seconds, result.warm.processes, result.warm.break_even_step) == (2.5, 2, 10)
+    assert summary(0.3).warm is None
+
+
+def test_what_is_slower_never_pays_warm_or_cold() -> None:
+    later = [{**FACTS, "compile_cache_misses": 0.0}]
+    result = compile_summary(FACTS, {}, (), None, -0.05, decided=False, later=later)
+    said = "never: a step takes 50.0 ms longer than the baseline's; the comparison itself is inconclusive"
+    assert (result.break_even, result.warm.break_even) == (said, said)

@@ -1,0 +1,57 @@
+"""Rules about torch.compile: when it has paid for itself, and where its graphs break."""
+
+from collections.abc import Iterator
+
+from perfkit.analysis.findings.suite.view import SuiteView
+from perfkit.analysis.model.finding import Finding
+from perfkit.analysis.model.suite import CompileSummary
+from perfkit.units import seconds
+
+
+def compile_time(suite: SuiteView) -> Iterator[Finding]:
+    """When compiling has paid for itself: in a process that finds nothing in the caches, and in one that finds all."""
+    for variant in suite.measured:
+        cold = variant.compile
+        if cold is None or cold.seconds is None:
+            continue
+        warm = cold.warm
+        paid = f"pays for its compilation {_paid(cold.break_even_step, cold.break_even)}"
+        evidence = [f"{seconds(cold.seconds)} in the first process, cache {cold.cache}: {cold.break_even}"]
+        if warm is not None:
+            paid += f", with warm caches {_paid(warm.break_even_step, warm.break_even)}"
+            evidence.append(f"{seconds(warm.seconds)} with warm caches: {warm.break_even}")
+        yield Finding(
+            severity="note",
+            title=f"{variant.name} {paid}",
+            variant=variant.name,
+            evidence="; ".join(evidence),
+            action="Weigh it against the steps of a run, and keep torch.compile's caches (TORCHINDUCTOR_CACHE_DIR) "
+            "where processes are started again.",
+        )
+
+
+def graph_breaks(suite: SuiteView) -> Iterator[Finding]:
+    """Every graph break ends a compiled region and returns to Python."""
+    for variant in suite.measured:
+        summary = variant.compile
+        if summary is not None and summary.graph_breaks:
+            yield Finding(
+                severity="warning",
+                title=f"{variant.name}: {summary.graph_breaks} graph breaks",
+                variant=variant.name,
+                evidence="; ".join((*(summary.break_reasons or ("no reason was recorded",)), _how_often(summary))),
+                action="Remove what breaks the graph, or compile the blocks alone.",
+            )
+
+
+def _how_often(summary: CompileSummary) -> str:
+    """Breaks are met while compiling, which is once for all layers that share code."""
+    said = "counted while compiling, once for code that several layers share"
+    if summary.graph_calls is None:
+        return said
+    return f"{said}; a step calls {summary.graph_calls:,.0f} compiled graphs, forward and backward"
+
+
+def _paid(break_even_step: int | None, words: str) -> str:
+    """`after 34 steps`, `never`, `unknown`."""
+    return words.partition(":")[0] if break_even_step is None else f"after {break_even_step:,} steps"
