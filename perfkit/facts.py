@@ -23,6 +23,7 @@ RECORDED = {
     "recomputed_flops": "those of their forward within backward",
     "saved_ops": "how many of the ops that selective checkpointing names ran in the blocks, and are not recomputed",
     "activation_memory_budget": "share of what it saves for backward that torch.compile was told to keep",
+    "attention_reach": "keys that the last query of a call of attention depends on, where a technique limits them",
     "random_forward": "1 where the forward of the unmodified model draws random numbers (dropout), else 0",
     "random_updates": "1 where an update of the parameters draws random numbers (stochastic rounding), else 0",
     "batch_size": "samples of a batch; absent where its tensors do not agree on it",

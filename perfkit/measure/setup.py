@@ -102,6 +102,7 @@ def set_up(
         compute_dtype=applied.state.compute_dtype,
         environment=with_fp32(here, device),  # the workload or a technique may have changed it
         parity=_parity(spec.dtype, applied.parity),
+        flops=_without(recorder.record.flops, state.left_out_flops * spec.accumulation),
     )
     return Session(
         spec=spec,
@@ -187,6 +188,18 @@ def _measure_reference(
     model.zero_grad(set_to_none=True)
     recorder.update(flops=Flops(model=model_flops, hardware=Unknown(reason="not counted yet"), uncounted=uncounted))
     return saved
+
+
+def _without(flops: Flops | None, left_out: float) -> Flops | None:
+    """The model's FLOPs without those that techniques took out of it."""
+    if flops is None or not left_out or isinstance(flops.model, Unknown):
+        return flops
+    model = msgspec.structs.replace(
+        flops.model,
+        value=flops.model.value - left_out,
+        source=f"{flops.model.source}, without those that its techniques leave out",
+    )
+    return msgspec.structs.replace(flops, model=model)
 
 
 def _available(state: TrainState) -> AbstractContextManager[None]:

@@ -1,18 +1,20 @@
 """`flash`: fused attention. The workload's explicit attention is switched to torch's, run by one of its backends."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from contextlib import AbstractContextManager, nullcontext
+from typing import Annotated, ClassVar, Literal
 
+import msgspec
 import torch
 import torch.nn.functional as F  # noqa: N812
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.overrides import TorchFunctionMode
 
 from perfkit.errors import UnavailableError
-from perfkit.record import Claim, Relation
+from perfkit.record import Claim, ParityRule, Relation
+from perfkit.techniques.attention_calls import Attempts, Extent, attention_by, flexible, windowed
 from perfkit.techniques.own_step import rehearse
 from perfkit.techniques.state import TrainState
-from perfkit.techniques.technique import Stage, Technique
+from perfkit.techniques.technique import LOSSLESS, Stage, Technique
 from perfkit.techniques.trial import trial_batch
 
 _BACKENDS = {
@@ -21,12 +23,13 @@ _BACKENDS = {
     "math": SDPBackend.MATH,
     "cudnn": SDPBackend.CUDNN_ATTENTION,
 }
-_OPS = {
-    "flash": "aten::_scaled_dot_product_flash_attention,aten::_scaled_dot_product_flash_attention_for_cpu",
-    "efficient": "aten::_scaled_dot_product_efficient_attention",
-    "math": "aten::_scaled_dot_product_attention_math",
-    "cudnn": "aten::_scaled_dot_product_cudnn_attention",
-    "auto": "aten::scaled_dot_product_attention,aten::_scaled_dot_product_*attention,"
+_CALLS = {
+    "flash": "op_calls:aten::_scaled_dot_product_flash_attention,aten::_scaled_dot_product_flash_attention_for_cpu",
+    "efficient": "op_calls:aten::_scaled_dot_product_efficient_attention",
+    "math": "op_calls:aten::_scaled_dot_product_attention_math",
+    "cudnn": "op_calls:aten::_scaled_dot_product_cudnn_attention",
+    "flex": "kernel_calls:*flex_attention*",  # triton_tem_fused_flex_attention_0, ..._backward_2
+    "auto": "op_calls:aten::scaled_dot_product_attention,aten::_scaled_dot_product_*attention,"
     "aten::_scaled_dot_product_flash_attention_for_cpu",
 }
 _DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
@@ -35,18 +38,25 @@ _DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 class Flash(Technique):
     """Switches the workload's explicit attention to `torch.nn.functional.scaled_dot_product_attention`.
 
-    `auto` leaves the choice of the backend to torch; the others allow one only. Whether it exists is found out by
-    running it once in the dtype at hand, and then as the model calls it, in one forward pass: `flash` on a CPU knows no
-    dropout, and a variant whose attention has some is skipped with that reason. On a GPU `flash` and `cudnn` run in
-    bf16 and fp16 only: use `amp+flash` or `--dtype bf16`; in fp32 they are skipped before anything is started.
-    `efficient` runs in fp32, too.
+    `auto` leaves the choice of the backend to torch; `flash`, `efficient` (memory-efficient), `math` and `cudnn` allow
+    one only. `flex` is `torch.nn.attention.flex_attention` with a causal block mask, compiled; it has no backward pass
+    on a CPU and is skipped there. Whether a backend exists is found out by running it once in the dtype at hand, and
+    then as the model calls it, in one forward pass: `flash` on a CPU knows no dropout, and a variant whose attention
+    has some is skipped with that reason. On a GPU `flash` and `cudnn` run in bf16 and fp16 only: use `amp+flash` or
+    `--dtype bf16`; in fp32 they are skipped before anything is started. `efficient` runs in fp32, too.
+
+    With `window=N` a token attends to the last N only, itself included (sliding window), in all layers. That is another
+    model, whose losses are not comparable, and MFU counts N keys for each token. `flex` leaves out what lies outside.
+    The others are given a mask and compute all scores; those that take none (`flash` on a GPU) are skipped. Attention
+    must be causal, without a mask or dropout of its own.
 
     The choice holds for the whole process, not only for the forward pass, because checkpointing runs the forward pass
     again inside backward and would meet another backend there. It is also part of the key of torch.compile's caches on
     disk, which would otherwise hand out code made for another backend.
 
     The backend's own op must be called, or its kernel replayed. On AMD `flash` and `efficient` share their kernels, so
-    that under CUDA graphs only `auto` can be told.
+    that under CUDA graphs only `auto` can be told. With a window, the last query of a call must depend on N values and
+    no more, by its gradient.
     """
 
     name: ClassVar[str] = "flash"
@@ -55,24 +65,38 @@ class Flash(Technique):
     costs: ClassVar[str] = "the scores are computed again in backward; on a GPU most backends run in 16 bits only"
     paper: ClassVar[str] = (
         "Dao et al., FlashAttention: Fast and Memory-Efficient Exact Attention with IO-Awareness, NeurIPS 2022, "
-        "https://arxiv.org/abs/2205.14135"
+        "https://arxiv.org/abs/2205.14135; of `flex`: Dong et al., Flex Attention, 2024, "
+        "https://arxiv.org/abs/2412.05496; of the window: Beltagy et al., Longformer, 2020, "
+        "https://arxiv.org/abs/2004.05150"
     )
-    examples: ClassVar[tuple[str, ...]] = ("flash", "flash:backend=math", "flash:backend=efficient", "amp+flash")
+    examples: ClassVar[tuple[str, ...]] = (
+        "flash",
+        "flash:backend=math",
+        "flash:backend=efficient",
+        "flash:backend=flex",
+        "flash:window=64",
+        "amp+flash",
+    )
     stage: ClassVar[Stage] = Stage.MODEL
     refusals: ClassVar[Mapping[str, str]] = {
         "derivative for aten::_scaled_dot_product_": "fused attention has no second derivative, and the step "
         "differentiates a gradient; use backend=math"
     }
 
-    backend: Literal["flash", "efficient", "math", "cudnn", "auto"] = "flash"
+    backend: Literal["flash", "efficient", "math", "cudnn", "flex", "auto"] = "flash"
+    window: Annotated[int, msgspec.Meta(ge=0, description="keys that a token attends to, itself included; 0: all")] = 0
 
     def unavailable(self, device: torch.device) -> str | None:
-        if any(_probe(self.backend, device, dtype) is None for dtype in (torch.float32, torch.bfloat16)):
+        reasons = [_probe(self.backend, device, dtype) for dtype in (torch.float32, torch.bfloat16)]
+        if None in reasons:
             return None
-        return f"the {self.backend} attention backend does not run on this {device.type} device"
+        return f"the {self.backend} attention backend does not run on this {device.type} device: {reasons[0]}"
 
     def needs_16_bits(self, device: str) -> bool:
         return device == "cuda" and self.backend in ("flash", "cudnn")
+
+    def compiles(self) -> bool:
+        return self.backend == "flex"
 
     def apply(self, state: TrainState) -> TrainState:
         if state.workload.use_sdpa is None:
@@ -83,68 +107,68 @@ class Flash(Technique):
                 f"the {self.backend} attention backend does not run here in {state.compute_dtype}: {failure}"
             )
         state.workload.use_sdpa(state.model)
-        if self.backend != "auto":
-            refused = _refused_by_the_model(self.backend, state)
-            if refused is not None:
-                raise UnavailableError(f"the {self.backend} attention backend does not run here {refused}")
+        if self.backend in _BACKENDS:
+            with Attempts(_BACKENDS[self.backend]) as attempts, self._route(state.device):
+                _forward(state)
+            if attempts.refused:
+                raise UnavailableError(f"the {self.backend} attention backend does not run here {attempts.refused}")
             # For the whole process rather than around the forward pass, because checkpointing runs the forward
             # pass again inside backward and must meet the same backend there.
             state.enter(sdpa_kernel(_BACKENDS[self.backend]))
+        if self.backend != "auto" or self.window:
             # torch.compile's caches on disk do not know the choice and would hand out code made for another backend.
-            state.enter(torch.compiler.config.patch(cache_key_tag=f"attention-{self.backend}"))  # type: ignore[attr-defined]
+            tag = f"attention-{self.backend}-{self.window}"
+            state.enter(torch.compiler.config.patch(cache_key_tag=tag))  # type: ignore[attr-defined]
+        state.enter(self._route(state.device))
+        if self.window:
+            self._measure_window(state)
         return state
 
+    def _route(self, device: torch.device) -> AbstractContextManager[object]:
+        """What runs the model's calls of attention otherwise than torch would."""
+        if self.backend == "flex":
+            return attention_by(flexible(self.window, compiled=device.type == "cuda"))
+        return attention_by(windowed(self.window)) if self.window else nullcontext()
+
+    def _measure_window(self, state: TrainState) -> None:
+        extent = Extent(self.window)
+        with attention_by(extent.attend):
+            _forward(state)
+        if not extent.reach:
+            raise UnavailableError(
+                f"a window is for what calls torch.nn.functional.scaled_dot_product_attention by this name, and "
+                f"{state.workload.name} does not"
+            )
+        if not extent.left_out:
+            raise UnavailableError(
+                f"a window of {self.window} leaves out nothing of the sequences of {state.workload.name}: take a "
+                "shorter one, or longer sequences"
+            )
+        state.facts["attention_reach"] = float(extent.reach)
+        state.left_out_flops += extent.left_out
+
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
-        return (
-            Claim(
-                technique=self.name,
-                statement=f"attention runs in torch's fused op ({self.backend})",
-                fact=f"op_calls:{_OPS[self.backend]}",
-                relation=Relation.AT_LEAST,
-                value=1.0,
-            ),
+        runs = self._claim(
+            f"attention runs in torch's fused op ({self.backend})", _CALLS[self.backend], Relation.AT_LEAST, 1.0
         )
+        if not self.window:
+            return (runs,)
+        reach = self._claim("a query meets the window's keys", "attention_reach", Relation.EQUAL, float(self.window))
+        return (runs, reach)
+
+    def parity(self) -> ParityRule:
+        if self.window:
+            return ParityRule(relative=None, basis="with a sliding window another model is trained")
+        return LOSSLESS
 
 
-class _Attempts(TorchFunctionMode):
-    """Attention as the model calls it, which other arguments than the probe's may rule out for a backend."""
-
-    def __init__(self, backend: str) -> None:
-        super().__init__()
-        self.refused: str | None = None
-        self._backend = backend
-
-    def __torch_function__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        given = kwargs or {}
-        if func is F.scaled_dot_product_attention and self.refused is None:
-            try:
-                with sdpa_kernel(_BACKENDS[self._backend]):
-                    return func(*args, **given)
-            except RuntimeError as error:
-                self.refused = f"{_arguments(args, given)}: {str(error).splitlines()[0]}"
-        return func(*args, **given)
-
-
-def _refused_by_the_model(backend: str, state: TrainState) -> str | None:
-    """With what arguments the model's own attention is refused by a backend, and why; None where it is not."""
-    attempts = _Attempts(backend)
-    with trial_batch(state) as batch, attempts:
+def _forward(state: TrainState) -> None:
+    """One forward pass as the model makes it, which other arguments than the probe's may rule out for a backend."""
+    with trial_batch(state) as batch:
         if state.workload.step is None:
             state.loss(batch)
         else:
             rehearse(state, batch)
-    return attempts.refused
-
-
-def _arguments(args: tuple[Any, ...], given: dict[str, Any]) -> str:
-    """What of a call a backend may not know, in words: `with dropout 0.1 and a mask`."""
-    mask = args[3] if len(args) > 3 else given.get("attn_mask")
-    dropout = args[4] if len(args) > 4 else given.get("dropout_p", 0.0)
-    parts = [f"dropout {dropout:g}"] if dropout else []
-    parts += ["a mask"] if mask is not None else []
-    return f"with {' and '.join(parts)}" if parts else f"for queries of {tuple(args[0].shape)}"
 
 
 def _probe(backend: str, device: torch.device, dtype: torch.dtype) -> str | None:
@@ -152,8 +176,12 @@ def _probe(backend: str, device: torch.device, dtype: torch.dtype) -> str | None
     if backend == "auto":
         return None
     query = torch.zeros(1, 1, 64, 64, device=device, dtype=dtype, requires_grad=True)
+    if backend == "flex":
+        route: AbstractContextManager[object] = attention_by(flexible(0, compiled=False))
+    else:
+        route = sdpa_kernel(_BACKENDS[backend])
     try:
-        with sdpa_kernel(_BACKENDS[backend]):
+        with route:
             F.scaled_dot_product_attention(query, query, query, is_causal=True).sum().backward()
     except RuntimeError as error:
         return str(error).splitlines()[0]

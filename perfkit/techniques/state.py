@@ -53,6 +53,7 @@ class TrainState:
         gradients_reduced: a technique already averages gradients over ranks, so no plain DDP is added.
         no_sync: entered around every microbatch but the last of a step, to skip gradient reduction.
         compute_dtype: dtype of the matrix products' operands ("fp32", "tf32", "bf16", "fp16"), the peak MFU refers to.
+        left_out_flops: FLOPs of the unmodified model's forward and backward of a batch that techniques took out of it.
         counters: facts that a technique counts while it acts (for instance `bytes_to_disk`), merged into the
             record's facts.
         facts: what else a technique found out while it acts, for the record's facts.
@@ -83,6 +84,7 @@ class TrainState:
     gradients_reduced: bool = False
     no_sync: Callable[[], AbstractContextManager[object]] | None = None
     compute_dtype: str = "fp32"
+    left_out_flops: float = 0.0
     counters: dict[str, float] = field(default_factory=dict)
     facts: dict[str, float] = field(default_factory=dict)
     fact_notes: dict[str, str] = field(default_factory=dict)

@@ -11,8 +11,8 @@ import torch
 from torch import nn
 
 from perfkit.instruments.recorder import Recorder
-from perfkit.measure.setup import _measure_reference
-from perfkit.record import RankRecord, Status, Unknown
+from perfkit.measure.setup import _measure_reference, _without
+from perfkit.record import Flops, How, Measurement, RankRecord, Status, Unknown
 from perfkit.spec import RunSpec, WorkloadSpec
 from tests.unit.techniques.tiny import WORKLOAD, make_batch, new_state
 
@@ -65,3 +65,15 @@ def reference(model: nn.Module, folder: Path, microbatches: int = 1) -> RankReco
     workload = replace(WORKLOAD, blocks=lambda _model: (), build_model=lambda: model)
     _measure_reference(RunSpec(workload=WorkloadSpec(name="gpt")), new_state(workload), batch, recorder, microbatches)
     return recorder.record
+
+
+def test_what_techniques_leave_out_is_no_flop_of_the_model() -> None:
+    whole = Flops(
+        model=Measurement(value=10.0, unit="FLOP", how=How.COUNTED, source="counted"), hardware=Unknown(reason="")
+    )
+    left = _without(whole, 4.0)
+    assert (left.model.value, left.model.source) == (6.0, "counted, without those that its techniques leave out")
+    assert _without(whole, 0.0) == whole
+    unknown = Flops(model=Unknown(reason="too large"), hardware=Unknown(reason=""))
+    assert _without(unknown, 4.0) == unknown
+    assert _without(None, 4.0) is None
