@@ -25,7 +25,8 @@ class Segment(nn.Module):
         try:
             return super().__getattr__(name)
         except AttributeError:
-            return getattr(super().__getattr__("blocks")[0], name)
+            (blocks,) = self.children()
+            return getattr(next(blocks.children()), name)
 
 
 class Joined(nn.Module):
