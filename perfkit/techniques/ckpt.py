@@ -6,7 +6,6 @@ from functools import partial
 from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
-import torch
 from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
 from torch.utils.checkpoint import create_selective_checkpoint_contexts
 
@@ -93,8 +92,10 @@ class Ckpt(Technique):
 
     def apply(self, state: TrainState) -> TrainState:
         if self.mode == "budget":
+            from torch._functorch import config  # not sooner: torch leaves it out until something compiles
+
             # torch.compile's partitioner reads the setting when it compiles, which is at the first step.
-            state.enter(torch._functorch.config.patch(activation_memory_budget=self.budget))
+            state.enter(config.patch(activation_memory_budget=self.budget))
             state.facts["activation_memory_budget"] = self.budget
             return state
         segments = self._segments(state)
