@@ -1,6 +1,6 @@
 """Which techniques go together: train every pair on two ranks of this machine and compare losses with the baseline's.
 
-    python benchmarks/compatibility.py [--without compile]
+    python benchmarks/compatibility.py [--without compile] [--of bf16 accum] [--beside ddp zero1]
 
 Pairs that `perfkit.techniques.compatibility` lists are tried as well, so that an entry that no longer holds shows.
 Every pair runs in processes of its own, because some of them crash.
@@ -17,14 +17,16 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
-from perfkit.errors import PerfkitError
+from perfkit.errors import PerfkitError, UnavailableError
+from perfkit.measure.step import train_step
 from perfkit.spec import WorkloadSpec, parse_technique, typed_params
 from perfkit.techniques.apply import apply_all
 from perfkit.techniques.compatibility import check
 from perfkit.techniques.state import TrainState, World
 from perfkit.techniques.table import TECHNIQUES
-from perfkit.techniques.technique import Technique
+from perfkit.techniques.technique import LOSSLESS, Technique
 from perfkit.workloads.table import load_workload
+from perfkit.workloads.workload import split_batch
 
 VARIANTS = (
     "amp",
@@ -34,6 +36,8 @@ VARIANTS = (
     "flash:backend=math",
     "ckpt",
     "ckpt:mode=selective",
+    "ckpt:every=sqrt",
+    "flash:window=8",
     "ddp",
     "zero1",
     "zero2",
@@ -44,10 +48,20 @@ VARIANTS = (
     "optim_in_backward",
     "compile",
     "compile:scope=block",
+    "bf16",
+    "bf16:update=nearest",
+    "accum",
+    "compress",
+    "inplace",
+    "prune",
+    "optim:use=fused",
+    "optim:use=momentum",
+    "optim:use=lion",
 )
 RANKS = 2
 STEPS = 3
 TIMEOUT_S = 300
+REFUSED = "refused: "
 
 
 def techniques(names: Sequence[str]) -> list[Technique]:
@@ -72,15 +86,16 @@ def train(rank: int, names: tuple[str, ...], folder: str) -> None:
         device=torch.device("cpu"),
         world=World(rank=rank, size=RANKS, local_rank=rank),
     )
-    state = apply_all(techniques(names), state).state
+    try:
+        state = apply_all(techniques(names), state).state
+    except UnavailableError as error:
+        Path(folder, str(rank)).write_text(f"{REFUSED}{error}")
+        return
     generator = torch.Generator().manual_seed(rank)
     losses = []
-    for _ in range(STEPS):
-        loss = state.loss(workload.make_batch(generator))
-        state.backward(loss)
-        state.update()
-        state.zero_grad()
-        losses.append(loss.item())
+    for index in range(STEPS):
+        batches = split_batch(workload.make_batch(generator), state.microbatches)
+        losses.append(train_step(state, batches, index).item())
     Path(folder, str(rank)).write_text(" ".join(map(str, losses)))
     state.close()
     dist.destroy_process_group()
@@ -88,7 +103,8 @@ def train(rank: int, names: tuple[str, ...], folder: str) -> None:
 
 def losses_of(names: tuple[str, ...]) -> list[float] | str:
     """The losses of rank 0, or how the run ended."""
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["torch", "perfkit.techniques.apply", "perfkit.measure.step"])  # imported once
     with tempfile.TemporaryDirectory() as folder:
         ranks = [context.Process(target=train, args=(rank, names, folder)) for rank in range(RANKS)]
         for process in ranks:
@@ -101,7 +117,8 @@ def losses_of(names: tuple[str, ...]) -> list[float] | str:
         codes = [process.exitcode for process in ranks]
         if any(codes):
             return f"exit codes {codes}"
-        return [float(loss) for loss in Path(folder, "0").read_text().split()]
+        written = Path(folder, "0").read_text()
+        return written if written.startswith(REFUSED) else [float(loss) for loss in written.split()]
 
 
 def listed(names: tuple[str, ...]) -> str:
@@ -112,29 +129,53 @@ def listed(names: tuple[str, ...]) -> str:
     return ""
 
 
+def reference_of(pair: tuple[str, str]) -> tuple[str, ...]:
+    """What the pair's losses are compared with: the one of the two that trains on a path of its own, else nothing."""
+    return tuple(name for name in pair if techniques([name])[0].parity().relative is None)
+
+
+def judged(pair: tuple[str, str], references: dict[tuple[str, ...], list[float] | str]) -> tuple[bool, str]:
+    """Whether a pair trains as it should, and what was seen."""
+    result, alone = losses_of(pair), reference_of(pair)
+    if alone not in references:
+        references[alone] = losses_of(alone)
+    reference = references[alone]
+    if isinstance(result, str) or isinstance(reference, str):
+        return False, result if isinstance(result, str) else f"{alone[0]} alone: {reference}"
+    worst = max(abs(a - b) / abs(b) for a, b in zip(result, reference, strict=True))
+    tolerance = max(technique.parity().relative or LOSSLESS.relative for technique in techniques(pair))
+    return worst <= tolerance, f"losses differ by {worst:.1e}, allowed {tolerance:.0e}"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--without", nargs="*", default=[], help="techniques to leave out (compile takes minutes)")
-    left_out = set(parser.parse_args().without)
-    variants = [variant for variant in VARIANTS if variant.partition(":")[0] not in left_out]
-    baseline = losses_of(())
-    assert isinstance(baseline, list), f"the baseline itself fails: {baseline}"
+    parser.add_argument("--of", nargs="*", default=[], help="only pairs with one of these techniques")
+    parser.add_argument("--beside", nargs="*", default=[], help="and of them those with one of these as the other")
+    asked = parser.parse_args()
+    variants = [variant for variant in VARIANTS if name_of(variant) not in asked.without]
+    references: dict[tuple[str, ...], list[float] | str] = {(): losses_of(())}
+    assert isinstance(references[()], list), f"the baseline itself fails: {references[()]}"
     for pair in itertools.combinations(variants, 2):
-        if pair[0].partition(":")[0] == pair[1].partition(":")[0]:
+        if name_of(pair[0]) == name_of(pair[1]) or not wanted(pair, asked.of, asked.beside):
             continue
-        result, entry = losses_of(pair), listed(pair)
-        if isinstance(result, str):
-            outcome, good = result, False
-        else:
-            worst = max(abs(a - b) / abs(b) for a, b in zip(result, baseline, strict=True))
-            tolerances = [technique.parity().relative for technique in techniques(pair)]
-            known = [tolerance for tolerance in tolerances if tolerance is not None]
-            if len(known) < len(tolerances):
-                outcome, good = f"losses are not comparable and differ by {worst:.1e}", all(map(math.isfinite, result))
-            else:
-                outcome, good = f"losses differ by {worst:.1e}, allowed {max(known):.0e}", worst <= max(known)
+        entry = listed(pair)
+        good, outcome = judged(pair, references)
         mark = "as listed" if good != bool(entry) else "LISTED, BUT RUNS" if entry else "FAILS, NOT LISTED"
         print(f"{' + '.join(pair):60s} {mark:18s} {outcome}", flush=True)
+
+
+def name_of(variant: str) -> str:
+    return variant.partition(":")[0]
+
+
+def wanted(pair: tuple[str, str], of: Sequence[str], beside: Sequence[str]) -> bool:
+    """Whether one of the pair is among `of` and the other among `beside`, by name or as written; no list has all."""
+
+    def among(variant: str, names: Sequence[str]) -> bool:
+        return not names or variant in names or name_of(variant) in names
+
+    return any(among(one, of) and among(other, beside) for one, other in (pair, pair[::-1]))
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from perfkit.analysis.model.estimate import Estimate, Missing
-from perfkit.analysis.model.suite import Analysis, Variant
+from perfkit.analysis.model.suite import Analysis, CompileSummary, Variant, WarmCompile
 from perfkit.record import Measurement
 from perfkit.units import seconds
 from perfkit_reports.charts import pareto
@@ -39,7 +39,7 @@ def _bench(analysis: Analysis) -> Document:
         headline=headline.headline(analysis),
         lead=headline.remarks(analysis),
         tiles=[*_best(analysis), *sections.largest_gain(analysis), count],
-        summary=[_variants(analysis), *_not_measured(analysis)],
+        summary=[_variants(analysis), *_not_measured(analysis), *_compiled(analysis)],
         sections=[
             sections.what_was_found(analysis, "Variant"),
             *_trade_off(analysis),
@@ -108,6 +108,28 @@ def _not_measured(analysis: Analysis) -> tuple[Text, ...]:
             names.setdefault((variant.status.value, told), []).append(variant.name)
     lines = [f"{', '.join(of)} ({ended}): {told}" for (ended, told), of in names.items()]
     return listed("not-measured", lines, weight=Weight.BRIEF)
+
+
+def _compiled(analysis: Analysis) -> tuple[Text, ...]:
+    """What compiling took, cold and warm, and after how many steps it has paid for itself."""
+    lines = []
+    for variant in analysis.variants:
+        cold = variant.compile
+        if cold is None or cold.seconds is None:
+            continue
+        cache = cold.cache.partition(" (")[0]
+        told = [f"compiled in {seconds(cold.seconds)} (cache {cache}), pays {_after(cold)}"]
+        if cold.warm is not None:
+            told.append(f"with warm caches in {seconds(cold.warm.seconds)}, pays {_after(cold.warm)}")
+        lines.append(f"{variant.name}: {'; '.join(told)}.")
+    return listed("compiled", lines, weight=Weight.BRIEF)
+
+
+def _after(cost: CompileSummary | WarmCompile) -> str:
+    """`after 34 steps`, `never`, `after an unknown number of steps`."""
+    if cost.break_even_step is not None:
+        return f"after {cost.break_even_step:,} steps"
+    return "never" if cost.break_even.startswith("never") else "after an unknown number of steps"
 
 
 def _trade_off(analysis: Analysis) -> Iterator[Section]:

@@ -116,6 +116,10 @@ def test_a_row_unfolds_to_what_lies_behind_it(every_status: Analysis) -> None:
     facts = dict(figures.items)
     assert facts["FLOPs as run"].text == "26.7 GFLOP"
     assert facts["Loss tolerance"].detail == "bf16 rounding, 10 steps"
+    cost = {name: (cell.text, cell.detail) for name, cell in compiled.items}
+    assert cost["Time, first process"] == ("14.2 s", "cache cold")
+    assert cost["Time, warm caches"] == ("2.10 s", "median of 2 processes that compiled nothing anew")
+    assert cost["Pays for itself, warm caches"][0].startswith("after 67 steps")
     assert dict(compiled.items)["Graph breaks"].detail == "print() in blocks.py:41"
     caveats = found["variant-4-caveats"]
     assert isinstance(caveats, Text)
@@ -156,7 +160,22 @@ def test_a_roofline_without_roofs_says_how_to_get_them(realistic: Analysis) -> N
 
 def test_a_notebook_and_a_terminal_have_the_brief_blocks(realistic: Analysis) -> None:
     brief = {name for name, block in blocks(document(realistic)).items() if block.weight == Weight.BRIEF}
-    assert brief == {"variants", "not-measured", "found", "pareto", "roofline", "time-split", "memory-peak"}
+    assert brief == {"variants", "not-measured", "compiled", "found", "pareto", "roofline", "time-split", "memory-peak"}
+
+
+def test_when_compiling_pays_is_told_at_once(realistic: Analysis) -> None:
+    told = blocks(document(realistic))["compiled"]
+    assert isinstance(told, Text)
+    assert told.lines == (
+        "compile: compiled in 14.2 s (cache cold), pays after 450 steps; "
+        "with warm caches in 2.10 s, pays after 67 steps.",
+    )
+    summary = realistic.variants[4].compile
+    assert summary is not None
+    slower = msgspec.structs.replace(summary, break_even_step=None, break_even="never: it takes longer", warm=None)
+    alone = msgspec.structs.replace(realistic.variants[4], compile=slower)
+    (line,) = blocks(document(msgspec.structs.replace(realistic, variants=(alone,))))["compiled"].lines
+    assert line == "compile: compiled in 14.2 s (cache cold), pays never."
 
 
 def test_findings_say_whose_they_are_where_that_is_not_clear(realistic: Analysis) -> None:
