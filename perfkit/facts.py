@@ -42,6 +42,7 @@ RECORDED = {
     "bytes_from_host": "bytes that it moved from main memory in an optimizer step",
     "graphs": "distinct forward graphs of torch.compile",
     "graph_breaks": "graph breaks, counted while compiling: once for code that several layers share",
+    "dynamic_graphs": "graphs of torch.compile whose guards are on symbolic sizes (dynamic=true)",
     "recompiles": "graphs made because a guard failed",
     "compile_s": "seconds spent compiling",
     "compile_cache_hits": "graphs found in torch.compile's caches",

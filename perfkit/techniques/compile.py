@@ -21,7 +21,11 @@ class Compile(Technique):
     model contains hooks of FSDP2 or of offloading, compiled regions are smaller than the model.
 
     At least one graph must be made, and every step call compiled graphs (one forward and one backward a region). With
-    `reduce-overhead`, steps replay CUDA graphs; why torch made none is said beside it.
+    `reduce-overhead`, steps replay CUDA graphs; why torch made none is said beside it. With `fullgraph` no graph may
+    break. With `dynamic=true` a graph must be guarded by symbolic sizes, and with `dynamic=false` none.
+
+    In a bench the first process of a variant finds no compiled code on disk, and later ones all of it: the time of both
+    is reported, with the step from which on the time saved has paid for it.
     """
 
     name: ClassVar[str] = "compile"
@@ -73,6 +77,12 @@ class Compile(Technique):
             # inductor marks every call of a compiled graph; each region has one forward and one backward
             self._claim("steps run the compiled graphs", calls, Relation.AT_LEAST, 2 * regions),
         ]
+        if self.fullgraph:
+            claims.append(self._claim("no graph breaks", "graph_breaks", Relation.EQUAL, 0.0))
+        if self.dynamic is not None:
+            said, relation = ("graphs hold", Relation.AT_LEAST) if self.dynamic else ("no graph holds", Relation.EQUAL)
+            statement = f"{said} for other sizes, too"
+            claims.append(self._claim(statement, "dynamic_graphs", relation, float(self.dynamic)))
         if self.mode == "reduce-overhead":  # that is what it is for, and inductor leaves it out where it cannot
             claims.append(self._claim("steps replay CUDA graphs", "graph_launches", Relation.AT_LEAST, 1.0))
         return tuple(claims)

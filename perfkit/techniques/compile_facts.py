@@ -11,18 +11,20 @@ def compile_facts(*, asked: bool = False) -> dict[str, float]:
     """Counts and seconds since the process began; empty where nothing was compiled, unless it was `asked` for.
 
     `graphs` are distinct forward graphs, `graph_breaks` those met while compiling (code that four layers share breaks
-    once), `recompiles` graphs made because a guard failed. `compile_s` is the time spent compiling forward and backward
-    graphs. A hit or miss of a cache is counted per graph: the autograd cache holds forward and backward together and is
-    asked first, the graph cache holds each of them.
+    once), `dynamic_graphs` those guarded by sizes that are symbols, `recompiles` graphs made because a guard failed.
+    `compile_s` is the time spent compiling forward and backward graphs. A hit or miss of a cache is counted per graph:
+    the autograd cache holds forward and backward together and is asked first, the graph cache holds each of them.
     """
     counters = torch._dynamo.utils.counters
-    if not counters["frames"]["total"]:
+    # With fullgraph=True torch counts no frames, and without a graph nothing but frames.
+    if not (counters["frames"]["total"] or counters["stats"]["unique_graphs"]):
         return {"graphs": 0.0} if asked else {}
     metrics = torch._dynamo.utils.get_compilation_metrics()
     autograd, inductor = counters["aot_autograd"], counters["inductor"]
     return {
         "graphs": float(counters["stats"]["unique_graphs"]),
         "graph_breaks": float(sum(counters["graph_break"].values())),
+        "dynamic_graphs": float(sum(1 for entry in metrics if entry.shape_env_guard_count)),
         "recompiles": float(sum(1 for entry in metrics if entry.recompile_reason)),
         "compile_s": torch._dynamo.utils.calculate_time_spent()["total_wall_time"],
         "compile_cache_hits": float(autograd["autograd_cache_hit"] + inductor["fxgraph_cache_hit"]),

@@ -6,7 +6,7 @@ import torch.nn.functional as F  # noqa: N812
 from torch import nn
 
 from perfkit.errors import UnavailableError
-from perfkit.techniques.compile import _compile
+from perfkit.techniques.compile import Compile, _compile
 from perfkit.techniques.compile_facts import compile_facts, compile_notes
 from perfkit.workloads.workload import Workload, adamw
 from tests.unit.techniques.facts import check_claims, measured_facts, reference_facts
@@ -130,4 +130,20 @@ def test_a_model_that_is_torchs_own_container_is_compiled() -> None:
     model(torch.randn(2, 4))
     assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == 1
     assert set(model.state_dict()) == {"0.weight", "0.bias"}
+    torch.compiler.reset()
+
+
+@pytest.mark.parametrize(("asked", "does", "holds"), [(True, True, True), (True, False, False), (False, False, True)])
+def test_dynamic_shapes_that_are_not_are_found_out(asked: bool, does: bool, holds: bool) -> None:
+    state = new_state(workload(Mlp))
+    torch.compiler.reset()
+    torch._dynamo.utils.counters.clear()
+    torch._dynamo.utils.clear_compilation_metrics()
+    _compile(state.model, backend="eager", dynamic=does, fullgraph=True)
+    train(state := applied("baseline", state).state, steps=1)
+    facts = compile_facts()
+    claims = [
+        claim for claim in Compile(dynamic=asked, fullgraph=True).claims(state) if not claim.fact.startswith("op_calls")
+    ]
+    assert [each for each, _ in check_claims(claims, state, facts, {})] == [True, True, holds]
     torch.compiler.reset()
