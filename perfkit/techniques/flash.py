@@ -90,7 +90,8 @@ class Flash(Technique):
         reasons = [_probe(self.backend, device, dtype) for dtype in (torch.float32, torch.bfloat16)]
         if None in reasons:
             return None
-        return f"the {self.backend} attention backend does not run on this {device.type} device: {reasons[0]}"
+        why = f": {reasons[0]}" if self.backend == "flex" else ""  # of the others torch says that none is viable
+        return f"the {self.backend} attention backend does not run on this {device.type} device{why}"
 
     def needs_16_bits(self, device: str) -> bool:
         return device == "cuda" and self.backend in ("flash", "cudnn")

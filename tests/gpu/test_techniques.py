@@ -13,6 +13,7 @@ VARIANTS = [
     "amp",
     "amp:dtype=fp16",
     "ckpt",
+    "ckpt:every=sqrt",
     "ckpt:mode=selective",
     "flash:backend=efficient",
     "flash:backend=math",
@@ -54,6 +55,13 @@ def test_losses_and_claims(variant):
     facts = measured_facts(made.state, reference)
     claims = [claim for technique in made.techniques for claim in technique.claims(made.state)]
     assert [text for verdict, text in check_claims(claims, made.state, facts, baseline) if not verdict] == []
+    made.state.close()
+
+
+def test_flex_attention_trains_as_explicit_attention_does():
+    expected = train(applied("baseline", new_state(device="cuda")).state)
+    made = applied("flash:backend=flex", new_state(device="cuda"))
+    assert relative_difference(train(made.state), expected) <= 2e-5
     made.state.close()
 
 

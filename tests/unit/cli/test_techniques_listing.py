@@ -29,7 +29,7 @@ def test_choices_that_cannot_act_are_told_with_the_reason() -> None:
     reasons = lacking(Flash, CPU)
     assert not reasons["backend=flash"]
     assert "cudnn attention" in reasons["backend=cudnn"]
-    assert listed("flash", CPU).unavailable_choices.keys() == {"backend=efficient", "backend=cudnn"}
+    assert listed("flash", CPU).unavailable_choices.keys() == {"backend=efficient", "backend=cudnn", "backend=flex"}
 
 
 def test_no_choice_helps_where_nothing_is_available(monkeypatch: pytest.MonkeyPatch) -> None:
