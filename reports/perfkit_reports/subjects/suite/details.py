@@ -7,7 +7,7 @@ from perfkit import units
 from perfkit.analysis.model.suite import ClaimResult, CompileSummary, Variant
 from perfkit_reports.cells import known, quantity, relative, seconds
 from perfkit_reports.document.blocks import Block, Facts, Text
-from perfkit_reports.document.cells import Cell
+from perfkit_reports.document.cells import Cell, unknown
 from perfkit_reports.document.tables import Column
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.subjects.suite import cells
@@ -84,10 +84,11 @@ def _compiling(compiled: CompileSummary) -> Iterator[tuple[str, Cell]]:
     yield "Time, first process", replace(first, detail=f"cache {compiled.cache}")
     yield "Pays for itself", Cell(compiled.break_even)
     warm = compiled.warm
-    processes = "" if warm is None else f"median of {warm.processes:,} processes that compiled nothing anew"
-    found = "no later process, or none that found everything in the caches"
-    yield "Time, warm caches", replace(known(warm and warm.seconds, units.seconds, found), detail=processes)
-    if warm is not None:
+    if warm is None:
+        yield "Time, warm caches", unknown("no later process, or none that found everything in the caches")
+    else:
+        processes = f"median of {warm.processes:,} processes that compiled nothing anew"
+        yield "Time, warm caches", Cell(units.seconds(warm.seconds), detail=processes)
         yield "Pays for itself, warm caches", Cell(warm.break_even)
     yield "Graphs", known(compiled.graphs, str, absent)
     yield "Graph breaks", replace(known(compiled.graph_breaks, str, absent), detail="; ".join(compiled.break_reasons))
