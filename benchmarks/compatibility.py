@@ -8,7 +8,6 @@ Every pair runs in processes of its own, because some of them crash.
 
 import argparse
 import itertools
-import math
 import multiprocessing
 import tempfile
 from collections.abc import Sequence

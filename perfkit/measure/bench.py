@@ -67,7 +67,7 @@ def bench(
 def go_on(making: SuiteInMaking, progress: Callable[[Event], None], ncu: Path | None = None) -> Suite:
     """Do what is left of the session that is on: first runs, then rounds, then counters.
 
-    In a variant's first run of the session torch.compile's caches are empty (unless TORCHINDUCTOR_CACHE_DIR names some),
+    In a variant's first run torch.compile's caches are empty (unless TORCHINDUCTOR_CACHE_DIR names some),
     and its others find what that left.
     """
     with _compile_caches() as making.compile_caches:
