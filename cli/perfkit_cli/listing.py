@@ -105,8 +105,9 @@ def _values(kind: Any) -> str:
 
 
 def _meaning(kind: Any) -> str:
-    metadata = get_args(kind)[1:] if get_origin(kind) is Annotated else ()
-    return next((item.description for item in metadata if isinstance(item, msgspec.Meta) and item.description), "")
+    said = (item.description for item in get_args(kind) if isinstance(item, msgspec.Meta))
+    within = map(_meaning, get_args(kind)) if get_origin(kind) is not Annotated else ()
+    return next((text for text in (*said, *within) if text), "")
 
 
 def _text(value: object) -> str:

@@ -35,7 +35,7 @@ from perfkit.techniques.compose import compose
 from perfkit.techniques.technique import Technique, cannot_act
 from perfkit.workloads.sources import sources_of
 from perfkit.workloads.table import load_workload
-from perfkit.workloads.workload import samples_of
+from perfkit.workloads.workload import first_batch, samples_of
 
 
 def bench(
@@ -126,7 +126,7 @@ def _scheduled(request: BenchRequest, techniques: Techniques) -> ScheduledRun:
 def _batch_size(request: BenchRequest) -> int:
     """That of the workload as it is; 1 where its batches do not tell."""
     workload = load_workload(request.workload, device=request.device)
-    return samples_of(workload.make_batch(torch.Generator().manual_seed(0))) or 1
+    return samples_of(first_batch(workload, torch.Generator().manual_seed(0))) or 1
 
 
 def _count(making: SuiteInMaking, specs: list[RunSpec], ncu: Path, progress: Callable[[Event], None]) -> None:

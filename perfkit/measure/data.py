@@ -1,5 +1,9 @@
 """The batches a run trains on: a pool made before any measuring, cycled through."""
 
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
 import torch
 
 from perfkit.errors import UsageError
@@ -7,6 +11,43 @@ from perfkit.workloads.workload import Batch, Workload, samples_of
 
 POOL_BATCHES = 16
 POOL_BYTES = 256 * 2**20
+
+
+class Source(Protocol):
+    """Where batches come from: made before the first step (`BatchPool`) or in every one (`LoadedBatches`)."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all that are kept, in main memory."""
+        ...
+
+    def addresses(self) -> frozenset[int]:
+        """Where the storages of all that are kept begin."""
+        ...
+
+    def step(self, index: int, microbatches: int) -> Iterable[Batch]:
+        """The microbatches of optimizer step `index`."""
+        ...
+
+    def suspend(self) -> None:
+        """Let nothing work on batches until `resume`."""
+        ...
+
+    def resume(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class Microbatches:
+    """So many microbatches, each made when the step comes to it."""
+
+    count: int
+    made: Callable[[], Iterator[Batch]]
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __iter__(self) -> Iterator[Batch]:
+        return self.made()
 
 
 class BatchPool:
@@ -36,27 +77,40 @@ class BatchPool:
         first = index * microbatches
         return [self._batches[(first + offset) % len(self._batches)] for offset in range(microbatches)]
 
+    def suspend(self) -> None:
+        """All are made."""
+
+    def resume(self) -> None:
+        """As above."""
+
 
 def _make(workload: Workload, seed: int, rank: int, index: int, dtype: torch.dtype, pinned: bool) -> Batch:
-    # Distinct for every (seed, rank, index): ranks and indices stay far below the factors.
-    generator = torch.Generator().manual_seed((seed * 4096 + rank) * 65536 + index)
-    batch = workload.make_batch(generator)
-    _check(batch, workload.name)
-    cast = {name: tensor.to(dtype) if tensor.is_floating_point() else tensor for name, tensor in batch.items()}
+    assert workload.make_batch is not None
+    batch = workload.make_batch(torch.Generator().manual_seed(data_seed(seed, rank, index)))
+    cast = in_dtype(checked(batch, f"make_batch of {workload.name}"), dtype)
     return {name: tensor.pin_memory() for name, tensor in cast.items()} if pinned else cast
 
 
-def _check(batch: object, name: str) -> None:
-    """A `UsageError` for what is no dict of tensors: user code made it."""
+def data_seed(seed: int, rank: int, index: int) -> int:
+    """Distinct for every (seed, rank, index): ranks and indices stay far below the factors."""
+    return (seed * 4096 + rank) * 65536 + index
+
+
+def in_dtype(batch: Batch, dtype: torch.dtype) -> Batch:
+    """The batch with what is floating in the parameters' dtype."""
+    return {name: tensor.to(dtype) if tensor.is_floating_point() else tensor for name, tensor in batch.items()}
+
+
+def checked(batch: object, made_by: str) -> Batch:
+    """The batch; a `UsageError` for what is no dict of tensors: user code made it."""
     example = 'such as {"x": x, "y": y}'
     if not isinstance(batch, dict):
-        raise UsageError(
-            f"make_batch of {name} returned a {type(batch).__name__}; expected a dict of tensors, {example}"
-        )
+        raise UsageError(f"{made_by} returned a {type(batch).__name__}; expected a dict of tensors, {example}")
     for key, value in batch.items():
         if not isinstance(value, torch.Tensor):
             kind = type(value).__name__
-            raise UsageError(f"make_batch of {name}: {key!r} is a {kind}; expected a dict of tensors, {example}")
+            raise UsageError(f"{made_by}: {key!r} is a {kind}; expected a dict of tensors, {example}")
+    return batch
 
 
 def batch_facts(batch: Batch) -> dict[str, float]:

@@ -32,6 +32,7 @@ from perfkit.instruments.tensors import (
 from perfkit.instruments.trained import trained_of
 from perfkit.instruments.warmup import warm_up
 from perfkit.instruments.zero_weights import zero_weight_share
+from perfkit.measure.loading import LoadedBatches
 from perfkit.measure.session import Session, mean_losses, with_peak
 from perfkit.measure.step import counted_backward_passes, train_step
 from perfkit.record import Flops, How, Measurement, Quantity, Unknown
@@ -64,6 +65,7 @@ def timed_pass(session: Session) -> None:
         torch.cuda.reset_peak_memory_stats(state.device)
     readings = recorder.folder / "sensors.jsonl"
     counters = dict(state.counters)
+    waited_s = session.data.waited_s if isinstance(session.data, LoadedBatches) else 0.0
     with sampling(session.sensors.uuid, readings) if session.sensors else nullcontext():
         window = EnergyWindow(session.sensors.energy_joules) if session.sensors else None
         samples = session.clock.time_steps(session.step, session.next_step, count)
@@ -83,6 +85,8 @@ def timed_pass(session: Session) -> None:
         # The first losses that are compared depend on all updates between them.
         compared = skipped[: (session.spec.schedule.parity - 1) * len(skipped) // session.next_step]
         recorder.add_facts({"skipped_updates": float(sum(skipped)), "skipped_updates_compared": float(sum(compared))})
+    if isinstance(session.data, LoadedBatches):
+        recorder.add_facts({"data_wait_share": (session.data.waited_s - waited_s) / sum(samples.wall_s)})
     moved = {name: (value - counters.get(name, 0.0)) / count for name, value in state.counters.items()}
     recorder.add_facts(
         {**moved, **state.facts, "world_size": float(state.world.size), **compile_facts(asked=compiled)},
@@ -142,7 +146,7 @@ def evidence_pass(session: Session) -> None:
     session.recorder.update(
         claims=tuple(claim for technique in session.techniques for claim in technique.claims(state))
     )
-    batch = to_device(session.batches(session.next_step)[0], state.device)
+    batch = to_device(next(iter(session.batches(session.next_step))), state.device)
     compiled = "graphs" in session.recorder.record.facts
     with convolution_layouts(state.model) as layouts:
         if state.workload.step is not None:
@@ -166,6 +170,8 @@ def evidence_pass(session: Session) -> None:
         **own,
         **layouts,
     }
+    if isinstance(session.data, LoadedBatches):
+        facts |= session.data.facts(state.non_blocking) | session.data.calls()
     zeros = zero_weight_share(state.model)
     if zeros is not None:
         facts["zero_weight_share"] = zeros

@@ -1,6 +1,6 @@
 """A rank's training session: the state under test, its data, its clock, and the record it fills."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import msgspec
@@ -11,7 +11,7 @@ from perfkit.instruments.clock import Clock
 from perfkit.instruments.process_memory import ResidentPeak, device_moment
 from perfkit.instruments.recorder import Recorder
 from perfkit.instruments.sensors import Sensors
-from perfkit.measure.data import BatchPool
+from perfkit.measure.data import Microbatches, Source
 from perfkit.measure.step import train_step
 from perfkit.record import ProcessMemory
 from perfkit.spec import RunSpec
@@ -31,7 +31,7 @@ class Session:
     spec: RunSpec
     state: TrainState
     techniques: tuple[Technique, ...]
-    data: BatchPool
+    data: Source
     clock: Clock
     recorder: Recorder
     sensors: Sensors | None
@@ -40,10 +40,14 @@ class Session:
     losses: list[torch.Tensor] = field(default_factory=list)
     next_step: int = 0
 
-    def batches(self, index: int) -> list[Batch]:
+    def batches(self, index: int) -> Microbatches:
         """The microbatches of optimizer step `index`, on the host."""
-        whole = self.data.step(index, self.spec.accumulation)
-        return [part for batch in whole for part in split_batch(batch, self.state.microbatches)]
+
+        def made() -> Iterator[Batch]:
+            for batch in self.data.step(index, self.spec.accumulation):
+                yield from split_batch(batch, self.state.microbatches)
+
+        return Microbatches(self.spec.accumulation * self.state.microbatches, made)
 
     def step(self, index: int) -> None:
         """Run optimizer step `index`; its loss is kept on the device."""

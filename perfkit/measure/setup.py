@@ -21,8 +21,9 @@ from perfkit.instruments.recorder import Recorder
 from perfkit.instruments.saved import plain_saved_bytes
 from perfkit.instruments.sensors import open_sensors
 from perfkit.instruments.tensors import compute_dtype, torch_dtype
-from perfkit.measure.data import BatchPool, batch_facts
+from perfkit.measure.data import BatchPool, Source, batch_facts
 from perfkit.measure.limits import MARGIN
+from perfkit.measure.loading import LoadedBatches
 from perfkit.measure.session import Session
 from perfkit.record import (
     Flops,
@@ -41,6 +42,7 @@ from perfkit.techniques.apply import apply_all
 from perfkit.techniques.compose import compose
 from perfkit.techniques.own_step import rehearse
 from perfkit.techniques.state import TrainState, World
+from perfkit.workloads.loaders import Loading
 from perfkit.workloads.table import check_microbatches, load_workload
 from perfkit.workloads.workload import Batch, Workload, built_model, samples_of, split_batch, to_device
 
@@ -66,15 +68,20 @@ def set_up(
     start = perf_counter()
     dtype = torch_dtype(spec.dtype)
     model = built_model(workload).to(device=device, dtype=dtype)
-    data = BatchPool(workload, seed=spec.seed, rank=world.rank, dtype=dtype, pinned=device.type == "cuda")
+    loading = workload.make_loader is not None
+    data = _loaded(spec, workload, world, Loading()) if loading else _pool(spec, workload, world, device)
+    first = next(iter(data.step(0, 1)))
+    if isinstance(data, LoadedBatches):
+        data.close()
     model_cost = SetupCost(name="model", seconds=perf_counter() - start)
-    batches = measured(data.nbytes, "bytes", "the batches that all steps are trained on, made before the first")
+    kept = "steps load them" if loading else "the batches that all steps are trained on, made before the first"
+    batches = measured(data.nbytes, "bytes", kept)
     recorder.update(
         setup=(model_cost,),
         workload=_workload_facts(workload, model),
         process_memory=msgspec.structs.replace(memory, batches=batches),
     )
-    recorder.add_facts(batch_facts(data.step(0, 1)[0]))
+    recorder.add_facts(batch_facts(first))
 
     state = TrainState(
         workload=workload,
@@ -83,12 +90,13 @@ def set_up(
         world=world,
         compute_dtype=compute_dtype(spec.dtype, device),
         accumulation=spec.accumulation,
+        non_blocking=not loading,  # as loops are written unless they were tuned
     )
     saved: dict[str, int] = {}
     if "evidence" in spec.passes:
         report("measuring the unmodified model")
         microbatches = math.prod(technique.microbatches() for technique in techniques)
-        saved = _measure_reference(spec, state, to_device(data.step(0, 1)[0], device), recorder, microbatches)
+        saved = _measure_reference(spec, state, to_device(first, device), recorder, microbatches)
     torch.manual_seed(spec.seed + 1)  # the same random numbers in training whether or not the reference ran
 
     report("applying the techniques")
@@ -97,6 +105,9 @@ def set_up(
     except BaseException:
         state.close()  # what was applied before may hold temporary files
         raise
+    if loading:
+        data = _loaded(spec, workload, world, applied.state.loading)
+        applied.state.on_close.append(data.close)
     recorder.update(
         setup=(model_cost, *applied.setup),
         compute_dtype=applied.state.compute_dtype,
@@ -115,6 +126,15 @@ def set_up(
         report=report,
         reference_saved=saved,
     )
+
+
+def _pool(spec: RunSpec, workload: Workload, world: World, device: torch.device) -> Source:
+    dtype, pinned = torch_dtype(spec.dtype), device.type == "cuda"
+    return BatchPool(workload, seed=spec.seed, rank=world.rank, dtype=dtype, pinned=pinned)
+
+
+def _loaded(spec: RunSpec, workload: Workload, world: World, loading: Loading) -> LoadedBatches:
+    return LoadedBatches(workload, seed=spec.seed, rank=world.rank, dtype=torch_dtype(spec.dtype), loading=loading)
 
 
 def _uuid(device: torch.device) -> str:

@@ -6,36 +6,39 @@ from contextlib import contextmanager, nullcontext
 import torch
 
 from perfkit.instruments.marks import phase, step_mark
+from perfkit.measure.data import Microbatches
 from perfkit.techniques.own_step import run_step
 from perfkit.techniques.state import TrainState
 from perfkit.workloads.workload import Batch, to_device
 
 
-def train_step(state: TrainState, batches: list[Batch], index: int) -> torch.Tensor:
+def train_step(state: TrainState, batches: list[Batch] | Microbatches, index: int) -> torch.Tensor:
     """Run forward and backward for each microbatch and update once, or the step of an engine or of the workload's own.
 
-    `batches` are on the host; copying one to the device is the `data` phase. Returns the mean loss over the
-    microbatches, or the sum of an own step's losses, detached and left on the device so that reading it does not
-    synchronise.
+    `batches` are on the host; waiting for one and copying it to the device is the `data` phase. Returns the mean loss
+    over the microbatches, or the sum of an own step's losses, detached and left on the device so that reading it does
+    not synchronise.
     """
     assert state.optimizers, "the optimizers are built before the first step"
     total: torch.Tensor | None = None
+    count, coming = len(batches), iter(batches)
     with step_mark(index):
         if state.engine is not None:
-            return state.engine(batches, phase)
-        if state.workload.step is not None:
-            (host_batch,) = batches
             with phase("data"):
-                batch = to_device(host_batch, state.device)
+                fetched = list(coming)
+            return state.engine(fetched, phase)
+        if state.workload.step is not None:
+            with phase("data"):
+                batch = to_device(next(coming), state.device, state.non_blocking)
             return run_step(state, batch, phase)
-        for number, host_batch in enumerate(batches):
-            last = number == len(batches) - 1
+        for number in range(count):
+            last = number == count - 1
             quiet = state.no_sync if state.no_sync is not None and not last else nullcontext
             with quiet():
                 with phase("data"):
-                    batch = to_device(host_batch, state.device)
+                    batch = to_device(next(coming), state.device, state.non_blocking)
                 with phase("forward"):
-                    loss = state.loss(batch) / len(batches)
+                    loss = state.loss(batch) / count
                 with phase("backward"):
                     state.backward(loss)
             total = loss.detach() if total is None else total + loss.detach()

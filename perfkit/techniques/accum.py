@@ -14,7 +14,7 @@ from perfkit.spec import BASELINE
 from perfkit.techniques.state import TrainState
 from perfkit.techniques.technique import LOSSLESS, Stage, Technique
 from perfkit.techniques.trial import trial_batch
-from perfkit.workloads.workload import samples_of, split_batch
+from perfkit.workloads.workload import first_batch, samples_of, split_batch
 
 # What a microbatch saves for backward beside its share of the activations, as a share of the whole batch's.
 _FIXED = 0.1
@@ -52,7 +52,7 @@ class Accum(Technique):
         workload = state.workload
         if workload.step is not None:
             raise UnavailableError(f"the workload {workload.name} has a step of its own, which takes a whole batch")
-        samples = samples_of(workload.make_batch(torch.Generator().manual_seed(0)))
+        samples = samples_of(first_batch(workload, torch.Generator().manual_seed(0)))
         if samples is None:
             raise UnavailableError(f"the tensors of a batch of {workload.name} do not share their first dimension")
         if samples % self.steps:

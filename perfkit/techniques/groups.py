@@ -14,6 +14,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "optimizers": ("optim", "optim_in_backward"),
     "fine-tuning": ("lora", "qlora"),
     "weights": ("prune",),
+    "input pipeline": ("data",),
     "several ranks": ("ddp", "zero1", "zero2", "zero3"),
     "engines": ("engine",),
 }

@@ -13,6 +13,7 @@ from perfkit.record import ParityRule
 from perfkit.techniques.as_built import as_built
 from perfkit.techniques.phases import Mark
 from perfkit.techniques.segments import Joined
+from perfkit.workloads.loaders import Loading
 from perfkit.workloads.loss import loss_of
 from perfkit.workloads.workload import Batch, Models, Workload, built_optimizers
 
@@ -62,6 +63,8 @@ class TrainState:
         skipped_updates: of each update whether a gradient scaler left it out; tensors where the device knows it.
         accumulation: batches of a step, with one update for all.
         microbatches: in how many equal parts every batch is taken.
+        loading: what techniques change of the workload's DataLoader.
+        non_blocking: the host does not wait for copies of batches to the device.
         parity_rules: what techniques found in this model that keeps its losses from being the baseline's.
         applied: names of the techniques applied so far; claims of one may depend on the others.
         on_close: called when the worker is done, last first.
@@ -91,6 +94,8 @@ class TrainState:
     checkpointed: tuple[str, ...] = ()
     skipped_updates: list[bool | torch.Tensor] = field(default_factory=list)
     accumulation: int = 1
+    loading: Loading = field(default_factory=Loading)
+    non_blocking: bool = True
     microbatches: int = 1
     parity_rules: list[ParityRule] = field(default_factory=list)
     applied: tuple[str, ...] = ()

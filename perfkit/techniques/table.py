@@ -28,6 +28,7 @@ TECHNIQUES: Registry[type[Technique]] = Registry(
         "accum": "perfkit.techniques.accum:Accum",
         "batch": "perfkit.techniques.batch:Batch",
         "seq": "perfkit.techniques.seq:Seq",
+        "data": "perfkit.techniques.data:Data",
         "optim": "perfkit.techniques.optim:Optim",
         "optim_in_backward": "perfkit.techniques.optim_in_backward:OptimInBackward",
         "engine": "perfkit.techniques.engine:Engine",

@@ -97,7 +97,7 @@ class _Training(LightningModule):
 
     def transfer_batch_to_device(self, batch: Batch, device: torch.device, dataloader_idx: int) -> Batch:
         with self._phases.within("data"):
-            return to_device(batch, device)
+            return to_device(batch, device, self.state.non_blocking)
 
     def training_step(self, batch: Batch, batch_idx: int) -> torch.Tensor:
         with self._phases.within("forward"):

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import torch
 
 from perfkit.techniques.state import TrainState
-from perfkit.workloads.workload import Batch
+from perfkit.workloads.workload import Batch, first_batch
 
 
 @contextmanager
@@ -15,7 +15,7 @@ def trial_batch(state: TrainState) -> Iterator[Batch]:
 
     What runs with it leaves no trace: torch's random numbers and the model's buffers are afterwards as they were.
     """
-    made = state.workload.make_batch(torch.Generator().manual_seed(0))
+    made = first_batch(state.workload, torch.Generator().manual_seed(0))
     dtype = next((p.dtype for p in state.model.parameters() if p.is_floating_point()), torch.float32)
     cast = {name: tensor.to(dtype) if tensor.is_floating_point() else tensor for name, tensor in made.items()}
     kept = {name: buffer.clone() for name, buffer in state.model.named_buffers()}

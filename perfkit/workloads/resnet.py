@@ -18,7 +18,8 @@ from perfkit.workloads import synthetic
 from perfkit.workloads.parameters import Count, Parameters
 from perfkit.workloads.workload import Batch, Workload
 
-WIDTHS = (64, 128, 256, 512)
+WIDTH = 64  # channels of the first stage; each of the others has twice those of the one before
+STAGES = 4
 STEM_KERNEL = 7
 
 
@@ -77,14 +78,15 @@ DEPTHS: dict[int, tuple[type[BasicBlock] | type[Bottleneck], tuple[int, ...]]] =
 class ResNetModel(nn.Module):
     """Images (batch, 3, height, width) -> logits (batch, classes)."""
 
-    def __init__(self, depth: int, classes: int) -> None:
+    def __init__(self, depth: int, classes: int, width: int = WIDTH) -> None:
         super().__init__()
         block, counts = DEPTHS[depth]
-        self.conv1 = _conv(3, WIDTHS[0], STEM_KERNEL, 2)
-        self.bn1 = nn.BatchNorm2d(WIDTHS[0])
+        widths = stage_widths(width)
+        self.conv1 = _conv(3, widths[0], STEM_KERNEL, 2)
+        self.bn1 = nn.BatchNorm2d(widths[0])
         self.relu = nn.ReLU()
-        channels = WIDTHS[0]
-        for stage, (width, count) in enumerate(zip(WIDTHS, counts, strict=True), start=1):
+        channels = widths[0]
+        for stage, (width, count) in enumerate(zip(widths, counts, strict=True), start=1):
             blocks = []
             for index in range(count):
                 blocks.append(block(channels, width, stride=2 if stage > 1 and index == 0 else 1))
@@ -97,7 +99,7 @@ class ResNetModel(nn.Module):
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         x = F.max_pool2d(self.relu(self.bn1(self.conv1(images))), kernel_size=3, stride=2, padding=1)
-        for stage in range(1, len(WIDTHS) + 1):
+        for stage in range(1, STAGES + 1):
             x = self.get_submodule(f"layer{stage}")(x)
         logits: torch.Tensor = self.fc(F.adaptive_avg_pool2d(x, 1).flatten(1))
         return logits
@@ -114,6 +116,7 @@ class ResNet(Parameters):
     batch_size: Annotated[Count, msgspec.Meta(title="integer")] = 8
     image_size: Annotated[Count, msgspec.Meta(title="integer", description="pixels")] = 64
     classes: Annotated[Count, msgspec.Meta(title="integer")] = 10
+    width: Annotated[Count, msgspec.Meta(title="integer", description="channels of the first stage")] = WIDTH
 
     def build(self) -> Workload:
         if self.depth not in DEPTHS:
@@ -131,28 +134,34 @@ class ResNet(Parameters):
             name=f"resnet {self.depth}",
             unit="samples",
             units_per_batch=self.batch_size,
-            build_model=partial(ResNetModel, self.depth, self.classes),
+            build_model=partial(ResNetModel, self.depth, self.classes, self.width),
             build_optimizer=partial(_sgd, batch_size=self.batch_size),
             make_batch=partial(_batch, parameters=self),
             loss=_loss,
             blocks=lambda _model: block_names(self.depth),
-            model_flops_per_unit=float(flops_per_image(self.depth, self.image_size, self.classes)),
+            model_flops_per_unit=float(flops_per_image(self.depth, self.image_size, self.classes, self.width)),
             description=f"{self.classes} classes, batch {self.batch_size} of {size} pixels",
         )
 
 
-def flops_per_image(depth: int, image_size: int, classes: int) -> int:
+def stage_widths(width: int) -> tuple[int, ...]:
+    """Channels of the stages, where the first has `width`."""
+    return tuple(width * 2**stage for stage in range(STAGES))
+
+
+def flops_per_image(depth: int, image_size: int, classes: int, width: int = WIDTH) -> int:
     """FLOPs of forward and backward per image, two per multiply-add of convolutions and classifier.
 
     Backward costs twice forward, except in the first convolution, whose input (the image) needs no gradient.
     """
     block, counts = DEPTHS[depth]
     size = _halved(image_size)
-    stem = size**2 * STEM_KERNEL**2 * 3 * WIDTHS[0]
+    widths = stage_widths(width)
+    stem = size**2 * STEM_KERNEL**2 * 3 * widths[0]
     size = _halved(size)  # max pooling
     macs = stem
-    channels = WIDTHS[0]
-    for stage, (width, count) in enumerate(zip(WIDTHS, counts, strict=True)):
+    channels = widths[0]
+    for stage, (width, count) in enumerate(zip(widths, counts, strict=True)):
         out_channels = width * block.expansion
         for index in range(count):
             out = _halved(size) if stage > 0 and index == 0 else size

@@ -38,14 +38,18 @@ def images(
     phase and under Gaussian noise. Classes are distinct as long as `size` is at least 2k pixels.
     """
     labels = torch.randint(classes, (batch_size,), generator=generator)
+    phase = torch.rand((batch_size, channels, 1, 1), generator=generator)
+    noise = torch.randn((batch_size, channels, size, size), generator=generator)
+    return wave(labels, phase, size, classes) + PIXEL_NOISE * noise, labels
+
+
+def wave(labels: torch.Tensor, phase: torch.Tensor, size: int, classes: int) -> torch.Tensor:
+    """The plane waves of `labels` (n,) between -1 and 1, at phases of (n, channels, 1, 1) periods."""
     k = math.isqrt(classes - 1) + 1
     position = torch.arange(size) * (2 * math.pi / size)
     across = (labels % k + 1)[:, None, None] * position
     down = (labels // k + 1)[:, None, None] * position[:, None]
-    phase = 2 * math.pi * torch.rand((batch_size, channels, 1, 1), generator=generator)
-    wave = torch.sin((across + down)[:, None] + phase)
-    noise = torch.randn((batch_size, channels, size, size), generator=generator)
-    return wave + PIXEL_NOISE * noise, labels
+    return torch.sin((across + down)[:, None] + 2 * math.pi * phase)
 
 
 def _log_uniform(generator: torch.Generator, shape: tuple[int, ...], vocab: int) -> torch.Tensor:

@@ -19,6 +19,7 @@ WORKLOADS: Registry[type[Parameters]] = Registry(
     {
         "gpt": "perfkit.workloads.gpt:Gpt",
         "resnet": "perfkit.workloads.resnet:ResNet",
+        "images": "perfkit.workloads.images:Images",
         "hf": "perfkit.workloads.hf:HuggingFace",
     },
     misfit,

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 from torch.optim import Optimizer
+from torch.utils.data import DataLoader
 
 from perfkit.errors import UsageError
 from perfkit.workloads.training import Losses, Training
@@ -36,7 +37,11 @@ class Workload:
         build_optimizer: the optimizer of the model, or several by name or in a list. The model is as `build_model`
             made it, with the same modules and names; its parameters may be others (FSDP2 replaces them). Of several
             models it is the `Models` of them.
-        make_batch: one microbatch on the CPU, drawn from the given generator (deterministic, not constant).
+        make_batch: one microbatch on the CPU, drawn from the given generator (deterministic, not constant). All batches
+            are made before the first step.
+        make_loader: in place of `make_batch` a DataLoader of microbatches, whose loading is a part of every step. What
+            is random in it (order, augmentation) follows from the given generator. It may take `format` and `augment`
+            besides, by name and with defaults.
         loss: the scalar training loss of a microbatch, or what holds it (`perfkit.workloads.loss`). None where the
             model computes it: it is called with the batch as keyword arguments.
         step: a training step that is more than one loss, one backward pass and one update. It does all of it.
@@ -55,7 +60,8 @@ class Workload:
     units_per_batch: int
     build_model: Callable[[], nn.Module | Mapping[str, nn.Module]]
     build_optimizer: Callable[[Any], Optimizers]
-    make_batch: Callable[[torch.Generator], Batch]
+    make_batch: Callable[[torch.Generator], Batch] | None = None
+    make_loader: Callable[..., DataLoader[Any]] | None = None
     loss: Callable[[nn.Module, Batch], object] | None = None
     step: Callable[[Training, Batch], Losses] | None = None
     blocks: Callable[[nn.Module], tuple[str, ...]] = _no_blocks
@@ -67,6 +73,17 @@ class Workload:
     def __post_init__(self) -> None:
         if self.loss is not None and self.step is not None:
             raise UsageError(f"the workload {self.name} has a loss and a step of its own: leave one of them out")
+        if (self.make_batch is None) == (self.make_loader is None):
+            raise UsageError(f"the workload {self.name} must have either make_batch or make_loader")
+
+
+def first_batch(workload: Workload, generator: torch.Generator) -> Batch:
+    """A microbatch of the workload, the first that it draws from the generator."""
+    if workload.make_batch is not None:
+        return workload.make_batch(generator)
+    assert workload.make_loader is not None
+    batch: Batch = next(iter(workload.make_loader(generator)))
+    return batch
 
 
 def samples_of(batch: Batch) -> int | None:
@@ -83,11 +100,11 @@ def split_batch(batch: Batch, parts: int) -> list[Batch]:
     return [{name: pieces[place] for name, pieces in split.items()} for place in range(parts)]
 
 
-def to_device(batch: Batch, device: torch.device) -> Batch:
-    """The batch in memory of its own on `device`; from pinned host memory the copy is asynchronous."""
+def to_device(batch: Batch, device: torch.device, non_blocking: bool = True) -> Batch:
+    """The batch in memory of its own on `device`; the host waits for the copy unless told not to."""
     if device.type == "cpu":
         return {name: tensor.clone() for name, tensor in batch.items()}
-    return {name: tensor.to(device, non_blocking=True) for name, tensor in batch.items()}
+    return {name: tensor.to(device, non_blocking=non_blocking) for name, tensor in batch.items()}
 
 
 class Models(nn.ModuleDict):

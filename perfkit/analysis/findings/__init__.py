@@ -86,7 +86,7 @@ RULES = (
     Rule(host.long_gaps, TraceView, About.STEP),
     Rule(host.waits, TraceView, About.STEP),
     Rule(host.allocations, TraceView, About.STEP),
-    Rule(data.starved, TraceView, About.STEP),
+    Rule(data.starved, TraceView, About.STEP, "data"),
     Rule(host.short_kernels, TraceView, About.STEP),
     Rule(transfer.exposed_communication, TraceView, About.STEP),
     Rule(transfer.slow_link, TraceView, About.STEP),

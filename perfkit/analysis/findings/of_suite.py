@@ -46,7 +46,7 @@ def _of_traces(suite: SuiteView) -> Iterator[tuple[int, Finding]]:
     Of what several have in common the baseline's is told: what it could save the others could too.
     """
     views = [
-        TraceView(trace, step_s(variant), variant.loop)
+        TraceView(trace, step_s(variant), variant.loop, variant.data_wait_share)
         for variant in suite.looked_into
         for trace in suite.traces_of(variant)
     ]

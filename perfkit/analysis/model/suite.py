@@ -95,6 +95,8 @@ class Variant(Struct):
     tokens or samples of all ranks, `cost` what a million tokens or a thousand samples cost, None where no price was
     told. `compared_per` is the unit (`token`, `sample`) of whose time and memory the
     differences and `memory_ratio` are, "" where they are of a step: its batches are those of its baseline.
+    `data_wait_share` is the share of the timed steps of its first run that was waiting for the workload's DataLoader,
+    on the rank that waits most; None where it has none.
     """
 
     name: str
@@ -136,6 +138,7 @@ class Variant(Struct):
     losses: tuple[float | None, ...]  # None where a loss was not finite
     memory: MemoryAccount | None
     warnings: tuple[str, ...]
+    data_wait_share: float | None = None
     loop: Loop | None = None
     trace: RankTrace | None = None
 

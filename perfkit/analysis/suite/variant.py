@@ -10,6 +10,8 @@ from perfkit.analysis.suite.verdicts import Subject, Verdicts
 from perfkit.analysis.trace.tables import with_longest_rows
 from perfkit.store.stacks import Stacks, read_stacks
 
+WAIT = "data_wait_share"
+
 
 def variant_of(subject: Subject, verdicts: Verdicts, *, is_baseline: bool) -> Variant:
     """The row of a variant."""
@@ -56,6 +58,7 @@ def variant_of(subject: Subject, verdicts: Verdicts, *, is_baseline: bool) -> Va
         memory=passes.account,
         warnings=runs.warnings,
         trace=None if passes.trace is None else with_longest_rows(passes.trace),
+        data_wait_share=max((record.facts[WAIT] for record in records if WAIT in record.facts), default=None),
         loop=loop_of(records, None if runs.main is None else runs.main.ranks[0].live, _stacks(runs)),
     )
 

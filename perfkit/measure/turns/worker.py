@@ -42,7 +42,9 @@ def _obey(session: "Session", say: Callable[[str], None], commands: Iterator[str
             break
         word, _, count = command.partition(" ")
         assert word in (WARM_UP, TURN), command
+        session.data.resume()
         steps = session.clock.time_steps(session.step, session.next_step, int(count))
+        session.data.suspend()
         say(steps_line(steps))
         if word == WARM_UP:
             warm = joined(warm, steps)

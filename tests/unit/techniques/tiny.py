@@ -11,7 +11,7 @@ from perfkit.spec import parse_variants
 from perfkit.techniques.apply import Applied, apply_all
 from perfkit.techniques.compose import compose
 from perfkit.techniques.state import TrainState, World
-from perfkit.workloads.workload import Batch, Workload, adamw, built_model
+from perfkit.workloads.workload import Batch, Workload, adamw, built_model, first_batch
 
 WIDTH, HEADS, TIME, BATCH, BLOCKS = 64, 2, 32, 4, 4
 
@@ -100,7 +100,7 @@ def applied(variant: str, state: TrainState | None = None) -> Applied:
 def batches(state: TrainState, seed: int, count: int = 1) -> list[Batch]:
     """Different data for every seed and rank."""
     generator = torch.Generator().manual_seed(1000 * seed + state.world.rank)
-    made = [state.workload.make_batch(generator) for _ in range(count)]
+    made = [first_batch(state.workload, generator) for _ in range(count)]
     return [{key: value.to(state.device) for key, value in batch.items()} for batch in made]
 
 

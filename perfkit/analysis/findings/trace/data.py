@@ -1,6 +1,6 @@
 """The rule about a step that waits for its data: as its timed steps did, where that is known, else as it was traced."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
@@ -10,6 +10,7 @@ from perfkit.analysis.findings.trace.lines import in_data
 from perfkit.analysis.findings.trace.thresholds import COMMON, NOTABLE
 from perfkit.analysis.findings.trace.view import CPU, FETCHING, Told, TraceView, called
 from perfkit.analysis.model.finding import Finding
+from perfkit.analysis.model.launches import HostCallRow
 from perfkit.analysis.model.loop import Loop
 from perfkit.analysis.model.time_split import DATA
 from perfkit.analysis.trace.host_calls import FETCH
@@ -34,6 +35,9 @@ def starved(view: TraceView) -> Iterator[Told]:
             finding = replace(finding, ops=called(rows), idle=(DATA,) if idle else ())
             yield Told(view.as_traced(finding), scope, leave_out(FETCHING))
         return
+    if view.data_wait_share is not None:
+        yield from _timed(view, rows, idle)
+        return
     took = idle if idle is not None else sum(row.seconds for row in rows)
     if rows and view.share(took) >= NOTABLE:
         what = "the device is idle for" if idle is not None else "it takes"
@@ -46,6 +50,25 @@ def starved(view: TraceView) -> Iterator[Told]:
             change=leave_out(FETCHING),
             calls=rows,
             idle=() if idle is None else (DATA,),
+        )
+
+
+def _timed(view: TraceView, rows: Sequence[HostCallRow], idle_s: float | None) -> Iterator[Told]:
+    """What timed steps of a workload with a DataLoader waited. Traced steps wait less: workers go on between passes."""
+    share = view.data_wait_share or 0.0
+    took = share * view.trace.step_s
+    gain_s = took if idle_s is None else min(took, idle_s)
+    if view.share(gain_s) >= COMMON:
+        meanwhile = "" if idle_s is None else f"; as traced the device is then idle for {view.took(idle_s)}"
+        yield view.gain(
+            f"{_TITLE}, {percent(share, 0)} of the time",
+            f"{percent(share)} of the timed steps in next() of its DataLoader{meanwhile}",
+            LOAD_SOONER,
+            gain_s,
+            scope=() if idle_s is None else (FETCHING,),
+            change=leave_out(FETCHING),
+            calls=rows,
+            idle=() if idle_s is None else (DATA,),
         )
 
 

@@ -132,8 +132,12 @@ def waiting(loop: Loop) -> Cell:
 
 
 def data_wait(variant: Variant) -> Cell:
-    """How long a step of the loop waits for its data, as a share of the time."""
-    return unknown(NO_LOADER) if variant.loop is None else waiting(variant.loop)
+    """How long a step waits for its data, as a share of the time."""
+    if variant.loop is not None:
+        return waiting(variant.loop)
+    if variant.data_wait_share is None:
+        return unknown("the workload has no DataLoader: its batches are made before it trains")
+    return share(variant.data_wait_share)
 
 
 def peak_memory(variant: Variant) -> Cell:

@@ -23,14 +23,20 @@ def is_measured(variant: Variant) -> bool:
 def variants(analysis: Analysis) -> list[Column[Variant]]:
     """Without comparisons where there is nothing to compare with, and without what nobody measured."""
     if headline.is_alone(analysis):
-        return [_named(analysis, "Variant"), _STEP_TIME, *_rates(analysis)]
-    return [_named(analysis, "Variant"), _STEP_TIME, _SPEED_UP, _VERDICT, *_rates(analysis), _LOSS, _ACTIVE]
+        return [_named(analysis, "Variant"), _STEP_TIME, *_data(analysis), *_rates(analysis)]
+    compared = [_STEP_TIME, _SPEED_UP, _VERDICT, *_data(analysis), *_rates(analysis)]
+    return [_named(analysis, "Variant"), *compared, _LOSS, _ACTIVE]
 
 
 def loops(analysis: Analysis) -> list[Column[Variant]]:
     """One process each, of one program: neither intervals nor techniques nor equal data."""
-    waits = any(variant.loop and variant.loop.data_wait_share is not None for variant in analysis.variants)
-    return [_named(analysis, "Loop"), _STEP_TIME, *([_DATA] if waits else []), *_rates(analysis)]
+    return [_named(analysis, "Loop"), _STEP_TIME, *_data(analysis), *_rates(analysis)]
+
+
+def _data(analysis: Analysis) -> list[Column[Variant]]:
+    """Where somebody has a DataLoader."""
+    waits = any(cells.data_wait(variant).value is not None for variant in analysis.variants)
+    return [_DATA] if waits else []
 
 
 def _named(analysis: Analysis, what: str) -> Column[Variant]:

@@ -6,6 +6,8 @@ import msgspec
 import pytest
 
 from perfkit.analysis.findings.of_traces import trace_findings
+from perfkit.analysis.findings.trace.data import starved
+from perfkit.analysis.findings.trace.view import TraceView
 from perfkit.analysis.model.coverage import Uncovered
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.graphs import ReplayedGraph
@@ -475,6 +477,22 @@ def test_a_step_that_waits_for_data() -> None:
     assert of(rank_trace(host_calls=(call("data", name, 1, 0.0),)), "waits for its data") is None
     # Without a device its own time is what it costs.
     assert of(rank_trace(device="cpu", host_calls=(call("data", name, 1, None),)), "waits for its data") is not None
+
+
+@pytest.mark.parametrize(
+    ("device", "idle_s", "share", "gain_s"),
+    [("cpu", None, 0.4, 0.4), ("cpu", None, 0.04, None), ("cuda", 0.3, 0.4, 0.3), ("cuda", 0.01, 0.4, None)],
+)
+def test_of_a_bench_what_timed_steps_waited_counts(
+    device: str, idle_s: float | None, share: float, gain_s: float | None
+) -> None:
+    """The traced step of a second, in which workers were ahead, waited for 20 ms."""
+    trace = rank_trace(device=device, host_calls=(call("data", "enumerate(DataLoader)", 1, idle_s),))
+    found = [telling.finding for telling in starved(TraceView(trace, step_s=1.0, data_wait_share=share))]
+    assert [finding.gain_s for finding in found] == ([] if gain_s is None else [pytest.approx(gain_s)])
+    for finding in found:
+        assert finding.title == "The step waits for its data, 40 % of the time"
+        assert finding.evidence.startswith("40.0 % of the timed steps in next() of its DataLoader")
 
 
 def test_many_short_kernels() -> None:

@@ -1,0 +1,144 @@
+"""`data`: other ways of loading the workload's batches."""
+
+from collections.abc import Iterator
+from typing import Annotated, Any, ClassVar, Literal
+
+import msgspec
+import torch
+from torch.utils.data import DataLoader, IterableDataset
+
+from perfkit.errors import UnavailableError
+from perfkit.record import Claim, ParityRule, Relation
+from perfkit.techniques.state import TrainState
+from perfkit.techniques.technique import Package, Stage, Technique
+from perfkit.workloads.loaders import Loading, begin_alike, draws_at_random, made_loader
+
+_DEFAULT_PREFETCH = 2  # torch's own, where there are workers
+
+
+class Data(Technique):
+    """The workload's DataLoader with other options: batches are made in other processes while the step computes,
+    ahead of time, and copied from pinned memory.
+
+    It acts on workloads that train from a DataLoader: `images`, and yours with
+    [`make_loader`](../workloads.md#a-dataloader-of-your-own). What is not given stays as the loader has it; `workers`
+    are then at least 1. `format` and `augment` are given to `make_loader`: that of `images` takes them, and yours may.
+    Shards are tar files that webdataset reads one after the other, with shuffling off.
+
+    How long steps wait for the loader is a part of their time; the report has its share, of the timed steps. It is no
+    claim: a loader that acts may still be too slow. Each worker needs a core of its own beside those that compute, and
+    its CPU time is not in the report's, which is of the process that trains.
+
+    Order and augmentation of `images` are the same with any number of workers, so that losses are, too. Two things
+    make losses not comparable: a dataset that draws from the random numbers of its process (asked for a batch twice, it
+    gives two), and several workers of an iterable dataset, such as shards, whose batches come by turns from each. So
+    does a first batch that is not the same: `augment` draws other random numbers.
+    """
+
+    name: ClassVar[str] = "data"
+    summary: ClassVar[str] = "load batches in worker processes, ahead of time, from pinned memory or packed shards"
+    stage: ClassVar[Stage] = Stage.WORKLOAD
+    when: ClassVar[str] = "where steps wait for their data"
+    costs: ClassVar[str] = "a core and the memory of a process for each worker; disk for shards"
+    paper: ClassVar[str] = (
+        "Mohan et al., Analyzing and Mitigating Data Stalls in DNN Training, VLDB 2021, "
+        "https://arxiv.org/abs/2007.06775"
+    )
+    examples: ClassVar[tuple[str, ...]] = (
+        "data:workers=1",
+        "data:workers=2:prefetch=4:persistent=true",
+        "data:pin=true:non_blocking=true",
+        "data:workers=0:format=shards",
+        "data:workers=0:augment=albumentations",
+    )
+
+    workers: (
+        Annotated[int, msgspec.Meta(ge=0, description="processes that make batches; the loader's own, at least 1")]
+        | None
+    ) = None
+    prefetch: (
+        Annotated[int, msgspec.Meta(ge=1, description="batches that each worker is asked for ahead; the loader's own")]
+        | None
+    ) = None
+    persistent: Annotated[bool, msgspec.Meta(description="workers live on from epoch to epoch")] = False
+    pin: Annotated[bool, msgspec.Meta(description="batches in pinned memory (GPU)")] = False
+    non_blocking: Annotated[bool, msgspec.Meta(description="the host does not wait for their copies (GPU)")] = False
+    format: Annotated[Literal["files", "shards"], msgspec.Meta(description="of the workload's data")] | None = None
+    augment: (
+        Annotated[Literal["pillow", "albumentations"], msgspec.Meta(description="what augments the workload's images")]
+        | None
+    ) = None
+
+    def __post_init__(self) -> None:
+        if self.workers == 0 and (self.prefetch is not None or self.persistent):
+            raise ValueError("prefetch and persistent are of workers: leave out workers=0")
+
+    def package(self) -> Package | None:
+        if self.augment == "albumentations":
+            return Package("albumentations", "albumentations albucore==0.0.24")
+        return Package("webdataset", "webdataset") if self.format == "shards" else None
+
+    def unavailable(self, device: torch.device) -> str | None:
+        if device.type == "cpu" and (self.pin or self.non_blocking):
+            return "pin and non_blocking are of copies to a GPU, and this run has none"
+        return None
+
+    def apply(self, state: TrainState) -> TrainState:
+        workload = state.workload
+        if workload.make_loader is None:
+            raise UnavailableError(
+                f"the batches of {workload.name} are made before it trains: there is no DataLoader (make_loader)"
+            )
+        loader = made_loader(workload, torch.Generator().manual_seed(0), Loading())
+        changed = self._loading(loader)
+        other = made_loader(workload, torch.Generator().manual_seed(0), changed)
+        if self.non_blocking and not (self.pin or loader.pin_memory):
+            raise UnavailableError("copies from memory that is not pinned are waited for: add pin=true")
+        state.loading = changed
+        state.non_blocking = state.non_blocking or self.non_blocking
+        state.parity_rules += self._parity_rules(loader, other)
+        return state
+
+    def claims(self, state: TrainState) -> tuple[Claim, ...]:
+        workers = state.loading.options["num_workers"] if self.workers is None else self.workers
+        return tuple(self._claims(workers))
+
+    def _loading(self, loader: DataLoader[Any]) -> Loading:
+        workers = max(1, loader.num_workers) if self.workers is None else self.workers
+        options: dict[str, Any] = {"num_workers": workers}
+        if self.prefetch is not None:
+            options["prefetch_factor"] = self.prefetch
+        if self.persistent:
+            options["persistent_workers"] = True
+        if self.pin:
+            options["pin_memory"] = True
+        asked = {"format": self.format, "augment": self.augment}
+        return Loading({name: value for name, value in asked.items() if value is not None}, options)
+
+    def _parity_rules(self, loader: DataLoader[Any], other: DataLoader[Any]) -> Iterator[ParityRule]:
+        if (self.format or self.augment) and not begin_alike(loader, other):
+            yield ParityRule(relative=None, basis="the first batch is another: other samples, order or augmentation")
+        if other.num_workers == loader.num_workers and type(other.dataset) is type(loader.dataset):
+            return
+        if isinstance(other.dataset, IterableDataset) and max(other.num_workers, loader.num_workers) > 1:
+            yield ParityRule(relative=None, basis="batches come by turns from each worker's part of the data")
+        elif draws_at_random(other):
+            basis = "the dataset draws from the random numbers of its process, which are others in another process"
+            yield ParityRule(relative=None, basis=basis)
+
+    def _claims(self, workers: int) -> Iterator[Claim]:
+        yield self._claim("so many worker processes make batches", "loader_workers", Relation.EQUAL, float(workers))
+        if self.prefetch is not None:
+            ahead = float(workers * self.prefetch)
+            yield self._claim("so many batches are asked for ahead", "loader_prefetched", Relation.EQUAL, ahead)
+        if self.persistent:
+            lived_on = "the workers of the first epoch are those of all"
+            yield self._claim(lived_on, "loader_processes", Relation.EQUAL, float(workers))
+        if self.pin:
+            yield self._claim("batches come in pinned memory", "loader_pinned", Relation.EQUAL, 1.0)
+        if self.non_blocking:
+            yield self._claim("copies are not waited for", "nonblocking_copies", Relation.EQUAL, 1.0)
+        if self.format == "shards":
+            yield self._claim("shards are read", "batch_calls:webdataset", Relation.AT_LEAST, 1.0)
+        if self.augment == "albumentations":
+            yield self._claim("it augments them", "batch_calls:albumentations", Relation.AT_LEAST, 1.0)

@@ -1,0 +1,135 @@
+"""A workload's DataLoader, as it is or with other options, and whether what it gives is random."""
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.utils.data import DataLoader, IterableDataset
+
+from perfkit.errors import UnavailableError, UsageError
+from perfkit.workloads.workload import Batch, Workload
+
+# What a DataLoader keeps of what it was made with, beside what says which samples make a batch.
+_KEPT = (
+    "num_workers",
+    "collate_fn",
+    "pin_memory",
+    "timeout",
+    "worker_init_fn",
+    "multiprocessing_context",
+    "generator",
+    "prefetch_factor",
+    "persistent_workers",
+    "in_order",
+)
+_WITHOUT_WORKERS: Mapping[str, Any] = {
+    "prefetch_factor": None,
+    "persistent_workers": False,
+    "multiprocessing_context": None,
+    "timeout": 0,
+}
+
+
+@dataclass
+class Loading:
+    """What is changed of a workload's DataLoader: `arguments` are given to its `make_loader` beside the generator,
+    `options` to torch in place of the DataLoader's own."""
+
+    arguments: dict[str, Any] = field(default_factory=dict)
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+def made_loader(workload: Workload, generator: torch.Generator, loading: Loading) -> DataLoader[Any]:
+    """The workload's DataLoader with what is changed of it.
+
+    Raises `UsageError` where `make_loader` returns something else, and `UnavailableError` where it does not take the
+    arguments, or the DataLoader is of a class of somebody's own, so that it cannot be made anew.
+    """
+    make = workload.make_loader
+    assert make is not None, "only asked for where the workload has a DataLoader"
+    lacking = [name for name in loading.arguments if not _takes(make, name)]
+    if lacking:
+        raise UnavailableError(f"make_loader of {workload.name} takes no {' or '.join(lacking)}")
+    loader = make(generator, **loading.arguments)
+    if not isinstance(loader, DataLoader):
+        raise UsageError(
+            f"make_loader of {workload.name} returned a {type(loader).__name__}; expected a torch.utils.data.DataLoader"
+        )
+    return with_options(loader, loading.options)
+
+
+def _takes(function: Callable[..., object], name: str) -> bool:
+    parameters = inspect.signature(function).parameters
+    return name in parameters or any(each.kind is each.VAR_KEYWORD for each in parameters.values())
+
+
+def with_options(loader: DataLoader[Any], options: Mapping[str, Any]) -> DataLoader[Any]:
+    """A DataLoader of the same samples in the same batches and order, with these options in place of its own.
+
+    Raises `UnavailableError` for a class of somebody's own, which may take other arguments or do more than torch's.
+    """
+    if not options:
+        return loader
+    if type(loader) is not DataLoader:
+        raise UnavailableError(
+            f"the workload's loader is a {type(loader).__name__}: only torch's own DataLoader can be made anew with "
+            "other options"
+        )
+    kept = {name: getattr(loader, name) for name in _KEPT}
+    if options.get("num_workers", loader.num_workers) == 0:
+        kept |= _WITHOUT_WORKERS
+    return DataLoader(loader.dataset, **_sampling(loader), **{**kept, **options})
+
+
+def _sampling(loader: DataLoader[Any]) -> dict[str, Any]:
+    if isinstance(loader.dataset, IterableDataset):
+        return {"batch_size": loader.batch_size, "drop_last": loader.drop_last}
+    if loader.batch_sampler is None:
+        return {"batch_size": None, "sampler": loader.sampler}
+    return {"batch_sampler": loader.batch_sampler}
+
+
+def draws_at_random(loader: DataLoader[Any]) -> bool:
+    """Whether the same samples come out differently when they are asked for again.
+
+    Then they depend on random numbers of the process that makes them, and in another process are others.
+    """
+    with torch.random.fork_rng(devices=[]):
+        first, again = _first_batch_twice(loader)
+    return not _equal(first, again)
+
+
+def begin_alike(loader: DataLoader[Any], other: DataLoader[Any]) -> bool:
+    """Whether the first batches of both are equal, if torch draws the same random numbers for both."""
+    batches = []
+    for each in (loader, other):
+        with torch.random.fork_rng(devices=[]):
+            torch.default_generator.manual_seed(0)
+            batches.append(next(iter(with_options(each, {"num_workers": 0}))))
+    return _equal(*batches)
+
+
+def _equal(batch: Batch, other: Batch) -> bool:
+    return batch.keys() == other.keys() and all(torch.equal(batch[name], other[name]) for name in batch)
+
+
+def _first_batch_twice(loader: DataLoader[Any]) -> tuple[Batch, Batch]:
+    if isinstance(loader.dataset, IterableDataset):
+        here = with_options(loader, {"num_workers": 0})
+        return next(iter(here)), next(iter(here))
+    if loader.batch_sampler is None:
+        index = next(iter(loader.sampler))
+        return loader.collate_fn(loader.dataset[index]), loader.collate_fn(loader.dataset[index])
+    indices = next(iter(loader.batch_sampler))
+    first, again = ([loader.dataset[index] for index in indices] for _ in range(2))
+    return loader.collate_fn(first), loader.collate_fn(again)
+
+
+def begin_epoch(loader: DataLoader[Any], epoch: int) -> None:
+    """Tell its dataset and samplers which time they are gone through, as training loops do: `set_epoch`."""
+    for part in (loader.dataset, loader.sampler, loader.batch_sampler):
+        set_epoch = getattr(part, "set_epoch", None)
+        if set_epoch is not None:
+            set_epoch(epoch)
