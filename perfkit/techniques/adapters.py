@@ -7,39 +7,34 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from torch import nn
-from torch.nn.modules.linear import NonDynamicallyQuantizableLinear
 from torch.optim import Optimizer
 
 from perfkit.errors import UnavailableError
+from perfkit.techniques.linear_layers import linear_layers, within
 from perfkit.techniques.state import TrainState
 
 _ADAPTER = "default"  # peft's name for the only one
 
 
-def linear_layers(state: TrainState, targets: str) -> dict[str, nn.Linear]:
+def adaptable_layers(state: TrainState, targets: str) -> dict[str, nn.Linear]:
     """The trained linear layers within the blocks (of the whole model where none are known), by name.
 
-    Those of `nn.MultiheadAttention` are left out: it reads their weights and does not call them. Raises
-    `UnavailableError` where no name matches the glob `targets`.
+    Raises `UnavailableError` where no name matches the glob `targets`.
     """
     from transformers.pytorch_utils import Conv1D  # of GPT-2: a linear layer with its weight transposed
 
-    blocks = state.block_names
-    found: dict[str, Any] = {
-        name: module
-        for name, module in state.model.named_modules()
-        if isinstance(module, nn.Linear | Conv1D)
-        and not isinstance(module, NonDynamicallyQuantizableLinear)
-        and (not blocks or any(name.startswith(f"{block}.") for block in blocks))
-        and fnmatchcase(name, targets)
-        and isinstance(module._parameters.get("weight"), nn.Parameter)
-        and module.weight.requires_grad
+    found = {
+        name: layer
+        for name, layer in linear_layers(state, Conv1D).items()
+        if fnmatchcase(name, targets)
+        and isinstance(layer._parameters.get("weight"), nn.Parameter)
+        and layer.weight.requires_grad
     }
     if not found:
-        where = "in its blocks " if blocks else ""
         named = "" if targets == "*" else f" named {targets}"
         raise UnavailableError(
-            f"the workload {state.workload.name} has no trained linear layer {where}to put an adapter beside{named}"
+            f"the workload {state.workload.name} has no trained linear layer{within(state)} to put an adapter "
+            f"beside{named}"
         )
     return found
 

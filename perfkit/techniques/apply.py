@@ -67,6 +67,10 @@ def _apply(technique: Technique, state: TrainState, setup: list[SetupCost]) -> T
         if reason:
             raise UnavailableError(reason) from error
         raise
+    emulated = technique.emulated(state.device)
+    if emulated:
+        state.facts["emulated"] = 1.0
+        state.fact_notes["emulated"] = emulated
     state.applied = (*state.applied, technique.name)
     setup.append(SetupCost(name=technique.name, seconds=perf_counter() - start))
     return state

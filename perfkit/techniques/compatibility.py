@@ -37,6 +37,8 @@ _REDUCED_LAST = "gradients are averaged over ranks when backward is over; zero2 
 _REDUCES = "ZeRO averages the gradients itself"
 _CONTIGUOUS = "FSDP2 shards contiguous parameters only"
 _NO_FP32_PRODUCTS = "products of 16 bits leave TF32 none of fp32 to compute"
+_SAME_LAYERS = "each puts layers of its own in the place of the same ones"
+_MASKED = "a pruned layer's weight is the product of another and a mask, which layers in its place do not know"
 _OTHER_STAGE = "they are stages of one method; choose one"
 _LOSS_IN_UPDATE = (
     "the Trainer evaluates the loss within the update, which offload makes for each part of the parameters"
@@ -74,6 +76,11 @@ CLASHES = (
     Clash("bf16:update=kahan", "optim", "its Kahan summation is in optimizers of its own: use bf16:update=nearest"),
     Clash("lora", "qlora", "qlora is lora over weights in 4 bits"),
     Clash("bf16:update=stochastic", "optim", "it rounds in an optimizer of its own: use bf16:update=nearest"),
+    Clash("bf16", "lora", "adapters add to the half of the bytes that bf16 is checked by: use --dtype bf16 with lora"),
+    Clash("bf16", "qlora", "adapters over weights in 4 bits are kept in fp32"),
+    Clash("amp", "fp8", "both choose what linear layers multiply in: use bf16+fp8"),
+    *(Clash(first, second, _SAME_LAYERS) for first, second in (("fp8", "qat"), ("fp8", "qlora"), ("qat", "qlora"))),
+    *(Clash("prune", other, _MASKED) for other in ("fp8", "lora", "qat", "qlora")),
     Clash("compress", "offload:what=activations", "autograd hands what it saves to one of them only"),
     Clash("offload:what=optimizer", "zero2:offload=cpu", "the optimizer state is on the host already"),
     Clash("offload:what=optimizer", "zero3:offload=cpu", "the optimizer state is on the host already"),

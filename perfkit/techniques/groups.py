@@ -7,13 +7,13 @@ T = TypeVar("T")
 
 GROUPS: dict[str, tuple[str, ...]] = {
     "batch and length": ("batch", "accum", "seq"),
-    "precision": ("amp", "bf16", "tf32"),
+    "precision": ("amp", "bf16", "tf32", "fp8"),
     "activation memory": ("ckpt", "compress", "offload", "inplace", "fused_ce"),
     "attention": ("flash",),
     "compiling and layout": ("compile", "channels_last"),
     "optimizers": ("optim", "optim_in_backward"),
     "fine-tuning": ("lora", "qlora"),
-    "weights": ("prune",),
+    "weights": ("prune", "sparse24", "qat"),
     "input pipeline": ("data",),
     "several ranks": ("ddp", "zero1", "zero2", "zero3"),
     "engines": ("engine",),

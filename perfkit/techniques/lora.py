@@ -6,7 +6,7 @@ import msgspec
 from torch.optim import SGD, Adam, Optimizer
 
 from perfkit.record import Claim, ParityRule, Relation
-from perfkit.techniques.adapters import Adapters, linear_layers
+from perfkit.techniques.adapters import Adapters, adaptable_layers
 from perfkit.techniques.paged_tensors import local_part
 from perfkit.techniques.state import TrainState
 from perfkit.techniques.technique import Package, Stage, Technique
@@ -48,7 +48,7 @@ class Lora(Technique):
         return Package("peft", "peft")
 
     def apply(self, state: TrainState) -> TrainState:
-        Adapters(state, linear_layers(state, self.targets), self.rank, self.alpha)
+        Adapters(state, adaptable_layers(state, self.targets), self.rank, self.alpha)
         return state
 
     def claims(self, state: TrainState) -> tuple[Claim, ...]:

@@ -9,7 +9,7 @@ from torch import nn
 from perfkit.errors import UnavailableError
 from perfkit.missing import needs
 from perfkit.record import Claim, Relation
-from perfkit.techniques.adapters import Adapters, linear_layers
+from perfkit.techniques.adapters import Adapters, adaptable_layers
 from perfkit.techniques.lora import Lora
 from perfkit.techniques.state import TrainState
 from perfkit.techniques.technique import Package
@@ -43,7 +43,7 @@ class Qlora(Lora):
     def apply(self, state: TrainState) -> TrainState:
         from transformers.pytorch_utils import Conv1D
 
-        layers = linear_layers(state, self.targets)
+        layers = adaptable_layers(state, self.targets)
         for name, layer in layers.items():
             if isinstance(layer, Conv1D):
                 raise UnavailableError(f"{name} is a Conv1D of Transformers, which bitsandbytes does not round")

@@ -70,6 +70,13 @@ class Technique(Struct):
         """Why the technique cannot act on this kind of device, or None where it can."""
         return None
 
+    def emulated(self, device: torch.device) -> str:
+        """Why this kind of device only computes the technique's numbers, by slower means; empty where it does not.
+
+        Its time and memory are then not credited to it.
+        """
+        return ""
+
     def compiles(self) -> bool:
         """Whether code is compiled before its first step, which takes long."""
         return False

@@ -130,6 +130,7 @@ class Variant(Struct):
     memory_ratio: float | None
     parity: Parity
     engaged: bool | None
+    emulated: str = ""
     claims: tuple[ClaimResult, ...]
     setup: tuple[SetupCost, ...]
     compile: CompileSummary | None

@@ -19,6 +19,7 @@ def pareto_front(variants: Sequence[Variant]) -> tuple[str, ...]:
         for variant in variants
         if variant.status == Status.OK
         and (variant.is_baseline or variant.engaged is True)
+        and not variant.emulated
         and isinstance(variant.throughput, Estimate)
         and (memory := value_of(variant.peak_allocated)) is not None
     ]

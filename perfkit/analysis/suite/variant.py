@@ -6,7 +6,7 @@ from perfkit.analysis.model.suite import Variant
 from perfkit.analysis.suite.attached import loop_of
 from perfkit.analysis.suite.engagement import engaged
 from perfkit.analysis.suite.runs import VariantRuns
-from perfkit.analysis.suite.verdicts import Subject, Verdicts
+from perfkit.analysis.suite.verdicts import Subject, Verdicts, emulation_of
 from perfkit.analysis.trace.tables import with_longest_rows
 from perfkit.store.stacks import Stacks, read_stacks
 
@@ -49,6 +49,7 @@ def variant_of(subject: Subject, verdicts: Verdicts, *, is_baseline: bool) -> Va
         memory_ratio=verdicts.memory_ratio,
         parity=verdicts.parity,
         engaged=engaged(verdicts.claims),
+        emulated=emulation_of(records),
         claims=verdicts.claims,
         setup=() if not records else records[0].setup,
         compile=verdicts.compile,

@@ -1,6 +1,7 @@
 """What is said of a variant against its baseline: is it faster, does it train the same, did its techniques act."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -14,7 +15,7 @@ from perfkit.analysis.suite.parity import NOT_COMPARABLE, not_finite, parity
 from perfkit.analysis.suite.passes import Passes
 from perfkit.analysis.suite.runs import VariantRuns
 from perfkit.analysis.suite.work import WorkRatio, work_ratio
-from perfkit.record import value_of
+from perfkit.record import RankRecord, value_of
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,8 @@ def verdicts_of(subject: Subject, baseline: Subject | None, *, is_baseline: bool
     reference = () if baseline is None else baseline.runs.records
     difference = None
     cpu_difference = None
-    work = None if baseline is None else work_ratio(subject.runs, baseline.runs)
+    emulated = emulation_of(records)
+    work = None if baseline is None or emulated else work_ratio(subject.runs, baseline.runs)
     if baseline is not None and work is not None:
         difference, cpu_difference = (
             compare(
@@ -76,11 +78,18 @@ def verdicts_of(subject: Subject, baseline: Subject | None, *, is_baseline: bool
     )
 
 
+def emulation_of(records: Sequence[RankRecord]) -> str:
+    """Why the device only emulates a technique of this variant; empty where it does not."""
+    notes = (record.fact_notes.get(EMULATED, "") for record in records if record.facts.get(EMULATED))
+    return next(notes, "")
+
+
 def _memory_ratio(subject: Subject, baseline: Subject, work: WorkRatio) -> float | None:
     ours, theirs = value_of(subject.figures.allocated), value_of(baseline.figures.allocated)
     return None if ours is None or not theirs else ours / theirs / work.value
 
 
+EMULATED = "emulated"
 # The fact of a claim of `compile`: inductor marks every call of a compiled graph.
 _GRAPH_CALLS = "op_calls:## Call CompiledFxGraph*"
 _PARITY_ORDER = ("differs", "unknown", NOT_COMPARABLE, "within tolerance", "equal")

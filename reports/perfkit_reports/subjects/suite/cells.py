@@ -53,6 +53,8 @@ def speed_up(variant: Variant) -> Cell:
     """How many times as fast as the baseline: the inverse of the ratio of step times."""
     if variant.is_baseline:
         return Cell("baseline", value=1.0)
+    if variant.emulated:
+        return Cell("emulated", reason=variant.emulated, tone="unsure")
     difference = variant.difference
     if difference is None:
         return unknown(variant.reason or "there is no baseline to compare with")

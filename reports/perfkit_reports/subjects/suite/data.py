@@ -56,6 +56,7 @@ _VARIANTS: Mapping[str, tuple[type | GenericAlias, Callable[[Variant], Any]]] = 
     "power_w": (float, lambda variant: value_of(variant.power)),
     "parity": (str, lambda variant: variant.parity.verdict),
     "loss_max_relative": (float, lambda variant: variant.parity.max_relative),
+    "emulated": (str, lambda variant: variant.emulated),
     "engaged": (bool, lambda variant: variant.engaged),
 }
 _FRONT = "on_pareto_front"

@@ -31,6 +31,7 @@ def test_only_what_ended_well_engaged_and_is_known_competes(tmp_path: Path) -> N
         changed(found["flash"], status=Status.FAILED),
         changed(found["compile"], peak_allocated=Unknown(reason="no memory pass")),
         changed(found["amp"], name="undecided", engaged=None),
+        changed(found["flash"], name="emulated", emulated="a cpu device has no fp8 products"),
     ]
     assert pareto_front(contenders) == ("amp",)
     assert pareto_front([changed(found["baseline"], engaged=None)]) == ("baseline",)

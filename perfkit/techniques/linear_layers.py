@@ -1,0 +1,44 @@
+"""The linear layers that techniques change: those within a model's blocks."""
+
+from typing import Any
+
+from torch import nn
+from torch.nn.modules.linear import NonDynamicallyQuantizableLinear
+
+from perfkit.errors import UnavailableError
+from perfkit.techniques.state import TrainState
+
+
+def linear_layers(state: TrainState, *kinds: type[nn.Module]) -> dict[str, Any]:
+    """The linear layers, and other layers of `kinds`, within the blocks by name; of the whole model without blocks.
+
+    The output layer of `nn.MultiheadAttention` is left out: its weight is read there, and it is never called.
+    """
+    blocks = state.block_names
+    return {
+        name: module
+        for name, module in state.model.named_modules()
+        if isinstance(module, (nn.Linear, *kinds))
+        and not isinstance(module, NonDynamicallyQuantizableLinear)
+        and (not blocks or any(name.startswith(f"{block}.") for block in blocks))
+    }
+
+
+def divisible_layers(state: TrainState, *, inputs: int = 1, outputs: int = 1) -> dict[str, nn.Linear]:
+    """Those whose inputs and outputs are multiples of these; `UnavailableError` where there are none."""
+    found = {
+        name: layer
+        for name, layer in linear_layers(state).items()
+        if layer.in_features % inputs == 0 and layer.out_features % outputs == 0
+    }
+    if not found:
+        raise UnavailableError(
+            f"the workload {state.workload.name} has no linear layer{within(state)} with inputs in multiples of "
+            f"{inputs} and outputs in multiples of {outputs}"
+        )
+    return found
+
+
+def within(state: TrainState) -> str:
+    """Where layers were looked for, as words of a sentence."""
+    return " in its blocks" if state.block_names else ""

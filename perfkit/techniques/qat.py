@@ -1,0 +1,73 @@
+"""`qat`: quantization-aware training. Linear layers compute with weights and inputs rounded to integers."""
+
+from typing import Any, ClassVar, Literal
+
+import torch
+
+from perfkit.record import Claim, ParityRule, Relation
+from perfkit.techniques.linear_layers import divisible_layers
+from perfkit.techniques.state import TrainState
+from perfkit.techniques.technique import Package, Stage, Technique
+
+_GROUP = 32  # weights of an output that share a scale
+_LAYERS = "fake_quantized_layers"
+
+
+class Qat(Technique):
+    """Quantization-aware training by torchao (`QATConfig`, the step "prepare").
+
+    In every forward pass the weights of the linear layers within the blocks (of the whole model where none are known)
+    are rounded to integers and back, and so are their inputs, to 8 bits with a scale for each token. With
+    `weights=int4` 32 weights share a scale, with `weights=int8` all of an output. Gradients pass the rounding as if it
+    were not there (straight-through estimator) and update the weights in full precision.
+
+    Nothing is saved in training: products are as before, and rounding comes on top. What is gained is the accuracy of
+    the quantized model afterwards, which is not measured here. `nn.MultiheadAttention` stays as it is.
+
+    Every such layer must ask for the scales of its weight and of its input in each step.
+    """
+
+    name: ClassVar[str] = "qat"
+    summary: ClassVar[str] = "quantization-aware training: weights and inputs of linear layers rounded to integers"
+    when: ClassVar[str] = "where the model is to be served in 4 or 8 bits: to see what training for it costs"
+    costs: ClassVar[str] = "time and memory for rounding each weight and input of a linear layer in every step"
+    paper: ClassVar[str] = (
+        "Jacob et al., Quantization and Training of Neural Networks for Efficient Integer-Arithmetic-Only Inference, "
+        "CVPR 2018, https://arxiv.org/abs/1712.05877"
+    )
+    examples: ClassVar[tuple[str, ...]] = ("qat", "qat:weights=int8")
+    stage: ClassVar[Stage] = Stage.MODEL
+
+    weights: Literal["int4", "int8"] = "int4"
+
+    def package(self) -> Package | None:
+        return Package("torchao", "torchao")
+
+    def apply(self, state: TrainState) -> TrainState:
+        from torchao.quantization import quantize_
+        from torchao.quantization.qat import QATConfig
+
+        chosen = divisible_layers(state, inputs=_GROUP if self.weights == "int4" else 1)
+        inputs, weights = _roundings(self.weights)
+        config = QATConfig(activation_config=inputs, weight_config=weights, step="prepare")
+        quantize_(state.model, config, filter_fn=lambda _module, name: name in chosen)
+        state.facts[_LAYERS] = float(len(chosen))
+        return state
+
+    def claims(self, state: TrainState) -> tuple[Claim, ...]:
+        scales = "op_calls:torchao::choose_qparams_affine*"
+        statement = "layers ask for the scales of their weight and their input"
+        return (self._claim(statement, scales, Relation.AT_LEAST, 2.0, _LAYERS),)
+
+    def parity(self) -> ParityRule:
+        return ParityRule(relative=None, basis=f"a model with weights in {self.weights} and inputs in int8 is trained")
+
+
+def _roundings(weights: str) -> tuple[Any, Any]:
+    """What torchao rounds inputs and weights to."""
+    from torchao.quantization.qat import IntxFakeQuantizeConfig
+
+    inputs = IntxFakeQuantizeConfig(torch.int8, "per_token", is_symmetric=False)
+    if weights == "int8":
+        return inputs, IntxFakeQuantizeConfig(torch.int8, "per_channel")
+    return inputs, IntxFakeQuantizeConfig(torch.int4, group_size=_GROUP)  # type: ignore[attr-defined]

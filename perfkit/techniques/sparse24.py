@@ -1,0 +1,71 @@
+"""`sparse24`: linear layers whose weights are sparse 2 in 4, on GPUs with matrix units for it."""
+
+from typing import ClassVar
+
+import torch
+
+from perfkit.errors import UnavailableError
+from perfkit.record import Claim, ParityRule, Relation
+from perfkit.techniques.linear_layers import divisible_layers
+from perfkit.techniques.state import TrainState
+from perfkit.techniques.technique import Package, Stage, Technique
+
+# Rows and columns that a sparse operand is a multiple of (torch.sparse.SparseSemiStructuredTensorCUSPARSELT).
+_MULTIPLE = 64
+_LAYERS = "sparse_layers"
+
+
+class Sparse24(Technique):
+    """Semi-structured sparsity in training, by torchao (`SemiSparseLinear`) and cuSPARSELt.
+
+    In every forward pass the two largest of each four weights are kept, and the product with the packed rest runs on
+    the sparse units of the GPU, which do twice as many FLOPs a second. Gradients pass as if nothing had been left out
+    and update all weights; the masks follow. Of the linear layers within the blocks (of the whole model where none are
+    known) those are sparse whose sizes are multiples of 64. Parameters must be in 16 bits: `--dtype bf16`, or
+    `bf16+sparse24`.
+
+    Each of these layers must call cuSPARSELt's sparse product in every step.
+
+    Written after the documentation and not yet run: no such GPU was at hand.
+    """
+
+    name: ClassVar[str] = "sparse24"
+    summary: ClassVar[str] = "2:4 sparsity: linear layers multiply by half of their weights, on NVIDIA GPUs"
+    when: ClassVar[str] = "where products of linear layers are large, in 16 bits, and take most of the step"
+    costs: ClassVar[str] = "weights are packed anew in every step; half of them are left out of each product"
+    paper: ClassVar[str] = (
+        "Mishra et al., Accelerating Sparse Deep Neural Networks, 2021, https://arxiv.org/abs/2104.08378; in training: "
+        "Zhou et al., Learning N:M Fine-grained Structured Sparse Neural Networks From Scratch, ICLR 2021, "
+        "https://arxiv.org/abs/2102.04010"
+    )
+    examples: ClassVar[tuple[str, ...]] = ("bf16+sparse24",)
+    stage: ClassVar[Stage] = Stage.MODEL
+
+    def package(self) -> Package | None:
+        return Package("torchao", "torchao")
+
+    def unavailable(self, device: torch.device) -> str | None:
+        if device.type != "cuda" or torch.version.hip is not None:
+            return f"2:4 sparsity needs the sparse matrix units of NVIDIA GPUs: a {device.type} device has none"
+        if torch.cuda.get_device_capability(device) < (8, 0):
+            return "2:4 sparsity needs an NVIDIA GPU of compute capability 8.0 or more"
+        if not torch.backends.cusparselt.is_available():
+            return "2:4 sparsity needs a build of torch with cuSPARSELt"
+        return None
+
+    def apply(self, state: TrainState) -> TrainState:
+        from torchao.sparsity.training import SemiSparseLinear, swap_linear_with_semi_sparse_linear
+
+        linear = divisible_layers(state, inputs=_MULTIPLE, outputs=_MULTIPLE)
+        if any(module.weight.dtype not in (torch.bfloat16, torch.float16) for module in linear.values()):
+            raise UnavailableError("sparse products are of parameters in 16 bits: use --dtype bf16, or bf16+sparse24")
+        swap_linear_with_semi_sparse_linear(state.model, dict.fromkeys(linear, SemiSparseLinear))
+        state.facts[_LAYERS] = float(len(linear))
+        return state
+
+    def claims(self, state: TrainState) -> tuple[Claim, ...]:
+        products = "op_calls:aten::_cslt_sparse_mm"
+        return (self._claim("layers call the sparse product", products, Relation.AT_LEAST, 1.0, _LAYERS),)
+
+    def parity(self) -> ParityRule:
+        return ParityRule(relative=None, basis="a model with half of its weights in each product is trained")

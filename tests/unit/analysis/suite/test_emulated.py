@@ -1,0 +1,39 @@
+"""A technique that a device only emulates is credited with nothing, however it comes out."""
+
+from pathlib import Path
+
+from perfkit.analysis.model.estimate import Estimate
+from perfkit.analysis.suite.analyse import analyse
+from perfkit.record import Relation
+from perfkit_reports.subjects.suite import cells, headline
+from tests.fixtures.suites import claim, record, write_suite
+
+ACTS = (claim("backward_passes", Relation.EQUAL, 1),)
+WHY = "a cpu device has no fp8 products"
+
+
+def two_variants(folder: Path, **facts: float):
+    ran = record(0.1, claims=ACTS, facts={"backward_passes": 1.0, **facts}, fact_notes={"emulated": WHY})
+    return analyse(write_suite(folder, {"baseline": [record(0.2)] * 3, "fp8": [ran] * 3}))
+
+
+def test_nothing_is_compared_and_the_speed_up_says_why(tmp_path: Path) -> None:
+    analysis = two_variants(tmp_path, emulated=1.0)
+    variant = analysis.variants[1]
+    assert variant.engaged is True
+    assert isinstance(variant.step_time, Estimate)
+    assert (variant.emulated, variant.difference, variant.cpu_difference, variant.memory_ratio) == (WHY, *[None] * 3)
+    assert (cells.speed_up(variant).text, cells.speed_up(variant).reason) == ("emulated", WHY)
+    assert cells.marked_speed_up(variant).text == "emulated"
+    assert headline.fastest(analysis) is None
+    assert headline.leanest(analysis) is None
+    assert not any(finding.variant == "fp8" and finding.severity == "gain" for finding in analysis.findings)
+    assert headline.headline(analysis) == "No variant is faster than the baseline."
+
+
+def test_without_emulation_the_same_is_compared(tmp_path: Path) -> None:
+    analysis = two_variants(tmp_path)
+    variant = analysis.variants[1]
+    assert variant.emulated == ""
+    assert variant.difference is not None
+    assert variant.difference.ratio == 0.5
