@@ -6,9 +6,9 @@ from functools import partial
 
 import torch
 from torch import nn
-from torch.profiler import ProfilerActivity, profile
 
 from perfkit.instruments.around import around
+from perfkit.instruments.memory.profiler import AllocationProfiler
 from perfkit.instruments.tensors import plain_parts
 
 Forward = Callable[[], torch.Tensor]
@@ -39,11 +39,18 @@ def saved_tensor_bytes(forward: Forward, device: torch.device) -> int | None:
             return None
         del loss  # not before the second reading: the graph, and what it holds, hangs on it
         return after - before
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
+    with AllocationProfiler(ops=False) as profiler:
         loss = forward()
     del loss
-    allocated: int = sum(event.self_cpu_memory_usage for event in profiler.key_averages())
-    return allocated
+    # Not the sum of all events: of a block from before the profiler may report a free, by the size of another that an
+    # earlier recording saw at its address.
+    held: dict[int, int] = {}
+    for event in profiler.recorded.allocations:
+        if event.size > 0:
+            held[event.address] = event.size
+        else:
+            held.pop(event.address, None)
+    return sum(held.values())
 
 
 @contextmanager

@@ -1,10 +1,14 @@
 """Storages of a training state, saved bytes and batches, against sizes worked out by hand."""
 
+from contextlib import nullcontext
+from types import SimpleNamespace
+
 import pytest
 import torch
 from torch import nn
 
 from perfkit.errors import UsageError
+from perfkit.instruments import saved
 from perfkit.instruments.saved import plain_saved_bytes, saved_tensor_bytes
 from perfkit.instruments.tensors import (
     category_bytes,
@@ -83,20 +87,32 @@ def test_parameters_by_dtype(state):
 
 def test_saved_bytes_of_a_two_layer_net(state):
     x = torch.randn(2, 4)
-    saved = saved_tensor_bytes(lambda: state.model(x).sum(), CPU)
+    left = saved_tensor_bytes(lambda: state.model(x).sum(), CPU)
     # relu's output, which is also the second layer's input, and the loss; x was there before.
-    assert saved == 2 * 4 * 4 + 4
+    assert left == 2 * 4 * 4 + 4
     # x counts here, as autograd saves it; the loss does not.
     assert plain_saved_bytes(state.model, lambda: state.model(x).sum(), CPU) == {"": 2 * (2 * 4 * 4)}
+
+
+def test_a_free_of_what_was_there_before_takes_nothing_away(monkeypatch, state):
+    """The allocator knows the size of a block from an earlier recording, and reports its end in a later one."""
+
+    def events(*addresses_and_sizes):
+        return [SimpleNamespace(address=address, size=size) for address, size in addresses_and_sizes]
+
+    seen = events((0x10, -6144), (0x20, 32), (0x10, 64), (0x20, -32), (0x30, 8))
+    recorded = SimpleNamespace(recorded=SimpleNamespace(allocations=seen))
+    monkeypatch.setattr(saved, "AllocationProfiler", lambda ops: nullcontext(recorded))
+    assert saved_tensor_bytes(lambda: state.model(torch.randn(2, 4)).sum(), CPU) == 64 + 8
 
 
 def test_a_checkpointed_net_saves_next_to_nothing(state):
     x = torch.randn(2, 4, requires_grad=True)
     checkpoint = torch.utils.checkpoint.checkpoint
-    saved = saved_tensor_bytes(
+    left = saved_tensor_bytes(
         lambda: checkpoint(state.model, x, use_reentrant=False, preserve_rng_state=False).sum(), CPU
     )
-    assert saved < 2 * 4 * 4
+    assert left < 2 * 4 * 4
 
 
 def test_batches_depend_on_seed_rank_and_index_alone():
