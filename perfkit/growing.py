@@ -9,7 +9,7 @@ import msgspec
 
 import perfkit
 from perfkit.analysis.compare.environments import Effect, differences
-from perfkit.devices.ceiling import DeviceCeilings
+from perfkit.devices.ceiling import DeviceCeilings, Kind, Level
 from perfkit.devices.machine import available_cores
 from perfkit.devices.wanted import find_device
 from perfkit.errors import UsageError
@@ -23,6 +23,7 @@ from perfkit.measure.schedule import Techniques, bench_schedule
 from perfkit.record import Environment, Status
 from perfkit.spec import LaunchSpec
 from perfkit.store.layout import CEILINGS_FILE, Session, Suite
+from perfkit.store.price import Price
 from perfkit.store.read import StoredSuite, read_suite, read_suite_file
 from perfkit.store.request import BenchRequest
 from perfkit.workloads.sources import changed_sources
@@ -88,14 +89,18 @@ def to_grow(folder: Path, request: BenchRequest, *, failed: bool = False, ask: A
     """A suite that more is asked of: the variants of `request`, those that never came to an end, and those that
     `failed` where these are asked for.
 
-    `request` may differ from `suite_request` in how long is measured, and in nothing else. Raises what `to_resume`
-    does, and a `UsageError` where there is nothing to do.
+    `request` may differ from `suite_request` in how long is measured, and in nothing else. One of its variants that was
+    skipped is tried again. Raises what `to_resume` does, and a `UsageError` where there is nothing to do or a variant
+    has failed and not `failed` is asked for.
     """
     check_limits(request.timeout_s, request.memory_limit_bytes)
     check_sampling(request.rounds, request.precision, request.budget_s)
     stored = read_suite(folder)
-    unfinished, broken = _unfinished(stored), _failed(stored) if failed else ()
-    gone = (*unfinished, *broken)
+    named, broken = _named(request), _failed(stored)
+    if not failed:
+        _refuse_failed(stored, named, broken)
+        broken = ()
+    gone = (*_unfinished(stored), *broken, *_skipped(stored, named))
     wanted = _once([*request.variants, *_again(stored, gone, broken)])
     if not wanted:
         raise UsageError(f"{folder}: no run of it has failed, and nothing else was asked for: name a --technique")
@@ -110,6 +115,7 @@ def measure(
     ceilings: DeviceCeilings | None,
     progress: Callable[[Event], None],
     ncu: Path | None = None,
+    price: Price | None = None,
 ) -> Suite:
     """Measure what is left. As in `perfkit.measure.bench.bench`, an interruption loses nothing that was measured."""
     stored = opened.stored
@@ -120,9 +126,15 @@ def measure(
         now = datetime.now(UTC).isoformat(timespec="seconds")
         session = Session(created_at=now, command=command, request=opened.request, first_repeat=making.next_repeat)
         making.update(sessions=(*stored.suite.sessions, session))
-    if ceilings is not None:
+    if ceilings is not None and _measured(stored.ceilings) <= _measured(ceilings):
         write_json(stored.folder / CEILINGS_FILE, ceilings)
-    return go_on(making, progress, ncu)
+    return go_on(making, progress, ncu, price)
+
+
+def _measured(ceilings: DeviceCeilings | None) -> set[tuple[Level, str | None, int | None]]:
+    """What has been measured: a machine whose cache is empty knows less than the suite does."""
+    known = ceilings.ceilings if ceilings is not None else ()
+    return {(each.level, each.dtype, each.threads) for each in known if each.kind == Kind.MEASURED}
 
 
 def _request(folder: Path, suite: Suite, session: int) -> BenchRequest:
@@ -180,20 +192,39 @@ def _failed(stored: StoredSuite) -> tuple[str, ...]:
     return tuple(run.path for run in stored.runs if run.run.status not in fine)
 
 
+def _named(request: BenchRequest) -> set[str]:
+    """The names of the variants that are asked for, without their baselines."""
+    runs = bench_schedule(request, min_world_size, refusal_of).runs if request.variants else ()
+    return {run.spec.variant for run in runs if run.spec.techniques in request.variants}
+
+
+def _refuse_failed(stored: StoredSuite, named: set[str], broken: Iterable[str]) -> None:
+    bad = set(broken)
+    names = dict.fromkeys(run.variant for run in stored.suite.runs if run.path in bad and run.variant in named)
+    if names:
+        raise UsageError(f"{stored.folder}: {', '.join(names)} failed there: add --retry failed to repeat what failed")
+
+
+def _skipped(stored: StoredSuite, named: set[str]) -> tuple[str, ...]:
+    """Those that are asked for again: what was missing may be there by now."""
+    return tuple(run.path for run in stored.runs if run.run.status == Status.SKIPPED and run.variant in named)
+
+
 def _again(stored: StoredSuite, gone: Iterable[str], broken: Iterable[str]) -> Iterator[Techniques]:
     """The techniques of variants that have no first run without those that are `gone`, or whose run was `broken`, and
     of those that are compared with one of them."""
     suite, without, bad = stored.suite, set(gone), set(broken)
     begun = {run.variant for run in suite.runs if run.path not in without}
-    names = {name for name in suite.variants if name not in begun}
-    names |= {run.variant for run in suite.runs if run.path in bad}
-    names |= {name for name in suite.variants if suite.baselines.get(name) in names}
+    # Not `suite.variants`: until a batch size has been found, its session has not entered its variants there.
     known = {
         run.spec.variant: run.spec.techniques
         for place in range(len(suite.sessions))
         for run in bench_schedule(_request(stored.folder, suite, place), min_world_size, refusal_of).runs
     }
-    found = [known[name] for name in suite.variants if name in names]
+    names = {name for name in known if name not in begun}
+    names |= {run.variant for run in suite.runs if run.path in bad}
+    names |= {name for name in known if suite.baselines.get(name) in names}
+    found = [techniques for name, techniques in known.items() if name in names]
     yield from filter(None, found)  # with their baselines
     if not any(found):
         yield from found

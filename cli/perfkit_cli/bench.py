@@ -207,7 +207,7 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     from rich.console import Console
 
     from perfkit.measure.bench import default_folder
-    from perfkit.store.read import keep_price
+    from perfkit.store.layout import SUITE_FILE
     from perfkit_cli.main import how_interrupted
 
     quiet, verbose, calibrate = options["quiet"], options["verbose"], not options["no_calibrate"]
@@ -225,10 +225,10 @@ def command(ctx: click.Context, /, **options: Any) -> None:
         measure()
     except KeyboardInterrupt as error:
         word, ended = how_interrupted(error)
+        if not (folder / SUITE_FILE).is_file():
+            click.echo(f"{word}: nothing was measured", err=True)
+            ctx.exit(ended)
         click.echo(f"{word}: what was measured is kept in {folder}; --resume {folder} goes on", err=True)
-
-    if options["price"] is not None:
-        keep_price(folder, options["price"])
 
     # Not sooner: the imports would take time while a child measures.
     from perfkit_cli.remeasure import analysed
@@ -248,6 +248,7 @@ def _new_suite(ctx: click.Context, folder: Path, console: "Console") -> Callable
     from perfkit.devices.wanted import find_device
     from perfkit.measure.bench import bench
     from perfkit.measure.limits import check_limits, check_sampling
+    from perfkit.measure.making import refuse_occupied
     from perfkit.store.request import BenchRequest
     from perfkit.workloads.table import sized_workload
     from perfkit_cli.progress import show_progress
@@ -255,7 +256,8 @@ def _new_suite(ctx: click.Context, folder: Path, console: "Console") -> Callable
     options = ctx.params
     if options["retry"] is not None:
         raise UsageError("--retry failed repeats runs of a suite that is there: name it with --into FOLDER")
-    _refuse_existing(folder)
+    refuse_impossible(folder)
+    refuse_occupied(folder)
     check_limits(options["timeout"], options["memory_limit"])
     check_sampling(options["rounds"], options["precision"], options["budget"])
     target = find_device(options["device"])
@@ -276,18 +278,17 @@ def _new_suite(ctx: click.Context, folder: Path, console: "Console") -> Callable
         calibrate = not options["no_calibrate"]
         ceilings = known_ceilings(request, target.name, calibrate=calibrate, console=console)
         with show_progress(console) as progress:
-            bench(request, folder, command=command_line(), ceilings=ceilings, progress=progress, ncu=ncu)
+            bench(
+                request,
+                folder,
+                command=command_line(),
+                ceilings=ceilings,
+                progress=progress,
+                ncu=ncu,
+                price=options["price"],
+            )
 
     return measure
-
-
-def _refuse_existing(folder: Path) -> None:
-    refuse_impossible(folder)
-    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
-        raise UsageError(
-            f"{folder} exists already and is never overwritten: name another folder with --out, add to a suite with "
-            "--into, or remove it"
-        )
 
 
 def _exit_code(analysis: "Analysis") -> int:

@@ -55,7 +55,14 @@ def existing_suite(ctx: click.Context, console: "Console") -> tuple[Path, Callab
             name, calibrate = find_device(device).name, not options["no_calibrate"]
             ceilings = known_ceilings(opened.whole, name, calibrate=calibrate, console=console)
             with show_progress(console) as progress:
-                measure(opened, command=command_line(), ceilings=ceilings, progress=progress, ncu=ncu)
+                measure(
+                    opened,
+                    command=command_line(),
+                    ceilings=ceilings,
+                    progress=progress,
+                    ncu=ncu,
+                    price=options["price"],
+                )
 
     return folder, work
 

@@ -29,6 +29,7 @@ from perfkit.record import Run, Status
 from perfkit.spec import RunSpec
 from perfkit.store.layout import COUNTERS_FILE, Suite, counters_path, rank_folder, run_path
 from perfkit.store.lock import sole_writer
+from perfkit.store.price import Price
 from perfkit.store.request import BenchRequest
 from perfkit.techniques import dtypes
 from perfkit.techniques.compose import compose
@@ -46,8 +47,9 @@ def bench(
     ceilings: DeviceCeilings | None,
     progress: Callable[[Event], None],
     ncu: Path | None = None,
+    price: Price | None = None,
 ) -> Suite:
-    """Run every variant of `request` into `folder`, which must not exist, and return the suite.
+    """Run every variant of `request` into `folder`, new or empty but for a lock, and return the suite.
 
     First each once, with the instruments; then rounds of all that ended well (`perfkit.measure.rounds`). A variant that
     is skipped or fails is not run again. `suite.json` is written before every run, so that a KeyboardInterrupt, which
@@ -61,15 +63,22 @@ def bench(
     with sole_writer(folder):
         sources = sources_of(request.workload.name)
         making = new_suite(schedule, folder, command=command, ceilings=ceilings, request=request, sources=sources)
-        return go_on(making, progress, ncu)
+        return go_on(making, progress, ncu, price)
 
 
-def go_on(making: SuiteInMaking, progress: Callable[[Event], None], ncu: Path | None = None) -> Suite:
+def go_on(
+    making: SuiteInMaking,
+    progress: Callable[[Event], None],
+    ncu: Path | None = None,
+    price: Price | None = None,
+) -> Suite:
     """Do what is left of the session that is on: first runs, then rounds, then counters.
 
     In a variant's first run torch.compile's caches are empty (unless TORCHINDUCTOR_CACHE_DIR names some),
-    and its others find what that left.
+    and its others find what that left. A `price` is kept before anything is run.
     """
+    if price is not None:
+        making.update(price=price)
     with _compile_caches() as making.compile_caches:
         return _go_on(making, progress, ncu)
 
@@ -80,7 +89,8 @@ def _compile_caches() -> Iterator[Path | None]:
     if COMPILE_CACHE in os.environ:
         yield None
     else:
-        with TemporaryDirectory(prefix="perfkit-compile-") as folder:
+        # A worker that still compiles may write while it is removed.
+        with TemporaryDirectory(prefix="perfkit-compile-", ignore_cleanup_errors=True) as folder:
             yield Path(folder)
 
 
@@ -138,7 +148,8 @@ def _count(making: SuiteInMaking, specs: list[RunSpec], ncu: Path, progress: Cal
         run, reason = _count_one(spec, making, ncu, progress)
         progress(RunFinished(index, len(wanted), label, 0, run.status, reason, run.seconds))
         if reason:
-            making.update(warnings=(*making.suite.warnings, f"{spec.variant}: no counters: {reason}"))
+            told = (*making.suite.warnings, f"{spec.variant}: no counters: {reason}")
+            making.update(warnings=tuple(dict.fromkeys(told)))  # it is tried again whenever the suite goes on
 
 
 def _counts(making: SuiteInMaking, spec: RunSpec) -> Path:

@@ -100,6 +100,7 @@ class SuiteInMaking:
         if variant in self.ended:
             return
         before = self._runs_of(variant)
+        self._clear([variant], item.repeat)
         self._announce([variant], item.repeat)
         if not item.skip:
             progress(RunStarted(index, total, variant, before))
@@ -130,6 +131,7 @@ class SuiteInMaking:
         launch_spec = specs[0].launch
         cores = cores_of_round(usable_cpus(), launch_spec.world_size, launch_spec.threads, round_index // 2)
         places = [self._with_caches(name, HERE) for name in names]
+        self._clear(names, repeat)
         teams = [
             Team(spec.variant, spec, self._folder(spec, repeat), place=place, cores=cores)
             for spec, place in zip(specs, places, strict=True)
@@ -195,6 +197,12 @@ class SuiteInMaking:
     def _runs_of(self, variant: str) -> int:
         return sum(run.variant == variant for run in self.suite.runs)
 
+    def _clear(self, names: Sequence[str], repeat: int) -> None:
+        """Take away what lies where runs are to be made, and is no run: what an interruption left."""
+        known = {run.path for run in self.suite.runs}
+        for path in {run_path(name, repeat) for name in names} - known:
+            self._delete(path)
+
     def _announce(self, names: Sequence[str], repeat: int) -> None:
         """Enter runs before they begin, so that what is left of them is found whatever happens."""
         entries = [SuiteRun(variant=name, repeat=repeat, path=run_path(name, repeat)) for name in names]
@@ -208,14 +216,20 @@ class SuiteInMaking:
         gone = set(paths)
         self.update(runs=tuple(run for run in self.suite.runs if run.path not in gone))
         for path in gone:
-            if (self.folder / path).exists():  # announced and not begun
-                shutil.rmtree(self.folder / path)
+            self._delete(path)
+
+    def _delete(self, path: str) -> None:
+        if (self.folder / path).exists():  # one that was announced may not have begun
+            shutil.rmtree(self.folder / path)
 
 
 def refuse_occupied(folder: Path) -> None:
-    """A `UsageError` for a folder that holds anything but its lock."""
-    if any(path.name != LOCK_FILE for path in folder.glob("*")):
-        raise UsageError(f"{folder} exists already: name another folder with --out, or remove it; nothing was run")
+    """A `UsageError` for a file, or a folder that holds anything but its lock."""
+    if folder.exists() and not (folder.is_dir() and all(path.name == LOCK_FILE for path in folder.iterdir())):
+        raise UsageError(
+            f"{folder} exists already and is never overwritten: name another folder with --out, add to a suite with "
+            "--into, or remove it"
+        )
 
 
 def new_suite(

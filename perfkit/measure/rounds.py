@@ -143,7 +143,9 @@ class _Rounds:
         least = _LEAST_ROUNDS if self.request.budget_s is None else 1
         if self.request.rounds is not None or self._done < least:
             return self._open()
-        return [name for name in self._open() if spent_s + self.cost_s.get(name, 0.0) <= self._budget_s]
+        # What it takes is not known of each when the session goes on after an interruption, but of its rounds.
+        usual_s = self.before.seconds / max(self.before.rounds, 1)
+        return [name for name in self._open() if spent_s + self.cost_s.get(name, usual_s) <= self._budget_s]
 
     def _left_s(self, spent_s: float) -> float | None:
         """How long the rounds to come will take, as far as those so far tell."""

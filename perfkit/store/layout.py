@@ -109,7 +109,8 @@ class Suite(Struct):
     """A set of runs made to be compared. `baselines` maps a variant to the variant it is compared with.
 
     `sources` are the files of the user's own workload, by path as seen from its folder, each with a digest of what it
-    held. `sessions` is empty where perfkit was attached to a loop. `price` is None where nobody told it.
+    held. `sessions` is empty where nothing was asked of `perfkit bench` (a check, a loop that perfkit was attached to)
+    and where an older perfkit did not tell. `price` is None where nobody told it.
     """
 
     schema_version: int = SUITE_VERSION

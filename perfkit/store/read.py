@@ -8,11 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from msgspec.structs import replace
-
 from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.errors import RunFormatError
-from perfkit.files import Migrations, read_json, write_json
+from perfkit.files import Migrations, read_json
 from perfkit.record import RankRecord, Run, Status
 from perfkit.spec import RunSpec
 from perfkit.store.layout import (
@@ -30,7 +28,6 @@ from perfkit.store.layout import (
     rank_folder,
 )
 from perfkit.store.live import LIVE_FILE
-from perfkit.store.price import Price
 from perfkit.store.stacks import STACKS_FILE
 
 
@@ -94,11 +91,6 @@ def read_suite_file(folder: Path) -> Suite:
         what = "the folder has no such file" if folder.is_dir() else "there is no such folder"
         raise RunFormatError(f"{path}: {what}; expected the folder of a suite written by `perfkit bench --out`")
     return read_json(path, Suite, _SUITE_MIGRATIONS)
-
-
-def keep_price(folder: Path, price: Price) -> None:
-    """Write into `suite.json` what an hour of the machine costs."""
-    write_json(folder / SUITE_FILE, replace(read_suite_file(folder), price=price))
 
 
 def _begun(folder: Path, runs: tuple[SuiteRun, ...]) -> tuple[SuiteRun, ...]:

@@ -10,14 +10,18 @@ import perfkit
 from perfkit import growing
 from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit.analysis.suite.analyse import analyse
+from perfkit.devices.ceiling import Ceiling, DeviceCeilings, Kind, Level
 from perfkit.errors import UsageError
 from perfkit.files import read_json, write_json
 from perfkit.growing import to_grow, to_resume
+from perfkit.measure import bench as bench_module
 from perfkit.measure import making
 from perfkit.measure.bench import bench
+from perfkit.measure.schedule import Techniques
 from perfkit.record import Environment, RankRecord, Run, Samples, Status, measured
 from perfkit.spec import RunSpec, WorkloadSpec, parse_variants
-from perfkit.store.layout import RUN_FILE, SPEC_FILE, SUITE_FILE, Suite
+from perfkit.store.layout import CEILINGS_FILE, RUN_FILE, SPEC_FILE, SUITE_FILE, Suite
+from perfkit.store.price import Price
 from perfkit.store.read import read_suite
 from perfkit.store.request import BenchRequest
 from tests.fixtures.suites import NO_MEMORY
@@ -261,3 +265,112 @@ def test_a_workload_that_has_changed_since_is_refused_with_its_file(machine: Mac
     (tmp_path / "sizes.py").write_text("WIDTH = 9\n")
     with pytest.raises(UsageError, match=r"contents of sizes\.py: [0-9a-f]{12} -> [0-9a-f]{12}"):
         grown(suite, "flash")
+
+
+def test_variants_of_a_session_that_was_interrupted_in_its_search_are_not_lost(
+    machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(*_: object) -> None:
+        raise Killed
+
+    def found(request: BenchRequest, *_: object) -> tuple[BenchRequest, tuple[()]]:
+        (sized,) = parse_variants("batch:size=4")
+        variants = tuple(sized if bench_module.searches(each) else each for each in request.variants)
+        return msgspec.structs.replace(request, variants=variants), ()
+
+    suite = started(tmp_path / "s")
+    monkeypatch.setattr(bench_module, "with_largest_batches", killed)
+    with pytest.raises(Killed):
+        grown(suite, "batch:auto")
+    monkeypatch.setattr(bench_module, "with_largest_batches", found)
+    machine.log.clear()
+    analysis = grown(suite, "flash")
+    assert machine.log == ["baseline", "flash", "batch:size=4"]
+    assert [variant.name for variant in analysis.variants] == ["baseline", "amp", "ckpt", "flash", "batch:size=4"]
+
+
+def test_a_search_that_ended_before_its_variant_was_entered_is_not_made_again(
+    machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def found(request: BenchRequest, *_: object) -> tuple[BenchRequest, tuple[()]]:
+        return msgspec.structs.replace(request, variants=tuple(parse_variants("batch:size=4"))), ()
+
+    def killed(*_: object) -> None:
+        raise Killed
+
+    monkeypatch.setattr(bench_module, "with_largest_batches", found)
+    with monkeypatch.context() as patch:
+        patch.setattr(making.SuiteInMaking, "plan", killed)
+        with pytest.raises(Killed):
+            started(tmp_path / "s", variants=tuple(parse_variants("batch:auto")))
+    assert read_suite(tmp_path / "s").suite.variants == ("baseline", "batch:auto")
+    analysis = grown(tmp_path / "s", "flash")
+    assert [variant.name for variant in analysis.variants] == ["baseline", "flash", "batch:size=4"]
+
+
+def test_one_that_has_failed_is_not_measured_further_unless_it_is_repeated(machine: Machine, tmp_path: Path) -> None:
+    machine.ends = {"ckpt": Status.TIMEOUT}
+    suite = started(tmp_path / "s")
+    before = (suite / SUITE_FILE).read_bytes()
+    with pytest.raises(UsageError, match="ckpt failed there: add --retry failed"):
+        grown(suite, "amp,ckpt")
+    assert (suite / SUITE_FILE).read_bytes() == before
+    machine.ends = {}
+    assert of(grown(suite, "amp,ckpt", failed=True), "ckpt").status == Status.OK
+
+
+def test_one_that_was_skipped_is_tried_again_where_it_is_named(
+    machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(techniques: Techniques, *_: object) -> str:
+        return "its package is missing" if techniques and techniques[0].name == "amp" else ""
+
+    with monkeypatch.context() as patch:
+        patch.setattr(bench_module, "refusal_of", refused)
+        suite = started(tmp_path / "s")
+    assert of(grown(suite, "flash"), "amp").status == Status.SKIPPED
+    machine.log.clear()
+    assert of(grown(suite, "amp"), "amp").status == Status.OK
+    assert machine.log == ["baseline", "amp"]
+
+
+def test_what_is_left_of_a_run_that_was_being_removed_is_not_gone_on_with(machine: Machine, tmp_path: Path) -> None:
+    suite = started(tmp_path / "s")
+    for path in ("flash/1", "flash/2"):
+        (suite / path).mkdir(parents=True)
+        (suite / path / "stale").touch()
+    grown(suite, "flash", rounds=1)
+    assert {run.path for run in read_suite(suite).suite.runs[3:]} == {"flash/1", "baseline/2", "flash/2"}
+    assert not list(suite.glob("*/*/stale"))
+
+
+def test_a_price_is_kept_before_anything_is_run(machine: Machine, tmp_path: Path) -> None:
+    machine.kill_at = 1
+    price = Price(per_hour=3.6, currency="$")
+    with pytest.raises(Killed):
+        bench(REQUEST, tmp_path, command="", ceilings=None, progress=lambda _: None, price=price)
+    assert read_suite(tmp_path).suite.price == price
+
+
+def test_measured_ceilings_are_not_replaced_by_none(machine: Machine, tmp_path: Path) -> None:
+    matrix = Ceiling(level=Level.MATRIX, dtype="fp32", value=1e11, unit="FLOP/s", kind=Kind.MEASURED, source="a test")
+    fewer = DeviceCeilings(device="cpu", device_name="a CPU", fingerprint="f")
+    some = msgspec.structs.replace(fewer, ceilings=(matrix,))
+    more = msgspec.structs.replace(fewer, ceilings=(matrix, msgspec.structs.replace(matrix, dtype="bf16")))
+    suite = started(tmp_path / "s")
+    for told, kept in ((fewer, fewer), (some, some), (fewer, some), (more, more)):
+        opened = to_resume(suite, ask=lambda _: HERE)
+        growing.measure(opened, command="", ceilings=told, progress=lambda _: None)
+        assert read_json(suite / CEILINGS_FILE, DeviceCeilings) == kept
+
+
+def test_why_there_are_no_counters_is_told_once(
+    machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    skipped = Run(status=Status.SKIPPED, reason="no right to")
+    monkeypatch.setattr(bench_module, "_count_one", lambda *_: (skipped, "no right to"))
+    suite = started(tmp_path / "s", variants=tuple(parse_variants("baseline")))
+    for _ in range(2):
+        opened = to_resume(suite, ask=lambda _: HERE)
+        growing.measure(opened, command="", ceilings=None, progress=lambda _: None, ncu=Path("ncu"))
+    assert read_suite(suite).suite.warnings == ("baseline: no counters: no right to",)

@@ -243,3 +243,11 @@ def test_the_order_changes_so_that_no_variant_is_always_first():
     measure(making, rounds=12)
     first = [names.split()[0] for names in making.log]
     assert {name: first.count(name) for name in set(first)} == {"baseline": 4, "amp": 4, "ckpt": 4}
+
+
+def test_a_budget_that_was_used_up_before_an_interruption_is_no_new_one():
+    making = FakeMaking(noisy(amp=1.0, ckpt=1.0))
+    making.update_session(sampling=Sampling(precision=0.05, budget_s=100.0, rounds=3, seconds=90.0))
+    measure(making, budget_s=100.0)  # a round has taken 30 s
+    assert making.log == []
+    assert making.suite.sampling.ended == "the budget of 100 s is used up"

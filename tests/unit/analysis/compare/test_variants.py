@@ -7,8 +7,7 @@ import pytest
 from perfkit.analysis.compare.runs import compare_runs
 from perfkit.analysis.model.comparison import Amount, Comparison
 from perfkit.store.price import Price
-from perfkit.store.read import keep_price
-from tests.fixtures.suites import record, write_suite
+from tests.fixtures.suites import keep_price, record, write_suite
 
 
 def suite(folder: Path, **steps: float) -> Path:

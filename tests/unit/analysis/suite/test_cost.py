@@ -7,10 +7,9 @@ from perfkit.analysis.suite.analyse import analyse
 from perfkit.analysis.suite.cost import with_price
 from perfkit.record import Samples, Status
 from perfkit.store.price import Price
-from perfkit.store.read import keep_price
 from perfkit_reports.document.blocks import Table
 from perfkit_reports.subjects.suite.document import document
-from tests.fixtures.suites import record, write_suite
+from tests.fixtures.suites import keep_price, record, write_suite
 
 PRICE = Price(per_hour=3.6, currency="$")  # 0.001 a second
 
