@@ -41,3 +41,10 @@ class Difference(Struct):
     detectable: float | None
     pairs: int
     more_pairs: int | None = None
+
+    def saved_s(self, step_s: float) -> float:
+        """What a step of `step_s` saves: the baseline takes `step_s / ratio` for the same work beside it.
+
+        Step times themselves may be of other rounds than the pairs are, and of other sessions.
+        """
+        return step_s * (1 / self.ratio - 1)

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 
+from perfkit.analysis.model.estimate import Difference
 from perfkit.analysis.model.suite import CompileSummary, WarmCompile
 from perfkit.record import SetupCost
 from perfkit.units import seconds
@@ -30,7 +31,7 @@ def compile_summary(
         notes: explanations of facts; that of `graph_breaks` lists `<count> x <reason>`.
         setup: the variant's set-up costs.
         baseline_setup: the baseline's; None where it is not known.
-        saved_per_step_s: the baseline's step time minus the variant's; None where it is not known.
+        saved_per_step_s: what a step saves beside the baseline's; None where it is not known.
         decided: whether the comparison of step times reached a verdict; else the words say that it did not.
         graph_calls: calls of compiled graphs in a traced step.
         later: facts of the variant's other processes, which may have found all graphs in the caches.
@@ -59,9 +60,21 @@ def compile_summary(
     )
 
 
+def when_it_pays(cost: CompileSummary | WarmCompile, difference: Difference | None) -> str:
+    """`after 34 steps`, `never`, `after an unknown number of steps`; `(undecided)` where the comparison is."""
+    undecided = " (undecided)" if difference is not None and difference.verdict == "inconclusive" else ""
+    if cost.break_even_step is not None:
+        return f"after {cost.break_even_step:,} steps{undecided}"
+    return f"never{undecided}" if cost.break_even.startswith("never") else "after an unknown number of steps"
+
+
 def _warm(later: Iterable[Mapping[str, float]], saved_s: float | None, undecided: str) -> WarmCompile | None:
-    """Of the processes that compiled nothing anew."""
-    costs = [facts["compile_s"] for facts in later if facts.get("compile_cache_misses") == 0 and "compile_s" in facts]
+    """Of the processes that found all in the caches; where these are switched off nothing is found nor missed."""
+    costs = [
+        facts["compile_s"]
+        for facts in later
+        if facts.get("compile_cache_misses") == 0 and facts.get("compile_cache_hits", 0) > 0 and "compile_s" in facts
+    ]
     if not costs:
         return None
     step, words = _break_even(median(costs), saved_s)
@@ -72,7 +85,7 @@ def _break_even(cost_s: float | None, saved_s: float | None) -> tuple[int | None
     if cost_s is None:
         return None, "unknown: the time spent on compiling was not measured"
     if saved_s is None:
-        return None, "unknown: there is no baseline step time to compare with"
+        return None, "unknown: its steps are not compared with a baseline's"
     if saved_s <= 0:
         return None, f"never: a step takes {seconds(-saved_s)} longer than the baseline's"
     step = max(0, math.ceil(cost_s / saved_s))

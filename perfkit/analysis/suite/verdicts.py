@@ -3,7 +3,6 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import median
 
 from perfkit.analysis.model.estimate import Difference, Estimate
 from perfkit.analysis.model.suite import ClaimResult, CompileSummary, Parity
@@ -74,7 +73,7 @@ def verdicts_of(subject: Subject, baseline: Subject | None, *, is_baseline: bool
             {} if not records else records[0].fact_notes,
             {claim.technique for record in reference for claim in record.claims},
         ),
-        compile=_compile(subject, baseline, difference, 1.0 if work is None else work.value),
+        compile=_compile(subject, baseline, difference),
     )
 
 
@@ -110,22 +109,19 @@ def _parity(runs: VariantRuns, baseline: Subject | None, is_baseline: bool) -> P
     return min(verdicts, key=lambda outcome: (_PARITY_ORDER.index(outcome.verdict), -(outcome.max_relative or 0.0)))
 
 
-def _compile(
-    subject: Subject, baseline: Subject | None, difference: Difference | None, work: float
-) -> CompileSummary | None:
-    """`work`: of how many of the baseline's steps one of the variant's does the work."""
+def _compile(subject: Subject, baseline: Subject | None, difference: Difference | None) -> CompileSummary | None:
+    """`difference`: None where the variant's steps are not compared with others; then what they save is not known."""
     records, step_time = subject.runs.records, subject.figures.step_time
     if not records:
         return None
     reference = () if baseline is None else baseline.runs.records
     calls = subject.passes.facts[0].get(_GRAPH_CALLS) if subject.passes.facts else None
-    theirs = [] if baseline is None else baseline.figures.steps
     return compile_summary(
         records[0].facts,
         records[0].fact_notes,
         records[0].setup,
         reference[0].setup if reference else None,
-        work * median(theirs) - step_time.value if theirs and isinstance(step_time, Estimate) else None,
+        None if difference is None or not isinstance(step_time, Estimate) else difference.saved_s(step_time.value),
         decided=difference is None or difference.verdict != "inconclusive",
         graph_calls=calls if isinstance(calls, float) else None,
         later=[run.ranks[0].record.facts for run in subject.runs.runs if run.ranks and run is not subject.runs.main],

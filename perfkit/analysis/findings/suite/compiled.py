@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from perfkit.analysis.findings.suite.view import SuiteView
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.suite import CompileSummary
+from perfkit.analysis.suite.compile import when_it_pays
 from perfkit.units import seconds
 
 
@@ -15,10 +16,10 @@ def compile_time(suite: SuiteView) -> Iterator[Finding]:
         if cold is None or cold.seconds is None:
             continue
         warm = cold.warm
-        paid = f"pays for its compilation {_paid(cold.break_even_step, cold.break_even)}"
+        paid = f"pays for its compilation {when_it_pays(cold, variant.difference)}"
         evidence = [f"{seconds(cold.seconds)} in the first process, cache {cold.cache}: {cold.break_even}"]
         if warm is not None:
-            paid += f", with warm caches {_paid(warm.break_even_step, warm.break_even)}"
+            paid += f", with warm caches {when_it_pays(warm, variant.difference)}"
             evidence.append(f"{seconds(warm.seconds)} with warm caches: {warm.break_even}")
         yield Finding(
             severity="note",
@@ -50,8 +51,3 @@ def _how_often(summary: CompileSummary) -> str:
     if summary.graph_calls is None:
         return said
     return f"{said}; a step calls {summary.graph_calls:,.0f} compiled graphs, forward and backward"
-
-
-def _paid(break_even_step: int | None, words: str) -> str:
-    """`after 34 steps`, `never`, `unknown`."""
-    return words.partition(":")[0] if break_even_step is None else f"after {break_even_step:,} steps"

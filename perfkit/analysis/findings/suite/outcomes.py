@@ -153,14 +153,14 @@ def pays(suite: SuiteView) -> Iterator[Finding]:
         difference, base = variant.difference, suite.baseline_of(variant)
         if difference is None or difference.verdict != "faster" or base is None:
             continue
-        ours, theirs = step_s(variant), step_s(base)
+        step = step_s(variant)
         yield Finding(
             severity="gain",
             title=f"{variant.name} pays: {signed_percent(difference.ratio - 1)} {_time(variant)}",
             variant=variant.name,
             evidence=_evidence(variant, base),
             action=f"Switch {variant.name} on." + _setup_remark(variant),
-            gain_s=None if ours is None or theirs is None or variant.compared_per else theirs - ours,
+            gain_s=None if step is None or variant.compared_per else difference.saved_s(step),
             gain_bytes=None if variant.compared_per else _saved(variant, base),
         )
 

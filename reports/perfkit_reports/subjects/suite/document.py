@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from perfkit.analysis.model.estimate import Estimate, Missing
-from perfkit.analysis.model.suite import Analysis, CompileSummary, Variant, WarmCompile
+from perfkit.analysis.model.suite import Analysis, Variant
+from perfkit.analysis.suite.compile import when_it_pays
 from perfkit.record import Measurement
 from perfkit.units import seconds
 from perfkit_reports.charts import pareto
@@ -118,18 +119,13 @@ def _compiled(analysis: Analysis) -> tuple[Text, ...]:
         if cold is None or cold.seconds is None:
             continue
         cache = cold.cache.partition(" (")[0]
-        told = [f"compiled in {seconds(cold.seconds)} (cache {cache}), pays {_after(cold)}"]
+        told = [f"compiled in {seconds(cold.seconds)} (cache {cache}), pays {when_it_pays(cold, variant.difference)}"]
         if cold.warm is not None:
-            told.append(f"with warm caches in {seconds(cold.warm.seconds)}, pays {_after(cold.warm)}")
+            told.append(
+                f"with warm caches in {seconds(cold.warm.seconds)}, pays {when_it_pays(cold.warm, variant.difference)}"
+            )
         lines.append(f"{variant.name}: {'; '.join(told)}.")
     return listed("compiled", lines, weight=Weight.BRIEF)
-
-
-def _after(cost: CompileSummary | WarmCompile) -> str:
-    """`after 34 steps`, `never`, `after an unknown number of steps`."""
-    if cost.break_even_step is not None:
-        return f"after {cost.break_even_step:,} steps"
-    return "never" if cost.break_even.startswith("never") else "after an unknown number of steps"
 
 
 def _trade_off(analysis: Analysis) -> Iterator[Section]:
@@ -146,9 +142,11 @@ def _trade_off(analysis: Analysis) -> Iterator[Section]:
         yield sections.empty("tradeoff", title, "No variant has both a throughput and a peak memory.")
         return
     front = ", ".join(analysis.pareto) or "none"
+    apart = "Throughputs of other sessions are compared too: between sessions the machine may have changed."
     intro = (
         "Up and to the left is better.",
         f"The dotted line joins the variants that no other beats on both: {front}.",
+        *([apart] if len(analysis.sessions) > 1 else []),
         *(["Where points crowd, names are told under the pointer."] if len(placed) > pareto.ALL_NAMED else []),
     )
     yield Section("tradeoff", title, (replace(drawn, weight=Weight.BRIEF),), nav="Trade-off", intro=intro)

@@ -197,6 +197,8 @@ def test_when_compiling_pays_is_told_cold_and_warm(analysis: Analysis) -> None:
     assert "amp pays for its compilation after 1,000 steps, with warm caches after 200 steps" in said
     slower = changed(compiled, break_even_step=None, break_even="never: a step takes 1 ms longer", warm=None)
     assert "amp pays for its compilation never\n" in titles(told(analysis, compile=slower)) + "\n"
+    said = titles(told(analysis, compile=compiled, difference=difference("inconclusive", 0.9)))
+    assert "after 1,000 steps (undecided), with warm caches after 200 steps (undecided)" in said
 
 
 def budgeted(analysis: Analysis, peaks: dict[float, int]) -> list[Finding]:

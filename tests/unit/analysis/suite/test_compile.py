@@ -1,6 +1,7 @@
 import pytest
 
-from perfkit.analysis.suite.compile import compile_summary
+from perfkit.analysis.model.estimate import Difference
+from perfkit.analysis.suite.compile import compile_summary, when_it_pays
 from perfkit.record import SetupCost
 
 FACTS = {"graphs": 2.0, "graph_breaks": 1.0, "compile_s": 10.0, "compile_cache_hits": 0.0, "compile_cache_misses": 3.0}
@@ -40,15 +41,30 @@ def test_nothing_compiled_nothing_summarised() -> None:
 
 
 def test_warm_is_the_median_of_processes_that_found_everything() -> None:
-    later = [{**FACTS, "compile_s": cost, "compile_cache_misses": missed} for cost, missed in ((2, 0), (3, 0), (9, 1))]
-    result = compile_summary(FACTS, {}, (), None, 0.25, later=[*later, {}])
+    found = {**FACTS, "compile_cache_hits": 3.0}
+    later = [{**found, "compile_s": cost, "compile_cache_misses": missed} for cost, missed in ((2, 0), (3, 0), (9, 1))]
+    switched_off = {**FACTS, "compile_cache_misses": 0.0}  # neither hits nor misses
+    result = compile_summary(FACTS, {}, (), None, 0.25, later=[*later, switched_off, {}])
     assert result.break_even == "after 40 steps: 10.0 s spent, 250 ms saved per step"
     assert (result.warm.seconds, result.warm.processes, result.warm.break_even_step) == (2.5, 2, 10)
     assert summary(0.3).warm is None
 
 
 def test_what_is_slower_never_pays_warm_or_cold() -> None:
-    later = [{**FACTS, "compile_cache_misses": 0.0}]
+    later = [{**FACTS, "compile_cache_hits": 3.0, "compile_cache_misses": 0.0}]
     result = compile_summary(FACTS, {}, (), None, -0.05, decided=False, later=later)
     said = "never: a step takes 50.0 ms longer than the baseline's; the comparison itself is inconclusive"
     assert (result.break_even, result.warm.break_even) == (said, said)
+
+
+@pytest.mark.parametrize(
+    ("saved", "told"), [(0.3, "after 34 steps"), (-0.1, "never"), (None, "after an unknown number of steps")]
+)
+def test_when_it_pays_is_undecided_where_the_comparison_is(saved: float | None, told: str) -> None:
+    cost = summary(saved)
+    compared = [
+        Difference(baseline="b", ratio=0.9, low=None, high=None, verdict=verdict, detectable=None, pairs=1)
+        for verdict in ("faster", "inconclusive")
+    ]
+    undecided = told if saved is None else f"{told} (undecided)"
+    assert [when_it_pays(cost, difference) for difference in (None, *compared)] == [told, told, undecided]

@@ -8,20 +8,21 @@ import pytest
 from perfkit.analysis.model.suite import Analysis
 from perfkit.analysis.suite.analyse import analyse
 from perfkit.files import read_json, write_json
-from perfkit.record import Run, Status
+from perfkit.record import RankRecord, Relation, Run, Status, measured
 from perfkit.store.layout import SUITE_FILE, Session, Suite, SuiteRun
 from perfkit_reports.subjects.suite.document import document
-from tests.fixtures.suites import record, spec, write_run, write_suite
+from tests.fixtures.suites import claim, record, spec, write_run, write_suite
 
 
-def two_days(folder: Path, *, later_s: float) -> Analysis:
+def two_days(folder: Path, *, later_s: float, ckpt_s: float | None = None) -> Analysis:
     """Three runs of each on Monday, three of the baseline and of ckpt on Tuesday."""
     shares = (1.0, 1.01, 0.99)
+    ckpt_s = later_s if ckpt_s is None else ckpt_s
     write_suite(folder, {name: [record(0.1 * share) for share in shares] for name in ("baseline", "amp")})
     later: list[SuiteRun] = []
     for repeat, share in enumerate(shares, start=3):
         for name in ("baseline", "ckpt"):
-            made = [record(later_s * share)]
+            made = [record(later_s * share) if name == "baseline" else compiled(ckpt_s * share)]
             later.append(write_run(folder, spec(name), repeat, made, Run(status=Status.OK)))
     suite = read_json(folder / SUITE_FILE, Suite)
     sessions = [
@@ -34,6 +35,11 @@ def two_days(folder: Path, *, later_s: float) -> Analysis:
         msgspec.structs.replace(suite, runs=(*suite.runs, *later), sessions=tuple(sessions), **changes),
     )
     return analyse(folder)
+
+
+def compiled(step_s: float) -> RankRecord:
+    acts = (claim("graphs", Relation.EQUAL, 1),)
+    return record(step_s, claims=acts, facts={"graphs": 1.0, "compile_s": 0.98})
 
 
 def titles(analysis: Analysis) -> list[str]:
@@ -53,6 +59,27 @@ def test_pairs_are_of_one_day_and_a_machine_that_was_slower_is_told(tmp_path: Pa
     made = document(analysis)
     assert "Variants were measured in 2 sessions" in made.summary[0].caption
     assert "sessions" in [block.id for block in made.blocks]
+
+
+def test_what_a_step_saves_is_of_the_pairs_and_not_of_the_baselines_other_days(tmp_path: Path) -> None:
+    """Its steps of 0.25 s are 50 ms shorter than those beside them, and longer than the baseline's of both days."""
+    analysis = two_days(tmp_path, later_s=0.3, ckpt_s=0.25)
+    ckpt = analysis.variants[2]
+    assert ckpt.compile is not None
+    assert ckpt.compile.break_even_step == 20  # 0.98 s / 0.05 s, rounded up
+    (gain,) = (finding for finding in analysis.findings if finding.title.startswith("ckpt pays:"))
+    assert gain.gain_s == pytest.approx(0.05)
+
+
+def test_the_trade_off_says_that_it_sets_days_side_by_side(tmp_path: Path) -> None:
+    days = two_days(tmp_path, later_s=0.3)
+    peak = measured(1e6, "bytes", "x")
+    variants = tuple(msgspec.structs.replace(variant, peak_allocated=peak) for variant in days.variants)
+    analysis = msgspec.structs.replace(days, variants=variants)
+    for sessions, said in ((days.sessions, True), (days.sessions[:1], False)):
+        made = document(msgspec.structs.replace(analysis, sessions=sessions))
+        (section,) = (section for section in made.sections if section.id == "tradeoff")
+        assert any("between sessions the machine may have changed" in line for line in section.intro) is said
 
 
 def test_days_that_were_alike_need_no_word(tmp_path: Path) -> None:
