@@ -12,7 +12,6 @@ from perfkit.record import Measurement
 SPEED_UP = "Speed-up"
 TIMES = "x"  # the unit of a speed-up
 
-_FREE = Missing(reason="no price was told")
 _Pick = Callable[[Variant], Amount]
 
 
@@ -81,7 +80,8 @@ def _speed_up(variant: Variant) -> Amount:
     """The inverse of the ratio of times, from pairs of processes beside each other."""
     difference = variant.difference
     if difference is None:
-        return Amount(value=None, reason="it is the baseline" if variant.is_baseline else variant.reason)
+        why = variant.emulated or variant.reason or "there is no baseline to compare with"
+        return Amount(value=None, reason="it is the baseline" if variant.is_baseline else why)
     return Amount(
         value=1 / difference.ratio,
         low=None if difference.high is None else 1 / difference.high,

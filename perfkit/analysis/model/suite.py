@@ -95,6 +95,7 @@ class Variant(Struct):
     tokens or samples of all ranks, `cost` what a million tokens or a thousand samples cost, None where no price was
     told. `compared_per` is the unit (`token`, `sample`) of whose time and memory the
     differences and `memory_ratio` are, "" where they are of a step: its batches are those of its baseline.
+    `emulated` is why the device only emulates a technique, "" where it does not: such a variant is compared with none.
     `data_wait_share` is the share of the timed steps of its first run that was waiting for the workload's DataLoader,
     on the rank that waits most; None where it has none.
     """

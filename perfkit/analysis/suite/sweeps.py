@@ -21,13 +21,13 @@ PROPORTIONAL = 0.9
 def sweeps_of(variants: Sequence[Variant]) -> tuple[Sweep, ...]:
     """The sweeps over sizes of a step's work with three values or more.
 
-    Variants are of one sweep if their techniques were engaged, if they differ in one number of one technique, and if
-    with it the tokens or samples of a step grow.
+    Variants are of one sweep if their techniques were engaged and not only emulated, if they differ in one number of
+    one technique, and if with it the tokens or samples of a step grow.
     """
     families: dict[tuple[str, str, str], dict[float, Variant]] = defaultdict(dict)
     for variant in variants:
         measured = variant.status == Status.OK and isinstance(variant.step_time, Estimate) and variant.units_per_step
-        if measured and variant.engaged is True:
+        if measured and variant.engaged is True and not variant.emulated:
             for technique, parameter, value, rest in _numbers(variant):
                 families[technique, parameter, rest][value] = variant
     made = (_sweep(*key, members) for key, members in families.items() if len(members) >= _LEAST_POINTS)

@@ -62,11 +62,14 @@ def _result(analysis: Analysis) -> str:
         return f"{best.name} is the fastest: {cells.speed_up(best).text} the speed of the baseline{_memory_of(best)}."
     if any(variant.difference and variant.difference.verdict == "inconclusive" for variant in measured):
         return "No variant was shown to be faster than the baseline; some comparisons are inconclusive."
-    slower = [variant for variant in measured if variant.difference and variant.difference.verdict == "slower"]
-    if len(slower) == 1 == len(measured) - 1:
+    compared = [variant for variant in measured if variant.difference is not None]
+    if not compared:
+        return f"Nothing was compared with the baseline{_uncompared(analysis)}."
+    slower = [variant for variant in compared if variant.difference and variant.difference.verdict == "slower"]
+    if len(slower) == 1 == len(compared):
         return f"The baseline is the fastest: {slower[0].name} has {cells.speed_up(slower[0]).text} its speed."
-    if len(slower) == len(measured) - 1:
-        return f"The baseline is the fastest of {len(measured)} variants."
+    if len(slower) == len(compared):
+        return f"The baseline is the fastest of {len(compared) + 1} variants."
     return "No variant is faster than the baseline."
 
 
@@ -74,6 +77,14 @@ def _unmeasured(analysis: Analysis) -> str:
     """Why there is no baseline: the same for all of them where there are several, else only that there is none."""
     ended = {variant.status for variant in analysis.variants if variant.is_baseline}
     return f"The baseline {'ran out of memory' if ended == {Status.OUT_OF_MEMORY} else 'was not measured'}"
+
+
+def _uncompared(analysis: Analysis) -> str:
+    """Why no variant was, as far as their rows tell."""
+    others = (variant for variant in analysis.variants if not variant.is_baseline)
+    why = dict.fromkeys(variant.emulated or variant.reason for variant in others)
+    told = "; ".join(filter(None, why)).removesuffix(".")
+    return f": {told}" if told else ""
 
 
 def remarks(analysis: Analysis) -> list[str]:

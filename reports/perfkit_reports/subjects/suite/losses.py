@@ -24,46 +24,50 @@ _MORE = "--rounds 0 --steps 300 trains each variant for more steps."
 
 @dataclass(frozen=True)
 class _Trained:
-    """The losses of a variant, and how long its steps take."""
+    """The losses of a variant, and how long its steps take; None where they only emulate a technique."""
 
     variant: Variant
     style: Style
-    step_s: float
+    step_s: float | None
 
     @property
     def losses(self) -> tuple[float | None, ...]:
         return self.variant.losses
-
-    def steps_by(self, seconds: float) -> int:
-        """How many steps have ended by then."""
-        return min(len(self.losses), int(seconds / self.step_s * (1 + 1e-9)))
 
 
 def losses(analysis: Analysis) -> Iterator[Section]:
     """None where losses can be compared step by step, or only one variant has some."""
     look = styles(analysis)
     trained = [
-        _Trained(variant, look[variant.name], variant.step_time.value)
+        _Trained(variant, look[variant.name], None if variant.emulated else variant.step_time.value)
         for variant in analysis.variants
         if variant.losses and isinstance(variant.step_time, Estimate)
     ]
     if len(trained) < 2 or not any(each.variant.parity.verdict == NOT_COMPARABLE for each in trained):
         return
-    lines = [
-        Curve(each.variant.name, each.style, (each.losses,), reference=each.variant.is_baseline) for each in trained
-    ]
-    drawn = (curves.losses(lines), curves.losses_over_time(lines, [each.step_s for each in trained]))
+    lines = [(_curve(each), each.step_s) for each in trained]
+    timed = [(line, step_s) for line, step_s in lines if step_s is not None]
+    drawn = (
+        curves.losses([line for line, _ in lines]),
+        curves.losses_over_time([line for line, _ in timed], [step_s for _, step_s in timed]),
+    )
     charts = Group(id="losses-beside", blocks=tuple(chart for chart in drawn if chart is not None), beside=True)
     yield Section("loss", "Loss over steps and time", (charts, _table(trained)), nav="Loss", intro=(*_HOW, _MORE))
+
+
+def _curve(each: _Trained) -> Curve:
+    return Curve(each.variant.name, each.style, (each.losses,), reference=each.variant.is_baseline)
 
 
 def _table(trained: list[_Trained]) -> Table:
     """At the last step that all have run, and at the moment when the first has run all of its own."""
     steps = min(len(each.losses) for each in trained)
-    seconds = min(len(each.losses) * each.step_s for each in trained)
+    seconds = min((len(each.losses) * each.step_s for each in trained if each.step_s is not None), default=0.0)
 
     def in_time(each: _Trained) -> Cell:
-        by = each.steps_by(seconds)
+        if each.step_s is None:
+            return unknown(f"emulated: {each.variant.emulated}")
+        by = min(len(each.losses), int(seconds / each.step_s * (1 + 1e-9)))  # steps that have ended by then
         return _loss(each, by) if by else unknown("its first step takes longer")
 
     return Table(

@@ -28,7 +28,14 @@ def test_nothing_is_compared_and_the_speed_up_says_why(tmp_path: Path) -> None:
     assert headline.fastest(analysis) is None
     assert headline.leanest(analysis) is None
     assert not any(finding.variant == "fp8" and finding.severity == "gain" for finding in analysis.findings)
-    assert headline.headline(analysis) == "No variant is faster than the baseline."
+    assert headline.headline(analysis) == f"Nothing was compared with the baseline: {WHY}."
+
+
+def test_what_compiling_saves_is_not_known_of_what_is_not_compared(tmp_path: Path) -> None:
+    (_, variant) = two_variants(tmp_path, emulated=1.0, graphs=1.0, compile_s=10.0).variants
+    assert variant.compile is not None
+    assert variant.compile.break_even_step is None
+    assert variant.compile.break_even == "unknown: its steps are not compared with a baseline's"
 
 
 def test_without_emulation_the_same_is_compared(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from perfkit.analysis.suite.analyse import analyse
+from perfkit.analysis.suite.sweeps import sweeps_of
 from perfkit.record import Claim, Relation, WorkloadFacts
 from perfkit.spec import WorkloadSpec
 from perfkit_reports.document.blocks import Chart, within
@@ -61,6 +62,12 @@ def test_two_values_or_numbers_that_change_no_work_are_no_sweep(tmp_path: Path) 
 @pytest.mark.parametrize("claims", [(), (claim("backward_passes", Relation.EQUAL, 2),)])
 def test_what_is_not_known_to_act_is_no_point_of_a_sweep(tmp_path: Path, claims: tuple[Claim, ...]) -> None:
     assert swept(tmp_path, {2: 0.1, 4: 0.2, 8: 0.4}, claims=claims).sweeps == ()
+
+
+def test_what_is_only_emulated_is_no_point_of_a_sweep(tmp_path: Path) -> None:
+    variants = swept(tmp_path, {2: 0.1, 4: 0.2, 8: 0.4}).variants
+    assert len(sweeps_of(variants)) == 1
+    assert sweeps_of([replace(variant, emulated="a cpu device has no fp8 products") for variant in variants]) == ()
 
 
 def test_a_value_of_0_is_no_size(tmp_path: Path) -> None:

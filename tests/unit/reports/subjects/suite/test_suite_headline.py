@@ -60,6 +60,16 @@ def test_no_winner_no_baseline_and_nothing_are_said_plainly(realistic: Analysis,
     assert headline.count_by_status(nothing_measured) == "1 failed"
 
 
+def test_what_was_not_compared_is_told_as_neither_slower_nor_the_same(realistic: Analysis) -> None:
+    baseline, amp, ckpt = realistic.variants[:3]
+    emulated = msgspec.structs.replace(amp, difference=None, emulated="a cpu has no fp8 products")
+    alone = msgspec.structs.replace(realistic, variants=(baseline, emulated))
+    beside = msgspec.structs.replace(realistic, variants=(baseline, emulated, ckpt))
+    why = "Nothing was compared with the baseline: a cpu has no fp8 products."
+    assert headline.headline(alone) == why
+    assert headline.headline(beside) == "The baseline is the fastest: ckpt has 0.80× its speed."
+
+
 def test_an_undecided_speed_is_not_told_as_a_fact(realistic: Analysis) -> None:
     least = headline.leanest(realistic)
     assert least is not None

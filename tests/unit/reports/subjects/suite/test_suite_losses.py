@@ -76,3 +76,14 @@ def test_raw_losses_say_when_their_step_ends(suite: Analysis) -> None:
     assert [(row["step"], row["end_s"], row["loss"]) for row in rows] == [(0, 0.6, 3.0), (1, 1.2, 2.5)]
     untimed = [row for row in data.rows() if row["variant"] == suite.variants[3].name]
     assert [row["end_s"] for row in untimed] == [None, None]
+
+
+def test_what_is_only_emulated_has_no_place_in_time(suite: Analysis) -> None:
+    base, quick, slow, untimed = suite.variants
+    emulated = replace(suite, variants=(base, replace(quick, emulated="no fp8 here"), slow, untimed))
+    assert len(chart(emulated, "losses").figure["data"]) == 3
+    assert len(chart(emulated, "losses-time").figure["data"]) == 2
+    table = blocks(document(emulated))["losses-reached"]
+    assert isinstance(table, Table)
+    assert table.columns[2].title == "After 800 ms"  # the baseline's 4 steps; the quick one's 400 ms do not count
+    assert table.columns[2].cell(table.rows[1]).reason == "emulated: no fp8 here"
