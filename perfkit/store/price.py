@@ -1,6 +1,7 @@
 """What the machine costs, and with its speed what a token or sample costs."""
 
 import re
+from decimal import Decimal
 
 from perfkit.errors import UsageError
 from perfkit.spec import Struct
@@ -28,14 +29,16 @@ class Price(Struct):
 
     def shown(self, amount: float) -> str:
         """`$2.49`, `2.49 EUR`, `2.49`."""
-        if self.currency.isalpha():
-            return f"{significant(amount)} {self.currency}"
-        return f"{self.currency}{significant(amount)}"
+        return self._with_currency(significant(amount))
 
     @property
     def label(self) -> str:
-        """As it may be given: `$2.49/h`."""
-        return f"{self.shown(self.per_hour)}/h"
+        """In full, as it may be given: `$2.49/h`."""
+        whole, _, cents = f"{Decimal(str(self.per_hour)):f}".partition(".")
+        return f"{self._with_currency(f'{whole}.{cents:0<2}')}/h"
+
+    def _with_currency(self, amount: str) -> str:
+        return f"{amount} {self.currency}" if self.currency.isalpha() else f"{self.currency}{amount}"
 
 
 def counted(unit: str) -> str:

@@ -67,8 +67,11 @@ class VariantRuns:
             return Status.OK, ""
         first = bad[0]
         reason = first.run.reason or next((rank.record.reason for rank in first.ranks if rank.record.reason), "")
-        where = f"process {self.runs.index(first) + 1} of {len(self.runs)}: " if len(bad) < len(self.runs) else ""
+        where = f"{self._which(first)}: " if len(bad) < len(self.runs) else ""
         return first.run.status, where + reason
+
+    def _which(self, run: StoredRun) -> str:
+        return f"process {self.runs.index(run) + 1} of {len(self.runs)}"
 
     @property
     def traceback(self) -> str:
@@ -138,7 +141,7 @@ class VariantRuns:
             if run.ranks and not run.complete:
                 have = {rank.record.rank for rank in run.ranks}
                 lost = [str(rank) for rank in range(run.spec.launch.world_size) if rank not in have]
-                warnings[f"repeat {run.repeat}: no record from rank {', '.join(lost)}"] = None
+                warnings[f"{self._which(run)}: no record from rank {', '.join(lost)}"] = None
         return tuple(warnings)
 
 

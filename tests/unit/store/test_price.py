@@ -9,8 +9,10 @@ from perfkit.store.price import Price, counted, parse_price
     [
         ("2.49/h", Price(per_hour=2.49), "2.49/h"),
         ("$2.49/h", Price(per_hour=2.49, currency="$"), "$2.49/h"),
+        ("$1234.56/h", Price(per_hour=1234.56, currency="$"), "$1234.56/h"),
+        ("$12.345/h", Price(per_hour=12.345, currency="$"), "$12.345/h"),
         (" € 3 / hour ", Price(per_hour=3.0, currency="€"), "€3.00/h"),
-        ("0.5eur/h", Price(per_hour=0.5, currency="EUR"), "0.500 EUR/h"),
+        ("0.5eur/h", Price(per_hour=0.5, currency="EUR"), "0.50 EUR/h"),
     ],
 )
 def test_prices_as_they_are_written(text: str, price: Price, shown: str) -> None:

@@ -130,7 +130,7 @@ def _amount(figure: ComparedFigure, place: int) -> Cell:
 
 def _span(figure: ComparedFigure, low: float, high: float) -> str:
     shown = figures.told(high, figure.unit)
-    unit = "×" if figure.unit == TIMES else f" {shown.rpartition(' ')[2]}"
+    unit = "×" if figure.unit == TIMES else f" {shown.partition(' ')[2]}"
     return span(figures.told(low, figure.unit), shown, unit)
 
 

@@ -30,7 +30,10 @@ _VARIANTS: Mapping[str, tuple[type | GenericAlias, Callable[[Variant], Any]]] = 
     "cpu_s": (float, lambda variant: _of(variant.cpu_time, "value")),
     "processes": (int, lambda variant: len(_of(variant.step_time, "per_process") or ())),
     "data_wait_s": (float, lambda variant: _of(variant.loop, "data_wait_s")),
-    "data_wait_share": (float, lambda variant: _of(variant.loop, "data_wait_share")),
+    "data_wait_share": (
+        float,
+        lambda variant: variant.data_wait_share if variant.loop is None else variant.loop.data_wait_share,
+    ),
     "throughput": (float, lambda variant: _of(variant.throughput, "value")),
     "throughput_unit": (str, lambda variant: variant.throughput_unit),
     "cost": (float, lambda variant: _of(variant.cost, "value")),

@@ -236,3 +236,13 @@ def test_an_analysis_survives_its_own_json(tmp_path: Path) -> None:
     analysis = analyse(write_suite(tmp_path, {"baseline": [record()], "amp": [nan]}))
     assert msgspec.json.decode(msgspec.json.encode(analysis), type=Analysis) == analysis
     assert variant(analysis, "amp").parity.verdict == "differs"
+
+
+def test_processes_are_counted_from_1_in_warnings_too(tmp_path: Path) -> None:
+    pair = spec(world_size=2)
+    both = [record(0.1, rank=rank, world_size=2) for rank in (0, 1)]
+    ranks = (both, both[:1])
+    entries = [write_run(tmp_path, pair, repeat, made, Run(status=Status.OK)) for repeat, made in enumerate(ranks)]
+    write_suite_file(tmp_path, [pair.variant], entries)
+    (only,) = analyse(tmp_path).variants
+    assert "process 2 of 2: no record from rank 1" in only.warnings

@@ -3,10 +3,11 @@
 from pathlib import Path
 
 from perfkit.analysis.compare.runs import compare_runs
+from perfkit.store.price import Price
 from perfkit_reports.document.blocks import Table
 from perfkit_reports.document.document import Document
 from perfkit_reports.subjects.compare.document import document
-from tests.fixtures.suites import record, write_suite
+from tests.fixtures.suites import keep_price, record, write_suite
 
 
 def suite(folder: Path, **steps: float) -> Path:
@@ -46,6 +47,14 @@ def test_each_figure_has_its_interval_and_says_whether_it_is_decided(tmp_path: P
         ["baseline", "Step time"], ["baseline", "Throughput"],
         ["amp", "Step time"], ["amp", "Speed-up"], ["amp", "Throughput"],
     ]  # fmt: skip
+
+
+def test_an_interval_of_costs_has_its_unit_once(tmp_path: Path) -> None:
+    folders = [suite(tmp_path / name, baseline=0.1, amp=0.05) for name in "ab"]
+    for folder in folders:
+        keep_price(folder, Price(per_hour=3.6, currency="$"))
+    (cost, *_) = (row[2] for row in table(document(compare_runs(folders))) if row[1] == "Cost")
+    assert cost == "0.0125 $ per 1k samples | 0.0122–0.0128 $ per 1k samples"
 
 
 def test_single_processes_decide_nothing(tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
 import pytest
+from msgspec.structs import replace
 
 from perfkit.analysis.model.suite import Analysis
 from perfkit_reports.document.tables import Data
@@ -47,3 +48,9 @@ def test_memory_at_the_peak_sums_to_the_peak(realistic: Analysis) -> None:
     account = realistic.variants[2].memory
     assert account is not None
     assert sum(row["bytes"] for row in rows) == account.peak_bytes
+
+
+def test_the_wait_for_data_is_that_of_a_bench_too(realistic: Analysis) -> None:
+    variants = tuple(replace(variant, data_wait_share=0.25) for variant in realistic.variants)
+    rows = tables(replace(realistic, variants=variants))["variants"].rows()
+    assert {row["data_wait_share"] for row in rows} == {0.25}
