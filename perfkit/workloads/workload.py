@@ -78,11 +78,15 @@ class Workload:
 
 
 def first_batch(workload: Workload, generator: torch.Generator) -> Batch:
-    """A microbatch of the workload, the first that it draws from the generator."""
+    """A microbatch of the workload, the first that it draws from the generator.
+
+    A DataLoader draws the seed of its workers from torch's generator of the process, which stays as it was.
+    """
     if workload.make_batch is not None:
         return workload.make_batch(generator)
     assert workload.make_loader is not None
-    batch: Batch = next(iter(workload.make_loader(generator)))
+    with torch.random.fork_rng(devices=[]):
+        batch: Batch = next(iter(workload.make_loader(generator)))
     return batch
 
 
