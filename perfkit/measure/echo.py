@@ -13,6 +13,7 @@ from torch import nn
 from perfkit.instruments.tensors import plain_parts
 from perfkit.measure.session import Session, mean_losses
 from perfkit.measure.step import train_step
+from perfkit.techniques.as_built import as_built
 from perfkit.workloads.workload import built_model
 
 
@@ -25,11 +26,13 @@ def seeded_pass(session: Session) -> None:
     """Train compiled code's first steps once more with the random numbers that eager code draws. Run last, as above.
 
     Inductor draws dropout's masks from a generator of its own unless it is told to leave that to eager's kernels, which
-    would change what is timed. Does nothing where the forward draws none. With several ranks the model cannot be put
-    back to its beginning.
+    would change what is timed. Does nothing where the forward draws none, or losses are not compared. With several
+    ranks the model cannot be put back to its beginning.
     """
     record = session.recorder.record
     if not (record.facts.get("random_forward") and record.facts.get("graphs")) or session.state.world.size > 1:
+        return
+    if record.parity is None or record.parity.relative is None:
         return
     from torch._inductor import config  # not sooner: it takes time that a run without torch.compile need not spend
 
@@ -42,7 +45,8 @@ def _trained_again(session: Session, change: Callable[[nn.Module], None] = lambd
     """The losses of the first `schedule.parity` steps from the beginning, after `change` of the model."""
     spec, state = session.spec, session.state
     torch.manual_seed(spec.seed)
-    state.model.load_state_dict(built_model(state.workload).state_dict())
+    with as_built(state.model):
+        state.model.load_state_dict(built_model(state.workload).state_dict())
     change(state.model)
     state.build_optimizers()
     torch.manual_seed(spec.seed + 1)

@@ -163,7 +163,8 @@ class TrainState:
         for change in self.optimizer_changes:
             made = {name: change(optimizer) for name, optimizer in made.items()}
         for name in scheduled:
-            if made[name] is not own[name]:
+            # A wrapper of Lightning Fabric has the optimizer itself make the update.
+            if getattr(made[name], "optimizer", made[name]) is not own[name]:
                 raise UnavailableError(
                     f"the workload has a learning-rate scheduler for its {type(own[name]).__name__}, and none of the "
                     f"{type(made[name]).__name__} that takes its place"

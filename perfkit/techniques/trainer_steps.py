@@ -23,16 +23,20 @@ from perfkit.workloads.workload import Batch, to_device
 class TrainerSteps:
     """What `TrainState.engine` is with the Lightning Trainer.
 
-    The fit begins with the first step, and ends in `close`. Every step has as many microbatches as the first.
+    The fit begins with the first step, and ends in `close` or with a step that fails. Where the optimizers, which it
+    takes at its beginning, are built anew, a new one begins. Every step has as many microbatches as the first.
     """
 
     def __init__(self, state: TrainState) -> None:
         self._state = state
         self._fit: greenlet | None = None
         self._module: _Training | None = None
+        self._optimizers: dict[str, Optimizer] = {}
 
     def __call__(self, batches: Sequence[Batch], mark: Mark) -> torch.Tensor:
-        if self._fit is None:
+        if self._fit is None or self._fit.dead or self._optimizers is not self._state.optimizers:
+            self.close()
+            self._optimizers = self._state.optimizers
             self._module = _Training(self._state)
             self._fit = greenlet(_fit)
             self._fit.switch(self._module, len(batches))
@@ -118,7 +122,8 @@ class _Counts(Callback):
 
     def __init__(self, counters: dict[str, float]) -> None:
         self._counters = counters
-        counters |= {"engine_updates": 0.0, "engine_batches": 0.0}
+        for name in ("engine_updates", "engine_batches"):
+            counters.setdefault(name, 0.0)
 
     def on_before_optimizer_step(self, trainer: Trainer, pl_module: LightningModule, optimizer: Optimizer) -> None:
         self._counters["engine_updates"] += 1.0

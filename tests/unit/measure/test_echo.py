@@ -1,10 +1,15 @@
-"""The perturbation that an echo starts from."""
+"""The perturbation that an echo starts from, and training once more from the beginning."""
+
+from types import SimpleNamespace
 
 import pytest
 import torch
 from torch import nn
 
-from perfkit.measure.echo import perturb
+from perfkit.measure.echo import perturb, seeded_pass
+from perfkit.measure.step import train_step
+from perfkit.record import ParityRule
+from tests.unit.techniques.tiny import applied, batches
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -34,3 +39,25 @@ def test_frozen_integers_stay():
     perturb(model)
     assert (model.weight == 1).all()
     assert not torch.equal(model.bias, before)
+
+
+@pytest.mark.parametrize(("relative", "trained"), [(1e-5, True), (None, False)])
+def test_a_model_whose_blocks_are_joined_is_trained_again_from_its_beginning(
+    relative: float | None, trained: bool
+) -> None:
+    state = applied("ckpt:every=2").state
+    first = [float(train_step(state, batches(state, step), step)) for step in range(3)]
+    found: dict[str, tuple[float, ...]] = {}
+    record = SimpleNamespace(
+        facts={"random_forward": 1.0, "graphs": 1.0}, parity=ParityRule(relative=relative, basis="")
+    )
+    seeded_pass(
+        SimpleNamespace(
+            spec=SimpleNamespace(seed=0, schedule=SimpleNamespace(parity=3)),
+            state=state,
+            batches=lambda step: batches(state, step),
+            recorder=SimpleNamespace(record=record, update=found.update),
+        )
+    )
+    assert found == ({"seeded_losses": pytest.approx(first)} if trained else {})
+    state.close()

@@ -114,3 +114,38 @@ def test_engines_that_do_not_install_beside_this_torch_are_listed_with_the_reaso
 def test_what_does_not_go_together_is_said(beside: str) -> None:
     with pytest.raises(UsageError, match="do not go together"):
         composed(f"engine+{beside}")
+
+
+def test_a_learning_rate_scheduler_acts_through_fabric() -> None:
+    def scheduled(model: torch.nn.Module) -> torch.optim.Optimizer:
+        optimizer = adamw(model)
+        optimizer.scheduler = torch.optim.lr_scheduler.StepLR(optimizer, step_size=1, gamma=0.1)
+        return optimizer
+
+    workload = replace(WORKLOAD, build_optimizer=scheduled)
+    found = []
+    for variant in ("baseline", "engine"):
+        state = applied(variant, new_state(workload)).state
+        state.after_updates = state.optimizers[""].scheduler.step
+        found.append(losses(state))
+    assert found[0] == found[1]
+    assert found[0] != losses(applied("baseline").state)
+
+
+def test_a_new_fit_steps_optimizers_that_are_built_anew() -> None:
+    state = applied("engine:use=lightning").state
+    first = [float(train_step(state, batches(state, step), step)) for step in range(3)]
+    torch.manual_seed(0)
+    state.model.load_state_dict(WORKLOAD.build_model().state_dict())
+    state.build_optimizers()
+    assert losses(state) == first
+    assert state.counters["engine_updates"] == 6.0
+
+
+def test_a_new_fit_begins_after_a_step_that_failed() -> None:
+    state = applied("engine:use=lightning").state
+    train_step(state, batches(state, 0), 0)
+    with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
+        train_step(state, [{name: tensor[..., :3] for name, tensor in batches(state, 1)[0].items()}], 1)
+    assert torch.isfinite(train_step(state, batches(state, 1), 1))
+    state.close()
