@@ -94,6 +94,11 @@ class Data(Technique):
         other = made_loader(workload, torch.Generator().manual_seed(0), changed)
         if self.non_blocking and not (self.pin or loader.pin_memory):
             raise UnavailableError("copies from memory that is not pinned are waited for: add pin=true")
+        if other.num_workers > 1 and _drops_the_last_of_each(other) and not _gives_a_batch(other):
+            raise UnavailableError(
+                f"each of {other.num_workers} workers makes batches of its own part of the data, and no part fills a "
+                "batch: take fewer workers or a smaller batch"
+            )
         state.loading = changed
         state.non_blocking = state.non_blocking or self.non_blocking
         state.parity_rules += self._parity_rules(loader, other)
@@ -101,7 +106,7 @@ class Data(Technique):
 
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
         workers = state.loading.options["num_workers"] if self.workers is None else self.workers
-        return tuple(self._claims(workers))
+        return tuple(self._claims(workers, state))
 
     def _loading(self, loader: DataLoader[Any]) -> Loading:
         workers = max(1, loader.num_workers) if self.workers is None else self.workers
@@ -126,11 +131,14 @@ class Data(Technique):
             basis = "the dataset draws from the random numbers of its process, which are others in another process"
             yield ParityRule(relative=None, basis=basis)
 
-    def _claims(self, workers: int) -> Iterator[Claim]:
+    def _claims(self, workers: int, state: TrainState) -> Iterator[Claim]:
         yield self._claim("so many worker processes make batches", "loader_workers", Relation.EQUAL, float(workers))
         if self.prefetch is not None:
-            ahead = float(workers * self.prefetch)
-            yield self._claim("so many batches are asked for ahead", "loader_prefetched", Relation.EQUAL, ahead)
+            ahead = workers * self.prefetch
+            loader = made_loader(state.workload, torch.Generator().manual_seed(0), state.loading)
+            if not isinstance(loader.dataset, IterableDataset):
+                ahead = min(ahead, len(loader) - 1)  # while the first is trained on, an epoch has no more
+            yield self._claim("so many batches are asked for ahead", "loader_prefetched", Relation.EQUAL, float(ahead))
         if self.persistent:
             lived_on = "the workers of the first epoch are those of all"
             yield self._claim(lived_on, "loader_processes", Relation.EQUAL, float(workers))
@@ -142,3 +150,13 @@ class Data(Technique):
             yield self._claim("shards are read", "batch_calls:webdataset", Relation.AT_LEAST, 1.0)
         if self.augment == "albumentations":
             yield self._claim("it augments them", "batch_calls:albumentations", Relation.AT_LEAST, 1.0)
+
+
+def _drops_the_last_of_each(loader: DataLoader[Any]) -> bool:
+    """Whether a worker gives only what fills a batch of its own part of the data."""
+    return isinstance(loader.dataset, IterableDataset) and bool(loader.drop_last)
+
+
+def _gives_a_batch(loader: DataLoader[Any]) -> bool:
+    with torch.random.fork_rng(devices=[]):
+        return next(iter(loader), None) is not None

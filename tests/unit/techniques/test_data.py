@@ -75,6 +75,12 @@ def test_shards_are_seen_to_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     pytest.importorskip("webdataset")
     monkeypatch.setenv("PERFKIT_CACHE", str(tmp_path))
     _seen_at_work(Data(workers=0, format="shards"), lossless=True)
+
+
+@pytest.mark.slow
+def test_workers_take_turns_with_shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("webdataset")
+    monkeypatch.setenv("PERFKIT_CACHE", str(tmp_path))
     turns = applied("data:workers=2:format=shards", new_state(FEW)).parity
     assert turns.relative is None
     assert "by turns" in turns.basis
@@ -134,3 +140,27 @@ def test_several_workers_take_turns_with_an_iterable_dataset(workers: int, lossl
 def test_options_of_workers_without_workers_are_refused() -> None:
     with pytest.raises(UsageError, match="prefetch and persistent are of workers"):
         composed("data:workers=0:prefetch=2")
+
+
+@pytest.mark.parametrize(("workers", "prefetch", "ahead"), [(1, 2, 2), (2, 1, 2), (2, 4, 3)])
+def test_no_more_is_asked_for_ahead_than_an_epoch_has(workers: int, prefetch: int, ahead: int) -> None:
+    """Four batches an epoch: three beside the one that is trained on."""
+    technique = Data(workers=workers, prefetch=prefetch)
+    claims = technique.claims(technique.apply(new_state(build())))
+    assert {claim.fact: claim.value for claim in claims}["loader_prefetched"] == ahead
+
+
+class Halves(IterableDataset):
+    """Eight samples, of which each worker has its part."""
+
+    def __iter__(self):
+        info = torch.utils.data.get_worker_info()
+        return iter([{"x": torch.zeros(8)}] * (8 // (info.num_workers if info else 1)))
+
+
+@pytest.mark.slow
+def test_workers_whose_parts_do_not_fill_a_batch_are_refused() -> None:
+    whole = replace(build(), make_loader=lambda generator: DataLoader(Halves(), batch_size=8, drop_last=True))
+    assert applied("data:workers=1", new_state(whole)).state.loading.options == {"num_workers": 1}
+    with pytest.raises(UnavailableError, match="each of 2 workers makes batches of its own part of the data"):
+        applied("data:workers=2", new_state(whole))
