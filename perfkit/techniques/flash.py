@@ -120,6 +120,9 @@ class Flash(Technique):
             # torch.compile's caches on disk do not know the choice and would hand out code made for another backend.
             tag = f"attention-{self.backend}-{self.window}"
             state.enter(torch.compiler.config.patch(cache_key_tag=tag))  # type: ignore[attr-defined]
+        if self.backend == "flex":
+            with self._route(state.device):  # what it is not for is refused by the first call
+                _forward(state)
         state.enter(self._route(state.device))
         if self.window:
             self._measure_window(state)

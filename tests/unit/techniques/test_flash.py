@@ -183,3 +183,9 @@ def test_the_extent_of_attention_is_that_of_its_widest_call() -> None:
             with attention_by(windowed(window)):  # above: what it makes of a call is what the extent is of
                 F.scaled_dot_product_attention(query, query, query, is_causal=True)
     assert extent.reach == 3
+
+
+def test_flex_is_refused_before_training_where_the_model_has_dropout(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flash, "_probe", lambda *_asked: None)  # as on a GPU
+    with pytest.raises(UnavailableError, match="flex attention is for causal attention without a mask and dropout"):
+        applied("flash:backend=flex", new_state(workload(0.1, "")))
