@@ -19,7 +19,7 @@ def mark(name: str) -> Iterator[None]:
     used only while torch's profiler is on: timed steps carry no instrument but the clock.
     """
     with nvtx.annotate(name, domain=DOMAIN):
-        if torch._C._autograd._profiler_enabled():
+        if torch._C._autograd._profiler_enabled() or torch._C._len_torch_dispatch_stack():
             with torch.profiler.record_function(name):
                 yield
         else:

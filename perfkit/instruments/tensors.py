@@ -76,7 +76,7 @@ def known_blocks(state: TrainState) -> tuple[Block, ...]:
 def add_block(blocks: dict[int, Block], tensor: torch.Tensor, category: str, name: str) -> None:
     """Add the storage of `tensor`, unless it is empty or there already."""
     storage = tensor.untyped_storage()
-    address = storage.data_ptr()
+    address = address_of(storage)
     if storage.nbytes() and address not in blocks:
         whole = tensor.nbytes == storage.nbytes()
         blocks[address] = Block(
@@ -87,6 +87,11 @@ def add_block(blocks: dict[int, Block], tensor: torch.Tensor, category: str, nam
             shape=str(list(tensor.shape)) if whole else "",
             dtype=short_dtype(tensor.dtype),
         )
+
+
+def address_of(storage: torch.UntypedStorage) -> int:
+    """Where a storage begins; that of a fake tensor, which begins nowhere, by its own object."""
+    return int(storage._cdata) if storage.device.type == "meta" else storage.data_ptr()
 
 
 def category_bytes(blocks: Iterable[Block], category: str) -> int:

@@ -7,6 +7,7 @@ from typing import Protocol
 import torch
 
 from perfkit.errors import UsageError
+from perfkit.instruments.tensors import address_of
 from perfkit.workloads.workload import Batch, Workload, samples_of
 
 POOL_BATCHES = 16
@@ -70,7 +71,7 @@ class BatchPool:
 
     def addresses(self) -> frozenset[int]:
         """Where the storages of all batches begin."""
-        return frozenset(tensor.untyped_storage().data_ptr() for batch in self._batches for tensor in batch.values())
+        return frozenset(address_of(tensor.untyped_storage()) for batch in self._batches for tensor in batch.values())
 
     def step(self, index: int, microbatches: int) -> list[Batch]:
         """The microbatches of optimizer step `index`."""

@@ -11,7 +11,7 @@ import torch.distributed as dist
 from perfkit.allocations import NONE, Allocations, FailedRequest
 from perfkit.instruments.memory.carried import carried
 from perfkit.instruments.memory.columns import columns
-from perfkit.instruments.memory.labels import Gradients, labels
+from perfkit.instruments.memory.labels import Gradients, Owner, labels
 from perfkit.instruments.memory.modules import marked_modules
 from perfkit.instruments.memory.places import Place, Places
 from perfkit.instruments.memory.profiler import Allocation, AllocationProfiler, LastOp, Recorded
@@ -106,16 +106,31 @@ def record_failing_step(
             failed = failure(error)
             if failed is None:
                 raise
-    places = Places(profiler.recorded.ranges)
-    events = _of(profiler.recorded, device)
+    result = in_detail(profiler.recorded, device, known, owned, gradients, source=f"{_SOURCE} in the step that failed")
+    if failed is not None and profiler.recorded.last is not None:
+        failed = _placed(failed, profiler.recorded.last, Places(profiler.recorded.ranges))
+    return replace(result, failed=failed)
+
+
+def in_detail(
+    recorded: Recorded,
+    device: torch.device,
+    known: Sequence[Block],
+    owned: Mapping[int, Owner],
+    gradients: Gradients,
+    *,
+    source: str,
+) -> Allocations:
+    """The allocations of `device` in a recording of ops, told by that recording itself.
+
+    `known` are the storages that were there when it began, `owned` those tensors that stay, by their `_cdata`.
+    """
+    places = Places(recorded.ranges)
+    events = _of(recorded, device)
     there = _at(events.allocations, places)
     told = labels(events, there, _calls(events, places), owned, gradients)
-    known = _with_standing(known, gradients, events.allocations)
     whole = list(zip(events.allocations, there, told, strict=True))
-    result = columns(device, whole, known, places, f"{_SOURCE} in the step that failed")
-    if failed is not None and profiler.recorded.last is not None:
-        failed = _placed(failed, profiler.recorded.last, places)
-    return replace(result, failed=failed)
+    return columns(device, whole, _with_standing(known, gradients, events.allocations), places, source)
 
 
 def _of(recorded: Recorded, device: torch.device) -> Recorded:

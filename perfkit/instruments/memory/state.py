@@ -2,7 +2,7 @@
 
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -31,7 +31,7 @@ def owners(trained: Trained) -> dict[int, Owner]:
 
 
 @contextmanager
-def watched_gradients(trained: Trained) -> Iterator[Gradients]:
+def watched_gradients(trained: Trained, now: Callable[[], int] = time.time_ns) -> Iterator[Gradients]:
     """While entered, every step of the optimizers adds the gradients that there are to what is yielded, by address.
 
     Gradients need not exist but between backward and the update, so that is when they must be looked at; those of a
@@ -48,9 +48,9 @@ def watched_gradients(trained: Trained) -> Iterator[Gradients]:
             if parameter.grad is not None:
                 for part in plain_parts(_local(parameter.grad)):
                     add_block(blocks, part, GRADIENT, name)
-        now = time.time_ns()
+        moment = now()
         for address, block in blocks.items():
-            gradients[address].append(Seen(now, block))
+            gradients[address].append(Seen(moment, block))
 
     # An optimizer that is wrapped may be stepped alone. Not by torch's hooks for all optimizers: this may be run from
     # one of them, and while they are called their table must not change.
