@@ -21,6 +21,7 @@ COMMANDS = {
     "report": "perfkit_cli.report",
     "view": "perfkit_cli.view",
     "calibrate": "perfkit_cli.calibrate",
+    "plan": "perfkit_cli.plan",
     "techniques": "perfkit_cli.techniques",
     "workloads": "perfkit_cli.workloads",
     "devices": "perfkit_cli.devices",

@@ -3,6 +3,7 @@
 `.ci/run` runs these against the built wheel; all else is tested in the checkout.
 """
 
+import json
 import re
 import signal
 import subprocess
@@ -129,6 +130,16 @@ def calibrate(perfkit: Any, suite: Path) -> None:
     assert "GB/s" in ended.stdout
 
 
+def plan(perfkit: Any, suite: Path) -> None:
+    ended = perfkit("plan", "-w", "gpt:size=nano:seq_len=16", "-t", "ckpt,zero3", "--json")
+    assert ended.returncode == 0, ended.stderr
+    variants = json.loads(ended.stdout)["variants"]
+    assert [variant["name"] for variant in variants] == ["baseline", "ckpt", "baseline@2", "zero3@2"]
+    for variant in variants:
+        peak = variant["peak_allocated_bytes"]
+        assert sum(peak["categories"].values()) == peak["value"] > 0
+
+
 ONCE: dict[str, Callable[..., None]] = {
     "bench": bench,
     "run": run,
@@ -140,6 +151,7 @@ ONCE: dict[str, Callable[..., None]] = {
     "report": report,
     "view": view,
     "calibrate": calibrate,
+    "plan": plan,
     **{name: listed(name) for name in ("techniques", "workloads", "devices")},
 }
 

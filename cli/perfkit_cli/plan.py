@@ -1,0 +1,115 @@
+"""`perfkit plan`: the memory that each variant would need, before anything is trained."""
+
+import os
+from typing import TYPE_CHECKING
+
+import click
+
+from perfkit.errors import UsageError
+from perfkit_cli.values import one_of
+
+if TYPE_CHECKING:
+    from perfkit.plan.plan import PlannedVariant
+
+DTYPES = ("fp32", "bf16", "fp16")
+COUNT = click.IntRange(min=1)
+
+EXAMPLES = """\b
+Examples:
+  perfkit plan --workload gpt:size=small --technique amp,ckpt,amp+ckpt
+  perfkit plan --workload hf:LlamaConfig:num_hidden_layers=8 --technique ckpt,optim:use=adafactor
+  perfkit plan --workload gpt:size=medium --technique zero1,zero2,zero3 --world-size 64
+  perfkit plan --workload train.py:build --technique 'batch:size=8|16|32' --json | jq '.variants[0]'
+\b
+Exit codes: 0 done, 2 the request is wrong, 130 interrupted.
+"""
+
+
+@click.command(epilog=EXAMPLES, short_help="Find out what memory variants would need, without training them.")
+@click.option("-w", "--workload", default="gpt", show_default=True, metavar="NAME[:KEY=VALUE]", help="What to train.")
+@click.option(
+    "-t", "--technique", default="amp,ckpt", show_default=True, metavar="LIST", help="What to switch on, as for bench."
+)
+@click.option(
+    "--dtype",
+    default="fp32",
+    show_default=True,
+    metavar=f"[{'|'.join(DTYPES)}]",
+    callback=one_of("dtype", DTYPES),
+    help="Dtype of the parameters.",
+)
+@click.option(
+    "--world-size",
+    metavar="N",
+    type=COUNT,
+    help="Ranks of every run.  [default: 1, and as many as they need for techniques that need several]",
+)
+@click.option("--batch-size", metavar="N", type=COUNT, help="Of one microbatch of one rank.  [default: the workload's]")
+@click.option("--seq-len", metavar="N", type=COUNT, help="Tokens in a sequence.  [default: the workload's]")
+@click.option("--accumulate", default=1, show_default=True, metavar="N", type=COUNT, help="Microbatches per step.")
+@click.option("--json", "as_json", is_flag=True, help="Print the plan as JSON.")
+def command(
+    *,
+    workload: str,
+    technique: str,
+    dtype: str,
+    world_size: int | None,
+    batch_size: int | None,
+    seq_len: int | None,
+    accumulate: int,
+    as_json: bool,
+) -> None:
+    """Find out what memory a training step would need on a CPU, with each technique, on any number of ranks.
+
+    The model, the techniques and two steps are gone through with tensors that have shapes and no contents: nothing is
+    trained, and nothing of the model's size is allocated. What is told is the peak of torch's allocator in a rank, as
+    perfkit bench measures it, by what the memory is for. What differs on a GPU is not in it.
+    """
+    os.environ.setdefault("KINETO_LOG_LEVEL", "6")  # what Kineto says of its recordings is no part of a plan
+
+    import msgspec
+    from rich.console import Console
+
+    from perfkit.devices.machine import available_cores
+    from perfkit.measure.largest_batch import searches
+    from perfkit.plan.plan import plan
+    from perfkit.store.request import BenchRequest
+    from perfkit.workloads.table import sized_workload
+    from perfkit_cli.listing import columns
+    from perfkit_cli.variants import named_variants
+
+    variants = named_variants(technique)
+    if any(map(searches, variants)):
+        raise UsageError("batch:auto finds its size by running: perfkit bench searches, a plan is of given sizes")
+    request = BenchRequest(
+        workload=sized_workload(workload, "cpu", batch_size, seq_len, accumulate),
+        variants=variants,
+        device="cpu",
+        device_count=0,
+        cores=available_cores(),
+        dtype=dtype,
+        accumulation=accumulate,
+        world_size=world_size,
+    )
+    planned: list[PlannedVariant] = []
+    with Console(stderr=True, quiet=as_json).status("planning") as status:
+        for variant in plan(request):
+            planned.append(variant)
+            status.update(f"planned {variant.name}")
+    if as_json:
+        click.echo(msgspec.json.format(msgspec.json.encode({"variants": planned}), indent=2))
+        return
+    for line in columns([("variant", "peak", "in", "largest parts"), *map(_row, planned)]):
+        click.echo(line)
+
+
+def _row(variant: "PlannedVariant") -> tuple[str, str, str, str]:
+    from perfkit.units import nbytes
+
+    peak = variant.peak_allocated_bytes
+    if peak is None:
+        return (variant.name, "not known", "", variant.reason)
+    largest = sorted(peak.categories.items(), key=lambda item: -item[1])[:4]
+    parts = ", ".join(f"{name} {nbytes(size)}" for name, size in largest)
+    beyond = f"; without scratch of {', '.join(variant.untried)}" if variant.untried else ""
+    return (variant.name, nbytes(peak.value), peak.phase, parts + beyond)

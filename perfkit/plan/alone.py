@@ -1,0 +1,87 @@
+"""What a CPU's library takes for an op, told by running that op alone, once for each of its shapes.
+
+Which blocked formats oneDNN copies operands of convolutions and of products in 16 bits to, how much it works in, and
+how much a recurrent layer keeps for backward, depends on the machine, and cannot be asked for without the op.
+"""
+
+import math
+from collections.abc import Hashable
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.utils._python_dispatch import _disable_current_modes
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_map_only
+
+from perfkit.cost.workspaces import TAKES_WORKSPACE
+from perfkit.instruments.memory.profiler import AllocationProfiler
+
+# Not the backward of a recurrent layer: it needs what forward left in its workspace, and crashes without.
+_TAKE_IN_FP32 = ("aten::convolution", "aten::convolution_backward", "aten::mkldnn_rnn_layer")
+
+# Beyond these operands an op is not tried: a plan shall not take what it plans.
+_MOST_BYTES = 1 << 30
+
+
+class Tried(NamedTuple):
+    """Bytes that an op takes beside its results and gives back, and the bytes of the results."""
+
+    scratch: int
+    results: tuple[int, ...]
+
+
+class Alone:
+    """Ops that were run alone, by their shapes; `untried` are those whose operands are too large."""
+
+    def __init__(self) -> None:
+        self._known: dict[Hashable, Tried] = {}
+        self.untried: set[str] = set()
+
+    def scratch(self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
+        """Bytes that an op on fake tensors would take beside its results and give back; 0 where it is not known."""
+        name: str = op._schema.name
+        if not TAKES_WORKSPACE.match(name) or not (
+            "convolution" in name or "rnn" in name or _in_16_bits((args, kwargs))
+        ):
+            return 0
+        tried = self.tried(op, args, kwargs)
+        return 0 if tried is None else tried.scratch
+
+    def tried(self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tried | None:
+        """What an op took with tensors of these shapes; None where they are too large to try."""
+        leaves, _ = tree_flatten((args, kwargs))
+        key = (op, *(_described(leaf) for leaf in leaves))
+        if key not in self._known:
+            given = [leaf for leaf in leaves if isinstance(leaf, FakeTensor)]
+            if sum(math.prod(tensor.shape) * tensor.itemsize for tensor in given) > _MOST_BYTES:
+                self.untried.add(op._schema.name)
+                return None
+            self._known[key] = _run(op, _real(args), _real(kwargs))
+        return self._known[key]
+
+
+def _in_16_bits(tree: Any) -> bool:
+    tensors = (leaf for leaf in tree_leaves(tree) if isinstance(leaf, FakeTensor))
+    return any(tensor.is_floating_point() and tensor.itemsize == 2 for tensor in tensors)
+
+
+def _described(leaf: Any) -> Hashable:
+    return (leaf.dtype, tuple(leaf.shape), leaf.stride()) if isinstance(leaf, FakeTensor) else (type(leaf), str(leaf))
+
+
+def _real(tree: Any) -> Any:
+    with _disable_current_modes():
+        return tree_map_only(
+            FakeTensor, lambda fake: torch.empty_strided(fake.shape, fake.stride(), dtype=fake.dtype).zero_(), tree
+        )
+
+
+def _run(op: Any, args: Any, kwargs: Any) -> Tried:
+    # Gradients are on: without, a recurrent layer keeps nothing for backward.
+    with _disable_current_modes(), torch.enable_grad():
+        with AllocationProfiler(ops=False) as profiler:
+            made = op(*args, **kwargs)
+        held = [0, *accumulate(event.size for event in profiler.recorded.allocations)]
+        results = tuple(leaf.nbytes for leaf in tree_leaves(made) if isinstance(leaf, torch.Tensor))
+    return Tried(max(held) - held[-1], results)

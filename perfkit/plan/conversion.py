@@ -1,0 +1,36 @@
+"""Converting a module of fake tensors (`module.to(dtype)`), which torch's own way refuses."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest.mock import patch
+
+import torch
+from torch import nn
+
+
+@contextmanager
+def converts_fakes() -> Iterator[None]:
+    """Modules convert their fake parameters in place while entered, as they do with real ones.
+
+    torch swaps a fake parameter with the converted one, and cannot where anything refers to it weakly, as its fake
+    mode and what records its life do.
+    """
+    with patch.object(nn.Module, "_apply", _apply):
+        yield
+
+
+def _apply(self: nn.Module, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> Any:
+    if recurse:
+        for module in self.children():
+            module._apply(fn)
+    with torch.no_grad():
+        for parameter in self._parameters.values():
+            if parameter is not None:
+                parameter.data = fn(parameter.data)
+                if parameter.grad is not None:
+                    parameter.grad.data = fn(parameter.grad.data)
+        for name, buffer in self._buffers.items():
+            if buffer is not None:
+                self._buffers[name] = fn(buffer)
+    return self

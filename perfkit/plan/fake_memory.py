@@ -1,0 +1,196 @@
+"""A recorder of the memory that fake tensors would take: every storage that an op returns, from its birth to its end.
+
+It is to fake tensors what `AllocationProfiler` is to real ones, and gives the same `Recorded`.
+"""
+
+import weakref
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+from unittest.mock import patch
+
+import torch
+from torch._C import _current_autograd_node
+from torch._C._autograd import _get_sequence_nr
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from perfkit.allocations import UNKNOWN
+from perfkit.instruments.memory.profiler import Allocation, Call, Range, Recorded, Use
+from perfkit.instruments.tensors import address_of, has_storage
+from perfkit.plan.alone import Alone
+from perfkit.record import Block
+
+_ENTER = torch.ops.profiler._record_function_enter_new.default
+_EXIT = torch.ops.profiler._record_function_exit._RecordFunction
+_READ_VALUE = torch.ops.aten._local_scalar_dense.default
+_PLAIN = (torch.Tensor, torch.nn.Parameter, FakeTensor)
+_SCRATCH = 1  # an address that no storage has
+_CPU = torch.device("cpu")
+_THREAD = 0  # fake tensors are computed on none but the one that asks for them
+
+# What a program reads of a tensor (`if tensor:`, `.item()`) by the op that wrote it, in a step in which nothing is out
+# of order: no value is redrawn, masked or infinite, and no update left out. Of any other it reads a 1.
+_WRITTEN = {"aten::any": 0, "aten::_amp_foreach_non_finite_check_and_unscale_": 0}
+
+
+class FakeMemory:
+    """The storages of fake tensors that are alive, and what was `recorded` since `begin`. Time is counted in events."""
+
+    def __init__(self) -> None:
+        self.recorded = Recorded([], [], [], {})
+        self._now = self._total = 0
+        self._alive: dict[int, int] = {}  # bytes by address
+        self._watched: set[int] = set()
+        self._values: dict[int, int] = {}
+        self._open: list[tuple[str, int]] = []
+
+    @contextmanager
+    def recording(self, alone: Alone) -> Iterator[None]:
+        """Records what this thread does while entered, inside of the mode of the fake tensors."""
+        resize = torch.UntypedStorage.resize_
+
+        def resized(storage: torch.UntypedStorage, size: int) -> torch.UntypedStorage:
+            """FSDP2 and paging free and obtain the memory of tensors that stay."""
+            result: torch.UntypedStorage = resize(storage, size)
+            address = address_of(storage)
+            if self._alive.get(address, 0) != storage.nbytes():
+                self._end(address)
+                self._begin(storage, "aten::resize_")
+            return result
+
+        with patch.object(torch.UntypedStorage, "resize_", resized), _Watch(self, alone):
+            yield
+
+    def begin(self) -> None:
+        """Forget what was recorded; what is alive stays."""
+        self.recorded = Recorded([], [], [], {})
+
+    def now(self) -> int:
+        """The next moment on the clock of the recording."""
+        self._now += 1
+        return self._now
+
+    def others(self, known: Collection[int]) -> list[Block]:
+        """What is alive beside the `known` addresses."""
+        return [
+            Block(address=address, size_bytes=size, category=UNKNOWN, name="a tensor outside of the training state")
+            for address, size in self._alive.items()
+            if address not in known
+        ]
+
+    def read(self, tensor: torch.Tensor) -> float | int:
+        """What a program reads of a fake tensor."""
+        value = self._values.get(address_of(tensor.untyped_storage()), 1)
+        return float(value) if tensor.is_floating_point() else value
+
+    def enter(self, name: str) -> None:
+        """A range begins."""
+        self._open.append((name, self.now()))
+
+    def leave(self) -> None:
+        """The range that began last ends."""
+        name, start = self._open.pop()
+        self.recorded.ranges.append(Range(name, _THREAD, start, self.now()))
+
+    def call(
+        self, name: str, mutable: bool, given: Sequence[torch.Tensor], made: Sequence[torch.Tensor], scratch: int
+    ) -> None:
+        """An op was called with the tensors `given`, and returned those `made`; it took `scratch` bytes meanwhile."""
+        start = self.now()
+        node = _current_autograd_node()
+        if node is None:
+            self.recorded.forwards[_get_sequence_nr()] = Call(start, _THREAD, "")
+        for tensor in given:
+            self._use(tensor)
+        inputs = tuple(address_of(tensor.untyped_storage()) for tensor in given)
+        for tensor in made:
+            storage = tensor.untyped_storage()
+            if address_of(storage) not in self._alive:
+                self._begin(storage, name, start, inputs)
+            self._use(tensor)
+        if scratch:
+            self._event(_SCRATCH, scratch, name, start, inputs)
+            self._event(_SCRATCH, -scratch, name, start)
+        if name in _WRITTEN:
+            for tensor in (*given, *made) if mutable else made:
+                self._values[address_of(tensor.untyped_storage())] = _WRITTEN[name]
+
+    def _use(self, tensor: torch.Tensor) -> None:
+        address = address_of(tensor.untyped_storage())
+        self.recorded.uses.append(Use(self._now, address, tensor._cdata, tuple(tensor.shape), tensor.dtype))
+
+    def _begin(
+        self, storage: torch.UntypedStorage, op: str, call: int | None = None, inputs: tuple[int, ...] = ()
+    ) -> None:
+        address, size = address_of(storage), storage.nbytes()
+        if not size:
+            return
+        self._alive[address] = size
+        if address not in self._watched:
+            self._watched.add(address)
+            weakref.finalize(storage, self._gone, address)
+        self._event(address, size, op, self.now() if call is None else call, inputs)
+
+    def _gone(self, address: int) -> None:
+        self._watched.discard(address)
+        self._values.pop(address, None)
+        self._end(address)
+
+    def _end(self, address: int) -> None:
+        size = self._alive.pop(address, 0)
+        if size:
+            self._event(address, -size)
+
+    def _event(self, address: int, size: int, op: str = "", call: int = 0, inputs: tuple[int, ...] = ()) -> None:
+        self._total += size
+        node = _current_autograd_node()
+        self.recorded.allocations.append(
+            Allocation(
+                time_ns=self.now(),
+                thread=_THREAD,
+                address=address,
+                size=size,
+                device=_CPU,
+                allocated=self._total,
+                op=op,
+                node="" if node is None else node.name(),
+                call=call,
+                sequence=-1 if node is None else node._sequence_nr(),
+                line="",
+                inputs=inputs,
+            )
+        )
+
+
+class _Watch(TorchDispatchMode):
+    """Tells a `FakeMemory` of every op on fake tensors and of every range."""
+
+    def __init__(self, memory: FakeMemory, alone: Alone) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._memory = memory
+        self._alone = alone
+
+    def __torch_dispatch__(
+        self, func: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if any(kind not in _PLAIN for kind in types):  # a wrapper turns into calls on the tensors that it is made of
+            return NotImplemented
+        if func is _READ_VALUE and isinstance(args[0], FakeTensor) and args[0].constant is None:
+            return self._memory.read(args[0])
+        result = func(*args, **kwargs)
+        if func is _ENTER:
+            self._memory.enter(args[0])
+        elif func is _EXIT:
+            self._memory.leave()
+        elif func.namespace != "prim":
+            schema = func._schema
+            scratch = self._alone.scratch(func, args, kwargs)
+            self._memory.call(schema.name, schema.is_mutable, _fakes((args, kwargs)), _fakes(result), scratch)
+        return result
+
+
+def _fakes(tree: Any) -> list[torch.Tensor]:
+    return [leaf for leaf in tree_leaves(tree) if isinstance(leaf, FakeTensor) and has_storage(leaf)]

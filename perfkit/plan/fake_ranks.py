@@ -1,0 +1,73 @@
+"""A process group of ranks that are not there: collectives return at once, and this process is one of the ranks."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+from unittest.mock import patch
+
+import torch
+import torch.distributed as dist
+from torch._C._distributed_c10d import GradBucket
+from torch.distributed import device_mesh
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.distributed.fsdp._fully_shard import _fsdp_init
+from torch.nn.parallel import DistributedDataParallel
+from torch.testing._internal.distributed.fake_pg import FakeStore
+from torch.utils._python_dispatch import _disable_current_modes
+
+from perfkit.techniques.state import World
+
+
+@contextmanager
+def fake_ranks(size: int) -> Iterator[World]:
+    """This process as the first of `size` ranks while entered, without a process group where there is but one."""
+    world = World(rank=0, size=size)
+    if size == 1:
+        yield world
+        return
+    dist.init_process_group("fake", rank=world.rank, world_size=size, store=FakeStore())
+    with ExitStack() as stack:
+        stack.callback(dist.destroy_process_group)
+        for module in (device_mesh, _fsdp_init):
+            stack.enter_context(patch.object(module, "init_device_mesh", _real_mesh))
+        wrapping = _averaging(DistributedDataParallel.__init__)
+        stack.enter_context(patch.object(DistributedDataParallel, "__init__", wrapping))
+        yield world
+
+
+def _real_mesh(*args: Any, **kwargs: Any) -> DeviceMesh:
+    """A mesh is looked into when it is made, which must not be done with fake tensors."""
+    with _disable_current_modes():
+        return init_device_mesh(*args, **kwargs)
+
+
+def _averaging(init: Any) -> Any:
+    """DDP without what it does by values and in C++: to compare the models of all ranks, and to wait for averages."""
+
+    def wrapping(self: DistributedDataParallel, *args: Any, **kwargs: Any) -> None:
+        init(self, *args, init_sync=False, **kwargs)
+        self.register_comm_hook(None, _all_reduced)
+        self.reducer = _Reducer(self.reducer)  # type: ignore[assignment]
+
+    return wrapping
+
+
+class _Reducer:
+    """DDP's reducer, which keeps its first buckets: to make them anew ranks compare the order of their gradients."""
+
+    def __init__(self, reducer: Any) -> None:
+        self._reducer = reducer
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._reducer, name)
+
+    def _rebuild_buckets(self) -> bool:
+        return False
+
+
+def _all_reduced(_state: None, bucket: GradBucket) -> torch.futures.Future[torch.Tensor]:
+    buffer = bucket.buffer()
+    dist.all_reduce(buffer)
+    reduced: torch.futures.Future[torch.Tensor] = torch.futures.Future()
+    reduced.set_result(buffer)
+    return reduced

@@ -1,0 +1,47 @@
+"""What a CPU's library takes, by the one op that takes it."""
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from perfkit.plan import alone
+from perfkit.plan.alone import Alone, Tried
+
+CONVOLUTION = torch.ops.aten.convolution.default
+STRIDE, PADDING, DILATION, NO_PADDING = [1, 1], [1, 1], [1, 1], [0, 0]
+
+
+def convolution(known: Alone) -> int:
+    with FakeTensorMode():
+        image, weight = torch.empty(2, 3, 32, 32), torch.empty(8, 3, 3, 3)
+        args = (image, weight, None, STRIDE, PADDING, DILATION, False, NO_PADDING, 1)
+        return known.scratch(CONVOLUTION, args, {})
+
+
+def test_ops_that_take_none_are_not_tried() -> None:
+    known = Alone()
+    with FakeTensorMode():
+        a = torch.empty(8, 8)
+        assert known.scratch(torch.ops.aten.add.Tensor, (a, a), {}) == 0
+        assert known.scratch(torch.ops.aten.mm.default, (a, a), {}) == 0  # fp32 products are MKL's own
+    assert not known.untried
+
+
+def test_each_shape_is_tried_once(monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    known, tried = Alone(), []
+    monkeypatch.setattr(alone, "_run", lambda op, args, kwargs: tried.append((op, args)) or Tried(640, (1,)))
+    assert convolution(known) == convolution(known) == 640
+    ((op, args),) = tried
+    assert op is CONVOLUTION
+    assert type(args[0]) is torch.Tensor
+    assert args[0].shape == (2, 3, 32, 32)
+
+
+def test_a_real_convolution_gives_all_of_it_back() -> None:
+    assert convolution(Alone()) >= 0
+
+
+def test_operands_that_are_too_large_are_said(monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    monkeypatch.setattr(alone, "_MOST_BYTES", 10_000)
+    known = Alone()
+    assert convolution(known) == 0
+    assert known.untried == {"aten::convolution"}

@@ -1,0 +1,99 @@
+"""A step on fake tensors takes what a real one does: both are recorded by the same engine, and held to each other."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from perfkit.analysis.memory.account import account
+from perfkit.analysis.model.memory import MemoryAccount
+from perfkit.errors import UnavailableError
+from perfkit.measure.rank import run_rank
+from perfkit.plan.rehearsal import rehearse
+from perfkit.record import Status
+from perfkit.spec import LaunchSpec, RunSpec, Schedule, WorkloadSpec, parse_variants
+from perfkit.store.memory_file import read_allocations
+
+GPT = WorkloadSpec(name="gpt", params={"size": "nano", "seq_len": 64})
+SHORT = Schedule(warmup=1, max_warmup=1, timed=1, memory=1, trace=0, parity=1)
+
+
+def spec(techniques: str = "baseline", workload: WorkloadSpec = GPT, ranks: int = 1) -> RunSpec:
+    (variant,) = parse_variants(techniques)
+    return RunSpec(
+        workload=workload,
+        techniques=variant,
+        schedule=SHORT,
+        launch=LaunchSpec(world_size=ranks),
+        passes=("memory",),
+    )
+
+
+def planned(asked: RunSpec) -> MemoryAccount:
+    held = account(rehearse(asked).allocations)
+    assert held is not None
+    return held
+
+
+def measured(asked: RunSpec, folder: Path) -> MemoryAccount:
+    assert run_rank(asked, folder, rank=0, local_rank=0, report=lambda _: None) == Status.OK
+    held = account(read_allocations(folder / "rank0" / "memory.parquet"))
+    assert held is not None
+    return held
+
+
+def by_category(held: MemoryAccount) -> dict[str, int]:
+    return {share.category: share.bytes for share in held.categories}
+
+
+@pytest.mark.parametrize("techniques", ["baseline", "amp", "ckpt", "flash", "accum", "amp+ckpt"])
+def test_the_peak_is_that_of_a_real_step_category_by_category(techniques: str, tmp_path: Path) -> None:
+    asked = spec(techniques)
+    fake, real = planned(asked), measured(asked, tmp_path)
+    assert fake.peak_bytes == pytest.approx(real.peak_bytes, rel=0.001)
+    assert fake.peak_phase == real.peak_phase
+    names = by_category(fake).keys() | by_category(real).keys()
+    for name in names:
+        assert by_category(fake).get(name, 0) == pytest.approx(
+            by_category(real).get(name, 0), abs=real.peak_bytes / 500
+        )
+
+
+def test_modules_are_told_as_in_a_real_step(tmp_path: Path) -> None:
+    fake, real = planned(spec()), measured(spec(), tmp_path)
+    held = {(row.module, row.category): row.bytes for row in real.rows if row.bytes > 10_000}
+    assert {(row.module, row.category): row.bytes for row in fake.rows if row.bytes > 10_000} == held
+
+
+@pytest.mark.parametrize(("technique", "parameters", "state"), [("ddp", 1, 1), ("zero1", 1, 2), ("zero3", 2, 2)])
+def test_ranks_hold_their_share_of_the_state(technique: str, parameters: int, state: int) -> None:
+    """ZeRO (arXiv 1910.02054, section 5): stage 1 divides optimizer state, stage 3 parameters too.
+
+    AdamW keeps two moments in fp32 and a step count of 4 bytes for each parameter tensor.
+    """
+    torch.manual_seed(0)
+    held = by_category(planned(spec(technique, ranks=2)))
+    whole = by_category(planned(spec()))["parameter"]
+    assert held["parameter"] == pytest.approx(whole / parameters, rel=0.001)
+    assert held["optimizer state"] == pytest.approx(2 * whole / state, rel=0.001)
+
+
+def test_many_ranks_take_no_more_than_their_share() -> None:
+    whole = by_category(planned(spec()))["parameter"]
+    assert by_category(planned(spec("zero3", ranks=64)))["parameter"] == pytest.approx(whole / 64, rel=0.05)
+
+
+def test_a_step_that_needs_values_is_refused_with_the_op(tmp_path: Path) -> None:
+    program = tmp_path / "sparse.py"
+    program.write_text(
+        "import torch\n"
+        "from perfkit import Workload\n"
+        "def build():\n"
+        "    return Workload(name='sparse', unit='samples', units_per_batch=4,\n"
+        "        build_model=lambda: torch.nn.Linear(4, 1),\n"
+        "        build_optimizer=lambda model: torch.optim.SGD(model.parameters(), lr=0.1),\n"
+        "        make_batch=lambda generator: {'x': torch.rand(4, 4, generator=generator)},\n"
+        "        loss=lambda model, batch: model(batch['x'][batch['x'][:, 0] > 0.5]).sum())\n"
+    )
+    with pytest.raises(UnavailableError, match=r"aten\.nonzero\S* needs values.*perfkit bench"):
+        rehearse(spec(workload=WorkloadSpec(name=f"{program}:build")))
