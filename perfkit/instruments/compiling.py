@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import torch
 import torch.compiler
+from torch import nn
 from torch._C._dynamo.eval_frame import (
     _FrameAction,
     _FrameExecStrategy,
@@ -38,3 +39,13 @@ def uncompiled(function: Callable[..., Any], *args: Any) -> None:
         function(*args)
     finally:
         set_eval_frame(before)
+
+
+def holds_compiled(model: nn.Module) -> bool:
+    """Whether any of its modules was compiled, in place or as `torch.compile(module)`. Not while marks stand around its
+    calls, which torch keeps where it keeps compiled calls."""
+    from torch._dynamo import OptimizedModule  # not sooner: it takes time
+
+    return any(
+        isinstance(module, OptimizedModule) or module._compiled_call_impl is not None for module in model.modules()
+    )

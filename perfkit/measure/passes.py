@@ -10,6 +10,7 @@ from perfkit.cost.fp32_products import by_dtype
 from perfkit.cost.live import count_flops
 from perfkit.instruments.blocks import block_facts
 from perfkit.instruments.clock import step_times
+from perfkit.instruments.compiling import holds_compiled
 from perfkit.instruments.energy import EnergyWindow, no_counter, unknown
 from perfkit.instruments.layout import convolution_layouts
 from perfkit.instruments.memory.allocator import unreported
@@ -147,7 +148,7 @@ def evidence_pass(session: Session) -> None:
         claims=tuple(claim for technique in session.techniques for claim in technique.claims(state))
     )
     batch = to_device(next(iter(session.batches(session.next_step))), state.device)
-    compiled = "graphs" in session.recorder.record.facts
+    compiled = _model_is_compiled(session)
     with convolution_layouts(state.model) as layouts:
         if state.workload.step is not None:
             own = own_step_facts(state, batch)
@@ -182,6 +183,16 @@ def evidence_pass(session: Session) -> None:
     _count_step(session)
 
 
+def _model_is_compiled(session: Session) -> bool:
+    """Whether there are graphs and they are the model's: of modules, or of what the workload's own code compiles.
+
+    Those of a technique that compiles something else, as an optimizer's update, hide none of its modules.
+    """
+    if "graphs" not in session.recorder.record.facts:
+        return False
+    return holds_compiled(session.state.model) or not any(each.compiles() for each in session.techniques)
+
+
 def counters_pass(session: Session) -> None:
     """One step while a counting profiler around this process is on; without one it is only a step."""
     device = session.state.device
@@ -199,7 +210,7 @@ def _count_step(session: Session) -> None:
     """FLOPs of one whole step as run, counted eagerly: compiled code does the same products."""
     index = session.next_step
     batches = session.batches(index)
-    compiled = "graphs" in session.recorder.record.facts
+    compiled = _model_is_compiled(session)
     state = session.state
     drawn = random_updates(state.optimizers.values(), state.device)
     with counted_backward_passes(state) as passes, drawn as random:

@@ -76,6 +76,8 @@ class Compile(Technique):
             self._claim("torch.compile made a graph", "graphs", Relation.AT_LEAST, 1.0),
             # inductor marks every call of a compiled graph; each region has one forward and one backward
             self._claim("steps run the compiled graphs", calls, Relation.AT_LEAST, 2 * regions),
+            # where none are those of a compiled optimizer
+            self._claim("backward passes run the compiled graphs", f"backward_{calls}", Relation.AT_LEAST, regions),
         ]
         if self.fullgraph:
             claims.append(self._claim("no graph breaks", "graph_breaks", Relation.EQUAL, 0.0))

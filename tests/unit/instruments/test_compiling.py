@@ -1,8 +1,9 @@
 """What perfkit does within compiled functions is not compiled."""
 
 import torch
+from torch import nn
 
-from perfkit.instruments.compiling import never_compiled, uncompiled
+from perfkit.instruments.compiling import holds_compiled, never_compiled, uncompiled
 
 seen: list[str] = []
 
@@ -40,3 +41,12 @@ def test_a_hook_that_is_met_after_a_graph_break() -> None:
     assert seen == ["uncompiled", "uncompiled"]
     assert torch.equal(hook(x), x)
     torch._dynamo.reset()
+
+
+def test_modules_that_are_compiled_are_told_from_a_compiled_function() -> None:
+    model = nn.Sequential(nn.Linear(2, 2), nn.GELU())
+    torch.compile(model.forward, backend="eager")
+    assert not holds_compiled(model)
+    assert holds_compiled(nn.Sequential(torch.compile(nn.Linear(2, 2), backend="eager")))
+    model[0].compile(backend="eager")
+    assert holds_compiled(model)

@@ -14,6 +14,9 @@ from perfkit.measure.passes import energy_pass
 from perfkit.measure.rank import _passes
 from perfkit.record import Measurement, Quantity, Samples, Unknown
 from perfkit.spec import ENERGY_S, RunSpec, Schedule, WorkloadSpec
+from perfkit.techniques.compile import Compile
+from perfkit.techniques.optim import Optim
+from perfkit.techniques.technique import Technique
 from tests.fixtures.energy_counter import BUSY_W, FakeGpu
 
 STEP_S = 0.06
@@ -121,3 +124,26 @@ def test_the_pass_is_there_where_it_was_asked_for_and_before_what_slows_steps() 
     later = RunSpec(workload=WorkloadSpec(name="gpt"), passes=(), schedule=Schedule(energy_s=ENERGY_S))
     assert list(_passes(later)) == ["warm-up", "timed steps", "energy"]
     assert "energy" not in _passes(RunSpec(workload=WorkloadSpec(name="gpt")))
+
+
+@pytest.mark.parametrize(
+    ("techniques", "compiled_in_place", "graphs", "expected"),
+    [
+        ((), False, {}, False),
+        ((), False, {"graphs": 1.0}, True),  # a function within the user's model
+        ((Optim(use="torchao_adamw8bit"),), False, {"graphs": 1.0}, False),
+        ((Optim(use="torchao_adamw8bit"), Compile()), True, {"graphs": 2.0}, True),
+    ],
+)
+def test_graphs_of_an_optimizer_are_not_the_models(
+    techniques: tuple[Technique, ...], compiled_in_place: bool, graphs: dict[str, float], expected: bool
+) -> None:
+    model = torch.nn.Linear(2, 2)
+    if compiled_in_place:
+        model.compile(backend="eager")
+    session: Any = SimpleNamespace(
+        recorder=SimpleNamespace(record=SimpleNamespace(facts=graphs)),
+        state=SimpleNamespace(model=model),
+        techniques=techniques,
+    )
+    assert passes._model_is_compiled(session) is expected
