@@ -6,6 +6,7 @@ what was run to find out (`benchmarks/compatibility.py`).
 """
 
 from collections.abc import Sequence
+from itertools import combinations
 from typing import NamedTuple
 
 import msgspec
@@ -79,8 +80,8 @@ CLASHES = (
     Clash("bf16", "lora", "adapters add to the half of the bytes that bf16 is checked by: use --dtype bf16 with lora"),
     Clash("bf16", "qlora", "adapters over weights in 4 bits are kept in fp32"),
     Clash("amp", "fp8", "both choose what linear layers multiply in: use bf16+fp8"),
-    *(Clash(first, second, _SAME_LAYERS) for first, second in (("fp8", "qat"), ("fp8", "qlora"), ("qat", "qlora"))),
-    *(Clash("prune", other, _MASKED) for other in ("fp8", "lora", "qat", "qlora")),
+    *(Clash(first, second, _SAME_LAYERS) for first, second in combinations(("fp8", "qat", "qlora", "sparse24"), 2)),
+    *(Clash("prune", other, _MASKED) for other in ("fp8", "lora", "qat", "qlora", "sparse24")),
     Clash("compress", "offload:what=activations", "autograd hands what it saves to one of them only"),
     Clash("offload:what=optimizer", "zero2:offload=cpu", "the optimizer state is on the host already"),
     Clash("offload:what=optimizer", "zero3:offload=cpu", "the optimizer state is on the host already"),

@@ -6,11 +6,12 @@ import pytest
 import torch
 from torch import nn
 
-from perfkit.errors import UnavailableError
+from perfkit.errors import UnavailableError, UsageError
 from perfkit.techniques.sparse24 import Sparse24
 from perfkit.techniques.technique import cannot_act
 from perfkit.workloads.workload import Workload
 from tests.unit.techniques.facts import check_claims
+from tests.unit.techniques.test_compose import composed
 from tests.unit.techniques.tiny import BLOCKS, WORKLOAD, applied, new_state
 
 torchao = pytest.importorskip("torchao")
@@ -55,3 +56,9 @@ def test_its_claim_does_not_hold_of_dense_products() -> None:
     claims = Sparse24().claims(idle)
     assert [holds for holds, _ in check_claims(claims, idle, {"sparse_layers": 4.0 * BLOCKS}, {})] == [False]
     assert Sparse24().parity().relative is None
+
+
+@pytest.mark.parametrize("other", ["fp8", "prune", "qat", "qlora"])
+def test_what_changes_the_same_layers_is_refused(other: str) -> None:
+    with pytest.raises(UsageError, match=f"{other} and sparse24 do not go together"):
+        composed(f"{other}+sparse24")
