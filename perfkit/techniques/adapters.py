@@ -98,6 +98,8 @@ class Adapters:
             raise UnavailableError(
                 f"{type(optimizer).__name__} makes its state when it is built, and has none of adapters put in later"
             )
-        adapters = {id(own.weight): self._of(name) for name, own in self._own.items()}
+        adapters: dict[int, list[nn.Parameter]] = {}
+        for name, own in self._own.items():  # layers may share a weight
+            adapters.setdefault(id(own.weight), []).extend(self._of(name))
         for group in optimizer.param_groups:
             group["params"] = [part for parameter in group["params"] for part in adapters.get(id(parameter), ())]

@@ -59,10 +59,9 @@ class Lora(Technique):
             """On this fact: so many times the bytes of the adapters, or of this rank's share of them."""
             return self._claim(statement, fact, Relation.EQUAL, times * share, "adapter_bytes", tolerance=_BESIDE)
 
-        claims = [
-            of_adapters("adapters are all that can be trained", "trainable_parameter_bytes"),
-            of_adapters("adapters alone have gradients", "gradient_bytes"),
-        ]
+        claims = [of_adapters("adapters are all that can be trained", "trainable_parameter_bytes")]
+        if "optim_in_backward" not in state.applied:  # which leaves no gradients
+            claims.append(of_adapters("adapters alone have gradients", "gradient_bytes"))
         moments = {_moments(optimizer) for optimizer in state.optimizers.values()}
         kept = moments.pop() if len(moments) == 1 else None
         if kept is not None and "offload" not in state.applied:

@@ -10,7 +10,6 @@ from torch import nn
 from torch.optim import Optimizer
 
 from perfkit.errors import UsageError
-from perfkit.techniques.as_built import as_built
 from perfkit.techniques.phases import Mark, Phases
 from perfkit.techniques.state import Closure, TrainState
 from perfkit.workloads.training import Losses
@@ -34,7 +33,7 @@ def run_step(state: TrainState, batch: Batch, mark: Mark = lambda _phase: nullco
 def rehearse(state: TrainState, batch: Batch) -> torch.Tensor:
     """One step that leaves the state as it is: optimizers of its own that do not update, and cleared gradients."""
     model = state.model
-    with as_built(model):
+    with state.model_as_built():
         optimizers = built_optimizers(state.workload, model)
     kept = [(tensor, tensor.detach().clone()) for tensor in (*model.parameters(), *model.buffers())]
     try:

@@ -148,12 +148,18 @@ class TrainState:
         with _within(self.forward_contexts):
             yield
 
+    @contextmanager
+    def model_as_built(self) -> Iterator[None]:
+        """The model as its workload made it, for the workload's own code to look at."""
+        with as_built(self.model), _within(self.built_contexts):
+            yield
+
     def build_optimizers(self) -> None:
         """The workload's optimizers over the parameters as they are now, with what techniques make of them.
 
         Raises `UnavailableError` where another optimizer would take the place of one that a scheduler acts on.
         """
-        with as_built(self.model), _within(self.built_contexts):
+        with self.model_as_built():
             own = built_optimizers(self.workload, self.model)
         for group_change in self.group_changes:
             for optimizer in own.values():

@@ -10,13 +10,15 @@ from torch import nn
 
 from perfkit.errors import UnavailableError, UsageError
 from perfkit.techniques.adapters import Adapters
+from perfkit.techniques.own_step import rehearse
 from perfkit.techniques.technique import cannot_act
 from perfkit.workloads.resnet import ResNet
-from perfkit.workloads.workload import Workload, adamw
+from perfkit.workloads.training import Training
+from perfkit.workloads.workload import Batch, Workload, adamw
 from tests.fixtures.workloads import grouped
 from tests.unit.techniques.facts import check_claims, measured_facts, reference_facts, state_bytes
 from tests.unit.techniques.test_compose import composed
-from tests.unit.techniques.tiny import BLOCKS, WIDTH, WORKLOAD, applied, losses_of, new_state, train
+from tests.unit.techniques.tiny import BLOCKS, WIDTH, WORKLOAD, applied, batches, losses_of, new_state, train
 
 pytest.importorskip("peft")
 pytest.importorskip("bitsandbytes")
@@ -94,7 +96,18 @@ def test_a_base_that_is_not_frozen_is_caught() -> None:
     assert not check_claims(claims, made.state, facts, {})[0][0]
 
 
-@pytest.mark.parametrize("variant", ["lora+ckpt", "amp+lora", "amp+qlora", "flash+lora", "lora+optim:use=lion"])
+@pytest.mark.parametrize(
+    "variant",
+    [
+        "lora+ckpt",
+        "amp+lora",
+        "amp+qlora",
+        "flash+lora",
+        "lora+optim:use=lion",
+        "lora+optim_in_backward",
+        "qlora+optim_in_backward",
+    ],
+)
 def test_it_goes_with_others(variant: str) -> None:
     assert [text for holds, text in results_of(variant) if not holds] == []
 
@@ -116,6 +129,35 @@ def test_the_workload_finds_its_parameters_by_name_and_its_groups_stay() -> None
         assert all(p.requires_grad for group in groups for p in group["params"])
     assert seen == [len([*new_state().model.parameters()])] * 2
     train(applied("lora", new_state(grouped.build())).state, steps=1)
+
+
+def test_layers_that_share_a_weight_each_train_their_adapter() -> None:
+    def tied() -> nn.Module:
+        model = WORKLOAD.build_model()
+        model.blocks[1].up.weight = model.blocks[0].up.weight
+        return model
+
+    state = applied("lora", new_state(replace(WORKLOAD, build_model=tied))).state
+    trained = {id(p) for p in state.model.parameters() if p.requires_grad}
+    assert {id(p) for group in state.optimizers[""].param_groups for p in group["params"]} == trained
+    assert len(trained) == 2 * 4 * BLOCKS
+
+
+def test_a_rehearsed_step_builds_its_optimizers_with_nothing_frozen() -> None:
+    seen: list[int] = []
+
+    def counted(model: nn.Module) -> torch.optim.Optimizer:
+        seen.append(sum(p.requires_grad for p in model.parameters()))
+        return adamw(model)
+
+    def step(training: Training, batch: Batch) -> torch.Tensor:
+        loss = WORKLOAD.loss(training.model, batch)
+        training.backward(loss)
+        return loss
+
+    state = applied("lora", new_state(replace(WORKLOAD, loss=None, build_optimizer=counted, step=step))).state
+    rehearse(state, batches(state, 0)[0])
+    assert seen == [len([*new_state().model.parameters()])] * 2
 
 
 def test_targets_choose_layers_by_name() -> None:
