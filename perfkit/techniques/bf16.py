@@ -28,10 +28,10 @@ class Bf16(Technique):
     - `update=nearest`: the workload's own optimizer, which loses it.
 
     Hyperparameters and parameter groups stay. Parameters must take half of the unmodified model's bytes, and products
-    have bf16 operands. Optimizer state must be, with `kahan`, 3 numbers of bf16 a parameter for Adam (6 bytes in place
-    of 8) and 2 for SGD with momentum; with `stochastic` 2, and its updates must draw random numbers; with `nearest`
-    half of the baseline's bytes. Where the forward draws random numbers, too (dropout), losses are not comparable with
-    `stochastic`: both draw from the same generator.
+    have bf16 operands, unless `fp8` rounds them further. Optimizer state must be, with `kahan`, 3 numbers of bf16 a
+    parameter for Adam (6 bytes in place of 8) and 2 for SGD with momentum; with `stochastic` 2, and its updates must
+    draw random numbers; with `nearest` half of the baseline's bytes. Where the forward draws random numbers, too
+    (dropout), losses are not comparable with `stochastic`: both draw from the same generator.
     """
 
     name: ClassVar[str] = "bf16"
@@ -69,11 +69,9 @@ class Bf16(Technique):
 
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
         share, reference = "matmul_flops_share:bf16", "reference_parameter_bytes"
-        return (
-            self._claim("parameters take half of the bytes", "parameter_bytes", Relation.AT_MOST, 0.51, reference),
-            self._claim("products take bf16 operands", share, Relation.AT_LEAST, 0.9),
-            *self._update_claims(state),
-        )
+        halved = self._claim("parameters take half of the bytes", "parameter_bytes", Relation.AT_MOST, 0.51, reference)
+        products = self._claim("products take bf16 operands", share, Relation.AT_LEAST, 0.9)
+        return (halved, *(() if "fp8" in state.applied else (products,)), *self._update_claims(state))
 
     def _update_claims(self, state: TrainState) -> tuple[Claim, ...]:
         fact = "optimizer_state_bytes"

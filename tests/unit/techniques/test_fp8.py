@@ -71,3 +71,11 @@ def test_convolutions_are_refused() -> None:
     workload = ResNet(depth=18, batch_size=2, image_size=32).build()
     with pytest.raises(UnavailableError, match="resnet 18 has no linear layer in its blocks with inputs in multiples"):
         applied("fp8", new_state(workload))
+
+
+def test_products_beside_bf16_are_claimed_by_fp8_alone() -> None:
+    made = applied("bf16:update=nearest+fp8")
+    claimed = {
+        claim.technique: claim.fact for t in made.techniques for claim in t.claims(made.state) if "share" in claim.fact
+    }
+    assert claimed == {}
