@@ -26,7 +26,7 @@ class Sparse24(Technique):
 
     Each of these layers must call cuSPARSELt's sparse product in every step.
 
-    Written after the documentation and not yet run: no such GPU was at hand.
+    It has not been run on a GPU yet.
     """
 
     name: ClassVar[str] = "sparse24"
