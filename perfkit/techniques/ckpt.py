@@ -1,7 +1,7 @@
 """`ckpt`: activation checkpointing. Recompute activations in the backward pass instead of keeping them."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -125,6 +125,7 @@ class Ckpt(Technique):
         if "compile" in state.applied:  # blocks within compiled code are not seen
             share = sum(map(len, segments)) / len(state.workload.blocks(state.model))
             return (self._saves_less(1 - (1 - remains) * share),)
+        reached = _reached_by_backward(state, segments)
         claims = [
             self._claim(
                 "the checkpointed blocks save less for backward than the unmodified model's",
@@ -139,7 +140,7 @@ class Ckpt(Technique):
                 else "every segment of blocks runs its forward again inside backward",
                 "recomputed_blocks",
                 Relation.AT_LEAST,
-                float(len(segments)),
+                float(reached),
             ),
         ]
         if self.mode == "full":
@@ -149,7 +150,7 @@ class Ckpt(Technique):
                     "FLOPs of their forward are executed beyond the model's",
                     "recomputed_flops",
                     Relation.AT_LEAST,
-                    0.1,
+                    0.1 * reached / len(segments),
                     relative_to="block_flops",
                 )
             )
@@ -176,3 +177,12 @@ class Ckpt(Technique):
             factor,
             relative_to="reference_saved_tensor_bytes",
         )
+
+
+def _reached_by_backward(state: TrainState, segments: Sequence[tuple[str, ...]]) -> int:
+    """How many segments have a backward pass: not those before the first that trains something (late adapters)."""
+    for before, names in enumerate(segments):
+        modules = map(state.model.get_submodule, names)
+        if any(parameter.requires_grad for module in modules for parameter in module.parameters()):
+            return len(segments) - before
+    return len(segments)
