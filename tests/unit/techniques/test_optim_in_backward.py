@@ -126,6 +126,42 @@ def test_what_gets_no_gradient_is_not_waited_for(reference: dict[str, float], ba
     assert claims_of(state, facts, baseline) == [True, True]
 
 
+def test_parameters_that_no_optimizer_has_keep_their_gradients(
+    reference: dict[str, float], baseline: dict[str, float]
+) -> None:
+    def of_blocks(model: nn.Module) -> torch.optim.Optimizer:
+        return torch.optim.AdamW(model.blocks.parameters(), lr=1e-5)
+
+    workload = replace(WORKLOAD, build_optimizer=of_blocks)
+    for given, expected in (("optim_in_backward", [True, True]), ("baseline", [False, False])):
+        state = applied(given, new_state(workload)).state
+        train(state, steps=1)
+        state.model.zero_grad()
+        assert claims_of(state, measured_facts(state, reference), baseline) == expected
+
+
+def test_parameters_without_a_gradient_in_the_traced_step_are_not_missed(
+    reference: dict[str, float], baseline: dict[str, float]
+) -> None:
+    """As experts that no token is sent to: they have state from steps before."""
+    state = applied("optim_in_backward").state
+    train(state, steps=1)
+    facts = measured_facts(state, reference)
+    state.model.blocks[0].requires_grad_(False)
+    assert claims_of(state, facts, baseline) == [True, True]
+
+
+@pytest.mark.parametrize(("given", "expected"), [("engine", False), ("engine+optim_in_backward", True)])
+def test_updates_are_those_of_the_optimizer_that_an_engine_wraps(
+    given: str, expected: bool, reference: dict[str, float], baseline: dict[str, float]
+) -> None:
+    pytest.importorskip("lightning")
+    made = applied(given)
+    train(made.state, steps=1)
+    assert claims_of(made.state, measured_facts(made.state, reference), baseline) == [expected, expected]
+    made.state.close()
+
+
 def test_training_again_from_the_beginning_updates_once_a_step() -> None:
     """As the echo of a baseline's losses does: the optimizers are built anew over the same parameters."""
     state = applied("optim_in_backward").state
