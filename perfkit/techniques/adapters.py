@@ -4,13 +4,17 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
+from math import ceil
 from typing import Any
 
+import torch
 from torch import nn
+from torch.distributed.tensor import DTensor
 from torch.optim import Optimizer
 
 from perfkit.errors import UnavailableError
 from perfkit.techniques.linear_layers import linear_layers, within
+from perfkit.techniques.paged_tensors import local_part
 from perfkit.techniques.state import TrainState
 
 _ADAPTER = "default"  # peft's name for the only one
@@ -66,9 +70,11 @@ class Adapters:
         self._adapted: dict[str, Any] = {name: state.model.get_submodule(name) for name in layers}
         features = sum(sum(layer.weight.shape) for layer in layers.values())
         numbers = [matrix.element_size() for name in layers for matrix in self._of(name)]
-        state.facts["adapter_bytes"] = float(rank * features * max(numbers))
+        self._bytes = rank * features * max(numbers)
+        self._facts = state.facts
+        self._facts["adapter_bytes"] = float(self._bytes)
         state.built_contexts.append(self._as_built)
-        state.group_changes.append(self._take_place)
+        state.group_changes += (self._count, self._take_place)
 
     def _of(self, name: str) -> tuple[nn.Parameter, nn.Parameter]:
         layer = self._adapted[name]
@@ -93,6 +99,13 @@ class Adapters:
             if parameter is not None and parameter.is_floating_point():
                 parameter.requires_grad_(not frozen)
 
+    def _count(self, _optimizer: Optimizer) -> None:
+        """The bytes by the formula, of which this rank has its share where parameters are sharded by now."""
+        matrices = [matrix for name in self._own for matrix in self._of(name)]
+        numbers = sum(matrix.numel() for matrix in matrices)
+        self._facts["adapter_bytes"] = self._bytes * sum(local_part(each).numel() for each in matrices) / numbers
+        self._facts["adapter_gradient_bytes"] = self._bytes * sum(map(_padded, matrices)) / numbers
+
     def _take_place(self, optimizer: Optimizer) -> None:
         if optimizer.state:
             raise UnavailableError(
@@ -103,3 +116,9 @@ class Adapters:
             adapters.setdefault(id(own.weight), []).extend(self._of(name))
         for group in optimizer.param_groups:
             group["params"] = [part for parameter in group["params"] for part in adapters.get(id(parameter), ())]
+
+
+def _padded(matrix: torch.Tensor) -> int:
+    """Numbers of its gradient on each rank: FSDP2 shards the rows, and pads gradients to shards of equal size."""
+    shards = matrix.device_mesh.size() if isinstance(matrix, DTensor) else 1
+    return ceil(matrix.shape[0] / shards) * matrix.shape[1]

@@ -7,11 +7,10 @@ from torch.optim import SGD, Adam, Optimizer
 
 from perfkit.record import Claim, ParityRule, Relation
 from perfkit.techniques.adapters import Adapters, adaptable_layers
-from perfkit.techniques.paged_tensors import local_part
 from perfkit.techniques.state import TrainState
 from perfkit.techniques.technique import Package, Stage, Technique
 
-_BESIDE = 0.02  # torch counts the updates of each matrix, and pads what it shards
+_BESIDE = 0.02  # torch counts the updates of each matrix
 
 
 class Lora(Technique):
@@ -52,20 +51,17 @@ class Lora(Technique):
         return state
 
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
-        trainable = [parameter for parameter in state.model.parameters() if parameter.requires_grad]
-        share = sum(local_part(each).numel() for each in trainable) / sum(each.numel() for each in trainable)
-
-        def of_adapters(statement: str, fact: str, times: float = 1.0) -> Claim:
-            """On this fact: so many times the bytes of the adapters, or of this rank's share of them."""
-            return self._claim(statement, fact, Relation.EQUAL, times * share, "adapter_bytes", tolerance=_BESIDE)
+        def of_adapters(statement: str, fact: str, of: str = "adapter_bytes", times: float = 1.0) -> Claim:
+            """On this fact: so many times the bytes of the adapters, or of a rank's share of them."""
+            return self._claim(statement, fact, Relation.EQUAL, times, of, tolerance=_BESIDE)
 
         claims = [of_adapters("adapters are all that can be trained", "trainable_parameter_bytes")]
         if "optim_in_backward" not in state.applied:  # which leaves no gradients
-            claims.append(of_adapters("adapters alone have gradients", "gradient_bytes"))
+            claims.append(of_adapters("adapters alone have gradients", "gradient_bytes", "adapter_gradient_bytes"))
         moments = {_moments(optimizer) for optimizer in state.optimizers.values()}
         kept = moments.pop() if len(moments) == 1 else None
         if kept is not None and "offload" not in state.applied:
-            claims.append(of_adapters("adapters alone have optimizer state", "optimizer_state_bytes", kept))
+            claims.append(of_adapters("adapters alone have optimizer state", "optimizer_state_bytes", times=kept))
         return tuple(claims)
 
     def parity(self) -> ParityRule:

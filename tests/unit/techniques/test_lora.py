@@ -75,9 +75,9 @@ def test_its_claims_hold_and_tell_it_from_doing_nothing(variant: str) -> None:
     (technique,) = composed(variant)
     idle = applied("baseline").state
     claims = technique.claims(idle)
-    facts = measured_facts(
-        idle, {"adapter_bytes": 4.0 * 8 * FEATURES, "weights_in_4_bits": WEIGHTS, **reference_facts(idle)}
-    )
+    expected = {"weights_in_4_bits": float(WEIGHTS)}
+    expected |= dict.fromkeys(("adapter_bytes", "adapter_gradient_bytes"), 4.0 * 8 * FEATURES)
+    facts = measured_facts(idle, expected | reference_facts(idle))
     facts.setdefault("parameter_bytes:uint8", 0.0)
     assert not any(holds for holds, _ in check_claims(claims, idle, facts, facts))
 
@@ -141,6 +141,15 @@ def test_layers_that_share_a_weight_each_train_their_adapter() -> None:
     trained = {id(p) for p in state.model.parameters() if p.requires_grad}
     assert {id(p) for group in state.optimizers[""].param_groups for p in group["params"]} == trained
     assert len(trained) == 2 * 4 * BLOCKS
+
+
+def test_blocks_before_the_first_adapter_are_not_recomputed_and_not_asked_for() -> None:
+    """They have no backward pass: of four blocks the last one's forward is a quarter of the FLOPs."""
+    assert [text for holds, text in results_of("lora:targets=blocks.3.*+ckpt") if not holds] == []
+    made = applied("lora:targets=blocks.3.*+ckpt")
+    claims = {claim.fact: claim.value for technique in made.techniques for claim in technique.claims(made.state)}
+    assert claims["recomputed_blocks"] == 1.0
+    assert claims["recomputed_flops"] == pytest.approx(0.1 / BLOCKS)
 
 
 def test_a_rehearsed_step_builds_its_optimizers_with_nothing_frozen() -> None:

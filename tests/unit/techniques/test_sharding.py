@@ -2,6 +2,7 @@
 
 import gc
 import json
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,9 @@ GROUPED = ["zero1", "zero3", "ckpt+zero1", "ckpt+zero2", "amp:dtype=fp16+zero1",
 # Of a step of the workload's own, with two models and two optimizers.
 OWN_STEP = ["zero1", "zero2", "zero3", "ckpt+zero3", "amp:dtype=fp16+zero1", "amp:dtype=fp16+zero3"]
 
+# Shards of different size: of one row a matrix the second rank has none.
+UNEQUAL = "lora:rank=1+zero3"
+
 
 def rank_main(rank: int, folder: str) -> None:
     gc.collect()
@@ -58,6 +62,8 @@ def rank_main(rank: int, folder: str) -> None:
     for variant in ["baseline", *OWN_STEP]:
         results[f"own step {variant}"] = own_steps(variant, rank)
     results["in backward"] = {stage: in_backward(stage, rank) for stage in ("zero2", "zero3")}
+    if find_spec("peft"):
+        results[UNEQUAL] = trained(UNEQUAL, rank, results["baseline"]["facts"])
     results["overflow"] = overflow(rank)
     Path(folder, f"rank{rank}.json").write_text(json.dumps(results))
     dist.destroy_process_group()
@@ -123,6 +129,16 @@ def test_claims_hold_on_every_rank(ranks, variant):
     for rank in ranks:
         assert rank[variant]["checked"]
         assert [text for verdict, text in rank[variant]["checked"] if not verdict] == []
+
+
+def test_claims_of_adapters_hold_of_unequal_shards(ranks):
+    """Each rank's share is a fact of its own; the claims, of which a report checks the first rank's, name none."""
+    pytest.importorskip("peft")
+    for rank in ranks:
+        checked = [verdict for verdict, text in rank[UNEQUAL]["checked"] if text.startswith("lora: ")]
+        assert checked == [True] * 3
+    shares = [rank[UNEQUAL]["facts"]["adapter_bytes"] for rank in ranks]
+    assert shares[0] > shares[1]
 
 
 @pytest.mark.parametrize("variant", OWN_STEP)
