@@ -22,6 +22,7 @@ from perfkit_cli.bench_request import (
     with_options,
 )
 from perfkit_cli.folders import refuse_impossible
+from perfkit_cli.size_options import COUNT, size_options
 from perfkit_cli.values import amount, duration, one_of, price, share
 
 if TYPE_CHECKING:
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
 
     from perfkit.analysis.model.suite import Analysis
 
-DTYPES = ("fp32", "bf16", "fp16")
-COUNT = click.IntRange(min=1)
 
 EXAMPLES = """\b
 Examples:
@@ -112,28 +111,7 @@ Exit codes: 0 done, 1 a run failed or its loss is not finite, 2 the request is w
     callback=one_of("device", DEVICES),
     help="auto: the GPU that is there, or the CPU.",
 )
-@click.option(
-    "--dtype",
-    default="fp32",
-    show_default=True,
-    metavar=f"[{'|'.join(DTYPES)}]",
-    callback=one_of("dtype", DTYPES),
-    help="Dtype of the parameters.",
-)
-@click.option(
-    "--world-size",
-    metavar="N",
-    type=COUNT,
-    help="Ranks of every run.  [default: 1, and as many as they need for techniques that need several]",
-)
-@click.option(
-    "--batch-size",
-    metavar="N",
-    type=COUNT,
-    help="Of one microbatch of one rank.  [default: the workload's]",
-)
-@click.option("--seq-len", metavar="N", type=COUNT, help="Tokens in a sequence.  [default: the workload's]")
-@click.option("--accumulate", default=1, show_default=True, metavar="N", type=COUNT, help="Microbatches per step.")
+@size_options
 @click.option(
     "--timeout",
     default=600.0,

@@ -6,13 +6,10 @@ from typing import TYPE_CHECKING
 import click
 
 from perfkit.errors import UsageError
-from perfkit_cli.values import one_of
+from perfkit_cli.size_options import size_options
 
 if TYPE_CHECKING:
     from perfkit.plan.plan import PlannedVariant
-
-DTYPES = ("fp32", "bf16", "fp16")
-COUNT = click.IntRange(min=1)
 
 EXAMPLES = """\b
 Examples:
@@ -30,23 +27,7 @@ Exit codes: 0 done, 2 the request is wrong, 130 interrupted.
 @click.option(
     "-t", "--technique", default="amp,ckpt", show_default=True, metavar="LIST", help="What to switch on, as for bench."
 )
-@click.option(
-    "--dtype",
-    default="fp32",
-    show_default=True,
-    metavar=f"[{'|'.join(DTYPES)}]",
-    callback=one_of("dtype", DTYPES),
-    help="Dtype of the parameters.",
-)
-@click.option(
-    "--world-size",
-    metavar="N",
-    type=COUNT,
-    help="Ranks of every run.  [default: 1, and as many as they need for techniques that need several]",
-)
-@click.option("--batch-size", metavar="N", type=COUNT, help="Of one microbatch of one rank.  [default: the workload's]")
-@click.option("--seq-len", metavar="N", type=COUNT, help="Tokens in a sequence.  [default: the workload's]")
-@click.option("--accumulate", default=1, show_default=True, metavar="N", type=COUNT, help="Microbatches per step.")
+@size_options
 @click.option("--json", "as_json", is_flag=True, help="Print the plan as JSON.")
 def command(
     *,
