@@ -9,7 +9,7 @@ from perfkit.errors import UsageError
 from perfkit_cli.size_options import size_options
 
 if TYPE_CHECKING:
-    from perfkit.plan.plan import PlannedVariant
+    from perfkit.plan.model import PlannedVariant
 
 EXAMPLES = """\b
 Examples:

@@ -1,0 +1,63 @@
+"""What a plan says. Nothing here knows how it was found."""
+
+from perfkit.spec import Struct
+
+
+class Interval(Struct):
+    """A predicted figure: what is expected, and between which bounds it is thought to lie."""
+
+    value: float
+    low: float
+    high: float
+
+
+class Peak(Struct):
+    """Bytes that the allocator hands out at the fullest moment of a step, and what they are for."""
+
+    value: int
+    low: int
+    high: int
+    phase: str
+    categories: dict[str, int]
+
+
+class Beyond(Struct):
+    """A row of memory that no allocator of torch's hands out: a context, a library's workspace, buffers of collectives.
+
+    `source` is where the bounds come from.
+    """
+
+    name: str
+    bytes: Interval
+    source: str
+
+
+class StepTime(Struct):
+    """Seconds of a step and of its parts, which add up; `source` is what the efficiencies are from."""
+
+    total: Interval
+    parts: dict[str, float]
+    source: str
+
+
+class PlannedVariant(Struct):
+    """A variant on so many ranks, each alike. What is None is not known: `reason` says why for the memory.
+
+    `untried` are ops whose libraries take scratch memory that is not in the peak: their operands are too large to try.
+    """
+
+    name: str
+    world_size: int
+    peak_allocated_bytes: Peak | None = None
+    beyond_allocator: tuple[Beyond, ...] = ()
+    step_s: StepTime | None = None
+    untried: tuple[str, ...] = ()
+    reason: str = ""
+
+
+class Plan(Struct):
+    """What each variant would need. `limit_bytes` is what a rank may take, None where nothing was said of it."""
+
+    variants: tuple[PlannedVariant, ...]
+    device: str = "cpu"
+    limit_bytes: int | None = None
