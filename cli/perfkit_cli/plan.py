@@ -1,7 +1,7 @@
 """`perfkit plan`: the memory that each variant would need, before anything is trained."""
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -9,7 +9,7 @@ from perfkit.errors import UsageError
 from perfkit_cli.size_options import size_options
 
 if TYPE_CHECKING:
-    from perfkit.plan.model import PlannedVariant
+    from perfkit.analysis.model.plan import PlannedVariant
 
 EXAMPLES = """\b
 Examples:
@@ -78,10 +78,19 @@ def command(
             planned.append(variant)
             status.update(f"planned {variant.name}")
     if as_json:
-        click.echo(msgspec.json.format(msgspec.json.encode({"variants": planned}), indent=2))
+        click.echo(msgspec.json.format(msgspec.json.encode({"variants": [*map(_told, planned)]}), indent=2))
         return
     for line in columns([("variant", "peak", "in", "largest parts"), *map(_row, planned)]):
         click.echo(line)
+
+
+def _told(variant: "PlannedVariant") -> dict[str, Any]:
+    """Without the account of the memory, which is as long as a report."""
+    import msgspec
+
+    told: dict[str, Any] = msgspec.to_builtins(variant)
+    del told["memory"]
+    return told
 
 
 def _row(variant: "PlannedVariant") -> tuple[str, str, str, str]:

@@ -5,10 +5,10 @@ from functools import partial
 
 from perfkit.analysis.memory.account import account
 from perfkit.analysis.model.memory import MemoryAccount
+from perfkit.analysis.model.plan import Peak, PlannedVariant
 from perfkit.errors import UnavailableError
 from perfkit.measure.bench import min_world_size, refusal_of
 from perfkit.measure.schedule import bench_schedule
-from perfkit.plan.model import Peak, PlannedVariant
 from perfkit.plan.rehearsal import rehearse
 from perfkit.store.request import BenchRequest
 
@@ -27,7 +27,8 @@ def plan(request: BenchRequest) -> Iterator[PlannedVariant]:
             yield planned(reason=str(error))
             continue
         held = account(rehearsed.allocations)
-        yield planned(peak_allocated_bytes=None if held is None else _peak(held), untried=rehearsed.untried)
+        peak = None if held is None else _peak(held)
+        yield planned(peak_allocated_bytes=peak, untried=rehearsed.untried, memory=held)
 
 
 def _peak(held: MemoryAccount) -> Peak:

@@ -1,6 +1,9 @@
-"""What a plan says. Nothing here knows how it was found."""
+"""What a plan says, which is kept in `plan.json`. Nothing here knows how it was found."""
 
-from perfkit.spec import Struct
+from perfkit.analysis.model.memory import MemoryAccount
+from perfkit.spec import Struct, WorkloadSpec
+
+PLAN_VERSION = 1
 
 
 class Interval(Struct):
@@ -44,6 +47,7 @@ class PlannedVariant(Struct):
     """A variant on so many ranks, each alike. What is None is not known: `reason` says why for the memory.
 
     `untried` are ops whose libraries take scratch memory that is not in the peak: their operands are too large to try.
+    `memory` is the account of a step that the peak is from, as a measured run has one.
     """
 
     name: str
@@ -53,11 +57,26 @@ class PlannedVariant(Struct):
     step_s: StepTime | None = None
     untried: tuple[str, ...] = ()
     reason: str = ""
+    memory: MemoryAccount | None = None
 
 
 class Plan(Struct):
-    """What each variant would need. `limit_bytes` is what a rank may take, None where nothing was said of it."""
+    """What each variant of a workload would need on a device.
 
+    `device` is `cpu` or `cuda`, `device_name` which one, "" where the plan is of none in particular. `limit_bytes` is
+    what a rank may take, None where nothing was said of it. `sources` are digests of the files of the user's own
+    workload, as a suite keeps them.
+    """
+
+    schema_version: int = PLAN_VERSION
+    created_at: str
+    perfkit: str
+    command: str
+    workload: WorkloadSpec
+    dtype: str
+    accumulation: int
     variants: tuple[PlannedVariant, ...]
+    sources: dict[str, str] = {}
     device: str = "cpu"
+    device_name: str = ""
     limit_bytes: int | None = None
