@@ -67,10 +67,16 @@ def step_by_turns(
 
 
 def warm_up(steppers: Sequence[Stepper], least: int, most: int) -> tuple[Samples, ...]:
-    """Step by turns until the CPU times of all are steady: at least `least`, at most `most` steps of each."""
+    """Step by turns until the CPU times of each have been steady once: at least `least`, at most `most` steps of each.
+
+    Of many processes one is always off by chance, so they need not be steady all at the same step. All take the same
+    number of steps: what is compared are steps of the same batches.
+    """
     steps = (Samples(),) * len(steppers)
+    steady: set[int] = set()
     while (count := len(steps[0].wall_s)) < most:
-        if count >= least and all(is_warm_by_turns(team) for team in steps):
+        steady.update(number for number, team in enumerate(steps) if is_warm_by_turns(team))
+        if count >= least and len(steady) == len(steps):
             break
         steps = _turn_each(steppers, steps, count, 1)
     return steps

@@ -90,6 +90,13 @@ def test_warm_up_ends_when_all_are_steady():
     assert set(teams.counts) == {1}
 
 
+def test_one_that_was_steady_is_not_waited_for_again():
+    # The first is steady after six steps, the second after nine, when a slow step of the first is in its last three.
+    teams = FakeTeams(first_s=(1, 1, 1, 1, 1, 1, 1, 9, 9), second_s=(9, 9, 9, 2, 1, 1))
+    first, _ = warm_up(teams.steppers, 2, 30)
+    assert len(first.cpu_s) == 9
+
+
 def test_warm_up_is_bounded():
     teams = FakeTeams(first_s=[2.0**n for n in range(99)])
     assert len(warm_up(teams.steppers, 2, 12)[0].wall_s) == 12
