@@ -28,6 +28,8 @@ Exit codes: 0 done, 2 the request is wrong, 130 interrupted.
     "-t", "--technique", default="amp,ckpt", show_default=True, metavar="LIST", help="What to switch on, as for bench."
 )
 @size_options
+@click.option("--gpu", metavar="NAME", help="Plan for this GPU, such as h100-80g; perfkit devices lists them.")
+@click.option("--memory", metavar="SHARE|AMOUNT", help="What a rank may take of its device: 0.9, 64GiB.")
 @click.option("--json", "as_json", is_flag=True, help="Print the plan as JSON.")
 def command(
     *,
@@ -38,6 +40,8 @@ def command(
     batch_size: int | None,
     seq_len: int | None,
     accumulate: int,
+    gpu: str | None,
+    memory: str | None,
     as_json: bool,
 ) -> None:
     """Find out what memory a training step would need on a CPU, with each technique, on any number of ranks.
@@ -54,11 +58,13 @@ def command(
     from perfkit.devices.machine import available_cores
     from perfkit.measure.largest_batch import searches
     from perfkit.plan.plan import plan
+    from perfkit.plan.target import target_of
     from perfkit.store.request import BenchRequest
     from perfkit.workloads.table import sized_workload
     from perfkit_cli.listing import columns
     from perfkit_cli.variants import named_variants
 
+    target = target_of(gpu, memory)
     variants = named_variants(technique)
     if any(map(searches, variants)):
         raise UsageError("batch:auto finds its size by running: perfkit bench searches, a plan is of given sizes")
@@ -74,11 +80,12 @@ def command(
     )
     planned: list[PlannedVariant] = []
     with Console(stderr=True, quiet=as_json).status("planning") as status:
-        for variant in plan(request):
+        for variant in plan(request, target):
             planned.append(variant)
             status.update(f"planned {variant.name}")
     if as_json:
-        click.echo(msgspec.json.format(msgspec.json.encode({"variants": [*map(_told, planned)]}), indent=2))
+        whole = {"device": target.device, "limit_bytes": target.limit_bytes, "variants": [*map(_told, planned)]}
+        click.echo(msgspec.json.format(msgspec.json.encode(whole), indent=2))
         return
     for line in columns([("variant", "peak", "in", "largest parts"), *map(_row, planned)]):
         click.echo(line)

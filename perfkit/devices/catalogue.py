@@ -92,13 +92,39 @@ def units_of(device_name: str) -> int | None:
 
 
 def named(text: str) -> Entry:
-    """The entry a user means: a short id such as `h100-sxm`, or a full name. A `UsageError` names the nearest ids."""
+    """The entry a user means: an id such as `h100-sxm`, a full name, or a model and its memory such as `h100-80g`.
+
+    Of the forms that a model with so much memory comes in (`h100-sxm`, `h100-pcie`) it is the one with the most units.
+    A card that comes with several amounts of memory has the one that was named. A `UsageError` names the nearest ids.
+    """
+    given = text.strip().lower()
     by_id = {entry.id: entry for entry in catalogue().devices}
-    entry = by_id.get(text.strip().lower()) or find(text)
+    entry = by_id.get(given) or find(text) or _of_model(given)
     if entry is None:
         shared = {entry.id for entry in candidates(text)}
-        raise unknown_name("device", text.strip().lower(), shared or by_id)
+        raise unknown_name("device", given, shared or by_id)
     return entry
+
+
+# What an id has behind the model's name: the form of a card, or its memory.
+_FORM = re.compile(r"(-(sxm2?|pcie|nvl|\d+gb))*")
+_WITH_MEMORY = re.compile(r"(?P<model>.+)-(?P<gb>\d+)(g|gb|gib)")
+
+
+def _of_model(given: str) -> Entry | None:
+    """The entry of a model, with or without its memory; None where it is none, or comes with several amounts."""
+    match = _WITH_MEMORY.fullmatch(given)
+    model, memory = (match["model"], float(match["gb"])) if match else (given, None)
+    alike = [
+        entry
+        for entry in catalogue().devices
+        if entry.id.startswith(model) and _FORM.fullmatch(entry.id, len(model))
+        and (memory is None or entry.memory_gb in (None, memory))
+    ]  # fmt: skip
+    if len({entry.memory_gb for entry in alike}) != 1:
+        return None
+    most = max(alike, key=lambda entry: entry.derivation.units)
+    return most if memory is None else msgspec.structs.replace(most, memory_gb=memory)
 
 
 @cache

@@ -10,11 +10,12 @@ from perfkit.errors import UnavailableError
 from perfkit.measure.bench import min_world_size, refusal_of
 from perfkit.measure.schedule import bench_schedule
 from perfkit.plan.rehearsal import rehearse
+from perfkit.plan.target import CPU, Target
 from perfkit.store.request import BenchRequest
 
 
-def plan(request: BenchRequest) -> Iterator[PlannedVariant]:
-    """The variants of a bench one after the other, baselines first, as soon as each is known."""
+def plan(request: BenchRequest, target: Target = CPU) -> Iterator[PlannedVariant]:  # noqa: ARG001
+    """The variants of a bench on a device one after the other, baselines first, as soon as each is known."""
     for run in bench_schedule(request, min_world_size, refusal_of).runs:
         spec = run.spec
         planned = partial(PlannedVariant, name=spec.variant, world_size=spec.launch.world_size)

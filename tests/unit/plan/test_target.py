@@ -1,0 +1,69 @@
+"""Devices as `--gpu` and `--memory` name them."""
+
+import pytest
+
+from perfkit.errors import UsageError
+from perfkit.plan.target import target_of
+
+GIB = 2**30
+
+
+@pytest.mark.parametrize(
+    ("gpu", "device", "gib"),
+    [
+        ("h100-80g", "h100-sxm", 80),
+        ("H100-94GB", "h100-nvl", 94),
+        ("h100-pcie-80g", "h100-pcie", 80),
+        ("a100-40g", "a100-sxm-40gb", 40),
+        ("a100-80gb", "a100-sxm-80gb", 80),
+        ("h200", "h200-sxm", 141),
+        ("gh200-96g", "gh200-96gb", 96),
+        ("rtx-4090", "rtx-4090", 24),
+        ("rtx-3080-12g", "rtx-3080-12gb", 12),
+        ("v100-32g", "v100-sxm2", 32),
+        ("rtx-4060-ti-16g", "rtx-4060-ti", 16),
+        ("mi300x", "mi300x", 192),
+        ("NVIDIA GeForce RTX 4090", "rtx-4090", 24),
+    ],
+)
+def test_a_gpu_as_users_write_it(gpu: str, device: str, gib: int) -> None:
+    target = target_of(gpu, None)
+    assert (target.device, target.kind) == (device, "cuda")
+    assert target.capacity_bytes == target.limit_bytes == gib * GIB
+
+
+@pytest.mark.parametrize(
+    ("gpu", "hint"),
+    [
+        ("rtx-4091", "did you mean 'rtx-4090"),
+        ("a100", "a100-pcie-40gb"),  # comes with 40 and with 80 GB
+        ("h100", "h100-nvl"),
+        ("h100-96g", "h100"),
+        ("abacus-1", "choose from"),
+        ("v100", "--gpu v100-sxm2-16g"),
+        ("rtx", "did you mean 'rtx-2070'"),
+    ],
+)
+def test_a_gpu_that_is_not_one(gpu: str, hint: str) -> None:
+    with pytest.raises(UsageError, match=hint):
+        target_of(gpu, None)
+
+
+@pytest.mark.parametrize(
+    ("memory", "limit"), [("0.9", 72 * GIB), ("90%", 72 * GIB), ("64GiB", 64 * GIB), ("1", 80 * GIB)]
+)
+def test_a_share_or_an_amount(memory: str, limit: int) -> None:
+    assert target_of("h100-80g", memory).limit_bytes == pytest.approx(limit, abs=1)
+
+
+@pytest.mark.parametrize("memory", ["1.5", "96GiB", "0", "much", "12 parsecs"])
+def test_memory_that_there_is_not(memory: str) -> None:
+    with pytest.raises(UsageError, match="--memory"):
+        target_of("h100-80g", memory)
+
+
+def test_a_cpu_has_no_limit_unless_one_is_named() -> None:
+    assert target_of(None, None).limit_bytes is None
+    assert target_of(None, "1GiB").limit_bytes == GIB
+    whole = target_of(None, "50%")
+    assert whole.limit_bytes == whole.capacity_bytes // 2
