@@ -157,5 +157,5 @@ def test_a_snapshot_of_a_caching_allocator_has_its_own_counts(tmp_path: Path, se
     path = tmp_path / "snapshot.pickle"
     path.write_bytes(pickle.dumps(allocator.snapshot()))
     (events,) = read_snapshot(path).allocations
-    free = [piece.size for segment in allocator.segments for piece in segment.pieces if piece.state == "inactive"]
+    free = [block.size for blocks in allocator.segments().values() for block in blocks if block.state == "inactive"]
     assert at(events) == balance(allocator.reserved, allocator.allocated, max(free, default=0))

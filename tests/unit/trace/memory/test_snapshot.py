@@ -75,7 +75,7 @@ def test_a_history_that_begins_late_ends_balanced(before: list[Any], after: list
     play(allocator, before, live, waiting)
     allocator.recording = True
     play(allocator, after, live, waiting)
-    if allocator.segments:
+    if allocator.segments():
         result = only(allocator.snapshot())
         assert reserved(result) == allocator.reserved
         if len(result):

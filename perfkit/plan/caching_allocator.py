@@ -1,0 +1,166 @@
+"""A caching allocator after torch's (c10/cuda/CUDACachingAllocator.cpp), for one stream and with its default settings.
+
+Requests are rounded to 512 bytes and served best fit from the free blocks of two pools: up to 1 MiB from segments of
+2 MiB, larger ones from segments of 20 MiB, and from 10 MiB on from segments of their own, in whole 2 MiB. A block of
+the small pool is split to the last unit, one of the large pool where more than 1 MiB is left; free neighbours are
+merged. Before a request fails, segments that are free as a whole are given back to the device.
+"""
+
+from bisect import bisect_left, insort
+from dataclasses import dataclass
+from operator import attrgetter
+
+from perfkit.allocations import CUDA_SMALL_BYTES, CUDA_UNIT_BYTES, cuda_units
+
+SMALL_SEGMENT = 2 << 20
+LARGE_SEGMENT = 20 << 20
+OWN_SEGMENT = 10 << 20  # requests from here on get a segment of their size
+OWN_UNIT = 2 << 20
+
+Pool = tuple[int, int]  # torch's id of a private pool; (0, 0) is the one that everything shares
+COMMON: Pool = (0, 0)
+
+_order = attrgetter("size", "address")
+
+
+class OutOfMemoryError(MemoryError):
+    """The device has less than was asked for, with every free segment given back."""
+
+
+@dataclass(eq=False)
+class Segment:
+    """What was obtained of the device in one piece."""
+
+    address: int
+    size: int
+    small: bool
+    pool: Pool
+
+
+@dataclass(eq=False)
+class Block:
+    """A part of a segment between its neighbours; `requested` is what it was asked for."""
+
+    address: int
+    size: int
+    segment: Segment
+    before: "Block | None" = None
+    after: "Block | None" = None
+    state: str = "inactive"
+    requested: int = 0
+
+
+class CachingAllocator:
+    """Blocks are named by their addresses.
+
+    Attributes:
+        allocated, peak: bytes of blocks handed out, now and at most.
+        reserved, reserved_peak: bytes of segments, now and at most.
+        blocks: those that are in use, by address.
+    """
+
+    def __init__(self, capacity: int = 1 << 62) -> None:
+        self.allocated = self.peak = self.reserved = self.reserved_peak = 0
+        self.blocks: dict[int, Block] = {}
+        self._first: dict[Segment, Block] = {}
+        self._free: dict[tuple[bool, Pool], list[Block]] = {}
+        self._capacity, self._next = capacity, 0x7F0000000000
+
+    def malloc(self, requested: int, pool: Pool = COMMON) -> int:
+        """The address of a block of at least so many bytes.
+
+        Raises:
+            OutOfMemoryError: it does not fit in the capacity.
+        """
+        size = max(CUDA_UNIT_BYTES, cuda_units(requested))
+        small = size <= CUDA_SMALL_BYTES
+        block = self._best_fit(size, small, pool) or self._obtain(size, small, pool)
+        remaining = block.size - size
+        if remaining >= CUDA_UNIT_BYTES if small else remaining > CUDA_SMALL_BYTES:
+            rest = Block(block.address + size, remaining, block.segment, before=block, after=block.after)
+            if rest.after is not None:
+                rest.after.before = rest
+            block.after, block.size = rest, size
+            self._release(rest)
+        block.state, block.requested = "active_allocated", requested
+        self.blocks[block.address] = block
+        self.allocated += block.size
+        self.peak = max(self.peak, self.allocated)
+        return block.address
+
+    def free(self, address: int, *, waits: bool = False) -> None:
+        """Free a block; one that `waits` for a stream is given back by `complete`."""
+        block = self.blocks[address]
+        block.state = "active_awaiting_free"
+        self.allocated -= block.size
+        if not waits:
+            self.complete(address)
+
+    def complete(self, address: int) -> None:
+        """A block that was freed can be handed out again."""
+        block = self.blocks.pop(address)
+        block.state, block.requested = "inactive", 0
+        for neighbour in (block.before, block.after):
+            if neighbour is not None and neighbour.state == "inactive":
+                self._pool(block).remove(neighbour)
+                block = _merged(block, neighbour)
+        if block.before is None:
+            self._first[block.segment] = block
+        self._release(block)
+
+    def empty_cache(self) -> None:
+        """Give back to the device the segments of which nothing is in use."""
+        for segment, first in [*self._first.items()]:
+            if first.state == "inactive" and first.after is None:
+                self._pool(first).remove(first)
+                del self._first[segment]
+                self.reserved -= segment.size
+
+    def segments(self) -> dict[Segment, list[Block]]:
+        """The blocks of each segment, by address."""
+        return {segment: [*_chain(first)] for segment, first in self._first.items()}
+
+    def reset_peak(self) -> None:
+        """Forget how much was in use so far; what was reserved stays."""
+        self.peak = self.allocated
+
+    def _best_fit(self, size: int, small: bool, pool: Pool) -> Block | None:
+        free = self._free.get((small, pool), [])
+        at = bisect_left(free, (size, 0), key=_order)
+        return free.pop(at) if at < len(free) else None
+
+    def _obtain(self, size: int, small: bool, pool: Pool) -> Block:
+        total = SMALL_SEGMENT if small else LARGE_SEGMENT if size < OWN_SEGMENT else -(-size // OWN_UNIT) * OWN_UNIT
+        if self.reserved + total > self._capacity:
+            self.empty_cache()
+        if self.reserved + total > self._capacity:
+            raise OutOfMemoryError(f"{total} bytes more than the {self.reserved} of {self._capacity} that are reserved")
+        segment = Segment(self._next, total, small, pool)
+        self._next += total  # segments touch, as those of a device often do
+        self.reserved += total
+        self.reserved_peak = max(self.reserved_peak, self.reserved)
+        self._first[segment] = block = Block(segment.address, total, segment)
+        return block
+
+    def _pool(self, block: Block) -> list[Block]:
+        return self._free.setdefault((block.segment.small, block.segment.pool), [])
+
+    def _release(self, block: Block) -> None:
+        insort(self._pool(block), block, key=_order)
+
+
+def _merged(one: Block, other: Block) -> Block:
+    """The block that two neighbours make."""
+    first, last = (one, other) if one.address < other.address else (other, one)
+    first.size += last.size
+    first.after = last.after
+    if last.after is not None:
+        last.after.before = first
+    return first
+
+
+def _chain(first: Block) -> "list[Block]":
+    blocks = [first]
+    while blocks[-1].after is not None:
+        blocks.append(blocks[-1].after)
+    return blocks
