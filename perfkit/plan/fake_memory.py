@@ -26,7 +26,7 @@ _ENTER = torch.ops.profiler._record_function_enter_new.default
 _EXIT = torch.ops.profiler._record_function_exit._RecordFunction
 _READ_VALUE = torch.ops.aten._local_scalar_dense.default
 _PLAIN = (torch.Tensor, torch.nn.Parameter, FakeTensor)
-_SCRATCH = 1  # an address that no storage has
+SCRATCH = 1  # of what a library works in: an address that no storage has
 _CPU = torch.device("cpu")
 _THREAD = 0  # fake tensors are computed on none but the one that asks for them
 
@@ -111,8 +111,8 @@ class FakeMemory:
                 self._begin(storage, name, start, inputs)
             self._use(tensor)
         if scratch:
-            self._event(_SCRATCH, scratch, name, start, inputs)
-            self._event(_SCRATCH, -scratch, name, start)
+            self._event(SCRATCH, scratch, name, start, inputs)
+            self._event(SCRATCH, -scratch, name, start)
         if name in _WRITTEN:
             for tensor in (*given, *made) if mutable else made:
                 self._values[address_of(tensor.untyped_storage())] = _WRITTEN[name]

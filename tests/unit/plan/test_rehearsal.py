@@ -97,3 +97,29 @@ def test_a_step_that_needs_values_is_refused_with_the_op(tmp_path: Path) -> None
     )
     with pytest.raises(UnavailableError, match=r"aten\.nonzero\S* needs values.*perfkit bench"):
         rehearse(spec(workload=WorkloadSpec(name=f"{program}:build")))
+
+
+def test_a_gpus_optimizer_takes_a_copy_of_the_parameters_which_a_cpus_does_not() -> None:
+    small = WorkloadSpec(name="gpt", params={"size": "nano", "seq_len": 16})  # so that the update is the fullest moment
+    on_cpu, on_gpu = (account(rehearse(spec(workload=small), kind).allocations) for kind in ("cpu", "cuda"))
+    assert on_cpu is not None
+    assert on_gpu is not None
+    assert on_gpu.peak_phase == "optimizer"
+    assert by_category(on_gpu)["temporary"] == by_category(on_gpu)["parameter"]  # AdamW's roots, of all at once
+    assert on_gpu.peak_bytes > on_cpu.peak_bytes
+
+
+def test_every_allocation_since_the_model_leads_to_the_step_without_the_batches_on_the_host() -> None:
+    rehearsed = rehearse(spec())
+    alive: dict[int, int] = {}
+    for address, size in (*rehearsed.before, *rehearsed.step):
+        if size > 0:
+            assert address not in alive
+            alive[address] = size
+        else:
+            assert alive.pop(address) == -size
+    held = account(rehearsed.allocations)
+    assert held is not None
+    state = by_category(held)
+    assert sum(alive.values()) >= state["parameter"] + state["optimizer state"]
+    assert max(alive.values()) <= held.peak_bytes

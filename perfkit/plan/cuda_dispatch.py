@@ -1,0 +1,111 @@
+"""What CUDA's dispatch does of a step otherwise than the CPU's, as far as it decides which tensors there are.
+
+Torch's CPU builds have no tensors on a GPU, fake or not, so a step is gone through on fake CPU tensors. While
+`as_on_cuda` is entered autocast, dropout, attention and optimizers choose as they do for CUDA.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+from unittest.mock import patch
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.library import Library
+from torch.optim import optimizer
+from torch.utils._pytree import tree_map_only
+
+# Ops that CUDA's autocast computes in fp32 (AT_FORALL_FP32 in ATen/autocast_mode.h of torch 2.13): their arguments are
+# cast. The CPU's autocast leaves most of them in 16 bits.
+_CAST_TO_FP32 = """
+    acos asin cosh erfinv exp expm1 log log10 log2 log1p reciprocal rsqrt sinh tan pow.Tensor_Scalar
+    pow.Tensor_Tensor pow.Scalar softplus layer_norm native_layer_norm rms_norm group_norm frobenius_norm.dim
+    nuclear_norm nuclear_norm.dim cosine_similarity poisson_nll_loss cosine_embedding_loss nll_loss nll_loss2d
+    hinge_embedding_loss kl_div l1_loss smooth_l1_loss huber_loss mse_loss margin_ranking_loss
+    multilabel_margin_loss soft_margin_loss triplet_margin_loss multi_margin_loss binary_cross_entropy_with_logits
+    dist pdist cdist renorm logsumexp upsample_nearest1d _upsample_nearest_exact1d upsample_nearest2d
+    _upsample_nearest_exact2d upsample_nearest3d _upsample_nearest_exact3d upsample_linear1d upsample_bilinear2d
+    _upsample_bilinear2d_aa upsample_trilinear3d upsample_bicubic2d _upsample_bicubic2d_aa
+"""
+
+# Those whose result it asks for in fp32, unless the program asks for another dtype (AT_FORALL_FP32_SET_OPT_DTYPE).
+_RETURN_FP32 = """
+    prod prod.dim_int softmax.int log_softmax.int cumprod cumsum sum sum.dim_IntList
+"""
+
+_16_BITS = (torch.bfloat16, torch.float16)
+
+
+@contextmanager
+def as_on_cuda() -> Iterator[None]:
+    """A step on fake CPU tensors makes the tensors that it makes on a GPU."""
+    with ExitStack() as stack:
+        library = Library("aten", "IMPL")
+        stack.callback(library._destroy)
+        for name in _CAST_TO_FP32.split():
+            _register(library, name, "AutocastCPU", _cast_to_fp32)
+        for name in _RETURN_FP32.split():
+            _register(library, name, "AutocastCPU", _returning_fp32)
+        library.impl("dropout", _dropout, "AutogradCPU")
+        library.impl("scaled_dot_product_attention", _attention, "AutogradCPU")
+        kinds = [*optimizer._foreach_supported_types, FakeTensor]
+        stack.enter_context(patch.object(optimizer, "_foreach_supported_types", kinds))
+        stack.enter_context(patch.object(optimizer, "_get_foreach_kernels_supported_devices", lambda: ["cpu", "cuda"]))
+        yield
+
+
+def _register(library: Library, name: str, key: str, kernel: Callable[..., Any]) -> None:
+    packet, _, overload = name.partition(".")
+    op = getattr(getattr(torch.ops.aten, packet), overload or "default")
+    if torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), key):
+        return  # the CPU's autocast does the same
+
+    def registered(*args: Any, **kwargs: Any) -> Any:
+        with torch._C._ExcludeDispatchKeyGuard(torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU)):
+            return kernel(op, args, kwargs)
+
+    library.impl(op, registered, key)
+
+
+def _cast_to_fp32(op: Any, args: Any, kwargs: Any) -> Any:
+    args, kwargs = tree_map_only(torch.Tensor, _in_fp32, (args, kwargs))
+    return op(*args, **kwargs)
+
+
+def _in_fp32(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.float() if tensor.dtype in _16_BITS else tensor
+
+
+def _returning_fp32(op: Any, args: Any, kwargs: Any) -> Any:
+    names = [argument.name for argument in op._schema.arguments]
+    given = dict(zip(names, args, strict=False)) | kwargs
+    if given.get("dtype") is None and args[0].dtype in _16_BITS:
+        given["dtype"] = torch.float32
+    first, *_ = names
+    return op(given.pop(first), **given)
+
+
+def _dropout(input: torch.Tensor, p: float, train: bool) -> torch.Tensor:
+    """CUDA keeps a mask of one byte an element, where a CPU keeps one of the input's dtype."""
+    if not train or p == 0 or input.numel() == 0:
+        return input
+    return torch.native_dropout(input, p, True)[0]
+
+
+def _attention(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attn_mask: torch.Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> torch.Tensor:
+    """CUDA's fused kernels draw the dropout of the scores anew in backward, where a CPU has none with dropout."""
+    fused = torch.backends.cuda.flash_sdp_enabled() or torch.backends.cuda.mem_efficient_sdp_enabled()
+    op = torch.ops.aten.scaled_dot_product_attention.default
+    return op.decompose(  # type: ignore[no-any-return]
+        query, key, value, attn_mask, 0.0 if fused else dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
+    )
