@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any
 from unittest.mock import patch
 
 import torch
 import torch.distributed as dist
-from torch._C._distributed_c10d import GradBucket
+from torch._C._distributed_c10d import GradBucket, _compute_bucket_assignment_by_size
 from torch.distributed import device_mesh
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp._fully_shard import _fsdp_init
@@ -45,11 +46,26 @@ def _averaging(init: Any) -> Any:
     """DDP without what it does by values and in C++: to compare the models of all ranks, and to wait for averages."""
 
     def wrapping(self: DistributedDataParallel, *args: Any, **kwargs: Any) -> None:
-        init(self, *args, init_sync=False, **kwargs)
+        with patch.object(dist, "_compute_bucket_assignment_by_size", partial(_buckets, self)):
+            init(self, *args, init_sync=False, **kwargs)
         self.register_comm_hook(None, _all_reduced)
         self.reducer = _Reducer(self.reducer)  # type: ignore[assignment]
 
     return wrapping
+
+
+def _buckets(
+    ddp: DistributedDataParallel, parameters: list[torch.Tensor], _limits: list[int], sparse: list[bool]
+) -> tuple[list[list[int]], list[int]]:
+    """The buckets of every step but the first, which has one for all: in the order of backward, the first smaller.
+
+    They are given the other way round, as DDP reverses them.
+    """
+    config = ddp._bucket_config
+    limits = [config.first_bucket_bytes_cap, config.bucket_bytes_cap]
+    buckets, sizes = _compute_bucket_assignment_by_size(parameters[::-1], limits, sparse[::-1])
+    last = len(parameters) - 1
+    return [[last - index for index in bucket] for bucket in buckets[::-1]], sizes[::-1]
 
 
 class _Reducer:
