@@ -153,8 +153,12 @@ def message(name: str, dtype: str, sent: int, received: int, ranks: int) -> Mess
     elements = _elements(kind, sent, received, ranks)
     if size is None or elements is None:
         return None
-    factor = _SHARES[kind] * (ranks - 1) / ranks if kind in _SHARES else 1.0
-    return Message(kind, float(elements * size.size), factor)
+    return message_of_size(kind, float(elements * size.size), ranks)
+
+
+def message_of_size(kind: Kind, nbytes: float, ranks: int) -> Message:
+    """The message of a collective whose largest side, of what a rank sends and receives, is so many bytes."""
+    return Message(kind, nbytes, _SHARES[kind] * (ranks - 1) / ranks if kind in _SHARES else 1.0)
 
 
 def _elements(kind: Kind, sent: int, received: int, ranks: int) -> int | None:

@@ -13,6 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatc
 from perfkit.cost.attention_mask import UNMASKED
 from perfkit.cost.call import Arg, OpCall, OpCost, TensorArg, Unit
 from perfkit.cost.dtypes import BY_TORCH_NAME
+from perfkit.cost.free import free_cost
 from perfkit.cost.op import op_cost
 
 _PLAIN = (torch.Tensor, torch.nn.Parameter, FakeTensor)
@@ -63,18 +64,63 @@ def count_flops(step: Callable[[], object]) -> FlopCount:
     return counter.result()
 
 
-class FlopCounter(TorchDispatchMode):
-    """Counts what this thread runs between entering and leaving, and the backward passes that it starts.
+class CostedCalls(TorchDispatchMode):
+    """Costs every op that this thread calls below autograd while entered, and tells `called` of it.
 
-    Unlike `count_flops` it leaves torch.compile as it is: what compiled code does inside is not seen.
+    So it sees backward passes and recomputation, too. An op without a formula that is made of others turns into those.
     """
 
     supports_higher_order_operators = True
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self._calls: Counter[tuple[str, OpCost | None]] = Counter()
         self._fakes_count = any(isinstance(mode, FakeTensorMode) for mode in _get_current_dispatch_mode_stack())
+
+    def called(self, call: OpCall, cost: OpCost | None, result: Any) -> None:
+        """An op was called; of one without work of its own `call` has no arguments."""
+        raise NotImplementedError
+
+    def __torch_dispatch__(
+        self, func: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        # A wrapper (a distributed, quantized or nested tensor) first turns into calls on the tensors it is made of.
+        if any(kind not in _PLAIN for kind in types):
+            return NotImplemented
+        if FakeTensor in types and not self._fakes_count:
+            return func(*args, **kwargs)
+        if isinstance(func, HigherOrderOperator):
+            result = func(*args, **kwargs)
+            self.called(OpCall(f"{func.namespace}::{func.name()}", ()), None, result)
+            return result
+        name = func._schema.name
+        call, cost = OpCall(name, ()), free_cost(name)
+        if cost is None:
+            call = OpCall(name, _recorded(func, args, kwargs))
+            cost = op_cost(call)
+        if cost is None and func._can_decompose():
+            with self:
+                result = func.decompose(*args, **kwargs)
+            if result is not NotImplemented:
+                return result
+        result = func(*args, **kwargs)
+        self.called(call, cost, result)
+        return result
+
+
+class FlopCounter(CostedCalls):
+    """Counts what this thread runs between entering and leaving, and the backward passes that it starts.
+
+    Unlike `count_flops` it leaves torch.compile as it is: what compiled code does inside is not seen.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._calls: Counter[tuple[str, OpCost | None]] = Counter()
+
+    def called(self, call: OpCall, cost: OpCost | None, result: Any) -> None:
+        """Count it; `result` is of no interest."""
+        self._calls[call.name, cost] += 1
 
     def result(self) -> FlopCount:
         """What was counted so far."""
@@ -92,28 +138,6 @@ class FlopCounter(TorchDispatchMode):
                     left_out += ((cost.unmasked_flops or cost.flops) - cost.flops) * calls
         executed = sum(matrix.values())
         return FlopCount(executed, executed + left_out, sum(total.values()), total, matrix, dict(uncounted))
-
-    def __torch_dispatch__(
-        self, func: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        kwargs = kwargs or {}
-        # A wrapper (a distributed, quantized or nested tensor) first turns into calls on the tensors it is made of.
-        if any(kind not in _PLAIN for kind in types):
-            return NotImplemented
-        if FakeTensor in types and not self._fakes_count:
-            return func(*args, **kwargs)
-        if isinstance(func, HigherOrderOperator):
-            self._calls[f"{func.namespace}::{func.name()}", None] += 1
-            return func(*args, **kwargs)
-        name = func._schema.name
-        cost = op_cost(OpCall(name, _recorded(func, args, kwargs)))
-        if cost is None and func._can_decompose():
-            with self:
-                result = func.decompose(*args, **kwargs)
-            if result is not NotImplemented:
-                return result
-        self._calls[name, cost] += 1
-        return func(*args, **kwargs)
 
 
 class _Parameter(NamedTuple):

@@ -29,6 +29,7 @@ from perfkit.plan.cuda_scratch import CudaScratch
 from perfkit.plan.fake_memory import FakeMemory
 from perfkit.plan.fake_ops import more_fake_ops
 from perfkit.plan.fake_ranks import fake_ranks
+from perfkit.plan.step_ops import Issued, StepOps
 from perfkit.spec import RunSpec
 from perfkit.techniques.apply import apply_all
 from perfkit.techniques.compose import compose
@@ -51,6 +52,7 @@ class Rehearsed(NamedTuple):
     Attributes:
         allocations: those of the second step.
         untried: ops whose libraries take scratch memory that is not among them.
+        issued: the ops and collectives of the second step.
         before: every allocation and free from the model on until the second step.
         step: every one of that step.
         scratch: by CUDA's libraries the most that one op of theirs took meanwhile; it is among `step`, at `SCRATCH`.
@@ -58,6 +60,7 @@ class Rehearsed(NamedTuple):
 
     allocations: Allocations
     untried: tuple[str, ...]
+    issued: tuple[Issued, ...] = ()
     before: tuple[Change, ...] = ()
     step: tuple[Change, ...] = ()
     scratch: dict[str, int] = {}
@@ -113,13 +116,15 @@ def _rehearse(spec: RunSpec, kind: str) -> Rehearsed:
         known = [*known_blocks(state)]
         known += memory.others(data.addresses() | {block.address for block in known})
         owned = owners(trained)
-        with marked_modules(trained), watched_gradients(trained, memory.now) as gradients:
+        with marked_modules(trained), watched_gradients(trained, memory.now) as gradients, StepOps() as ops:
             step(1)
         recorded = memory.recorded
     recorded.ranges.sort(key=lambda mark: (mark.start_ns, -mark.end_ns))
     allocations = in_detail(recorded, device, known, owned, gradients, source=SOURCE)
     scratch = alone.most if isinstance(alone, CudaScratch) else {}
-    return Rehearsed(allocations, tuple(sorted(alone.untried)), tuple(before), _changes(recorded, data), scratch)
+    return Rehearsed(
+        allocations, tuple(sorted(alone.untried)), tuple(ops.issued), tuple(before), _changes(recorded, data), scratch
+    )
 
 
 def _on_device(parts: list[Batch]) -> Microbatches:

@@ -1,0 +1,126 @@
+"""The ops and collectives of a step on fake tensors, in the order in which the host issues them."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import torch
+from torch._C._distributed_c10d import _resolve_process_group
+from torch.distributed import ProcessGroup
+from torch.distributed.distributed_c10d import GroupName
+from torch.utils._pytree import tree_leaves
+
+from perfkit.analysis.trace.op_class import op_class
+from perfkit.cost.args import all_tensors, read_bytes
+from perfkit.cost.call import OpCall, OpCost
+from perfkit.cost.collective import Kind, Message, collective_kind, message_of_size
+from perfkit.cost.free import COLLECTIVES, is_free
+from perfkit.cost.live import CostedCalls
+from perfkit.devices.peak import Fp32Settings
+from perfkit.plan.work import Work, work_of
+from perfkit.record import MARK_PREFIX, PHASES
+
+_ENTER = torch.ops.profiler._record_function_enter_new.default
+_EXIT = torch.ops.profiler._record_function_exit._RecordFunction
+_PHASE_OF_MARK = {MARK_PREFIX + phase: phase for phase in PHASES}
+
+
+class StepOp(NamedTuple):
+    """A call of an op that has work to do: no view, no allocation."""
+
+    name: str
+    work: Work
+    phase: str
+
+
+class StepCollective(NamedTuple):
+    """A collective of so many ranks. `functional` are those whose result is awaited as soon as it is asked for."""
+
+    message: Message
+    ranks: int
+    phase: str
+    functional: bool = False
+
+
+Issued = StepOp | StepCollective
+
+
+class StepOps(CostedCalls):
+    """Records in `issued` what is called while entered: within a mode of fake tensors, as it would be on a device.
+
+    `fp32` says what a GPU computes products of fp32 in; None where that is fp32.
+
+    An op without a formula is taken to read its operands and to write its results once. Where data decide how much an
+    op does (rows of experts, lengths of sequences), it is the most.
+    """
+
+    def __init__(self, fp32: Fp32Settings | None = None) -> None:
+        super().__init__()
+        self.issued: list[Issued] = []
+        self._fp32 = fp32
+        self._marks: list[str] = []
+
+    def __torch_dispatch__(
+        self, func: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        result = super().__torch_dispatch__(func, types, args, kwargs)
+        if func is _ENTER:
+            self._marks.append(args[0])
+        elif func is _EXIT:
+            self._marks.pop()
+        elif func.namespace in _NAMESPACES and result is not NotImplemented:
+            self._exchanged(func._schema, args, result)
+        return result
+
+    def called(self, call: OpCall, cost: OpCost | None, result: Any) -> None:
+        """Record it, if it has work to do."""
+        if is_free(call.name):
+            return
+        work = _modelled(call, cost, self._fp32) or _moved(call, result)
+        self.issued.append(StepOp(call.name, work, self._phase()))
+
+    def _exchanged(self, schema: Any, args: tuple[Any, ...], result: Any) -> None:
+        kind = collective_kind(schema.name.partition("::")[2])
+        if kind is None:  # a wait
+            return
+        ranks = _group_size(schema, args)
+        sides = (*args, *result) if isinstance(result, tuple) else (*args, result)
+        nbytes = 0 if kind is Kind.BARRIER else max(map(_nbytes, sides))
+        functional = schema.name.startswith("_c10d_functional")
+        self.issued.append(StepCollective(message_of_size(kind, nbytes, ranks), ranks, self._phase(), functional))
+
+    def _phase(self) -> str:
+        return next((_PHASE_OF_MARK[mark] for mark in reversed(self._marks) if mark in _PHASE_OF_MARK), "")
+
+
+_NAMESPACES = frozenset(name.removesuffix("::") for name in COLLECTIVES if name.endswith("::"))
+
+
+@lru_cache(maxsize=65536)
+def _modelled(call: OpCall, cost: OpCost | None, fp32: Fp32Settings | None) -> Work | None:
+    if cost is None:
+        return None
+    most = cost._replace(flops=cost.most_flops or cost.flops, bytes=cost.most_bytes or cost.bytes)
+    return work_of(call, most, fp32)
+
+
+def _moved(call: OpCall, result: Any) -> Work:
+    tensors = tuple(all_tensors(call.args))
+    dtype = tensors[0].dtype if tensors else ""
+    return Work(op_class(call.name), dtype, 0.0, read_bytes(*tensors) + _nbytes(result), matrix=False)
+
+
+def _nbytes(tree: Any) -> int:
+    return sum(leaf.nbytes for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor))
+
+
+def _group_size(schema: Any, args: tuple[Any, ...]) -> int:
+    """Of c10d's op the size of the group that is its argument, of a functional one that of the group that it names."""
+    at = next(index for index, each in enumerate(schema.arguments) if each.name in ("process_group", "group_name"))
+    group = args[at]
+    if isinstance(group, torch.ScriptObject):
+        group = ProcessGroup.unbox(group)
+    elif isinstance(group, str):
+        group = _resolve_process_group(GroupName(group))
+    size: int = group.size()
+    return size

@@ -1,0 +1,110 @@
+"""What a step on fake tensors issues, counted by hand."""
+
+import torch
+import torch.distributed as dist
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.distributed import _functional_collectives as functional
+
+from perfkit.cost.collective import Kind, Message
+from perfkit.devices.peak import Fp32Settings
+from perfkit.instruments.marks import phase
+from perfkit.plan.fake_ranks import fake_ranks
+from perfkit.plan.rehearsal import rehearse
+from perfkit.plan.step_ops import StepCollective, StepOp, StepOps
+from perfkit.plan.work import Work
+from perfkit.spec import LaunchSpec, RunSpec, WorkloadSpec, parse_variants
+
+GPT = WorkloadSpec(name="gpt", params={"size": "nano", "seq_len": 64})
+
+
+def issued(technique: str, ranks: int) -> list[StepOp | StepCollective]:
+    (techniques,) = parse_variants(technique)
+    return list(rehearse(RunSpec(workload=GPT, techniques=techniques, launch=LaunchSpec(world_size=ranks))).issued)
+
+
+def collectives(technique: str, ranks: int) -> list[tuple[str, str, int, float]]:
+    return [
+        (each.message.kind.value, each.phase, each.ranks, each.message.bytes)
+        for each in issued(technique, ranks)
+        if isinstance(each, StepCollective)
+    ]
+
+
+def test_ops_have_their_work_and_their_phase() -> None:
+    with FakeTensorMode(), StepOps() as ops:
+        weight = torch.empty(4, 8, requires_grad=True)
+        with phase("forward"):
+            loss = (torch.empty(2, 4) @ weight).view(16).sum()
+        with phase("backward"):
+            loss.backward()
+    product, total, *backward = (each for each in ops.issued if isinstance(each, StepOp))
+    flops = 2 * 2 * 4 * 8
+    assert product == StepOp("aten::mm", Work("GEMM", "fp32", flops, 4 * (8 + 32 + 16), matrix=True), "forward")
+    assert (total.name, total.phase) == ("aten::sum", "forward")  # the view between has no work
+    assert {each.phase for each in backward} == {"backward"}
+    assert [each.work.flops for each in backward if each.work.matrix] == [flops]  # nobody asks for the input's gradient
+
+
+def test_products_of_fp32_are_computed_in_what_the_gpu_is_set_to() -> None:
+    with FakeTensorMode(), StepOps(Fp32Settings("tf32", "tf32", "ieee", has_tf32=True)) as ops:
+        torch.empty(2, 4) @ torch.empty(4, 8)
+    (product,) = ops.issued
+    assert isinstance(product, StepOp)
+    assert product.work.dtype == "tf32"
+
+
+def test_an_op_without_a_formula_reads_and_writes_once() -> None:
+    with FakeTensorMode(), StepOps() as ops:
+        torch.polygamma(1, torch.empty(10, 10))
+    (made,) = ops.issued
+    assert isinstance(made, StepOp)
+    assert made.work == Work("other", "fp32", 0.0, 2 * 400, matrix=False)
+
+
+def test_collectives_have_the_size_of_all_ranks_parts() -> None:
+    with fake_ranks(4), FakeTensorMode(allow_non_fake_inputs=True), StepOps() as ops:
+        part, whole = torch.empty(10), torch.empty(40)
+        dist.all_reduce(part)
+        dist.all_gather_into_tensor(whole, part)
+        dist.reduce_scatter_tensor(part, whole)
+        dist.broadcast(part, src=0)
+        functional.all_gather_tensor(part, 0, dist.group.WORLD)
+    assert [each for each in ops.issued if isinstance(each, StepCollective)] == [
+        StepCollective(Message(Kind.ALL_REDUCE, 40, 1.5), 4, ""),
+        StepCollective(Message(Kind.ALL_GATHER, 160, 0.75), 4, ""),
+        StepCollective(Message(Kind.REDUCE_SCATTER, 160, 0.75), 4, ""),
+        StepCollective(Message(Kind.BROADCAST, 40, 1.0), 4, ""),
+        StepCollective(Message(Kind.ALL_GATHER, 160, 0.75), 4, "", functional=True),
+    ]
+
+
+def test_recomputation_and_accumulation_are_in_the_step() -> None:
+    def products(technique: str) -> dict[str, int]:
+        found = [each for each in issued(technique, 1) if isinstance(each, StepOp) and each.work.matrix]
+        return {name: sum(each.phase == name for each in found) for name in ("forward", "backward")}
+
+    plain, ckpt, accum = map(products, ("baseline", "ckpt", "accum:steps=2"))
+    assert plain == {"forward": 25, "backward": 50}  # 6 products in each of 4 layers, and the head
+    assert ckpt == {"forward": 25, "backward": 70}  # those of the layers again, up to the last of each
+    assert accum == {"forward": 50, "backward": 100}
+
+
+def test_ddp_reduces_all_gradients_in_backward_in_two_buckets() -> None:
+    gradients = 4 * 3_290_624  # parameters of gpt nano
+    reduced = [each for each in collectives("ddp", 2) if each[0] == "all-reduce"]
+    assert {each[1:3] for each in reduced} == {("backward", 2)}
+    # 1 MiB is reached by the second product of the last block's MLP, 1024 x 256 of fp32; the rest are fewer than 25.
+    first, second = (each[3] for each in reduced)
+    assert first + second == gradients
+    assert 2**20 <= first < 2**20 + 8192
+
+
+def test_zero3_gathers_parameters_twice_and_scatters_gradients_once() -> None:
+    found = collectives("zero3", 8)
+    phases = [(kind, in_phase) for kind, in_phase, _, _ in found]
+    assert {each: phases.count(each) for each in phases} == {
+        ("all-gather", "forward"): 5,  # 4 blocks and what is left
+        ("all-gather", "backward"): 5,
+        ("reduce-scatter", "backward"): 5,
+    }
+    assert {ranks for _, _, ranks, _ in found} == {8}
