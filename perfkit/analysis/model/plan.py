@@ -36,10 +36,15 @@ class Beyond(Struct):
 
 
 class StepTime(Struct):
-    """Seconds of a step and of its parts, which add up; `source` is what the efficiencies are from."""
+    """Seconds of a step and of its parts, which add up, the largest, `dominant`, first.
+
+    Parts are classes of ops, the host where the device waits for it, and communication that nothing hides. `source` is
+    what the efficiencies are from.
+    """
 
     total: Interval
     parts: dict[str, float]
+    dominant: str
     source: str
 
 
