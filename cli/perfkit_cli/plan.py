@@ -1,6 +1,7 @@
 """`perfkit plan`: the memory that each variant would need, before anything is trained."""
 
 import os
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -89,6 +90,8 @@ def command(
         return
     for line in columns([("variant", "peak", "in", "largest parts"), *map(_row, planned)]):
         click.echo(line)
+    for line in _assumed(planned):
+        click.echo(line)
 
 
 def _told(variant: "PlannedVariant") -> dict[str, Any]:
@@ -110,3 +113,13 @@ def _row(variant: "PlannedVariant") -> tuple[str, str, str, str]:
     parts = ", ".join(f"{name} {nbytes(size)}" for name, size in largest)
     beyond = f"; without scratch of {', '.join(variant.untried)}" if variant.untried else ""
     return (variant.name, nbytes(peak.value), peak.phase, parts + beyond)
+
+
+def _assumed(planned: "list[PlannedVariant]") -> Iterator[str]:
+    """What was assumed, each with the variants that it is of."""
+    names: dict[str, list[str]] = {}
+    for variant in planned:
+        for assumption in variant.assumptions:
+            names.setdefault(assumption, []).append(variant.name)
+    for assumption, variants in names.items():
+        yield f"{', '.join(variants)}: {assumption}"

@@ -8,7 +8,7 @@ import torch
 from perfkit.record import Claim, ParityRule, Relation
 from perfkit.spec import BASELINE, WorkloadSpec
 from perfkit.techniques.state import TrainState, World
-from perfkit.techniques.technique import LOSSLESS, Technique, first_example
+from perfkit.techniques.technique import LOSSLESS, Planned, Technique, first_example
 from perfkit.units import percent
 from perfkit.workloads.table import load_workload
 from perfkit.workloads.workload import built_model
@@ -47,9 +47,16 @@ def _facts(kind: type[Technique]) -> list[str]:
         "Losses": losses(kind().parity()),
         "Needs": f"{kind.min_world_size} ranks" if kind.min_world_size > 1 else "",
         "Package": f"`{package.module}` (pip install {package.install})" if package else "",
+        "In a plan": _planned(kind),
         "Paper": kind.paper,
     }
     return ["\n".join(f"- **{name}**: {value}" for name, value in known.items() if value)]
+
+
+def _planned(kind: type[Technique]) -> str:
+    """How `perfkit plan` plans it, where that is not as it runs."""
+    plannable = kind().plannable()
+    return plannable.reason if plannable.how is Planned.APPLIED else f"{plannable.how}: {plannable.reason}"
 
 
 def _parameters(kind: type[Technique]) -> list[str]:

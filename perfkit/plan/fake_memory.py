@@ -4,7 +4,7 @@ It is to fake tensors what `AllocationProfiler` is to real ones, and gives the s
 """
 
 import weakref
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
@@ -32,13 +32,22 @@ _THREAD = 0  # fake tensors are computed on none but the one that asks for them
 
 # What a program reads of a tensor (`if tensor:`, `.item()`) by the op that wrote it, in a step in which nothing is out
 # of order: no value is redrawn, masked or infinite, and no update left out. Of any other it reads a 1.
-_WRITTEN = {"aten::any": 0, "aten::_amp_foreach_non_finite_check_and_unscale_": 0}
+_WRITTEN = {
+    "aten::any": 0,
+    "aten::isnan": 0,
+    "aten::isinf": 0,
+    "aten::_amp_foreach_non_finite_check_and_unscale_": 0,
+}
 
 
 class FakeMemory:
-    """The storages of fake tensors that are alive, and what was `recorded` since `begin`. Time is counted in events."""
+    """The storages of fake tensors that are alive, and what was `recorded` since `begin`. Time is counted in events.
 
-    def __init__(self) -> None:
+    `told_of_read` is called before a value is read.
+    """
+
+    def __init__(self, told_of_read: Callable[[], None] = lambda: None) -> None:
+        self._told_of_read = told_of_read
         self.recorded = Recorded([], [], [], {})
         self._now = self._total = 0
         self._alive: dict[int, int] = {}  # bytes by address
@@ -82,6 +91,7 @@ class FakeMemory:
 
     def read(self, tensor: torch.Tensor) -> float | int:
         """What a program reads of a fake tensor."""
+        self._told_of_read()
         value = self._values.get(address_of(tensor.untyped_storage()), 1)
         return float(value) if tensor.is_floating_point() else value
 

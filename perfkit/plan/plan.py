@@ -29,7 +29,9 @@ def plan(request: BenchRequest, target: Target = CPU) -> Iterator[PlannedVariant
             continue
         held = account(rehearsed.allocations)
         peak = None if held is None else _peak(held)
-        yield planned(peak_allocated_bytes=peak, untried=rehearsed.untried, memory=held)
+        yield planned(
+            peak_allocated_bytes=peak, untried=rehearsed.untried, assumptions=rehearsed.assumptions, memory=held
+        )
 
 
 def _peak(held: MemoryAccount) -> Peak:

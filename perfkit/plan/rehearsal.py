@@ -4,44 +4,38 @@ from contextlib import ExitStack, nullcontext
 from typing import NamedTuple
 
 import torch
-from torch._subclasses.fake_tensor import (
-    DataDependentOutputException,
-    DynamicOutputShapeException,
-    FakeTensorMode,
-    UnsupportedFakeTensorException,
-    UnsupportedOperatorException,
-)
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from perfkit.allocations import Allocations
-from perfkit.errors import UnavailableError
 from perfkit.instruments.memory.modules import marked_modules
 from perfkit.instruments.memory.profiler import Recorded
 from perfkit.instruments.memory.record import in_detail
 from perfkit.instruments.memory.state import owners, watched_gradients
 from perfkit.instruments.tensors import known_blocks, torch_dtype
 from perfkit.instruments.trained import trained_of
-from perfkit.measure.data import BatchPool, Microbatches
+from perfkit.measure.data import Microbatches
 from perfkit.measure.step import train_step
 from perfkit.plan.alone import Alone
+from perfkit.plan.batches import Batches, batches
+from perfkit.plan.built_before import without_contents
 from perfkit.plan.conversion import converts_fakes
 from perfkit.plan.cuda_dispatch import as_on_cuda
 from perfkit.plan.cuda_scratch import CudaScratch
+from perfkit.plan.failing import named_failures
 from perfkit.plan.fake_memory import FakeMemory
 from perfkit.plan.fake_ops import more_fake_ops
 from perfkit.plan.fake_ranks import fake_ranks
+from perfkit.plan.placing import Places
+from perfkit.plan.planning import planned_techniques
 from perfkit.plan.step_ops import Issued, StepOps
+from perfkit.plan.values_read import ValuesRead
 from perfkit.spec import RunSpec
 from perfkit.techniques.apply import apply_all
-from perfkit.techniques.compose import compose
 from perfkit.techniques.state import TrainState
 from perfkit.workloads.table import check_microbatches, load_workload
 from perfkit.workloads.workload import Batch, built_model, split_batch
 
 SOURCE = "every storage of one step on fake tensors, after one that makes the optimizer's state"
-
-_DATA_DEPENDENT = (DataDependentOutputException, DynamicOutputShapeException)
-_UNSUPPORTED = (UnsupportedOperatorException, UnsupportedFakeTensorException)
-
 
 Change = tuple[int, int]  # an address, and the bytes allocated there; negative where they are freed
 
@@ -53,6 +47,7 @@ class Rehearsed(NamedTuple):
         allocations: those of the second step.
         untried: ops whose libraries take scratch memory that is not among them.
         issued: the ops and collectives of the second step.
+        assumptions: what was assumed for it, a line each.
         before: every allocation and free from the model on until the second step.
         step: every one of that step.
         scratch: by CUDA's libraries the most that one op of theirs took meanwhile; it is among `step`, at `SCRATCH`.
@@ -60,6 +55,7 @@ class Rehearsed(NamedTuple):
 
     allocations: Allocations
     untried: tuple[str, ...]
+    assumptions: tuple[str, ...] = ()
     issued: tuple[Issued, ...] = ()
     before: tuple[Change, ...] = ()
     step: tuple[Change, ...] = ()
@@ -70,39 +66,32 @@ def rehearse(spec: RunSpec, kind: str = "cpu") -> Rehearsed:
     """A step of the first rank of a run on a CPU, or as it is on a GPU (`cuda`).
 
     Raises:
-        UnavailableError: a technique cannot act here, or the step cannot be done without values; with the op.
+        UnavailableError: a technique cannot act here or be planned, or the step cannot be done without values; with the
+            op and the module.
         UsageError: as a run does.
     """
-    try:
-        return _rehearse(spec, kind)
-    except _DATA_DEPENDENT as error:
-        raise UnavailableError(f"{error.func} needs values, which a plan does not have: {_REMEDY}") from error
-    except _UNSUPPORTED as error:
-        raise UnavailableError(f"{error.args[0]} has no fake kernel: {_REMEDY}") from error
-
-
-_REMEDY = "measure it with perfkit bench"
-
-
-def _rehearse(spec: RunSpec, kind: str) -> Rehearsed:
     device = torch.device("cpu")
     dtype = torch_dtype(spec.dtype)
     workload = load_workload(spec.workload, device=spec.launch.device)
     check_microbatches(workload, spec.accumulation)
-    memory, alone = FakeMemory(), CudaScratch() if kind == "cuda" else Alone()
+    techniques, said = planned_techniques(spec.techniques)
+    places = Places()
+    values = ValuesRead(places)
+    memory, alone = FakeMemory(values.note), CudaScratch() if kind == "cuda" else Alone()
+    mode = FakeTensorMode(allow_non_fake_inputs=True)
     with ExitStack() as stack:
+        stack.enter_context(named_failures(places, techniques))
         stack.enter_context(as_on_cuda() if kind == "cuda" else nullcontext())
         world = stack.enter_context(fake_ranks(spec.launch.world_size))
-        for context in (more_fake_ops(alone), FakeTensorMode(allow_non_fake_inputs=True), converts_fakes()):
+        for context in (more_fake_ops(alone), mode, converts_fakes(), memory.recording(alone)):
             stack.enter_context(context)
-        stack.enter_context(memory.recording(alone))
-        model = built_model(workload).to(dtype=dtype)
+        model = places.model = without_contents(built_model(workload), mode).to(dtype=dtype)
         before = [(block.address, block.size_bytes) for block in memory.others(())]
         memory.begin()
-        data = BatchPool(workload, seed=spec.seed, rank=world.rank, dtype=dtype, pinned=False)
+        data = batches(workload, spec, world.rank)
         state = TrainState(workload=workload, model=model, device=device, world=world, compute_dtype=spec.dtype)
         stack.callback(state.close)
-        state = apply_all(compose(spec.techniques), state).state
+        state = apply_all(techniques, state).state
 
         def step(index: int) -> None:
             whole = data.step(index, spec.accumulation)
@@ -123,7 +112,13 @@ def _rehearse(spec: RunSpec, kind: str) -> Rehearsed:
     allocations = in_detail(recorded, device, known, owned, gradients, source=SOURCE)
     scratch = alone.most if isinstance(alone, CudaScratch) else {}
     return Rehearsed(
-        allocations, tuple(sorted(alone.untried)), tuple(ops.issued), tuple(before), _changes(recorded, data), scratch
+        allocations=allocations,
+        untried=tuple(sorted(alone.untried)),
+        assumptions=(*said, *values.assumptions()),
+        issued=tuple(ops.issued),
+        before=tuple(before),
+        step=_changes(recorded, data),
+        scratch=scratch,
     )
 
 
@@ -132,7 +127,7 @@ def _on_device(parts: list[Batch]) -> Microbatches:
     return Microbatches(len(parts), lambda: ({name: tensor.clone() for name, tensor in part.items()} for part in parts))
 
 
-def _changes(recorded: Recorded, data: BatchPool) -> tuple[Change, ...]:
+def _changes(recorded: Recorded, data: Batches) -> tuple[Change, ...]:
     """What was allocated and freed, without the batches on the host."""
     host = data.addresses()
     return tuple((event.address, event.size) for event in recorded.allocations if event.address not in host)

@@ -8,7 +8,7 @@ from perfkit.errors import UsageError
 from perfkit.record import Claim, ParityRule, Relation
 from perfkit.spec import WorkloadSpec
 from perfkit.techniques.state import TrainState
-from perfkit.techniques.technique import Stage, Technique
+from perfkit.techniques.technique import Plannable, Planned, Stage, Technique
 
 PARAMETER = "batch_size"
 
@@ -46,6 +46,11 @@ class Batch(Technique):
 
     def resized(self, workload: WorkloadSpec) -> WorkloadSpec:
         return workload if self.size is None else workload.with_params(**{PARAMETER: self.size})
+
+    def plannable(self) -> Plannable:
+        if self.size is not None:
+            return Plannable()
+        return Plannable(Planned.NOT, "it searches for a size by running; a plan searches with --max batch_size")
 
     def apply(self, state: TrainState) -> TrainState:
         if self.size is None:

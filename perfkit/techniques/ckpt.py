@@ -15,7 +15,7 @@ from perfkit.techniques.chained import not_chained
 from perfkit.techniques.saved_ops import FACT, PRODUCTS, named_ops, saving
 from perfkit.techniques.segments import join
 from perfkit.techniques.state import TrainState
-from perfkit.techniques.technique import Stage, Technique
+from perfkit.techniques.technique import Plannable, Planned, Stage, Technique
 
 # Of the bytes that a compiled graph may save beyond its budget: torch estimates them before it fuses.
 _BUDGET_SLACK = 0.1
@@ -89,6 +89,11 @@ class Ckpt(Technique):
             raise ValueError("every and skip belong to mode=full and selective; mode=budget treats the whole graph")
         if self.save and self.mode != "selective":
             raise ValueError("save belongs to mode=selective")
+
+    def plannable(self) -> Plannable:
+        if self.mode == "budget":
+            return Plannable(Planned.NOT, "torch.compile chooses what is kept, and a plan compiles nothing")
+        return Plannable()
 
     def apply(self, state: TrainState) -> TrainState:
         if self.mode == "budget":

@@ -10,7 +10,7 @@ from torch.utils.data import DataLoader, IterableDataset
 from perfkit.errors import UnavailableError
 from perfkit.record import Claim, ParityRule, Relation
 from perfkit.techniques.state import TrainState
-from perfkit.techniques.technique import Package, Stage, Technique
+from perfkit.techniques.technique import Package, Plannable, Planned, Stage, Technique
 from perfkit.workloads.loaders import Loading, begin_alike, draws_at_random, made_loader
 
 _DEFAULT_PREFETCH = 2  # torch's own, where there are workers
@@ -82,6 +82,12 @@ class Data(Technique):
         if device.type == "cpu" and (self.pin or self.non_blocking):
             return "pin and non_blocking are of copies to a GPU, and this run has none"
         return None
+
+    def plannable(self) -> Plannable:
+        return Plannable(
+            Planned.LEFT_OUT,
+            "a step's own memory stays; worker processes and pinned batches have theirs",
+        )
 
     def apply(self, state: TrainState) -> TrainState:
         workload = state.workload

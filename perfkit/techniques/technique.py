@@ -1,7 +1,7 @@
 """What a technique is: typed parameters, a stage, what it changes, and what must then be true."""
 
 from collections.abc import Iterable, Mapping
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 from importlib.util import find_spec
 from typing import ClassVar, NamedTuple
 
@@ -33,6 +33,24 @@ class Package(NamedTuple):
 
     module: str
     install: str
+
+
+class Planned(StrEnum):
+    """How a technique stands in a step on fake tensors."""
+
+    APPLIED = "applied"
+    LEFT_OUT = "left out"  # it changes nothing of what is planned
+    NOT = "not planned"
+
+
+class Plannable(NamedTuple):
+    """How `perfkit plan` plans a technique, and a line on what differs from a run; empty where nothing does."""
+
+    how: Planned = Planned.APPLIED
+    reason: str = ""
+
+
+_EAGERLY = "planned as it runs eagerly, an upper bound: compiled code keeps less where it fuses"
 
 
 class Technique(Struct):
@@ -80,6 +98,10 @@ class Technique(Struct):
     def compiles(self) -> bool:
         """Whether code is compiled before its first step, which takes long."""
         return False
+
+    def plannable(self) -> Plannable:
+        """How it is planned: as it acts in a run, but for compiled code, unless a subclass says otherwise."""
+        return Plannable(reason=_EAGERLY if self.compiles() else "")
 
     def needs_16_bits(self, device: str) -> bool:
         """Whether it acts in bf16 and fp16 only on this kind of device."""

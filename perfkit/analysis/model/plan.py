@@ -52,6 +52,7 @@ class PlannedVariant(Struct):
     """A variant on so many ranks, each alike. What is None is not known: `reason` says why for the memory.
 
     `untried` are ops whose libraries take scratch memory that is not in the peak: their operands are too large to try.
+    `assumptions` say what is planned otherwise than it runs, a line each.
     `memory` is the account of a step that the peak is from, as a measured run has one.
     """
 
@@ -61,6 +62,7 @@ class PlannedVariant(Struct):
     beyond_allocator: tuple[Beyond, ...] = ()
     step_s: StepTime | None = None
     untried: tuple[str, ...] = ()
+    assumptions: tuple[str, ...] = ()
     reason: str = ""
     memory: MemoryAccount | None = None
 

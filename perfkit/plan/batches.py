@@ -1,0 +1,48 @@
+"""Batches of tensors without contents: as the workload makes them, or like the first of its DataLoader."""
+
+import torch
+from torch.utils._python_dispatch import _disable_current_modes
+
+from perfkit.instruments.tensors import address_of, torch_dtype
+from perfkit.measure.data import BatchPool
+from perfkit.measure.loading import LoadedBatches
+from perfkit.spec import RunSpec
+from perfkit.workloads.loaders import Loading
+from perfkit.workloads.workload import Batch, Workload
+
+
+class LikeTheFirst:
+    """Batches with the shapes of the first that a DataLoader gives; that one is really loaded, in this process."""
+
+    def __init__(self, workload: Workload, spec: RunSpec, rank: int) -> None:
+        with _disable_current_modes():
+            loaded = LoadedBatches(
+                workload,
+                seed=spec.seed,
+                rank=rank,
+                dtype=torch_dtype(spec.dtype),
+                loading=Loading(options={"num_workers": 0}),
+            )
+            (first,) = loaded.step(0, 1)
+        self._batch = {
+            name: torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype)
+            for name, tensor in first.items()
+        }
+
+    def addresses(self) -> frozenset[int]:
+        """Where the storages of the batch begin."""
+        return frozenset(address_of(tensor.untyped_storage()) for tensor in self._batch.values())
+
+    def step(self, _index: int, microbatches: int) -> list[Batch]:
+        """The microbatches of a step."""
+        return [self._batch] * microbatches
+
+
+Batches = BatchPool | LikeTheFirst
+
+
+def batches(workload: Workload, spec: RunSpec, rank: int) -> Batches:
+    """The batches of a rank of a run, made while tensors have no contents."""
+    if workload.make_loader is not None:
+        return LikeTheFirst(workload, spec, rank)
+    return BatchPool(workload, seed=spec.seed, rank=rank, dtype=torch_dtype(spec.dtype), pinned=False)

@@ -1,0 +1,79 @@
+"""A step that tensors without contents cannot take: which op, in which module of the model, and what to do."""
+
+import logging
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+import torch
+from torch._subclasses import fake_tensor
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    UnsupportedFakeTensorException,
+    UnsupportedOperatorException,
+)
+
+from perfkit.errors import PerfkitError, UnavailableError
+from perfkit.plan.placing import Places
+from perfkit.techniques.technique import Technique, refused
+
+_NEEDS_VALUES = (DataDependentOutputException, DynamicOutputShapeException)
+_UNSUPPORTED = (UnsupportedOperatorException, UnsupportedFakeTensorException)
+_NO_FAKE_OF_ITS_OWN = re.compile(r"no fake impl registered")  # as torch says of a custom op in Python
+_REMEDY = "measure it with perfkit bench"
+
+
+@contextmanager
+def named_failures(places: Places, techniques: Sequence[Technique]) -> Iterator[None]:
+    """Whatever fails while entered is an `UnavailableError` of one line; `techniques` know what they cannot go with."""
+    with _quiet(fake_tensor.log):
+        try:
+            yield
+        except PerfkitError:
+            raise
+        except Exception as error:
+            frames = list(_frames(error))
+            told = refused(error, techniques) or _told(error, _op(error, frames), places.of(frames))
+            raise UnavailableError(told) from error
+
+
+@contextmanager
+def _quiet(log: logging.Logger) -> Iterator[None]:
+    """torch logs the traceback of a fake kernel that fails."""
+    log.disabled, before = True, log.disabled
+    try:
+        yield
+    finally:
+        log.disabled = before
+
+
+def _told(error: Exception, op: str, place: str) -> str:
+    where = " in ".join(filter(None, (op, place))) or "the step"
+    if isinstance(error, _NEEDS_VALUES):
+        return f"{where} needs values, which a plan does not have: {_REMEDY}"
+    said = " ".join(str(error).split())
+    if isinstance(error, _UNSUPPORTED) or _NO_FAKE_OF_ITS_OWN.search(said):
+        return f"{where} has no fake kernel: give it one with torch.library.register_fake, or {_REMEDY}"
+    what = f"{type(error).__name__}: {said.rstrip('.')}"
+    return f"{where} fails on tensors without contents, {what}; see whether perfkit bench runs it"
+
+
+def _op(error: Exception, frames: Sequence[FrameType]) -> str:
+    """The op that failed; empty where none was called."""
+    named: Any = getattr(error, "func", None) or next(iter(error.args), None)
+    if isinstance(named, torch._ops.OpOverload):
+        return str(named)
+    dispatched = (frame.f_locals.get("func") for frame in frames if frame.f_code.co_name == "__torch_dispatch__")
+    called = [op for op in dispatched if op is not None]
+    return str(called[-1]) if called else ""
+
+
+def _frames(error: Exception) -> Iterator[FrameType]:
+    """The frames that an error came through, the innermost last."""
+    trace = error.__traceback__
+    while trace is not None:
+        yield trace.tb_frame
+        trace = trace.tb_next
