@@ -1,5 +1,7 @@
 """A model whose tensors have contents, because it was built before its plan: without them from here on."""
 
+from typing import Any
+
 import torch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
@@ -12,7 +14,8 @@ def without_contents(model: nn.Module, mode: FakeTensorMode) -> nn.Module:
     """
     made: dict[int, torch.Tensor] = {}
     for module in model.modules():
-        for named in (module._parameters, module._buffers):
+        held: tuple[dict[str, Any], ...] = (module._parameters, module._buffers)
+        for named in held:
             for name, tensor in named.items():
                 if tensor is None or (isinstance(tensor, FakeTensor) and tensor.fake_mode is mode):
                     continue

@@ -8,30 +8,33 @@ from perfkit.analysis.model.memory import MemoryAccount
 from perfkit.analysis.model.plan import Peak, PlannedVariant
 from perfkit.errors import UnavailableError
 from perfkit.measure.bench import min_world_size, refusal_of
-from perfkit.measure.schedule import bench_schedule
+from perfkit.measure.schedule import ScheduledRun, bench_schedule
 from perfkit.plan.rehearsal import rehearse
 from perfkit.plan.target import CPU, Target
 from perfkit.store.request import BenchRequest
 
 
-def plan(request: BenchRequest, target: Target = CPU) -> Iterator[PlannedVariant]:  # noqa: ARG001
+def plan(request: BenchRequest, target: Target = CPU) -> Iterator[PlannedVariant]:
     """The variants of a bench on a device one after the other, baselines first, as soon as each is known."""
-    for run in bench_schedule(request, min_world_size, refusal_of).runs:
-        spec = run.spec
-        planned = partial(PlannedVariant, name=spec.variant, world_size=spec.launch.world_size)
-        if run.skip:
-            yield planned(reason=run.skip)
-            continue
-        try:
-            rehearsed = rehearse(spec)
-        except UnavailableError as error:
-            yield planned(reason=str(error))
-            continue
-        held = account(rehearsed.allocations)
-        peak = None if held is None else _peak(held)
-        yield planned(
-            peak_allocated_bytes=peak, untried=rehearsed.untried, assumptions=rehearsed.assumptions, memory=held
-        )
+    return (planned(run, target) for run in bench_schedule(request, min_world_size, refusal_of).runs)
+
+
+def planned(run: ScheduledRun, target: Target = CPU) -> PlannedVariant:  # noqa: ARG001
+    """One variant of a bench on a device; with the reason where it cannot be planned."""
+    variant = partial(PlannedVariant, name=run.spec.variant, world_size=run.spec.launch.world_size)
+    if run.skip:
+        return variant(reason=run.skip)
+    try:
+        rehearsed = rehearse(run.spec)
+    except UnavailableError as error:
+        return variant(reason=str(error))
+    held = account(rehearsed.allocations)
+    return variant(
+        peak_allocated_bytes=None if held is None else _peak(held),
+        untried=rehearsed.untried,
+        assumptions=rehearsed.assumptions,
+        memory=held,
+    )
 
 
 def _peak(held: MemoryAccount) -> Peak:

@@ -40,7 +40,8 @@ class ValuesRead:
 
 def _callers() -> Iterator[FrameType]:
     """The frames of this thread, the innermost last."""
-    frames, frame = [], sys._getframe(1)
+    frames: list[FrameType] = []
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         frames.append(frame)
         frame = frame.f_back
