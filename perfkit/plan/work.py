@@ -2,16 +2,26 @@
 
 from typing import NamedTuple
 
-from perfkit.analysis.trace.op_class import op_class
-from perfkit.cost.call import OpCall, OpCost, Unit
+from perfkit.analysis.trace.op_class import OpClass, op_class
+from perfkit.analysis.trace.product import layout, side_by_side
+from perfkit.analysis.trace.roofline import COMPUTE, MEMORY
+from perfkit.analysis.trace.roofs import Roofs
+from perfkit.cost.call import OpCall, OpCost, TensorArg, Unit
+from perfkit.cost.dtypes import BY_NAME
 from perfkit.cost.fp32_products import computed_in
 from perfkit.devices.peak import Fp32Settings
+
+# Products of 16-bit operands whose rows do not begin at multiples of 16 bytes: GPUs have other, slower kernels for
+# them.
+UNALIGNED = "GEMM, unaligned"
+_ALIGNED_BYTES = 16
 
 
 class Work(NamedTuple):
     """One call: the class of its op, FLOPs and compulsory bytes.
 
-    `dtype` is what it is computed in, `matrix` whether on the units for matrices: both select the peak.
+    `dtype` is what it is computed in, `matrix` whether on the units for matrices: both select the peak. `op` is its
+    name, "" where that is not known.
     """
 
     op_class: str
@@ -19,6 +29,7 @@ class Work(NamedTuple):
     flops: float
     bytes: float
     matrix: bool
+    op: str = ""
 
 
 def work_of(call: OpCall, cost: OpCost, fp32: Fp32Settings | None = None) -> Work | None:
@@ -31,4 +42,46 @@ def work_of(call: OpCall, cost: OpCost, fp32: Fp32Settings | None = None) -> Wor
     if cost.bytes is None or (matrix and cost.flops is None):
         return None
     dtype = computed_in(call.name, cost.dtype, fp32) if matrix else cost.dtype
-    return Work(op_class(call.name), dtype, cost.flops or 0.0, cost.bytes, matrix)
+    return Work(_class(call, cost.dtype), dtype, cost.flops or 0.0, cost.bytes, matrix, call.name)
+
+
+def _class(call: OpCall, dtype: str) -> str:
+    kind = op_class(call.name)
+    if kind != OpClass.MATMUL or dtype not in BY_NAME or BY_NAME[dtype].size != 2:
+        return kind
+    sizes = side_by_side(
+        call.name, [arg.shape for arg in call.args if isinstance(arg, TensorArg)], layout(call.name, call.args)
+    )
+    return UNALIGNED if any(size * 2 % _ALIGNED_BYTES for size in sizes) else kind
+
+
+# Whose peak stands in for one that is not known: what is measured over it tells the time all the same.
+_USUAL = "fp32"
+
+
+class Least(NamedTuple):
+    """The least time that work can take by the ceilings, and which bounds it (`compute`, `memory`).
+
+    `stands_in`: the peak of the dtype is not known, and that of fp32 is no bound on such work.
+    """
+
+    seconds: float
+    bound: str
+    stands_in: bool = False
+
+
+def least_time(work: Work, roofs: Roofs) -> Least | None:
+    """FLOPs over the peak or bytes over the memory's bandwidth, whichever takes longer; None without such a ceiling.
+
+    What a cache serves takes less. The FLOPs of vector work in a dtype without a peak are left out.
+    """
+    memory, unit = roofs.bandwidth(), Unit.MATRIX if work.matrix else Unit.VECTOR
+    own = roofs.compute(unit, work.dtype)
+    stands_in = own is None and work.matrix
+    compute = roofs.compute(unit, _USUAL) if stands_in else own
+    if memory is None or (compute is None and work.matrix):
+        return None
+    moving = work.bytes / memory.value
+    computing = 0.0 if compute is None else work.flops / compute.value
+    seconds, bound = (computing, COMPUTE) if computing > moving else (moving, MEMORY)
+    return Least(seconds, bound, stands_in)

@@ -5,7 +5,8 @@ import pytest
 from perfkit.cost.call import OpCall, OpCost, TensorArg, Unit
 from perfkit.cost.op import op_cost
 from perfkit.devices.peak import IEEE, TF32, Fp32Settings
-from perfkit.plan.work import Work, work_of
+from perfkit.plan.work import UNALIGNED, Least, Work, least_time, work_of
+from tests.fixtures.plan_roofs import roofs
 
 
 def _matrix(rows: int, columns: int) -> TensorArg:
@@ -19,7 +20,12 @@ def test_a_products_flops_and_bytes_are_its_cost() -> None:
     cost = op_cost(MM)
     assert cost is not None
     assert work_of(MM, cost) == Work(
-        op_class="GEMM", dtype="fp32", flops=2 * 4 * 8 * 16, bytes=4 * (4 * 8 + 8 * 16 + 4 * 16), matrix=True
+        op_class="GEMM",
+        dtype="fp32",
+        flops=2 * 4 * 8 * 16,
+        bytes=4 * (4 * 8 + 8 * 16 + 4 * 16),
+        matrix=True,
+        op="aten::mm",
     )
 
 
@@ -34,10 +40,34 @@ def test_a_product_of_fp32_is_computed_in_what_the_device_is_set_to() -> None:
 @pytest.mark.parametrize(
     ("flops", "moved", "unit", "expected"),
     [
-        (None, 8.0, Unit.VECTOR, Work("elementwise", "fp32", 0.0, 8.0, matrix=False)),
+        (None, 8.0, Unit.VECTOR, Work("elementwise", "fp32", 0.0, 8.0, matrix=False, op="aten::add")),
         (None, 8.0, Unit.MATRIX, None),
         (8.0, None, Unit.VECTOR, None),
     ],
 )
 def test_what_is_not_modelled(flops: float | None, moved: float | None, unit: Unit, expected: Work | None) -> None:
     assert work_of(OpCall("aten::add", ()), OpCost(flops, moved, unit, "fp32", "test")) == expected
+
+
+@pytest.mark.parametrize(("columns", "expected"), [(16, "GEMM"), (17, UNALIGNED)])
+def test_a_product_in_16_bits_whose_rows_begin_anywhere_is_one_of_its_own_kind(columns: int, expected: str) -> None:
+    operands = (TensorArg((4, 8), (8, 1), "bf16"), TensorArg((8, columns), (columns, 1), "bf16"))
+    call = OpCall("aten::mm", operands)
+    cost = op_cost(call)
+    assert cost is not None
+    work = work_of(call, cost)
+    assert work is not None
+    assert work.op_class == expected
+
+
+@pytest.mark.parametrize(
+    ("work", "expected"),
+    [
+        (Work("GEMM", "fp32", 1e12, 1e10, matrix=True), Least(1.0, "compute")),
+        (Work("GEMM", "fp32", 1e12, 2e11, matrix=True), Least(2.0, "memory")),
+        (Work("GEMM", "fp16", 1e12, 0.0, matrix=True), Least(1.0, "compute", stands_in=True)),
+        (Work("elementwise", "int64", 1e15, 1e11, matrix=False), Least(1.0, "memory")),
+    ],
+)
+def test_work_takes_at_least_what_the_ceilings_say(work: Work, expected: Least) -> None:
+    assert least_time(work, roofs()) == expected

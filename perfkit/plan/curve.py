@@ -1,0 +1,118 @@
+"""Measured over least time of calls of one kind, as a curve over their size; all in logarithms of seconds."""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import floor, hypot, log, sqrt
+from typing import NamedTuple
+
+# Sizes of calls that are taken together: a factor of four.
+SIZE = log(4)
+
+
+class Point(NamedTuple):
+    """Calls of about one size: their least and their measured time, how far single calls lie apart, what they count
+    for, and of how many kinds of calls they are."""
+
+    least: float
+    taken: float
+    spread: float
+    weight: float
+    kinds: int = 1
+
+
+@dataclass(frozen=True)
+class Curve:
+    """`least` rises, `taken` never falls; between its points it is straight.
+
+    `beyond` goes on at the ends. Of a curve without, small calls take what the smallest took, and large ones are as
+    efficient as the largest. `spread` is the standard deviation of what was measured around each point.
+    """
+
+    least: tuple[float, ...]
+    taken: tuple[float, ...]
+    spread: tuple[float, ...]
+    beyond: "Curve | None" = None
+
+    def at(self, least: float) -> float:
+        """The time of a call with this least time."""
+        inside = min(max(least, self.least[0]), self.least[-1])
+        taken = self._between(self.taken, inside)
+        if self.beyond is not None:
+            return taken + self.beyond.at(least) - self.beyond.at(inside)
+        return taken + max(least - inside, 0.0)
+
+    def spread_at(self, least: float) -> float:
+        """The standard deviation of that; beyond what was measured with that of the curve that goes on."""
+        inside = min(max(least, self.least[0]), self.least[-1])
+        spread = self._between(self.spread, inside)
+        return (
+            spread if self.beyond is None or abs(least - inside) < SIZE else hypot(spread, self.beyond.spread_at(least))
+        )
+
+    def _between(self, values: Sequence[float], least: float) -> float:
+        after = bisect_right(self.least, least)
+        if after == len(self.least):
+            return values[-1]
+        left, right = self.least[after - 1], self.least[after]
+        return values[after - 1] + (values[after] - values[after - 1]) * (least - left) / (right - left)
+
+
+def gathered(points: Sequence[Point]) -> list[Point]:
+    """Their means at each size, which count for one each."""
+    return [_mean(some)._replace(weight=1.0) for some in _by_size(points)]
+
+
+def fit(points: Sequence[Point], beyond: Curve | None) -> Curve:
+    """The curve through the means of the points of each size; where these fall, neighbours are pooled.
+
+    A single call tells nothing of how far others may lie apart: what is `beyond` counts as one more.
+    """
+    sizes = _by_size(points)
+    knots = _rising([_mean(some) for some in sizes])
+    return Curve(
+        tuple(knot.least for knot in knots),
+        tuple(knot.taken for knot in knots),
+        tuple(_spread(some, knot, beyond) for some, knot in zip(sizes, knots, strict=True)),
+        beyond,
+    )
+
+
+def _by_size(points: Sequence[Point]) -> list[list[Point]]:
+    sizes: dict[int, list[Point]] = {}
+    for point in points:
+        sizes.setdefault(floor(point.least / SIZE), []).append(point)
+    return [sizes[size] for size in sorted(sizes)]
+
+
+def _spread(points: Sequence[Point], knot: Point, beyond: Curve | None) -> float:
+    """How far measured calls lie from the efficiency at a point of the curve."""
+    square = _square(points, knot.taken - knot.least)
+    if beyond is not None:
+        square = (knot.kinds * square + beyond.spread_at(knot.least) ** 2) / (knot.kinds + 1)
+    return sqrt(square)
+
+
+def _square(points: Sequence[Point], ratio: float) -> float:
+    total = sum(point.weight for point in points)
+    return sum(p.weight * ((p.taken - p.least - ratio) ** 2 + p.spread**2) for p in points) / total
+
+
+def _mean(points: Sequence[Point]) -> Point:
+    total = sum(point.weight for point in points)
+
+    def of(values: Iterable[float]) -> float:
+        return sum(point.weight * value for point, value in zip(points, values, strict=True)) / total
+
+    least, taken = of(p.least for p in points), of(p.taken for p in points)
+    return Point(least, taken, sqrt(_square(points, taken - least)), total, sum(p.kinds for p in points))
+
+
+def _rising(points: Sequence[Point]) -> list[Point]:
+    """Neighbours that fall take their common mean (pool adjacent violators), each at its own size."""
+    pools: list[list[Point]] = []
+    for point in points:
+        pools.append([point])
+        while len(pools) > 1 and _mean(pools[-2]).taken > _mean(pools[-1]).taken:
+            pools[-2:] = [pools[-2] + pools[-1]]
+    return [point._replace(taken=_mean(pool).taken) for pool in pools for point in pool]

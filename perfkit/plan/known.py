@@ -1,0 +1,127 @@
+"""The efficiencies of a device: learned here or coming with perfkit, then those of others like it."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from math import log, sqrt
+
+from perfkit.analysis.trace.roofs import Roofs
+from perfkit.devices.catalogue import Entry, ceilings, named
+from perfkit.devices.ceiling import DeviceCeilings
+from perfkit.devices.machine import cpu_model
+from perfkit.devices.peak import CPU, Fp32Settings
+from perfkit.devices.resolve import ceilings_for
+from perfkit.errors import UnavailableError
+from perfkit.plan.efficiencies import Efficiencies, Measured
+from perfkit.plan.learned import Learned, load, packaged
+from perfkit.plan.target import Target
+from perfkit.plan.work import least_time
+
+
+def efficiencies_for(target: Target, threads: int, fp32: Fp32Settings | None = None) -> Efficiencies:
+    """The efficiencies of a device; `threads` are those of a rank on a CPU, `fp32` the settings of a GPU.
+
+    Raises:
+        UnavailableError: this CPU's ceilings were not measured with so many threads.
+    """
+    return _of_cpu(threads) if target.entry is None else _of_gpu(target.entry, fp32)
+
+
+def _of_cpu(threads: int) -> Efficiencies:
+    known = ceilings_for(CPU, cpu_model(), (threads,), calibrate=False)
+    roofs = Roofs(known, CPU, known.device_name, threads)
+    if roofs.bandwidth() is None:
+        raise UnavailableError(
+            f"the ceilings of this CPU with {threads} threads are not known: measure them with perfkit calibrate"
+        )
+    here = load(known.fingerprint)
+    others = [each for each in packaged() if each.ceilings and each.device != known.fingerprint]
+    measured = [] if here is None else list(_by_threads(here, known, threads))
+    own = [each for each in measured if each.roofs.threads == threads]
+    rest = [each for each in measured if each.roofs.threads != threads]
+    rest += [each for learned in others for each in _by_threads(learned, _ceilings(learned), threads)]
+    source = f"learned on this machine with {threads} threads: {_names(own)}" if own else ""
+    return _efficiencies(roofs, own, rest, source or f"of {_devices(rest)}: perfkit plan --learn measures this machine")
+
+
+def _ceilings(learned: Learned) -> DeviceCeilings:
+    return DeviceCeilings(
+        device=CPU, device_name=learned.device_name, fingerprint=learned.device, ceilings=learned.ceilings
+    )
+
+
+def _by_threads(learned: Learned, known: DeviceCeilings, threads: int) -> Iterator[Measured]:
+    """What was measured with each number of threads, the nearest first; each has ceilings of its own."""
+    counts = {program.threads for program in learned.programs if program.threads is not None}
+    for count in sorted(counts, key=lambda count: abs(count - threads)):
+        roofs = Roofs(known, CPU, learned.device_name, count)
+        if roofs.bandwidth() is not None:
+            yield Measured(roofs, tuple(each for each in learned.programs if each.threads == count))
+
+
+def _of_gpu(entry: Entry, fp32: Fp32Settings | None) -> Efficiencies:
+    here = load(entry.id)
+    known = {each.device: each for each in packaged() if not each.ceilings}
+    if here is not None:
+        known[entry.id] = known[entry.id].merged(here.programs) if entry.id in known else here
+    alike = sorted(known.values(), key=lambda each: _distance(entry, named(each.device)))
+    measured = [Measured(roofs_of_gpu(named(each.device)), each.programs) for each in alike]
+    own = measured[:1] if entry.id in known else []
+    source = (
+        f"measured on this GPU: {_names(own)}"
+        if own
+        else f"not measured on this GPU, but on others: {_devices(measured)}"
+    )
+    return _efficiencies(roofs_of_gpu(entry, fp32), own, measured[len(own) :], source)
+
+
+def roofs_of_gpu(entry: Entry, fp32: Fp32Settings | None = None) -> Roofs:
+    """The datasheet's roofs of a GPU, which what is learned is held against on whichever machine."""
+    name = entry.names[0]
+    known = DeviceCeilings(device="cuda", device_name=name, fingerprint="", ceilings=ceilings(entry))
+    return Roofs(known, "cuda", name, fp32=fp32)
+
+
+def _distance(entry: Entry, other: Entry) -> tuple[bool, bool, float]:
+    """How unlike two GPUs are: those of one vendor first, then by the factors between their peaks and bandwidths."""
+    peaks = sum(
+        abs(log(entry.matrix_tflops[dtype][0] / other.matrix_tflops[dtype][0]))
+        for dtype in ("bf16", "fp16")
+        if dtype in entry.matrix_tflops and dtype in other.matrix_tflops
+    )
+    bandwidths = abs(log(entry.memory_gb_s[0] / other.memory_gb_s[0]))
+    return entry is not other, _vendor(entry) != _vendor(other), peaks + bandwidths
+
+
+def _vendor(entry: Entry) -> str:
+    return "AMD" if entry.id.startswith(("mi", "rx-")) else "NVIDIA"
+
+
+def _efficiencies(roofs: Roofs, own: Sequence[Measured], others: Sequence[Measured], source: str) -> Efficiencies:
+    """With `others` behind what was measured on the device itself, as far off as they are from what is known best."""
+    best = [*own, *others][:2]
+    if not best:
+        raise UnavailableError("nothing was measured on this device or on one like it: see perfkit plan --learn")
+    widened = [replace(each, off=_off(best[0] if each is not best[0] else best[-1], each)) for each in others]
+    return Efficiencies(roofs, (*own, *widened), source)
+
+
+def _off(measured: Measured, other: Measured) -> float:
+    """How far the times of one device are off from the curves of another, of the classes that both have measured; as
+    far as any calls of the other where there are none."""
+    errors = []
+    for program in measured.programs:
+        for sample in program.samples:
+            least, curve = least_time(sample.work, measured.roofs), other.of_class(sample.work)
+            if least is not None and least.seconds and curve is not None and measured is not other:
+                errors.append(curve.at(log(least.seconds)) - log(sample.seconds))
+    if not errors:
+        return max(other.curves[()].spread)
+    return sqrt(sum(error**2 for error in errors) / len(errors))
+
+
+def _names(measured: Iterable[Measured]) -> str:
+    return ", ".join(dict.fromkeys(program.name for each in measured for program in each.programs))
+
+
+def _devices(measured: Iterable[Measured]) -> str:
+    return ", ".join(dict.fromkeys(each.roofs.device_name for each in measured))

@@ -1,0 +1,177 @@
+"""What measured steps tell of how fast a device does each kind of work: suites of `perfkit bench`, and traces."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from statistics import median
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from perfkit.analysis.suite.runs import VariantRuns
+from perfkit.analysis.trace.device import trace_device
+from perfkit.analysis.trace.rank_trace import Analysed, analyse_wholly
+from perfkit.analysis.trace.roofs import roofs_of
+from perfkit.devices.catalogue import Entry, find
+from perfkit.devices.ceiling import DeviceCeilings
+from perfkit.devices.peak import CPU
+from perfkit.errors import UnavailableError
+from perfkit.plan.known import roofs_of_gpu
+from perfkit.plan.learned import Learned, Program
+from perfkit.plan.samples import Call, calls_of, samples_of
+from perfkit.record import Environment
+from perfkit.store.layout import SUITE_FILE
+from perfkit.store.read import StoredRun, StoredSuite, read_suite
+from perfkit.trace.ops import read_ops
+from perfkit.trace.read import NONE, read_trace
+from perfkit.trace.reading.source import expand, is_url, trace_name
+
+# A recorded step that took so many times what steps without a profiler took was disturbed by something else.
+_DISTURBED = 1.25
+
+# Of a step so much without anything for the device to do: then the host's own pace is what was recorded.
+_HOST_BOUND = 0.5
+
+
+def sources(paths: Iterable[str]) -> Iterator[str]:
+    """The suites and traces that files, folders and patterns name; of a folder with suites in it these."""
+    for path in paths:
+        suites = [] if is_url(path) else sorted(Path(path).rglob(SUITE_FILE))
+        yield from (str(suite.parent) for suite in suites) if suites else expand(path)
+
+
+def learn(source: str, gpu: Entry | None = None) -> tuple[Learned, ...]:
+    """What a suite or a trace tells: one for each device, and number of threads, that it ran on.
+
+    `gpu` is what a trace was recorded on, whatever it says itself.
+
+    Raises:
+        UnavailableError: nothing can be learned from it, and why.
+        RunFormatError: it cannot be read.
+    """
+    is_suite = not is_url(source) and Path(source).is_dir()
+    return tuple(_of_suite(read_suite(Path(source)))) if is_suite else (_of_trace(source, gpu),)
+
+
+def _of_trace(source: str, gpu: Entry | None) -> Learned:
+    trace = read_trace(source)
+    device = trace_device(trace)
+    if device.kind == CPU:
+        raise UnavailableError(f"{source}: a trace does not say which CPU it is of; a suite of perfkit bench does")
+    entry = gpu or find(device.name, device.units)
+    if entry is None:
+        told = f"{device.name!r} is not in the catalogue" if device.name else "the trace does not name its GPU"
+        raise UnavailableError(f"{source}: {told}: say which it is with --gpu")
+    roofs = roofs_of_gpu(entry)
+    analysed = analyse_wholly(read_ops(trace), roofs.ceilings, device_name=roofs.device_name)
+    program = Program(name=trace_name(source), samples=samples_of(calls_of(analysed.engine), roofs))
+    return _checked(
+        Learned(device=entry.id, device_name=roofs.device_name, programs=(_fed(program, analysed),)), source
+    )
+
+
+class _Step(NamedTuple):
+    """The traced step of a variant, and how long its steps took without a profiler; None where that is not known, and
+    where ranks wait for each other in it."""
+
+    analysed: Analysed
+    environment: Environment
+    timed_s: float | None
+
+
+def _of_suite(stored: StoredSuite) -> Iterator[Learned]:
+    """All variants of a suite are one program; those of several numbers of threads a rank one each."""
+    steps: dict[int | None, list[_Step]] = defaultdict(list)
+    for run in stored.runs:
+        for rank in run.ranks[:1]:
+            environment = rank.record.environment
+            if rank.trace is not None and environment is not None:
+                ops = read_ops(read_trace(rank.trace))
+                analysed = analyse_wholly(ops, _ceilings(stored, environment), environment=environment)
+                threads = environment.threads if environment.device == CPU else None
+                steps[threads].append(_Step(analysed, environment, _timed_s(stored, run)))
+    if not steps:
+        raise UnavailableError(f"{stored.folder}: no run of it left a trace")
+    for threads, some in steps.items():
+        yield _checked(_together(stored, threads, some), str(stored.folder))
+
+
+def _together(stored: StoredSuite, threads: int | None, steps: list[_Step]) -> Learned:
+    environment = steps[0].environment
+    roofs = roofs_of(_ceilings(stored, environment), environment)
+    by_step = [_undisturbed(calls_of(step.analysed.engine), step) for step in steps]
+    samples = samples_of([call for calls in by_step for call in calls], roofs)
+    program = Program(name=stored.runs[0].spec.workload.label, samples=samples, threads=threads)
+    if environment.device != CPU:
+        entry = _entry(environment)
+        return Learned(device=entry.id, device_name=entry.names[0], programs=(_fed(program, steps[0].analysed),))
+    assert stored.ceilings is not None
+    host = [
+        _host_s(step.timed_s, calls)
+        for step, calls in zip(steps, by_step, strict=True)
+        if step.timed_s is not None and calls
+    ]
+    return Learned(
+        device=stored.ceilings.fingerprint,
+        device_name=stored.ceilings.device_name,
+        programs=(replace(program, host_s=median(host) if host else None),),
+        ceilings=stored.ceilings.ceilings,
+    )
+
+
+def _undisturbed(calls: list[Call], step: _Step) -> list[Call]:
+    """The calls as they are without a profiler, which slows all of a step; none where something else slowed it."""
+    if step.timed_s is None:
+        return calls
+    slower = step.analysed.rank_trace.step_s / step.timed_s
+    if slower > _DISTURBED:
+        return []
+    return [call._replace(seconds=call.seconds / max(slower, 1.0)) for call in calls]
+
+
+def _host_s(step_s: float, calls: list[Call]) -> float:
+    """What a step takes beside its ops, for each of them."""
+    return max(0.0, step_s - sum(call.calls * call.seconds for call in calls)) / sum(call.calls for call in calls)
+
+
+def _timed_s(stored: StoredSuite, run: StoredRun) -> float | None:
+    if run.spec.launch.world_size > 1:
+        return None
+    runs = VariantRuns(run.variant, tuple(other for other in stored.runs if other.variant == run.variant))
+    steps = runs.steps(lambda samples: samples.wall_s)
+    return median(steps) if steps else None
+
+
+def _ceilings(stored: StoredSuite, environment: Environment) -> DeviceCeilings | None:
+    """A CPU's as they were measured, a GPU's from its datasheet: so they are the same wherever it is learned."""
+    return stored.ceilings if environment.device == CPU else roofs_of_gpu(_entry(environment)).ceilings
+
+
+def _entry(environment: Environment) -> Entry:
+    entry = find(environment.device_name)
+    if entry is None:
+        raise UnavailableError(f"{environment.device_name!r} is not in the catalogue")
+    return entry
+
+
+def _fed(program: Program, analysed: Analysed) -> Program:
+    """With how the host fed the device."""
+    launches, step_s = analysed.rank_trace.launches, analysed.rank_trace.step_s
+    queued = None if launches is None else launches.queued
+    if launches is None or queued is None:
+        return program
+    ops, engine = analysed.engine.pieces.ops, analysed.engine
+    starved = launches.starved_s is not None and launches.starved_s > _HOST_BOUND * step_s
+    within_s = float(ops.self_ns[ops.step != NONE].sum()) / 1e9 / engine.parts - launches.sync_s
+    return replace(
+        program,
+        launch_s=queued.launching_s / queued.launching_gaps if queued.launching_gaps else None,
+        gap_s=queued.between_s / queued.between_gaps if queued.between_gaps else None,
+        host_s=within_s / launches.kernels if starved and launches.kernels else None,
+    )
+
+
+def _checked(learned: Learned, source: str) -> Learned:
+    if not any(program.samples for program in learned.programs):
+        raise UnavailableError(f"{source}: no op in it whose work is known; was it recorded with record_shapes=True?")
+    return learned

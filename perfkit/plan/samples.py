@@ -1,0 +1,76 @@
+"""The calls of a measured step, and those of one kind and size together as samples of how fast a device is."""
+
+from collections.abc import Iterable, Sequence
+from math import floor, log, sqrt
+from typing import NamedTuple
+
+from perfkit.analysis.trace.roofs import Roofs
+from perfkit.analysis.trace.work.engine import Engine
+from perfkit.analysis.trace.work.pieces import Kind
+from perfkit.plan.learned import Sample
+from perfkit.plan.work import Work, least_time, work_of
+from perfkit.trace.read import NONE
+
+# Calls of one class whose least times lie within this factor are one sample.
+_SIZE = log(2)
+
+
+class Call(NamedTuple):
+    """Equal calls of a step: how many, and the seconds of one."""
+
+    work: Work
+    calls: float
+    seconds: float
+
+
+def calls_of(engine: Engine) -> list[Call]:
+    """The calls of a step whose FLOPs and bytes are modelled, without copies over a link and collectives."""
+    placed, work = engine.by_op, engine.pieces
+    calls = []
+    for group, first in enumerate(placed.first.tolist()):
+        number, precision = int(work.call[first]), int(placed.precision[group])
+        known = number != NONE and precision != NONE and not placed.estimated[group]
+        if not known or work.kind[first] != Kind.WORK or work.step[first] == NONE or not placed.calls[group]:
+            continue
+        made = work.ops.calls[number]
+        unit, dtype = placed.costs.precisions[precision]
+        one = work_of(made.call, made.cost._replace(unit=unit))
+        if one is not None and placed.seconds[group]:
+            count = float(placed.calls[group])
+            calls.append(Call(one._replace(dtype=dtype), count / engine.parts, float(placed.seconds[group]) / count))
+    return calls
+
+
+def samples_of(calls: Iterable[Call], roofs: Roofs) -> tuple[Sample, ...]:
+    """The calls of each op, dtype and size together; what has no least time is left out."""
+    together: dict[tuple[object, ...], list[tuple[Call, float]]] = {}
+    for call in calls:
+        least = least_time(call.work, roofs)
+        if least is not None and least.seconds:
+            size = log(least.seconds)
+            work = call.work
+            key = (work.op_class, work.op, work.dtype, work.matrix, least.bound, floor(size / _SIZE))
+            together.setdefault(key, []).append((call, log(call.seconds) - size))
+    return tuple(_sample(some) for some in together.values())
+
+
+def _sample(some: Sequence[tuple[Call, float]]) -> Sample:
+    count, total = sum(call.calls for call, _ in some), sum(call.calls * call.seconds for call, _ in some)
+
+    def mean(values: Iterable[float]) -> float:
+        """Over the time of the calls."""
+        return sum(call.calls * call.seconds * value for (call, _), value in zip(some, values, strict=True)) / total
+
+    center = mean(ratio for _, ratio in some)
+    first = some[0][0].work
+    return Sample(
+        op_class=str(first.op_class),
+        op=first.op,
+        dtype=first.dtype,
+        matrix=first.matrix,
+        flops=sum(call.calls * call.work.flops for call, _ in some) / count,
+        bytes=sum(call.calls * call.work.bytes for call, _ in some) / count,
+        calls=count,
+        seconds=total / count,
+        spread=sqrt(mean((ratio - center) ** 2 for _, ratio in some)),
+    )
