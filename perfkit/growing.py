@@ -62,15 +62,18 @@ class Opened:
     @property
     def whole(self) -> BenchRequest:
         """With the variants of all sessions."""
-        earlier = (session.request for session in self.stored.suite.sessions)
-        all_of_it = (request.variants for request in (*earlier, self.request) if request is not None)
-        variants = [variant for variants in all_of_it for variant in variants]
-        return msgspec.structs.replace(self.request, variants=_once(variants))
+        return _with_all(self.stored.suite, self.request)
 
 
 def suite_request(folder: Path) -> BenchRequest:
     """What a suite was asked for first. Raises `UsageError` where it does not tell, `RunFormatError` for no suite."""
     return _request(folder, read_suite_file(folder), 0)
+
+
+def whole_request(folder: Path) -> BenchRequest:
+    """The same with the variants of all sessions."""
+    suite = read_suite_file(folder)
+    return _with_all(suite, _request(folder, suite, 0))
 
 
 def to_resume(folder: Path, *, ask: Ask = environment_here) -> Opened:
@@ -145,6 +148,13 @@ def _request(folder: Path, suite: Suite, session: int) -> BenchRequest:
             "measure a suite of its own with --out, and hold both against each other with `perfkit compare`"
         )
     return request
+
+
+def _with_all(suite: Suite, request: BenchRequest) -> BenchRequest:
+    """With the variants of all sessions of a suite before its own."""
+    asked = [session.request for session in suite.sessions if session.request is not None]
+    variants = [variant for each in (*asked, request) for variant in each.variants]
+    return msgspec.structs.replace(request, variants=_once(variants))
 
 
 def _of_this_machine(request: BenchRequest) -> BenchRequest:

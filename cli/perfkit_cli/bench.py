@@ -43,6 +43,7 @@ Examples:
   perfkit bench --technique ckpt --precision 2% --budget 20min
   perfkit bench --technique all --workload gpt:size=nano
   perfkit bench --technique amp --price '$2.49/h'
+  perfkit bench --technique amp,ckpt --plan               predicted beside measured
   perfkit bench --into runs/gpt --technique compile       one more variant, beside the suite's baseline
   perfkit bench --into runs/gpt --retry failed --timeout 1200
   perfkit bench --resume runs/gpt                         after Ctrl-C, a crash or a power cut
@@ -150,6 +151,11 @@ Exit codes: 0 done, 1 a run failed or its loss is not finite, 2 the request is w
     help="Go on with a suite that was interrupted, with the suite's own options.",
 )
 @click.option(
+    "--plan",
+    is_flag=True,
+    help="Plan the variants first, as perfkit plan does; the report shows predicted beside measured.",
+)
+@click.option(
     "--no-calibrate",
     is_flag=True,
     help="Do not measure this machine's ceilings, not even unknown or refuted ones.",
@@ -229,6 +235,7 @@ def _new_suite(ctx: click.Context, folder: Path, console: "Console") -> Callable
     from perfkit.measure.making import refuse_occupied
     from perfkit.store.request import BenchRequest
     from perfkit.workloads.table import sized_workload
+    from perfkit_cli.planning import plan_before
     from perfkit_cli.progress import show_progress
 
     options = ctx.params
@@ -254,6 +261,8 @@ def _new_suite(ctx: click.Context, folder: Path, console: "Console") -> Callable
 
     def measure() -> None:
         calibrate = not options["no_calibrate"]
+        if options["plan"]:
+            plan_before(folder, request, target.name, console)
         ceilings = known_ceilings(request, target.name, calibrate=calibrate, console=console)
         with show_progress(console) as progress:
             bench(

@@ -17,6 +17,7 @@ from perfkit_cli.bench_request import (
     given,
     known_ceilings,
     refuse_energy,
+    refuse_given,
     with_options,
 )
 
@@ -37,13 +38,14 @@ def existing_suite(ctx: click.Context, console: "Console") -> tuple[Path, Callab
     resumed: bool = options["resume"] is not None
     folder: Path = options["resume"] or options["into"]
     if resumed:
-        _refuse(
+        refuse_given(
             ctx, (*ASKED, "technique", "combine", "out", "into", "retry"), "--resume takes its options from the suite"
         )
     else:
-        _refuse(ctx, ("out",), "--into writes into the suite's own folder")
+        refuse_given(ctx, ("out",), "--into writes into the suite's own folder")
         if options["retry"] is None and not given(ctx, ("technique",)):
             raise UsageError("--into adds to a suite: name a --technique, or --retry failed")
+    refuse_given(ctx, ("plan",), f"perfkit plan --into {folder} plans what a suite was asked for")
     device = suite_request(folder).device
     if not os.access(folder, os.W_OK | os.X_OK):
         raise UsageError(f"{folder}: you may not write to it; copy the suite to where you may, and name the copy")
@@ -76,9 +78,3 @@ def _opened(ctx: click.Context, folder: Path, console: "Console", *, resumed: bo
     refuse_energy(request)
     added = chosen_variants(ctx.params, request, console) if given(ctx, ("technique",)) else ()
     return to_grow(folder, msgspec.structs.replace(request, variants=added), failed=ctx.params["retry"] is not None)
-
-
-def _refuse(ctx: click.Context, names: tuple[str, ...], why: str) -> None:
-    written = [f"--{name.replace('_', '-')}" for name in given(ctx, names)]
-    if written:
-        raise UsageError(f"{why}: leave {', '.join(written)} out")

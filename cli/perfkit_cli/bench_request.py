@@ -48,6 +48,13 @@ def given(ctx: click.Context, names: Iterable[str] = ASKED) -> dict[str, Any]:
     return {name: ctx.params[name] for name in names if ctx.get_parameter_source(name) is written}
 
 
+def refuse_given(ctx: click.Context, names: Iterable[str], why: str) -> None:
+    """A `UsageError` where any of the options `names` is on the command line."""
+    written = [f"--{name.removeprefix('as_').replace('_', '-')}" for name in given(ctx, names)]
+    if written:
+        raise UsageError(f"{why}: leave {', '.join(written)} out")
+
+
 def with_options(request: BenchRequest, options: Mapping[str, Any]) -> BenchRequest:
     """`request` with what these options say in place of its own."""
     fields = {field: options[name] for name, field in _FIELDS.items() if name in options}

@@ -1,16 +1,36 @@
 """`perfkit plan`: the memory that each variant would need, before anything is trained."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from perfkit.errors import UsageError
+from perfkit_cli.bench_request import refuse_given
+from perfkit_cli.folders import refuse_foreign
 from perfkit_cli.size_options import size_options
 
 if TYPE_CHECKING:
-    from perfkit.analysis.model.plan import PlannedVariant
+    from perfkit.analysis.model.plan import Plan, PlannedVariant
+    from perfkit.plan.target import Target
+    from perfkit.store.request import BenchRequest
+
+# What a suite was asked for already, or where a plan of its own would be written.
+_OF_A_SUITE = (
+    "workload",
+    "technique",
+    "dtype",
+    "world_size",
+    "batch_size",
+    "seq_len",
+    "accumulate",
+    "gpu",
+    "out",
+    "no_report",
+    "as_json",
+)
 
 EXAMPLES = """\b
 Examples:
@@ -18,6 +38,8 @@ Examples:
   perfkit plan --workload hf:LlamaConfig:num_hidden_layers=8 --technique ckpt,optim:use=adafactor
   perfkit plan --workload gpt:size=medium --technique zero1,zero2,zero3 --world-size 64
   perfkit plan --workload train.py:build --technique 'batch:size=8|16|32' --json | jq '.variants[0]'
+  perfkit plan --out runs/gpt --technique amp && perfkit bench --out runs/gpt --technique amp
+  perfkit plan --into runs/gpt                    predicted beside measured, for all variants of the suite
 \b
 Exit codes: 0 done, 2 the request is wrong, 130 interrupted.
 """
@@ -31,67 +53,100 @@ Exit codes: 0 done, 2 the request is wrong, 130 interrupted.
 @size_options
 @click.option("--gpu", metavar="NAME", help="Plan for this GPU, such as h100-80g; perfkit devices lists them.")
 @click.option("--memory", metavar="SHARE|AMOUNT", help="What a rank may take of its device: 0.9, 64GiB.")
-@click.option("--json", "as_json", is_flag=True, help="Print the plan as JSON.")
-def command(
-    *,
-    workload: str,
-    technique: str,
-    dtype: str,
-    world_size: int | None,
-    batch_size: int | None,
-    seq_len: int | None,
-    accumulate: int,
-    gpu: str | None,
-    memory: str | None,
-    as_json: bool,
-) -> None:
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Folder to write the report to.  [default: runs/TIME-plan-WORKLOAD]",
+)
+@click.option("--no-report", is_flag=True, help="Print the plan, and keep nothing of it.")
+@click.option(
+    "--into",
+    metavar="FOLDER",
+    type=click.Path(path_type=Path),
+    help="Plan the variants of this suite, whose report then shows predicted beside measured.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the plan as JSON, and write no report.")
+@click.option("-v", "--verbose", is_flag=True, help="Print more of the report.")
+@click.option("-q", "--quiet", is_flag=True, help="Print the path of the report only.")
+@click.pass_context
+def command(ctx: click.Context, /, **options: Any) -> None:
     """Find out what memory a training step would need on a CPU, with each technique, on any number of ranks.
 
     The model, the techniques and two steps are gone through with tensors that have shapes and no contents: nothing is
     trained, and nothing of the model's size is allocated. What is told is the peak of torch's allocator in a rank, as
     perfkit bench measures it, by what the memory is for. What differs on a GPU is not in it.
+
+    The plan is kept as a report. A suite that is measured into its folder (perfkit bench --out FOLDER), and one that is
+    planned with --into, shows what was predicted beside what was measured.
     """
     os.environ.setdefault("KINETO_LOG_LEVEL", "6")  # what Kineto says of its recordings is no part of a plan
 
-    import msgspec
     from rich.console import Console
 
-    from perfkit.devices.machine import available_cores
-    from perfkit.measure.largest_batch import searches
-    from perfkit.plan.plan import plan
+    from perfkit_cli.planning import plan_beside, planned
+    from perfkit_cli.show import show_document, write_and_show
+
+    as_json, shown = options["as_json"], {"quiet": options["quiet"], "verbose": options["verbose"]}
+    console = Console(stderr=True, quiet=options["quiet"] or as_json)
+    if options["into"] is not None:
+        refuse_given(ctx, _OF_A_SUITE, "--into plans what the suite was asked for")
+        from perfkit_reports.subjects.registry import document_of
+
+        plan_beside(options["into"], options["memory"], console)
+        write_and_show(document_of(options["into"]), options["into"], **shown)
+        return
     from perfkit.plan.target import target_of
+    from perfkit_reports.subjects.plan.document import document
+
+    folder = None if as_json or options["no_report"] else _folder(options["workload"], options["out"])
+    target = target_of(options["gpu"], options["memory"])
+    plan = planned(_request(options), target, console)
+    if as_json:
+        click.echo(_as_json(plan, target))
+    elif folder is None:
+        show_document(document(plan), verbose=options["verbose"])
+    else:
+        write_and_show(document(plan), folder, **shown)
+
+
+def _request(options: Mapping[str, Any]) -> "BenchRequest":
+    from perfkit.devices.machine import available_cores
     from perfkit.store.request import BenchRequest
     from perfkit.workloads.table import sized_workload
-    from perfkit_cli.listing import columns
     from perfkit_cli.variants import named_variants
 
-    target = target_of(gpu, memory)
-    variants = named_variants(technique)
-    if any(map(searches, variants)):
-        raise UsageError("batch:auto finds its size by running: perfkit bench searches, a plan is of given sizes")
-    request = BenchRequest(
-        workload=sized_workload(workload, "cpu", batch_size, seq_len, accumulate),
-        variants=variants,
+    sizes = options["batch_size"], options["seq_len"], options["accumulate"]
+    return BenchRequest(
+        workload=sized_workload(options["workload"], "cpu", *sizes),
+        variants=named_variants(options["technique"]),
         device="cpu",
         device_count=0,
         cores=available_cores(),
-        dtype=dtype,
-        accumulation=accumulate,
-        world_size=world_size,
+        dtype=options["dtype"],
+        accumulation=options["accumulate"],
+        world_size=options["world_size"],
     )
-    planned: list[PlannedVariant] = []
-    with Console(stderr=True, quiet=as_json).status("planning") as status:
-        for variant in plan(request, target):
-            planned.append(variant)
-            status.update(f"planned {variant.name}")
-    if as_json:
-        whole = {"device": target.device, "limit_bytes": target.limit_bytes, "variants": [*map(_told, planned)]}
-        click.echo(msgspec.json.format(msgspec.json.encode(whole), indent=2))
-        return
-    for line in columns([("variant", "peak", "in", "largest parts"), *map(_row, planned)]):
-        click.echo(line)
-    for line in _assumed(planned):
-        click.echo(line)
+
+
+def _folder(workload: str, out: Path | None) -> Path:
+    """Where the report is written: never over a suite, or over anything but an earlier plan."""
+    from perfkit.measure.bench import default_folder
+    from perfkit.store.layout import SUITE_FILE
+    from perfkit.store.summary import PLAN_FILE
+
+    folder = out or default_folder(f"plan-{workload}")
+    if (folder / SUITE_FILE).is_file():
+        raise UsageError(f"{folder} holds a suite: --into {folder} plans its variants")
+    refuse_foreign(folder, PLAN_FILE, "perfkit plan")
+    return folder
+
+
+def _as_json(plan: "Plan", target: "Target") -> bytes:
+    import msgspec
+
+    variants = [_told(variant) for variant in plan.variants]
+    whole = {"device": target.device, "limit_bytes": target.limit_bytes, "variants": variants}
+    return msgspec.json.format(msgspec.json.encode(whole), indent=2)
 
 
 def _told(variant: "PlannedVariant") -> dict[str, Any]:
@@ -101,25 +156,3 @@ def _told(variant: "PlannedVariant") -> dict[str, Any]:
     told: dict[str, Any] = msgspec.to_builtins(variant)
     del told["memory"]
     return told
-
-
-def _row(variant: "PlannedVariant") -> tuple[str, str, str, str]:
-    from perfkit.units import nbytes
-
-    peak = variant.peak_allocated_bytes
-    if peak is None:
-        return (variant.name, "not known", "", variant.reason)
-    largest = sorted(peak.categories.items(), key=lambda item: -item[1])[:4]
-    parts = ", ".join(f"{name} {nbytes(size)}" for name, size in largest)
-    beyond = f"; without scratch of {', '.join(variant.untried)}" if variant.untried else ""
-    return (variant.name, nbytes(peak.value), peak.phase, parts + beyond)
-
-
-def _assumed(planned: "list[PlannedVariant]") -> Iterator[str]:
-    """What was assumed, each with the variants that it is of."""
-    names: dict[str, list[str]] = {}
-    for variant in planned:
-        for assumption in variant.assumptions:
-            names.setdefault(assumption, []).append(variant.name)
-    for assumption, variants in names.items():
-        yield f"{', '.join(variants)}: {assumption}"

@@ -38,6 +38,7 @@ from perfkit.store.layout import (
     run_path,
 )
 from perfkit.store.request import BenchRequest
+from perfkit.store.summary import PLAN_FILE, SUMMARY_FILE, Summary
 
 Progress = Callable[[RunEvent], None]
 
@@ -224,12 +225,23 @@ class SuiteInMaking:
 
 
 def refuse_occupied(folder: Path) -> None:
-    """A `UsageError` for a file, or a folder that holds anything but its lock."""
-    if folder.exists() and not (folder.is_dir() and all(path.name == LOCK_FILE for path in folder.iterdir())):
+    """A `UsageError` for a file, or a folder that holds anything but its lock or a plan with its report."""
+    if folder.exists() and not (folder.is_dir() and _is_free(folder)):
         raise UsageError(
             f"{folder} exists already and is never overwritten: name another folder with --out, add to a suite with "
             "--into, or remove it"
         )
+
+
+def _is_free(folder: Path) -> bool:
+    inside = {path.name for path in folder.iterdir()} - {LOCK_FILE}
+    planned = inside >= {PLAN_FILE, SUMMARY_FILE} and SUITE_FILE not in inside
+    return not inside or (planned and _is_plan(folder / SUMMARY_FILE))
+
+
+def _is_plan(summary: Path) -> bool:
+    """Whether a report is that of a plan, whose place the suite's takes."""
+    return read_json(summary, Summary).kind == "plan"
 
 
 def new_suite(

@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from functools import partial
 
+from msgspec.structs import replace
+
 from perfkit.analysis.memory.account import account
 from perfkit.analysis.model.memory import MemoryAccount
 from perfkit.analysis.model.plan import Peak, PlannedVariant
@@ -33,7 +35,7 @@ def planned(run: ScheduledRun, target: Target = CPU) -> PlannedVariant:  # noqa:
         peak_allocated_bytes=None if held is None else _peak(held),
         untried=rehearsed.untried,
         assumptions=rehearsed.assumptions,
-        memory=held,
+        memory=None if held is None else replace(held, timed=False),
     )
 
 

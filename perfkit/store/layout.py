@@ -2,6 +2,7 @@
 
 <suite>/suite.json                  Suite: what was asked for, the variants and their runs, written after every run
 <suite>/ceilings.json               DeviceCeilings used by the analysis
+<suite>/plan.json                   what was predicted of its variants
 <suite>/<variant>/<repeat>/         one run: one launch of one variant; a variant's first has the instrumented passes
     spec.json  run.json
     rank<k>/record.json  rank<k>/trace.json.gz  rank<k>/memory.parquet  rank<k>/output.log  rank0/counters.csv

@@ -23,6 +23,7 @@ from perfkit.store.summary import (
     CHECK_FILE,
     COMPARISON_FILE,
     MEMORY_REPORT_FILE,
+    PLAN_FILE,
     PROCESS_FILE,
     REPORT_FILE,
     SUMMARY_FILE,
@@ -42,6 +43,7 @@ KINDS = {
     CHECK_FILE: "check",
     PROCESS_FILE: "process",
     COMPARISON_FILE: "comparison",
+    PLAN_FILE: "plan",  # last: in a suite's folder it is a part of the suite
 }
 
 

@@ -14,6 +14,7 @@ MEMORY_REPORT_FILE = "memory.json"  # and of one on memory
 CHECK_FILE = "check.json"  # and of a comparison
 PROCESS_FILE = "process.json"  # and of a running process
 COMPARISON_FILE = "comparison.json"  # and of runs held against each other
+PLAN_FILE = "plan.json"  # and of a plan; in a suite's folder what was predicted of it
 MOST_COMPARED = 8  # runs at once
 SUMMARY_VERSION = 2
 
@@ -41,8 +42,8 @@ class Outcome(Struct):
 
 
 class Summary(Struct):
-    """One report in short. `kind` is `suite`, `trace`, `memory`, `check`, `process` or `comparison`; `runs` how
-    many runs of a suite it holds.
+    """One report in short. `kind` is `suite`, `trace`, `memory`, `check`, `process`, `comparison` or `plan`; `runs`
+    how many runs of a suite it holds.
 
     `device` is "" where the report does not tell; `outcomes` is empty for what was not run by perfkit. `verdict` is
     that of a check, with its `reason` in words; "" for all else. `sources` is the `digest_of` the files that were read

@@ -138,6 +138,7 @@ WORK = {
     OpClass.COPY: Work("copy", _PALE, "diamond", "\\"),
     OpClass.OTHER: Work("other", _PALE, "circle", "x"),
 }
+_WORK_FILLS = {work.name: Fill(work.colour, work.pattern) for work in WORK.values()}
 _BY_BOUND = {"communication": OpClass.COMMUNICATION, "copy": OpClass.COPY}
 
 
@@ -182,7 +183,7 @@ def styles(names: Iterable[tuple[str, bool]]) -> dict[str, Style]:
 def category_fills(categories: list[str]) -> dict[str, Fill]:
     """Each category's fill, the same in every figure for the known ones."""
     spare = iter(_SPARE * (1 + len(categories) // len(_SPARE)))
-    return {category: _FILLS.get(category) or next(spare) for category in categories}
+    return {category: _FILLS.get(category) or _WORK_FILLS.get(category) or next(spare) for category in categories}
 
 
 def legend(groups: list[list[str]]) -> list[tuple[str, Fill]]:

@@ -90,7 +90,7 @@ class MemoryAccount(Struct):
     The timeline is of the step that holds the peak where there are steps, else of all: seconds since it begins, and
     for each category the bytes at these times, thinned for drawing so that no maximum is lost. `step_peaks` are the
     peaks of all steps recorded. `rows` are all bytes at the peak by category, module and op; `failed` is the request
-    that ended the recording.
+    that ended the recording. Of a step that was never run (`timed` is false) times count events, one a nanosecond.
     """
 
     peak_bytes: int
@@ -114,6 +114,7 @@ class MemoryAccount(Struct):
     fragmentation: Fragmentation | None = None
     growth: tuple[Growth, ...] = ()
     failed: FailedRequest | None = None
+    timed: bool = True
 
 
 def asked_by(failed: FailedRequest) -> str:

@@ -1,7 +1,7 @@
 """What a plan says, which is kept in `plan.json`. Nothing here knows how it was found."""
 
 from perfkit.analysis.model.memory import MemoryAccount
-from perfkit.spec import Struct, WorkloadSpec
+from perfkit.spec import BASELINE, Struct, WorkloadSpec
 
 PLAN_VERSION = 1
 
@@ -22,6 +22,11 @@ class Peak(Struct):
     high: int
     phase: str
     categories: dict[str, int]
+
+    @property
+    def bounds(self) -> Interval:
+        """The figure alone."""
+        return Interval(value=self.value, low=self.low, high=self.high)
 
 
 class Beyond(Struct):
@@ -65,6 +70,21 @@ class PlannedVariant(Struct):
     assumptions: tuple[str, ...] = ()
     reason: str = ""
     memory: MemoryAccount | None = None
+
+    @property
+    def needed_bytes(self) -> Interval | None:
+        """The peak of the allocator and all beyond it; None where the peak is not known."""
+        peak = self.peak_allocated_bytes
+        if peak is None:
+            return None
+        parts = [peak.bounds, *(row.bytes for row in self.beyond_allocator)]
+        value, low, high = (sum(getattr(part, end) for part in parts) for end in ("value", "low", "high"))
+        return Interval(value=value, low=low, high=high)
+
+    @property
+    def is_baseline(self) -> bool:
+        """Whether no technique is switched on."""
+        return self.name.partition("@")[0] == BASELINE
 
 
 class Plan(Struct):

@@ -6,6 +6,7 @@ from perfkit.analysis.model.estimate import Difference, Estimate, Missing
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.loop import Loop
 from perfkit.analysis.model.memory import MemoryAccount
+from perfkit.analysis.model.prediction import Prediction
 from perfkit.analysis.model.provenance import Provenance
 from perfkit.analysis.model.shown import Shown
 from perfkit.analysis.model.step import OUTSIDE, OpRow, TimeShare
@@ -97,7 +98,7 @@ class Variant(Struct):
     differences and `memory_ratio` are, "" where they are of a step: its batches are those of its baseline.
     `emulated` is why the device only emulates a technique, "" where it does not: such a variant is compared with none.
     `data_wait_share` is the share of the timed steps of its first run that was waiting for the workload's DataLoader,
-    on the rank that waits most; None where it has none.
+    on the rank that waits most; None where it has none. `prediction` is there where a plan of it is kept.
     """
 
     name: str
@@ -143,6 +144,7 @@ class Variant(Struct):
     data_wait_share: float | None = None
     loop: Loop | None = None
     trace: RankTrace | None = None
+    prediction: Prediction | None = None
 
     @property
     def traced_step(self) -> RankTrace | None:

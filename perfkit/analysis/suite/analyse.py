@@ -12,6 +12,7 @@ from perfkit.analysis.suite.facts import derived_names
 from perfkit.analysis.suite.figures import figures_of
 from perfkit.analysis.suite.pareto import pareto_front
 from perfkit.analysis.suite.passes import Passes
+from perfkit.analysis.suite.predicted import plan_beside, prediction_of
 from perfkit.analysis.suite.provenance import provenance
 from perfkit.analysis.suite.read_passes import read_passes
 from perfkit.analysis.suite.runs import VariantRuns, baseline_names
@@ -56,6 +57,8 @@ def examine(stored: StoredSuite, *, by_step: bool = False) -> Examined:
     )
     passes = {name: subject.passes for name, subject in subjects.items()}
 
+    environment, workload = _environment(stored), _workload(stored)
+    plan, of_another = plan_beside(stored, environment)
     baselines = baseline_names(runs.values(), suite.baselines)
     variants = []
     for name, subject in subjects.items():
@@ -66,10 +69,10 @@ def examine(stored: StoredSuite, *, by_step: bool = False) -> Examined:
             is_baseline=name in baselines,
             precision=None if suite.sampling is None else suite.sampling.precision,
         )
-        variants.append(variant_of(subject, verdicts, is_baseline=name in baselines))
+        prediction = None if plan is None else prediction_of(plan, subject)
+        variants.append(variant_of(subject, verdicts, is_baseline=name in baselines, prediction=prediction))
 
     sessions = sessions_of(suite, runs, sorted(baselines))
-    environment, workload = _environment(stored), _workload(stored)
     label = stored.runs[0].spec.workload.label if stored.runs else "no runs"
     analysis = Analysis(
         title=f"{label} on {environment.device_name}" if environment is not None else label,
@@ -89,7 +92,7 @@ def examine(stored: StoredSuite, *, by_step: bool = False) -> Examined:
         load=mean_load(run.run.load for variant in runs.values() for run in variant.timed),
         findings=suite_findings(variants, environment, ceilings, passes, suite.sampling, sessions),
         provenance=provenance(variants, environment, ceilings),
-        warnings=suite.warnings,
+        warnings=(*suite.warnings, *filter(None, [of_another])),
     )
     if suite.price is not None:
         analysis = with_price(analysis, suite.price)

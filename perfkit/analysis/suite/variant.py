@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from perfkit.analysis.model.prediction import Prediction
 from perfkit.analysis.model.suite import Variant
 from perfkit.analysis.suite.attached import loop_of
 from perfkit.analysis.suite.engagement import engaged
@@ -13,7 +14,9 @@ from perfkit.store.stacks import Stacks, read_stacks
 WAIT = "data_wait_share"
 
 
-def variant_of(subject: Subject, verdicts: Verdicts, *, is_baseline: bool) -> Variant:
+def variant_of(
+    subject: Subject, verdicts: Verdicts, *, is_baseline: bool, prediction: Prediction | None = None
+) -> Variant:
     """The row of a variant."""
     runs, passes, figures = subject.runs, subject.passes, subject.figures
     records = runs.records
@@ -60,6 +63,7 @@ def variant_of(subject: Subject, verdicts: Verdicts, *, is_baseline: bool) -> Va
         warnings=runs.warnings,
         trace=None if passes.trace is None else with_longest_rows(passes.trace),
         data_wait_share=max((record.facts[WAIT] for record in records if WAIT in record.facts), default=None),
+        prediction=prediction,
         loop=loop_of(records, None if runs.main is None else runs.main.ranks[0].live, _stacks(runs)),
     )
 

@@ -31,7 +31,7 @@ def chart(holder: Holder, place: int) -> Chart | None:
 
 def _figure(account: MemoryAccount) -> Figure:
     scale, unit = byte_scale(account.peak_bytes)
-    seconds, time_unit = time_scale(account.timeline_s[-1])
+    seconds, time_unit = time_scale(account.timeline_s[-1]) if account.timed else (1e-9, "")
     span_s = account.timeline_s[-1]
     times = [round(time / seconds, 4) for time in account.timeline_s]
     strip = bands.rows(account.bands, span_s)
@@ -58,10 +58,10 @@ def _figure(account: MemoryAccount) -> Figure:
         shapes=[frame.line_across(peak, line), up_to_peak],
         annotations=[_label(account, times[-1], seconds, peak)],
         xaxis=axis(
-            f"{_since(account)} ({time_unit})",
+            _since(account, time_unit),
             range=[0, times[-1]],
             anchor="y",
-            unifiedhovertitle={"text": f"%{{x:.4~g}} {time_unit}"},
+            unifiedhovertitle={"text": f"%{{x:.4~g}} {time_unit}" if account.timed else "event %{x:d}"},
         ),
         yaxis=axis(
             f"allocated ({unit})",
@@ -104,7 +104,7 @@ def _total(account: MemoryAccount, times: list[float], scale: float, unit: str) 
 def _label(account: MemoryAccount, end: float, seconds: float, peak: float) -> Note:
     """Beside the point, on the side where there is room."""
     time = account.peak_s / seconds
-    when = [account.peak_phase, units.seconds(account.peak_s)]
+    when = [account.peak_phase, units.seconds(account.peak_s) if account.timed else ""]
     side, away = ("left", 4) if time < end / 2 else ("right", -4)
     return {
         "x": time,
@@ -126,8 +126,9 @@ def _strip_axis(count: int, share: float) -> dict[str, Any]:
     return {"yaxis2": {"domain": [1 - share, 1], "range": [-0.5, count - 0.5], **bare}}
 
 
-def _since(account: MemoryAccount) -> str:
-    return "time" if account.peak_step is None else f"time in step {account.peak_step}"
+def _since(account: MemoryAccount, unit: str) -> str:
+    step = "" if account.peak_step is None else f" in step {account.peak_step}"
+    return f"time{step} ({unit})" if account.timed else f"calls, allocations and frees{step}, one after the other"
 
 
 def _totals(account: MemoryAccount) -> list[int]:

@@ -129,11 +129,12 @@ def _scatter(pane: Pane, trace: Trace, _: dict[str, Any], order: float) -> None:
     common = {"zorder": 3 + order, "clip_on": trace.get("cliponaxis", True), "alpha": trace.get("opacity")}
     for part in trace["mode"].removesuffix("+text").split("+"):  # names come last, where there is room
         _MODES[part](pane, trace, xs, ys, common)
-    error = trace.get("error_y", {"visible": False})
-    if error.get("visible", True):
-        reach, width = [error["arrayminus"], error["array"]], error["thickness"] * POINT
-        look = {"fmt": "none", "ecolor": trace["marker"]["color"], "capsize": error["width"] * POINT}
-        pane.axes.errorbar(xs, ys, reach, elinewidth=width, zorder=3 + order, **look)
+    for letter in "xy":
+        error = trace.get(f"error_{letter}", {"visible": False})
+        if error.get("visible", True):
+            reach, width = [error["arrayminus"], error["array"]], error["thickness"] * POINT
+            drawn: dict[str, Any] = {"fmt": "none", "ecolor": trace["marker"]["color"], f"{letter}err": reach}
+            pane.axes.errorbar(xs, ys, elinewidth=width, capsize=error["width"] * POINT, zorder=3 + order, **drawn)
 
 
 def _fill(axes: Axes, xs: list[float], ys: list[float], colour: str) -> None:

@@ -4,7 +4,14 @@ from pathlib import Path
 from pkgutil import resolve_name
 
 from perfkit.store.layout import SUITE_FILE
-from perfkit.store.summary import CHECK_FILE, COMPARISON_FILE, MEMORY_REPORT_FILE, PROCESS_FILE, TRACE_REPORT_FILE
+from perfkit.store.summary import (
+    CHECK_FILE,
+    COMPARISON_FILE,
+    MEMORY_REPORT_FILE,
+    PLAN_FILE,
+    PROCESS_FILE,
+    TRACE_REPORT_FILE,
+)
 from perfkit_reports.document.document import Document
 
 # The marker, what reads a folder's analysis, and the subject that says it: imported when they are needed.
@@ -15,6 +22,7 @@ SUBJECTS = {
     PROCESS_FILE: ("perfkit.analysis.stacks.process:read_process", "process.document"),
     COMPARISON_FILE: ("perfkit.analysis.compare.read:read_comparison", "compare.document"),
     SUITE_FILE: ("perfkit.analysis.suite.analyse:analyse", "suite.document"),
+    PLAN_FILE: ("perfkit.analysis.suite.plan:read_plan", "plan.document"),  # last: a suite may hold one
 }
 
 

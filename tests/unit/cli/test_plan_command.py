@@ -1,22 +1,39 @@
 """What `perfkit plan` says, and what it refuses."""
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
+from perfkit.analysis.suite.plan import read_plan
+from perfkit.store.layout import SUITE_FILE
 from perfkit_cli.main import commands
 
 SMALL = ["plan", "-w", "gpt:size=nano:seq_len=16"]
 
 
-def test_a_row_says_the_peak_and_what_it_is_made_of() -> None:
-    ended = CliRunner().invoke(commands, [*SMALL, "-t", "accum"])
+def test_a_plan_is_shown_and_kept(tmp_path: Path) -> None:
+    ended = CliRunner().invoke(commands, [*SMALL, "-t", "accum", "--out", str(tmp_path / "plan")])
     assert ended.exit_code == 0, ended.output
-    _, baseline, accum = ended.stdout.splitlines()
-    assert baseline.startswith("baseline")
-    assert " MiB" in accum
-    assert "optimizer state" in accum
+    assert re.search(r"^ baseline +\d.* MiB", ended.stdout, re.MULTILINE)
+    assert f"report: {tmp_path}/plan/report.html" in ended.stdout
+    plan = read_plan(tmp_path / "plan")
+    assert (plan.workload.label, plan.dtype, plan.accumulation) == ("gpt:size=nano:seq_len=16", "fp32", 1)
+    baseline, accum = plan.variants
+    assert baseline.memory is not None
+    assert baseline.peak_allocated_bytes is not None
+    assert baseline.memory.peak_bytes == baseline.peak_allocated_bytes.value
+    assert accum.name == "accum"
+
+
+def test_nothing_is_kept_where_that_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    ended = CliRunner().invoke(commands, [*SMALL, "-t", "baseline", "--no-report"])
+    assert ended.exit_code == 0, ended.output
+    assert "report:" not in ended.stdout
+    assert not list(tmp_path.iterdir())
 
 
 def test_what_cannot_act_is_not_known_with_the_reason() -> None:
@@ -27,9 +44,9 @@ def test_what_cannot_act_is_not_known_with_the_reason() -> None:
 
 
 def test_what_is_planned_otherwise_than_it_runs_is_said_once() -> None:
-    ended = CliRunner().invoke(commands, [*SMALL, "-t", "compile,amp+compile"])
+    ended = CliRunner().invoke(commands, [*SMALL, "-t", "compile,amp+compile", "--no-report"])
     (said,) = [line for line in ended.stdout.splitlines() if "eagerly" in line]
-    assert said.startswith("compile, amp+compile: compile: planned as it runs eagerly, an upper bound")
+    assert said.startswith("- compile, amp+compile: compile: planned as it runs eagerly, an upper bound")
 
 
 @pytest.mark.parametrize(("technique", "message"), [("batch:auto", "a plan is of given sizes"), ("apm", "amp")])
@@ -37,3 +54,16 @@ def test_requests_that_are_wrong(technique: str, message: str) -> None:
     ended = CliRunner().invoke(commands, [*SMALL, "-t", technique])
     assert ended.exit_code == 2
     assert message in ended.output
+
+
+def test_a_suite_is_not_written_over(tmp_path: Path) -> None:
+    (tmp_path / SUITE_FILE).write_text("{}")
+    ended = CliRunner().invoke(commands, [*SMALL, "--out", str(tmp_path)])
+    assert ended.exit_code == 2
+    assert f"--into {tmp_path} plans its variants" in ended.output
+
+
+def test_what_a_suite_was_asked_for_is_not_asked_again(tmp_path: Path) -> None:
+    ended = CliRunner().invoke(commands, ["plan", "--into", str(tmp_path), "-t", "amp", "--json"])
+    assert ended.exit_code == 2
+    assert "leave --technique, --json out" in ended.output

@@ -22,9 +22,11 @@ def section(
     told: Weight = Weight.NORMAL,
     peak: Weight = Weight.NORMAL,
     words: bool = True,
+    peaks: Sequence[Block] = (),
 ) -> Section:
     """`what` is what a holder is: `variant`, `device`, `trace`. `told` is the weight of what ran out and of the
     balance, `peak` that of the categories at the peak; with `words` formats without charts have a table of these.
+    `peaks` stand in for the chart of the categories.
     """
     title = "What fills the memory"
     if not holders:
@@ -33,7 +35,8 @@ def section(
     drawn = memory_flame.chart(holders, what)
     blocks = (
         *_failures(holders, told),
-        *_peak(holders, what, told, peak, words),
+        *(peaks or _peak(holders, what, peak, words)),
+        _balance(holders, what, told),
         *([drawn] if drawn else []),
         *_details(holders, what),
     )
@@ -55,7 +58,7 @@ def _failures(holders: Sequence[Holder], weight: Weight) -> list[Block]:
     ]
 
 
-def _peak(holders: Sequence[Holder], what: str, told: Weight, peak: Weight, words: bool) -> list[Block]:
+def _peak(holders: Sequence[Holder], what: str, peak: Weight, words: bool) -> list[Block]:
     parts = [
         (holder, part) for holder in holders for part in sorted(holder.account.categories, key=lambda part: -part.bytes)
     ]
@@ -63,7 +66,7 @@ def _peak(holders: Sequence[Holder], what: str, told: Weight, peak: Weight, word
     named = {"whats": "categories", "data": "memory", "limit": ROWS}
     same = table("memory-categories", "At the peak", of, parts, "category", **named)
     chart = memory_peak.chart(holders, what, peak, same[0] if same and words and peak == Weight.BRIEF else None)
-    return [*([chart] if chart else []), _balance(holders, what, told)]
+    return [chart] if chart else []
 
 
 def _balance(holders: Sequence[Holder], what: str, weight: Weight) -> Block:

@@ -1,11 +1,13 @@
 """A suite's figures as tables of raw rows, in SI base units (bytes, seconds, FLOPs)."""
 
 from collections.abc import Callable, Iterator, Mapping
+from operator import attrgetter
 from types import GenericAlias
 from typing import Any
 
 from perfkit.analysis.model.estimate import Difference, Estimate, Missing
 from perfkit.analysis.model.loop import Loop
+from perfkit.analysis.model.prediction import PredictedFigure, PredictedPart, Prediction
 from perfkit.analysis.model.step import TimeShare
 from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit.devices.ceiling import Ceiling
@@ -75,8 +77,40 @@ def data(analysis: Analysis) -> tuple[Data, ...]:
         Data("losses", _LOSSES, lambda: list(_losses(analysis))),
         *of_costs(traces(analysis), "variant"),
         owned("time", TimeShare, {"variant": str}, variants, lambda variant: variant.time_split),
+        *_of_predictions(analysis),
         plain("ceilings", Ceiling, analysis.ceilings.ceilings if analysis.ceilings else ()),
     )
+
+
+_PREDICTIONS: Schema = {
+    "variant": str, "figure": str, "unit": str, "predicted": float, "low": float, "high": float, "measured": float,
+    "error": float,
+}  # fmt: skip
+
+
+def _of_predictions(analysis: Analysis) -> Iterator[Data]:
+    """Figures and their parts as predicted and as measured; none where no plan is kept."""
+    rows = [(variant.name, variant.prediction) for variant in analysis.variants if variant.prediction is not None]
+    if not rows:
+        return
+    yield Data("predictions", _PREDICTIONS, lambda: [row for name, held in rows for row in _figures(name, held)])
+    for table, pick in (
+        ("predicted_memory", attrgetter("categories")),
+        ("predicted_time", attrgetter("parts")),
+    ):
+        yield owned(table, PredictedPart, {"variant": str}, [([name], held) for name, held in rows], pick)
+
+
+def _figures(name: str, held: Prediction) -> Iterator[Mapping[str, Any]]:
+    for what, unit in (("peak", "bytes"), ("process", "bytes"), ("step", "s")):
+        figure: PredictedFigure | None = getattr(held, what)
+        if figure is not None:
+            bounds = figure.predicted
+            told = {"predicted": bounds.value, "low": bounds.low, "high": bounds.high}
+            yield {
+                "variant": name, "figure": what, "unit": unit, **told, "measured": figure.measured,
+                "error": figure.error,
+            }  # fmt: skip
 
 
 def _variant(variant: Variant, analysis: Analysis) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from perfkit_reports.subjects.loop.document import document as of_loop
 from perfkit_reports.subjects.memory import story
 from perfkit_reports.subjects.suite import cells, columns, headline, losses, sections, sizes
 from perfkit_reports.subjects.suite.look import styles
+from perfkit_reports.subjects.suite.predicted import predicted
 from perfkit_reports.subjects.tables import listed
 from perfkit_reports.wording import sentence
 
@@ -44,6 +45,7 @@ def _bench(analysis: Analysis) -> Document:
         sections=[
             sections.what_was_found(analysis, "Variant"),
             *_trade_off(analysis),
+            *predicted(analysis),
             *losses.losses(analysis),
             *sizes.sizes(analysis),
             *sections.instrumented(analysis, "variant", "the baseline's step to a variant's", _UNTRACED),

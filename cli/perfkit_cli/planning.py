@@ -1,0 +1,71 @@
+"""Planning with progress: for `perfkit plan`, for a suite that is there, and before a bench."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from perfkit.errors import UsageError
+from perfkit_cli.bench_request import command_line
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from perfkit.analysis.model.plan import Plan, PlannedVariant
+    from perfkit.plan.target import Target
+    from perfkit.store.request import BenchRequest
+
+
+def planned(request: "BenchRequest", target: "Target", console: "Console") -> "Plan":
+    """The plan of a request's variants; `batch:auto` is a `UsageError`."""
+    from perfkit.measure.largest_batch import searches
+    from perfkit.plan.plan import plan
+    from perfkit.plan.whole import whole_plan
+
+    if any(map(searches, request.variants)):
+        raise UsageError("batch:auto finds its size by running: perfkit bench searches, a plan is of given sizes")
+    on_cpu = msgspec.structs.replace(request, device="cpu", device_count=0)
+
+    def told() -> "Iterator[PlannedVariant]":
+        with console.status("planning") as status:
+            for variant in plan(on_cpu, target):
+                yield variant
+                status.update(f"planned {variant.name}")
+
+    return whole_plan(request, target, told(), command_line())
+
+
+def plan_beside(folder: Path, memory: str | None, console: "Console") -> None:
+    """Plan all variants that a suite was asked for, and keep the plan in its folder in place of an earlier one."""
+    from perfkit.files import write_json
+    from perfkit.growing import whole_request
+    from perfkit.store.read import read_suite
+    from perfkit.store.summary import PLAN_FILE
+
+    request = whole_request(folder)
+    ranks = (rank.record.environment for run in read_suite(folder).runs for rank in run.ranks)
+    environment = next((each for each in ranks if each is not None), None)
+    target = target_here(request.device, "" if environment is None else environment.device_name, memory)
+    write_json(folder / PLAN_FILE, planned(request, target, console))
+
+
+def plan_before(folder: Path, request: "BenchRequest", device_name: str, console: "Console") -> None:
+    """Plan what is to be measured, with its report, in the folder in which the suite will be."""
+    from perfkit_reports.render.write import write
+    from perfkit_reports.subjects.plan.document import document
+
+    write(document(planned(request, target_here(request.device, device_name), console)), folder)
+
+
+def target_here(device: str, device_name: str, memory: str | None = None) -> "Target":
+    """The device as torch calls it; a `UsageError` for a GPU of which nothing is known."""
+    from perfkit.devices.catalogue import find
+    from perfkit.plan.target import target_of
+
+    if device == "cpu":
+        return target_of(None, memory)
+    entry = find(device_name)
+    if entry is None:
+        raise UsageError(f"nothing is known of {device_name or 'the GPU'}, so no plan can be made for it")
+    return target_of(entry.id, memory)

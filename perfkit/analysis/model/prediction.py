@@ -1,0 +1,49 @@
+"""What was predicted of a variant beside what was measured of it."""
+
+from perfkit.analysis.model.plan import Interval
+from perfkit.spec import Struct
+
+
+class PredictedFigure(Struct):
+    """A figure as predicted and as measured. `error` is relative: 0.1 where a tenth too much was predicted."""
+
+    predicted: Interval
+    measured: float
+    error: float
+
+    @property
+    def within(self) -> bool:
+        """Whether what was measured lies between the bounds that were told."""
+        return self.predicted.low <= self.measured <= self.predicted.high
+
+
+class PredictedPart(Struct):
+    """A part of a figure: bytes of a category, seconds of a class of ops. `error` is a share of the measured whole."""
+
+    name: str
+    predicted: float
+    measured: float
+    error: float
+
+
+class Prediction(Struct):
+    """A variant's plan held against its runs. What was not predicted or not measured is None or empty.
+
+    `beforehand` is whether it was planned before the first run began. `reason` is why its memory was not predicted.
+    `peak` is of torch's allocator, in bytes, and `categories` are those at the peak; `process` is that and all beyond
+    it, of a GPU. `step` is in seconds, and `parts` are those of the traced step, which tracing slows down.
+    """
+
+    planned_at: str
+    beforehand: bool
+    reason: str = ""
+    peak: PredictedFigure | None = None
+    categories: tuple[PredictedPart, ...] = ()
+    process: PredictedFigure | None = None
+    step: PredictedFigure | None = None
+    parts: tuple[PredictedPart, ...] = ()
+
+    @property
+    def furthest_category(self) -> PredictedPart | None:
+        """The category whose prediction is the furthest off."""
+        return max(self.categories, key=lambda part: abs(part.error), default=None)

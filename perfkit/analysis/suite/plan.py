@@ -1,0 +1,12 @@
+"""Reading a plan that is kept."""
+
+from pathlib import Path
+
+from perfkit.analysis.model.plan import Plan
+from perfkit.files import read_json
+from perfkit.store.summary import PLAN_FILE
+
+
+def read_plan(folder: Path) -> Plan:
+    """What `perfkit plan` left in a folder; a `RunFormatError` where it is damaged or too new."""
+    return read_json(folder / PLAN_FILE, Plan)

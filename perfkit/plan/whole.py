@@ -1,0 +1,28 @@
+"""A plan as it is kept: of what workload, for which device, and when it was made."""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+
+import perfkit
+from perfkit.analysis.model.plan import Plan, PlannedVariant
+from perfkit.plan.target import Target
+from perfkit.store.request import BenchRequest
+from perfkit.workloads.sources import sources_of
+
+
+def whole_plan(request: BenchRequest, target: Target, variants: Iterable[PlannedVariant], command: str) -> Plan:
+    """What was planned for a request. The time is that of the end of planning."""
+    planned = tuple(variants)
+    return Plan(
+        created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        perfkit=perfkit.__version__,
+        command=command,
+        workload=request.workload,
+        dtype=request.dtype,
+        accumulation=request.accumulation,
+        variants=planned,
+        sources=sources_of(request.workload.name),
+        device=target.kind,
+        device_name="" if target.entry is None else target.device,
+        limit_bytes=target.limit_bytes,
+    )

@@ -1,0 +1,120 @@
+"""Amounts of memory as stacked bars, from the left to the right, and what may be taken as a line across them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from perfkit import units
+from perfkit_reports.cells import span
+from perfkit_reports.charts.frame import Figure, Note, Trace, axis, byte_scale, hover, row_bars, rows, safe, scatter
+from perfkit_reports.palette import NEUTRAL, VERMILLION, Fill, legend
+
+_ROOM = 1.22  # of the longest bar, for its amount beside it
+_FAR = 4.0  # a limit so many times as far as the longest bar would leave nothing of the bars
+
+
+@dataclass(frozen=True)
+class Stack:
+    """A bar and its parts (name, bytes), whose `total` `low` and `high` bound where it is not exact.
+
+    `note` stands beside its name, in a word or two.
+    """
+
+    name: str
+    total: float
+    parts: tuple[tuple[str, float], ...]
+    low: float | None = None
+    high: float | None = None
+    note: str = ""
+
+    @property
+    def amount(self) -> str:
+        """`339 MiB`, or `61.2–66.0 GiB` where only bounds are known."""
+        if self.low is None or self.high is None or units.nbytes(self.low) == units.nbytes(self.high):
+            return units.nbytes(self.total)
+        high = units.nbytes(self.high)
+        return span(units.nbytes(self.low), high, f" {high.split(' ')[-1]}")
+
+
+def fills(stacks: Sequence[Stack]) -> list[tuple[str, Fill]]:
+    """(part, fill) of all, in the order in which they are stacked."""
+    return legend([[name for name, _ in stack.parts] for stack in stacks])
+
+
+def within_sight(stacks: Sequence[Stack], limit_bytes: float | None) -> bool:
+    """Whether a limit can be drawn beside the bars."""
+    return limit_bytes is not None and limit_bytes <= _FAR * max(map(_end, stacks))
+
+
+def figure(stacks: Sequence[Stack], title: str, whole: str, limit_bytes: float | None = None) -> Figure:
+    """`title` is that of the axis, `whole` says in hover text what a share is of: `of the peak`."""
+    limits = [limit_bytes] if limit_bytes is not None and within_sight(stacks, limit_bytes) else []
+    longest = max([*map(_end, stacks), *limits])
+    scale, unit = byte_scale(longest)
+    drawn = rows(
+        [*_parts(stacks, scale, whole), *_bounds(stacks, scale)],
+        [stack.name for stack in stacks],
+        [*(_amount(stack, scale) for stack in stacks), *(_limit_note(limit, scale) for limit in limits)],
+        barmode="stack",
+        margin={"l": 18, "r": 12, "t": 24 if limits else 6, "b": 52},
+        shapes=[_limit_line(limit / scale) for limit in limits],
+        xaxis=axis(f"{title} ({unit})", range=[0, _ROOM * longest / scale], fixedrange=True),
+    )
+    # Beside the bar there would be no room on a narrow screen.
+    for label, stack in zip(drawn["layout"]["annotations"], stacks, strict=False):
+        label["text"] += f": <i>{safe(stack.note)}</i>" if stack.note else ""
+    return drawn
+
+
+def _end(stack: Stack) -> float:
+    return max(stack.total, stack.high or 0.0)
+
+
+def _parts(stacks: Sequence[Stack], scale: float, whole: str) -> list[Trace]:
+    return [
+        row_bars(
+            fill,
+            [
+                (stack.name, amount / scale, _told(stack, name, amount, whole))
+                for stack in stacks
+                for name, amount in stack.parts
+                if name == part
+            ],
+            name=safe(part),
+        )
+        for part, fill in fills(stacks)
+    ]
+
+
+def _told(stack: Stack, name: str, amount: float, whole: str) -> str:
+    share = units.percent(amount / stack.total if stack.total else 0.0)
+    return hover(f"{stack.name}: {name}", f"{units.nbytes(amount)}, {share} {whole}")
+
+
+def _bounds(stacks: Sequence[Stack], scale: float) -> list[Trace]:
+    """Whiskers at the ends of the bars that are not exact."""
+    ends = [
+        (stack.name, stack.total / scale, (stack.total - stack.low) / scale, (stack.high - stack.total) / scale)
+        for stack in stacks
+        if stack.low is not None and stack.high is not None and stack.low < stack.high
+    ]
+    if not ends:
+        return []
+    names, places, below, above = zip(*ends, strict=True)
+    look = {"color": NEUTRAL, "thickness": 1.6, "width": 6}
+    error = {"type": "data", "array": list(above), "arrayminus": list(below), **look}
+    return [scatter("markers", places, names, name="bounds", marker={"color": NEUTRAL, "size": 1}, error_x=error)]
+
+
+def _amount(stack: Stack, scale: float) -> Note:
+    place = {"xanchor": "left", "align": "left", "xshift": 6, "showarrow": False}
+    return {"x": _end(stack) / scale, "y": stack.name, "text": stack.amount, **place}
+
+
+def _limit_line(at: float) -> Note:
+    line = {"color": VERMILLION, "width": 1.6, "dash": "dash"}
+    return {"type": "line", "yref": "paper", "y0": 0, "y1": 1, "x0": at, "x1": at, "line": line}
+
+
+def _limit_note(limit: float, scale: float) -> Note:
+    place = {"yref": "paper", "y": 1, "yanchor": "bottom", "xanchor": "right", "showarrow": False}
+    return {"x": limit / scale, "text": f"limit {units.nbytes(limit)}", **place}

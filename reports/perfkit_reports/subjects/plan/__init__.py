@@ -1,0 +1,1 @@
+"""What the variants of a workload would need, before they are run."""

@@ -1,0 +1,47 @@
+"""The columns of the tables of a plan."""
+
+from collections.abc import Callable
+from functools import partial
+
+from perfkit import units
+from perfkit.analysis.model.plan import Beyond, Plan, PlannedVariant
+from perfkit_reports.cells import whole
+from perfkit_reports.document.cells import Cell
+from perfkit_reports.document.tables import Column
+from perfkit_reports.document.weight import Weight
+from perfkit_reports.palette import Style
+from perfkit_reports.subjects.plan import cells
+
+_column: Callable[..., Column[PlannedVariant]] = partial(Column, weight=Weight.BRIEF)
+
+
+def variants(plan: Plan, styles: dict[str, Style]) -> list[Column[PlannedVariant]]:
+    """Without a verdict where there is no limit, without times where none was predicted."""
+    limit = plan.limit_bytes
+    made = [_column("Variant", lambda variant: _named(variant, styles[variant.name]), numeric=False)]
+    if any(variant.world_size > 1 for variant in plan.variants):
+        made.append(Column("Ranks", lambda variant: whole(variant.world_size)))
+    made.append(_column("Allocator's peak", cells.peak, help="what torch's allocator hands out in a rank"))
+    if any(variant.beyond_allocator for variant in plan.variants):
+        made.append(_column("Needed", cells.needed, help="with what is beyond the allocator"))
+    if len(plan.variants) > 1:
+        made.append(_column("Against the baseline", lambda variant: cells.change(variant, plan)))
+    if limit is not None:
+        made.append(_column("Fits", lambda variant: cells.fits(variant, limit), numeric=False, pill=True))
+    if any(variant.step_s is not None for variant in plan.variants):
+        made.append(_column("Step time", cells.step_time))
+    made.append(Column("Largest parts", cells.largest, numeric=False, wrap=True))
+    return made
+
+
+def _named(variant: PlannedVariant, style: Style) -> Cell:
+    return Cell(variant.name, value=variant.name, swatch=(style.colour, style.symbol))
+
+
+BEYOND: tuple[Column[tuple[PlannedVariant, Beyond]], ...] = (
+    Column("Variant", lambda row: Cell(row[0].name), numeric=False),
+    Column("What", lambda row: Cell(row[1].name), numeric=False),
+    Column("Expected", lambda row: Cell(units.nbytes(row[1].bytes.value), value=row[1].bytes.value), meter=True),
+    Column("Between", lambda row: Cell(cells.size_span(row[1].bytes) or "exact")),
+    Column("Source of the bounds", lambda row: Cell(row[1].source), numeric=False, wrap=True),
+)

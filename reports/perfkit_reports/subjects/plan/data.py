@@ -1,0 +1,62 @@
+"""The figures of a plan as tables of raw rows, in SI base units."""
+
+from collections.abc import Callable, Iterator, Mapping
+from operator import attrgetter
+from types import GenericAlias
+from typing import Any
+
+from perfkit.analysis.model.plan import Plan, PlannedVariant
+from perfkit_reports.document.tables import Data
+
+# (type, where it is in a variant) by column; None where a part of the way is not known.
+_VARIANTS: Mapping[str, tuple[type | GenericAlias, str]] = {
+    "variant": (str, "name"),
+    "world_size": (int, "world_size"),
+    "peak_allocated_bytes": (float, "peak_allocated_bytes.value"),
+    "peak_phase": (str, "peak_allocated_bytes.phase"),
+    "needed_bytes": (float, "needed_bytes.value"),
+    "needed_low_bytes": (float, "needed_bytes.low"),
+    "needed_high_bytes": (float, "needed_bytes.high"),
+    "step_s": (float, "step_s.total.value"),
+    "step_low_s": (float, "step_s.total.low"),
+    "step_high_s": (float, "step_s.total.high"),
+    "reason": (str, "reason"),
+}
+_BEYOND = {"variant": str, "name": str, "bytes": float, "low_bytes": float, "high_bytes": float, "source": str}
+_TIME = {"variant": str, "part": str, "seconds": float}
+
+
+def data(plan: Plan) -> tuple[Data, ...]:
+    """All but the tables of memory."""
+
+    def rows(of: Callable[[PlannedVariant], Iterator[dict[str, Any]]]) -> list[dict[str, Any]]:
+        return [{"variant": variant.name, **row} for variant in plan.variants for row in of(variant)]
+
+    schema = {name: kind for name, (kind, _) in _VARIANTS.items()}
+    return (
+        Data("variants", schema, lambda: [_variant(variant) for variant in plan.variants]),
+        Data("beyond_allocator", _BEYOND, lambda: rows(_beyond)),
+        Data("time", _TIME, lambda: rows(_time)),
+    )
+
+
+def _variant(variant: PlannedVariant) -> dict[str, Any]:
+    return {name: _at(variant, path) for name, (_, path) in _VARIANTS.items()}
+
+
+def _at(variant: PlannedVariant, path: str) -> Any:
+    first, _, rest = path.partition(".")
+    found = getattr(variant, first)
+    return found if found is None or not rest else attrgetter(rest)(found)
+
+
+def _beyond(variant: PlannedVariant) -> Iterator[dict[str, Any]]:
+    for row in variant.beyond_allocator:
+        bounds = {"bytes": row.bytes.value, "low_bytes": row.bytes.low, "high_bytes": row.bytes.high}
+        yield {"name": row.name, **bounds, "source": row.source}
+
+
+def _time(variant: PlannedVariant) -> Iterator[dict[str, Any]]:
+    if variant.step_s is not None:
+        for part, seconds in variant.step_s.parts.items():
+            yield {"part": part, "seconds": seconds}

@@ -1,0 +1,132 @@
+"""A plan as a document: what the variants of a workload would need, before they are run."""
+
+from collections.abc import Callable, Iterator, Sequence
+
+from perfkit import units
+from perfkit.analysis.model.plan import Plan, PlannedVariant
+from perfkit.analysis.model.provenance import Provenance
+from perfkit.record import How
+from perfkit.store.summary import PLAN_FILE, SUMMARY_FILE
+from perfkit_reports import palette
+from perfkit_reports.document.blocks import Block, Facts, Group, Section, Table, Tile
+from perfkit_reports.document.cells import Cell
+from perfkit_reports.document.document import Document
+from perfkit_reports.document.weight import Weight
+from perfkit_reports.subjects import method
+from perfkit_reports.subjects.memory.tables import data as memory_tables
+from perfkit_reports.subjects.plan import cells, columns, headline
+from perfkit_reports.subjects.plan.data import data
+from perfkit_reports.subjects.plan.memory import holders_of, memory
+from perfkit_reports.subjects.plan.summary import summary
+from perfkit_reports.subjects.plan.time import time
+from perfkit_reports.subjects.tables import listed
+
+# Of an account over time: a step that was never run has none.
+_TIMED = ("memory_timeline", "memory_bands")
+
+
+def document(plan: Plan) -> Document:
+    """The variants in the order in which they were planned."""
+    styles = palette.styles([(variant.name, variant.is_baseline) for variant in plan.variants])
+    kept = memory_tables(holders_of(plan, styles), "variant")
+    device = plan.device_name or plan.device
+    return Document(
+        kind="plan",
+        title=f"Plan of {plan.workload.label} for {device}",
+        headline=headline.headline(plan),
+        perfkit=plan.perfkit,
+        created_at=plan.created_at,
+        eyebrow=("Plan", plan.workload.label, device, plan.created_at[:10]),
+        lead=tuple(headline.remarks(plan)),
+        tiles=tuple(_tiles(plan)),
+        summary=(_variants(plan, styles), *_not_known(plan)),
+        sections=(memory(plan, styles), *time(plan), Section("method", "Method", tuple(_method(plan)))),
+        data=(*data(plan), *(table for table in kept if table.name not in _TIMED)),
+        raw={PLAN_FILE: plan, SUMMARY_FILE: summary(plan)},
+        saves=PLAN_FILE,
+    )
+
+
+def _tiles(plan: Plan) -> Iterator[Tile]:
+    least, best = headline.leanest(plan), headline.fastest(plan)
+    if least is not None:
+        amount = cells.needed(least)
+        yield Tile("Least memory", Cell(amount.text, detail=f"{least.name}, modelled"))
+    if best is not None:
+        time = cells.step_time(best)
+        yield Tile("Shortest step", Cell(time.text, detail=f"{best.name}, {time.detail or 'modelled'}"))
+    if plan.limit_bytes is not None:
+        yield Tile("A rank may take", Cell(units.nbytes(plan.limit_bytes), detail=plan.device_name or plan.device))
+    yield Tile("Variants", Cell(f"{len(plan.variants):,}", detail="nothing was trained"))
+
+
+def _variants(plan: Plan, styles: dict[str, palette.Style]) -> Table:
+    return Table(
+        id="variants",
+        title="Variants",
+        columns=columns.variants(plan, styles),
+        rows=plan.variants,
+        what="variant",
+        data="variants",
+        caption="Modelled, of one rank; every rank is alike.",
+        emphasis=lambda variant: variant.is_baseline and len(plan.variants) > 1,
+        weight=Weight.BRIEF,
+    )
+
+
+def _not_known(plan: Plan) -> Iterator[Block]:
+    """Why a variant could not be planned, what of it is not in the figures, and what was assumed."""
+    reasons = [f"{variant.name}: {variant.reason}" for variant in plan.variants if variant.reason]
+    yield from listed("not-planned", reasons, weight=Weight.BRIEF)
+    yield from listed("untried", _of_variants(plan, _scratch), weight=Weight.BRIEF)
+    yield from listed("assumptions", _of_variants(plan, lambda variant: variant.assumptions), weight=Weight.BRIEF)
+
+
+def _scratch(variant: PlannedVariant) -> tuple[str, ...]:
+    ops = ", ".join(variant.untried)
+    return (
+        (f"scratch memory of {ops} is not in the peak: their operands are too large to try them alone",) if ops else ()
+    )
+
+
+def _of_variants(plan: Plan, told: Callable[[PlannedVariant], Sequence[str]]) -> Iterator[str]:
+    """Each sentence once, with the variants that it is of."""
+    names: dict[str, list[str]] = {}
+    for variant in plan.variants:
+        for sentence in told(variant):
+            names.setdefault(sentence, []).append(variant.name)
+    yield from (f"{', '.join(variants)}: {sentence}" for sentence, variants in names.items())
+
+
+def _method(plan: Plan) -> Iterator[Block]:
+    planned = Facts(
+        id="planned",
+        title="What was planned",
+        items=(
+            ("Workload", Cell(plan.workload.label)),
+            ("Parameters", Cell(plan.dtype)),
+            ("Microbatches a step", Cell(f"{plan.accumulation:,}")),
+            ("Command", Cell(plan.command or "n/a")),
+            ("perfkit", Cell(plan.perfkit)),
+            ("Date", Cell(plan.created_at)),
+        ),
+    )
+    limit = "nothing was said" if plan.limit_bytes is None else units.nbytes(plan.limit_bytes)
+    device = Facts(
+        id="device",
+        title="For which device",
+        items=(("Device", Cell(plan.device_name or plan.device)), ("A rank may take", Cell(limit))),
+    )
+    yield Group(id="what-and-where", blocks=(planned, device), beside=True)
+    yield method.provenance(tuple(_provenance(plan)))
+
+
+def _provenance(plan: Plan) -> Iterator[Provenance]:
+    sources = {
+        "allocator's peak": [variant.memory.source for variant in plan.variants if variant.memory is not None],
+        "beyond the allocator": [row.source for variant in plan.variants for row in variant.beyond_allocator],
+        "step time": [variant.step_s.source for variant in plan.variants if variant.step_s is not None],
+    }
+    for figure, told in sources.items():
+        if told:
+            yield Provenance(figure=figure, how=How.MODELLED.value, detail="; ".join(dict.fromkeys(told)))

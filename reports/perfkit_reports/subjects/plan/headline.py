@@ -1,0 +1,63 @@
+"""What a plan comes to, in a sentence or two."""
+
+from collections.abc import Iterator
+
+from perfkit import units
+from perfkit.analysis.model.plan import Plan, PlannedVariant
+from perfkit_reports.subjects.plan import cells
+
+
+def leanest(plan: Plan) -> PlannedVariant | None:
+    """The variant that needs the least memory; None where that of none is known."""
+    known = [variant for variant in plan.variants if variant.needed_bytes is not None]
+    return min(known, key=lambda variant: cells.needed(variant).value or 0.0, default=None)
+
+
+def fastest(plan: Plan) -> PlannedVariant | None:
+    """The variant with the shortest step; None where no time was predicted."""
+    known = [variant for variant in plan.variants if variant.step_s is not None]
+    return min(known, key=lambda variant: cells.step_time(variant).value or 0.0, default=None)
+
+
+def headline(plan: Plan) -> str:
+    """How many variants fit, where there is a limit, and which needs the least memory."""
+    least = leanest(plan)
+    if least is None:
+        return "What the variants need is not known."
+    amount = cells.needed(least)
+    told = f"{least.name} needs {amount.detail or amount.text}"
+    if len(plan.variants) > 1:
+        told = f"{least.name} needs the least memory: {amount.detail or amount.text}{_saved(least, plan)}"
+    return f"{_fitting(plan)}{told}."
+
+
+def remarks(plan: Plan) -> Iterator[str]:
+    """What has to be known beside the headline."""
+    best = fastest(plan)
+    if best is not None:
+        time = cells.step_time(best)
+        bounds = f" ({time.detail})" if time.detail else ""
+        also = "" if len(plan.variants) == 1 else ", the least"
+        yield f"A step of {best.name} would take {time.text}{bounds}{also}."
+    yield "Nothing was trained: the step was gone through with tensors that have shapes and no contents."
+
+
+def _fitting(plan: Plan) -> str:
+    """Empty where nothing was said of what a rank may take."""
+    limit = plan.limit_bytes
+    if limit is None:
+        return ""
+    verdicts = [cells.fits(variant, limit).text for variant in plan.variants if variant.needed_bytes is not None]
+    into = f"into {units.nbytes(limit)}. "
+    if len(verdicts) == 1:
+        return f"{verdicts[0].capitalize()} {into}"
+    for one, several in (("fits", "fit"), ("may fit", "may fit")):
+        count = verdicts.count(one)
+        if count:
+            return f"{count} of {len(verdicts)} variants {one if count == 1 else several} {into}"
+    return f"None of {len(verdicts)} variants fits {into}"
+
+
+def _saved(variant: PlannedVariant, plan: Plan) -> str:
+    told = cells.change(variant, plan)
+    return "" if variant.is_baseline or not isinstance(told.value, float) else f", {told.text} against the baseline"

@@ -1,0 +1,64 @@
+"""Whether the variants fit: what they need by category, what is beyond the allocator, and what a rank may take."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from perfkit import units
+from perfkit.analysis.model.plan import Plan, PlannedVariant
+from perfkit_reports.charts.memory_bars import Stack, figure, fills, within_sight
+from perfkit_reports.document.blocks import Block, Chart, Section
+from perfkit_reports.holders import Holder
+from perfkit_reports.palette import Style
+from perfkit_reports.subjects.memory.section import section as account
+from perfkit_reports.subjects.plan import columns
+from perfkit_reports.subjects.tables import table
+
+_INTRO = (
+    "Modelled: the memory of a rank at the fullest moment of a step, every byte in one category, and what is beyond "
+    "torch's allocator."
+)
+
+
+def memory(plan: Plan, styles: dict[str, Style]) -> Section:
+    """The bars of what is needed, then the account of each variant's peak and step."""
+    holders = holders_of(plan, styles)
+    if not holders:
+        return account(holders, "variant")
+    return replace(account(holders, "variant", peaks=tuple(_needed(plan))), intro=(_INTRO,))
+
+
+def holders_of(plan: Plan, styles: dict[str, Style]) -> list[Holder]:
+    """The variants whose memory was accounted for."""
+    return [
+        Holder(variant.name, variant.memory, styles[variant.name])
+        for variant in plan.variants
+        if variant.memory is not None
+    ]
+
+
+def _needed(plan: Plan) -> Iterator[Block]:
+    known = [variant for variant in plan.variants if variant.needed_bytes is not None]
+    yield needed_chart([stack_of(variant) for variant in known], plan.limit_bytes)
+    rows = [(variant, row) for variant in plan.variants for row in variant.beyond_allocator]
+    yield from table("beyond", "Beyond the allocator", columns.BEYOND, rows, "row", data="beyond_allocator", limit=None)
+
+
+def stack_of(variant: PlannedVariant, name: str = "") -> Stack:
+    """A bar of all that a variant of known memory needs."""
+    peak, needed = variant.peak_allocated_bytes, variant.needed_bytes
+    assert peak is not None
+    assert needed is not None
+    parts = [*peak.categories.items(), *((row.name, row.bytes.value) for row in variant.beyond_allocator)]
+    return Stack(name or variant.name, needed.value, tuple(parts), low=needed.low, high=needed.high)
+
+
+def needed_chart(stacks: list[Stack], limit_bytes: int | None) -> Chart:
+    """The bars with the limit, which is told in words where it is far beyond them."""
+    in_sight = limit_bytes is None or within_sight(stacks, limit_bytes)
+    return Chart(
+        id="needed",
+        figure=figure(stacks, "needed by a rank", "of it", limit_bytes),
+        label="Memory that each variant needs, by category; the table of variants holds the sums",
+        caption="" if in_sight else f"A rank may take {units.nbytes(limit_bytes or 0)}, far beyond these bars.",
+        legend=[(name, fill.colour, fill.pattern) for name, fill in fills(stacks)],
+    )

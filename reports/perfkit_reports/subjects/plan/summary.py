@@ -1,0 +1,34 @@
+"""What a list of many reports shows of a plan."""
+
+from perfkit.analysis.model.plan import Plan, PlannedVariant
+from perfkit.record import How, Measurement, Unknown
+from perfkit.store.summary import RowFigures, Summary, unknown_figures
+from perfkit_reports.subjects.plan.headline import leanest
+
+
+def summary(plan: Plan) -> Summary:
+    """The figures are those of the variant that needs the least memory."""
+    least = leanest(plan)
+    return Summary(
+        kind="plan",
+        name=plan.workload.label,
+        created_at=plan.created_at,
+        device=plan.device_name or plan.device,
+        figures=unknown_figures("it was not planned") if least is None else _figures(least, len(plan.variants)),
+    )
+
+
+def _figures(least: PlannedVariant, count: int) -> RowFigures:
+    needed, step = least.needed_bytes, least.step_s
+    absent = Unknown(reason="it was planned, not run")
+    return RowFigures(
+        of=least.name if count > 1 else "",
+        step=absent if step is None else _modelled(step.total.value, "s", step.source),
+        throughput=absent,
+        peak=absent if needed is None else _modelled(needed.value, "bytes", "needed by a rank"),
+        mfu=absent,
+    )
+
+
+def _modelled(value: float, unit: str, source: str) -> Measurement:
+    return Measurement(value=value, unit=unit, how=How.MODELLED, source=source)
