@@ -64,7 +64,7 @@ _CLASSES: tuple[tuple[OpClass, str], ...] = (
     (
         OpClass.POINTWISE,
         r"add|sub|rsub|mul|div|addcmul|addcdiv|lerp|pow|exp|expm1|log|log1p|sqrt|rsqrt|reciprocal|"
-        r"neg|abs|sign|sin|cos|tanh|erf|sigmoid|relu|gelu|silu|mish|elu|selu|leaky_relu|hardswish|"
+        r"neg|abs|sign|round|floor|ceil|trunc|frac|sin|cos|tanh|erf|sigmoid|relu|gelu|silu|mish|elu|selu|leaky_relu|hardswish|"
         r"hardtanh|hardsigmoid|softplus|threshold|clamp.*|where|maximum|minimum|masked_fill|"
         r"eq|ne|lt|le|gt|ge|logical_.*|bitwise_.*|(native_)?dropout|bernoulli|triu|tril|"
         r"(relu|gelu|silu|mish|tanh|sigmoid|elu|threshold|leaky_relu|hardswish|hardtanh|softplus|"
