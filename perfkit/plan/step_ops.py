@@ -28,7 +28,6 @@ _PHASE_OF_MARK = {MARK_PREFIX + phase: phase for phase in PHASES}
 class StepOp(NamedTuple):
     """A call of an op that has work to do: no view, no allocation."""
 
-    name: str
     work: Work
     phase: str
 
@@ -77,7 +76,7 @@ class StepOps(CostedCalls):
         if is_free(call.name):
             return
         work = _modelled(call, cost, self._fp32) or _moved(call, result)
-        self.issued.append(StepOp(call.name, work, self._phase()))
+        self.issued.append(StepOp(work, self._phase()))
 
     def _exchanged(self, schema: Any, args: tuple[Any, ...], result: Any) -> None:
         kind = collective_kind(schema.name.partition("::")[2])
@@ -107,7 +106,7 @@ def _modelled(call: OpCall, cost: OpCost | None, fp32: Fp32Settings | None) -> W
 def _moved(call: OpCall, result: Any) -> Work:
     tensors = tuple(all_tensors(call.args))
     dtype = tensors[0].dtype if tensors else ""
-    return Work(op_class(call.name), dtype, 0.0, read_bytes(*tensors) + _nbytes(result), matrix=False)
+    return Work(op_class(call.name), dtype, 0.0, read_bytes(*tensors) + _nbytes(result), matrix=False, op=call.name)
 
 
 def _nbytes(tree: Any) -> int:

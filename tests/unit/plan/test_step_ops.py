@@ -39,8 +39,8 @@ def test_ops_have_their_work_and_their_phase() -> None:
             loss.backward()
     product, total, *backward = (each for each in ops.issued if isinstance(each, StepOp))
     flops = 2 * 2 * 4 * 8
-    assert product == StepOp("aten::mm", Work("GEMM", "fp32", flops, 4 * (8 + 32 + 16), matrix=True), "forward")
-    assert (total.name, total.phase) == ("aten::sum", "forward")  # the view between has no work
+    assert product == StepOp(Work("GEMM", "fp32", flops, 4 * (8 + 32 + 16), True, "aten::mm"), "forward")
+    assert (total.work.op, total.phase) == ("aten::sum", "forward")  # the view between has no work
     assert {each.phase for each in backward} == {"backward"}
     assert [each.work.flops for each in backward if each.work.matrix] == [flops]  # nobody asks for the input's gradient
 
@@ -58,7 +58,7 @@ def test_an_op_without_a_formula_reads_and_writes_once() -> None:
         torch.polygamma(1, torch.empty(10, 10))
     (made,) = ops.issued
     assert isinstance(made, StepOp)
-    assert made.work == Work("other", "fp32", 0.0, 2 * 400, matrix=False)
+    assert made.work == Work("other", "fp32", 0.0, 2 * 400, False, "aten::polygamma")
 
 
 def test_collectives_have_the_size_of_all_ranks_parts() -> None:
