@@ -11,11 +11,12 @@ A backend chooses the fastest of its protocols by the same arithmetic. NCCL's ar
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from perfkit.analysis.model.plan import Interval
-from perfkit.cost.collective import Kind, Message
+from perfkit.cost.collective import Kind, Message, message_of_size
 from perfkit.devices.catalogue import Entry
 
 
@@ -34,6 +35,7 @@ class Interconnect(NamedTuple):
     """The links of one rank, bytes a second in one direction: to ranks of its node, and to others.
 
     `across` is None where it is not known. `spread` is the factor by which the bandwidth may be off, to either side.
+    `by_others` are collectives that the backend makes of another.
     """
 
     within: float
@@ -42,9 +44,11 @@ class Interconnect(NamedTuple):
     protocols: tuple[Protocol, ...]
     spread: float
     source: str
+    by_others: Mapping[Kind, Kind] = MappingProxyType({})
 
     def seconds(self, message: Message, ranks: int) -> Interval | None:
         """The time of a collective of so many ranks; None where it reaches beyond a node and that link is not known."""
+        message = message_of_size(self.by_others.get(message.kind, message.kind), message.bytes, ranks)
         if ranks == 1:
             return Interval(value=0.0, low=0.0, high=0.0)
         bandwidth = self._bandwidth(message.kind, ranks)
