@@ -8,17 +8,15 @@ import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from perfkit.analysis.model.memory_analysis import MemoryAnalysis
-from perfkit.analysis.model.plan import Plan
 from perfkit.analysis.model.suite import Analysis
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.check.result import Check
 from perfkit_reports.render import html as document_html
 from perfkit_reports.subjects import memory, trace
 from perfkit_reports.subjects.check.document import document as check_document
-from perfkit_reports.subjects.plan.document import document as plan_document
 from perfkit_reports.subjects.suite.document import document as suite_document
 
-Reported = Analysis | TraceAnalysis | MemoryAnalysis | Check | Plan
+Reported = Analysis | TraceAnalysis | MemoryAnalysis | Check
 
 ARGUMENTS = [
     "--headless",
@@ -160,6 +158,4 @@ def _rendered(analysis: Reported) -> str:
         return document_html.render(check_document(analysis))
     if isinstance(analysis, TraceAnalysis):
         return document_html.render(trace.document(analysis))
-    if isinstance(analysis, Plan):
-        return document_html.render(plan_document(analysis))
     return document_html.render(memory.document(analysis))

@@ -1,0 +1,159 @@
+"""How long a step takes: its ops on a device that idles when the host issues slower than it computes.
+
+On a GPU the host issues ops one after the other into a queue; the device takes each when it has done those before, and
+collectives run on a queue of their own beside them. On a CPU host and device are one, and a collective takes the cores
+that compute: all times add up.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from operator import attrgetter
+from typing import NamedTuple
+
+from perfkit.analysis.model.plan import Interval, StepTime
+from perfkit.analysis.trace.op_class import OpClass
+from perfkit.cost.collective import Kind
+from perfkit.plan.collectives import Interconnect
+from perfkit.plan.efficiencies import Efficiencies
+from perfkit.plan.step_ops import Issued, StepCollective, StepOp
+from perfkit.plan.work import Work
+from perfkit.record import Unknown
+
+HOST = "host"
+GAPS = "between kernels"
+COMMUNICATION = "communication"
+
+_CALL = Work(OpClass.COMMUNICATION, "", 0.0, 0.0, matrix=False)  # of a collective, as the host issues it
+_NO_HOST = "how long the host takes to issue an op is not known: --learn it from runs on this device"
+
+Parts = dict[str, float]
+
+
+class _Takes(NamedTuple):
+    """What was issued, its seconds on the device or the links, and those of the host to issue it."""
+
+    what: Issued
+    seconds: float
+    host_s: float
+
+
+class _Latencies(NamedTuple):
+    """Seconds from a launch to its kernel's start, and between kernels that were launched before."""
+
+    launch_s: float
+    gap_s: float
+
+
+def step_time(
+    issued: Sequence[Issued], kind: str, efficiencies: Efficiencies, links: Interconnect | None
+) -> StepTime | Unknown:
+    """The time of a step and of its parts on a device of a kind, `cpu` or `cuda`.
+
+    The parts are each class of ops, the host where the device waits for it, and communication that nothing hides.
+    `links` are those between ranks, None where they are not known: then neither is a step that exchanges anything.
+    The bounds of all calls together are closer than those of each.
+    """
+    known: dict[Issued, tuple[Interval, Interval]] = {}
+    for each in dict.fromkeys(issued):
+        seconds = _exchanging(each, links) if isinstance(each, StepCollective) else _computing(each, efficiencies)
+        host = efficiencies.host_s(each.work if isinstance(each, StepOp) else _CALL)
+        if isinstance(seconds, Unknown):
+            return seconds
+        if host is None:
+            return Unknown(reason=_NO_HOST)
+        known[each] = seconds, host
+    ops = sum(known[each][0].value for each in issued if isinstance(each, StepOp))
+    together = efficiencies.together(ops)
+
+    def parts(bound: str) -> Parts:
+        at = attrgetter(bound)
+        off = at(together) / ops if ops else 1.0
+        takes = [
+            _Takes(each, seconds.value * off if isinstance(each, StepOp) else at(seconds), at(host))
+            for each, (seconds, host) in ((each, known[each]) for each in issued)
+        ]
+        if kind == "cpu":
+            return _one_after_the_other(takes)
+        launch, gap = efficiencies.launch_s, efficiencies.gap_s
+        return _queued(takes, _Latencies(0.0 if launch is None else at(launch), 0.0 if gap is None else at(gap)))
+
+    expected = dict(sorted(parts("value").items(), key=lambda part: -part[1]))
+    low, value, high = (sum(each.values()) for each in (parts("low"), expected, parts("high")))
+    return StepTime(
+        total=Interval(value=value, low=low, high=high),
+        parts=expected,
+        dominant=next(iter(expected), ""),
+        source=efficiencies.source,
+    )
+
+
+def _computing(op: StepOp, efficiencies: Efficiencies) -> Interval | Unknown:
+    unit = "matrix" if op.work.matrix else "vector"
+    reason = f"no ceiling is known for {op.work.op} in {op.work.dtype} on {unit} units"
+    return efficiencies.seconds(op.work) or Unknown(reason=reason)
+
+
+def _exchanging(collective: StepCollective, links: Interconnect | None) -> Interval | Unknown:
+    seconds = None if links is None else links.seconds(collective.message, collective.ranks)
+    return seconds or Unknown(reason=f"the links between {collective.ranks} ranks are not known")
+
+
+def _one_after_the_other(takes: Iterable[_Takes]) -> Parts:
+    parts: Parts = defaultdict(float)
+    for what, seconds, host_s in takes:
+        parts[HOST] += host_s
+        parts[what.work.op_class if isinstance(what, StepOp) else COMMUNICATION] += seconds
+    return dict(parts)
+
+
+def _queued(takes: Iterable[_Takes], latencies: _Latencies) -> Parts:
+    """A step that begins with empty queues, and ends when host and device have done all of it."""
+    device = _Device()
+    host = link = 0.0
+    phase = ""
+    for what, seconds, host_s in takes:
+        host += host_s
+        if phase == "backward" != what.phase:
+            device.wait(link, host)
+        phase = what.phase
+        if isinstance(what, StepOp):
+            issued = host + latencies.launch_s
+            device.wait(issued, issued)
+            device.spend(what.work.op_class, seconds)
+            device.spend(GAPS, latencies.gap_s)
+        else:
+            link = seconds + (max(host, link) if _prefetched(what) else max(host, link, device.now))
+            if not _hidden_in_backward(what):
+                device.wait(link, host)
+    device.wait(max(host, link), host)
+    return dict(device.parts)
+
+
+class _Device:
+    """When the device has done what it was given, and what that time went to."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.parts: Parts = defaultdict(float)
+
+    def spend(self, part: str, seconds: float) -> None:
+        if seconds > 0:
+            self.parts[part] += seconds
+            self.now += seconds
+
+    def wait(self, until: float, host: float) -> None:
+        """Idle until then, if that is to come: for the host as long as it has not issued, else for a collective."""
+        self.spend(HOST, min(until, host) - self.now)
+        self.spend(COMMUNICATION, until - self.now)
+
+
+def _prefetched(collective: StepCollective) -> bool:
+    """FSDP2 gathers the parameters of a block while those before it compute: nothing that they compute is in them."""
+    return collective.message.kind is Kind.ALL_GATHER and not collective.functional
+
+
+def _hidden_in_backward(collective: StepCollective) -> bool:
+    """Gradients are reduced beside backward, bucket by bucket (DDP, arXiv 2006.15704, section 3.2.3) or block by block
+    (FSDP2), and awaited at its end."""
+    reduces = collective.message.kind in (Kind.ALL_REDUCE, Kind.REDUCE_SCATTER)
+    return reduces and collective.phase == "backward" and not collective.functional

@@ -1,0 +1,140 @@
+"""The time of a step from ops of known length, by hand."""
+
+import pytest
+
+from perfkit.analysis.model.plan import Interval, StepTime
+from perfkit.cost.collective import Kind, message_of_size
+from perfkit.plan.collectives import Interconnect, Protocol
+from perfkit.plan.step_ops import Issued, StepCollective, StepOp
+from perfkit.plan.step_time import step_time
+from perfkit.plan.work import Work
+from perfkit.record import Unknown
+
+LINKS = Interconnect(1.0, None, 8, (Protocol(0.0, 0.0, 0.0, 1.0),), spread=1.0, source="a byte a second")
+
+
+class OneFlopASecond:
+    """Takes a second for a FLOP, `host` seconds to issue a call; all calls together take half to twice as long."""
+
+    source = "by hand"
+
+    def __init__(self, host: float | None = 0.0, launch: float = 0.0, gap: float = 0.0) -> None:
+        self._host = host
+        self.launch_s, self.gap_s = exactly(launch), exactly(gap)
+
+    def seconds(self, work: Work) -> Interval | None:
+        return exactly(work.flops) if work.dtype == "fp32" else None
+
+    def together(self, seconds: float) -> Interval:
+        return Interval(value=seconds, low=seconds / 2, high=seconds * 2)
+
+    def host_s(self, work: Work) -> Interval | None:
+        return None if self._host is None else exactly(self._host)
+
+
+def exactly(seconds: float) -> Interval:
+    return Interval(value=seconds, low=seconds, high=seconds)
+
+
+def op(seconds: float, op_class: str = "GEMM", phase: str = "forward") -> StepOp:
+    return StepOp(Work(op_class, "fp32", seconds, 0.0, matrix=True), phase)
+
+
+def collective(kind: Kind, seconds: float, phase: str, functional: bool = False) -> StepCollective:
+    """Of two ranks, whose links carry a byte a second."""
+    factor = message_of_size(kind, 1.0, 2).bus_factor
+    return StepCollective(message_of_size(kind, seconds / factor, 2), 2, phase, functional)
+
+
+def takes(issued: list[Issued], kind: str = "cuda", **latencies: float) -> StepTime:
+    found = step_time(issued, kind, OneFlopASecond(**latencies), LINKS)
+    assert isinstance(found, StepTime)
+    assert sum(found.parts.values()) == pytest.approx(found.total.value)
+    return found
+
+
+def test_a_busy_device_takes_what_its_ops_take() -> None:
+    found = takes([op(3), op(1, "copy"), op(3)], host=0.5)
+    assert found.parts == {"GEMM": 6, "copy": 1, "host": 0.5}  # the first op is issued before anything runs
+    assert found.dominant == "GEMM"
+
+
+def test_a_device_waits_for_a_slow_host() -> None:
+    # Issued at 2, 4 and 6; the device works from 2 to 3, 4 to 5 and 6 to 7.
+    found = takes([op(1), op(1), op(1)], host=2)
+    assert found.total.value == 7
+    assert found.parts == {"host": 4, "GEMM": 3}
+    assert found.dominant == "host"
+
+
+def test_a_queue_that_was_filled_hides_the_host() -> None:
+    # The first op keeps the device busy till 11; the others are issued at 2 to 4.
+    assert takes([op(10), op(0.5), op(0.5), op(0.5)], host=1).parts == {"GEMM": 11.5, "host": 1}
+
+
+def test_a_host_that_ends_last_ends_the_step() -> None:
+    issued = [op(1), *[collective(Kind.ALL_REDUCE, 0.0, "backward")] * 3]
+    assert takes(issued, host=1).parts == {"host": 3, "GEMM": 1}
+
+
+def test_on_a_cpu_everything_adds_up() -> None:
+    issued = [op(3), collective(Kind.ALL_REDUCE, 4, "backward"), op(2, phase="backward")]
+    assert takes(issued, "cpu", host=1).parts == {"GEMM": 5, "communication": 4, "host": 3}
+
+
+def test_gradients_are_reduced_beside_backward() -> None:
+    backward = [
+        op(2, phase="backward"),
+        collective(Kind.ALL_REDUCE, 3, "backward"),
+        op(4, phase="backward"),
+    ]
+    # Reduced from 2 to 5, while backward goes on till 6.
+    assert takes([*backward, op(1, phase="optimizer")]).parts == {"GEMM": 7}
+    # A second bucket, from 6 to 9: the optimizer waits for it.
+    late = [*backward, collective(Kind.ALL_REDUCE, 3, "backward"), op(1, phase="optimizer")]
+    assert takes(late).parts == {"GEMM": 7, "communication": 3}
+
+
+def test_buckets_follow_each_other_on_the_link() -> None:
+    bucket = collective(Kind.ALL_REDUCE, 3, "backward")
+    # From 1 to 4 and from 4 to 7, beside 2 seconds of backward.
+    assert takes([op(1, phase="backward"), bucket, op(1, phase="backward"), bucket]).total.value == 7
+
+
+def test_parameters_are_gathered_while_the_block_before_computes() -> None:
+    gathered = collective(Kind.ALL_GATHER, 2, "forward")
+    # Gathered 0 to 2 and 2 to 4; the first block computes 2 to 5, the second at once.
+    assert takes([gathered, op(3), gathered, op(3)]).parts == {"GEMM": 6, "communication": 2}
+
+
+def test_what_is_sent_after_an_update_waits_for_it_and_is_awaited() -> None:
+    sent = collective(Kind.BROADCAST, 2, "optimizer")
+    assert takes([op(1, phase="optimizer"), sent, op(1, phase="optimizer")]).parts == {"GEMM": 2, "communication": 2}
+
+
+def test_functional_collectives_are_awaited_where_they_are() -> None:
+    reduced = collective(Kind.ALL_REDUCE, 2, "backward", functional=True)
+    assert takes([op(1, phase="backward"), reduced, op(3, phase="backward")]).parts == {"GEMM": 4, "communication": 2}
+
+
+def test_the_interval_is_that_of_the_ops() -> None:
+    assert takes([op(3), op(1)]).total == Interval(value=4, low=2, high=8)
+
+
+def test_kernels_start_some_time_after_their_launch_and_apart() -> None:
+    # Launched at 1 and 2: from 3 to 6, a gap, from 7 to 10, a gap.
+    assert takes([op(3), op(3)], host=1, launch=2, gap=1).parts == {"GEMM": 6, "host": 3, "between kernels": 2}
+
+
+def test_what_is_not_known_is_said() -> None:
+    unknown = StepOp(Work("GEMM", "fp8", 1.0, 1.0, True, "aten::mm"), "forward")
+    for issued, host, reason in (([unknown], 0.0, "aten::mm in fp8 on matrix units"), ([op(1)], None, "--learn")):
+        found = step_time(issued, "cuda", OneFlopASecond(host), LINKS)
+        assert isinstance(found, Unknown)
+        assert reason in found.reason
+
+
+def test_a_step_that_exchanges_over_unknown_links_is_not_known() -> None:
+    found = step_time([collective(Kind.ALL_REDUCE, 1, "backward")], "cuda", OneFlopASecond(), None)
+    assert isinstance(found, Unknown)
+    assert "2 ranks" in found.reason
