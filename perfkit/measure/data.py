@@ -8,13 +8,21 @@ import torch
 
 from perfkit.errors import UsageError
 from perfkit.instruments.tensors import address_of
-from perfkit.workloads.workload import Batch, Workload, samples_of
+from perfkit.workloads.workload import Batch, Workload, samples_of, split_batch
 
 POOL_BATCHES = 16
 POOL_BYTES = 256 * 2**20
 
 
-class Source(Protocol):
+class Steps(Protocol):
+    """The batches of each step."""
+
+    def step(self, index: int, microbatches: int) -> Iterable[Batch]:
+        """The microbatches of optimizer step `index`."""
+        ...
+
+
+class Source(Steps, Protocol):
     """Where batches come from: made before the first step (`BatchPool`) or in every one (`LoadedBatches`)."""
 
     @property
@@ -24,10 +32,6 @@ class Source(Protocol):
 
     def addresses(self) -> frozenset[int]:
         """Where the storages of all that are kept begin."""
-        ...
-
-    def step(self, index: int, microbatches: int) -> Iterable[Batch]:
-        """The microbatches of optimizer step `index`."""
         ...
 
     def suspend(self) -> None:
@@ -49,6 +53,16 @@ class Microbatches:
 
     def __iter__(self) -> Iterator[Batch]:
         return self.made()
+
+
+def microbatches(batches: Steps, index: int, accumulation: int, parts: int) -> Microbatches:
+    """Those of optimizer step `index`: of so many batches, each in so many parts."""
+
+    def made() -> Iterator[Batch]:
+        for batch in batches.step(index, accumulation):
+            yield from split_batch(batch, parts)
+
+    return Microbatches(accumulation * parts, made)
 
 
 class BatchPool:

@@ -1,6 +1,6 @@
 """A rank's training session: the state under test, its data, its clock, and the record it fills."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import msgspec
@@ -11,13 +11,12 @@ from perfkit.instruments.clock import Clock
 from perfkit.instruments.process_memory import ResidentPeak, device_moment
 from perfkit.instruments.recorder import Recorder
 from perfkit.instruments.sensors import Sensors
-from perfkit.measure.data import Microbatches, Source
+from perfkit.measure.data import Microbatches, Source, microbatches
 from perfkit.measure.step import train_step
 from perfkit.record import ProcessMemory
 from perfkit.spec import RunSpec
 from perfkit.techniques.state import TrainState, World
 from perfkit.techniques.technique import Technique
-from perfkit.workloads.workload import Batch, split_batch
 
 
 @dataclass
@@ -42,12 +41,7 @@ class Session:
 
     def batches(self, index: int) -> Microbatches:
         """The microbatches of optimizer step `index`, on the host."""
-
-        def made() -> Iterator[Batch]:
-            for batch in self.data.step(index, self.spec.accumulation):
-                yield from split_batch(batch, self.state.microbatches)
-
-        return Microbatches(self.spec.accumulation * self.state.microbatches, made)
+        return microbatches(self.data, index, self.spec.accumulation, self.state.microbatches)
 
     def step(self, index: int) -> None:
         """Run optimizer step `index`; its loss is kept on the device."""

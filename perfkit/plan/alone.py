@@ -16,9 +16,10 @@ from torch.utils._pytree import tree_flatten, tree_leaves, tree_map_only
 
 from perfkit.cost.workspaces import TAKES_WORKSPACE
 from perfkit.instruments.memory.profiler import AllocationProfiler
+from perfkit.plan.fake_ranks import COPIED_BY_GLOO, copied_by_gloo
 
-# Not the backward of a recurrent layer: it needs what forward left in its workspace, and crashes without.
-_TAKE_IN_FP32 = ("aten::convolution", "aten::convolution_backward", "aten::mkldnn_rnn_layer")
+_RECURRENT = torch.ops.aten.mkldnn_rnn_layer.default
+_RECURRENT_BACKWARD = torch.ops.aten.mkldnn_rnn_layer_backward.default
 
 # Beyond these operands an op is not tried: a plan shall not take what it plans.
 _MOST_BYTES = 1 << 30
@@ -41,6 +42,8 @@ class Alone:
     def scratch(self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
         """Bytes that an op on fake tensors would take beside its results and give back; 0 where it is not known."""
         name: str = op._schema.name
+        if name in COPIED_BY_GLOO:
+            return copied_by_gloo(name, args)
         if not TAKES_WORKSPACE.match(name) or not (
             "convolution" in name or "rnn" in name or _in_16_bits((args, kwargs))
         ):
@@ -80,8 +83,21 @@ def _real(tree: Any) -> Any:
 def _run(op: Any, args: Any, kwargs: Any) -> Tried:
     # Gradients are on: without, a recurrent layer keeps nothing for backward.
     with _disable_current_modes(), torch.enable_grad():
+        if op is _RECURRENT_BACKWARD:
+            args = _after_forward(*args)
         with AllocationProfiler(ops=False) as profiler:
             made = op(*args, **kwargs)
         held = [0, *accumulate(event.size for event in profiler.recorded.allocations)]
         results = tuple(leaf.nbytes for leaf in tree_leaves(made) if isinstance(leaf, torch.Tensor))
     return Tried(max(held) - held[-1], results)
+
+
+def _after_forward(
+    x: Any, w0: Any, w1: Any, w2: Any, w3: Any, hx: Any, cx: Any, _output: Any, _hy: Any, _cy: Any, *rest: Any
+) -> tuple[Any, ...]:
+    """The arguments of a recurrent layer's backward with what its forward left: it crashes on any other workspace."""
+    _, _, _, reverse, mode, hidden, layers, biases, train, both, sizes, batch_first, _workspace = rest
+    layer = (x, w0, w1, w2, w3, hx, cx)
+    options = (reverse, sizes, mode, hidden, layers, biases, both, batch_first, train)
+    *states, workspace = (made.detach() for made in _RECURRENT(*layer, *options))
+    return (*layer, *states, *rest[:-1], workspace)

@@ -3,16 +3,19 @@
 It is to fake tensors what `AllocationProfiler` is to real ones, and gives the same `Recorded`.
 """
 
+import sys
 import weakref
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import PurePath
+from types import FrameType
 from typing import Any
 from unittest.mock import patch
 
 import torch
 from torch._C import _current_autograd_node
 from torch._C._autograd import _get_sequence_nr
-from torch._subclasses.fake_tensor import FakeTensor
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, _BypassDispatchCache
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
@@ -27,6 +30,7 @@ _EXIT = torch.ops.profiler._record_function_exit._RecordFunction
 _READ_VALUE = torch.ops.aten._local_scalar_dense.default
 _PLAIN = (torch.Tensor, torch.nn.Parameter, FakeTensor)
 SCRATCH = 1  # of what a library works in: an address that no storage has
+_OURS = str(PurePath(__file__).parent)
 _CPU = torch.device("cpu")
 _THREAD = 0  # fake tensors are computed on none but the one that asks for them
 
@@ -66,10 +70,10 @@ class FakeMemory:
             address = address_of(storage)
             if self._alive.get(address, 0) != storage.nbytes():
                 self._end(address)
-                self._begin(storage, "aten::resize_")
+                self._begin(storage, "aten::resize_", line=_line(sys._getframe(1)))
             return result
 
-        with patch.object(torch.UntypedStorage, "resize_", resized), _Watch(self, alone):
+        with patch.object(torch.UntypedStorage, "resize_", resized), _storages_uncached(), _Watch(self, alone):
             yield
 
     def begin(self) -> None:
@@ -132,7 +136,12 @@ class FakeMemory:
         self.recorded.uses.append(Use(self._now, address, tensor._cdata, tuple(tensor.shape), tensor.dtype))
 
     def _begin(
-        self, storage: torch.UntypedStorage, op: str, call: int | None = None, inputs: tuple[int, ...] = ()
+        self,
+        storage: torch.UntypedStorage,
+        op: str,
+        call: int | None = None,
+        inputs: tuple[int, ...] = (),
+        line: str = "",
     ) -> None:
         address, size = address_of(storage), storage.nbytes()
         if not size:
@@ -141,7 +150,7 @@ class FakeMemory:
         if address not in self._watched:
             self._watched.add(address)
             weakref.finalize(storage, self._gone, address)
-        self._event(address, size, op, self.now() if call is None else call, inputs)
+        self._event(address, size, op, self.now() if call is None else call, inputs, line)
 
     def _gone(self, address: int) -> None:
         self._watched.discard(address)
@@ -153,7 +162,9 @@ class FakeMemory:
         if size:
             self._event(address, -size)
 
-    def _event(self, address: int, size: int, op: str = "", call: int = 0, inputs: tuple[int, ...] = ()) -> None:
+    def _event(
+        self, address: int, size: int, op: str = "", call: int = 0, inputs: tuple[int, ...] = (), line: str = ""
+    ) -> None:
         self._total += size
         node = _current_autograd_node()
         self.recorded.allocations.append(
@@ -168,7 +179,7 @@ class FakeMemory:
                 node="" if node is None else node.name(),
                 call=call,
                 sequence=-1 if node is None else node._sequence_nr(),
-                line="",
+                line=line,
                 inputs=inputs,
             )
         )
@@ -190,17 +201,49 @@ class _Watch(TorchDispatchMode):
             return NotImplemented
         if func is _READ_VALUE and isinstance(args[0], FakeTensor) and args[0].constant is None:
             return self._memory.read(args[0])
+        schema, given = func._schema, _fakes((args, kwargs))
+        freed = [] if schema.is_mutable else _without_memory(given)
         result = func(*args, **kwargs)
+        for storage in freed:
+            if storage.nbytes():  # a view, whose fake kernel gives its storage the bytes that it seems to need
+                storage.resize_(0)
         if func is _ENTER:
             self._memory.enter(args[0])
         elif func is _EXIT:
             self._memory.leave()
         elif func.namespace != "prim":
-            schema = func._schema
             scratch = self._alone.scratch(func, args, kwargs)
-            self._memory.call(schema.name, schema.is_mutable, _fakes((args, kwargs)), _fakes(result), scratch)
+            self._memory.call(schema.name, schema.is_mutable, given, _fakes(result), scratch)
         return result
+
+
+@contextmanager
+def _storages_uncached() -> Iterator[None]:
+    """Fake tensors do not cache calls that are given a storage while entered: their cache would keep it alive."""
+    cache_key = FakeTensorMode._cache_key
+
+    def key(mode: FakeTensorMode, state: Any, func: Any, args: Sequence[object], kwargs: Any) -> Any:
+        if any(isinstance(argument, torch.UntypedStorage) for argument in args):
+            raise _BypassDispatchCache("a storage")
+        return cache_key(mode, state, func, args, kwargs)
+
+    with patch.object(FakeTensorMode, "_cache_key", key):
+        yield
 
 
 def _fakes(tree: Any) -> list[torch.Tensor]:
     return [leaf for leaf in tree_leaves(tree) if isinstance(leaf, FakeTensor) and has_storage(leaf)]
+
+
+def _without_memory(tensors: Sequence[torch.Tensor]) -> list[torch.UntypedStorage]:
+    """The storages that were freed while their tensors stay, as FSDP2 and paging do."""
+    storages = (tensor.untyped_storage() for tensor in tensors)
+    return [storage for storage in storages if not storage.nbytes()]
+
+
+def _line(frame: FrameType) -> str:
+    """Where memory was asked for, as `AllocationProfiler` tells it: "" within torch."""
+    while frame.f_code.co_filename.startswith(_OURS) and frame.f_back is not None:
+        frame = frame.f_back
+    path = PurePath(frame.f_code.co_filename)
+    return "" if "torch" in path.parts else f"{'/'.join(path.parts[-2:])}:{frame.f_lineno} {frame.f_code.co_name}"

@@ -1,6 +1,6 @@
 """A process group of ranks that are not there: collectives return at once, and this process is one of the ranks."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any
@@ -15,8 +15,12 @@ from torch.distributed.fsdp._fully_shard import _fsdp_init
 from torch.nn.parallel import DistributedDataParallel
 from torch.testing._internal.distributed.fake_pg import FakeStore
 from torch.utils._python_dispatch import _disable_current_modes
+from torch.utils._pytree import tree_leaves
 
 from perfkit.techniques.state import World
+
+# The argument that gloo copies as a whole while a collective runs: what is gathered, and what is reduced for all ranks.
+COPIED_BY_GLOO = {"c10d::_allgather_base_": 0, "c10d::allgather_": 0, "c10d::_reduce_scatter_base_": 1}
 
 
 @contextmanager
@@ -87,3 +91,8 @@ def _all_reduced(_state: None, bucket: GradBucket) -> torch.futures.Future[torch
     reduced: torch.futures.Future[torch.Tensor] = torch.futures.Future()
     reduced.set_result(buffer)
     return reduced
+
+
+def copied_by_gloo(op: str, args: Sequence[Any]) -> int:
+    """Bytes that one of these collectives takes beside what it is given, and gives back."""
+    return sum(tensor.nbytes for tensor in tree_leaves(args[COPIED_BY_GLOO[op]]) if isinstance(tensor, torch.Tensor))

@@ -13,7 +13,7 @@ from perfkit.instruments.memory.record import in_detail
 from perfkit.instruments.memory.state import owners, watched_gradients
 from perfkit.instruments.tensors import known_blocks, torch_dtype
 from perfkit.instruments.trained import trained_of
-from perfkit.measure.data import Microbatches
+from perfkit.measure.data import Microbatches, microbatches
 from perfkit.measure.step import train_step
 from perfkit.plan.alone import Alone
 from perfkit.plan.batches import Batches, batches
@@ -22,18 +22,20 @@ from perfkit.plan.conversion import converts_fakes
 from perfkit.plan.cuda_dispatch import as_on_cuda
 from perfkit.plan.cuda_scratch import CudaScratch
 from perfkit.plan.failing import named_failures
+from perfkit.plan.fake_disk import nothing_written
 from perfkit.plan.fake_memory import FakeMemory
 from perfkit.plan.fake_ops import more_fake_ops
 from perfkit.plan.fake_ranks import fake_ranks
 from perfkit.plan.placing import Places
 from perfkit.plan.planning import planned_techniques
 from perfkit.plan.step_ops import Issued, StepOps
+from perfkit.plan.taken_for_tracing import eager_linear, eager_transformers
 from perfkit.plan.values_read import ValuesRead
 from perfkit.spec import RunSpec
 from perfkit.techniques.apply import apply_all
 from perfkit.techniques.state import TrainState
 from perfkit.workloads.table import check_microbatches, load_workload
-from perfkit.workloads.workload import Batch, built_model, split_batch
+from perfkit.workloads.workload import built_model
 
 SOURCE = "every storage of one step on fake tensors, after one that makes the optimizer's state"
 
@@ -83,9 +85,11 @@ def rehearse(spec: RunSpec, kind: str = "cpu") -> Rehearsed:
         stack.enter_context(named_failures(places, techniques))
         stack.enter_context(as_on_cuda() if kind == "cuda" else nullcontext())
         world = stack.enter_context(fake_ranks(spec.launch.world_size))
-        for context in (more_fake_ops(alone), mode, converts_fakes(), memory.recording(alone)):
+        for context in (nothing_written(), more_fake_ops(alone), mode, converts_fakes(), eager_linear()):
             stack.enter_context(context)
+        stack.enter_context(memory.recording(alone))
         model = places.model = without_contents(built_model(workload), mode).to(dtype=dtype)
+        stack.enter_context(eager_transformers())
         before = [(block.address, block.size_bytes) for block in memory.others(())]
         memory.begin()
         data = batches(workload, spec, world.rank)
@@ -94,8 +98,7 @@ def rehearse(spec: RunSpec, kind: str = "cpu") -> Rehearsed:
         state = apply_all(techniques, state).state
 
         def step(index: int) -> None:
-            whole = data.step(index, spec.accumulation)
-            parts = [part for batch in whole for part in split_batch(batch, state.microbatches)]
+            parts = microbatches(data, index, spec.accumulation, state.microbatches)
             train_step(state, parts if kind == "cpu" else _on_device(parts), index)
 
         step(0)
@@ -122,7 +125,7 @@ def rehearse(spec: RunSpec, kind: str = "cpu") -> Rehearsed:
     )
 
 
-def _on_device(parts: list[Batch]) -> Microbatches:
+def _on_device(parts: Microbatches) -> Microbatches:
     """Microbatches that are copied to a device as the step comes to them."""
     return Microbatches(len(parts), lambda: ({name: tensor.clone() for name, tensor in part.items()} for part in parts))
 

@@ -1,12 +1,13 @@
 """Activations on their way out and back: hooks on what autograd saves."""
 
+import weakref
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import NamedTuple
 
 import torch
 from torch import nn
-from torch.multiprocessing.reductions import StorageWeakRef
+from torch._subclasses.fake_tensor import FakeTensor
 
 from perfkit.techniques.paging import MIN_BYTES, Page, Store, flat_bytes
 
@@ -24,11 +25,11 @@ class _Saved(NamedTuple):
 class _StoredStorage:
     """A storage that was moved out. While it is back, those who need it share it."""
 
-    def __init__(self, store: Store, original: torch.UntypedStorage) -> None:
+    def __init__(self, store: Store, tensor: torch.Tensor) -> None:
         self.store = store
-        self.device = original.device
-        self.page: Page = store.put(flat_bytes(original))
-        self.loaded: StorageWeakRef | None = None
+        self.device = tensor.device  # not the storage's: that of a fake tensor is on none
+        self.page: Page = store.put(flat_bytes(tensor.untyped_storage()))
+        self.loaded: Callable[[], torch.UntypedStorage | None] = lambda: None
 
 
 class ActivationPager:
@@ -42,7 +43,7 @@ class ActivationPager:
         self._store_for = store_for
         self._device = device
         # by the storage's address as an object; the reference tells whether it still is the same one
-        self._stored: dict[int, tuple[StorageWeakRef, int, _StoredStorage]] = {}
+        self._stored: dict[int, tuple[weakref.ref[torch.UntypedStorage], int, _StoredStorage]] = {}
         # moving storages is not for torch.compile to trace
         self._hooks = torch.compiler.disable(self._pack), torch.compiler.disable(self._unpack)
 
@@ -56,16 +57,16 @@ class ActivationPager:
         if store is None:
             return tensor
         storage = tensor.untyped_storage()
-        reference = StorageWeakRef(storage)
-        known = self._stored.get(reference.cdata)
-        if known is None or known[0].expired() or known[1] != tensor._version:
-            known = (reference, tensor._version, _StoredStorage(store, storage))
-            self._stored[reference.cdata] = known
+        known = self._stored.get(storage._cdata)
+        if known is None or known[0]() is not storage or known[1] != tensor._version:
+            known = (weakref.ref(storage), tensor._version, _StoredStorage(store, tensor))
+            self._stored[storage._cdata] = known
         return _Saved(known[2], tensor.dtype, int(tensor.storage_offset()), tensor.shape, tensor.stride())
 
     def _moves(self, tensor: torch.Tensor) -> bool:
         return (
-            type(tensor) is torch.Tensor
+            type(tensor) in (torch.Tensor, FakeTensor)
+            and not isinstance(tensor, nn.Parameter)  # as fake ones are, by no type of their own
             and tensor.device.type == self._device.type
             and tensor.layout == torch.strided
             and not isinstance(tensor._base, nn.Parameter)
@@ -79,11 +80,10 @@ class ActivationPager:
         return view.set_(self._load(saved.storage), saved.offset, saved.shape, saved.stride)
 
     def _load(self, stored: _StoredStorage) -> torch.UntypedStorage:
-        if stored.loaded is not None and not stored.loaded.expired():
-            shared: torch.UntypedStorage | None = torch.UntypedStorage._new_with_weak_ptr(stored.loaded.cdata)
-            if shared is not None:
-                return shared
-        storage = torch.UntypedStorage(0, device=stored.device)
+        shared = stored.loaded()
+        if shared is not None:
+            return shared
+        storage = torch.empty(0, dtype=torch.uint8, device=stored.device).untyped_storage()
         stored.store.get(stored.page, storage)
-        stored.loaded = StorageWeakRef(storage)
+        stored.loaded = weakref.ref(storage)
         return storage

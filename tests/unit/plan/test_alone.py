@@ -45,3 +45,19 @@ def test_operands_that_are_too_large_are_said(monkeypatch) -> None:  # type: ign
     known = Alone()
     assert convolution(known) == 0
     assert known.untried == {"aten::convolution"}
+
+
+def test_a_recurrent_layer_goes_backward_from_its_own_forward() -> None:
+    time, batch, width = 4, 2, 8
+    with FakeTensorMode():
+        x, state = torch.empty(time, batch, width), torch.empty(1, batch, width)
+        weights = [torch.empty(4 * width, width), torch.empty(4 * width, width)]
+        biases = [torch.empty(4 * width), torch.empty(4 * width)]
+        layer = (x, *weights, *biases, state, state)
+        made = (x, state, state)  # output and states, of the same shapes
+        options = (False, 2, width, 1, True, True, False, [], False)
+        args = (*layer, *made, x, state, state, *options, torch.empty(0, dtype=torch.uint8))
+        known = Alone()
+        taken = known.scratch(torch.ops.aten.mkldnn_rnn_layer_backward.default, args, {})
+    assert taken >= 0
+    assert not known.untried

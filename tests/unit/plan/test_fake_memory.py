@@ -50,6 +50,36 @@ def test_a_storage_that_is_resized_ends_and_begins_again() -> None:
     assert sizes(memory) == [40, -40, 80, -80]
 
 
+def test_a_view_of_what_was_freed_does_not_bring_it_back() -> None:
+    memory = FakeMemory()
+    with FakeTensorMode(), memory.recording(Alone()):
+        tensor = torch.empty(10)
+        tensor.detach()  # the second such call is answered by the cache of fake tensors
+        tensor.untyped_storage().resize_(0)
+        assert tensor.detach().untyped_storage().nbytes() == 0
+    assert sizes(memory) == [40, -40]
+
+
+def test_a_storage_that_a_tensor_was_set_to_ends_with_its_last_reference() -> None:
+    memory = FakeMemory()
+    with FakeTensorMode(), memory.recording(Alone()):
+        tensor = torch.empty(10)
+        view = torch.empty(0).set_(tensor.untyped_storage(), 0, (5,), (1,))
+        del tensor
+        assert sizes(memory) == [40]
+        del view
+    assert sizes(memory) == [40, -40]
+
+
+def test_who_resized_a_storage_is_told_by_its_line() -> None:
+    memory = FakeMemory()
+    with FakeTensorMode(), memory.recording(Alone()):
+        torch.empty(1).untyped_storage().resize_(80)
+    assert [event.line.partition(":")[0] for event in memory.recorded.allocations if event.size == 80] == [
+        "plan/test_fake_memory.py"
+    ]
+
+
 def test_ranges_are_heard_with_their_nesting() -> None:
     memory = FakeMemory()
     ranges = [torch.profiler.record_function(name) for name in ("outer", "inner")]

@@ -13,8 +13,11 @@ from perfkit.plan.rehearsal import rehearse
 from perfkit.record import Status
 from perfkit.spec import LaunchSpec, RunSpec, Schedule, WorkloadSpec, parse_variants
 from perfkit.store.memory_file import read_allocations
+from perfkit.workloads.table import load_workload
 
+WORKLOADS = Path(__file__).parents[3] / "benchmarks" / "plan_workloads.py"
 GPT = WorkloadSpec(name="gpt", params={"size": "nano", "seq_len": 64})
+LONG = WorkloadSpec(name="gpt", params={"size": "nano"})  # whose peak is in backward
 SHORT = Schedule(warmup=1, max_warmup=1, timed=1, memory=1, trace=0, parity=1)
 
 
@@ -81,6 +84,42 @@ def test_ranks_hold_their_share_of_the_state(technique: str, parameters: int, st
 def test_many_ranks_take_no_more_than_their_share() -> None:
     whole = by_category(planned(spec()))["parameter"]
     assert by_category(planned(spec("zero3", ranks=64)))["parameter"] == pytest.approx(whole / 64, rel=0.05)
+
+
+@pytest.mark.parametrize("techniques", ["baseline", "accum"])
+def test_an_lstm_takes_what_its_library_does(techniques: str, tmp_path: Path) -> None:
+    """oneDNN's blocked weights and workspace, forward and backward."""
+    small = WorkloadSpec(name=f"{WORKLOADS}:lstm", params={"batch_size": 4, "seq_len": 8})
+    asked = spec(techniques, small)
+    fake, real = planned(asked), measured(asked, tmp_path)
+    assert fake.peak_bytes == pytest.approx(real.peak_bytes, rel=0.001)
+    assert fake.peak_phase == real.peak_phase
+
+
+def test_offloaded_state_is_out_of_memory_between_updates() -> None:
+    """AdamW's two moments leave where they are 4096 bytes or more; what stays are smaller ones and its step counts."""
+    held = by_category(planned(spec("offload:what=optimizer:to=disk", LONG)))
+    small = [p.nbytes for p in load_workload(GPT, device="cpu").build_model().parameters()]
+    assert held["optimizer state"] == sum(2 * size for size in small if size < 4096) + 4 * len(small)
+
+
+def test_offloaded_parameters_come_back_block_by_block() -> None:
+    whole, held = (
+        by_category(planned(spec(workload=LONG))),
+        by_category(planned(spec("offload:what=parameters:to=disk", LONG))),
+    )
+    workload = load_workload(GPT, device="cpu")
+    model = workload.build_model()
+    blocks = [model.get_submodule(name) for name in workload.blocks(model)]
+    paged = [sum(p.nbytes for p in block.parameters() if p.nbytes >= 4096) for block in blocks]
+    assert whole["parameter"] - held["parameter"] == sum(paged)
+    assert held["offload buffer"] <= max(paged)
+
+
+def test_offloaded_activations_are_in_memory_no_more() -> None:
+    held = by_category(planned(spec("offload:what=activations:to=disk", LONG)))
+    assert held.get("activation", 0) < by_category(planned(spec(workload=LONG)))["activation"] / 100
+    assert held["offload buffer"] > 0
 
 
 def test_a_step_that_needs_values_is_refused_with_the_op(tmp_path: Path) -> None:
