@@ -1,24 +1,38 @@
 """How far planned peaks of memory are from measured ones.
 
-    python -m benchmarks.plan_memory                   every workload
-    python -m benchmarks.plan_memory gpt resnet        some of them
+    python -m benchmarks.plan_memory                     every workload with every technique
+    python -m benchmarks.plan_memory gpt resnet          some of them
+    python -m benchmarks.plan_memory --kept measured/    keep what was measured there, and measure it but once
 
-Each workload is planned by `perfkit plan` and measured by `perfkit bench --rounds 0`, with the same techniques. Prints
-a row for each variant: both peaks, and the largest difference of one category, as a share of the measured peak.
+Each variant is rehearsed as `perfkit plan` does, and trained with the memory pass of `perfkit bench`, each in a process
+of its own, or one for each rank. Prints a row for each: both peaks of the first rank, and the category that is furthest
+off, as a share of the measured peak. Rows beyond 1 % of the peak, or 3 % in a category, are marked.
 """
 
 import argparse
 import json
-import subprocess
-import sys
+import multiprocessing
 import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
+import msgspec
+
+from perfkit.allocations import Allocations
 from perfkit.analysis.memory.account import account
-from perfkit.store.layout import MEMORY_FILE, rank_folder, run_path
+from perfkit.errors import UnavailableError
+from perfkit.measure.bench import min_world_size, refusal_of
+from perfkit.measure.rank import run_rank
+from perfkit.measure.schedule import ScheduledRun, bench_schedule
+from perfkit.plan.rehearsal import rehearse
+from perfkit.spec import RunSpec, Schedule, parse_variants
+from perfkit.store.layout import MEMORY_FILE, rank_folder
 from perfkit.store.memory_file import read_allocations
+from perfkit.store.request import BenchRequest
 from perfkit.units import nbytes
+from perfkit.workloads.table import sized_workload
 
 HERE = Path(__file__).parent
 WORKLOADS = {
@@ -32,52 +46,114 @@ WORKLOADS = {
     "lstm": f"{HERE}/plan_workloads.py:lstm",
     "vae": f"{HERE}/plan_workloads.py:vae",
 }
-TECHNIQUES = "amp,ckpt,flash,accum,zero1,zero2,zero3"
+TECHNIQUES = (
+    "amp,ckpt,flash,accum,zero1,zero2,zero3,offload:what=activations|optimizer|parameters:to=disk,"
+    "lora,optim:use=adamw8bit|lion8bit,fused_ce"
+)
+MOST_OF_PEAK, MOST_OF_CATEGORY = 0.01, 0.03
+_SHORT = Schedule(warmup=1, max_warmup=1, timed=1, trace=0, parity=1)
+_FORK = multiprocessing.get_context("fork")  # what is imported once is there in all
+
+
+class Held(NamedTuple):
+    """Bytes by category at the peak, or why there are none."""
+
+    categories: dict[str, int]
+    reason: str = ""
+
+    @property
+    def peak(self) -> int:
+        return sum(self.categories.values())
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("workloads", nargs="*", default=list(WORKLOADS), metavar="WORKLOAD")
     parser.add_argument("--technique", default=TECHNIQUES)
+    parser.add_argument(
+        "--kept", type=Path, metavar="FOLDER", help="keep what is measured, and do not measure it again"
+    )
     given = parser.parse_args()
-    print("| workload | variant | planned | measured | difference | largest of a category |\n|---|---|--:|--:|--:|--:|")
-    for name in given.workloads:
-        with tempfile.TemporaryDirectory() as folder:
-            compare(name, given.technique, Path(folder) / "suite")
+    print("| workload | variant | planned | measured | difference | category that is furthest off | |")
+    print("|---|---|--:|--:|--:|--:|---|")
+    with tempfile.TemporaryDirectory() as temporary:
+        for name in given.workloads:
+            for run in runs(name, given.technique):
+                folder = (given.kept or Path(temporary)) / name / run.spec.variant
+                print(row(name, run, folder), flush=True)
 
 
-def compare(name: str, techniques: str, suite: Path) -> None:
-    """Print the rows of one workload."""
-    asked = ["-w", WORKLOADS[name], "-t", techniques]
-    variants = json.loads(_perfkit("plan", *asked, "--json"))["variants"]
-    _perfkit("bench", *asked, "--rounds", "0", "--no-calibrate", "--quiet", "--out", str(suite))
-    for variant in variants:
-        peak, measured = variant["peak_allocated_bytes"], _measured(suite, variant["name"])
-        if peak is None or measured is None:
-            reason = variant["reason"] or "no memory was measured"
-            print(f"| {name} | {variant['name']} | {reason} | | | |")
-            continue
-        total = sum(measured.values())
-        names = measured.keys() | peak["categories"].keys()
-        furthest = max(abs(peak["categories"].get(part, 0) - measured.get(part, 0)) for part in names)
-        print(
-            f"| {name} | {variant['name']} | {nbytes(peak['value'])} | {nbytes(total)} | "
-            f"{100 * (peak['value'] / total - 1):+.3f} % | {100 * furthest / total:.2f} % |",
-            flush=True,
-        )
+def runs(name: str, techniques: str) -> Iterator[ScheduledRun]:
+    """One run for each variant of a workload."""
+    request = BenchRequest(
+        workload=sized_workload(WORKLOADS[name], "cpu", None, None, 1),
+        variants=tuple(parse_variants(techniques)),
+        device="cpu",
+        device_count=0,
+        cores=1,
+    )
+    for run in bench_schedule(request, min_world_size, refusal_of).runs:
+        yield replace(run, spec=msgspec.structs.replace(run.spec, schedule=_SHORT, passes=("memory",)))
 
 
-def _measured(suite: Path, variant: str) -> dict[str, int] | None:
-    """Bytes by category at the peak of the first rank; None where the variant did not run."""
-    file = rank_folder(suite / run_path(variant, 0), 0) / MEMORY_FILE
-    held = account(read_allocations(file)) if file.is_file() else None
-    return None if held is None else {share.category: share.bytes for share in held.categories}
+def row(name: str, run: ScheduledRun, folder: Path) -> str:
+    """A row of the table; it names the reason where a variant has none."""
+    start = f"| {name} | {run.spec.variant} | "
+    if run.skip:
+        return f"{start}{run.skip} | | | | |"
+    planned, measured = _planned(run.spec), _measured(run.spec, folder)
+    if planned.reason or measured.reason:
+        return f"{start}{planned.reason or nbytes(planned.peak)} | {measured.reason or nbytes(measured.peak)} | | | |"
+    parts = planned.categories.keys() | measured.categories.keys()
+    apart = {part: planned.categories.get(part, 0) - measured.categories.get(part, 0) for part in parts}
+    furthest = max(apart, key=lambda part: abs(apart[part]))
+    off, category = planned.peak / measured.peak - 1, apart[furthest] / measured.peak
+    outside = abs(off) > MOST_OF_PEAK or abs(category) > MOST_OF_CATEGORY
+    return (
+        f"{start}{nbytes(planned.peak)} | {nbytes(measured.peak)} | {100 * off:+.3f} % | "
+        f"{100 * category:+.2f} % {furthest} | {'outside' if outside else ''} |"
+    )
 
 
-def _perfkit(*arguments: str) -> Any:
-    return subprocess.run(
-        [sys.executable, "-m", "perfkit_cli", *arguments], check=True, stdout=subprocess.PIPE, text=True
-    ).stdout
+def _planned(spec: RunSpec) -> Held:
+    with tempfile.NamedTemporaryFile() as answer:
+        _in_processes(1, _plan, spec, answer.name)
+        return Held(*json.loads(Path(answer.name).read_bytes() or '[{}, "the plan failed"]'))
+
+
+def _plan(_rank: int, spec: RunSpec, answer: str) -> None:
+    try:
+        held = _held(rehearse(spec).allocations)
+    except UnavailableError as error:
+        held = Held({}, str(error))
+    Path(answer).write_text(json.dumps(held))
+
+
+def _measured(spec: RunSpec, folder: Path) -> Held:
+    """What the first rank of a run held; the folder keeps its recording."""
+    file = rank_folder(folder, 0) / MEMORY_FILE
+    if not file.is_file():
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "rendezvous").unlink(missing_ok=True)
+        _in_processes(spec.launch.world_size, _train, spec, folder)
+    return _held(read_allocations(file)) if file.is_file() else Held({}, "was not measured")
+
+
+def _train(rank: int, spec: RunSpec, folder: Path) -> None:
+    run_rank(spec, folder, rank=rank, local_rank=rank, report=lambda _: None)
+
+
+def _held(allocations: Allocations) -> Held:
+    held = account(allocations)
+    return Held({} if held is None else {share.category: share.bytes for share in held.categories})
+
+
+def _in_processes(count: int, target: object, *arguments: object) -> None:
+    processes = [_FORK.Process(target=target, args=(rank, *arguments)) for rank in range(count)]  # type: ignore[arg-type]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
 
 
 if __name__ == "__main__":
