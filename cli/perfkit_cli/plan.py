@@ -39,6 +39,7 @@ Examples:
   perfkit plan --workload gpt:size=medium --technique zero1,zero2,zero3 --world-size 64
   perfkit plan --workload train.py:build --technique 'batch:size=8|16|32' --json | jq '.variants[0]'
   perfkit plan --out runs/gpt --technique amp && perfkit bench --out runs/gpt --technique amp
+  perfkit plan --learn runs/ traces/              how fast this machine and other GPUs are, from measured steps
   perfkit plan --into runs/gpt                    predicted beside measured, for all variants of the suite
 \b
 Exit codes: 0 done, 2 the request is wrong, 130 interrupted.
@@ -65,9 +66,11 @@ Exit codes: 0 done, 2 the request is wrong, 130 interrupted.
     type=click.Path(path_type=Path),
     help="Plan the variants of this suite, whose report then shows predicted beside measured.",
 )
+@click.option("--learn", is_flag=True, help="Learn from suites and traces (PATHS) how long ops take on their devices.")
 @click.option("--json", "as_json", is_flag=True, help="Print the plan as JSON, and write no report.")
 @click.option("-v", "--verbose", is_flag=True, help="Print more of the report.")
 @click.option("-q", "--quiet", is_flag=True, help="Print the path of the report only.")
+@click.argument("paths", nargs=-1)
 @click.pass_context
 def command(ctx: click.Context, /, **options: Any) -> None:
     """Find out what memory a training step would need on a CPU, with each technique, on any number of ranks.
@@ -78,6 +81,10 @@ def command(ctx: click.Context, /, **options: Any) -> None:
 
     The plan is kept as a report. A suite that is measured into its folder (perfkit bench --out FOLDER), and one that is
     planned with --into, shows what was predicted beside what was measured.
+
+    With --learn, PATHS are suites of perfkit bench, folders of these, and traces of GPUs: what their steps tell of how
+    long ops take is kept for each device, beside its measured ceilings, and plans go by it. --gpu says what traces are
+    of that do not tell.
     """
     os.environ.setdefault("KINETO_LOG_LEVEL", "6")  # what Kineto says of its recordings is no part of a plan
 
@@ -88,6 +95,14 @@ def command(ctx: click.Context, /, **options: Any) -> None:
 
     as_json, shown = options["as_json"], {"quiet": options["quiet"], "verbose": options["verbose"]}
     console = Console(stderr=True, quiet=options["quiet"] or as_json)
+    if options["learn"] != bool(options["paths"]):
+        raise UsageError("--learn and the suites and traces to learn from go together: perfkit plan --learn runs/")
+    if options["learn"]:
+        from perfkit_cli.learning import learn_and_show
+
+        refuse_given(ctx, [name for name in _OF_A_SUITE if name != "gpu"], "--learn plans nothing")
+        learn_and_show(options["paths"], options["gpu"], console)
+        return
     if options["into"] is not None:
         refuse_given(ctx, _OF_A_SUITE, "--into plans what the suite was asked for")
         from perfkit_reports.subjects.registry import document_of

@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 # Sizes of calls that are taken together: a factor of four.
 SIZE = log(4)
+# Over so many sizes below the smallest measured calls what they were slower by fades.
+_FADES = 3 * SIZE
 
 
 class Point(NamedTuple):
@@ -25,8 +27,10 @@ class Point(NamedTuple):
 class Curve:
     """`least` rises, `taken` never falls; between its points it is straight.
 
-    `beyond` goes on at the ends. Of a curve without, small calls take what the smallest took, and large ones are as
-    efficient as the largest. `spread` is the standard deviation of what was measured around each point.
+    `beyond` goes on at the ends: large calls are slower or faster than that by as much as the largest was; small ones
+    are ever less slower, since what a call costs at least is the same for all. Of a curve without, small calls take
+    what the smallest took, and large ones are as efficient as the largest. `spread` is the standard deviation of what
+    was measured around each point.
     """
 
     least: tuple[float, ...]
@@ -38,9 +42,12 @@ class Curve:
         """The time of a call with this least time."""
         inside = min(max(least, self.least[0]), self.least[-1])
         taken = self._between(self.taken, inside)
-        if self.beyond is not None:
-            return taken + self.beyond.at(least) - self.beyond.at(inside)
-        return taken + max(least - inside, 0.0)
+        if self.beyond is None:
+            return taken + max(least - inside, 0.0)
+        slower = taken - self.beyond.at(inside)
+        if least < inside and slower > 0:
+            slower *= max(0.0, 1 - (inside - least) / _FADES)
+        return slower + self.beyond.at(least)
 
     def spread_at(self, least: float) -> float:
         """The standard deviation of that; beyond what was measured with that of the curve that goes on."""

@@ -6,8 +6,8 @@ time is a curve over it. Where neither was measured on the device, its curve on 
 it was nowhere, the curve of all work that is bound by the same. The intervals tell how far measured calls lie off.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import exp, hypot, log, sqrt
 from statistics import median
@@ -17,12 +17,12 @@ from perfkit.analysis.trace.op_class import OpClass
 from perfkit.analysis.trace.roofs import Roofs
 from perfkit.plan.curve import Curve, Point, fit, gathered
 from perfkit.plan.learned import Program
-from perfkit.plan.work import UNALIGNED, Least, Work, least_time
+from perfkit.plan.work import SMALL, UNALIGNED, Least, Work, least_time
 
 # Standard deviations on either side within which nine in ten lie.
 NINE_IN_TEN = 1.645
 
-_LIKE = {UNALIGNED: OpClass.MATMUL}
+_LIKE = {UNALIGNED: OpClass.MATMUL, SMALL: OpClass.MATMUL}
 
 Key = tuple[str, ...]
 
@@ -32,15 +32,16 @@ def _keys(op_class: str, op: str, dtype: str) -> tuple[Key, ...]:
     return (op_class, op, dtype), (op_class, "", dtype), (op_class, "", "")
 
 
-def curves(programs: Sequence[Program], roofs: Roofs) -> dict[Key, Curve]:
+def curves(programs: Sequence[Program], roofs: Roofs, like: Mapping[Key, Curve]) -> dict[Key, Curve]:
     """The curves of all that was measured on a device with these roofs: of each op and of each class in each dtype, of
     each class, of what compute and memory bind, and of all, `()`. What has no least time is left out; what is held
     against the peak of another dtype tells of its own alone.
 
-    Within calls of one kind and size each program counts as much as any other.
+    Within calls of one kind and size each program counts as much as any other. A class goes on, beyond the sizes that
+    were measured, as on the device with the curves `like`, if that has measured it.
     """
     points: dict[Key, list[Point]] = {}
-    beyond: dict[Key, tuple[Key, ...]] = {}
+    wider: dict[Key, tuple[Key, ...]] = {(): ()}
     for program in programs:
         own: dict[Key, list[Point]] = {}
         for sample in program.samples:
@@ -49,30 +50,35 @@ def curves(programs: Sequence[Program], roofs: Roofs) -> dict[Key, Curve]:
                 continue
             point = Point(log(least.seconds), log(sample.seconds), sample.spread, sample.calls * sample.seconds)
             keys = _keys(sample.op_class, sample.op, sample.dtype)
-            beyond |= {key: (*keys[place + 1 :], ()) for place, key in enumerate(keys)} | {(least.bound,): ((),)}
-            for key in keys[:2] if least.stands_in else (*dict.fromkeys(keys), (least.bound,), ()):
+            wider |= {key: (*keys[place + 1 :], ()) for place, key in enumerate(keys)} | {(least.bound,): ((),)}
+            for key in dict.fromkeys(keys[:2] if least.stands_in else (*keys, (least.bound,), ())):
                 own.setdefault(key, []).append(point)
         for key, some in own.items():
             points.setdefault(key, []).extend(gathered(some))
     fitted: dict[Key, Curve] = {}
     for key in sorted(points, key=lambda key: (len(key), -key.count(""))):
-        near = (other for other in beyond.get(key, ()) if other in fitted)
-        fitted[key] = fit(points[key], next((fitted[other] for other in near if other != key), None))
+        measured = (fitted[near] for near in wider[key] if near != key and near in fitted)
+        there = like.get(key) if key == () or key[1:] == ("", "") else None
+        fitted[key] = fit(points[key], there or next(measured, None))
     return fitted
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What `programs` told on a device with these roofs. `off` is the standard deviation of a logarithm by which times
-    are off in addition where these stand in for another device."""
+    """What `programs` told on a device with these roofs.
+
+    What they do not tell is as on the device that it is most `like`. `off` is the standard deviation of a logarithm by
+    which times are off in addition where these stand in for another device.
+    """
 
     roofs: Roofs
     programs: tuple[Program, ...]
+    like: "Measured | None" = None
     off: float = 0.0
 
     @cached_property
     def curves(self) -> Mapping[Key, Curve]:
-        return curves(self.programs, self.roofs)
+        return curves(self.programs, self.roofs, {} if self.like is None else self.like.curves)
 
     def of_class(self, work: Work, *, own_dtype: bool = False) -> Curve | None:
         """The curve of the class of some work, in its dtype if it must; None where that was not measured."""
@@ -87,45 +93,54 @@ class Measured:
         for program in self.programs:
             others = tuple(other for other in self.programs if other is not program)
             if others and not program.sweep:
-                errors.append(Measured(self.roofs, others).error(program, self.roofs))
+                errors.append(replace(self, programs=others).error(program))
         return tuple(errors)
 
-    def error(self, program: Program, roofs: Roofs) -> float:
-        """The logarithm of predicted over measured time of all calls of a program on a device with `roofs`."""
+    def error(self, program: Program) -> float:
+        """The logarithm of predicted over measured time of all calls of a program on this device."""
         predicted = measured = 0.0
         for sample in program.samples:
-            least = least_time(sample.work, roofs)
-            found = None if least is None or not least.seconds else _curve((self,), sample.work, least)
+            least = least_time(sample.work, self.roofs)
+            found = None if least is None or not least.seconds else self.curve(sample.work, least)
             if least is not None and found is not None:
                 predicted += sample.calls * exp(found[0].at(log(least.seconds)))
                 measured += sample.calls * sample.seconds
         return log(predicted / measured)
 
+    def fit_error(self) -> float:
+        """The factor by which calls that were measured are off their curves, the median over kinds of calls."""
+        errors = [0.0]
+        for sample in (sample for program in self.programs for sample in program.samples):
+            least = least_time(sample.work, self.roofs)
+            found = None if least is None or not least.seconds else self.curve(sample.work, least)
+            if least is not None and found is not None:
+                errors.append(hypot(found[0].at(log(least.seconds)) - log(sample.seconds), sample.spread))
+        return exp(median(errors))
 
-def _curve(measured: Sequence[Measured], work: Work, least: Least) -> tuple[Curve, float] | None:
-    """The curve for some work and what its times are off in addition: its class's on the first device that knows it.
-
-    None where nothing is known that can be held against its least time.
-    """
-    for device in measured:
-        curve = device.of_class(work, own_dtype=least.stands_in)
-        if curve is not None:
-            return curve, device.off
-    first = measured[0]
-    if least.stands_in:
-        return None
-    return first.curves[(least.bound,) if (least.bound,) in first.curves else ()], first.off
+    def curve(self, work: Work, least: Least) -> tuple[Curve, float] | None:
+        """The curve for some work and what its times are off in addition: its class's on the first device that knows
+        it. None where nothing is known that can be held against its least time.
+        """
+        device: Measured | None = self
+        while device is not None:
+            curve = device.of_class(work, own_dtype=least.stands_in)
+            if curve is not None:
+                return curve, device.off
+            device = device.like
+        if least.stands_in:
+            return None
+        return self.curves[(least.bound,) if (least.bound,) in self.curves else ()], self.off
 
 
 @dataclass(frozen=True)
 class Efficiencies:
-    """The efficiencies of a device with `roofs`: `measured` on it first, then on others that are like it, at least one.
+    """The efficiencies of a device with `roofs`: `measured` on it, or on one that is like it.
 
     `source` says in words what they are from.
     """
 
     roofs: Roofs
-    measured: tuple[Measured, ...]
+    measured: Measured
     source: str
 
     def seconds(self, work: Work) -> Interval | None:
@@ -138,7 +153,7 @@ class Efficiencies:
             return None
         if not least.seconds:
             return _NOTHING
-        found = _curve(self.measured, work, least)
+        found = self.measured.curve(work, least)
         if found is None:
             return None
         (curve, off), size = found, log(least.seconds)
@@ -147,33 +162,45 @@ class Efficiencies:
     def together(self, seconds: float) -> Interval:
         """The bounds of the time of all calls of a step, of which `seconds` is the sum.
 
-        They are as far apart as the times of whole programs were off that were predicted from other programs; where
-        none was, as those of single calls.
+        They are as far apart as the times of whole programs were off that were predicted from other programs, on this
+        device or else on all; where none was, as those of single calls.
         """
         if not seconds:
             return _NOTHING
-        first = self.measured[0]
-        errors = first.left_out or tuple(error for device in self.measured for error in device.left_out)
-        spread = sqrt(sum(error**2 for error in errors) / len(errors)) if errors else max(first.curves[()].spread)
-        return _interval(log(seconds), hypot(spread, first.off))
+        errors = self.measured.left_out or tuple(error for device in self._devices() for error in device.left_out)
+        spread = sqrt(sum(error**2 for error in errors) / len(errors)) if errors else self._of_single_calls()
+        return _interval(log(seconds), hypot(spread, self.measured.off))
 
     def host_s(self, work: Work) -> Interval | None:
         """How long the host takes to issue a call; None where no program told. One figure holds for all classes."""
-        return _range(program.host_s for program in self._programs())
+        return self._told(lambda program: program.host_s)
 
     @property
     def launch_s(self) -> Interval | None:
         """From a launch to its kernel's start on a device without work; None where no program told, as on a CPU."""
-        return _range(program.launch_s for program in self._programs())
+        return self._told(lambda program: program.launch_s)
 
     @property
     def gap_s(self) -> Interval | None:
         """Between kernels that were launched before; None where no program told, as on a CPU."""
-        return _range(program.gap_s for program in self._programs())
+        return self._told(lambda program: program.gap_s)
 
-    def _programs(self) -> Iterator[Program]:
-        for device in self.measured:
-            yield from device.programs
+    def _of_single_calls(self) -> float:
+        return max(self.measured.curves[()].spread)
+
+    def _devices(self) -> Iterator[Measured]:
+        device: Measured | None = self.measured
+        while device is not None:
+            yield device
+            device = device.like
+
+    def _told(self, what: Callable[[Program], float | None]) -> Interval | None:
+        """What the programs of the first device that tells it have told: their median, least and most."""
+        for device in self._devices():
+            known = [value for program in device.programs if (value := what(program)) is not None]
+            if known:
+                return Interval(value=median(known), low=min(known), high=max(known))
+        return None
 
 
 _NOTHING = Interval(value=0.0, low=0.0, high=0.0)
@@ -182,8 +209,3 @@ _NOTHING = Interval(value=0.0, low=0.0, high=0.0)
 def _interval(logarithm: float, spread: float) -> Interval:
     value, factor = exp(logarithm), exp(NINE_IN_TEN * spread)
     return Interval(value=value, low=value / factor, high=value * factor)
-
-
-def _range(values: Iterable[float | None]) -> Interval | None:
-    known = [value for value in values if value is not None]
-    return Interval(value=median(known), low=min(known), high=max(known)) if known else None

@@ -33,17 +33,17 @@ def _of_cpu(threads: int) -> Efficiencies:
         raise UnavailableError(
             f"the ceilings of this CPU with {threads} threads are not known: measure them with perfkit calibrate"
         )
-    here = load(known.fingerprint)
-    others = [each for each in packaged() if each.ceilings and each.device != known.fingerprint]
+    comes = {each.device: each for each in packaged() if each.ceilings}
+    here = _with(comes.pop(known.fingerprint, None), load(known.fingerprint))
     measured = [] if here is None else list(_by_threads(here, known, threads))
     own = [each for each in measured if each.roofs.threads == threads]
     rest = [each for each in measured if each.roofs.threads != threads]
-    rest += [each for learned in others for each in _by_threads(learned, _ceilings(learned), threads)]
+    rest += [each for learned in comes.values() for each in _by_threads(learned, ceilings_of(learned), threads)]
     source = f"learned on this machine with {threads} threads: {_names(own)}" if own else ""
     return _efficiencies(roofs, own, rest, source or f"of {_devices(rest)}: perfkit plan --learn measures this machine")
 
 
-def _ceilings(learned: Learned) -> DeviceCeilings:
+def ceilings_of(learned: Learned) -> DeviceCeilings:
     return DeviceCeilings(
         device=CPU, device_name=learned.device_name, fingerprint=learned.device, ceilings=learned.ceilings
     )
@@ -59,12 +59,12 @@ def _by_threads(learned: Learned, known: DeviceCeilings, threads: int) -> Iterat
 
 
 def _of_gpu(entry: Entry, fp32: Fp32Settings | None) -> Efficiencies:
-    here = load(entry.id)
     known = {each.device: each for each in packaged() if not each.ceilings}
+    here = _with(known.get(entry.id), load(entry.id))
     if here is not None:
-        known[entry.id] = known[entry.id].merged(here.programs) if entry.id in known else here
-    alike = sorted(known.values(), key=lambda each: _distance(entry, named(each.device)))
-    measured = [Measured(roofs_of_gpu(named(each.device)), each.programs) for each in alike]
+        known[entry.id] = here
+    alike = sorted(known.values(), key=lambda each: unlikeness(entry, named(each.device)))
+    measured = [each for learned in alike for each in measured_of(learned)]
     own = measured[:1] if entry.id in known else []
     source = (
         f"measured on this GPU: {_names(own)}"
@@ -74,6 +74,19 @@ def _of_gpu(entry: Entry, fp32: Fp32Settings | None) -> Efficiencies:
     return _efficiencies(roofs_of_gpu(entry, fp32), own, measured[len(own) :], source)
 
 
+def _with(comes: Learned | None, here: Learned | None) -> Learned | None:
+    """What comes with perfkit of a device, and what was learned of it here."""
+    return here if comes is None else comes if here is None else comes.merged(here.programs)
+
+
+def measured_of(learned: Learned) -> Iterator[Measured]:
+    """What was learned of a device, for each number of threads on a CPU."""
+    if learned.ceilings:
+        yield from _by_threads(learned, ceilings_of(learned), 1)
+    else:
+        yield Measured(roofs_of_gpu(named(learned.device)), learned.programs)
+
+
 def roofs_of_gpu(entry: Entry, fp32: Fp32Settings | None = None) -> Roofs:
     """The datasheet's roofs of a GPU, which what is learned is held against on whichever machine."""
     name = entry.names[0]
@@ -81,7 +94,7 @@ def roofs_of_gpu(entry: Entry, fp32: Fp32Settings | None = None) -> Roofs:
     return Roofs(known, "cuda", name, fp32=fp32)
 
 
-def _distance(entry: Entry, other: Entry) -> tuple[bool, bool, float]:
+def unlikeness(entry: Entry, other: Entry) -> tuple[bool, bool, float]:
     """How unlike two GPUs are: those of one vendor first, then by the factors between their peaks and bandwidths."""
     peaks = sum(
         abs(log(entry.matrix_tflops[dtype][0] / other.matrix_tflops[dtype][0]))
@@ -98,11 +111,15 @@ def _vendor(entry: Entry) -> str:
 
 def _efficiencies(roofs: Roofs, own: Sequence[Measured], others: Sequence[Measured], source: str) -> Efficiencies:
     """With `others` behind what was measured on the device itself, as far off as they are from what is known best."""
-    best = [*own, *others][:2]
-    if not best:
+    known = [*own, *others]
+    if not known:
         raise UnavailableError("nothing was measured on this device or on one like it: see perfkit plan --learn")
-    widened = [replace(each, off=_off(best[0] if each is not best[0] else best[-1], each)) for each in others]
-    return Efficiencies(roofs, (*own, *widened), source)
+    measured: Measured | None = None
+    for place, device in reversed(list(enumerate(known))):
+        off = 0.0 if place < len(own) else _off(known[1] if place == 0 and len(known) > 1 else known[0], device)
+        measured = replace(device, like=measured, off=off)
+    assert measured is not None
+    return Efficiencies(roofs, measured, source)
 
 
 def _off(measured: Measured, other: Measured) -> float:

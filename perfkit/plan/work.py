@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from perfkit.analysis.trace.op_class import OpClass, op_class
-from perfkit.analysis.trace.product import layout, side_by_side
+from perfkit.analysis.trace.product import layout, side_by_side, sizes
 from perfkit.analysis.trace.roofline import COMPUTE, MEMORY
 from perfkit.analysis.trace.roofs import Roofs
 from perfkit.cost.call import OpCall, OpCost, TensorArg, Unit
@@ -11,10 +11,10 @@ from perfkit.cost.dtypes import BY_NAME
 from perfkit.cost.fp32_products import computed_in
 from perfkit.devices.peak import Fp32Settings
 
-# Products of 16-bit operands whose rows do not begin at multiples of 16 bytes: GPUs have other, slower kernels for
-# them.
-UNALIGNED = "GEMM, unaligned"
-_ALIGNED_BYTES = 16
+# Kinds of matrix products that take far longer than others: of 16-bit operands whose rows do not begin at multiples of
+# 16 bytes, for which GPUs have other kernels; and batches of matrices smaller than the tiles that a unit multiplies.
+UNALIGNED, SMALL = "GEMM, unaligned", "GEMM of small matrices"
+_ALIGNED_BYTES, _SMALLEST_TILE = 16, 16
 
 
 class Work(NamedTuple):
@@ -49,10 +49,13 @@ def _class(call: OpCall, dtype: str) -> str:
     kind = op_class(call.name)
     if kind != OpClass.MATMUL or dtype not in BY_NAME or BY_NAME[dtype].size != 2:
         return kind
-    sizes = side_by_side(
+    product = sizes(call.name, call.args)
+    if product is not None and product.batch > 1 and min(product.m, product.n, product.k) < _SMALLEST_TILE:
+        return SMALL
+    rows = side_by_side(
         call.name, [arg.shape for arg in call.args if isinstance(arg, TensorArg)], layout(call.name, call.args)
     )
-    return UNALIGNED if any(size * 2 % _ALIGNED_BYTES for size in sizes) else kind
+    return UNALIGNED if any(size * 2 % _ALIGNED_BYTES for size in rows) else kind
 
 
 # Whose peak stands in for one that is not known: what is measured over it tells the time all the same.

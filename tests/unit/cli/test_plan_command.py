@@ -11,6 +11,7 @@ from perfkit.analysis.suite.plan import read_plan
 from perfkit.store.layout import SUITE_FILE
 from perfkit_cli.main import commands
 
+RECORDED = Path(__file__).parents[2] / "fixtures" / "recorded"
 SMALL = ["plan", "-w", "gpt:size=nano:seq_len=16"]
 
 
@@ -67,3 +68,31 @@ def test_what_a_suite_was_asked_for_is_not_asked_again(tmp_path: Path) -> None:
     ended = CliRunner().invoke(commands, ["plan", "--into", str(tmp_path), "-t", "amp", "--json"])
     assert ended.exit_code == 2
     assert "leave --technique, --json out" in ended.output
+
+
+def test_what_is_learned_is_said_and_kept_and_what_tells_nothing_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PERFKIT_CACHE", str(tmp_path / "cache"))
+    names = ("mi250_toy_train.json.gz", "changed_programs/half_the_layers.before.json.gz")
+    traces = [str(RECORDED / name) for name in names]
+    ended = CliRunner().invoke(commands, ["plan", "--learn", *traces, "--gpu", "mi250"])
+    assert ended.exit_code == 0, ended.output
+    assert re.search(r"^AMD Instinct MI250 +mi250_toy_train +\d+ +\d+ +x1\.\d\d", ended.stdout, re.MULTILINE)
+    assert "a trace does not say which CPU it is of" in ended.stderr
+    (kept,) = (tmp_path / "cache" / "efficiencies").iterdir()
+    assert f"kept in {kept}" in ended.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--learn"], "--learn and the suites and traces to learn from go together"),
+        (["runs/gpt"], "--learn and the suites and traces to learn from go together"),
+        (["--learn", "--technique", "amp", "runs/gpt"], "leave --technique out"),
+    ],
+)
+def test_learning_that_is_asked_for_wrongly(arguments: list[str], message: str) -> None:
+    ended = CliRunner().invoke(commands, ["plan", *arguments])
+    assert ended.exit_code == 2
+    assert message in ended.output

@@ -31,6 +31,14 @@ def test_beyond_its_ends_it_goes_on_as_the_curve_of_all() -> None:
     assert curve.at(log(1000)) == pytest.approx(log(1000))
 
 
+def test_what_large_calls_are_slower_by_fades_below_them() -> None:
+    everything = fit([_point(1, 1), _point(4**6, 4**6)], None)
+    curve = fit([_point(4**6, 8 * 4**6)], everything)
+    assert curve.at(log(4**7)) == pytest.approx(log(8 * 4**7))
+    assert curve.at(log(4**6) - 1.5 * SIZE) == pytest.approx(log(8) / 2 + log(4**6) - 1.5 * SIZE)
+    assert curve.at(log(4)) == pytest.approx(log(4))
+
+
 def test_calls_of_one_size_are_their_mean_by_weight_and_their_spread_is_told() -> None:
     curve = fit([_point(2, 4, weight=3), _point(2, 8, weight=1)], None)
     assert curve.taken == (pytest.approx((3 * log(4) + log(8)) / 4),)

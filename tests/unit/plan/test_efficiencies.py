@@ -34,8 +34,8 @@ def _copy(seconds: float, efficiency: float) -> Sample:
     )
 
 
-def _efficiencies(*programs: Program, off: float = 0.0) -> Efficiencies:
-    return Efficiencies(roofs(), (Measured(roofs(), programs, off),), "a test")
+def _efficiencies(*programs: Program) -> Efficiencies:
+    return Efficiencies(roofs(), Measured(roofs(), programs), "a test")
 
 
 def _work(seconds: float, op_class: str = "GEMM", op: str = "", dtype: str = "fp32") -> Work:
@@ -86,10 +86,10 @@ def test_a_product_that_is_not_aligned_is_one_where_no_such_was_measured() -> No
 
 
 def test_a_class_that_was_measured_on_another_device_only_is_as_there_and_that_much_wider() -> None:
-    here = Measured(roofs(), (Program(name="a", samples=(_copy(1e-3, 0.25),)),))
     there = Measured(roofs(2 * PEAK), (Program(name="b", samples=(_product(1e-3, 0.5),)),), off=0.3)
+    here = Measured(roofs(), (Program(name="a", samples=(_copy(1e-3, 0.25),)),), like=there)
     # A product of 1 ms here is one of 0.5 ms there, which took 2 ms: a quarter of the peak.
-    interval = Efficiencies(roofs(), (here, there), "a test").seconds(_work(0.5e-3))
+    interval = Efficiencies(roofs(), here, "a test").seconds(_work(0.5e-3))
     assert interval is not None
     assert interval.value == pytest.approx(2e-3)
     assert log(interval.high / interval.value) == pytest.approx(NINE_IN_TEN * 0.3)
@@ -130,7 +130,7 @@ def test_the_bounds_of_a_step_are_how_far_programs_are_off_that_are_predicted_fr
     known = _efficiencies(
         Program(name="a", samples=(_product(1e-3, 0.5),)), Program(name="b", samples=(_product(1e-3, 0.25),))
     )
-    assert sorted(known.measured[0].left_out) == [pytest.approx(-log(2)), pytest.approx(log(2))]
+    assert sorted(known.measured.left_out) == [pytest.approx(-log(2)), pytest.approx(log(2))]
     interval = known.together(3.0)
     assert interval.value == pytest.approx(3)
     assert log(interval.high / 3) == pytest.approx(NINE_IN_TEN * log(2))
@@ -141,7 +141,7 @@ def test_a_sweep_is_no_program_to_predict() -> None:
         Program(name="a", samples=(_product(1e-3, 0.5),)),
         Program(name="b", samples=(_product(1e-3, 0.25),), sweep=True),
     )
-    assert known.measured[0].left_out == (pytest.approx(log(2)),)
+    assert known.measured.left_out == (pytest.approx(log(2)),)
 
 
 def test_the_hosts_time_is_the_median_of_programs() -> None:
@@ -150,3 +150,23 @@ def test_the_hosts_time_is_the_median_of_programs() -> None:
     assert interval is not None
     assert (interval.value, interval.low, interval.high) == (7, 5, 9)
     assert _efficiencies(Program(name="a", samples=(_product(1e-3, 0.5),))).launch_s is None
+
+
+def test_beyond_the_sizes_that_were_measured_a_class_goes_on_as_on_the_device_that_is_most_alike() -> None:
+    there = Measured(roofs(), (Program(name="b", samples=(_product(1e-6, 0.1), _product(1e-3, 0.5))),))
+    here = Measured(roofs(), (Program(name="a", samples=(_product(1e-3, 0.25),)),), like=there)
+    # Here 1 ms takes 4 ms, twice what it takes there, and so does what is larger; 1 us takes 10 us there, and here too.
+    known = Efficiencies(roofs(), here, "a test")
+    large, small = known.seconds(_work(1e-2)), known.seconds(_work(1e-6))
+    assert large is not None
+    assert large.value == pytest.approx(40e-3)
+    assert small is not None
+    assert small.value == pytest.approx(10e-6)
+
+
+def test_the_fit_is_as_far_off_as_calls_of_one_kind_lie_apart() -> None:
+    first, second = (
+        Program(name="a", samples=(_product(1e-3, 0.5),)),
+        Program(name="b", samples=(_product(1e-3, 0.125),)),
+    )
+    assert Measured(roofs(), (first, second)).fit_error() == pytest.approx(2)

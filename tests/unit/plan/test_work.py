@@ -5,7 +5,7 @@ import pytest
 from perfkit.cost.call import OpCall, OpCost, TensorArg, Unit
 from perfkit.cost.op import op_cost
 from perfkit.devices.peak import IEEE, TF32, Fp32Settings
-from perfkit.plan.work import UNALIGNED, Least, Work, least_time, work_of
+from perfkit.plan.work import SMALL, UNALIGNED, Least, Work, least_time, work_of
 from tests.fixtures.plan_roofs import roofs
 
 
@@ -58,6 +58,17 @@ def test_a_product_in_16_bits_whose_rows_begin_anywhere_is_one_of_its_own_kind(c
     work = work_of(call, cost)
     assert work is not None
     assert work.op_class == expected
+
+
+def test_a_batch_of_products_smaller_than_a_tile_is_one_of_its_own_kind() -> None:
+    call = OpCall(
+        "aten::bmm", (TensorArg((9, 8, 64), (512, 64, 1), "bf16"), TensorArg((9, 64, 8), (512, 8, 1), "bf16"))
+    )
+    cost = op_cost(call)
+    assert cost is not None
+    work = work_of(call, cost)
+    assert work is not None
+    assert work.op_class == SMALL
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,235 @@
+"""How far planned times of GPU kernels are off: each program predicted from the others on the same device.
+
+    python benchmarks/plan_time_traces.py TRACE... --sweeps FOLDER [--suite FOLDER...] [--write FILE]
+
+Prints, for each program on each device, predicted over measured time of all its calls: by the median efficiency of each
+class, by the curves of classes, and by those of ops and classes; then of each device from what was measured on the
+others alone. `--write` keeps all that was told as the table that comes with perfkit (perfkit/plan/efficiencies.json).
+
+What is measured: the traces; `op_times.csv`, times of calls in traces of others, from the reference tables of the tests
+of AMD-AGI/TraceLens (MIT; evals/e2e_tests_comparative/*/analysis_output_ref, commit 4dc822d5); matrix products and
+attention, call by call over some thousand sizes, from the measurements that come with NVIDIA's aiconfigurator-core
+0.12.0 (Apache-2.0; FOLDER is its aiconfigurator_core/systems/data), as vLLM calls them, which for products is
+torch.nn.functional.linear. Suites of perfkit bench tell of the CPU that they ran on.
+"""
+
+import argparse
+import csv
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from math import exp, log, sqrt
+from pathlib import Path
+from statistics import median
+
+import msgspec
+import pandas as pd
+
+from perfkit.analysis.trace.roofs import Roofs
+from perfkit.cost.call import Arg, OpCall, TensorArg
+from perfkit.cost.op import op_cost
+from perfkit.devices.catalogue import named
+from perfkit.errors import PerfkitError
+from perfkit.plan.efficiencies import Measured
+from perfkit.plan.known import ceilings_of, roofs_of_gpu, unlikeness
+from perfkit.plan.learn import learn
+from perfkit.plan.learned import Learned, Packaged, Program, Sample
+from perfkit.plan.samples import Call, samples_of
+from perfkit.plan.work import Work, least_time, work_of
+
+OP_TIMES = Path(__file__).with_name("op_times.csv")
+
+# Devices of the sweeps by their names in the catalogue, without those of which all figures are of another's clock.
+SWEPT = {
+    "a100_sxm": "a100-sxm-80gb",
+    "h100_sxm": "h100-sxm",
+    "h200_sxm": "h200-sxm",
+    "b200_sxm": "b200",
+    "b300_sxm": "b300",
+    "gb300": "gb300",
+    "l40s": "l40s",
+    "rtx_pro_6000_server": "rtx-pro-6000-blackwell-server",
+}
+_SIXTEEN_BITS = ["bfloat16", "float16"]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("traces", nargs="*")
+    parser.add_argument("--sweeps", type=Path)
+    parser.add_argument("--suite", action="append", default=[])
+    parser.add_argument("--write", type=Path)
+    given = parser.parse_args()
+    devices: dict[str, Learned] = {}
+    for learned in (*_learned([*given.traces, *given.suite]), *_told(OP_TIMES), *_swept(given.sweeps)):
+        known = devices.get(learned.device)
+        devices[learned.device] = learned if known is None else known.merged(learned.programs)
+    if given.write is not None:
+        given.write.write_bytes(msgspec.json.encode(_rounded(Packaged(devices=tuple(devices.values())))) + b"\n")
+    _print(list(devices.values()))
+
+
+def _learned(sources: Sequence[str]) -> Iterator[Learned]:
+    for source in sources:
+        try:
+            yield from learn(source)
+        except PerfkitError as error:
+            print(f"left out: {error}")
+
+
+def _told(path: Path) -> Iterator[Learned]:
+    calls: dict[tuple[str, str], list[Call]] = defaultdict(list)
+    with path.open(newline="") as file:
+        for row in csv.DictReader(file):
+            made = OpCall(row["op"], tuple(_operand(shape, row["dtype"]) for shape in json.loads(row["operands"])))
+            cost = op_cost(made)
+            work = None if cost is None else work_of(made, cost)
+            assert work is not None, row
+            calls[row["device"], row["program"]].append(Call(work, float(row["calls"]), float(row["us"]) * 1e-6))
+    for (device, program), some in calls.items():
+        yield _of_gpu(device, program, some, sweep=False)
+
+
+def _operand(shape: Sequence[int], dtype: str) -> Arg:
+    """A tensor whose elements lie side by side; a number where it has no shape."""
+    if not shape:
+        return 1.0
+    strides = [1]
+    for size in reversed(shape[1:]):
+        strides.insert(0, strides[0] * size)
+    return TensorArg(tuple(shape), tuple(strides), dtype)
+
+
+def _swept(folder: Path | None) -> Iterator[Learned]:
+    for name, device in SWEPT.items() if folder is not None else ():
+        assert folder is not None
+        products = _last(folder / name, "gemm/vllm/*/gemm_perf.parquet")
+        calls = [
+            _call("GEMM", 2.0 * row.m * row.n * row.k, row.m * row.k + row.k * row.n + row.m * row.n, row.latency)
+            for row in products[products.gemm_dtype.isin(_SIXTEEN_BITS)].itertuples()
+        ]
+        causal = _last(folder / name, "attention/vllm/*/context_attention_perf.parquet")
+        chosen = causal.attn_dtype.isin(_SIXTEEN_BITS) & causal.kv_cache_dtype.isin(_SIXTEEN_BITS)
+        chosen &= causal.num_heads == causal.num_key_value_heads
+        if "window_size" in causal:
+            chosen &= causal.window_size == 0
+        for row in causal[chosen].itertuples():
+            heads = row.batch_size * row.num_heads * row.head_dim
+            calls.append(_call("attention", 2.0 * heads * row.isl * (row.isl + 1), 4 * heads * row.isl, row.latency))
+        yield _of_gpu(device, "products and attention of many sizes", calls, sweep=True)
+
+
+def _last(folder: Path, pattern: str) -> pd.DataFrame:
+    return pd.read_parquet(sorted(folder.glob(pattern))[-1])
+
+
+def _call(op_class: str, flops: float, elements: float, ms: float) -> Call:
+    return Call(Work(op_class, "bf16", flops, 2.0 * elements, matrix=True), 1.0, ms * 1e-3)
+
+
+def _of_gpu(device: str, program: str, calls: Sequence[Call], *, sweep: bool) -> Learned:
+    roofs = roofs_of_gpu(named(device))
+    told = Program(name=program, samples=samples_of(calls, roofs), sweep=sweep)
+    return Learned(device=device, device_name=roofs.device_name, programs=(told,))
+
+
+def _print(devices: Sequence[Learned]) -> None:
+    ways = ("median", "classes", "ops", "others")
+    print("| device | program | ms | median of classes | curves of classes | curves of ops | other devices alone |")
+    print("|---|---|--:|--:|--:|--:|--:|")
+    errors: dict[str, list[float]] = defaultdict(list)
+    for learned in devices:
+        roofs = _roofs(learned)
+        for program in (each for each in learned.programs if not each.sweep):
+            others = tuple(each for each in learned.programs if each is not program and each.threads == program.threads)
+            like = _chain(learned, program, devices)
+            cells = {}
+            if others:
+                classes = Measured(roofs, tuple(map(_without_ops, others)), like)
+                cells["median"] = _by_median(others, program, roofs)
+                cells["classes"] = classes.error(_without_ops(program))
+                cells["ops"] = Measured(roofs, others, like).error(program)
+            if like is not None:
+                cells["others"] = Measured(roofs, like.programs, like).error(program)
+            for name, error in cells.items():
+                errors[name].append(error)
+            shown = " | ".join(f"{exp(cells[name]):.2f}" if name in cells else "" for name in ways)
+            print(f"| {learned.device_name} | {program.name} | {program.seconds * 1e3:.2f} | {shown} |")
+    for name, some in errors.items():
+        mean, middle = sqrt(sum(error**2 for error in some) / len(some)), median(map(abs, some))
+        print(f"{name}: {len(some)} programs, off by {exp(mean):.2f} (root mean square), {exp(middle):.2f} (median)")
+
+
+def _chain(learned: Learned, program: Program, devices: Sequence[Learned]) -> Measured | None:
+    """What other GPUs tell, the most alike first, without the same model there."""
+    if learned.ceilings:
+        return None
+    others = [each for each in devices if each is not learned and not each.ceilings]
+    entry, measured = named(learned.device), None
+    for other in sorted(others, key=lambda each: unlikeness(entry, named(each.device)), reverse=True):
+        kept = tuple(each for each in other.programs if _model(each) != _model(program))
+        if kept:
+            measured = Measured(_roofs(other), kept, measured)
+    return measured
+
+
+def _model(program: Program) -> str:
+    """What a trace is of: its name without the device at its beginning."""
+    return program.name.partition("_")[2] or program.name
+
+
+def _roofs(learned: Learned) -> Roofs:
+    if not learned.ceilings:
+        return roofs_of_gpu(named(learned.device))
+    return Roofs(ceilings_of(learned), "cpu", learned.device_name, learned.programs[0].threads)
+
+
+def _without_ops(program: Program) -> Program:
+    return msgspec.structs.replace(
+        program, samples=tuple(msgspec.structs.replace(sample, op="") for sample in program.samples)
+    )
+
+
+def _by_median(others: Sequence[Program], program: Program, roofs: Roofs) -> float:
+    """By the median efficiency of each class over samples, of all work where a class is not known."""
+    ratios: dict[str, list[float]] = defaultdict(list)
+    for sample in (sample for other in others for sample in other.samples):
+        least = least_time(sample.work, roofs)
+        if least is not None and least.seconds:
+            for key in (sample.op_class, ""):
+                ratios[key].append(log(sample.seconds / least.seconds))
+    predicted = measured = 0.0
+    for sample in program.samples:
+        least = least_time(sample.work, roofs)
+        if least is not None and least.seconds:
+            known = ratios.get(sample.op_class) or ratios[""]
+            predicted += sample.calls * least.seconds * exp(median(known))
+            measured += sample.calls * sample.seconds
+    return log(predicted / measured)
+
+
+def _rounded(packaged: Packaged) -> Packaged:
+    """To four digits, which is more than they are known to."""
+
+    def sample(each: Sample) -> Sample:
+        return msgspec.structs.replace(
+            each,
+            **{name: float(f"{getattr(each, name):.4g}") for name in ("flops", "bytes", "calls", "seconds", "spread")},
+        )
+
+    return Packaged(
+        devices=tuple(
+            msgspec.structs.replace(
+                device,
+                programs=tuple(
+                    msgspec.structs.replace(program, samples=tuple(map(sample, program.samples)))
+                    for program in device.programs
+                ),
+            )
+            for device in packaged.devices
+        )
+    )
+
+
+if __name__ == "__main__":
+    main()

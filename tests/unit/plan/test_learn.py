@@ -1,0 +1,124 @@
+"""What suites and traces tell of how fast a device is."""
+
+import json
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from perfkit.devices.catalogue import named
+from perfkit.errors import UnavailableError
+from perfkit.plan.learn import learn, sources
+from perfkit.plan.learned import Learned, Program, load, path, store
+from perfkit.store.layout import TRACE_FILE, rank_folder, run_path
+from tests.fixtures.plan_roofs import ceilings
+from tests.fixtures.suites import record, write_suite
+from tests.fixtures.trace_events import Event, event, inputs, kernel, launch, range_
+from tests.fixtures.traces import write_trace
+
+PRODUCT = inputs([64, 64], [64, 64])
+
+
+def _gpu_trace(file: Path, *, name: str = "NVIDIA H100 80GB HBM3") -> Path:
+    """A step of 1 ms with two products of 10 us each."""
+    events: list[Event] = [
+        range_("ProfilerStep#1", 0, 1000),
+        event("aten::mm", 10, 30, **PRODUCT),
+        launch(1, 20),
+        event("aten::mm", 50, 30, **PRODUCT),
+        launch(2, 60),
+        kernel("gemm", 25, 10, 1),
+        kernel("gemm", 66, 10, 2),
+    ]
+    file.write_text(json.dumps({"traceEvents": events, "deviceProperties": [{"id": 0, "name": name}]}))
+    return file
+
+
+def test_a_trace_tells_the_time_of_its_calls_and_how_the_host_fed_the_device(tmp_path: Path) -> None:
+    (learned,) = learn(str(_gpu_trace(tmp_path / "model.json")))
+    assert learned.device == "h100-sxm"
+    (program,) = learned.programs
+    (sample,) = program.samples
+    assert (sample.op_class, sample.op, sample.calls, program.name) == ("GEMM", "aten::mm", 2, "model")
+    assert sample.seconds == pytest.approx(10e-6)
+    assert sample.flops == 2 * 64**3
+    assert program.launch_s == pytest.approx(
+        5e-6
+    )  # of the second kernel: before the first the device is not known to be idle
+    assert program.host_s == pytest.approx(30e-6)
+
+
+def test_a_trace_that_names_no_known_gpu_needs_the_users_word(tmp_path: Path) -> None:
+    trace = str(_gpu_trace(tmp_path / "model.json", name="a GPU"))
+    with pytest.raises(UnavailableError, match="'a GPU' is not in the catalogue: say which it is with --gpu"):
+        learn(trace)
+    (learned,) = learn(trace, named("a100-sxm-80gb"))
+    assert learned.device == "a100-sxm-80gb"
+
+
+def test_a_cpus_trace_does_not_say_which_cpu_it_is_of(tmp_path: Path) -> None:
+    trace = tmp_path / "cpu.json"
+    trace.write_text(json.dumps({"traceEvents": [event("aten::mm", 0, 10, **PRODUCT)]}))
+    with pytest.raises(UnavailableError, match="which CPU"):
+        learn(str(trace))
+
+
+def test_nothing_is_learned_of_ops_without_shapes(tmp_path: Path) -> None:
+    trace = _gpu_trace(tmp_path / "model.json")
+    content = json.loads(trace.read_text())
+    for each in content["traceEvents"]:
+        each["args"] = {key: value for key, value in each["args"].items() if not key.startswith("Input")}
+    trace.write_text(json.dumps(content))
+    with pytest.raises(UnavailableError, match="record_shapes"):
+        learn(str(trace))
+
+
+def _suite(folder: Path, variants: dict[str, float]) -> Path:
+    """A suite whose variants' steps take so long, of which the traced one has two products of 20 ms."""
+    records = {name: [record(step_s)] for name, step_s in variants.items()}
+    write_suite(folder, records, ceilings=ceilings())
+    for name in variants:
+        events = [
+            range_("ProfilerStep#1", 0, 100_000),
+            event("aten::mm", 10_000, 20_000, **PRODUCT),
+            event("aten::mm", 50_000, 20_000, **PRODUCT),
+        ]
+        write_trace(rank_folder(folder / run_path(name, 0), 0) / TRACE_FILE, events)
+    return folder
+
+
+def test_a_suite_tells_the_time_of_calls_without_a_profiler_and_the_hosts_beside_them(tmp_path: Path) -> None:
+    # The traced step takes 100 ms, one without a profiler 80: so do its calls, and 80 - 2 x 16 ms are the host's.
+    (learned,) = learn(str(_suite(tmp_path, {"baseline": 0.08})))
+    assert (learned.device, learned.ceilings) == (ceilings().fingerprint, ceilings().ceilings)
+    (program,) = learned.programs
+    (sample,) = program.samples
+    assert (program.name, program.threads) == ("gpt", 2)
+    assert sample.seconds == pytest.approx(0.016)
+    assert program.host_s == pytest.approx((0.08 - 2 * 0.016) / 2)
+
+
+def test_all_variants_of_a_suite_are_one_program_without_those_that_were_disturbed(tmp_path: Path) -> None:
+    (learned,) = learn(str(_suite(tmp_path, {"baseline": 0.1, "amp": 0.1, "ckpt": 0.05})))
+    (program,) = learned.programs
+    assert [sample.calls for sample in program.samples] == [4]
+
+
+def test_suites_are_found_in_the_folder_around_them_and_traces_elsewhere(tmp_path: Path) -> None:
+    suite, trace = _suite(tmp_path / "runs" / "gpt", {"baseline": 0.1}), _gpu_trace(tmp_path / "model.json")
+    assert list(sources([str(tmp_path / "runs"), str(trace)])) == [str(suite), str(trace)]
+
+
+def test_what_was_learned_is_kept_and_replaced_when_the_same_program_is_learned_again() -> None:
+    old, other = Program(name="a", samples=(), host_s=1.0), Program(name="b", samples=())
+    store(Learned(device="h100-sxm", device_name="H100", programs=(old, other)))
+    kept = store(Learned(device="h100-sxm", device_name="H100", programs=(replace(old, host_s=2.0),)))
+    assert [(program.name, program.host_s) for program in kept.programs] == [("a", 2.0), ("b", None)]
+    assert load("h100-sxm") == kept
+    assert load("a100-sxm-80gb") is None
+    assert path("h100-sxm").parent.name == "efficiencies"
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PERFKIT_CACHE", str(tmp_path / "cache"))
