@@ -14,7 +14,6 @@ from perfkit_cli.size_options import size_options
 
 if TYPE_CHECKING:
     from perfkit.analysis.model.plan import Plan, PlannedVariant
-    from perfkit.plan.target import Target
     from perfkit.store.request import BenchRequest
 
 # What a suite was asked for already, or where a plan of its own would be written.
@@ -73,11 +72,11 @@ Exit codes: 0 done, 2 the request is wrong, 130 interrupted.
 @click.argument("paths", nargs=-1)
 @click.pass_context
 def command(ctx: click.Context, /, **options: Any) -> None:
-    """Find out what memory a training step would need on a CPU, with each technique, on any number of ranks.
+    """Find out what memory a training step would need, with each technique, on any number of ranks, and if it fits.
 
     The model, the techniques and two steps are gone through with tensors that have shapes and no contents: nothing is
     trained, and nothing of the model's size is allocated. What is told is the peak of torch's allocator in a rank, as
-    perfkit bench measures it, by what the memory is for. What differs on a GPU is not in it.
+    perfkit bench measures it, by what the memory is for; with --gpu also what is beyond the allocator, as an interval.
 
     The plan is kept as a report. A suite that is measured into its folder (perfkit bench --out FOLDER), and one that is
     planned with --into, shows what was predicted beside what was measured.
@@ -117,7 +116,7 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     target = target_of(options["gpu"], options["memory"])
     plan = planned(_request(options), target, console)
     if as_json:
-        click.echo(_as_json(plan, target))
+        click.echo(_as_json(plan))
     elif folder is None:
         show_document(document(plan), verbose=options["verbose"])
     else:
@@ -156,11 +155,12 @@ def _folder(workload: str, out: Path | None) -> Path:
     return folder
 
 
-def _as_json(plan: "Plan", target: "Target") -> bytes:
+def _as_json(plan: "Plan") -> bytes:
     import msgspec
 
     variants = [_told(variant) for variant in plan.variants]
-    whole = {"device": target.device, "limit_bytes": target.limit_bytes, "variants": variants}
+    device = {"device": plan.device, "device_name": plan.device_name, "limit_bytes": plan.limit_bytes}
+    whole = {**device, "variants": variants}
     return msgspec.json.format(msgspec.json.encode(whole), indent=2)
 
 
@@ -169,5 +169,7 @@ def _told(variant: "PlannedVariant") -> dict[str, Any]:
     import msgspec
 
     told: dict[str, Any] = msgspec.to_builtins(variant)
+    told["beyond_allocator_bytes"] = msgspec.to_builtins(variant.beyond_allocator_bytes)
+    told["needed_bytes"] = msgspec.to_builtins(variant.needed_bytes)
     del told["memory"]
     return told

@@ -1,6 +1,5 @@
 """Planning with progress: for `perfkit plan`, for a suite that is there, and before a bench."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
 def planned(request: "BenchRequest", target: "Target", console: "Console") -> "Plan":
     """The plan of a request's variants; `batch:auto` is a `UsageError`."""
     from perfkit.measure.largest_batch import searches
+    from perfkit.plan.least_change import with_least_change
     from perfkit.plan.plan import plan
     from perfkit.plan.whole import whole_plan
 
@@ -27,13 +27,13 @@ def planned(request: "BenchRequest", target: "Target", console: "Console") -> "P
         raise UsageError("batch:auto finds its size by running: perfkit bench searches, a plan is of given sizes")
     on_cpu = msgspec.structs.replace(request, device="cpu", device_count=0)
 
-    def told() -> "Iterator[PlannedVariant]":
-        with console.status("planning") as status:
-            for variant in plan(on_cpu, target):
-                yield variant
-                status.update(f"planned {variant.name}")
-
-    return whole_plan(request, target, told(), command_line())
+    told: list[PlannedVariant] = []
+    with console.status("planning") as status:
+        for variant in plan(on_cpu, target):
+            told.append(variant)
+            status.update(f"planned {variant.name}")
+        told = with_least_change(on_cpu, target, told, lambda name: status.update(f"nothing fits; trying {name}"))
+    return whole_plan(request, target, told, command_line())
 
 
 def plan_beside(folder: Path, memory: str | None, console: "Console") -> None:

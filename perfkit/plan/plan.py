@@ -9,33 +9,60 @@ from perfkit.analysis.memory.account import account
 from perfkit.analysis.model.memory import MemoryAccount
 from perfkit.analysis.model.plan import Peak, PlannedVariant
 from perfkit.errors import UnavailableError
-from perfkit.measure.bench import min_world_size, refusal_of
-from perfkit.measure.schedule import ScheduledRun, bench_schedule
-from perfkit.plan.rehearsal import rehearse
+from perfkit.measure.bench import dtype_refusal, min_world_size, refusal_of
+from perfkit.measure.schedule import BenchSchedule, ScheduledRun, Techniques, bench_schedule
+from perfkit.plan.closed_forms import closed_forms
+from perfkit.plan.device_memory import device_memory
+from perfkit.plan.rehearsal import Rehearsed, rehearse
+from perfkit.plan.step_ops import StepOp
 from perfkit.plan.target import CPU, Target
+from perfkit.plan.verdict import judged
 from perfkit.store.request import BenchRequest
 
 
 def plan(request: BenchRequest, target: Target = CPU) -> Iterator[PlannedVariant]:
     """The variants of a bench on a device one after the other, baselines first, as soon as each is known."""
-    return (planned(run, target) for run in bench_schedule(request, min_world_size, refusal_of).runs)
+    return (planned(run, target) for run in plan_schedule(request, target).runs)
 
 
-def planned(run: ScheduledRun, target: Target = CPU) -> PlannedVariant:  # noqa: ARG001
+def plan_schedule(request: BenchRequest, target: Target = CPU) -> BenchSchedule:
+    """The runs that are planned. What needs a GPU in order to act is not: a plan has a CPU's ops."""
+
+    def refusal(techniques: Techniques, device: str, dtype: str) -> str:
+        lacking = refusal_of(techniques, device, dtype)
+        if lacking and target.kind == "cuda":
+            lacking += "; a plan goes through the step on a CPU"
+        return dtype_refusal(techniques, target.kind, dtype) or lacking
+
+    return bench_schedule(request, min_world_size, refusal)
+
+
+def planned(run: ScheduledRun, target: Target = CPU) -> PlannedVariant:
     """One variant of a bench on a device; with the reason where it cannot be planned."""
     variant = partial(PlannedVariant, name=run.spec.variant, world_size=run.spec.launch.world_size)
     if run.skip:
         return variant(reason=run.skip)
     try:
-        rehearsed = rehearse(run.spec)
+        rehearsed = rehearse(run.spec, target.kind)
     except UnavailableError as error:
         return variant(reason=str(error))
     held = account(rehearsed.allocations)
-    return variant(
-        peak_allocated_bytes=None if held is None else _peak(held),
-        untried=rehearsed.untried,
-        assumptions=rehearsed.assumptions,
-        memory=None if held is None else replace(held, timed=False),
+    flops = sum(op.work.flops for op in rehearsed.issued if isinstance(op, StepOp))
+    forms = tuple(closed_forms(run.spec, rehearsed.parameters))
+    told = variant(untried=rehearsed.untried, assumptions=rehearsed.assumptions, flops=flops, closed_forms=forms)
+    return told if held is None else judged(_with_memory(told, rehearsed, held, target), target)
+
+
+def _with_memory(variant: PlannedVariant, rehearsed: Rehearsed, held: MemoryAccount, target: Target) -> PlannedVariant:
+    variant = replace(variant, memory=replace(held, timed=False))
+    if target.kind == "cpu":
+        return replace(variant, peak_allocated_bytes=_peak(held))
+    memory = device_memory(rehearsed, held, target, variant.world_size)
+    return replace(
+        variant,
+        peak_allocated_bytes=memory.peak,
+        within_allocator=memory.within,
+        beyond_allocator=memory.beyond,
     )
 
 

@@ -53,6 +53,7 @@ class Rehearsed(NamedTuple):
         before: every allocation and free from the model on until the second step.
         step: every one of that step.
         scratch: by CUDA's libraries the most that one op of theirs took meanwhile; it is among `step`, at `SCRATCH`.
+        parameters: of the model, before it is sharded.
     """
 
     allocations: Allocations
@@ -62,6 +63,7 @@ class Rehearsed(NamedTuple):
     before: tuple[Change, ...] = ()
     step: tuple[Change, ...] = ()
     scratch: dict[str, int] = {}
+    parameters: int = 0
 
 
 def rehearse(spec: RunSpec, kind: str = "cpu") -> Rehearsed:
@@ -89,6 +91,7 @@ def rehearse(spec: RunSpec, kind: str = "cpu") -> Rehearsed:
             stack.enter_context(context)
         stack.enter_context(memory.recording(alone))
         model = places.model = without_contents(built_model(workload), mode).to(dtype=dtype)
+        parameters = sum(parameter.numel() for parameter in model.parameters())
         stack.enter_context(eager_transformers())
         before = [(block.address, block.size_bytes) for block in memory.others(())]
         memory.begin()
@@ -122,6 +125,7 @@ def rehearse(spec: RunSpec, kind: str = "cpu") -> Rehearsed:
         before=tuple(before),
         step=_changes(recorded, data),
         scratch=scratch,
+        parameters=parameters,
     )
 
 

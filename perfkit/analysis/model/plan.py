@@ -1,5 +1,7 @@
 """What a plan says, which is kept in `plan.json`. Nothing here knows how it was found."""
 
+from collections.abc import Sequence
+
 from perfkit.analysis.model.memory import MemoryAccount
 from perfkit.spec import BASELINE, Struct, WorkloadSpec
 
@@ -30,13 +32,21 @@ class Peak(Struct):
 
 
 class Beyond(Struct):
-    """A row of memory that no allocator of torch's hands out: a context, a library's workspace, buffers of collectives.
+    """A row of memory that is in no tensor: a context, a library's workspace, buffers of collectives.
 
     `source` is where the bounds come from.
     """
 
     name: str
     bytes: Interval
+    source: str
+
+
+class ClosedForm(Struct):
+    """Bytes by a published formula, beside what was planned; `source` is the paper and the formula."""
+
+    name: str
+    bytes: float
     source: str
 
 
@@ -56,6 +66,9 @@ class StepTime(Struct):
 class PlannedVariant(Struct):
     """A variant on so many ranks, each alike. What is None is not known: `reason` says why for the memory.
 
+    `within_allocator` is what a GPU's libraries ask of torch's allocator, which is in the peak; `beyond_allocator` is
+    not. `fits` says whether all of it is within what a rank may take, None where the interval does not tell or nothing
+    was said of a limit; `verdict` says it in words. `flops` are those of a step, with what is computed again.
     `untried` are ops whose libraries take scratch memory that is not in the peak: their operands are too large to try.
     `assumptions` say what is planned otherwise than it runs, a line each.
     `memory` is the account of a step that the peak is from, as a measured run has one.
@@ -64,7 +77,12 @@ class PlannedVariant(Struct):
     name: str
     world_size: int
     peak_allocated_bytes: Peak | None = None
+    within_allocator: tuple[Beyond, ...] = ()
     beyond_allocator: tuple[Beyond, ...] = ()
+    fits: bool | None = None
+    verdict: str = ""
+    flops: float | None = None
+    closed_forms: tuple[ClosedForm, ...] = ()
     step_s: StepTime | None = None
     untried: tuple[str, ...] = ()
     assumptions: tuple[str, ...] = ()
@@ -72,19 +90,25 @@ class PlannedVariant(Struct):
     memory: MemoryAccount | None = None
 
     @property
+    def beyond_allocator_bytes(self) -> Interval:
+        """All beyond the allocator."""
+        return _sum([row.bytes for row in self.beyond_allocator])
+
+    @property
     def needed_bytes(self) -> Interval | None:
         """The peak of the allocator and all beyond it; None where the peak is not known."""
         peak = self.peak_allocated_bytes
-        if peak is None:
-            return None
-        parts = [peak.bounds, *(row.bytes for row in self.beyond_allocator)]
-        value, low, high = (sum(getattr(part, end) for part in parts) for end in ("value", "low", "high"))
-        return Interval(value=value, low=low, high=high)
+        return None if peak is None else _sum([peak.bounds, self.beyond_allocator_bytes])
 
     @property
     def is_baseline(self) -> bool:
         """Whether no technique is switched on."""
         return self.name.partition("@")[0] == BASELINE
+
+
+def _sum(parts: Sequence[Interval]) -> Interval:
+    value, low, high = (sum(getattr(part, end) for part in parts) for end in ("value", "low", "high"))
+    return Interval(value=value, low=low, high=high)
 
 
 class Plan(Struct):

@@ -96,3 +96,48 @@ def test_learning_that_is_asked_for_wrongly(arguments: list[str], message: str) 
     ended = CliRunner().invoke(commands, ["plan", *arguments])
     assert ended.exit_code == 2
     assert message in ended.output
+
+
+def test_a_gpu_has_a_verdict_and_rows_of_what_no_tensor_is() -> None:
+    ended = CliRunner().invoke(commands, [*SMALL, "-t", "tf32,accum", "--gpu", "h100-80g", "--no-report"])
+    assert ended.exit_code == 0, ended.output
+    headline = " ".join(ended.stdout.split())
+    assert "2 of 2 variants fit into 80.0 GiB." in headline
+    assert re.search(r"needs the least memory; it fits: 0\.\d+ to 2\.\d GiB of 80", headline)
+    assert "a plan goes through the step on a CPU" in headline  # tf32
+
+
+def test_nothing_of_a_gpu_that_is_known_is_left_out_of_the_json() -> None:
+    asked = [*SMALL, "-t", "baseline", "--gpu", "rtx-4090", "--memory", "500MiB", "--json"]
+    (baseline,) = json.loads(CliRunner().invoke(commands, asked).stdout)["variants"]
+    assert baseline["fits"] is None
+    assert baseline["verdict"].startswith("cannot be told: ")
+    assert [row["name"] for row in baseline["within_allocator"]] == ["cuBLAS' workspaces"]
+    assert [row["name"] for row in baseline["beyond_allocator"]] == ["reserved and free", "context and modules"]
+    beyond = sum(row["bytes"]["high"] for row in baseline["beyond_allocator"])
+    assert baseline["beyond_allocator_bytes"]["high"] == beyond
+    assert baseline["needed_bytes"]["high"] == baseline["peak_allocated_bytes"]["high"] + beyond
+
+
+def test_a_limit_on_a_cpu_is_judged_by_the_peak_alone() -> None:
+    ended = CliRunner().invoke(commands, [*SMALL, "-t", "accum", "--memory", "1GiB", "--json"])
+    plan = json.loads(ended.stdout)
+    assert (plan["device"], plan["limit_bytes"]) == ("cpu", 2**30)
+    assert [variant["fits"] for variant in plan["variants"]] == [True, True]
+    baseline, _ = plan["variants"]
+    assert baseline["beyond_allocator_bytes"]["high"] == 0
+    assert baseline["needed_bytes"]["value"] == baseline["peak_allocated_bytes"]["value"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--gpu", "rtx-4091"], "did you mean 'rtx-4090"),
+        (["--gpu", "h100-80g", "--memory", "96GiB"], "h100-sxm has 80.0 GiB"),
+        (["--memory", "lots"], "a share of the device such as 0.9"),
+    ],
+)
+def test_devices_that_are_wrong(options: list[str], message: str) -> None:
+    ended = CliRunner().invoke(commands, [*SMALL, *options])
+    assert ended.exit_code == 2
+    assert message in ended.output

@@ -38,9 +38,14 @@ def _named(variant: PlannedVariant, style: Style) -> Cell:
     return Cell(variant.name, value=variant.name, swatch=(style.colour, style.symbol))
 
 
+def _where(variant: PlannedVariant, row: Beyond) -> str:
+    return "in the peak" if row in variant.within_allocator else "beyond it"
+
+
 BEYOND: tuple[Column[tuple[PlannedVariant, Beyond]], ...] = (
     Column("Variant", lambda row: Cell(row[0].name), numeric=False),
     Column("What", lambda row: Cell(row[1].name), numeric=False),
+    Column("Where", lambda row: Cell(_where(*row)), numeric=False, help="whether it is in the allocator's peak"),
     Column("Expected", lambda row: Cell(units.nbytes(row[1].bytes.value), value=row[1].bytes.value), meter=True),
     Column("Between", lambda row: Cell(cells.size_span(row[1].bytes) or "exact")),
     Column("Source of the bounds", lambda row: Cell(row[1].source), numeric=False, wrap=True),

@@ -17,12 +17,21 @@ _VARIANTS: Mapping[str, tuple[type | GenericAlias, str]] = {
     "needed_bytes": (float, "needed_bytes.value"),
     "needed_low_bytes": (float, "needed_bytes.low"),
     "needed_high_bytes": (float, "needed_bytes.high"),
+    "verdict": (str, "verdict"),
     "step_s": (float, "step_s.total.value"),
     "step_low_s": (float, "step_s.total.low"),
     "step_high_s": (float, "step_s.total.high"),
     "reason": (str, "reason"),
 }
-_BEYOND = {"variant": str, "name": str, "bytes": float, "low_bytes": float, "high_bytes": float, "source": str}
+_BESIDE_TENSORS = {
+    "variant": str,
+    "name": str,
+    "in_the_peak": bool,
+    "bytes": float,
+    "low_bytes": float,
+    "high_bytes": float,
+    "source": str,
+}
 _TIME = {"variant": str, "part": str, "seconds": float}
 
 
@@ -35,7 +44,7 @@ def data(plan: Plan) -> tuple[Data, ...]:
     schema = {name: kind for name, (kind, _) in _VARIANTS.items()}
     return (
         Data("variants", schema, lambda: [_variant(variant) for variant in plan.variants]),
-        Data("beyond_allocator", _BEYOND, lambda: rows(_beyond)),
+        Data("beside_tensors", _BESIDE_TENSORS, lambda: rows(_beside_tensors)),
         Data("time", _TIME, lambda: rows(_time)),
     )
 
@@ -50,10 +59,11 @@ def _at(variant: PlannedVariant, path: str) -> Any:
     return found if found is None or not rest else attrgetter(rest)(found)
 
 
-def _beyond(variant: PlannedVariant) -> Iterator[dict[str, Any]]:
-    for row in variant.beyond_allocator:
-        bounds = {"bytes": row.bytes.value, "low_bytes": row.bytes.low, "high_bytes": row.bytes.high}
-        yield {"name": row.name, **bounds, "source": row.source}
+def _beside_tensors(variant: PlannedVariant) -> Iterator[dict[str, Any]]:
+    for in_the_peak, rows in ((True, variant.within_allocator), (False, variant.beyond_allocator)):
+        for row in rows:
+            bounds = {"bytes": row.bytes.value, "low_bytes": row.bytes.low, "high_bytes": row.bytes.high}
+            yield {"name": row.name, "in_the_peak": in_the_peak, **bounds, "source": row.source}
 
 
 def _time(variant: PlannedVariant) -> Iterator[dict[str, Any]]:

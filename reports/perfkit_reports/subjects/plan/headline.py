@@ -24,11 +24,10 @@ def headline(plan: Plan) -> str:
     least = leanest(plan)
     if least is None:
         return "What the variants need is not known."
-    amount = cells.needed(least)
-    told = f"{least.name} needs {amount.detail or amount.text}"
-    if len(plan.variants) > 1:
-        told = f"{least.name} needs the least memory: {amount.detail or amount.text}{_saved(least, plan)}"
-    return f"{_fitting(plan)}{told}."
+    if len(plan.variants) == 1:
+        amount = cells.needed(least)
+        return f"{least.name} {least.verdict or f'needs {amount.detail or amount.text}'}."
+    return f"{_fitting(plan)}{_least(least, plan)}."
 
 
 def remarks(plan: Plan) -> Iterator[str]:
@@ -49,13 +48,19 @@ def _fitting(plan: Plan) -> str:
         return ""
     verdicts = [cells.fits(variant, limit).text for variant in plan.variants if variant.needed_bytes is not None]
     into = f"into {units.nbytes(limit)}. "
-    if len(verdicts) == 1:
-        return f"{verdicts[0].capitalize()} {into}"
     for one, several in (("fits", "fit"), ("may fit", "may fit")):
         count = verdicts.count(one)
         if count:
             return f"{count} of {len(verdicts)} variants {one if count == 1 else several} {into}"
     return f"None of {len(verdicts)} variants fits {into}"
+
+
+def _least(variant: PlannedVariant, plan: Plan) -> str:
+    saved = _saved(variant, plan)
+    if variant.verdict:
+        return f"{variant.name} needs the least memory{saved}; it {variant.verdict}"
+    amount = cells.needed(variant)
+    return f"{variant.name} needs the least memory: {amount.detail or amount.text}{saved}"
 
 
 def _saved(variant: PlannedVariant, plan: Plan) -> str:

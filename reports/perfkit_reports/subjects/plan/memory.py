@@ -39,8 +39,10 @@ def holders_of(plan: Plan, styles: dict[str, Style]) -> list[Holder]:
 def _needed(plan: Plan) -> Iterator[Block]:
     known = [variant for variant in plan.variants if variant.needed_bytes is not None]
     yield needed_chart([stack_of(variant) for variant in known], plan.limit_bytes)
-    rows = [(variant, row) for variant in plan.variants for row in variant.beyond_allocator]
-    yield from table("beyond", "Beyond the allocator", columns.BEYOND, rows, "row", data="beyond_allocator", limit=None)
+    rows = [
+        (variant, row) for variant in plan.variants for row in (*variant.within_allocator, *variant.beyond_allocator)
+    ]
+    yield from table("beyond", "Beside tensors", columns.BEYOND, rows, "row", data="beside_tensors", limit=None)
 
 
 def stack_of(variant: PlannedVariant, name: str = "") -> Stack:

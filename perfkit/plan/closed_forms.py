@@ -1,0 +1,73 @@
+"""Published formulas for the memory of training, as a cross-check of what a step on fake tensors takes.
+
+They know sizes, not programs: none of them sees loss, temporaries, fragmentation or what a library works in.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from perfkit.analysis.model.plan import ClosedForm
+from perfkit.spec import ParamValue, RunSpec, WorkloadSpec
+from perfkit.workloads.gpt import Gpt
+
+_ZERO = "ZeRO (arXiv 1910.02054, table 1), Adam in mixed precision: of P parameters on N ranks {}"
+_KORTHIKANTI = "Korthikanti et al. (arXiv 2205.05198, table 2), 16 bits and dropout: {} a layer"
+
+_16_BITS = ("bf16", "fp16")
+_STAGES = {"zero1": 1, "zero2": 2, "zero3": 3}
+
+
+class Transformer(NamedTuple):
+    """The sizes of a GPT and of its batch: layers, tokens in a sequence, sequences, width, heads."""
+
+    layers: int
+    length: int
+    batch: int
+    width: int
+    heads: int
+
+
+def closed_forms(spec: RunSpec, parameters: int) -> Iterator[ClosedForm]:
+    """The model states of a rank by the ZeRO stage that shards them; the activations of a `gpt` in 16 bits."""
+    names = {technique.name for technique in spec.techniques}
+    stage = max((_STAGES.get(name, 0) for name in names), default=0)
+    formula = ("16P", "4P + 12P/N", "2P + 14P/N", "16P/N")[stage]
+    states = model_states(parameters, stage, spec.launch.world_size)
+    yield ClosedForm(name="model states", bytes=states, source=_ZERO.format(formula))
+    if spec.workload.name == "gpt" and (spec.dtype in _16_BITS or names & {"amp", "bf16"}):
+        modes = {each.params.get("mode", "block") for each in spec.techniques if each.name == "ckpt"}
+        yield activations(_sizes(spec.workload), _recomputed(modes, "flash" in names))
+
+
+def _sizes(workload: WorkloadSpec) -> Transformer:
+    gpt = Gpt.parse("", workload.params)
+    shape = gpt.shape()
+    return Transformer(shape.layers, gpt.seq_len or shape.positions, shape.batch_size, shape.width, shape.heads)
+
+
+def _recomputed(modes: set[ParamValue], flash: bool) -> str:
+    """What is computed again: by checkpointing, or the core of attention by its fused kernels."""
+    if modes:
+        return "selective" if modes == {"selective"} else "full"
+    return "selective" if flash else "none"
+
+
+def model_states(parameters: int, stage: int, ranks: int) -> float:
+    """Bytes of parameters and gradients in 16 bits, and of master weights and moments in 32, in a rank.
+
+    Training in fp32 takes as much: 4 bytes of each parameter and gradient, and 8 of Adam's state.
+    """
+    shared, sharded = ((16, 0), (4, 12), (2, 14), (0, 16))[stage]
+    return parameters * (shared + sharded / ranks)
+
+
+def activations(sizes: Transformer, recompute: str = "none") -> ClosedForm:
+    """What the layers of a GPT keep for backward; `recompute` is `none`, `selective` (attention's core) or `full`."""
+    layers, length, batch, width, heads = sizes
+    factor, formula = {
+        "none": (34 + 5 * heads * length / width, "sbh(34 + 5as/h)"),
+        "selective": (34.0, "34sbh"),
+        "full": (2.0, "2sbh"),
+    }[recompute]
+    total = layers * length * batch * width * factor
+    return ClosedForm(name="activations", bytes=total, source=_KORTHIKANTI.format(formula))

@@ -1,0 +1,92 @@
+"""A rehearsed step's memory on a GPU: its requests served by the caching allocator, and all that is beyond them."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from perfkit.allocations import WORKSPACE
+from perfkit.analysis.model.memory import MemoryAccount
+from perfkit.analysis.model.plan import Beyond, Interval, Peak
+from perfkit.plan.beyond_allocator import beyond_allocator, handle_bytes, within_allocator
+from perfkit.plan.caching_allocator import CachingAllocator, OutOfMemoryError
+from perfkit.plan.fake_memory import SCRATCH
+from perfkit.plan.rehearsal import Change, Rehearsed
+from perfkit.plan.target import Target
+
+ROUNDING = "allocator rounding"
+
+
+class DeviceMemory(NamedTuple):
+    """The peak of the allocator, what of it are libraries', and what is beyond it."""
+
+    peak: Peak
+    within: tuple[Beyond, ...]
+    beyond: tuple[Beyond, ...]
+
+
+class Replayed(NamedTuple):
+    """Bytes in use at the fullest moment of the step, and reserved at the fullest of all."""
+
+    allocated: int
+    reserved: int
+
+
+def device_memory(rehearsed: Rehearsed, held: MemoryAccount, target: Target, world_size: int) -> DeviceMemory:
+    """The memory of a rank on a GPU.
+
+    The peak counts all that libraries take; its low end leaves out their scratch memory and one of the workspaces. What
+    is reserved beside it is that of an allocator that gives its free segments back before it fails, as torch's does.
+    """
+    handle = handle_bytes(target)
+    most = _within(rehearsed, (int(handle.high),) * 2, target, world_size)
+    low = replayed(_without_scratch(rehearsed.before), _without_scratch(rehearsed.step), (int(handle.low),))
+    within = within_allocator(target, rehearsed.scratch)
+    workspaces = int(within[0].bytes.high)
+    categories = {share.category: share.bytes for share in held.categories}
+    categories[WORKSPACE] = categories.get(WORKSPACE, 0) + workspaces
+    categories[ROUNDING] = most.allocated - held.peak_bytes - workspaces
+    peak = Peak(
+        value=most.allocated, low=low.allocated, high=most.allocated, phase=held.peak_phase, categories=categories
+    )
+    free = most.reserved - most.allocated
+    cached = Interval(value=free, low=0, high=free)
+    return DeviceMemory(peak, within, beyond_allocator(target, world_size, cached))
+
+
+def _within(rehearsed: Rehearsed, workspaces: tuple[int, ...], target: Target, world_size: int) -> Replayed:
+    """Replayed with what the limit leaves to the allocator, or without a limit where that is not enough."""
+    assert target.limit_bytes is not None
+    others = sum(row.bytes.high for row in beyond_allocator(target, world_size, Interval(value=0, low=0, high=0)))
+    try:
+        return replayed(rehearsed.before, rehearsed.step, workspaces, int(target.limit_bytes - others))
+    except OutOfMemoryError:
+        return replayed(rehearsed.before, rehearsed.step, workspaces)
+
+
+def replayed(
+    before: Iterable[Change], step: Iterable[Change], workspaces: Iterable[int] = (), capacity: int = 1 << 62
+) -> Replayed:
+    """Requests served by the caching allocator: `workspaces`, which stay, then those `before` the step and the step's.
+
+    Raises:
+        OutOfMemoryError: they do not fit in the capacity.
+    """
+    allocator = CachingAllocator(capacity)
+    for size in workspaces:
+        allocator.malloc(size)
+    blocks: dict[int, int] = {}
+
+    def serve(changes: Iterable[Change]) -> None:
+        for address, size in changes:
+            if size > 0:
+                blocks[address] = allocator.malloc(size)
+            else:
+                allocator.free(blocks.pop(address))
+
+    serve(before)
+    allocator.reset_peak()
+    serve(step)
+    return Replayed(allocator.peak, allocator.reserved_peak)
+
+
+def _without_scratch(changes: Iterable[Change]) -> Iterable[Change]:
+    return (change for change in changes if change[0] != SCRATCH)

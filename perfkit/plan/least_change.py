@@ -1,0 +1,78 @@
+"""The least change of a variant with which it fits: planned, not guessed, from the techniques that save memory."""
+
+from collections.abc import Callable, Sequence
+from math import inf
+
+from msgspec.structs import replace
+
+from perfkit.analysis.model.plan import PlannedVariant
+from perfkit.errors import UsageError
+from perfkit.measure.schedule import ScheduledRun, Techniques
+from perfkit.plan.plan import plan_schedule, planned
+from perfkit.plan.target import Target
+from perfkit.spec import TechniqueSpec, parse_variants
+from perfkit.store.request import BenchRequest
+from perfkit.units import percent
+
+# Techniques that save memory; those that leave the losses as they are come first. Those of several ranks are for
+# variants that have them.
+_LOSSLESS = "optim_in_backward,accum,fused_ce,ckpt:mode=selective,ckpt:every=sqrt,ckpt"
+_LOSSLESS_OF_RANKS = "zero1,zero2,zero3"
+_LOSSY = "amp,bf16,optim:use=adamw8bit,optim:use=adafactor"
+
+
+def with_least_change(
+    request: BenchRequest, target: Target, planned: Sequence[PlannedVariant], progress: Callable[[str], None]
+) -> list[PlannedVariant]:
+    """The variants of a request; where none of them fits, that which needs least says what to change.
+
+    Techniques are added to it one by one, `progress` being told of each. Of those with which it fits, the one that adds
+    the fewest FLOPs is told; one that changes the losses only where no other is enough.
+    """
+    closest = min((variant for variant in planned if variant.fits is False), key=_needed, default=None)
+    if closest is None or any(variant.fits is not False for variant in planned if variant.needed_bytes is not None):
+        return [*planned]
+    runs = plan_schedule(request, target).runs
+    techniques = next(run.spec.techniques for run in runs if run.spec.variant == closest.name)
+    lossless = f"{_LOSSLESS_OF_RANKS},{_LOSSLESS}" if closest.world_size > 1 else _LOSSLESS
+    change = "no technique that saves memory makes it fit on its own"
+    for tier in (lossless, _LOSSY):
+        tried = [_with(request, target, techniques, added, progress) for (added,) in parse_variants(tier)]
+        fitting = [(added, variant) for added, variant in tried if variant is not None and variant.fits]
+        if fitting:
+            added, variant = min(fitting, key=lambda item: item[1].flops or 0.0)
+            change = f"the least change that fits is {added}{_more_flops(variant, closest)}"
+            break
+    said = replace(closest, verdict=f"{closest.verdict}; {change}")
+    return [said if variant is closest else variant for variant in planned]
+
+
+def _needed(variant: PlannedVariant) -> float:
+    needed = variant.needed_bytes
+    return inf if needed is None else needed.value
+
+
+def _with(
+    request: BenchRequest, target: Target, techniques: Techniques, one: TechniqueSpec, progress: Callable[[str], None]
+) -> tuple[str, PlannedVariant | None]:
+    """What is added, in words, and the variant with it; None where it has it, or they do not go together."""
+    if one.name in {each.name for each in techniques}:
+        return one.label, None
+    progress(one.label)
+    try:
+        *_, run = _runs(replace(request, variants=((*techniques, one),)), target)
+    except UsageError:
+        return one.label, None
+    return one.label, planned(run, target)
+
+
+def _runs(request: BenchRequest, target: Target) -> tuple[ScheduledRun, ...]:
+    """The baseline, unless the only variant cannot be planned, and the variant."""
+    return plan_schedule(request, target).runs
+
+
+def _more_flops(variant: PlannedVariant, found: PlannedVariant) -> str:
+    if not variant.flops or not found.flops:
+        return ""
+    more = variant.flops / found.flops - 1
+    return f" ({percent(more, 0)} more FLOPs)" if more >= 0.005 else " (no more FLOPs)"

@@ -1,0 +1,42 @@
+"""Whether a variant fits in what a rank may take of its device, in words."""
+
+from msgspec.structs import replace
+
+from perfkit.analysis.model.plan import Interval, PlannedVariant
+from perfkit.plan.target import Target
+from perfkit.units import nbytes, significant
+
+_UNITS = ((2**30, "GiB"), (2**20, "MiB"))
+
+
+def judged(variant: PlannedVariant, target: Target) -> PlannedVariant:
+    """The variant with whether it fits; as it is where its memory or the limit is not known."""
+    needed = variant.needed_bytes
+    if needed is None or target.limit_bytes is None:
+        return variant
+    return replace(variant, fits=fits(needed, target.limit_bytes), verdict=verdict(needed, target.limit_bytes))
+
+
+def fits(needed: Interval, limit: float) -> bool | None:
+    """Whether all of an interval is within a limit; None where only a part of it is."""
+    if needed.high <= limit:
+        return True
+    return False if needed.low > limit else None
+
+
+def verdict(needed: Interval, limit: float) -> str:
+    """`fits: 61 to 66 GiB of 80`, `does not fit: 12 GiB too much`, `cannot be told: 78.11 to 83.42 GiB of 80`."""
+    match fits(needed, limit):
+        case True:
+            return f"fits: {_amounts(needed, limit, digits=2)}"
+        case False:
+            return f"does not fit: {nbytes(needed.value - limit)} too much"
+        case None:
+            return f"cannot be told: {_amounts(needed, limit, digits=4)}"
+
+
+def _amounts(needed: Interval, limit: float, digits: int) -> str:
+    """`61 to 66 GiB of 80`, in the unit of the limit."""
+    size, unit = next(((size, unit) for size, unit in _UNITS if limit >= size), _UNITS[-1])
+    low, high = (significant(bound / size, digits) for bound in (needed.low, needed.high))
+    return f"{low if low == high else f'{low} to {high}'} {unit} of {limit / size:.4g}"

@@ -1,0 +1,46 @@
+"""The papers' own figures."""
+
+import pytest
+
+from perfkit.plan.closed_forms import Transformer, activations, closed_forms, model_states
+from perfkit.spec import LaunchSpec, RunSpec, WorkloadSpec, parse_variants
+
+GB = 1e9
+
+
+@pytest.mark.parametrize(("stage", "gigabytes"), [(0, 120), (1, 31.4), (2, 16.6), (3, 1.88)])
+def test_a_model_of_7_5_billion_on_64_ranks_is_figure_1_of_zero(stage: int, gigabytes: float) -> None:
+    assert model_states(7_500_000_000, stage, 64) / GB == pytest.approx(gigabytes, rel=0.005)
+
+
+def test_activations_of_22b_are_those_of_korthikanti() -> None:
+    # 48 layers, 64 heads, width 6144, 2048 tokens, 4 sequences: 5as/h is 106.7, three times what else there is.
+    sizes = Transformer(layers=48, length=2048, batch=4, width=6144, heads=64)
+    whole, selective, full = (activations(sizes, recompute).bytes for recompute in ("none", "selective", "full"))
+    assert selective == 48 * 34 * 2048 * 4 * 6144
+    assert whole / selective == pytest.approx(1 + 106.67 / 34, rel=1e-3)
+    assert full == selective / 17
+
+
+def forms(techniques: str, ranks: int = 1, dtype: str = "fp32", workload: str = "gpt") -> dict[str, float]:
+    (variant,) = parse_variants(techniques)
+    params = {"size": "nano", "batch_size": 2} if workload == "gpt" else {}
+    spec = RunSpec(
+        workload=WorkloadSpec(name=workload, params=params),
+        techniques=variant,
+        dtype=dtype,
+        launch=LaunchSpec(world_size=ranks),
+    )
+    return {form.name: form.bytes for form in closed_forms(spec, 1000)}
+
+
+def test_a_variant_has_the_stage_that_shards_it_and_activations_where_it_computes_in_16_bits() -> None:
+    assert forms("baseline") == {"model states": 16_000}
+    assert forms("zero1", 4) == {"model states": 7_000}
+    assert forms("zero3", 4) == {"model states": 4_000}
+    per_factor = 4 * 256 * 2 * 256  # layers, tokens, sequences, width
+    assert forms("amp")["activations"] == per_factor * (34 + 5 * 4 * 256 / 256)
+    assert forms("amp+flash")["activations"] == per_factor * 34
+    assert forms("ckpt", dtype="bf16")["activations"] == per_factor * 2
+    assert forms("amp+ckpt:mode=selective")["activations"] == per_factor * 34
+    assert forms("amp", workload="resnet") == {"model states": 16_000}

@@ -1,0 +1,134 @@
+"""A rehearsed step on a GPU, by hand: what is rounded and reserved, what libraries take and what the driver keeps."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from perfkit.allocations import WORKSPACE, allocations
+from perfkit.analysis.model.memory import MemoryAccount, MemoryShare
+from perfkit.analysis.model.plan import Interval
+from perfkit.plan.beyond_allocator import CACHED, WORKSPACES, beyond_allocator, handle_bytes, within_allocator
+from perfkit.plan.cuda_scratch import ATTENTION
+from perfkit.plan.device_memory import ROUNDING, DeviceMemory, device_memory, replayed
+from perfkit.plan.fake_memory import SCRATCH
+from perfkit.plan.rehearsal import Change, Rehearsed
+from perfkit.plan.target import Target, target_of
+
+MIB, GIB = 2**20, 2**30
+WEIGHT, ACTIVATION = 100 * MIB, 40 * MIB
+STEP: tuple[Change, ...] = (
+    (2, ACTIVATION + 1),
+    (3, 8 * MIB),
+    (SCRATCH, 30 * MIB),
+    (SCRATCH, -30 * MIB),
+    (3, -8 * MIB),
+    (2, -ACTIVATION - 1),
+)
+NONE = Interval(value=0, low=0, high=0)
+
+
+def on(gpu: str, memory: str | None = None, step: Sequence[Change] = STEP, ranks: int = 1) -> DeviceMemory:
+    nothing = allocations(device="cpu", source="", size=[])
+    rehearsed = Rehearsed(nothing, (), before=((4, WEIGHT),), step=tuple(step), scratch={ATTENTION: 30 * MIB})
+    peak = WEIGHT + ACTIVATION + 1 + 38 * MIB
+    held = MemoryAccount(
+        peak_bytes=peak,
+        peak_phase="backward",
+        source="",
+        categories=(
+            MemoryShare(category="parameter", bytes=WEIGHT),
+            MemoryShare(category=WORKSPACE, bytes=peak - WEIGHT),
+        ),
+    )
+    return device_memory(rehearsed, held, target_of(gpu, memory), ranks)
+
+
+def test_the_peak_is_of_whole_blocks_with_the_libraries_and_its_parts_sum_to_it() -> None:
+    peak = on("rtx-4090").peak
+    # The weight, the activation in whole 512 bytes, 8 and 30 MiB, and a workspace of cuBLAS for each of two threads.
+    assert peak.value == WEIGHT + (ACTIVATION + 512) + 38 * MIB + 2 * 8519680
+    assert peak.high == peak.value
+    assert peak.low == WEIGHT + (ACTIVATION + 512) + 8 * MIB + 8519680  # one workspace, and no scratch
+    assert sum(peak.categories.values()) == peak.value
+    assert peak.categories[ROUNDING] == 511
+    assert peak.categories[WORKSPACE] == ACTIVATION + 1 + 38 * MIB + 2 * 8519680
+
+
+def test_what_is_reserved_and_not_in_use_is_beyond_the_peak() -> None:
+    memory = on("rtx-4090")
+    (cached,) = (row for row in memory.beyond if row.name == CACHED)
+    # 20 MiB with the two workspaces, 100 for the weight, 42, 20 for the 8 MiB and 30 of its own.
+    assert cached.bytes.high == (20 + 100 + 42 + 20 + 30) * MIB - memory.peak.value
+    assert cached.bytes.low == 0
+
+
+def test_under_a_limit_free_segments_are_given_back_before_it_fails() -> None:
+    grows = [(2, 400 * MIB), (2, -400 * MIB), (3, 500 * MIB), (3, -500 * MIB)]
+    (free,) = (row.bytes.high for row in on("rtx-4090", step=grows).beyond if row.name == CACHED)
+    assert free == (20 + 100 + 400 + 500) * MIB - (100 + 500) * MIB - 2 * 8519680
+    # 1.5 GiB less at most 700 MB of context leave 868 MiB: the 400 have gone when the 500 come.
+    (tight,) = (row.bytes.high for row in on("rtx-4090", "1.5GiB", grows).beyond if row.name == CACHED)
+    assert tight == (20 + 100 + 500) * MIB - (100 + 500) * MIB - 2 * 8519680
+
+
+def test_what_does_not_fit_is_replayed_without_a_limit() -> None:
+    assert on("rtx-4090", "100MiB").peak == on("rtx-4090").peak
+
+
+def test_an_address_may_come_again() -> None:
+    found = replayed([(1, 512), (1, -512), (1, 2 * MIB)], [(1, -2 * MIB), (1, 3 * MIB)])
+    assert (found.allocated, found.reserved) == (3 * MIB, 22 * MIB)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "low", "expected"),
+    [
+        ("h100-80g", 32 * MIB, 32 * MIB),
+        ("h200", 32 * MIB, 32 * MIB),
+        ("gh200-96g", 32 * MIB, 32 * MIB),
+        ("a100-40g", 8519680, 8519680),
+        ("rtx-4090", 8519680, 8519680),
+        ("b200", 8519680, 32 * MIB),
+        ("rtx-5090", 8519680, 32 * MIB),
+        ("mi300x", 128 * MIB, 128 * MIB),
+        ("mi250x", 32 * MIB, 32 * MIB),
+        ("rx-7900-xtx", 32 * MIB, 32 * MIB),
+    ],
+)
+def test_a_handle_has_the_workspace_of_its_architecture(gpu: str, low: int, expected: int) -> None:
+    handle = handle_bytes(target_of(gpu, None))
+    assert (handle.low, handle.value) == (low, expected)
+
+
+def rows(target: Target, ranks: int = 1) -> dict[str, Interval]:
+    return {row.name: row.bytes for row in beyond_allocator(target, ranks, NONE)}
+
+
+def test_ranks_have_collectives_to_buffer() -> None:
+    h100 = target_of("h100-80g", None)
+    assert rows(h100, 2).keys() - rows(h100).keys() == {"NCCL's buffers"}
+    assert rows(h100, 2)["NCCL's buffers"].value == 24 * 2 * 10 * MIB
+
+
+def test_the_drivers_reserve_counts_as_far_as_the_limit_does_not_leave_it() -> None:
+    name = "the driver's reserve"
+    assert rows(target_of("h100-80g", None))[name].value == pytest.approx(0.011 * 80 * GIB)
+    assert rows(target_of("t4", None))[name].value == pytest.approx(0.075 * 16 * GIB)  # 1.2 GiB: torch tells 14.75
+    assert name not in rows(target_of("h100-80g", "0.9"))  # 8 GiB are left
+    assert rows(target_of("h100-80g", "79.2GiB"))[name].high == pytest.approx(0.02 * 80 * GIB - 0.8 * GIB, rel=1e-6)
+
+
+def test_what_the_reported_capacities_say_is_within_the_reserve() -> None:
+    for gpu, told in (("h100-80g", 79.11), ("rtx-4090", 23.64), ("a30", 23.53), ("v100-32g", 31.74), ("t4", 14.75)):
+        target = target_of(gpu, None)
+        assert target.capacity_bytes is not None
+        reserve = rows(target)["the driver's reserve"]
+        assert reserve.low <= target.capacity_bytes - told * GIB <= reserve.high
+
+
+def test_rows_say_where_they_are_from() -> None:
+    target = target_of("h100-80g", None)
+    every = (*within_allocator(target, {ATTENTION: MIB}), *beyond_allocator(target, 8, NONE))
+    assert [row.name for row in every[:2]] == [WORKSPACES, f"scratch of {ATTENTION}"]
+    assert all(len(row.source) > 20 for row in every)
+    assert all(0 <= row.bytes.low <= row.bytes.value <= row.bytes.high for row in every)

@@ -1,0 +1,101 @@
+"""The least change that fits: among techniques that fit the one with the fewest FLOPs, lossless ones before others."""
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from perfkit.analysis.model.plan import Peak, PlannedVariant
+from perfkit.errors import UsageError
+from perfkit.measure.schedule import ScheduledRun
+from perfkit.plan import least_change
+from perfkit.plan.least_change import with_least_change
+from perfkit.plan.target import Target, target_of
+from perfkit.plan.verdict import judged
+from perfkit.spec import WorkloadSpec, parse_variants
+from perfkit.store.request import BenchRequest
+
+GIB = 2**30
+TARGET = target_of("rtx-4090", None)
+
+
+def variant(name: str, gib: int, flops: float = 100.0, ranks: int = 1) -> PlannedVariant:
+    size = gib * GIB
+    peak = Peak(value=size, low=size, high=size, phase="backward", categories={})
+    return judged(PlannedVariant(name=name, world_size=ranks, peak_allocated_bytes=peak, flops=flops), TARGET)
+
+
+def request(*variants: str, ranks: int | None = None) -> BenchRequest:
+    return BenchRequest(
+        workload=WorkloadSpec(name="gpt", params={"size": "nano"}),
+        variants=tuple(parse_variants(",".join(variants))),
+        device="cpu",
+        device_count=0,
+        cores=1,
+        world_size=ranks,
+    )
+
+
+class Planner:
+    """Plans of known sizes in place of rehearsals: GiB and FLOPs by the last technique."""
+
+    def __init__(self, sizes: dict[str, tuple[int, float]]) -> None:
+        self.sizes = sizes
+        self.asked: list[str] = []
+
+    def __call__(self, run: ScheduledRun, target: Target) -> PlannedVariant:
+        assert target is TARGET
+        last = run.spec.techniques[-1].label
+        self.asked.append(last)
+        gib, flops = self.sizes.get(last, (40, 100.0))
+        return replace(variant(run.spec.variant, gib, flops), fits=None if run.skip else gib <= 24)
+
+
+def told(monkeypatch: pytest.MonkeyPatch, planner: Planner, asked: BenchRequest, *found: PlannedVariant) -> list[str]:
+    monkeypatch.setattr(least_change, "planned", planner)
+    return [each.verdict for each in with_least_change(asked, TARGET, found, lambda _: None)]
+
+
+def test_the_fewest_flops_of_those_that_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    planner = Planner({"ckpt": (10, 133.0), "ckpt:mode=selective": (20, 107.0), "amp": (12, 100.0)})
+    (said,) = told(monkeypatch, planner, request("baseline"), variant("baseline", 36))
+    assert said.startswith("does not fit: 12.0 GiB too much; the least change that fits is ckpt:mode=selective")
+    assert said.endswith("(7 % more FLOPs)")
+    assert "amp" not in planner.asked  # it changes the losses, and others are enough
+    assert "zero3" not in planner.asked  # one rank
+
+
+def test_what_changes_the_losses_where_nothing_else_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    (said,) = told(monkeypatch, Planner({"bf16": (20, 100.0)}), request("baseline"), variant("baseline", 36))
+    assert said.endswith("the least change that fits is bf16 (no more FLOPs)")
+
+
+def test_several_ranks_may_shard(monkeypatch: pytest.MonkeyPatch) -> None:
+    planner = Planner({"zero3": (9, 100.0)})
+    (said,) = told(monkeypatch, planner, request("baseline", ranks=8), variant("baseline@8", 36, ranks=8))
+    assert said.endswith("the least change that fits is zero3 (no more FLOPs)")
+
+
+def test_it_is_added_to_the_variant_that_needs_least(monkeypatch: pytest.MonkeyPatch) -> None:
+    planner = Planner({"accum": (20, 100.0), "ckpt": (20, 133.0)})
+    found = (variant("baseline", 40), variant("ckpt", 30))
+    first, second = told(monkeypatch, planner, request("ckpt"), *found)
+    assert first == "does not fit: 16.0 GiB too much"
+    assert second.endswith("the least change that fits is accum (no more FLOPs)")
+    assert "ckpt" not in planner.asked  # the variant has it
+
+
+def test_nothing_is_tried_where_a_variant_fits_or_may(monkeypatch: pytest.MonkeyPatch) -> None:
+    planner = Planner({})
+    told(monkeypatch, planner, request("amp"), variant("baseline", 40), variant("amp", 20))
+    assert planner.asked == []
+
+
+def test_techniques_that_do_not_go_together_are_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: Any) -> None:
+        raise UsageError("they do not go together")
+
+    asked = request("baseline")
+    monkeypatch.setattr(least_change, "_runs", refused)
+    (said,) = told(monkeypatch, Planner({}), asked, variant("baseline", 40))
+    assert said.endswith("no technique that saves memory makes it fit on its own")

@@ -1,0 +1,51 @@
+"""Whether it fits, in words."""
+
+import pytest
+
+from perfkit.analysis.model.plan import Beyond, Interval, Peak, PlannedVariant
+from perfkit.plan.target import CPU, target_of
+from perfkit.plan.verdict import fits, judged, verdict
+
+MIB, GIB = 2**20, 2**30
+
+
+def gib(low: float, value: float, high: float) -> Interval:
+    return Interval(value=value * GIB, low=low * GIB, high=high * GIB)
+
+
+@pytest.mark.parametrize(
+    ("needed", "limit", "answer", "said"),
+    [
+        (gib(61, 63, 66), 80, True, "fits: 61 to 66 GiB of 80"),
+        (gib(78.11, 80, 83.42), 80, None, "cannot be told: 78.11 to 83.42 GiB of 80"),
+        (gib(90, 92, 95), 80, False, "does not fit: 12.0 GiB too much"),
+        (gib(79.9, 80, 80), 80, True, "fits: 80 GiB of 80"),
+        (gib(0.2, 0.25, 0.3), 0.5, True, "fits: 205 to 307 MiB of 512"),
+        (gib(5, 5, 5), 5.5, True, "fits: 5.0 GiB of 5.5"),
+    ],
+)
+def test_the_sentence(needed: Interval, limit: float, answer: bool | None, said: str) -> None:
+    assert fits(needed, limit * GIB) is answer
+    assert verdict(needed, limit * GIB) == said
+
+
+def variant(peak: int, beyond: int) -> PlannedVariant:
+    bounds = Interval(value=beyond, low=0, high=beyond)
+    return PlannedVariant(
+        name="amp",
+        world_size=1,
+        peak_allocated_bytes=Peak(value=peak, low=peak, high=peak, phase="forward", categories={}),
+        beyond_allocator=(Beyond(name="context", bytes=bounds, source="a book"),),
+    )
+
+
+def test_what_is_needed_is_the_peak_and_all_beyond_it() -> None:
+    found = judged(variant(22 * GIB, 1 * GIB), target_of("rtx-4090", None))
+    assert found.needed_bytes == gib(22, 23, 23)
+    assert (found.fits, found.verdict) == (True, "fits: 22 to 23 GiB of 24")
+
+
+def test_without_a_limit_nothing_is_said() -> None:
+    assert judged(variant(GIB, 0), CPU) == variant(GIB, 0)
+    unknown = PlannedVariant(name="amp", world_size=1)
+    assert judged(unknown, target_of("rtx-4090", None)) == unknown
