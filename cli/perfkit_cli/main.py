@@ -22,6 +22,7 @@ COMMANDS = {
     "view": "perfkit_cli.view",
     "calibrate": "perfkit_cli.calibrate",
     "plan": "perfkit_cli.plan",
+    "advise": "perfkit_cli.advise",
     "techniques": "perfkit_cli.techniques",
     "workloads": "perfkit_cli.workloads",
     "devices": "perfkit_cli.devices",
@@ -43,6 +44,7 @@ Examples:
   perfkit check --against-ref origin/main   did this change make it worse?
   perfkit report runs/NAME                  draw a report again
   perfkit view runs                         all reports and running jobs, in a browser
+  perfkit advise runs/NAME                  what should I switch on?
   perfkit calibrate                         what can this machine do at most?
 """
 

@@ -114,7 +114,7 @@ def command(ctx: click.Context, /, **options: Any) -> None:
 
     folder = None if as_json or options["no_report"] else _folder(options["workload"], options["out"])
     target = target_of(options["gpu"], options["memory"])
-    plan = planned(_request(options), target, console)
+    plan = planned(request_of(options), target, console)
     if as_json:
         click.echo(_as_json(plan))
     elif folder is None:
@@ -123,7 +123,8 @@ def command(ctx: click.Context, /, **options: Any) -> None:
         write_and_show(document(plan), folder, **shown)
 
 
-def _request(options: Mapping[str, Any]) -> "BenchRequest":
+def request_of(options: Mapping[str, Any]) -> "BenchRequest":
+    """What to plan, by the options `workload`, `technique` and those of sizes."""
     from perfkit.devices.machine import available_cores
     from perfkit.store.request import BenchRequest
     from perfkit.workloads.table import sized_workload

@@ -20,8 +20,9 @@ _WRAPPERS = frozenset({"_checkpoint_wrapped_module", "_orig_mod", "module"})
 class Trained:
     """The models and optimizers of a loop, and the device that they are on.
 
-    The name of a model comes before the names of what it holds (`generator.layer1.weight`); where there is one model,
-    its name is "". Names are those from before techniques wrapped modules.
+    A frozen teacher is among the models. The name of a model comes before the names of what it holds
+    (`generator.layer1.weight`); where there is one model, its name is "". Names are those from before techniques
+    wrapped modules.
     """
 
     device: torch.device
@@ -45,8 +46,9 @@ class Trained:
 
 
 def trained_of(state: TrainState) -> Trained:
-    """What a worker trains."""
-    return Trained(state.device, {"": state.model}, tuple(state.optimizers.values()))
+    """What a worker trains, and the teacher that it trains with."""
+    models = {"": state.model} if state.teacher is None else {"": state.model, "teacher": state.teacher}
+    return Trained(state.device, models, tuple(state.optimizers.values()))
 
 
 def unwrapped(name: str) -> str:

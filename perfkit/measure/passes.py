@@ -23,6 +23,7 @@ from perfkit.instruments.random_numbers import random_updates
 from perfkit.instruments.recording import drive
 from perfkit.instruments.saved import REPLAYED, saved_tensor_bytes
 from perfkit.instruments.sensors import read_samples, sampling
+from perfkit.instruments.teacher import teacher_facts
 from perfkit.instruments.tensors import (
     category_bytes,
     known_blocks,
@@ -160,16 +161,18 @@ def evidence_pass(session: Session) -> None:
         session.recorder.add_facts(block_facts(state, batch, session.reference_saved))
     elif not own:
         state.backward(state.loss(batch))
+    teacher = teacher_facts(state, batch)
     blocks = known_blocks(state)
     state.zero_grad()
     facts = {
-        "parameter_bytes": float(category_bytes(blocks, "parameter")),
+        "parameter_bytes": float(category_bytes(blocks, "parameter")) - teacher.get("teacher_bytes", 0.0),
         "trainable_parameter_bytes": float(trainable_bytes(state.model)),
         "gradient_bytes": float(category_bytes(blocks, "gradient")),
         "optimizer_state_bytes": float(category_bytes(blocks, "optimizer state")),
         **{f"parameter_bytes:{name}": float(size) for name, size in parameter_bytes_by_dtype(state.model).items()},
         **own,
         **layouts,
+        **teacher,
     }
     if isinstance(session.data, LoadedBatches):
         facts |= session.data.facts(state.non_blocking) | session.data.calls()

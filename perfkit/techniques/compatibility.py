@@ -106,6 +106,7 @@ CLASHES = (
         "fused_ce",
         "its gradients are made in fp16 in the forward pass, before the loss is scaled: the losses are not kept",
     ),
+    Clash("distill", "fused_ce", "fused_ce makes no logits, which are what a teacher's are compared with"),
     Clash("amp:dtype=fp16", "engine", _ENGINE_SCALES),
     *(
         Clash(

@@ -13,7 +13,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "compiling and layout": ("compile", "channels_last"),
     "optimizers": ("optim", "optim_in_backward"),
     "fine-tuning": ("lora", "qlora"),
-    "weights": ("prune", "sparse24", "qat"),
+    "model compression": ("distill", "prune", "sparse24", "qat"),
     "input pipeline": ("data",),
     "several ranks": ("ddp", "zero1", "zero2", "zero3"),
     "engines": ("engine",),

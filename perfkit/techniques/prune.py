@@ -1,13 +1,16 @@
 """`prune`: weights of the smallest magnitude are held at zero by masks."""
 
+from collections.abc import Sequence
 from typing import Annotated, ClassVar
 
 import msgspec
+import torch
 from torch import nn
 from torch.nn.utils import prune
 
 from perfkit.errors import UnavailableError
 from perfkit.record import Claim, ParityRule, Relation
+from perfkit.techniques.lottery_ticket import after_training
 from perfkit.techniques.state import TrainState
 from perfkit.techniques.technique import Stage, Technique
 
@@ -20,10 +23,18 @@ class Prune(Technique):
     Of the weights of all linear layers and convolutions together, the smallest `amount` are masked before the first
     step and stay zero while the others train. Biases, norms and embeddings are left alone.
 
+    `rewind=STEPS` finds a lottery ticket (Frankle and Carbin): a copy of the model is trained for so many steps with
+    the workload's own optimizer, masks are chosen by its weights, and what is not masked begins again as it was built.
+    That is one round, and a part of the set-up, whose seconds the report has. It takes the memory of a second model
+    with gradients and optimizer state, which is free again before the first step (the process's largest size may be
+    that). Measured are the steps of the ticket, which cost what those of `prune` cost, and not whether it learns as
+    well as the whole model.
+
     The products are as large as before, and memory grows: every one of these weights has a mask, and the product of
     both beside it, 8 bytes more in fp32. What sparse weights save in inference is not measured here.
 
-    As large a share of these weights must be zero in the forward pass, after the steps too.
+    As large a share of these weights must be zero in the forward pass, after the steps too. With `rewind` the short
+    training must have chosen other masks than the weights as they were built.
     """
 
     name: ClassVar[str] = "prune"
@@ -32,31 +43,48 @@ class Prune(Technique):
     costs: ClassVar[str] = "a mask and a masked copy of every weight, 8 bytes in fp32, and their product in every step"
     paper: ClassVar[str] = (
         "Han et al., Learning both Weights and Connections for Efficient Neural Networks, NeurIPS 2015, "
-        "https://arxiv.org/abs/1506.02626"
+        "https://arxiv.org/abs/1506.02626; of `rewind`: Frankle and Carbin, The Lottery Ticket Hypothesis, ICLR 2019, "
+        "https://arxiv.org/abs/1803.03635"
     )
+    examples: ClassVar[tuple[str, ...]] = ("prune", "prune:rewind=20")
     stage: ClassVar[Stage] = Stage.MODEL
 
     amount: Annotated[float, msgspec.Meta(gt=0, lt=1, description="share of the weights that are pruned")] = 0.5
+    rewind: Annotated[int, msgspec.Meta(ge=0, description="steps of training that find the masks; 0: none")] = 0
 
     def apply(self, state: TrainState) -> TrainState:
-        weights = [(module, "weight") for module in state.model.modules() if isinstance(module, LAYERS)]
-        if not weights:
+        layers = {name: module for name, module in state.model.named_modules() if isinstance(module, LAYERS)}
+        if not layers:
             raise UnavailableError(f"the workload {state.workload.name} has no linear layer or convolution to prune")
-        if not all("weight" in module._parameters for module, _ in weights):
+        if not all("weight" in module._parameters for module in layers.values()):
             raise UnavailableError("some weights are computed from others (parametrizations), which masks cannot hold")
-        prune.global_unstructured(weights, pruning_method=prune.L1Unstructured, amount=self.amount)
+        built = [layer.weight.detach() for layer in layers.values()]
+        chosen_by = after_training(state, layers, self.rewind) if self.rewind else built
+        if self.rewind:
+            changed = self._mask(built) != self._mask(chosen_by)
+            state.facts["masks_changed"] = float(changed.sum())
+        weights = [(layer, "weight") for layer in layers.values()]
+        prune.global_unstructured(
+            weights,
+            pruning_method=prune.L1Unstructured,
+            importance_scores=dict(zip(weights, chosen_by, strict=True)),
+            amount=self.amount,
+        )
         return state
 
+    def _mask(self, weights: Sequence[torch.Tensor]) -> torch.Tensor:
+        """Of all these together, 0 where one is pruned by its magnitude."""
+        flat = torch.cat([weight.flatten() for weight in weights])
+        mask: torch.Tensor = prune.L1Unstructured(self.amount).compute_mask(flat, torch.ones_like(flat))
+        return mask
+
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
-        return (
-            Claim(
-                technique=self.name,
-                statement="this share of the weights is zero",
-                fact="zero_weight_share",
-                relation=Relation.AT_LEAST,
-                value=0.999 * self.amount,  # a share of many weights is rounded to a whole number of them
-            ),
-        )
+        least = 0.999 * self.amount  # a share of many weights is rounded to a whole number of them
+        zero = self._claim("this share of the weights is zero", "zero_weight_share", Relation.AT_LEAST, least)
+        if not self.rewind:
+            return (zero,)
+        moved = self._claim("training chose other masks", "masks_changed", Relation.AT_LEAST, 1.0)
+        return (zero, moved)
 
     def parity(self) -> ParityRule:
         return ParityRule(relative=None, basis="a model with fewer weights is trained")

@@ -39,6 +39,7 @@ class TrainState:
 
     Attributes:
         model: the workload's own model, changed in place by techniques; `Models` where it has several.
+        teacher: a frozen model that is called beside it.
         wrapped: what is called in place of a model, by its name: DistributedDataParallel, which is no change in place.
         optimizers: by the names that the workload gives them; empty until the last technique is applied.
         built_contexts: entered while the workload builds its optimizers: what a technique put in place of modules is
@@ -74,6 +75,7 @@ class TrainState:
     model: nn.Module
     device: torch.device
     world: World
+    teacher: nn.Module | None = None
     wrapped: dict[str, nn.Module] = field(default_factory=dict)
     optimizers: dict[str, Optimizer] = field(default_factory=dict)
     built_contexts: list[Callable[[], AbstractContextManager[object]]] = field(default_factory=list)

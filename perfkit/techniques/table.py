@@ -14,6 +14,7 @@ TECHNIQUES: Registry[type[Technique]] = Registry(
         "inplace": "perfkit.techniques.inplace:Inplace",
         "flash": "perfkit.techniques.flash:Flash",
         "fused_ce": "perfkit.techniques.fused_ce:FusedCe",
+        "distill": "perfkit.techniques.distill:Distill",
         "prune": "perfkit.techniques.prune:Prune",
         "fp8": "perfkit.techniques.fp8:Fp8",
         "qat": "perfkit.techniques.qat:Qat",

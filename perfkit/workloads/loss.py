@@ -16,7 +16,7 @@ def loss_of(workload: Workload, model: nn.Module, batch: Batch) -> torch.Tensor:
     are a tensor of one number, `loss` of a mapping or an object (transformers' outputs), and the only tensor of one
     number with a gradient in a tuple. Anything else is a `UsageError`.
     """
-    found = model(**batch) if workload.loss is None else workload.loss(model, batch)
+    found = returned(workload, model, batch)
     if isinstance(found, torch.Tensor):
         loss: object = found
     elif isinstance(found, Mapping):
@@ -34,6 +34,11 @@ def loss_of(workload: Workload, model: nn.Module, batch: Batch) -> torch.Tensor:
         )
     assert isinstance(loss, torch.Tensor)
     return loss
+
+
+def returned(workload: Workload, model: nn.Module, batch: Batch) -> object:
+    """What the workload's loss, or where it has none the model, returns for a microbatch."""
+    return model(**batch) if workload.loss is None else workload.loss(model, batch)
 
 
 def _is_loss(part: object) -> bool:

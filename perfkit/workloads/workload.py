@@ -1,6 +1,6 @@
 """What a workload is: a model, an optimizer, batches and a loss, as plain functions."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -82,12 +82,19 @@ def first_batch(workload: Workload, generator: torch.Generator) -> Batch:
 
     A DataLoader draws the seed of its workers from torch's generator of the process, which stays as it was.
     """
-    if workload.make_batch is not None:
-        return workload.make_batch(generator)
-    assert workload.make_loader is not None
     with torch.random.fork_rng(devices=[]):
-        batch: Batch = next(iter(workload.make_loader(generator)))
-    return batch
+        return next(batches_of(workload, generator))
+
+
+def batches_of(workload: Workload, generator: torch.Generator) -> Iterator[Batch]:
+    """Microbatches of the workload without end; those of a DataLoader, which must have one, again and again."""
+    if workload.make_batch is not None:
+        while True:
+            yield workload.make_batch(generator)
+    assert workload.make_loader is not None
+    loader = workload.make_loader(generator)
+    while True:
+        yield from loader
 
 
 def samples_of(batch: Batch) -> int | None:

@@ -8,15 +8,17 @@ import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from perfkit.analysis.model.memory_analysis import MemoryAnalysis
+from perfkit.analysis.model.plan import Plan
 from perfkit.analysis.model.suite import Analysis
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.check.result import Check
 from perfkit_reports.render import html as document_html
 from perfkit_reports.subjects import memory, trace
 from perfkit_reports.subjects.check.document import document as check_document
+from perfkit_reports.subjects.plan.document import document as plan_document
 from perfkit_reports.subjects.suite.document import document as suite_document
 
-Reported = Analysis | TraceAnalysis | MemoryAnalysis | Check
+Reported = Analysis | TraceAnalysis | MemoryAnalysis | Check | Plan
 
 ARGUMENTS = [
     "--headless",
@@ -158,4 +160,6 @@ def _rendered(analysis: Reported) -> str:
         return document_html.render(check_document(analysis))
     if isinstance(analysis, TraceAnalysis):
         return document_html.render(trace.document(analysis))
+    if isinstance(analysis, Plan):
+        return document_html.render(plan_document(analysis))
     return document_html.render(memory.document(analysis))

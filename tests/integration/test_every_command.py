@@ -140,6 +140,19 @@ def plan(perfkit: Any, suite: Path) -> None:
         assert sum(peak["categories"].values()) == peak["value"] > 0
 
 
+def advise(perfkit: Any, suite: Path) -> None:
+    out = suite.with_name("verified")
+    ended = perfkit("advise", str(suite), "-t", "ckpt", "--verify", "1", "--out", str(out), "--json")
+    assert ended.returncode == 0, ended.stderr
+    advice = json.loads(ended.stdout)
+    (ckpt,) = advice["options"]
+    assert ckpt["saves_s"]["basis"] == "simulated"
+    assert ckpt["saves_s"]["value"] < 0
+    assert ckpt["peak_bytes"]["value"] == pytest.approx(ckpt["measured"]["peak_bytes"], rel=0.01)
+    assert ckpt["measured"]["engaged"] is True
+    assert (out / "suite.json").is_file()
+
+
 ONCE: dict[str, Callable[..., None]] = {
     "bench": bench,
     "run": run,
@@ -152,6 +165,7 @@ ONCE: dict[str, Callable[..., None]] = {
     "view": view,
     "calibrate": calibrate,
     "plan": plan,
+    "advise": advise,
     **{name: listed(name) for name in ("techniques", "workloads", "devices")},
 }
 

@@ -77,7 +77,7 @@ def _trace(
     environment = rank.record.environment
     analysed = analyse_and_replay(
         ops,
-        _that_hold(ceilings, environment),
+        that_hold(ceilings, environment),
         device_name="" if environment is None else environment.device_name,
         counters=None if rank.counters is None else read_counters(rank.counters),
         environment=environment,
@@ -88,7 +88,7 @@ def _trace(
     return analysed._replace(rank_trace=trace)
 
 
-def _that_hold(ceilings: DeviceCeilings | None, environment: Environment | None) -> DeviceCeilings | None:
+def that_hold(ceilings: DeviceCeilings | None, environment: Environment | None) -> DeviceCeilings | None:
     """The ceilings of the device that the run used, on a CPU those for its number of threads."""
     if ceilings is None or environment is None or ceilings.device != environment.device:
         return None

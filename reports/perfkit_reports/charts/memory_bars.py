@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import cycle
 
 from perfkit import units
 from perfkit_reports.cells import span
@@ -9,35 +10,41 @@ from perfkit_reports.charts.frame import Figure, Note, Trace, axis, byte_scale, 
 from perfkit_reports.palette import NEUTRAL, VERMILLION, Fill, legend
 
 _ROOM = 1.22  # of the longest bar, for its amount beside it
+_BEYOND = tuple(Fill(grey, pattern) for pattern in ("", "/", "\\", "x", ".") for grey in ("#8d96a1", "#b9c0c9"))
 _FAR = 4.0  # a limit so many times as far as the longest bar would leave nothing of the bars
 
 
 @dataclass(frozen=True)
 class Stack:
-    """A bar and its parts (name, bytes), whose `total` `low` and `high` bound where it is not exact.
+    """A bar of categories (name, bytes) and of what is `beyond` the allocator; `low` and `high` bound its `total` where
+    that is not exact.
 
     `note` stands beside its name, in a word or two.
     """
 
     name: str
     total: float
-    parts: tuple[tuple[str, float], ...]
+    categories: tuple[tuple[str, float], ...]
+    beyond: tuple[tuple[str, float], ...] = ()
     low: float | None = None
     high: float | None = None
     note: str = ""
 
     @property
-    def amount(self) -> str:
-        """`339 MiB`, or `61.2–66.0 GiB` where only bounds are known."""
-        if self.low is None or self.high is None or units.nbytes(self.low) == units.nbytes(self.high):
-            return units.nbytes(self.total)
-        high = units.nbytes(self.high)
-        return span(units.nbytes(self.low), high, f" {high.split(' ')[-1]}")
+    def parts(self) -> tuple[tuple[str, float], ...]:
+        """From the left to the right."""
+        return (*self.categories, *self.beyond)
+
+    @property
+    def bounded(self) -> bool:
+        """Whether its end is not exact."""
+        return self.low is not None and self.high is not None and self.low < self.high
 
 
 def fills(stacks: Sequence[Stack]) -> list[tuple[str, Fill]]:
     """(part, fill) of all, in the order in which they are stacked."""
-    return legend([[name for name, _ in stack.parts] for stack in stacks])
+    beyond = dict.fromkeys(name for stack in stacks for name, _ in stack.beyond)
+    return [*legend([[name for name, _ in stack.categories] for stack in stacks]), *zip(beyond, cycle(_BEYOND))]
 
 
 def within_sight(stacks: Sequence[Stack], limit_bytes: float | None) -> bool:
@@ -50,10 +57,11 @@ def figure(stacks: Sequence[Stack], title: str, whole: str, limit_bytes: float |
     limits = [limit_bytes] if limit_bytes is not None and within_sight(stacks, limit_bytes) else []
     longest = max([*map(_end, stacks), *limits])
     scale, unit = byte_scale(longest)
+    amounts = [_amount(stack, scale) for stack in stacks if not stack.bounded]
     drawn = rows(
         [*_parts(stacks, scale, whole), *_bounds(stacks, scale)],
         [stack.name for stack in stacks],
-        [*(_amount(stack, scale) for stack in stacks), *(_limit_note(limit, scale) for limit in limits)],
+        [*amounts, *(_limit_note(limit, scale) for limit in limits)],
         barmode="stack",
         margin={"l": 18, "r": 12, "t": 24 if limits else 6, "b": 52},
         shapes=[_limit_line(limit / scale) for limit in limits],
@@ -61,7 +69,10 @@ def figure(stacks: Sequence[Stack], title: str, whole: str, limit_bytes: float |
     )
     # Beside the bar there would be no room on a narrow screen.
     for label, stack in zip(drawn["layout"]["annotations"], stacks, strict=False):
-        label["text"] += f": <i>{safe(stack.note)}</i>" if stack.note else ""
+        if stack.bounded:
+            label["text"] += f": {_bounds_of(stack)}"
+        if stack.note:
+            label["text"] += f": <i>{safe(stack.note)}</i>"
     return drawn
 
 
@@ -95,7 +106,7 @@ def _bounds(stacks: Sequence[Stack], scale: float) -> list[Trace]:
     ends = [
         (stack.name, stack.total / scale, (stack.total - stack.low) / scale, (stack.high - stack.total) / scale)
         for stack in stacks
-        if stack.low is not None and stack.high is not None and stack.low < stack.high
+        if stack.bounded and stack.low is not None and stack.high is not None
     ]
     if not ends:
         return []
@@ -105,9 +116,14 @@ def _bounds(stacks: Sequence[Stack], scale: float) -> list[Trace]:
     return [scatter("markers", places, names, name="bounds", marker={"color": NEUTRAL, "size": 1}, error_x=error)]
 
 
+def _bounds_of(stack: Stack) -> str:
+    low, high = units.nbytes(stack.low or 0.0), units.nbytes(stack.high or 0.0)
+    return span(low, high, f" {high.split(' ')[-1]}")
+
+
 def _amount(stack: Stack, scale: float) -> Note:
     place = {"xanchor": "left", "align": "left", "xshift": 6, "showarrow": False}
-    return {"x": _end(stack) / scale, "y": stack.name, "text": stack.amount, **place}
+    return {"x": stack.total / scale, "y": stack.name, "text": units.nbytes(stack.total), **place}
 
 
 def _limit_line(at: float) -> Note:

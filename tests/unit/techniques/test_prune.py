@@ -9,7 +9,10 @@ from torch.nn.utils.parametrizations import spectral_norm
 
 from perfkit.errors import UnavailableError
 from perfkit.instruments.zero_weights import zero_weight_share
-from perfkit.workloads.workload import Workload
+from perfkit.techniques.state import TrainState
+from perfkit.workloads.resnet import ResNet
+from perfkit.workloads.training import Training
+from perfkit.workloads.workload import Batch, Workload
 from tests.fixtures.workloads import grouped
 from tests.unit.techniques.facts import check_claims
 from tests.unit.techniques.test_compose import composed
@@ -97,3 +100,60 @@ def test_only_plain_weights_are_looked_at() -> None:
     model[1].weight = None
     model[2].weight = nn.Parameter(torch.eye(2).to_sparse())
     assert zero_weight_share(model) == 0.25
+
+
+def test_a_ticket_has_the_masks_of_a_short_training_and_the_weights_of_its_beginning() -> None:
+    """By hand: the trial batches' steps on a model of the same seed, then the smallest quarter of its weights."""
+    state = applied("prune:rewind=3:amount=0.25").state
+    trained = applied("baseline").state
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(3):
+        trained.loss(WORKLOAD.make_batch(generator)).backward()
+        trained.update()
+        trained.zero_grad()
+    weights = {name: each.weight for name, each in trained.model.named_modules() if isinstance(each, nn.Linear)}
+    flat = torch.cat([weight.detach().flatten() for weight in weights.values()])
+    threshold = flat.abs().sort().values[round(0.25 * len(flat))]
+    for name, layer in new_state().model.named_modules():
+        if name in weights:
+            ticket = state.model.get_submodule(name)
+            torch.testing.assert_close(ticket.weight_mask, (weights[name].abs() >= threshold).float())
+            assert torch.equal(ticket.weight_orig, layer.weight)
+
+
+def test_the_search_leaves_buffers_random_numbers_and_optimizers_as_they_were() -> None:
+    workload = ResNet(depth=18, batch_size=2, image_size=32, width=4).build()
+    torch.manual_seed(1)
+    drawn = torch.rand(1)
+    plain, state = new_state(workload), new_state(workload)
+    torch.manual_seed(1)
+    applied("prune:rewind=2", state)
+    assert torch.equal(torch.rand(1), drawn)
+    assert not any(optimizer.state for optimizer in state.optimizers.values())
+    buffers = dict(state.model.named_buffers())
+    assert all(torch.equal(value, buffers[name]) for name, value in plain.model.named_buffers())
+
+
+def test_a_search_that_trains_nothing_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    def check() -> list[bool]:
+        state = applied("prune:rewind=3").state
+        facts = state.facts | {"zero_weight_share": zero_weight_share(state.model)}
+        (pruning,) = composed("prune:rewind=3")
+        return [holds for holds, _ in check_claims(pruning.claims(state), state, facts, {})]
+
+    assert check() == [True, True]
+    monkeypatch.setattr(TrainState, "update", lambda _state: None)
+    assert check() == [True, False]
+
+
+def test_a_ticket_is_found_by_a_step_of_the_workloads_own() -> None:
+    def step(training: Training, batch: Batch) -> torch.Tensor:
+        loss = WORKLOAD.loss(training.model, batch)
+        training.backward(loss)
+        training.optimizers[""].step()
+        training.optimizers[""].zero_grad()
+        return loss
+
+    own = applied("prune:rewind=3", new_state(replace(WORKLOAD, loss=None, step=step))).state
+    plain = applied("prune:rewind=3").state
+    assert own.facts["masks_changed"] == plain.facts["masks_changed"] > 0

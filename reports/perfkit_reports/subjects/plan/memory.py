@@ -45,13 +45,14 @@ def _needed(plan: Plan) -> Iterator[Block]:
     yield from table("beyond", "Beside tensors", columns.BEYOND, rows, "row", data="beside_tensors", limit=None)
 
 
-def stack_of(variant: PlannedVariant, name: str = "") -> Stack:
+def stack_of(variant: PlannedVariant) -> Stack:
     """A bar of all that a variant of known memory needs."""
     peak, needed = variant.peak_allocated_bytes, variant.needed_bytes
     assert peak is not None
     assert needed is not None
-    parts = [*peak.categories.items(), *((row.name, row.bytes.value) for row in variant.beyond_allocator)]
-    return Stack(name or variant.name, needed.value, tuple(parts), low=needed.low, high=needed.high)
+    categories = tuple(peak.categories.items())
+    beyond = tuple((row.name, row.bytes.value) for row in variant.beyond_allocator)
+    return Stack(variant.name, needed.value, categories, beyond, low=needed.low, high=needed.high)
 
 
 def needed_chart(stacks: list[Stack], limit_bytes: int | None) -> Chart:

@@ -1,0 +1,133 @@
+"""Advice on a terminal: a table of the first options, why they are first, and the best of them together."""
+
+from collections.abc import Iterable, Iterator
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+
+from perfkit.analysis.model.plan import Interval
+from perfkit.plan.advise.model import Advice, LeftOut, Option, Risk
+from perfkit.units import nbytes, percent, seconds, signed_percent
+from perfkit_cli.show import console
+from perfkit_reports.render.line import Line
+
+_WIDTH = 80
+_EXPLAINED = 3
+_NO_CHANGE = 0.005  # of the step or the peak: less is shown as none
+_BETTER, _WORSE = "green", "yellow"  # beside signs, which tell the same
+
+
+def show(advice: Advice, top: int) -> None:
+    """The first `top` options on standard output."""
+    screen = console()
+    screen.width = min(screen.width, _WIDTH)
+    shown = advice.options[:top]
+    screen.print(Line(_headline(advice), style="bold"))
+    screen.print(_table(shown))
+    if len(advice.options) > len(shown):
+        screen.print(Line(f"{len(advice.options) - len(shown)} more: --top {len(advice.options)}", style="dim"))
+    told: set[tuple[str, ...]] = set()
+    for option in shown[:_EXPLAINED]:
+        if option.why not in told:
+            _explain(screen, option, option.name)
+        told.add(option.why)
+    if advice.best is not None and "+" in advice.best.name:
+        screen.print(Line("best together", style="bold"))
+        screen.print(_table((advice.best,)))
+        _explain(screen, advice.best, advice.best.name)
+    for line in _rest(advice):
+        screen.print(Line(line, style="dim"), no_wrap=True, overflow="ellipsis")
+    for note in advice.notes:
+        screen.print(Line(note, style="dim"))
+
+
+def _headline(advice: Advice) -> str:
+    step = "" if advice.step_s is None else f": a step of {seconds(advice.step_s)}"
+    peak = "" if advice.peak_bytes is None else f", peak {_bytes(advice.peak_bytes)}"
+    limit = "" if advice.limit_bytes is None else f" of {nbytes(advice.limit_bytes)}"
+    return f"{advice.subject} on {advice.device}{step}{peak}{limit}; ranked by {advice.goal}"
+
+
+def _table(options: Iterable[Option]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name, width in (("technique", None), ("time", 20), ("memory", 22), ("loss", 14)):
+        table.add_column(name, width=width, overflow="fold")
+    for option in options:
+        table.add_row(Line(option.name), _time(option), _memory(option), Line(_loss(option.risk)))
+        if option.measured is not None:
+            table.add_row(Line("  measured"), *_measured(option))
+    return table
+
+
+def _time(option: Option) -> Line:
+    saving, share = option.saves_s, option.saves_share
+    if saving is None or share is None:
+        return Line("not known", style="dim")
+    scale = share / saving.value if saving.value else 0.0
+    if max(abs(saving.low), abs(saving.high)) * scale < _NO_CHANGE:
+        return Line("no change")
+    style = _BETTER if share > 0 else _WORSE
+    if saving.bound == "at most":
+        return Line(f"{signed_percent(-saving.high * scale, 0)} at most", style=style)
+    ends = f"({-saving.high * scale * 100:+.0f} to {-saving.low * scale * 100:+.0f})"
+    return Line(f"{signed_percent(-share, 0)} {ends if saving.low < saving.high else ''}".rstrip(), style=style)
+
+
+def _memory(option: Option) -> Line:
+    if option.peak_bytes is None or option.saves_bytes is None:
+        return Line("not known", style="dim")
+    before = option.peak_bytes.value + option.saves_bytes
+    change = -option.saves_bytes / before if before else 0.0
+    fits = {None: "", True: ", fits", False: ", too much"}[option.fits]
+    style = _WORSE if option.fits is False or change > 0 else _BETTER if change < 0 else ""
+    changed = "" if abs(change) < _NO_CHANGE else f"{signed_percent(change, 0)} "
+    return Line(f"{changed}{nbytes(option.peak_bytes.value)}{fits}", style=style)
+
+
+def _loss(risk: Risk) -> str:
+    if not risk.comparable:
+        return "not comparable"
+    return "the same" if risk.basis.startswith("lossless") else f"within {percent(risk.tolerance or 0.0)}"
+
+
+def _measured(option: Option) -> tuple[Line, Line, Line]:
+    found = option.measured
+    assert found is not None
+    time = "not known" if found.time_ratio is None else signed_percent(found.time_ratio - 1, 0)
+    if found.low is not None and found.high is not None:
+        time += f" ({found.low * 100 - 100:+.0f} to {found.high * 100 - 100:+.0f})"
+    peak = "not known" if found.peak_bytes is None else nbytes(found.peak_bytes)
+    acted = {True: "", False: "did not act", None: "not verified"}[found.engaged]
+    return Line(time), Line(peak), Line(found.reason or acted)
+
+
+def _explain(screen: Console, option: Option, title: str) -> None:
+    screen.print(Line(f"{title}: {'; '.join(option.why) or 'nothing to gain'}"))
+    told = (
+        *(f"assumes: {each}" for each in option.assumes),
+        *(f"not known: {each}" for each in option.not_known),
+        f"loss: {option.risk.basis}",
+    )
+    for line in told:
+        screen.print(Padding(Line(line, style="dim"), (0, 0, 0, 2)))
+
+
+def _rest(advice: Advice) -> Iterator[str]:
+    """A line for each reason why techniques are not joined, or left out."""
+    for what, some in (("not joined", advice.clashes), ("left out", advice.left_out)):
+        for reason, names in _by_reason(some).items():
+            yield f"{what}: {', '.join(names)}: {reason}"
+
+
+def _by_reason(left_out: Iterable[LeftOut]) -> dict[str, list[str]]:
+    reasons: dict[str, list[str]] = {}
+    for each in left_out:
+        reasons.setdefault(each.reason, []).append(each.name)
+    return reasons
+
+
+def _bytes(interval: Interval) -> str:
+    if interval.low == interval.high:
+        return nbytes(interval.value)
+    return f"{nbytes(interval.low)} to {nbytes(interval.high)}"

@@ -1,0 +1,1 @@
+"""What to switch on: the shelf ranked for one training step, and the best that goes together."""

@@ -1,0 +1,70 @@
+"""What a technique changes of a recorded step."""
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from perfkit.analysis.findings.trace.change import NOTHING, Change, all_of
+from perfkit.analysis.findings.trace.view import Told, TraceView
+from perfkit.analysis.model.step import OpRow
+from perfkit.techniques.technique import Technique
+
+
+class Addressed(NamedTuple):
+    """Which work takes less time, and which is done once more.
+
+    `most` is what goes at the most, `least` what goes for certain: without it the technique may save nothing. `again`
+    is done once more, and costs what leaving it out would save. `costs_s` is other work: at the least and at the most.
+    `why` says what of the step all this is about, `assumes` what it rests on.
+    """
+
+    why: str
+    assumes: str
+    most: Change
+    least: Change = NOTHING
+    again: Change = NOTHING
+    costs_s: tuple[float, float] = (0.0, 0.0)
+
+
+class NotKnown(NamedTuple):
+    """Why nothing is said of what a technique does to a step's time."""
+
+    reason: str
+
+
+class Nothing(NamedTuple):
+    """Why a technique saves no time of this step."""
+
+    reason: str
+
+
+Answer = Addressed | NotKnown | Nothing
+Target = Callable[[TraceView, Technique], Answer]
+Rule = Callable[[TraceView], Iterable[Told]]
+
+
+def by_rules(rules: Iterable[Rule], assumes: str, otherwise: str) -> Target:
+    """What the findings of `rules` would change; nothing where they find nothing, as `otherwise` says."""
+
+    def answer(view: TraceView, _technique: Technique) -> Answer:
+        found = [telling for rule in rules for telling in rule(view) if telling.change]
+        if not found:
+            return Nothing(otherwise)
+        why = "; ".join(telling.finding.evidence for telling in found)
+        return Addressed(why, assumes, all_of(telling.change for telling in found))
+
+    return answer
+
+
+def nothing(reason: str) -> Target:
+    """A technique that saves no time of any step."""
+    return lambda _view, _technique: Nothing(reason)
+
+
+def not_known(reason: str) -> Target:
+    """A technique of whose time nothing is known from a step without it."""
+    return lambda _view, _technique: NotKnown(reason)
+
+
+def taken(view: TraceView, rows: Iterable[OpRow]) -> str:
+    """What some rows take, as evidence: `12.3 ms a step (4.5 %)`."""
+    return view.took(sum(row.seconds for row in rows))

@@ -1,0 +1,116 @@
+"""The shelf ranked for one step, and the best of it that goes together."""
+
+from collections.abc import Callable, Iterable
+
+import torch
+
+from perfkit.errors import UsageError
+from perfkit.plan.advise.combine import combine
+from perfkit.plan.advise.estimates import Estimate, Estimates
+from perfkit.plan.advise.judge import Judge, Worth
+from perfkit.plan.advise.model import Advice, Goal, Option
+from perfkit.plan.advise.planned import Planner
+from perfkit.plan.advise.shelf import Candidate, Techniques, candidate, risk, shelf
+from perfkit.plan.advise.subject import Subject
+from perfkit.plan.target import Target
+from perfkit.spec import TechniqueSpec
+from perfkit.store.request import BenchRequest
+from perfkit.workloads.table import load_workload
+from perfkit.workloads.workload import first_batch, samples_of
+
+# A technique must save so much of the step or of the peak to be joined with others: less is not worth its risk.
+_NOTABLE = 0.01
+_TIMES = (2, 4)  # the batch, where batches are compared
+
+
+def advise(
+    subject: Subject,
+    variants: Iterable[Techniques],
+    goal: Goal,
+    target: Target,
+    progress: Callable[[str], None] = lambda _: None,
+) -> Advice:
+    """The variants ranked by what they do for a goal, best first, and the best combination of them.
+
+    Combined are only those whose losses can be compared with the baseline's: others train something else.
+
+    Raises:
+        UsageError: the goal needs what is not known of the subject: memory, or a limit of it.
+    """
+    limit, batch_size = target.limit_bytes, None if subject.request is None else _batch_size(subject.request)
+    if goal in ("memory", "batch") and subject.request is None:
+        raise UsageError(f"--goal {goal} needs a plan, and {subject.notes[0]}")
+    if goal == "batch" and (limit is None or batch_size is None):
+        raise UsageError("--goal batch needs to know how much memory there is, and the size of a batch: --memory 24GiB")
+    if goal == "cost" and batch_size is not None:
+        variants = [*variants, *((_batch(batch_size * times),) for times in _TIMES)]
+    candidates, left_out = shelf(variants, subject.place, goal)
+    planner = None if subject.request is None else Planner(subject.request, target, progress)
+    estimates = Estimates(subject.step, planner, batch_size, limit)
+    before = estimates.of(())
+    step_s = _step_s(subject, planner)
+    judge = _judge(goal, limit, before, step_s)
+    ranked = sorted(candidates, key=lambda each: judge.order(estimates.of(each.specs)))
+    comparable = (each for each in ranked if risk(each.techniques).comparable)
+    helpful = [each for each in comparable if judge.better(estimates.of(each.specs), before)]
+    joined = combine(helpful, estimates.of, judge.better)
+
+    def option(variant: Candidate) -> Option:
+        return _option(variant, estimates.of(variant.specs), before, step_s, limit)
+
+    return Advice(
+        subject=subject.name,
+        kind=subject.kind,
+        device=subject.device,
+        goal=goal,
+        limit_bytes=limit,
+        step_s=step_s,
+        peak_bytes=before.needed,
+        options=tuple(map(option, ranked)),
+        best=option(candidate(joined.specs)) if joined.specs else None,
+        clashes=joined.clashes,
+        left_out=left_out,
+        notes=subject.notes,
+    )
+
+
+def _batch(size: int) -> TechniqueSpec:
+    return TechniqueSpec(name="batch", params={"size": size})
+
+
+def _batch_size(request: BenchRequest) -> int | None:
+    workload = load_workload(request.workload, device=request.device)
+    return samples_of(first_batch(workload, torch.Generator().manual_seed(0)))
+
+
+def _step_s(subject: Subject, planner: Planner | None) -> float | None:
+    if subject.step is not None:
+        return subject.step.step_s
+    planned = None if planner is None else planner.of(()).step_s
+    return None if planned is None else planned.total.value
+
+
+def _judge(goal: Goal, limit: float | None, before: Estimate, step_s: float | None) -> Judge:
+    held = 0.0 if before.needed is None else before.needed.value
+    of = {"memory": held, "batch": before.largest_batch or 0.0}.get(goal, step_s or 0.0)
+    return Judge(goal, limit, Worth(_NOTABLE * held, _NOTABLE * of))
+
+
+def _option(
+    variant: Candidate, estimate: Estimate, before: Estimate, step_s: float | None, limit: float | None
+) -> Option:
+    held = estimate.needed
+    share = None if estimate.saving is None or not step_s else estimate.saving.value / step_s
+    return Option(
+        name=variant.name,
+        saves_s=estimate.saving,
+        saves_share=share,
+        peak_bytes=held,
+        saves_bytes=None if held is None or before.needed is None else before.needed.value - held.value,
+        largest_batch=estimate.largest_batch,
+        fits=None if held is None or limit is None else held.high <= limit,
+        why=estimate.why,
+        assumes=estimate.assumes,
+        risk=risk(variant.techniques),
+        not_known=estimate.not_known,
+    )

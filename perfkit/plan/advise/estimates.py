@@ -1,0 +1,95 @@
+"""What a variant would come to: time from the recorded step or else the plan, memory from the plan."""
+
+from typing import NamedTuple
+
+from perfkit.analysis.model.plan import Interval
+from perfkit.plan.advise.model import Saving
+from perfkit.plan.advise.planned import Planner, largest_batch, needed, planned_saving
+from perfkit.plan.advise.shelf import Candidate, Techniques, candidate
+from perfkit.plan.advise.time import TimeSaved, time_saved
+from perfkit.plan.advise.traced import TracedStep
+from perfkit.spec import variant_label
+from perfkit.techniques.batch import Batch
+from perfkit.units import nbytes
+
+
+class Estimate(NamedTuple):
+    """Figures of a variant; None where `not_known` says why."""
+
+    saving: Saving | None
+    needed: Interval | None
+    largest_batch: int | None
+    why: tuple[str, ...] = ()
+    assumes: tuple[str, ...] = ()
+    not_known: tuple[str, ...] = ()
+
+
+class Estimates:
+    """Estimates of variants of one step, each made once.
+
+    `batch_size` is that of the step, None where it is not known; `limit_bytes` what a rank may take.
+    """
+
+    def __init__(
+        self, step: TracedStep | None, planner: Planner | None, batch_size: int | None, limit_bytes: float | None
+    ) -> None:
+        self._step, self._planner = step, planner
+        self._batch_size, self._limit_bytes = batch_size, limit_bytes
+        self._known: dict[str, Estimate] = {}
+
+    def of(self, specs: Techniques) -> Estimate:
+        """The estimate of a variant, of no technique that of the step as it is."""
+        name = variant_label(specs)
+        if name not in self._known:
+            self._known[name] = self._made(candidate(specs))
+        return self._known[name]
+
+    def _made(self, variant: Candidate) -> Estimate:
+        time = self._time(variant)
+        if self._planner is None:
+            return Estimate(time.saving, None, None, time.why, time.assumes, time.not_known)
+        planned = self._planner.of(variant.specs)
+        held = needed(planned)
+        largest = None
+        if self._limit_bytes is not None and self._batch_size is not None:
+            largest = largest_batch(planned, self._batch_size * self._ratio(variant), self._limit_bytes)
+        compiled = tuple(
+            "memory is planned as it runs without compiling, which is an upper bound"
+            for each in variant.techniques
+            if each.compiles()
+        )
+        why = tuple(filter(None, (*time.why, self._less(variant))))
+        not_known = (*time.not_known, *((f"memory: {planned.reason}",) if planned.reason else ()))
+        compiled = (*compiled, *planned.assumptions)
+        return Estimate(time.saving, held, largest, why, (*time.assumes, *compiled), not_known)
+
+    def _time(self, variant: Candidate) -> TimeSaved:
+        if self._step is not None:
+            return time_saved(self._step, variant.techniques, self._ratio(variant))
+        assert self._planner is not None, "a subject has a recorded step or a workload"
+        if any(each.compiles() for each in variant.techniques):
+            return TimeSaved(None, not_known=("time: a plan knows nothing of what is compiled",))
+        before, after = self._planner.of(()).step_s, self._planner.of(variant.specs).step_s
+        saving = planned_saving(before, after, self._ratio(variant))
+        if saving is None or before is None or after is None:
+            return TimeSaved(None, not_known=("time: the plan does not tell it",))
+        gained = {part: taken - after.parts.get(part, 0.0) for part, taken in before.parts.items()}
+        part = max(gained, key=gained.__getitem__, default="")
+        return TimeSaved(saving, (f"{part} takes less",) if gained.get(part, 0.0) > 0 else (), (after.source,))
+
+    def _ratio(self, variant: Candidate) -> float:
+        """How many times as many samples its step trains on."""
+        sizes = [each.size for each in variant.techniques if isinstance(each, Batch) and each.size is not None]
+        return sizes[0] / self._batch_size if sizes and self._batch_size else 1.0
+
+    def _less(self, variant: Candidate) -> str:
+        """Which part of the memory becomes how much smaller, as evidence; empty where none does."""
+        assert self._planner is not None
+        before, after = (self._planner.of(specs).peak_allocated_bytes for specs in ((), variant.specs))
+        if before is None or after is None:
+            return ""
+        less = {name: held - after.categories.get(name, 0) for name, held in before.categories.items()}
+        name = max(less, key=less.__getitem__, default="")
+        if less.get(name, 0) <= 0:
+            return ""
+        return f"{name} at the peak: {nbytes(after.categories.get(name, 0))} of {nbytes(before.categories[name])}"

@@ -1,0 +1,48 @@
+"""What is better by a goal, where not everything fits into memory."""
+
+import math
+from typing import NamedTuple
+
+from perfkit.plan.advise.estimates import Estimate
+from perfkit.plan.advise.model import Goal
+
+
+class Worth(NamedTuple):
+    """What an estimate is worth: bytes that it lacks of a limit, then its value by the goal: more is better."""
+
+    lacks: float
+    value: float
+
+
+class Judge(NamedTuple):
+    """Which of two estimates of one step is better by a goal; `notable` is a difference that counts, of each figure."""
+
+    goal: Goal
+    limit_bytes: float | None
+    notable: Worth
+
+    def worth(self, estimate: Estimate) -> Worth:
+        """What fits lacks nothing, and neither does what is not known."""
+        lacks = 0.0
+        if self.limit_bytes is not None and estimate.needed is not None:
+            lacks = max(0.0, estimate.needed.high - self.limit_bytes)
+        return Worth(lacks, self._value(estimate))
+
+    def better(self, one: Estimate, other: Estimate) -> bool:
+        """Whether one is better by a difference that counts."""
+        mine, theirs = self.worth(one), self.worth(other)
+        if abs(mine.lacks - theirs.lacks) > self.notable.lacks:
+            return mine.lacks < theirs.lacks
+        return mine.value > theirs.value + self.notable.value
+
+    def order(self, estimate: Estimate) -> tuple[float, float]:
+        """Sorts the best first."""
+        worth = self.worth(estimate)
+        return worth.lacks, -worth.value
+
+    def _value(self, estimate: Estimate) -> float:
+        if self.goal == "memory":
+            return -math.inf if estimate.needed is None else -estimate.needed.value
+        if self.goal == "batch":
+            return -math.inf if estimate.largest_batch is None else estimate.largest_batch
+        return -math.inf if estimate.saving is None else estimate.saving.value

@@ -1,0 +1,93 @@
+"""What advice says, as `perfkit advise --json` prints it. Nothing here knows how it was found."""
+
+from typing import Literal
+
+from perfkit.analysis.model.plan import Interval
+from perfkit.spec import Struct
+
+ADVICE_VERSION = 1
+
+Goal = Literal["time", "memory", "batch", "cost"]
+
+
+class Saving(Struct):
+    """Seconds that a step takes less; negative where it takes more.
+
+    `bound` is `interval`, or `at most` where it may as well save nothing: `value` is the middle of both. `basis` is
+    `simulated` (the recorded step, replayed) or `planned` (the step on fake tensors).
+    """
+
+    value: float
+    low: float
+    high: float
+    bound: Literal["interval", "at most"]
+    basis: Literal["simulated", "planned"]
+
+
+class Risk(Struct):
+    """What becomes of the loss: comparable with the baseline's within `tolerance` (relative), or not comparable."""
+
+    comparable: bool
+    tolerance: float | None
+    basis: str
+
+
+class Measured(Struct):
+    """What a run showed: step time over the baseline's with its interval, the peak, and whether the technique acted."""
+
+    time_ratio: float | None
+    low: float | None
+    high: float | None
+    peak_bytes: int | None
+    engaged: bool | None
+    reason: str = ""
+
+
+class Option(Struct):
+    """A technique, or several joined by `+`: what it would save, why, and at what risk.
+
+    `saves_share` is `saves_s.value` over the step. `saves_bytes` is of the allocator's peak, `peak_bytes` what remains.
+    `largest_batch` is an estimate in proportion to what grows with the batch. `fits` is None without a limit, or where
+    the peak is not known. `not_known` says why a figure is None.
+    """
+
+    name: str
+    saves_s: Saving | None
+    saves_share: float | None
+    peak_bytes: Interval | None
+    saves_bytes: float | None
+    largest_batch: int | None
+    fits: bool | None
+    why: tuple[str, ...]
+    assumes: tuple[str, ...]
+    risk: Risk
+    not_known: tuple[str, ...] = ()
+    measured: Measured | None = None
+
+
+class LeftOut(Struct):
+    """What is not among the options, or was not joined with others, with the reason."""
+
+    name: str
+    reason: str
+
+
+class Advice(Struct):
+    """The shelf ranked by a goal, best first, and the best combination; `clashes` are what was not joined with it.
+
+    `step_s` and `peak_bytes` are of the step as it is. `kind` is what the `subject` is: `run`, `trace` or `workload`.
+    """
+
+    schema_version: int = ADVICE_VERSION
+    subject: str
+    kind: Literal["run", "trace", "workload"]
+    device: str
+    goal: Goal
+    limit_bytes: float | None
+    step_s: float | None
+    peak_bytes: Interval | None
+    options: tuple[Option, ...]
+    best: Option | None
+    clashes: tuple[LeftOut, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
+    notes: tuple[str, ...] = ()

@@ -1,0 +1,101 @@
+"""A recorded step, in which changes are simulated."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+from perfkit.analysis.findings.trace.change import Change
+from perfkit.analysis.findings.trace.effects import effect_of
+from perfkit.analysis.findings.trace.view import TraceView
+from perfkit.analysis.replay.effect import affected, together
+from perfkit.analysis.replay.replay import Replayed, length_s, replay
+from perfkit.analysis.replay.steps import step_nodes
+from perfkit.analysis.trace.device import trace_device
+from perfkit.analysis.trace.rank_trace import Analysed, analyse_wholly
+from perfkit.devices.ceiling import DeviceCeilings
+from perfkit.devices.for_trace import ceilings_of_trace
+from perfkit.errors import UsageError
+from perfkit.record import Environment
+from perfkit.trace.ops import Ops, read_ops
+from perfkit.trace.read import read_trace
+
+_RECORD = "record some with torch.profiler's schedule and profiler.step(), or perfkit run"
+
+
+class TracedStep(NamedTuple):
+    """The steps of a trace, and what simulates changes of them.
+
+    `step_s` is a step as it was timed, which no profiler slowed down, else as it was traced.
+    """
+
+    view: TraceView
+    analysed: Analysed
+    replayed: Replayed
+
+    @property
+    def step_s(self) -> float:
+        return self.view.trace.step_s * self.view.pace
+
+    def gain_s(self, changes: Iterable[Change]) -> float | None:
+        """What a step would take less with all of these changes; None where the trace does not tell."""
+        effects = [effect_of(change, self.analysed, self.replayed) for change in changes if change]
+        known = [effect for effect in effects if effect is not None]
+        if len(known) < len(effects):
+            return None
+        if not known:
+            return 0.0
+        graph, steps = self.replayed.graph, step_nodes(self.replayed.graph)
+        changed = affected(graph, self.replayed.work, together(known))
+        saved = length_s(self.replayed, steps) - length_s(self.replayed, steps, changed)
+        return max(0.0, saved) / self.analysed.engine.parts * self.view.pace
+
+
+def of_file(path: Path, device: str | None = None) -> TracedStep:
+    """The steps of a trace from whatever machine; `device` as `perfkit analyze --device`.
+
+    Raises:
+        UsageError: it marks no steps, or nothing in it tells what followed what.
+        RunFormatError: it cannot be read.
+    """
+    ops = _ops(path)
+    known = ceilings_of_trace(trace_device(ops.trace), device)
+    return _traced(path, ops, analyse_wholly(ops, known.ceilings, device_name=known.device_name))
+
+
+def of_run(
+    path: Path,
+    ceilings: DeviceCeilings | None,
+    environment: Environment | None,
+    *,
+    step_s: float | None,
+    data_wait_share: float | None,
+) -> TracedStep:
+    """The traced steps of a run of perfkit's own, with what its timed steps took. Raises what `of_file` does."""
+    ops = _ops(path)
+    name = "" if environment is None else environment.device_name
+    analysed = analyse_wholly(ops, ceilings, device_name=name, environment=environment)
+    return _traced(path, ops, analysed, step_s, data_wait_share)
+
+
+def _ops(path: Path) -> Ops:
+    ops = read_ops(read_trace(path))
+    if not len(ops.steps):
+        raise UsageError(f"{path}: it marks no steps, so that nothing is known of one; {_RECORD}")
+    return ops
+
+
+def _traced(
+    path: Path,
+    ops: Ops,
+    analysed: Analysed,
+    step_s: float | None = None,
+    data_wait_share: float | None = None,
+) -> TracedStep:
+    if analysed.rank_trace.unseen_device:
+        raise UsageError(f"{path}: {analysed.rank_trace.unseen_device}")
+    replayed = replay(ops)
+    if replayed is None:
+        raise UsageError(f"{path}: nothing in it tells what followed what, so that nothing can be simulated")
+    if replayed.result.refused:
+        raise UsageError(f"{path}: nothing is simulated: {replayed.result.refused}")
+    return TracedStep(TraceView(analysed.rank_trace, step_s, None, data_wait_share), analysed, replayed)

@@ -1,0 +1,47 @@
+"""Predicted beside measured: what runs of the first options showed."""
+
+import msgspec
+from msgspec.structs import replace
+
+from perfkit.analysis.model.suite import Analysis, Variant
+from perfkit.errors import UsageError
+from perfkit.plan.advise.model import Advice, Measured, Option
+from perfkit.plan.advise.subject import Subject
+from perfkit.spec import parse_variants
+from perfkit.store.request import BenchRequest
+
+
+def request_of(advice: Advice, subject: Subject, count: int) -> BenchRequest:
+    """The bench that runs the first `count` options and their baseline.
+
+    Raises:
+        UsageError: the subject names no workload that could be run.
+    """
+    if subject.request is None:
+        raise UsageError(f"--verify runs a workload, and {subject.name} names none")
+    variants = tuple(parse_variants(",".join(option.name for option in advice.options[:count])))
+    return msgspec.structs.replace(subject.request, variants=variants)
+
+
+def with_measured(advice: Advice, analysis: Analysis) -> Advice:
+    """The advice with what the variants of a suite showed, where they were run."""
+    shown = {variant.name.partition("@")[0]: variant for variant in analysis.variants}
+
+    def beside(option: Option) -> Option:
+        variant = shown.get(option.name)
+        return option if variant is None else replace(option, measured=_measured(variant))
+
+    best = advice.best
+    return replace(advice, options=tuple(map(beside, advice.options)), best=None if best is None else beside(best))
+
+
+def _measured(variant: Variant) -> Measured:
+    difference = variant.difference
+    return Measured(
+        time_ratio=None if difference is None else difference.ratio,
+        low=None if difference is None else difference.low,
+        high=None if difference is None else difference.high,
+        peak_bytes=None if variant.memory is None else variant.memory.peak_bytes,
+        engaged=variant.engaged,
+        reason=variant.reason,
+    )

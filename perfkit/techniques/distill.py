@@ -1,0 +1,161 @@
+"""`distill`: the model learns from a frozen teacher, which runs beside it, as well as from its data."""
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Annotated, ClassVar, Literal, TypeGuard
+
+import msgspec
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import nn
+from torch.nn.modules.linear import NonDynamicallyQuantizableLinear
+
+from perfkit.cost.live import count_flops
+from perfkit.errors import UnavailableError
+from perfkit.record import Claim, ParityRule, Relation
+from perfkit.techniques.logits import Logits
+from perfkit.techniques.state import TrainState
+from perfkit.techniques.technique import Package, Stage, Technique
+from perfkit.techniques.trial import trial_batch
+from perfkit.workloads.loss import loss_of, returned
+from perfkit.workloads.workload import Batch, Workload, split_batch
+
+
+class Distill(Technique):
+    """Knowledge distillation: a second model, the teacher, sees every batch, and the student learns its soft targets.
+
+    The loss is (1 - `weight`) times the workload's own and `weight` T² times the Kullback-Leibler divergence of the
+    student's softmax from the teacher's, both of logits divided by the `temperature` T, mean over rows (Hinton et al.,
+    section 2). Logits are what the loss gives to `torch.nn.functional.cross_entropy`, so that a workload whose loss is
+    another is skipped with that reason. Positions whose label is ignored have soft targets too.
+
+    The teacher is a copy of the model as it was built, in evaluation mode and without gradients. It teaches nothing:
+    what is measured is what a trained one of this size costs, a forward pass and its weights.
+
+    - `teacher=same`: as it is, with as many bytes as the model.
+    - `teacher=int8`: the weights of its linear layers in 8 bits with a scale an output, by torchao
+      (`Int8WeightOnlyConfig`), 1 byte a weight; convolutions and embeddings stay as they are. Products first make
+      them whole.
+
+    On several ranks each has the whole teacher. `compile` leaves it as it is. MFU counts the student's FLOPs alone,
+    HFU the teacher's too.
+
+    The teacher's forward pass must compute as many FLOPs as the model's in every microbatch, it must have no gradients,
+    and its weights must take the bytes that were said.
+    """
+
+    name: ClassVar[str] = "distill"
+    summary: ClassVar[str] = "knowledge distillation: soft targets of a frozen teacher that runs beside the model"
+    when: ClassVar[str] = "to train a small model towards a large one: to see what the large one costs beside it"
+    costs: ClassVar[str] = "the teacher's forward pass and weights, and its logits until backward"
+    paper: ClassVar[str] = (
+        "Hinton et al., Distilling the Knowledge in a Neural Network, 2015, https://arxiv.org/abs/1503.02531"
+    )
+    examples: ClassVar[tuple[str, ...]] = ("distill", "distill:teacher=int8")
+    stage: ClassVar[Stage] = Stage.MODEL
+    refusals: ClassVar[Mapping[str, str]] = {
+        "support the deepcopy protocol": "the model holds a tensor that is computed from others, and cannot be copied"
+    }
+
+    temperature: Annotated[float, msgspec.Meta(gt=0, description="both models' logits are divided by it")] = 2.0
+    weight: Annotated[float, msgspec.Meta(gt=0, le=1, description="of the soft targets in the loss")] = 0.5
+    teacher: Literal["same", "int8"] = "same"
+
+    def package(self) -> Package | None:
+        return Package("torchao", "torchao") if self.teacher == "int8" else None
+
+    def apply(self, state: TrainState) -> TrainState:
+        own = state.workload
+        if own.step is not None:
+            raise UnavailableError(f"the workload {own.name} has a step of its own, which computes the loss")
+        teacher = copy.deepcopy(state.model).requires_grad_(False).eval()
+        with trial_batch(state) as batch, torch.no_grad(), state.within_forward_contexts():
+            part = split_batch(batch, state.microbatches)[0]
+            forward = count_flops(lambda: returned(own, state.model, part))
+            if not _logits(own, teacher, part):
+                raise UnavailableError(
+                    f"the loss of {own.name} is computed without torch.nn.functional.cross_entropy of logits, which "
+                    "are what a teacher's are compared with"
+                )
+        state.facts["student_forward_flops"] = forward.matrix
+        held = sum(parameter.nbytes for parameter in teacher.parameters())
+        state.facts["teacher_bytes_by_formula"] = float(held if self.teacher == "same" else _int8_bytes(teacher))
+        if self.teacher == "int8":
+            _round_to_int8(teacher, own.name)
+        state.teacher = teacher
+        state.workload = replace(own, loss=_Distilled(own, teacher, self.temperature, self.weight))
+        return state
+
+    def claims(self, state: TrainState) -> tuple[Claim, ...]:
+        runs, held = "the teacher runs a forward pass like the model's", "the teacher's weights take their bytes"
+        return (
+            self._claim(runs, "teacher_flops", Relation.EQUAL, 1.0, "student_forward_flops"),
+            self._claim("the teacher is frozen", "teacher_gradient_bytes", Relation.EQUAL, 0.0),
+            self._claim(held, "teacher_bytes", Relation.EQUAL, 1.0, "teacher_bytes_by_formula"),
+        )
+
+    def parity(self) -> ParityRule:
+        return ParityRule(relative=None, basis="the loss has a teacher's soft targets in it")
+
+
+@dataclass(frozen=True)
+class _Distilled:
+    """The loss of a workload and, weighted, that of its logits from the teacher's."""
+
+    own: Workload
+    teacher: nn.Module
+    temperature: float
+    weight: float
+
+    def __call__(self, model: nn.Module, batch: Batch) -> torch.Tensor:
+        student = Logits()
+        with student:
+            hard = loss_of(self.own, model, batch)
+        pairs = zip(student.found, _logits(self.own, self.teacher, batch), strict=True)
+        soft = torch.stack([soft_loss(ours, theirs, self.temperature) for ours, theirs in pairs]).sum()
+        return (1 - self.weight) * hard + self.weight * soft
+
+
+def soft_loss(student: torch.Tensor, teacher: torch.Tensor, temperature: float) -> torch.Tensor:
+    """T² KL(teacher || student) of softmax at temperature T, mean over rows of logits (n, classes).
+
+    T² keeps the gradients as large as those of the hard targets at any temperature (arXiv 1503.02531, section 2).
+    """
+    ours, theirs = (F.log_softmax(logits / temperature, dim=-1) for logits in (student, teacher))
+    return temperature**2 * F.kl_div(ours, theirs, reduction="batchmean", log_target=True)
+
+
+def _logits(own: Workload, teacher: nn.Module, batch: Batch) -> list[torch.Tensor]:
+    logits = Logits(instead=True)
+    with torch.no_grad(), logits:
+        returned(own, teacher, batch)
+    return logits.found
+
+
+def _round_to_int8(model: nn.Module, workload: str) -> None:
+    from torchao.quantization import Int8WeightOnlyConfig, quantize_
+
+    if not any(map(_is_rounded, model.modules())):
+        raise UnavailableError(f"the workload {workload} has no linear layer to round to 8 bits")
+    quantize_(model, Int8WeightOnlyConfig(version=2))
+
+
+def _int8_bytes(model: nn.Module) -> int:
+    """Of a model whose linear layers are to have a byte a weight, and of each output a scale and a zero point.
+
+    Parameters that other modules hold too, such as an embedding tied to an output layer, stay there as they are.
+    """
+    kept = {
+        parameter: parameter.nbytes
+        for module in model.modules()
+        for name, parameter in module._parameters.items()
+        if parameter is not None and not (_is_rounded(module) and name == "weight")
+    }
+    rounded = [module.weight for module in model.modules() if _is_rounded(module)]
+    return sum(kept.values()) + sum(w.numel() + w.shape[0] * (w.element_size() + 1) for w in rounded)
+
+
+def _is_rounded(module: nn.Module) -> TypeGuard[nn.Linear]:
+    """As `quantize_` chooses: not the output layer of `nn.MultiheadAttention`, which reads its weight."""
+    return isinstance(module, nn.Linear) and not isinstance(module, NonDynamicallyQuantizableLinear)

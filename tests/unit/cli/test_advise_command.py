@@ -1,0 +1,59 @@
+"""What `perfkit advise` prints, and what it refuses."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from perfkit_cli.main import commands
+
+TRACE = Path(__file__).parents[2] / "fixtures" / "recorded" / "changed_programs" / "sleeping_loader.before.json.gz"
+
+
+def test_a_recorded_trace_is_told_what_to_switch_on_within_80_columns() -> None:
+    ended = CliRunner().invoke(commands, ["advise", str(TRACE), "-t", "data:workers=1,ckpt,tf32,zero1"])
+    assert ended.exit_code == 0, ended.output
+    lines = ended.stdout.splitlines()
+    assert max(map(len, lines)) <= 80
+    first = next(line for line in lines if line.startswith("data:workers=1"))
+    assert "at most" in first
+    assert any(line.startswith("left out: tf32: ") for line in lines)
+    assert any(line.startswith("left out: zero1: needs at least 2 ranks") for line in lines)
+
+
+def test_the_same_as_json() -> None:
+    ended = CliRunner().invoke(commands, ["advise", str(TRACE), "-t", "data:workers=1,ckpt", "--json"])
+    advice = json.loads(ended.stdout)
+    assert advice["kind"] == "trace"
+    assert advice["options"][0]["name"] == "data:workers=1"
+    assert advice["options"][0]["saves_s"]["bound"] == "at most"
+    assert advice["options"][0]["risk"]["comparable"] is True
+    assert advice["best"]["name"] == "data:workers=1"
+
+
+def test_a_workload_is_planned() -> None:
+    options = ["advise", "gpt:size=nano:seq_len=16", "-t", "ckpt,optim:use=sgd", "--goal", "memory", "--json"]
+    ended = CliRunner().invoke(commands, options)
+    assert ended.exit_code == 0, ended.output
+    advice = json.loads(ended.stdout)
+    assert advice["options"][0]["name"] == "optim:use=sgd"  # short sequences leave the state of AdamW the largest part
+    assert advice["options"][0]["saves_bytes"] > 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([str(TRACE), "--goal", "memory"], "a trace does not tell how its model is built"),
+        ([str(TRACE), "--verify", "1"], "names none"),
+        (["nowhere.json.gz"], "there is no such file"),
+        (["gtp"], "gpt"),
+        ([str(TRACE), "--goal", "speed"], "speed"),
+        ([str(TRACE.parent)], "holds no suite.json"),
+        ([__file__], ":FUNCTION"),
+    ],
+)
+def test_requests_that_are_wrong(arguments: list[str], message: str) -> None:
+    ended = CliRunner().invoke(commands, ["advise", *arguments, "-t", "ckpt"])
+    assert ended.exit_code == 2
+    assert message in " ".join(ended.output.split())

@@ -1,0 +1,122 @@
+"""Advice on subjects that are planned by a fake, and what its JSON promises."""
+
+import msgspec
+import pytest
+
+from perfkit.analysis.model.plan import Interval, Peak, PlannedVariant, StepTime
+from perfkit.errors import UsageError
+from perfkit.measure.schedule import ScheduledRun
+from perfkit.plan.advise import planned
+from perfkit.plan.advise.advise import advise
+from perfkit.plan.advise.model import Advice, Goal
+from perfkit.plan.advise.subject import Subject, of_workload
+from perfkit.plan.target import CPU, Target
+from perfkit.spec import WorkloadSpec, parse_variants
+from perfkit.store.request import BenchRequest
+
+REQUEST = BenchRequest(
+    workload=WorkloadSpec(name="gpt", params={"size": "nano", "batch_size": 2}),
+    variants=(),
+    device="cpu",
+    device_count=0,
+    cores=1,
+)
+# Milliseconds of a step, and MiB at its peak, of which 40 are the model's.
+FIGURES = {
+    "baseline": (100, 100), "amp": (50, 80), "ckpt": (130, 60), "amp+ckpt": (70, 50), "lora": (40, 55),
+    "bf16": (60, 45), "bf16+ckpt": (80, 30), "batch:size=4": (180, 160), "batch:size=8": (360, 280),
+}  # fmt: skip
+
+
+def fake_plan(run: ScheduledRun, _target: Target) -> PlannedVariant:
+    step_ms, peak = FIGURES[run.spec.variant]
+    held = peak * 2**20
+    return PlannedVariant(
+        name=run.spec.variant,
+        world_size=1,
+        peak_allocated_bytes=Peak(
+            value=held,
+            low=held,
+            high=held,
+            phase="backward",
+            categories={"parameter": 40 * 2**20, "activation": held - 40 * 2**20},
+        ),
+        step_s=StepTime(
+            total=Interval(value=step_ms / 1e3, low=step_ms / 1.1e3, high=step_ms / 0.9e3),
+            parts={"GEMM": step_ms / 1e3},
+            dominant="GEMM",
+            source="made up",
+        ),
+    )
+
+
+@pytest.fixture
+def subject(monkeypatch: pytest.MonkeyPatch) -> Subject:
+    monkeypatch.setattr(planned, "planned", fake_plan)
+    return of_workload(REQUEST, "cpu")
+
+
+def advised(
+    subject: Subject, goal: Goal = "time", limit_mib: int | None = None, names: str = "amp,ckpt,lora,bf16"
+) -> Advice:
+    limit = None if limit_mib is None else limit_mib * 2**20
+    return advise(subject, parse_variants(names), goal, CPU._replace(limit_bytes=limit))
+
+
+def test_the_fastest_comes_first_and_what_trains_something_else_is_not_joined(subject: Subject) -> None:
+    advice = advised(subject)
+    assert [option.name for option in advice.options] == ["lora", "amp", "bf16", "ckpt"]
+    assert advice.best is not None
+    assert advice.best.name == "amp"
+    assert advice.options[0].saves_share == pytest.approx(0.6)
+    assert not advice.options[0].risk.comparable
+
+
+def test_for_memory_what_holds_least_comes_first_and_is_joined(subject: Subject) -> None:
+    advice = advised(subject, "memory")
+    assert [option.name for option in advice.options] == ["bf16", "lora", "ckpt", "amp"]
+    assert advice.best is not None
+    assert advice.best.name == "bf16+ckpt"
+    assert advice.best.saves_bytes == 70 * 2**20
+    assert [clash.name for clash in advice.clashes] == ["amp"]
+
+
+def test_with_a_limit_the_fastest_that_fits_comes_first(subject: Subject) -> None:
+    advice = advised(subject, limit_mib=70)
+    assert [(option.name, option.fits) for option in advice.options] == [
+        ("lora", True), ("bf16", True), ("ckpt", True), ("amp", False)
+    ]  # fmt: skip
+    assert advice.best is not None
+    assert advice.best.name == "bf16"
+
+
+def test_for_the_batch_the_one_with_most_room_comes_first(subject: Subject) -> None:
+    """Of a batch of 2 bf16 takes 2.5 MiB a sample beside 40 of the model."""
+    advice = advised(subject, "batch", 140)
+    assert advice.options[0].name == "bf16"
+    assert advice.options[0].largest_batch == 40
+    with pytest.raises(UsageError, match="--memory"):
+        advised(subject, "batch")
+
+
+def test_for_the_cost_batches_are_compared_for_a_sample(subject: Subject) -> None:
+    advice = advised(subject, "cost", names="amp,ckpt")
+    by_name = {option.name: option for option in advice.options}
+    assert by_name["batch:size=4"].saves_s is not None
+    assert by_name["batch:size=4"].saves_s.value == pytest.approx(0.1 - 0.18 / 2)
+    assert [option.name for option in advice.options] == ["amp", "batch:size=4", "batch:size=8", "ckpt"]
+
+
+def test_the_json_is_what_programs_were_promised(subject: Subject) -> None:
+    encoded = msgspec.json.decode(msgspec.json.encode(advised(subject)))
+    assert msgspec.convert(encoded, Advice) == advised(subject)
+    assert set(encoded) == {
+        "schema_version", "subject", "kind", "device", "goal", "limit_bytes", "step_s", "peak_bytes", "options", "best",
+        "clashes", "left_out", "notes",
+    }  # fmt: skip
+    assert set(encoded["options"][0]) == {
+        "name", "saves_s", "saves_share", "peak_bytes", "saves_bytes", "largest_batch", "fits", "why", "assumes",
+        "risk", "not_known", "measured",
+    }  # fmt: skip
+    assert set(encoded["options"][0]["saves_s"]) == {"value", "low", "high", "bound", "basis"}
+    assert encoded["schema_version"] == 1

@@ -1,0 +1,43 @@
+"""What is better by which goal."""
+
+import pytest
+
+from perfkit.analysis.model.plan import Interval
+from perfkit.plan.advise.estimates import Estimate
+from perfkit.plan.advise.judge import Judge, Worth
+from perfkit.plan.advise.model import Goal, Saving
+
+
+def estimate(saves: float | None = None, peak: float | None = None, batch: int | None = None) -> Estimate:
+    saving = None if saves is None else Saving(value=saves, low=saves, high=saves, bound="interval", basis="planned")
+    held = None if peak is None else Interval(value=peak, low=peak, high=peak)
+    return Estimate(saving, held, batch)
+
+
+def judge(goal: Goal, limit: float | None = None) -> Judge:
+    return Judge(goal, limit, Worth(1.0, 1.0))
+
+
+@pytest.mark.parametrize(
+    ("goal", "better", "worse"),
+    [
+        ("time", estimate(saves=3), estimate(saves=1)),
+        ("cost", estimate(saves=3), estimate()),
+        ("memory", estimate(peak=50), estimate(saves=9, peak=60)),
+        ("batch", estimate(batch=9), estimate(batch=7)),
+    ],
+)
+def test_a_goal_decides(goal: Goal, better: Estimate, worse: Estimate) -> None:
+    assert judge(goal).better(better, worse)
+    assert not judge(goal).better(worse, better)
+    assert sorted((worse, better), key=judge(goal).order) == [better, worse]
+
+
+def test_what_fits_comes_before_what_is_faster() -> None:
+    fits, fast = estimate(saves=-3, peak=90), estimate(saves=5, peak=120)
+    assert judge("time", 100).better(fits, fast)
+    assert judge("time").better(fast, fits)
+
+
+def test_a_difference_that_does_not_count_is_none() -> None:
+    assert not judge("time").better(estimate(saves=1.5), estimate(saves=1.0))

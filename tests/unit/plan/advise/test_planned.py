@@ -1,0 +1,46 @@
+"""Figures of plans, by hand."""
+
+import pytest
+
+from perfkit.analysis.model.plan import Beyond, Interval, Peak, PlannedVariant, StepTime
+from perfkit.plan.advise.planned import largest_batch, needed, planned_saving
+
+
+def planned(peak: int, *beyond: tuple[int, int, int], **categories: int) -> PlannedVariant:
+    rows = tuple(
+        Beyond(name="row", bytes=Interval(value=value, low=low, high=high), source="") for value, low, high in beyond
+    )
+    named = {name.replace("_", " "): held for name, held in categories.items()}
+    known = Peak(value=peak, low=peak, high=peak, phase="backward", categories=named)
+    return PlannedVariant(name="amp", world_size=1, peak_allocated_bytes=known, beyond_allocator=rows)
+
+
+def takes(value: float, low: float, high: float) -> StepTime:
+    return StepTime(total=Interval(value=value, low=low, high=high), parts={}, dominant="", source="")
+
+
+def test_what_is_needed_has_what_lies_beyond_the_allocator() -> None:
+    held = needed(planned(100, (20, 10, 40), (5, 5, 5)))
+    assert held == Interval(value=125, low=115, high=145)
+    assert needed(PlannedVariant(name="amp", world_size=1, reason="no")) is None
+
+
+def test_the_largest_batch_fills_what_the_model_and_the_rest_leave() -> None:
+    """Of 100 bytes 40 are the model's: a batch of 4 takes 15 a sample, and (200 - 20 - 40) / 15 = 9.3."""
+    variant = planned(100, (10, 5, 20), parameter=20, optimizer_state=20, activation=60)
+    assert largest_batch(variant, 4, 200) == 9
+    assert largest_batch(variant, 4, 50) == 0
+    assert largest_batch(planned(100, parameter=100), 4, 200) is None
+
+
+def test_a_planned_saving_holds_the_fast_ends_together() -> None:
+    saved = planned_saving(takes(10, 8, 12), takes(6, 5, 7))
+    assert saved is not None
+    assert (saved.low, saved.value, saved.high) == (3, 4, 5)
+    assert planned_saving(None, takes(6, 5, 7)) is None
+
+
+def test_a_step_of_more_samples_is_compared_by_the_share_of_as_many() -> None:
+    saved = planned_saving(takes(10, 10, 10), takes(16, 16, 16), ratio=2)
+    assert saved is not None
+    assert saved.value == pytest.approx(2)
