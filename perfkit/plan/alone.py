@@ -33,7 +33,12 @@ class Tried(NamedTuple):
 
 
 class Alone:
-    """Ops that were run alone, by their shapes; `untried` are those whose operands are too large."""
+    """Ops that were run alone, by their shapes; `untried` are those whose operands are too large.
+
+    `opened` are ops of libraries that are made of other ops, with memory in between that no fake kernel tells.
+    """
+
+    opened = frozenset({"bitsandbytes::optimizer_update_8bit_blockwise"})
 
     def __init__(self) -> None:
         self._known: dict[Hashable, Tried] = {}

@@ -31,6 +31,8 @@ class CudaScratch(Alone):
     What a recurrent layer keeps for backward is told by the CPU's library, in place of cuDNN, which does not tell.
     """
 
+    opened = frozenset()  # one kernel each
+
     def __init__(self) -> None:
         super().__init__()
         self.most: dict[str, int] = {}

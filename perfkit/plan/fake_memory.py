@@ -13,7 +13,7 @@ from typing import Any
 from unittest.mock import patch
 
 import torch
-from torch._C import _current_autograd_node
+from torch._C import DispatchKey, _current_autograd_node
 from torch._C._autograd import _get_sequence_nr
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, _BypassDispatchCache
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -202,6 +202,9 @@ class _Watch(TorchDispatchMode):
         if func is _READ_VALUE and isinstance(args[0], FakeTensor) and args[0].constant is None:
             return self._memory.read(args[0])
         schema, given = func._schema, _fakes((args, kwargs))
+        if schema.name in self._alone.opened:
+            with self:
+                return func._op_dk(DispatchKey.CPU, *args, **kwargs)
         freed = [] if schema.is_mutable else _without_memory(given)
         result = func(*args, **kwargs)
         for storage in freed:

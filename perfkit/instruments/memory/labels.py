@@ -27,7 +27,8 @@ UNSHARDING = FSDP + "all_gather_copy_out"
 
 _BACKWARD = PHASES.index("backward")
 _CASTS = frozenset({"aten::_to_copy", "aten::to"})
-_PAGERS = ("techniques/paging.py", "techniques/paged_")  # lines of perfkit's own offloading
+# Lines of perfkit's own offloading; not of `paged_optimizer.py`, which calls an optimizer that takes memory of its own.
+_PAGERS = ("techniques/paging.py", "techniques/paged_tensors.py", "techniques/paged_activations.py")
 
 
 class Label(NamedTuple):

@@ -1,10 +1,14 @@
 """What a CPU's library takes, by the one op that takes it."""
 
+from itertools import accumulate
+
+import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from perfkit.plan import alone
 from perfkit.plan.alone import Alone, Tried
+from perfkit.plan.fake_memory import FakeMemory
 
 CONVOLUTION = torch.ops.aten.convolution.default
 STRIDE, PADDING, DILATION, NO_PADDING = [1, 1], [1, 1], [1, 1], [0, 0]
@@ -61,3 +65,27 @@ def test_a_recurrent_layer_goes_backward_from_its_own_forward() -> None:
         taken = known.scratch(torch.ops.aten.mkldnn_rnn_layer_backward.default, args, {})
     assert taken >= 0
     assert not known.untried
+
+
+@pytest.mark.parametrize("states", [2, 1])
+def test_an_update_in_8_bits_works_in_fp32(states: int) -> None:
+    """Five tensors at once: of Adam both moments, the gradient, a root and its quotient; of Lion the moment, the
+    gradient, two terms and their sum."""
+    pytest.importorskip("bitsandbytes")
+    count = 4096
+    memory = FakeMemory()
+    with FakeTensorMode(), memory.recording(Alone()):
+        codes, scales, table = torch.empty(count, dtype=torch.uint8), torch.empty(count // 256), torch.empty(256)
+        second = (codes, table, scales) if states == 2 else (None, None, None)
+        weight, gradient = torch.empty(count), torch.empty(count)
+        memory.begin()
+        torch.ops.bitsandbytes.optimizer_update_8bit_blockwise(
+            "adam" if states == 2 else "lion",
+            *(gradient, weight, codes, second[0]),
+            *(0.9, 0.999, 0.0, 0.0, 1e-8, 1, 1e-3),
+            *(table, second[1], scales, second[2]),
+            *(0.01, 1.0),
+        )
+    changes = [event.size for event in memory.recorded.allocations]
+    assert max(accumulate(changes)) == 5 * 4 * count
+    assert sum(changes) == 0

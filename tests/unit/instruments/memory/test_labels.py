@@ -146,6 +146,11 @@ def test_lines_of_perfkits_own_offloading() -> None:
     assert block.category == OFFLOAD
 
 
+def test_what_an_optimizer_takes_that_is_stepped_in_pieces_is_its_own() -> None:
+    (block,) = told([made(10, 1, 8, "aten::add", line="techniques/paged_optimizer.py:7 step")])
+    assert block.category == ""
+
+
 def test_a_node_of_autograd_is_placed_by_the_forward_op_that_made_it() -> None:
     event = made(100, 1, 8, "MmBackward0", node="MmBackward0", sequence=4, line="trainer.py:1 step")
     calls, forwards = {4: at("forward", module="h.0.fc")}, {4: Call(10, 1, "gpt.py:9 forward")}
