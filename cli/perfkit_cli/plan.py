@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from perfkit.analysis.model.plan import Plan, PlannedVariant
     from perfkit.store.request import BenchRequest
 
-# What a suite was asked for already, or where a plan of its own would be written.
-_OF_A_SUITE = (
+# What a new plan is of, and where it is written.
+_OF_A_PLAN = (
     "workload",
     "technique",
     "dtype",
@@ -28,7 +28,6 @@ _OF_A_SUITE = (
     "gpu",
     "out",
     "no_report",
-    "as_json",
 )
 
 EXAMPLES = """\b
@@ -40,6 +39,7 @@ Examples:
   perfkit plan --out runs/gpt --technique amp && perfkit bench --out runs/gpt --technique amp
   perfkit plan --learn runs/ traces/              how fast this machine and other GPUs are, from measured steps
   perfkit plan --into runs/gpt                    predicted beside measured, for all variants of the suite
+  perfkit plan --score runs/                      the errors of all plans that are kept
 \b
 Exit codes: 0 done, 2 the request is wrong, 130 interrupted.
 """
@@ -66,6 +66,12 @@ Exit codes: 0 done, 2 the request is wrong, 130 interrupted.
     help="Plan the variants of this suite, whose report then shows predicted beside measured.",
 )
 @click.option("--learn", is_flag=True, help="Learn from suites and traces (PATHS) how long ops take on their devices.")
+@click.option(
+    "--score",
+    metavar="FOLDER",
+    type=click.Path(path_type=Path),
+    help="Print how far all plans that are kept below it were from what was measured.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the plan as JSON, and write no report.")
 @click.option("-v", "--verbose", is_flag=True, help="Print more of the report.")
 @click.option("-q", "--quiet", is_flag=True, help="Print the path of the report only.")
@@ -99,11 +105,17 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     if options["learn"]:
         from perfkit_cli.learning import learn_and_show
 
-        refuse_given(ctx, [name for name in _OF_A_SUITE if name != "gpu"], "--learn plans nothing")
+        refuse_given(ctx, [*(name for name in _OF_A_PLAN if name != "gpu"), "as_json"], "--learn plans nothing")
         learn_and_show(options["paths"], options["gpu"], console)
         return
+    if options["score"] is not None:
+        refuse_given(ctx, (*_OF_A_PLAN, "into", "memory"), "--score reads what is kept")
+        from perfkit_cli.scoring import show_score
+
+        show_score(options["score"], as_json=as_json, console=console)
+        return
     if options["into"] is not None:
-        refuse_given(ctx, _OF_A_SUITE, "--into plans what the suite was asked for")
+        refuse_given(ctx, (*_OF_A_PLAN, "as_json"), "--into plans what the suite was asked for")
         from perfkit_reports.subjects.registry import document_of
 
         plan_beside(options["into"], options["memory"], console)

@@ -1,0 +1,132 @@
+"""How far all plans ever kept were from what was measured."""
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+import numpy as np
+
+from perfkit.analysis.model.prediction import PredictedFigure, Prediction
+from perfkit.analysis.suite.analyse import analyse
+from perfkit.errors import RunFormatError, UsageError
+from perfkit.spec import Struct
+from perfkit.store.layout import SUITE_FILE
+from perfkit.store.listing import marked
+from perfkit.store.summary import PLAN_FILE
+
+_LEAST_ORDERED = 3  # variants: two are in the right order by chance
+
+
+class ScoredVariant(Struct):
+    """A variant of which there is a plan and a run. `suite` is its folder, relative to the one that was scored."""
+
+    suite: str
+    workload: str
+    device: str
+    variant: str
+    prediction: Prediction
+
+
+class Errors(Struct):
+    """Errors without their signs: the median of so many, what nine in ten are below, and the worst."""
+
+    count: int
+    median: float
+    p90: float
+    worst: float
+
+
+class Order(Struct):
+    """Whether a suite's variants were predicted in the order of their step times: Spearman's rank correlation."""
+
+    suite: str
+    variants: int
+    correlation: float
+
+
+class Score(Struct):
+    """All plans and their errors; of categories those of the one that is the furthest off, None where there are none.
+
+    `within` is the share of the measured steps that lie between the bounds that were told. `unread` says of each suite
+    that cannot be read why.
+    """
+
+    variants: tuple[ScoredVariant, ...]
+    peak: Errors | None
+    category: Errors | None
+    step: Errors | None
+    within: float | None
+    orders: tuple[Order, ...]
+    unread: tuple[str, ...] = ()
+
+
+def score(folder: Path, progress: Callable[[str], None] = lambda _: None) -> Score:
+    """Score the suites under a folder that hold a plan; `progress` is told of each before it is analysed.
+
+    Raises:
+        UsageError: there is no such folder.
+    """
+    if not folder.is_dir():
+        raise UsageError(f"{folder} is no folder: name the one that holds the runs, such as runs/")
+    suites = sorted(path for path, _ in marked(folder, [SUITE_FILE]) if (path / PLAN_FILE).is_file())
+    variants: list[ScoredVariant] = []
+    unread = []
+    for suite in suites:
+        progress(str(suite))
+        try:
+            variants += _of_suite(suite, suite.relative_to(folder).as_posix())
+        except RunFormatError as error:
+            unread.append(str(error))
+    return scored(variants, unread)
+
+
+def scored(variants: Iterable[ScoredVariant], unread: Iterable[str] = ()) -> Score:
+    """The errors of what was predicted and measured."""
+    every = tuple(variants)
+    held = [each.prediction for each in every]
+    furthest = [part.error for prediction in held if (part := prediction.furthest_category) is not None]
+    steps = [prediction.step for prediction in held if prediction.step is not None]
+    return Score(
+        variants=every,
+        peak=_errors(prediction.peak.error for prediction in held if prediction.peak is not None),
+        category=_errors(furthest),
+        step=_errors(step.error for step in steps),
+        within=sum(step.within for step in steps) / len(steps) if steps else None,
+        orders=tuple(_orders(every)),
+        unread=tuple(unread),
+    )
+
+
+def _of_suite(folder: Path, name: str) -> Iterator[ScoredVariant]:
+    analysis = analyse(folder)
+    device = "" if analysis.environment is None else analysis.environment.device_name
+    for variant in analysis.variants:
+        if variant.prediction is not None:
+            yield ScoredVariant(
+                suite=name,
+                workload=analysis.workload,
+                device=device,
+                variant=variant.name,
+                prediction=variant.prediction,
+            )
+
+
+def _errors(signed: Iterable[float]) -> Errors | None:
+    errors = np.abs(np.fromiter(signed, float))
+    if not errors.size:
+        return None
+    median, p90 = np.quantile(errors, (0.5, 0.9))
+    return Errors(count=int(errors.size), median=float(median), p90=float(p90), worst=float(errors.max()))
+
+
+def _orders(variants: Iterable[ScoredVariant]) -> Iterator[Order]:
+    """Of each suite with enough variants whose steps were predicted and measured."""
+    from scipy.stats import spearmanr  # takes a second to import
+
+    steps: dict[str, list[PredictedFigure]] = {}
+    for each in variants:
+        if each.prediction.step is not None:
+            steps.setdefault(each.suite, []).append(each.prediction.step)
+    for suite, of in steps.items():
+        if len(of) >= _LEAST_ORDERED:
+            found = spearmanr([step.predicted.value for step in of], [step.measured for step in of])
+            yield Order(suite=suite, variants=len(of), correlation=float(found.statistic))
