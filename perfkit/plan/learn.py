@@ -50,7 +50,7 @@ def learn(source: str, gpu: Entry | None = None) -> tuple[Learned, ...]:
         RunFormatError: it cannot be read.
     """
     is_suite = not is_url(source) and Path(source).is_dir()
-    return tuple(_of_suite(read_suite(Path(source)))) if is_suite else (_of_trace(source, gpu),)
+    return tuple(of_suite(read_suite(Path(source)))) if is_suite else (_of_trace(source, gpu),)
 
 
 def _of_trace(source: str, gpu: Entry | None) -> Learned:
@@ -79,7 +79,7 @@ class _Step(NamedTuple):
     timed_s: float | None
 
 
-def _of_suite(stored: StoredSuite) -> Iterator[Learned]:
+def of_suite(stored: StoredSuite) -> Iterator[Learned]:
     """All variants of a suite are one program; those of several numbers of threads a rank one each."""
     steps: dict[int | None, list[_Step]] = defaultdict(list)
     for run in stored.runs:

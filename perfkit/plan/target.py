@@ -19,6 +19,8 @@ class Target(NamedTuple):
         entry: the GPU in the catalogue, None for a CPU.
         capacity_bytes: the nominal memory of the GPU or of the machine.
         limit_bytes: what a rank may take; None on a CPU of which nothing was said.
+        ranks_per_node: GPUs that are linked to each other directly.
+        network_bytes_per_s: of a GPU's links to those of other nodes, in one direction; None where it is not known.
     """
 
     device: str = "cpu"
@@ -26,6 +28,8 @@ class Target(NamedTuple):
     entry: Entry | None = None
     capacity_bytes: int | None = None
     limit_bytes: int | None = None
+    ranks_per_node: int = 8
+    network_bytes_per_s: float | None = None
 
 
 CPU = Target()

@@ -9,31 +9,9 @@ from perfkit.plan.step_ops import Issued, StepCollective, StepOp
 from perfkit.plan.step_time import step_time
 from perfkit.plan.work import Work
 from perfkit.record import Unknown
+from tests.fixtures.plan_seconds import OneFlopASecond
 
 LINKS = Interconnect(1.0, None, 8, (Protocol(0.0, 0.0, 0.0, 1.0),), spread=1.0, source="a byte a second")
-
-
-class OneFlopASecond:
-    """Takes a second for a FLOP, `host` seconds to issue a call; all calls together take half to twice as long."""
-
-    source = "by hand"
-
-    def __init__(self, host: float | None = 0.0, launch: float = 0.0, gap: float = 0.0) -> None:
-        self._host = host
-        self.launch_s, self.gap_s = exactly(launch), exactly(gap)
-
-    def seconds(self, work: Work) -> Interval | None:
-        return exactly(work.flops) if work.dtype == "fp32" else None
-
-    def together(self, seconds: float) -> Interval:
-        return Interval(value=seconds, low=seconds / 2, high=seconds * 2)
-
-    def host_s(self, work: Work) -> Interval | None:
-        return None if self._host is None else exactly(self._host)
-
-
-def exactly(seconds: float) -> Interval:
-    return Interval(value=seconds, low=seconds, high=seconds)
 
 
 def op(seconds: float, op_class: str = "GEMM", phase: str = "forward") -> StepOp:

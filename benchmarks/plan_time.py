@@ -1,0 +1,152 @@
+"""How far planned times of steps are from measured ones, and whether they rank variants as measured times do.
+
+    python -m benchmarks.plan_time runs/gpt                    one suite of perfkit bench
+    python -m benchmarks.plan_time runs/gpt runs/resnet        several, each also predicted from the others
+
+Every variant that ran is rehearsed, and the time of its step predicted three times: with what all traces of the suite
+told (in-sample), with what those of every other variant told (held out: the two halves predict each other), and with
+what the other suites told (another workload). Prints a row for each variant, and Spearman's rank correlation. Compiled
+variants are planned as they run eagerly, and marked: theirs are upper bounds.
+"""
+
+import argparse
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from math import exp, log
+from pathlib import Path
+from shutil import copytree
+from statistics import median
+from typing import NamedTuple
+
+import pandas as pd
+
+from perfkit.analysis.suite.runs import VariantRuns
+from perfkit.devices import cache
+from perfkit.errors import PerfkitError
+from perfkit.plan.gloo import gloo
+from perfkit.plan.known import efficiencies_for
+from perfkit.plan.learn import of_suite
+from perfkit.plan.learned import store
+from perfkit.plan.rehearsal import rehearse
+from perfkit.plan.step_ops import Issued
+from perfkit.plan.step_time import step_time
+from perfkit.plan.target import CPU
+from perfkit.record import Status, Unknown
+from perfkit.store.read import StoredSuite, read_suite
+
+
+class Variant(NamedTuple):
+    """A variant of a suite, what its step issues, the median of its measured steps, and threads of a rank."""
+
+    suite: StoredSuite
+    name: str
+    issued: tuple[Issued, ...]
+    measured_s: float
+    threads: int
+    compiled: bool
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("suites", nargs="+", type=Path, metavar="SUITE")
+    suites = [read_suite(folder) for folder in parser.parse_args().suites]
+    for suite in suites:
+        variants = [*_variants(suite)]
+        others = [other for other in suites if other is not suite]
+        table = pd.DataFrame({"measured": {each.name: each.measured_s for each in variants}})
+        table["in-sample"] = _predicted(variants, [suite])
+        held_out = (_predicted(variants[part::2], [_without(suite, variants[part::2])]) for part in (0, 1))
+        table["held out"] = pd.concat([pd.Series(half, dtype=float) for half in held_out])
+        if others:
+            table["other workloads"] = _predicted(variants, others)
+        _print(suite, table, {each.name for each in variants if each.compiled})
+
+
+def _variants(suite: StoredSuite) -> Iterator[Variant]:
+    for name in dict.fromkeys(run.variant for run in suite.runs):
+        runs = VariantRuns(name, tuple(run for run in suite.runs if run.variant == name))
+        steps = runs.steps(lambda samples: samples.wall_s)
+        if runs.outcome[0] != Status.OK or not steps or runs.main is None:
+            continue
+        spec = runs.main.spec
+        try:
+            issued = rehearse(spec).issued
+        except PerfkitError as error:
+            print(f"left out: {name}: {error}")
+            continue
+        environment = runs.records[0].environment
+        assert environment is not None
+        compiled = any(technique.name == "compile" for technique in spec.techniques)
+        yield Variant(suite, name, issued, median(steps), environment.threads, compiled)
+
+
+def _without(suite: StoredSuite, variants: Iterable[Variant]) -> StoredSuite:
+    names = {each.name for each in variants}
+    return StoredSuite(
+        suite.folder, suite.suite, suite.ceilings, tuple(run for run in suite.runs if run.variant not in names)
+    )
+
+
+def _predicted(variants: Iterable[Variant], learned_from: Iterable[StoredSuite]) -> Mapping[str, float]:
+    """Seconds of a step by the name of each variant, with what these suites tell and nothing else."""
+    links = gloo()
+    found: dict[str, float] = {}
+    with _learned(learned_from):
+        efficiencies = {threads: efficiencies_for(CPU, threads) for threads in {each.threads for each in variants}}
+        for each in variants:
+            time = step_time(each.issued, "cpu", efficiencies[each.threads], links)
+            if isinstance(time, Unknown):
+                print(f"left out: {each.name}: {time.reason}")
+            else:
+                found[each.name] = time.total.value
+    return found
+
+
+@contextmanager
+def _learned(suites: Iterable[StoredSuite]) -> Iterator[None]:
+    """What these suites tell is what is known of this machine while entered, beside its measured ceilings."""
+    known = cache.folder()
+    with tempfile.TemporaryDirectory() as folder:
+        for kept in ("ceilings", "gloo"):
+            if (known / kept).is_dir():
+                copytree(known / kept, Path(folder) / kept)
+        before = os.environ.get("PERFKIT_CACHE")
+        os.environ["PERFKIT_CACHE"] = folder
+        try:
+            for suite in suites:
+                for learned in of_suite(suite):
+                    store(learned)
+            yield
+        finally:
+            del os.environ["PERFKIT_CACHE"]
+            if before is not None:
+                os.environ["PERFKIT_CACHE"] = before
+
+
+def _print(suite: StoredSuite, table: pd.DataFrame, compiled: set[str]) -> None:
+    predictions = [*table.columns[1:]]
+    print(f"\n{suite.runs[0].spec.workload.label}: {len(table)} variants\n")
+    print(f"| variant | measured | {' | '.join(predictions)} |")
+    print(f"|---|--:|{'--:|' * len(predictions)}")
+    for name, row in table.iterrows():
+        errors = (f"{100 * (row[each] / row['measured'] - 1):+.0f} %" for each in predictions)
+        bound = " (upper bound)" if name in compiled else ""
+        print(f"| {name}{bound} | {1e3 * row['measured']:.1f} ms | {' | '.join(errors)} |")
+    ranks = table.rank()
+    _row("rank correlation", predictions, lambda each: f"{ranks['measured'].corr(ranks[each]):.2f}")
+    _row("median factor", predictions, lambda each: f"{exp(_off(table, each).median()):.2f}")
+    _row("largest factor", predictions, lambda each: f"{exp(_off(table, each).max()):.2f}")
+
+
+def _row(what: str, predictions: Iterable[str], told: Callable[[str], str]) -> None:
+    print(f"| **{what}** | | {' | '.join(map(told, predictions))} |")
+
+
+def _off(table: pd.DataFrame, prediction: str) -> "pd.Series[float]":
+    return (table[prediction] / table["measured"]).map(log).abs()
+
+
+if __name__ == "__main__":
+    main()

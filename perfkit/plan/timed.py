@@ -1,0 +1,47 @@
+"""The time of a rehearsed step on what a plan is made for: with the efficiencies of the device and its links."""
+
+from collections.abc import Sequence
+from functools import cache
+
+from msgspec.structs import replace
+
+from perfkit.analysis.model.plan import PlannedVariant
+from perfkit.devices.catalogue import named
+from perfkit.errors import UnavailableError
+from perfkit.plan.collectives import Interconnect, nccl
+from perfkit.plan.efficiencies import Efficiencies
+from perfkit.plan.gloo import gloo
+from perfkit.plan.known import efficiencies_for
+from perfkit.plan.step_ops import Issued, StepCollective
+from perfkit.plan.step_time import step_time
+from perfkit.plan.target import Target
+from perfkit.record import Unknown
+
+
+def with_time(variant: PlannedVariant, issued: Sequence[Issued], target: Target, threads: int) -> PlannedVariant:
+    """The variant with the time of its step, or among its assumptions the reason why that is not known.
+
+    `threads` are those of a rank on a CPU.
+    """
+    exchanges = any(isinstance(each, StepCollective) for each in issued)
+    try:
+        known = _efficiencies(None if target.entry is None else target.entry.id, threads)
+        found = step_time(issued, target.kind, known, _links(target) if exchanges else None)
+    except UnavailableError as error:
+        found = Unknown(reason=str(error))
+    if isinstance(found, Unknown):
+        said = f"the time of a step is not known: {found.reason}"
+        return replace(variant, assumptions=(*variant.assumptions, said))
+    return replace(variant, step_s=found)
+
+
+@cache
+def _efficiencies(device: str | None, threads: int) -> Efficiencies:
+    target = Target() if device is None else Target(device, "cuda", named(device))
+    return efficiencies_for(target, threads)
+
+
+def _links(target: Target) -> Interconnect | None:
+    if target.entry is None:
+        return gloo()
+    return nccl(target.entry, target.ranks_per_node, target.network_bytes_per_s)

@@ -1,0 +1,77 @@
+"""Which efficiencies and links the time of a planned step is told with."""
+
+import pytest
+
+from perfkit.analysis.model.plan import PlannedVariant
+from perfkit.cost.collective import Kind, message_of_size
+from perfkit.errors import UnavailableError
+from perfkit.plan import timed
+from perfkit.plan.collectives import Interconnect, Protocol
+from perfkit.plan.step_ops import Issued, StepCollective, StepOp
+from perfkit.plan.target import CPU, Target, target_of
+from perfkit.plan.timed import with_time
+from perfkit.plan.work import Work
+from tests.fixtures.plan_seconds import OneFlopASecond
+
+PRODUCT = StepOp(Work("GEMM", "fp32", 3.0, 0.0, matrix=True), "forward")
+SLOW = Interconnect(1.0, None, 8, (Protocol(0.0, 0.0, 0.0, 1.0),), spread=1.0, source="a byte a second")
+
+
+def reduced(ranks: int) -> StepCollective:
+    return StepCollective(message_of_size(Kind.ALL_REDUCE, 4.0, ranks), ranks, "optimizer")
+
+
+def planned(issued: list[Issued], target: Target = CPU, threads: int = 2) -> PlannedVariant:
+    return with_time(PlannedVariant(name="ddp", world_size=2), issued, target, threads)
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
+    """The devices and threads whose efficiencies were asked for; links on a CPU carry a byte a second."""
+    found: list[tuple[str, int]] = []
+
+    def known(target: Target, threads: int) -> OneFlopASecond:
+        found.append((target.device, threads))
+        return OneFlopASecond()
+
+    timed._efficiencies.cache_clear()
+    monkeypatch.setattr(timed, "efficiencies_for", known)
+    monkeypatch.setattr(timed, "gloo", lambda: SLOW)
+    return found
+
+
+def test_ranks_of_a_cpu_exchange_by_gloo(asked: list[tuple[str, int]]) -> None:
+    step = planned([PRODUCT, reduced(2)], threads=1).step_s
+    assert step is not None
+    assert step.parts == {"communication": 4, "GEMM": 3, "host": 0}  # twice half of 4 bytes
+    assert asked == [("cpu", 1)]
+
+
+def test_links_are_asked_for_where_something_is_exchanged(
+    asked: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(timed, "gloo", lambda: pytest.fail("nothing is exchanged"))
+    assert planned([PRODUCT]).step_s is not None
+    assert planned([PRODUCT]).step_s is not None
+    assert len(asked) == 1  # the curves are fitted once
+
+
+def test_beyond_a_node_the_network_tells(asked: list[tuple[str, int]]) -> None:
+    h100 = target_of("h100-sxm", None)
+    assert planned([PRODUCT, reduced(8)], h100).step_s is not None
+    unknown = planned([PRODUCT, reduced(16)], h100)
+    assert unknown.step_s is None
+    assert unknown.assumptions == ("the time of a step is not known: the links between 16 ranks are not known",)
+    assert planned([PRODUCT, reduced(16)], h100._replace(network_bytes_per_s=50e9)).step_s is not None
+    assert asked == [("h100-sxm", 2)]
+
+
+def test_what_nothing_was_measured_of_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(target: Target, threads: int) -> OneFlopASecond:
+        raise UnavailableError(f"nothing was measured on {target.device} with {threads} threads")
+
+    timed._efficiencies.cache_clear()
+    monkeypatch.setattr(timed, "efficiencies_for", unknown)
+    variant = planned([PRODUCT])
+    assert variant.step_s is None
+    assert "nothing was measured on cpu with 2 threads" in variant.assumptions[0]
