@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from perfkit.analysis.memory.account import account
 from perfkit.analysis.model.memory import MemoryAccount
 from perfkit.analysis.model.plan import Peak, PlannedVariant
+from perfkit.devices.machine import available_cores
 from perfkit.errors import UnavailableError
 from perfkit.measure.bench import dtype_refusal, min_world_size, refusal_of
 from perfkit.measure.schedule import BenchSchedule, ScheduledRun, Techniques, bench_schedule
@@ -16,6 +17,7 @@ from perfkit.plan.device_memory import device_memory
 from perfkit.plan.rehearsal import Rehearsed, rehearse
 from perfkit.plan.step_ops import StepOp
 from perfkit.plan.target import CPU, Target
+from perfkit.plan.timed import with_time
 from perfkit.plan.verdict import judged
 from perfkit.store.request import BenchRequest
 
@@ -50,6 +52,7 @@ def planned(run: ScheduledRun, target: Target = CPU) -> PlannedVariant:
     flops = sum(op.work.flops for op in rehearsed.issued if isinstance(op, StepOp))
     forms = tuple(closed_forms(run.spec, rehearsed.parameters))
     told = variant(untried=rehearsed.untried, assumptions=rehearsed.assumptions, flops=flops, closed_forms=forms)
+    told = with_time(told, rehearsed.issued, target, run.spec.launch.threads or available_cores())
     return told if held is None else judged(_with_memory(told, rehearsed, held, target), target)
 
 
