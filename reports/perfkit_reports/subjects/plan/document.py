@@ -17,6 +17,7 @@ from perfkit_reports.subjects.memory.tables import data as memory_tables
 from perfkit_reports.subjects.plan import cells, columns, headline
 from perfkit_reports.subjects.plan.data import data
 from perfkit_reports.subjects.plan.memory import holders_of, memory
+from perfkit_reports.subjects.plan.scaling import scaling
 from perfkit_reports.subjects.plan.summary import summary
 from perfkit_reports.subjects.plan.time import time
 from perfkit_reports.subjects.tables import listed
@@ -40,7 +41,7 @@ def document(plan: Plan) -> Document:
         lead=tuple(headline.remarks(plan)),
         tiles=tuple(_tiles(plan)),
         summary=(_variants(plan, styles), *_not_known(plan)),
-        sections=(memory(plan, styles), *time(plan), Section("method", "Method", tuple(_method(plan)))),
+        sections=(memory(plan, styles), *time(plan), *scaling(plan), Section("method", "Method", tuple(_method(plan)))),
         data=(*data(plan), *(table for table in kept if table.name not in _TIMED)),
         raw={PLAN_FILE: plan, SUMMARY_FILE: summary(plan)},
         saves=PLAN_FILE,

@@ -103,3 +103,19 @@ def test_the_course_of_a_step_that_was_never_run_has_no_seconds() -> None:
     assert chart.figure["layout"]["annotations"][0]["text"] == "peak 412 MiB<br>backward"
     assert chart.figure["layout"]["xaxis"]["range"][1] == pytest.approx(3000)
     assert "memory_timeline" not in {data.name for data in document(sample.alone()).data}
+
+
+def test_more_ranks_are_held_against_the_fewest() -> None:
+    found = blocks(document(sample.ranks()))
+    table = found["scaling-table"]
+    assert column(table, "Variant") == ["baseline", "baseline@2", "baseline@8", "zero3", "zero3@2", "zero3@8"]
+    # 0.2 s on one rank, 0.22 s on two and 0.34 s on eight; 0.23 s and 0.41 s with zero3.
+    assert column(table, "Scaling efficiency") == ["100.0 %", "90.9 %", "58.8 %", "100.0 %", "87.0 %", "48.8 %"]
+    assert set(column(table, "Takes the most")) == {"GEMM"}
+    chart = found["scaling-memory"]
+    assert isinstance(chart, Chart)
+    go.Figure(chart.figure)
+    _, zero3 = chart.figure["data"]
+    assert zero3["x"] == [1, 2, 8]
+    assert zero3["y"] == pytest.approx([1152 / 1024, 952 / 1024, 802 / 1024])  # 300 + 400 / N + 452 MiB
+    assert "scaling-table" not in blocks(document(sample.realistic()))

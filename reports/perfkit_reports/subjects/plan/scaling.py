@@ -1,0 +1,102 @@
+"""The same techniques on more and more ranks: memory, time, and how much of the ranks' time is of use."""
+
+from collections.abc import Callable, Iterator, Sequence
+
+from perfkit import units
+from perfkit.analysis.model.plan import Plan, PlannedVariant
+from perfkit_reports import palette
+from perfkit_reports.cells import share, whole
+from perfkit_reports.charts.frame import byte_scale, time_scale
+from perfkit_reports.charts.scaling import Line, chart
+from perfkit_reports.document.blocks import Block, Group, Section, Table
+from perfkit_reports.document.cells import Cell, unknown
+from perfkit_reports.document.tables import Column
+from perfkit_reports.document.weight import Weight
+from perfkit_reports.subjects.plan import cells
+
+_INTRO = (
+    "Every rank has a batch of its own, so that a step of more ranks does more work: at a scaling efficiency of 100 % "
+    "it takes no longer."
+)
+Sizes = dict[str, list[PlannedVariant]]  # by techniques, from the fewest ranks on
+
+
+def scaling(plan: Plan) -> Iterator[Section]:
+    """None where nothing was planned on several numbers of ranks."""
+    sizes = {name: variants for name, variants in _by_techniques(plan).items() if len(variants) > 1}
+    if sizes:
+        yield Section("scaling", "Over the number of ranks", tuple(_blocks(sizes)), nav="Scaling", intro=(_INTRO,))
+
+
+def efficiency(variant: PlannedVariant, fewest: PlannedVariant) -> float | None:
+    """Time of a step on the fewest ranks / its own; None where one of them is not known."""
+    if variant.step_s is None or fewest.step_s is None:
+        return None
+    return fewest.step_s.total.value / variant.step_s.total.value
+
+
+def _by_techniques(plan: Plan) -> Sizes:
+    found: Sizes = {}
+    for variant in sorted(plan.variants, key=lambda variant: variant.world_size):
+        found.setdefault(variant.name.partition("@")[0], []).append(variant)
+    return found
+
+
+def _blocks(sizes: Sizes) -> Iterator[Block]:
+    memory = _lines(sizes, lambda variant: None if variant.needed_bytes is None else variant.needed_bytes.value)
+    times = _lines(sizes, lambda variant: None if variant.step_s is None else variant.step_s.total.value)
+    drawn = (
+        chart(memory, "scaling-memory", "Needed by a rank", *byte_scale(_most(memory)), units.nbytes),
+        chart(times, "scaling-time", "Step time", *time_scale(_most(times)), units.seconds),
+    )
+    if charts := tuple(each for each in drawn if each is not None):
+        yield Group(id="scaling-charts", blocks=charts, beside=True)
+    yield Table(
+        id="scaling-table",
+        title="",
+        columns=_COLUMNS,
+        rows=[(variant, variants[0]) for variants in sizes.values() for variant in variants],
+        what="variant",
+        data="variants",
+        weight=Weight.BRIEF,
+    )
+
+
+def _lines(sizes: Sizes, value: Callable[[PlannedVariant], float | None]) -> list[Line]:
+    styles = palette.styles([(name, variants[0].is_baseline) for name, variants in sizes.items()])
+    return [
+        Line(
+            name,
+            styles[name],
+            tuple((each.world_size, found) for each in variants if (found := value(each)) is not None),
+        )
+        for name, variants in sizes.items()
+    ]
+
+
+def _most(lines: Sequence[Line]) -> float:
+    return max((value for line in lines for _, value in line.points), default=0.0)
+
+
+def _efficiency(row: tuple[PlannedVariant, PlannedVariant]) -> Cell:
+    found = efficiency(*row)
+    return unknown("no time was predicted") if found is None else share(found)
+
+
+def _dominant(variant: PlannedVariant) -> Cell:
+    """The part of the step that takes the most."""
+    step = variant.step_s
+    if step is None or not step.dominant:
+        return unknown("no time was predicted")
+    part = step.parts[step.dominant]
+    return Cell(step.dominant, detail=f"{units.percent(part / sum(step.parts.values()), 0)} of the step")
+
+
+_COLUMNS: tuple[Column[tuple[PlannedVariant, PlannedVariant]], ...] = (
+    Column("Variant", lambda row: Cell(row[0].name), numeric=False, weight=Weight.BRIEF),
+    Column("Ranks", lambda row: whole(row[0].world_size), weight=Weight.BRIEF),
+    Column("Needed by a rank", lambda row: cells.needed(row[0]), weight=Weight.BRIEF),
+    Column("Step time", lambda row: cells.step_time(row[0]), weight=Weight.BRIEF),
+    Column("Scaling efficiency", _efficiency, weight=Weight.BRIEF, help="time on the fewest ranks / its own"),
+    Column("Takes the most", lambda row: _dominant(row[0]), numeric=False, weight=Weight.BRIEF),
+)
