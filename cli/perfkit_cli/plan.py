@@ -35,6 +35,7 @@ Examples:
   perfkit plan --workload gpt:size=small --technique amp,ckpt,amp+ckpt
   perfkit plan --workload hf:LlamaConfig:num_hidden_layers=8 --technique ckpt,optim:use=adafactor
   perfkit plan --workload gpt:size=medium --technique zero1,zero2,zero3 --world-size 64
+  perfkit plan --workload gpt:size=small --gpu rtx-4090 --memory 0.9          does it fit, and if not, what would
   perfkit plan --workload train.py:build --technique 'batch:size=8|16|32' --json | jq '.variants[0]'
   perfkit plan --out runs/gpt --technique amp && perfkit bench --out runs/gpt --technique amp
   perfkit plan --learn runs/ traces/              how fast this machine and other GPUs are, from measured steps
@@ -144,7 +145,7 @@ def request_of(options: Mapping[str, Any]) -> "BenchRequest":
 
     sizes = options["batch_size"], options["seq_len"], options["accumulate"]
     return BenchRequest(
-        workload=sized_workload(options["workload"], "cpu", *sizes),
+        workload=sized_workload(options["workload"], "cuda" if options["gpu"] else "cpu", *sizes),
         variants=named_variants(options["technique"]),
         device="cpu",
         device_count=0,

@@ -102,7 +102,7 @@ class CachingAllocator:
         block.state, block.requested = "inactive", 0
         for neighbour in (block.before, block.after):
             if neighbour is not None and neighbour.state == "inactive":
-                self._pool(block).remove(neighbour)
+                self._take(neighbour)
                 block = _merged(block, neighbour)
         if block.before is None:
             self._first[block.segment] = block
@@ -112,7 +112,7 @@ class CachingAllocator:
         """Give back to the device the segments of which nothing is in use."""
         for segment, first in [*self._first.items()]:
             if first.state == "inactive" and first.after is None:
-                self._pool(first).remove(first)
+                self._take(first)
                 del self._first[segment]
                 self.reserved -= segment.size
 
@@ -144,6 +144,11 @@ class CachingAllocator:
 
     def _pool(self, block: Block) -> list[Block]:
         return self._free.setdefault((block.segment.small, block.segment.pool), [])
+
+    def _take(self, block: Block) -> None:
+        """Out of the pool of free blocks, in which no two have the same address."""
+        free = self._pool(block)
+        del free[bisect_left(free, _order(block), key=_order)]
 
     def _release(self, block: Block) -> None:
         insort(self._pool(block), block, key=_order)

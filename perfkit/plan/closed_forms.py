@@ -27,8 +27,11 @@ class Transformer(NamedTuple):
     heads: int
 
 
-def closed_forms(spec: RunSpec, parameters: int) -> Iterator[ClosedForm]:
-    """The model states of a rank by the ZeRO stage that shards them; the activations of a `gpt` in 16 bits."""
+def closed_forms(spec: RunSpec, kind: str, parameters: int) -> Iterator[ClosedForm]:
+    """The model states of a rank by the ZeRO stage that shards them; the activations of a `gpt` in 16 bits.
+
+    `kind` is that of the device, `cpu` or `cuda`, by which a workload has its default sizes.
+    """
     names = {technique.name for technique in spec.techniques}
     stage = max((_STAGES.get(name, 0) for name in names), default=0)
     formula = ("16P", "4P + 12P/N", "2P + 14P/N", "16P/N")[stage]
@@ -36,11 +39,11 @@ def closed_forms(spec: RunSpec, parameters: int) -> Iterator[ClosedForm]:
     yield ClosedForm(name="model states", bytes=states, source=_ZERO.format(formula))
     if spec.workload.name == "gpt" and (spec.dtype in _16_BITS or names & {"amp", "bf16"}):
         modes = {each.params.get("mode", "block") for each in spec.techniques if each.name == "ckpt"}
-        yield activations(_sizes(spec.workload), _recomputed(modes, "flash" in names))
+        yield activations(_sizes(spec.workload, kind), _recomputed(modes, "flash" in names))
 
 
-def _sizes(workload: WorkloadSpec) -> Transformer:
-    gpt = Gpt.parse("", workload.params)
+def _sizes(workload: WorkloadSpec, kind: str) -> Transformer:
+    gpt = Gpt.parse("", {**({} if kind == "cpu" else Gpt.on_gpu), **workload.params})
     shape = gpt.shape()
     return Transformer(shape.layers, gpt.seq_len or shape.positions, shape.batch_size, shape.width, shape.heads)
 

@@ -40,8 +40,7 @@ _16_BITS = (torch.bfloat16, torch.float16)
 def as_on_cuda() -> Iterator[None]:
     """A step on fake CPU tensors makes the tensors that it makes on a GPU."""
     with ExitStack() as stack:
-        library = Library("aten", "IMPL")
-        stack.callback(library._destroy)
+        library = stack.enter_context(torch.library._scoped_library("aten", "IMPL"))
         for name in _CAST_TO_FP32.split():
             _register(library, name, "AutocastCPU", _cast_to_fp32)
         for name in _RETURN_FP32.split():

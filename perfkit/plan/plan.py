@@ -50,7 +50,7 @@ def planned(run: ScheduledRun, target: Target = CPU) -> PlannedVariant:
         return variant(reason=str(error))
     held = account(rehearsed.allocations)
     flops = sum(op.work.flops for op in rehearsed.issued if isinstance(op, StepOp))
-    forms = tuple(closed_forms(run.spec, rehearsed.parameters))
+    forms = tuple(closed_forms(run.spec, target.kind, rehearsed.parameters))
     told = variant(untried=rehearsed.untried, assumptions=rehearsed.assumptions, flops=flops, closed_forms=forms)
     told = with_time(told, rehearsed.issued, target, run.spec.launch.threads or available_cores())
     return told if held is None else judged(_with_memory(told, rehearsed, held, target), target)

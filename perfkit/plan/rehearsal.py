@@ -76,7 +76,7 @@ def rehearse(spec: RunSpec, kind: str = "cpu") -> Rehearsed:
     """
     device = torch.device("cpu")
     dtype = torch_dtype(spec.dtype)
-    workload = load_workload(spec.workload, device=spec.launch.device)
+    workload = load_workload(spec.workload, device=kind)
     check_microbatches(workload, spec.accumulation)
     techniques, said = planned_techniques(spec.techniques)
     places = Places()

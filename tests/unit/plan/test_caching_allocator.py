@@ -65,6 +65,31 @@ def test_a_block_in_use_keeps_its_whole_segment() -> None:
         allocator.malloc(22 * MIB)  # 31 MiB would be enough without the segment of 20
 
 
+def test_a_snapshot_that_torch_made() -> None:
+    """A product of a vector of 1,000 and a matrix of 1,000 x 10, plus 10, in fp32, with torch 1.13 on a GPU.
+
+    As printed in https://discuss.pytorch.org/t/178671; the second last block is a result that was freed.
+    """
+    allocator = CachingAllocator()
+    for requested in (40_000, 40, 4_000):
+        allocator.malloc(requested)
+    product = allocator.malloc(40)
+    allocator.malloc(8_519_680)  # cuBLAS' workspace
+    allocator.malloc(40)
+    allocator.free(product)
+    small, large = allocator.segments().items()
+    assert [segment.size for segment, _ in (small, large)] == [2097152, 20971520]
+    assert [(block.size, block.state) for block in small[1]] == [
+        (40448, "active_allocated"),
+        (512, "active_allocated"),
+        (4096, "active_allocated"),
+        (512, "inactive"),
+        (512, "active_allocated"),
+        (2051072, "inactive"),
+    ]
+    assert [(block.size, block.state) for block in large[1]] == [(8519680, "active_allocated"), (12451840, "inactive")]
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_blocks_tile_their_segments_whatever_is_asked(seed: int) -> None:
     choose, allocator, live = random.Random(seed), CachingAllocator(), list[int]()

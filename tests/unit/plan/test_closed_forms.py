@@ -31,7 +31,7 @@ def forms(techniques: str, ranks: int = 1, dtype: str = "fp32", workload: str = 
         dtype=dtype,
         launch=LaunchSpec(world_size=ranks),
     )
-    return {form.name: form.bytes for form in closed_forms(spec, 1000)}
+    return {form.name: form.bytes for form in closed_forms(spec, "cpu", 1000)}
 
 
 def test_a_variant_has_the_stage_that_shards_it_and_activations_where_it_computes_in_16_bits() -> None:
@@ -44,3 +44,10 @@ def test_a_variant_has_the_stage_that_shards_it_and_activations_where_it_compute
     assert forms("ckpt", dtype="bf16")["activations"] == per_factor * 2
     assert forms("amp+ckpt:mode=selective")["activations"] == per_factor * 34
     assert forms("amp", workload="resnet") == {"model states": 16_000}
+
+
+def test_a_gpu_has_a_larger_model_unless_one_is_named() -> None:
+    spec = RunSpec(workload=WorkloadSpec(name="gpt"), techniques=(), dtype="bf16", launch=LaunchSpec())
+    on_cpu, on_gpu = ([*closed_forms(spec, kind, 1)][1].bytes for kind in ("cpu", "cuda"))
+    assert on_cpu == 4 * 256 * 2 * 256 * (34 + 5 * 4)
+    assert on_gpu == 12 * 1024 * 8 * 768 * (34 + 5 * 12 * 1024 / 768)
