@@ -12,6 +12,7 @@ from torch._C._distributed_c10d import GradBucket, _compute_bucket_assignment_by
 from torch.distributed import device_mesh
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp._fully_shard import _fsdp_init
+from torch.distributed.tensor._sharding_prop import ShardingPropagator
 from torch.nn.parallel import DistributedDataParallel
 from torch.testing._internal.distributed.fake_pg import FakeStore
 from torch.utils._python_dispatch import _disable_current_modes
@@ -35,6 +36,7 @@ def fake_ranks(size: int) -> Iterator[World]:
         stack.callback(dist.destroy_process_group)
         for module in (device_mesh, _fsdp_init):
             stack.enter_context(patch.object(module, "init_device_mesh", _real_mesh))
+        stack.enter_context(patch.object(ShardingPropagator, _SHAPES_OF_ALL_RANKS, _outside_of_modes))
         wrapping = _averaging(DistributedDataParallel.__init__)
         stack.enter_context(patch.object(DistributedDataParallel, "__init__", wrapping))
         yield world
@@ -44,6 +46,16 @@ def _real_mesh(*args: Any, **kwargs: Any) -> DeviceMesh:
     """A mesh is looked into when it is made, which must not be done with fake tensors."""
     with _disable_current_modes():
         return init_device_mesh(*args, **kwargs)
+
+
+_SHAPES_OF_ALL_RANKS = "_propagate_tensor_meta_non_cached"
+_shapes_of_all_ranks = getattr(ShardingPropagator, _SHAPES_OF_ALL_RANKS)
+
+
+def _outside_of_modes(*args: Any, **kwargs: Any) -> Any:
+    """What an op makes of the whole tensors of all ranks is asked of fake tensors once: they are nobody's memory."""
+    with _disable_current_modes():
+        return _shapes_of_all_ranks(*args, **kwargs)
 
 
 def _averaging(init: Any) -> Any:

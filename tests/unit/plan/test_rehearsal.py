@@ -1,5 +1,6 @@
 """A step on fake tensors takes what a real one does: both are recorded by the same engine, and held to each other."""
 
+from itertools import accumulate
 from pathlib import Path
 
 import pytest
@@ -162,3 +163,11 @@ def test_every_allocation_since_the_model_leads_to_the_step_without_the_batches_
     state = by_category(held)
     assert sum(alive.values()) >= state["parameter"] + state["optimizer state"]
     assert max(alive.values()) <= held.peak_bytes
+
+
+def test_the_first_step_of_shards_takes_no_more_than_the_second() -> None:
+    """What an op makes of whole tensors DTensor asks of fake tensors, once: they are nobody's memory."""
+    rehearsed = rehearse(spec("zero3", ranks=2), "cuda")
+    alive = list(accumulate(size for _, size in (*rehearsed.before, *rehearsed.step)))
+    first, second = alive[: len(rehearsed.before)], alive[len(rehearsed.before) :]
+    assert max(first) <= max(second)
