@@ -3,6 +3,7 @@
 import errno
 import fcntl
 import os
+import re
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +12,7 @@ from pathlib import Path
 from perfkit.errors import PerfkitError, UsageError
 from perfkit.store.layout import LOCK_FILE
 
+_NOTE = re.compile(r"process (?P<process>\d+) on (?P<host>.+)")  # who holds it
 # What file systems that know no locks answer. Two writers there are not told.
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP)
 
@@ -31,6 +33,23 @@ def sole_writer(folder: Path) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
+
+
+def left_by_its_writer(folder: Path) -> bool:
+    """Whether the process that wrote the folder last was one of this machine and is gone; False where none is told."""
+    try:
+        note = _NOTE.fullmatch((folder / LOCK_FILE).read_text(errors="replace"))
+    except OSError:
+        return False
+    if note is None or note["host"] != socket.gethostname():
+        return False
+    try:
+        os.kill(int(note["process"]), 0)  # not by taking the lock, which a writer may want in that moment
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        return False  # somebody else's
+    return False
 
 
 def _hold(folder: Path, descriptor: int) -> None:

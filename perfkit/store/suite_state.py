@@ -10,6 +10,7 @@ from perfkit.record import Run, Status
 from perfkit.spec import RunSpec
 from perfkit.store.layout import RUN_FILE, SPEC_FILE, SUITE_FILE, Suite, SuiteRun
 from perfkit.store.live_tail import SILENT_S, LogEnd
+from perfkit.store.lock import left_by_its_writer
 from perfkit.store.summary import Outcome
 
 
@@ -48,7 +49,7 @@ def suite_state(
     """The state of a suite without a report of all its runs, and why; `logs` are those of runs that have not ended."""
     if any(log.running(now) for log in logs):
         return State.RUNNING, ""
-    if unfinished is not None and not logs:
+    if unfinished is not None and not logs and not left_by_its_writer(path):
         # A benchmark has no live log: what it writes last are the files of the run that is on.
         quiet_s = now - last_written(path, unfinished)
         limit_s = max(SILENT_S, _limit_s(path / unfinished.path / SPEC_FILE))

@@ -7,7 +7,7 @@ import pytest
 
 from perfkit.files import write_json
 from perfkit.record import Measurement, Status, Unknown, measured, value_of
-from perfkit.store import listing
+from perfkit.store import listing, suite_state
 from perfkit.store.layout import RUN_FILE, SPEC_FILE, SUITE_FILE, SuiteRun
 from perfkit.store.listing import Listed, list_runs
 from perfkit.store.live import LiveEvent
@@ -157,6 +157,13 @@ def test_a_benchmark_without_a_live_log_runs_until_its_time_limit(tmp_path: Path
     old(tmp_path, 601)
     (item,) = list_runs(tmp_path)
     assert (item.state, item.reason) == (State.INTERRUPTED, "amp interrupted")
+
+
+def test_a_benchmark_whose_process_is_gone_was_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_suite_file(tmp_path, ["amp"], [write_run(tmp_path, spec("amp"), 0, [])])
+    monkeypatch.setattr(suite_state, "left_by_its_writer", lambda folder: folder == tmp_path)
+    (item,) = list_runs(tmp_path)
+    assert item.state == State.INTERRUPTED
 
 
 def test_the_report_of_an_interrupted_suite_counts_while_nothing_is_written_after_it(tmp_path: Path) -> None:
