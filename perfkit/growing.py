@@ -1,6 +1,6 @@
 """A suite that is there goes on after an interruption, or is added to, under the conditions of its first runs."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -52,12 +52,13 @@ Ask = Callable[[LaunchSpec], Environment]
 @dataclass(frozen=True)
 class Opened:
     """A suite that may go on: `request` is that of the session to come or, where it is not `new`, of its last one;
-    `gone` are the paths of the runs that are made anew."""
+    `gone` are the paths of the runs that are made anew, `left_out` the variants that were asked for and have failed."""
 
     stored: StoredSuite
     request: BenchRequest
     gone: tuple[str, ...]
     new: bool
+    left_out: tuple[str, ...] = ()
 
     @property
     def whole(self) -> BenchRequest:
@@ -93,22 +94,28 @@ def to_grow(folder: Path, request: BenchRequest, *, failed: bool = False, ask: A
     `failed` where these are asked for.
 
     `request` may differ from `suite_request` in how long is measured, and in nothing else. One of its variants that was
-    skipped is tried again. Raises what `to_resume` does, and a `UsageError` where there is nothing to do or a variant
-    has failed and not `failed` is asked for.
+    skipped is tried again; one that has failed is left out unless `failed` is asked for. Raises what `to_resume` does,
+    and a `UsageError` where nothing is left to do.
     """
     check_limits(request.timeout_s, request.memory_limit_bytes)
     check_sampling(request.rounds, request.precision, request.budget_s)
     stored = read_suite(folder)
     named, broken = _named(request), _failed(stored)
+    left_out: tuple[str, ...] = ()
     if not failed:
-        _refuse_failed(stored, named, broken)
-        broken = ()
+        left_out, broken = _failed_before(stored, named, broken), ()
+    if left_out:
+        kept = tuple(techniques for name, techniques in named.items() if name not in left_out)
+        if not kept:
+            names = ", ".join(left_out)
+            raise UsageError(f"{folder}: {names} failed there: add --retry failed to repeat what failed")
+        request = msgspec.structs.replace(request, variants=kept)
     gone = (*_unfinished(stored), *broken, *_skipped(stored, named))
     wanted = _once([*request.variants, *_again(stored, gone, broken)])
     if not wanted:
         raise UsageError(f"{folder}: no run of it has failed, and nothing else was asked for: name a --technique")
     _refuse_other(stored, _of_this_machine(request), ask)
-    return Opened(stored, msgspec.structs.replace(request, variants=wanted), gone, new=True)
+    return Opened(stored, msgspec.structs.replace(request, variants=wanted), gone, new=True, left_out=left_out)
 
 
 def measure(
@@ -202,20 +209,18 @@ def _failed(stored: StoredSuite) -> tuple[str, ...]:
     return tuple(run.path for run in stored.runs if run.run.status not in fine)
 
 
-def _named(request: BenchRequest) -> set[str]:
-    """The names of the variants that are asked for, without their baselines."""
+def _named(request: BenchRequest) -> dict[str, Techniques]:
+    """The variants that are asked for by name, without their baselines."""
     runs = bench_schedule(request, min_world_size, refusal_of).runs if request.variants else ()
-    return {run.spec.variant for run in runs if run.spec.techniques in request.variants}
+    return {run.spec.variant: run.spec.techniques for run in runs if run.spec.techniques in request.variants}
 
 
-def _refuse_failed(stored: StoredSuite, named: set[str], broken: Iterable[str]) -> None:
+def _failed_before(stored: StoredSuite, named: Collection[str], broken: Iterable[str]) -> tuple[str, ...]:
     bad = set(broken)
-    names = dict.fromkeys(run.variant for run in stored.suite.runs if run.path in bad and run.variant in named)
-    if names:
-        raise UsageError(f"{stored.folder}: {', '.join(names)} failed there: add --retry failed to repeat what failed")
+    return tuple(dict.fromkeys(run.variant for run in stored.suite.runs if run.path in bad and run.variant in named))
 
 
-def _skipped(stored: StoredSuite, named: set[str]) -> tuple[str, ...]:
+def _skipped(stored: StoredSuite, named: Collection[str]) -> tuple[str, ...]:
     """Those that are asked for again: what was missing may be there by now."""
     return tuple(run.path for run in stored.runs if run.run.status == Status.SKIPPED and run.variant in named)
 

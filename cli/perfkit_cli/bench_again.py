@@ -54,6 +54,8 @@ def existing_suite(ctx: click.Context, console: "Console") -> tuple[Path, Callab
     def work() -> None:
         with sole_writer(folder):
             opened = _opened(ctx, folder, console, resumed=resumed)
+            for name in opened.left_out:
+                console.out(f"left out: {name}: it failed there; --retry failed repeats what failed")
             name, calibrate = find_device(device).name, not options["no_calibrate"]
             ceilings = known_ceilings(opened.whole, name, calibrate=calibrate, console=console)
             with show_progress(console) as progress:

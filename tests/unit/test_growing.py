@@ -313,8 +313,14 @@ def test_one_that_has_failed_is_not_measured_further_unless_it_is_repeated(machi
     suite = started(tmp_path / "s")
     before = (suite / SUITE_FILE).read_bytes()
     with pytest.raises(UsageError, match="ckpt failed there: add --retry failed"):
-        grown(suite, "amp,ckpt")
+        grown(suite, "ckpt")
     assert (suite / SUITE_FILE).read_bytes() == before
+    machine.log.clear()
+    more = msgspec.structs.replace(REQUEST, variants=tuple(parse_variants("ckpt,flash")))
+    assert to_grow(suite, more, ask=lambda _: HERE).left_out == ("ckpt",)
+    analysis = grown(suite, "ckpt,flash")
+    assert (of(analysis, "ckpt").status, of(analysis, "flash").status) == (Status.TIMEOUT, Status.OK)
+    assert "ckpt" not in machine.log
     machine.ends = {}
     assert of(grown(suite, "amp,ckpt", failed=True), "ckpt").status == Status.OK
 
