@@ -23,6 +23,7 @@ RECORDED = {
     "zero_weight_share": "share of the weights of linear layers and convolutions that are zero in the forward pass",
     "masks_changed": "weights that a short training prunes or keeps, and their magnitude as built would not have",
     "reference_parameter_bytes": "bytes of the unmodified model's parameters",
+    "unsharded_parameter_bytes": "bytes of the parameters, with those that techniques add, before they are sharded",
     "gradient_bytes": "bytes of gradients after a backward pass; local bytes of distributed tensors",
     "optimizer_state_bytes": "bytes of optimizer state after a step; local bytes of distributed tensors",
     "saved_tensor_bytes": "bytes that one microbatch's forward leaves allocated on the training device for backward",

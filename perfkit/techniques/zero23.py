@@ -51,6 +51,7 @@ class _FullyShard(Technique):
     def apply(self, state: TrainState) -> TrainState:
         policy = CPUOffloadPolicy(pin_memory=True) if self.offload == "cpu" else OffloadPolicy()
         roots = tuple(state.models.values())
+        state.facts["unsharded_parameter_bytes"] = float(sum(each.nbytes for each in state.model.parameters()))
         for module in (*state.blocks, *roots):
             fully_shard(module, reshard_after_forward=self._reshard, offload_policy=policy)
         for root in roots:
@@ -83,8 +84,8 @@ class _FullyShard(Technique):
         ]
         if self.offload == "none":  # offloaded shards are on the host, and the facts are of the training device
             claims += [
-                self._sharded("parameters", "parameter_bytes", share, "reference_parameter_bytes", ranks),
-                self._sharded("gradients", "gradient_bytes", share, "reference_parameter_bytes", ranks),
+                self._sharded("parameters", "parameter_bytes", share, "unsharded_parameter_bytes", ranks),
+                self._sharded("gradients", "gradient_bytes", share, "unsharded_parameter_bytes", ranks),
                 self._sharded("optimizer state", "optimizer_state_bytes", share, "baseline", ranks),
             ]
         else:
