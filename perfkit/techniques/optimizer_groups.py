@@ -13,6 +13,8 @@ from perfkit.techniques.optimizer_state import PAGED_FROM
 from perfkit.techniques.optimizers import Kind
 from perfkit.techniques.state import TrainState
 
+# How far weights are moved and by which kernels.
+_NO_OTHER_RULE = ("lr", "weight_decay", "foreach", "fused", "capturable")
 # GaLore's defaults (arXiv 2403.03507, section 5 and its repository).
 _GALORE = {"update_proj_gap": 200, "scale": 0.25, "projection_type": "std"}
 # Adam-mini has a second moment for each head of these, and a workload does not say how many heads there are.
@@ -41,7 +43,15 @@ def rebuilt(own: Optimizer, use: str, kind: Kind, lr: float, rank: int, state: T
     if use == "paged_adamw8bit" and not any(p.numel() >= PAGED_FROM for group in groups for p in group["params"]):
         raise UnavailableError(f"bitsandbytes pages the state of tensors of {PAGED_FROM:,} numbers, and there are none")
     made: Optimizer = make(groups, **kind.options)
+    # With the learning rate kept (adamw) it is the same training once more, which its losses show.
+    if kind.lr is None and type(made) is type(own) and _what_is_kept(made) == _what_is_kept(own):
+        raise UnavailableError(f"the workload's own optimizer is {type(own).__name__} with these settings already")
     return made
+
+
+def _what_is_kept(optimizer: Optimizer) -> dict[str, Any]:
+    """Its settings, without those that leave its state and its rule as they are."""
+    return {key: value for key, value in optimizer.defaults.items() if key not in _NO_OTHER_RULE}
 
 
 def _settings(own: Optimizer, group: dict[str, Any], kind: Kind, lr: float) -> dict[str, float]:

@@ -14,9 +14,11 @@ class SM3(Optimizer):
     """Adagrad whose accumulators cover the slices of a tensor along each dimension; no momentum, no weight decay.
 
     `params` are as those of `torch.optim.Optimizer`. State of a tensor of shape (n, m, ...): n + m + ... numbers.
+    The first update moves every weight by `lr`. Its default is that of `torch.optim.Adagrad`: the paper's needs a long
+    warm-up (section 5), without which weights of a few hundredths are lost in the first step.
     """
 
-    def __init__(self, params: Any, lr: float = 0.1, eps: float = 1e-30) -> None:
+    def __init__(self, params: Any, lr: float = 0.01, eps: float = 1e-30) -> None:
         super().__init__(params, {"lr": lr, "eps": eps})
 
     @torch.no_grad()

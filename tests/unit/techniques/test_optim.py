@@ -270,3 +270,22 @@ def test_sm3_follows_its_paper() -> None:
     optimizer.step()  # nu of (0, 1) is min(16, 16) + 9 = 25, of (1, 0) min(1, 9) + 16 = 17
     assert weight.tolist()[0] == [-1.0, pytest.approx(-1.6)]
     assert weight.tolist()[1] == [pytest.approx(-4 / 17**0.5), -1.0]
+
+
+@pytest.mark.parametrize(
+    ("use", "own"),
+    [("momentum", {"momentum": 0.9}), ("momentum:lr=0.5", {"momentum": 0.9, "weight_decay": 1e-4}), ("sgd", {})],
+)
+def test_the_workloads_own_optimizer_is_no_other(use: str, own: dict[str, float]) -> None:
+    workload = replace(WORKLOAD, build_optimizer=lambda model: torch.optim.SGD(model.parameters(), lr=0.1, **own))
+    with pytest.raises(UnavailableError, match="the workload's own optimizer is SGD with these settings already"):
+        applied(f"optim:use={use}", new_state(workload))
+    for other in {"sgd", "momentum"} - {use.partition(":")[0]}:
+        applied(f"optim:use={other}", new_state(workload))
+
+
+def test_sm3_learns_without_a_warm_up() -> None:
+    """At its library's 0.1 the first update is larger than most weights are."""
+    losses = train(applied("optim:use=sm3").state, steps=10)
+    assert losses[-1] < losses[0]
+    assert max(losses) < 1.5 * losses[0]
