@@ -14,6 +14,14 @@ class UsageError(PerfkitError):
     """The request itself cannot be carried out as written (exit code 2)."""
 
 
+class UnknownParameterError(UsageError):
+    """A parameter that what it is given to does not have."""
+
+    def __init__(self, parameter: str, message: str) -> None:
+        super().__init__(message)
+        self.parameter = parameter
+
+
 class RunFormatError(PerfkitError):
     """A file of a run directory cannot be read; the message names the file and the field."""
 

@@ -183,14 +183,14 @@ def parse_workload(text: str, known: Iterable[str]) -> WorkloadSpec:
 
 def typed_params(cls: type[Any], kind: str, name: str, params: Mapping[str, ParamValue]) -> Any:
     """An instance of the msgspec Struct `cls` from parameters as given; a `UsageError` names what is wrong."""
-    from perfkit.errors import unknown_name
+    from perfkit.errors import UnknownParameterError, unknown_name
 
     fields = {field.name: field for field in msgspec.structs.fields(cls)}
     for key in params:
         if key not in fields:
             if not fields:
-                raise UsageError(f"{kind} {name!r} takes no parameters, got {key!r}")
-            raise unknown_name(f"parameter of {name}", key, fields)
+                raise UnknownParameterError(key, f"{kind} {name!r} takes no parameters, got {key!r}")
+            raise UnknownParameterError(key, str(unknown_name(f"parameter of {name}", key, fields)))
         choices = get_args(fields[key].type) if get_origin(fields[key].type) is Literal else ()
         if choices and params[key] not in choices:
             expected = " or ".join((", ".join(choices[:-1]), choices[-1])) if len(choices) > 1 else choices[0]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import msgspec
 
 from perfkit.devices.visible import lacking
-from perfkit.errors import UnavailableError, UsageError
+from perfkit.errors import UnavailableError, UnknownParameterError, UsageError
 from perfkit.spec import LaunchSpec, RunSpec, TechniqueSpec
 from perfkit.store.request import BenchRequest
 from perfkit.techniques.compose import resized
@@ -76,6 +76,8 @@ def _unbuildable(request: BenchRequest, techniques: Techniques) -> str:
         return ""
     try:
         load_workload(workload, device=request.device)
+    except UnknownParameterError as error:
+        return f"the workload {request.workload.name} has no size {error.parameter} that could be changed"
     except (UsageError, UnavailableError) as error:
         return str(error)
     except UserCodeError as error:  # whose message goes on with the traceback

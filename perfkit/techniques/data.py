@@ -1,5 +1,6 @@
 """`data`: other ways of loading the workload's batches."""
 
+import math
 from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -100,6 +101,10 @@ class Data(Technique):
         other = made_loader(workload, torch.Generator().manual_seed(0), changed)
         if self.non_blocking and not (self.pin or loader.pin_memory):
             raise UnavailableError("copies from memory that is not pinned are waited for: add pin=true")
+        if self.prefetch is not None and not _most_ahead(other):
+            raise UnavailableError(
+                "an epoch has one batch, and workers are asked for those of an epoch: there is nothing to prefetch"
+            )
         if other.num_workers > 1 and _drops_the_last_of_each(other) and not _gives_a_batch(other):
             raise UnavailableError(
                 f"each of {other.num_workers} workers makes batches of its own part of the data, and no part fills a "
@@ -140,10 +145,8 @@ class Data(Technique):
     def _claims(self, workers: int, state: TrainState) -> Iterator[Claim]:
         yield self._claim("so many worker processes make batches", "loader_workers", Relation.EQUAL, float(workers))
         if self.prefetch is not None:
-            ahead = workers * self.prefetch
             loader = made_loader(state.workload, torch.Generator().manual_seed(0), state.loading)
-            if not isinstance(loader.dataset, IterableDataset):
-                ahead = min(ahead, len(loader) - 1)  # while the first is trained on, an epoch has no more
+            ahead = min(workers * self.prefetch, _most_ahead(loader))
             yield self._claim("so many batches are asked for ahead", "loader_prefetched", Relation.EQUAL, float(ahead))
         if self.persistent:
             lived_on = "the workers of the first epoch are those of all"
@@ -156,6 +159,11 @@ class Data(Technique):
             yield self._claim("shards are read", "batch_calls:webdataset", Relation.AT_LEAST, 1.0)
         if self.augment == "albumentations":
             yield self._claim("it augments them", "batch_calls:albumentations", Relation.AT_LEAST, 1.0)
+
+
+def _most_ahead(loader: DataLoader[Any]) -> float:
+    """Batches that are left of an epoch while the first is trained on; of an iterable dataset that is not known."""
+    return math.inf if isinstance(loader.dataset, IterableDataset) else len(loader) - 1
 
 
 def _drops_the_last_of_each(loader: DataLoader[Any]) -> bool:

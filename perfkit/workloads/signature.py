@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 
 import msgspec
 
-from perfkit.errors import UsageError, unknown_name
+from perfkit.errors import UnknownParameterError, UsageError, unknown_name
 from perfkit.spec import ParamValue, shown_value
 
 _PLAIN = (bool, int, float, str, type(None))
@@ -31,9 +31,9 @@ def fitting_arguments(
     if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in signature.parameters.values()):
         for key in given:
             if key not in accepted and not accepted:
-                raise UsageError(f"workload {name!r} takes no parameters, got {key!r}")
+                raise UnknownParameterError(key, f"workload {name!r} takes no parameters, got {key!r}")
             if key not in accepted:
-                raise unknown_name(f"parameter of {name}", key, accepted)
+                raise UnknownParameterError(key, str(unknown_name(f"parameter of {name}", key, accepted)))
     try:
         signature.bind(**given)
     except TypeError as error:

@@ -90,7 +90,7 @@ def read_all(path: Path) -> Readings:
     if bare:
         readings.notes.append(
             f"{bare} of {readings.runs} have no report of all their runs, so that {_IN_REPORTS} of theirs are not "
-            "known; `perfkit report` writes one"
+            "known; perfkit report writes one"
         )
     return readings
 

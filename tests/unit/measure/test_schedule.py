@@ -1,5 +1,6 @@
 """The order of runs, the baselines, and what cannot run here."""
 
+import msgspec
 import pytest
 
 from perfkit.errors import UsageError
@@ -105,6 +106,14 @@ def test_what_does_not_run_in_the_dtype_is_skipped_with_its_reason():
     assert [(run.spec.variant, bool(run.skip)) for run in both.runs] == [
         ("baseline", False), ("flash", True), ("amp", False),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("workload", ["resnet", "images", "tests/fixtures/workloads/mlp.py:build"])
+def test_a_workload_without_sequences_is_skipped_for_their_length_with_that_reason(workload):
+    changes = {"workload": WorkloadSpec(name=workload)}
+    result = bench_schedule(msgspec.structs.replace(request("seq:len=64"), **changes), least)
+    (run,) = result.runs
+    assert run.skip == f"the workload {workload} has no size seq_len that could be changed"
 
 
 def test_where_rounds_tell_the_time_the_first_runs_take_only_the_steps_whose_losses_are_compared():

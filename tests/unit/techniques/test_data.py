@@ -150,6 +150,12 @@ def test_no_more_is_asked_for_ahead_than_an_epoch_has(workers: int, prefetch: in
     assert {claim.fact: claim.value for claim in claims}["loader_prefetched"] == ahead
 
 
+def test_nothing_can_be_asked_for_ahead_of_an_epoch_of_one_batch() -> None:
+    one = replace(build(), make_loader=lambda generator: DataLoader(Rows(0.0), batch_size=16))
+    with pytest.raises(UnavailableError, match="an epoch has one batch"):
+        applied("data:prefetch=2", new_state(one))
+
+
 class Halves(IterableDataset):
     """Eight samples, of which each worker has its part."""
 
