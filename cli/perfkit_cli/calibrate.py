@@ -55,6 +55,19 @@ def command(device: str, threads: str | None, short: bool, force: bool) -> None:
     console.print(table(known, console.width))
     for note in known.notes:
         console.print(f"note: {note}", markup=False, highlight=False)
+    if target.kind == "cpu" and available_cores() > 1 and not short:
+        console.print(_links(force), markup=False, highlight=False)
+
+
+def _links(force: bool) -> str:
+    """How fast ranks on the CPU exchange messages, which `perfkit plan` goes by; measured where it is not known."""
+    from perfkit.plan.gloo import gloo, measure_gloo
+    from perfkit.units import bandwidth, seconds
+
+    known = (None if force else gloo()) or measure_gloo()
+    if known is None:
+        return "between ranks: two processes could not exchange messages by gloo"
+    return f"between ranks: {bandwidth(known.within)}, {seconds(known.protocols[0].hop_s)} a hop ({known.source})"
 
 
 def _missing(device: str, name: str, threads: tuple[int, ...], *, short: bool, force: bool) -> tuple[int, ...] | None:

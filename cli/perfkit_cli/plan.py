@@ -10,7 +10,8 @@ import click
 from perfkit.errors import UsageError
 from perfkit_cli.bench_request import refuse_given
 from perfkit_cli.folders import refuse_foreign
-from perfkit_cli.size_options import size_options
+from perfkit_cli.size_options import COUNT, size_options_of_plans
+from perfkit_cli.values import amount
 
 if TYPE_CHECKING:
     from perfkit.analysis.model.plan import Plan, PlannedVariant
@@ -21,11 +22,13 @@ _OF_A_PLAN = (
     "workload",
     "technique",
     "dtype",
-    "world_size",
+    "world_sizes",
     "batch_size",
     "seq_len",
     "accumulate",
     "gpu",
+    "network",
+    "gpus_per_node",
     "out",
     "no_report",
 )
@@ -36,6 +39,7 @@ Examples:
   perfkit plan --workload hf:LlamaConfig:num_hidden_layers=8 --technique ckpt,optim:use=adafactor
   perfkit plan --workload gpt:size=medium --technique zero1,zero2,zero3 --world-size 64
   perfkit plan --workload gpt:size=small --gpu rtx-4090 --memory 0.9          does it fit, and if not, what would
+  perfkit plan --workload gpt:size=medium --technique zero3 --gpu h100-sxm --world-size 1,2,8,64 --network 50GB
   perfkit plan --workload train.py:build --technique 'batch:size=8|16|32' --json | jq '.variants[0]'
   perfkit plan --out runs/gpt --technique amp && perfkit bench --out runs/gpt --technique amp
   perfkit plan --learn runs/ traces/              how fast this machine and other GPUs are, from measured steps
@@ -46,13 +50,23 @@ Exit codes: 0 done, 2 the request is wrong, 130 interrupted.
 """
 
 
-@click.command(epilog=EXAMPLES, short_help="Find out what memory variants would need, without training them.")
+@click.command(epilog=EXAMPLES, short_help="Find out what memory and time variants would need, without training them.")
 @click.option("-w", "--workload", default="gpt", show_default=True, metavar="NAME[:KEY=VALUE]", help="What to train.")
 @click.option(
     "-t", "--technique", default="amp,ckpt", show_default=True, metavar="LIST", help="What to switch on, as for bench."
 )
-@size_options
+@size_options_of_plans
 @click.option("--gpu", metavar="NAME", help="Plan for this GPU, such as h100-80g; perfkit devices lists them.")
+@click.option(
+    "--network",
+    metavar="AMOUNT",
+    callback=amount,
+    help="What the network carries a second from each GPU to other nodes, such as 50GB; without, the time of a step "
+    "over several nodes is not known.",
+)
+@click.option(
+    "--gpus-per-node", default=8, show_default=True, metavar="N", type=COUNT, help="GPUs with links to each other."
+)
 @click.option("--memory", metavar="SHARE|AMOUNT", help="What a rank may take of its device: 0.9, 64GiB.")
 @click.option(
     "--out",
@@ -83,7 +97,8 @@ def command(ctx: click.Context, /, **options: Any) -> None:
 
     The model, the techniques and two steps are gone through with tensors that have shapes and no contents: nothing is
     trained, and nothing of the model's size is allocated. What is told is the peak of torch's allocator in a rank, as
-    perfkit bench measures it, by what the memory is for; with --gpu also what is beyond the allocator, as an interval.
+    perfkit bench measures it, by what the memory is for; with --gpu also what is beyond the allocator, as an interval;
+    and how long a step would take, where it is known how fast the device is.
 
     The plan is kept as a report. A suite that is measured into its folder (perfkit bench --out FOLDER), and one that is
     planned with --into, shows what was predicted beside what was measured.
@@ -126,8 +141,11 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     from perfkit_reports.subjects.plan.document import document
 
     folder = None if as_json or options["no_report"] else _folder(options["workload"], options["out"])
-    target = target_of(options["gpu"], options["memory"])
-    plan = planned(request_of(options), target, console)
+    target = target_of(options["gpu"], options["memory"])._replace(
+        ranks_per_node=options["gpus_per_node"], network_bytes_per_s=options["network"]
+    )
+    sizes = options["world_sizes"] or (None,)
+    plan = planned(request_of({**options, "world_size": None}), target, console, sizes)
     if as_json:
         click.echo(_as_json(plan))
     elif folder is None:

@@ -1,5 +1,6 @@
 """Planning with progress: for `perfkit plan`, for a suite that is there, and before a bench."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,8 +17,11 @@ if TYPE_CHECKING:
     from perfkit.store.request import BenchRequest
 
 
-def planned(request: "BenchRequest", target: "Target", console: "Console") -> "Plan":
-    """The plan of a request's variants; `batch:auto` is a `UsageError`."""
+def planned(
+    request: "BenchRequest", target: "Target", console: "Console", world_sizes: Sequence[int | None] = ()
+) -> "Plan":
+    """The plan of a request's variants, on each of these numbers of ranks if any are given; `batch:auto` is a
+    `UsageError`."""
     from perfkit.measure.largest_batch import searches
     from perfkit.plan.least_change import with_least_change
     from perfkit.plan.plan import plan
@@ -29,9 +33,10 @@ def planned(request: "BenchRequest", target: "Target", console: "Console") -> "P
 
     told: list[PlannedVariant] = []
     with console.status("planning") as status:
-        for variant in plan(on_cpu, target):
-            told.append(variant)
-            status.update(f"planned {variant.name}")
+        for size in world_sizes or (request.world_size,):
+            for variant in plan(msgspec.structs.replace(on_cpu, world_size=size), target):
+                told.append(variant)
+                status.update(f"planned {variant.name}")
         told = with_least_change(on_cpu, target, told, lambda name: status.update(f"nothing fits; trying {name}"))
     return whole_plan(request, target, told, command_line())
 

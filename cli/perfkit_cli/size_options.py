@@ -1,33 +1,36 @@
 """Options that say in what precision, on how many ranks and with what sizes a workload is trained."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any, TypeVar
 
 import click
 
-from perfkit_cli.values import one_of
+from perfkit_cli.values import counts, one_of
 
 DTYPES = ("fp32", "bf16", "fp16")
 COUNT = click.IntRange(min=1)
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_OPTIONS = (
-    click.option(
-        "--dtype",
-        default="fp32",
-        show_default=True,
-        metavar=f"[{'|'.join(DTYPES)}]",
-        callback=one_of("dtype", DTYPES),
-        help="Dtype of the parameters.",
-    ),
-    click.option(
-        "--world-size",
-        metavar="N",
-        type=COUNT,
-        help="Ranks of every run.  [default: 1, and as many as they need for techniques that need several]",
-    ),
+_DTYPE = click.option(
+    "--dtype",
+    default="fp32",
+    show_default=True,
+    metavar=f"[{'|'.join(DTYPES)}]",
+    callback=one_of("dtype", DTYPES),
+    help="Dtype of the parameters.",
+)
+_AS_MANY_AS_NEEDED = "[default: 1, and as many as they need for techniques that need several]"
+_RANKS = click.option("--world-size", metavar="N", type=COUNT, help=f"Ranks of every run.  {_AS_MANY_AS_NEEDED}")
+_NUMBERS_OF_RANKS = click.option(
+    "--world-size",
+    "world_sizes",
+    metavar="N[,N...]",
+    callback=counts,
+    help=f"Ranks of every run; several numbers tell how it scales, such as 1,2,8,64.  {_AS_MANY_AS_NEEDED}",
+)
+_SIZES = (
     click.option(
         "--batch-size",
         metavar="N",
@@ -41,4 +44,13 @@ _OPTIONS = (
 
 def size_options(command: F) -> F:
     """`command` with these options, in this order."""
-    return reduce(lambda made, option: option(made), reversed(_OPTIONS), command)
+    return _with((_DTYPE, _RANKS, *_SIZES), command)
+
+
+def size_options_of_plans(command: F) -> F:
+    """The same, of any numbers of ranks (`world_sizes`)."""
+    return _with((_DTYPE, _NUMBERS_OF_RANKS, *_SIZES), command)
+
+
+def _with(options: Sequence[Callable[[F], F]], command: F) -> F:
+    return reduce(lambda made, option: option(made), reversed(options), command)

@@ -40,6 +40,16 @@ def share(ctx: click.Context, param: click.Parameter, value: str) -> float:  # n
     return _parsed(value, "1", param)
 
 
+def counts(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[int, ...]:  # noqa: ARG001
+    """Numbers from one on, each once: `1,2,8`; none where nothing is given."""
+    if value is None:
+        return ()
+    written = [each.strip() for each in value.split(",")]
+    if not all(each.isdecimal() and int(each) for each in written):
+        raise UsageError(f"{param.opts[-1]}: {value!r} are no numbers from 1 on: expected such as 1,2,8")
+    return tuple(dict.fromkeys(map(int, written)))
+
+
 def one_of(kind: str, names: Iterable[str]) -> Callback:
     """Accepts one of `names`."""
     known = tuple(names)

@@ -44,14 +44,22 @@ class Measured(Struct):
 
 
 def gloo() -> Interconnect | None:
-    """The links between ranks on this machine, which are measured once; None where two ranks cannot be started."""
-    file = folder() / "gloo" / f"{file_stem(fingerprint(CPU, ''))}.json"
-    if not file.exists():
-        measured = _measured()
-        if measured is None:
-            return None
-        write_json(file, measured)
-    return fitted(read_json(file, Measured).exchanged)
+    """The links between ranks on this machine; None where they were not measured."""
+    file = _file()
+    return fitted(read_json(file, Measured).exchanged) if file.exists() else None
+
+
+def measure_gloo() -> Interconnect | None:
+    """Time them now, and keep what they took; None where two ranks could not be started."""
+    measured = _measured()
+    if measured is None:
+        return None
+    write_json(_file(), measured)
+    return fitted(measured.exchanged)
+
+
+def _file() -> Path:
+    return folder() / "gloo" / f"{file_stem(fingerprint(CPU, ''))}.json"
 
 
 def fitted(exchanged: Sequence[Exchanged]) -> Interconnect:

@@ -95,7 +95,10 @@ def _computing(op: StepOp, efficiencies: Efficiencies) -> Interval | Unknown:
 
 def _exchanging(collective: StepCollective, links: Interconnect | None) -> Interval | Unknown:
     seconds = None if links is None else links.seconds(collective.message, collective.ranks)
-    return seconds or Unknown(reason=f"the links between {collective.ranks} ranks are not known")
+    return seconds or Unknown(
+        reason=f"the links between {collective.ranks} ranks are not known: --network tells those of several nodes of "
+        "GPUs, perfkit calibrate those on this CPU"
+    )
 
 
 def _one_after_the_other(takes: Iterable[_Takes]) -> Parts:

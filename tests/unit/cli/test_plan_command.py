@@ -57,6 +57,20 @@ def test_requests_that_are_wrong(technique: str, message: str) -> None:
     assert message in ended.output
 
 
+def test_several_numbers_of_ranks_are_planned_one_after_the_other() -> None:
+    ended = CliRunner().invoke(commands, [*SMALL, "-t", "zero3", "--world-size", "2,4,2", "--json"])
+    assert ended.exit_code == 0, ended.output
+    found = [(each["name"], each["world_size"]) for each in json.loads(ended.stdout)["variants"]]
+    assert found == [("baseline@2", 2), ("zero3@2", 2), ("baseline@4", 4), ("zero3@4", 4)]
+
+
+@pytest.mark.parametrize("sizes", ["0", "two", "1,,2"])
+def test_numbers_of_ranks_that_are_none(sizes: str) -> None:
+    ended = CliRunner().invoke(commands, [*SMALL, "--world-size", sizes])
+    assert ended.exit_code == 2
+    assert "--world-size" in ended.output
+
+
 def test_a_suite_is_not_written_over(tmp_path: Path) -> None:
     (tmp_path / SUITE_FILE).write_text("{}")
     ended = CliRunner().invoke(commands, [*SMALL, "--out", str(tmp_path)])

@@ -1,8 +1,11 @@
 """Links between ranks on a CPU, from times that are known."""
 
+from pathlib import Path
+
 import pytest
 
 from perfkit.cost.collective import Kind, message_of_size
+from perfkit.plan import gloo
 from perfkit.plan.gloo import Exchanged, fitted
 
 
@@ -19,6 +22,14 @@ def test_hops_and_bandwidth_are_found() -> None:
 def test_the_spread_is_how_far_the_times_lie_from_the_fit() -> None:
     links = fitted([Exchanged(bytes=size, seconds=size / 1e9 * off) for size, off in ((1 << 20, 0.8), (1 << 24, 1.25))])
     assert 1.2 < links.spread < 1.6
+
+
+def test_what_was_measured_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    exchanged = (Exchanged(bytes=1 << 20, seconds=1e-3), Exchanged(bytes=1 << 24, seconds=16e-3))
+    monkeypatch.setenv("PERFKIT_CACHE", str(tmp_path))
+    monkeypatch.setattr(gloo, "_measured", lambda: gloo.Measured(exchanged=exchanged))
+    assert gloo.gloo() is None
+    assert gloo.measure_gloo() == gloo.gloo() == fitted(exchanged)
 
 
 def test_gloo_reduce_scatters_by_reducing_to_all() -> None:
