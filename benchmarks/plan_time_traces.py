@@ -3,8 +3,10 @@
     python benchmarks/plan_time_traces.py TRACE... --sweeps FOLDER [--suite FOLDER...] [--write FILE]
 
 Prints, for each program on each device, predicted over measured time of all its calls: by the median efficiency of each
-class, by the curves of classes, and by those of ops and classes; then of each device from what was measured on the
-others alone. `--write` keeps all that was told as the table that comes with perfkit (perfkit/plan/efficiencies.json).
+class, by the curves of classes, and by those of ops and classes, all from the other programs on the same device; and
+from what was measured on other devices alone. Then, of the sweeps, products with one weight from those with others,
+which takes minutes. `--write` keeps all that was told as the table that comes with perfkit
+(perfkit/plan/efficiencies.json), and prints no errors.
 
 What is measured: the traces; `op_times.csv`, times of calls in traces of others, from the reference tables of the tests
 of AMD-AGI/TraceLens (MIT; evals/e2e_tests_comparative/*/analysis_output_ref, commit 4dc822d5); matrix products and
@@ -21,6 +23,7 @@ from collections.abc import Iterator, Sequence
 from math import exp, log, sqrt
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import msgspec
 import pandas as pd
@@ -52,6 +55,9 @@ SWEPT = {
 }
 _SIXTEEN_BITS = ["bfloat16", "float16"]
 
+# Of the weights of a sweep every so many-th is left out.
+_EVERY = 20
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
@@ -66,15 +72,24 @@ def main() -> None:
         devices[learned.device] = learned if known is None else known.merged(learned.programs)
     if given.write is not None:
         given.write.write_bytes(msgspec.json.encode(_rounded(Packaged(devices=tuple(devices.values())))) + b"\n")
+        return
     _print(list(devices.values()))
+    if given.sweeps is not None:
+        _print_weights_left_out(given.sweeps)
 
 
 def _learned(sources: Sequence[str]) -> Iterator[Learned]:
     for source in sources:
         try:
-            yield from learn(source)
+            for learned in learn(source):
+                yield msgspec.structs.replace(learned, programs=tuple(map(_renamed, learned.programs)))
         except PerfkitError as error:
             print(f"left out: {error}")
+
+
+def _renamed(program: Program) -> Program:
+    """By the model alone, without the device at the beginning of a trace's name."""
+    return msgspec.structs.replace(program, name=program.name.partition("_")[2] or program.name)
 
 
 def _told(path: Path) -> Iterator[Learned]:
@@ -103,11 +118,7 @@ def _operand(shape: Sequence[int], dtype: str) -> Arg:
 def _swept(folder: Path | None) -> Iterator[Learned]:
     for name, device in SWEPT.items() if folder is not None else ():
         assert folder is not None
-        products = _last(folder / name, "gemm/vllm/*/gemm_perf.parquet")
-        calls = [
-            _call("GEMM", 2.0 * row.m * row.n * row.k, row.m * row.k + row.k * row.n + row.m * row.n, row.latency)
-            for row in products[products.gemm_dtype.isin(_SIXTEEN_BITS)].itertuples()
-        ]
+        calls = [_product(row) for row in _products(folder / name).itertuples()]
         causal = _last(folder / name, "attention/vllm/*/context_attention_perf.parquet")
         chosen = causal.attn_dtype.isin(_SIXTEEN_BITS) & causal.kv_cache_dtype.isin(_SIXTEEN_BITS)
         chosen &= causal.num_heads == causal.num_key_value_heads
@@ -117,6 +128,32 @@ def _swept(folder: Path | None) -> Iterator[Learned]:
             heads = row.batch_size * row.num_heads * row.head_dim
             calls.append(_call("attention", 2.0 * heads * row.isl * (row.isl + 1), 4 * heads * row.isl, row.latency))
         yield _of_gpu(device, "products and attention of many sizes", calls, sweep=True)
+
+
+def _products(folder: Path) -> pd.DataFrame:
+    products = _last(folder, "gemm/vllm/*/gemm_perf.parquet")
+    return products[products.gemm_dtype.isin(_SIXTEEN_BITS)]
+
+
+def _product(row: Any) -> Call:
+    return _call("GEMM", 2.0 * row.m * row.n * row.k, row.m * row.k + row.k * row.n + row.m * row.n, row.latency)
+
+
+def _print_weights_left_out(folder: Path) -> None:
+    """Of each device the products with one weight (n, k), summed over all m, from those with all other weights."""
+    print("\n| device | weights left out | off by (root mean square) | furthest |\n|---|--:|--:|--:|")
+    for name, device in SWEPT.items():
+        roofs, products = roofs_of_gpu(named(device)), _products(folder / name)
+        errors = []
+        for (n, k), some in list(products.groupby(["n", "k"]))[::_EVERY]:
+            others = products[(products.n != n) | (products.k != k)]
+            programs = [
+                _of_gpu(device, "", list(map(_product, each.itertuples())), sweep=True) for each in (others, some)
+            ]
+            rest, own = (learned.programs[0] for learned in programs)
+            errors.append(Measured(roofs, (rest,)).error(own))
+        mean, furthest = sqrt(sum(error**2 for error in errors) / len(errors)), max(map(abs, errors))
+        print(f"| {roofs.device_name} | {len(errors)} | {exp(mean):.2f} | {exp(furthest):.2f} |")
 
 
 def _last(folder: Path, pattern: str) -> pd.DataFrame:
@@ -167,15 +204,10 @@ def _chain(learned: Learned, program: Program, devices: Sequence[Learned]) -> Me
     others = [each for each in devices if each is not learned and not each.ceilings]
     entry, measured = named(learned.device), None
     for other in sorted(others, key=lambda each: unlikeness(entry, named(each.device)), reverse=True):
-        kept = tuple(each for each in other.programs if _model(each) != _model(program))
+        kept = tuple(each for each in other.programs if each.name != program.name)
         if kept:
             measured = Measured(_roofs(other), kept, measured)
     return measured
-
-
-def _model(program: Program) -> str:
-    """What a trace is of: its name without the device at its beginning."""
-    return program.name.partition("_")[2] or program.name
 
 
 def _roofs(learned: Learned) -> Roofs:

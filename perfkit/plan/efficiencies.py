@@ -91,10 +91,16 @@ class Measured:
         """Of each program the error of its time predicted from all others; sweeps are no programs to predict."""
         errors = []
         for program in self.programs:
-            others = tuple(other for other in self.programs if other is not program)
-            if others and not program.sweep:
-                errors.append(replace(self, programs=others).error(program))
+            others = self.without(program.name)
+            if others is not None and others.roofs is self.roofs and not program.sweep:
+                errors.append(others.error(program))
         return tuple(errors)
+
+    def without(self, name: str) -> "Measured | None":
+        """What all programs but those of one name told, here and on the devices that are like it; None without any."""
+        like = None if self.like is None else self.like.without(name)
+        programs = tuple(program for program in self.programs if program.name != name)
+        return replace(self, programs=programs, like=like) if programs else like
 
     def error(self, program: Program) -> float:
         """The logarithm of predicted over measured time of all calls of a program on this device."""
@@ -163,11 +169,11 @@ class Efficiencies:
         """The bounds of the time of all calls of a step, of which `seconds` is the sum.
 
         They are as far apart as the times of whole programs were off that were predicted from other programs, on this
-        device or else on all; where none was, as those of single calls.
+        device or else on the first that is like it; where none was, as those of single calls.
         """
         if not seconds:
             return _NOTHING
-        errors = self.measured.left_out or tuple(error for device in self._devices() for error in device.left_out)
+        errors = next((device.left_out for device in self._devices() if device.left_out), ())
         spread = sqrt(sum(error**2 for error in errors) / len(errors)) if errors else self._of_single_calls()
         return _interval(log(seconds), hypot(spread, self.measured.off))
 

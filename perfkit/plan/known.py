@@ -66,11 +66,9 @@ def _of_gpu(entry: Entry, fp32: Fp32Settings | None) -> Efficiencies:
     alike = sorted(known.values(), key=lambda each: unlikeness(entry, named(each.device)))
     measured = [each for learned in alike for each in measured_of(learned)]
     own = measured[:1] if entry.id in known else []
-    source = (
-        f"measured on this GPU: {_names(own)}"
-        if own
-        else f"not measured on this GPU, but on others: {_devices(measured)}"
-    )
+    told = f"measured on this GPU: {_names(own)}; other ops" if own else "not measured on this GPU:"
+    others = _devices(measured[len(own) : len(own) + 1])
+    source = f"{told} as on others, {others} first" if others else told
     return _efficiencies(roofs_of_gpu(entry, fp32), own, measured[len(own) :], source)
 
 

@@ -144,6 +144,22 @@ def test_a_sweep_is_no_program_to_predict() -> None:
     assert known.measured.left_out == (pytest.approx(log(2)),)
 
 
+def test_the_same_program_on_another_device_is_left_out_too() -> None:
+    there = Measured(roofs(), (Program(name="a", samples=(_copy(1e-3, 0.5),)),))
+    both = (Program(name="a", samples=(_copy(1e-3, 0.5),)), Program(name="b", samples=(_product(1e-3, 0.25),)))
+    # Of the copy of `a` nothing is known without it, so that it is as all work: four times its least time, not twice.
+    assert Measured(roofs(), both, like=there).left_out[0] == pytest.approx(log(2))
+
+
+def test_where_no_program_was_measured_the_bounds_are_those_of_the_device_that_is_most_alike() -> None:
+    there = Measured(
+        roofs(), (Program(name="a", samples=(_product(1e-3, 0.5),)), Program(name="b", samples=(_product(1e-3, 0.25),)))
+    )
+    here = Measured(roofs(), (Program(name="c", samples=(_product(1e-3, 0.5),), sweep=True),), like=there)
+    interval = Efficiencies(roofs(), here, "a test").together(3.0)
+    assert log(interval.high / 3) == pytest.approx(NINE_IN_TEN * log(2))
+
+
 def test_the_hosts_time_is_the_median_of_programs() -> None:
     programs = [Program(name=str(host_s), samples=(_product(1e-3, 0.5),), host_s=host_s) for host_s in (9.0, 5.0, 7.0)]
     interval = _efficiencies(*programs, Program(name="d", samples=())).host_s(_work(1e-3))
