@@ -1,6 +1,5 @@
 """`perfkit plan`: the memory that each variant would need, before anything is trained."""
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -107,8 +106,6 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     long ops take is kept for each device, beside its measured ceilings, and plans go by it. --gpu says what traces are
     of that do not tell.
     """
-    os.environ.setdefault("KINETO_LOG_LEVEL", "6")  # what Kineto says of its recordings is no part of a plan
-
     from rich.console import Console
 
     from perfkit_cli.planning import plan_beside, planned

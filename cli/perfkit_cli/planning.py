@@ -1,5 +1,6 @@
 """Planning with progress: for `perfkit plan`, for a suite that is there, and before a bench."""
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,6 +23,8 @@ def planned(
 ) -> "Plan":
     """The plan of a request's variants, on each of these numbers of ranks if any are given; `batch:auto` is a
     `UsageError`."""
+    os.environ.setdefault("KINETO_LOG_LEVEL", "6")  # what Kineto says of its recordings is no part of a plan
+
     from perfkit.measure.largest_batch import searches
     from perfkit.plan.least_change import with_least_change
     from perfkit.plan.plan import plan

@@ -43,7 +43,7 @@ _TITLES = ("suite", "variant", "peak", "off by", "furthest category", "step", "o
 
 
 def _row(each: "ScoredVariant") -> tuple[str, ...]:
-    from perfkit_reports.cells import signed
+    from perfkit_reports.cells import off_by
 
     held = each.prediction
     furthest = held.furthest_category
@@ -52,7 +52,7 @@ def _row(each: "ScoredVariant") -> tuple[str, ...]:
         each.variant,
         _NOT_KNOWN if held.peak is None else units.nbytes(held.peak.measured),
         _error(held.peak),
-        _NOT_KNOWN if furthest is None else f"{furthest.name} {signed(furthest.error)}",
+        _NOT_KNOWN if furthest is None else f"{furthest.name} {off_by(furthest.error)}",
         _NOT_KNOWN if held.step is None else units.seconds(held.step.measured),
         _error(held.step),
         "before" if held.beforehand else "after",
@@ -60,9 +60,9 @@ def _row(each: "ScoredVariant") -> tuple[str, ...]:
 
 
 def _error(figure: "PredictedFigure | None") -> str:
-    from perfkit_reports.cells import signed
+    from perfkit_reports.cells import off_by
 
-    return _NOT_KNOWN if figure is None else signed(figure.error)
+    return _NOT_KNOWN if figure is None else off_by(figure.error)
 
 
 def summary(found: "Score") -> Iterator[str]:

@@ -106,6 +106,11 @@ def signed(value: float) -> str:
     return f"{'+' if value > 0 else ''}{relative(value * 100)} %"
 
 
+def off_by(error: float) -> str:
+    """A relative error: `+7.8 %`, `0.0 %` where it rounds to nothing."""
+    return units.signed_percent(error) if abs(error) >= 0.0005 else units.percent(0)
+
+
 def between(low: float, high: float) -> str:
     """Bounds of a relative change: `+6.5 to +9.3 %`."""
     return f"{signed(low).removesuffix(' %')} to {signed(high)}"

@@ -70,6 +70,7 @@ _FILLS = {
     replay.WAITS: Fill("#d9dce1", "-"),
     replay.GAPS: Fill("#d9dce1", "+"),
     replay.BEFORE: Fill("#eceef1", "x"),
+    "between kernels": Fill("#d9dce1", "|"),
     # idle time
     idle.SYNC: Fill(VERMILLION),
     idle.ALLOCATION: Fill(PINK),
@@ -130,7 +131,7 @@ WORK = {
     OpClass.POINTWISE: Work("elementwise", ORANGE),
     OpClass.NORM: Work("norm", SKY, "square"),
     OpClass.REDUCTION: Work("reduction", SKY, "triangle-down", "\\"),
-    OpClass.LOSS: Work("loss", SKY, "star", "."),
+    OpClass.LOSS: Work("loss", SKY, "star", "-"),
     OpClass.OPTIMIZER: Work("optimizer", PINK, "pentagon"),
     OpClass.COMPILED: Work("compiled", YELLOW, "hexagon"),
     OpClass.COMMUNICATION: Work("communication", VERMILLION, "cross", "/"),

@@ -7,6 +7,7 @@ from perfkit.analysis.model.estimate import Estimate
 from perfkit.analysis.model.memory import MemoryAccount
 from perfkit.analysis.model.plan import Interval, Plan, PlannedVariant
 from perfkit.analysis.model.prediction import PredictedFigure, PredictedPart, Prediction
+from perfkit.analysis.model.replay import HOST
 from perfkit.analysis.model.step import OUTSIDE, REST
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.suite.plan import read_plan
@@ -18,8 +19,6 @@ from perfkit.record import Environment, value_of
 from perfkit.spec import RunSpec
 from perfkit.store.read import StoredSuite
 from perfkit.store.summary import PLAN_FILE
-
-HOST = "host"
 
 
 def plan_beside(stored: StoredSuite, environment: Environment | None) -> tuple[Plan | None, str]:
@@ -91,7 +90,11 @@ def _categories(planned: PlannedVariant, account: MemoryAccount | None) -> tuple
 def _parts(planned: PlannedVariant, trace: RankTrace | None) -> tuple[PredictedPart, ...]:
     if planned.step_s is None or trace is None or not trace.steps:
         return ()
-    return _held(planned.step_s.parts, _time_by_class(trace), trace.step_s)
+    predicted: dict[str, float] = {}
+    for part, seconds in planned.step_s.parts.items():
+        name = part if part in {*OpClass} else HOST  # a trace does not tell gaps of one cause from those of another
+        predicted[name] = predicted.get(name, 0.0) + seconds
+    return _held(predicted, _time_by_class(trace), trace.step_s)
 
 
 def _held(predicted: Mapping[str, float], measured: Mapping[str, float], whole: float) -> tuple[PredictedPart, ...]:

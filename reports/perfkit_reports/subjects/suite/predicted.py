@@ -6,7 +6,7 @@ from perfkit import units
 from perfkit.analysis.model.plan import Interval
 from perfkit.analysis.model.prediction import PredictedFigure, PredictedPart, Prediction
 from perfkit.analysis.model.suite import Analysis, Variant
-from perfkit_reports.cells import signed
+from perfkit_reports.cells import off_by
 from perfkit_reports.charts.memory_bars import Stack, figure, fills
 from perfkit_reports.document.blocks import Bar, Bars, Block, Chart, Section, Table
 from perfkit_reports.document.cells import Cell, unknown
@@ -116,14 +116,14 @@ def _error(figure: PredictedFigure) -> Cell:
     """With whether what was measured lies between the bounds, where there are any."""
     exact = figure.predicted.low == figure.predicted.high
     within = "" if exact else "within the bounds" if figure.within else "outside of the bounds"
-    return Cell(signed(figure.error), detail=within, value=figure.error)
+    return Cell(off_by(figure.error), detail=within, value=figure.error)
 
 
 def _furthest(prediction: Prediction) -> Cell:
     part = prediction.furthest_category
     if part is None:
         return unknown(prediction.reason or "its memory was not recorded")
-    return Cell(part.name, detail=f"{signed(part.error)} of the peak", value=abs(part.error))
+    return Cell(part.name, detail=f"{off_by(part.error)} of the peak", value=abs(part.error))
 
 
 def _stacks(variant: Variant, prediction: Prediction) -> tuple[Stack, Stack]:

@@ -18,8 +18,8 @@ def predicted() -> Analysis:
 def test_each_figure_stands_beside_what_was_measured(predicted: Analysis) -> None:
     table = blocks(document(predicted))["predictions"]
     assert column(table, "Variant") == ["baseline", "amp", "ckpt", "flash"]
-    assert column(table, "Peak off by") == ["+0.0 %", "+5.0 %", "+10.0 %", "n/a"]
-    assert column(table, "Step off by") == ["+0.0 %", "+5.0 %", "+10.0 %", "n/a"]
+    assert column(table, "Peak off by") == ["0.0 %", "+5.0 %", "+10.0 %", "n/a"]
+    assert column(table, "Step off by") == ["0.0 %", "+5.0 %", "+10.0 %", "n/a"]
     assert column(table, "Furthest category")[1:] == ["activation", "activation", "n/a"]
 
 
