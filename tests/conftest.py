@@ -139,14 +139,14 @@ def tiny_schedule() -> tuple[str, ...]:
 
 @pytest.fixture(scope="session")
 def bench_result(tmp_path_factory: pytest.TempPathFactory) -> tuple[subprocess.CompletedProcess[str], Path]:
-    """One `perfkit bench --technique amp,ckpt` with the smallest settings, and its folder: `suite` lies in it.
+    """One `perfkit bench --technique amp,ckpt --plan` with the smallest settings, and its folder: `suite` lies in it.
 
     Shared by many tests: copy the suite before changing it.
     """
 
     def bench(folder: Path) -> None:
         command = CommandLine(folder, tmp_path_factory.getbasetemp() / "cache")
-        ended = command("bench", *TINY, "--technique", "amp,ckpt", "--out", "suite")
+        ended = command("bench", *TINY, "--technique", "amp,ckpt", "--plan", "--out", "suite")
         (folder / "ended.json").write_text(json.dumps([ended.returncode, ended.stdout, ended.stderr]))
 
     folder = made_once(tmp_path_factory, "bench", bench)

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from perfkit.plan.score import score
+
 
 @pytest.fixture(scope="module")
 def result(bench_result: tuple[subprocess.CompletedProcess[str], Path]) -> subprocess.CompletedProcess[str]:
@@ -50,6 +52,19 @@ def test_every_variant_is_measured_and_engaged(suite: Path) -> None:
     assert variants["amp"]["engaged"] is True
     assert variants["ckpt"]["engaged"] is True
     assert variants["ckpt"]["parity"]["verdict"] in ("equal", "within tolerance")
+
+
+def test_what_was_planned_before_stands_beside_what_was_measured(suite: Path) -> None:
+    found = score(suite.parent)
+    assert [each.variant for each in found.variants] == ["baseline", "amp", "ckpt"]
+    for each in found.variants:
+        assert each.prediction.beforehand
+        assert each.prediction.peak is not None
+        assert abs(each.prediction.peak.error) < 0.01
+    report = json.loads((suite / "report.json").read_text())
+    told = [variant["prediction"]["peak"]["error"] for variant in report["variants"]]
+    assert told == [each.prediction.peak.error for each in found.variants if each.prediction.peak is not None]
+    assert "Predicted and measured" in (suite / "report.md").read_text()
 
 
 def test_report_draws_again_from_disk_alone(suite: Path, perfkit) -> None:
