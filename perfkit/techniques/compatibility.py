@@ -47,7 +47,7 @@ _LOSS_IN_UPDATE = (
 _ENGINE_SCALES = "an engine scales gradients itself, and this scaler is not its own"
 _TRIED_WITH_TORCH = (
     "shards and pieces of an update are right for an optimizer that treats each weight or tensor by itself and takes "
-    "DTensors: of torch's own only it is known"
+    "DTensors: of torch's own only it is known, and of lion on shards"
 )
 _UPDATED_TOGETHER = (
     "it counts or scales the updates of all its parameters together, and backward updates each by itself"
@@ -89,7 +89,7 @@ CLASHES = (
         Clash(f"optim:use={use}", other, _TRIED_WITH_TORCH)
         for use, kind in OPTIMIZERS.items()
         if not kind.target.startswith("torch.") or use == "adafactor"
-        for other in ("zero1", "zero2", "zero3", "offload:what=optimizer")
+        for other in (*(() if use == "lion" else ("zero1", "zero2", "zero3")), "offload:what=optimizer")
     ),
     *(Clash("optim:use=sgd", other, "SGD has no state to move") for other in ("zero1", "offload:what=optimizer")),
     *(
