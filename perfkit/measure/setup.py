@@ -12,6 +12,7 @@ from torch import nn
 
 from perfkit.address_space import address_space_bounded
 from perfkit.cost.live import count_flops
+from perfkit.errors import UnavailableError
 from perfkit.instruments.clock import clock_for
 from perfkit.instruments.environment import environment, with_fp32
 from perfkit.instruments.failure import status_of
@@ -42,6 +43,7 @@ from perfkit.techniques.apply import apply_all
 from perfkit.techniques.compose import compose
 from perfkit.techniques.own_step import rehearse
 from perfkit.techniques.state import TrainState, World
+from perfkit.techniques.technique import refused
 from perfkit.workloads.loaders import Loading
 from perfkit.workloads.table import check_microbatches, load_workload
 from perfkit.workloads.workload import Batch, Workload, built_model, samples_of, split_batch, to_device
@@ -96,7 +98,12 @@ def set_up(
     if "evidence" in spec.passes:
         report("measuring the unmodified model")
         microbatches = math.prod(technique.microbatches() for technique in techniques)
-        saved = _measure_reference(spec, state, to_device(first, device), recorder, microbatches)
+        try:
+            saved = _measure_reference(spec, state, to_device(first, device), recorder, microbatches)
+        except (RuntimeError, ValueError) as error:  # of a part of a batch as a technique takes it
+            if reason := refused(error, techniques):
+                raise UnavailableError(reason) from error
+            raise
     torch.manual_seed(spec.seed + 1)  # the same random numbers in training whether or not the reference ran
 
     report("applying the techniques")

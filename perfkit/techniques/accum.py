@@ -1,6 +1,7 @@
 """`accum`: gradient accumulation. The same batch in several microbatches, and one update."""
 
 import math
+from collections.abc import Mapping
 from typing import Annotated, ClassVar
 
 import msgspec
@@ -42,6 +43,10 @@ class Accum(Technique):
         "NeurIPS 2019, https://arxiv.org/abs/1811.06965"
     )
     examples: ClassVar[tuple[str, ...]] = ("accum", "accum:steps=4")
+    refusals: ClassVar[Mapping[str, str]] = {
+        "Expected more than 1 value per channel when training": "a microbatch of one sample leaves batch norm one "
+        "value of a channel, which has no variance: take fewer microbatches, or a larger batch"
+    }
 
     steps: Annotated[int, msgspec.Meta(ge=2, description="microbatches of a batch")] = 2
 

@@ -32,10 +32,9 @@ def divisible_layers(state: TrainState, *, inputs: int = 1, outputs: int = 1) ->
         if layer.in_features % inputs == 0 and layer.out_features % outputs == 0
     }
     if not found:
-        raise UnavailableError(
-            f"the workload {state.workload.name} has no linear layer{within(state)} with inputs in multiples of "
-            f"{inputs} and outputs in multiples of {outputs}"
-        )
+        wanted = f" with inputs in multiples of {inputs} and outputs in multiples of {outputs}"
+        sizes = wanted if linear_layers(state) else ""
+        raise UnavailableError(f"the workload {state.workload.name} has no linear layer{within(state)}{sizes}")
     return found
 
 

@@ -10,10 +10,12 @@ import pytest
 import torch
 from torch import nn
 
+from perfkit.errors import UnavailableError
 from perfkit.instruments.recorder import Recorder
-from perfkit.measure.setup import _measure_reference, _without
+from perfkit.measure.setup import _measure_reference, _without, set_up
 from perfkit.record import Flops, How, Measurement, RankRecord, Status, Unknown
-from perfkit.spec import RunSpec, WorkloadSpec
+from perfkit.spec import RunSpec, TechniqueSpec, WorkloadSpec
+from perfkit.techniques.state import World
 from tests.unit.techniques.tiny import WORKLOAD, make_batch, new_state
 
 
@@ -77,3 +79,14 @@ def test_what_techniques_leave_out_is_no_flop_of_the_model() -> None:
     unknown = Flops(model=Unknown(reason="too large"), hardware=Unknown(reason=""))
     assert _without(unknown, 4.0) == unknown
     assert _without(None, 4.0) is None
+
+
+def test_a_part_of_a_batch_that_the_model_does_not_take_is_the_techniques_refusal(tmp_path: Path) -> None:
+    """Batch norm of one sample of 1 x 1 pixels, in the last stage."""
+    spec = RunSpec(
+        workload=WorkloadSpec(name="resnet", params={"batch_size": 2, "image_size": 32, "width": 2}),
+        techniques=(TechniqueSpec(name="accum", params={"steps": 2}),),
+    )
+    recorder = Recorder(tmp_path, RankRecord(rank=0, world_size=1, status=Status.OK))
+    with pytest.raises(UnavailableError, match="accum cannot act on this step: a microbatch of one sample"):
+        set_up(spec, torch.device("cpu"), World(), recorder, lambda _: None)
