@@ -1,11 +1,13 @@
 """What a technique changes of a recorded step."""
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from perfkit.analysis.findings.trace.change import NOTHING, Change, all_of
 from perfkit.analysis.findings.trace.view import Told, TraceView
 from perfkit.analysis.model.step import OpRow
+from perfkit.plan.efficiencies import Efficiencies
 from perfkit.techniques.technique import Technique
 
 
@@ -37,8 +39,15 @@ class Nothing(NamedTuple):
     reason: str
 
 
+@dataclass(frozen=True)
+class AdvisedView(TraceView):
+    """A trace with how efficient its device is at each kind of work; None where that was not measured."""
+
+    efficiencies: Efficiencies | None = None
+
+
 Answer = Addressed | NotKnown | Nothing
-Target = Callable[[TraceView, Technique], Answer]
+Target = Callable[[AdvisedView, Technique], Answer]
 Rule = Callable[[TraceView], Iterable[Told]]
 
 

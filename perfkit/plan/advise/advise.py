@@ -13,6 +13,7 @@ from perfkit.plan.advise.planned import Planner
 from perfkit.plan.advise.shelf import Candidate, Techniques, candidate, risk, shelf
 from perfkit.plan.advise.subject import Subject
 from perfkit.plan.target import Target
+from perfkit.plan.verdict import fits
 from perfkit.spec import TechniqueSpec
 from perfkit.store.request import BenchRequest
 from perfkit.workloads.table import load_workload
@@ -49,6 +50,9 @@ def advise(
     estimates = Estimates(subject.step, planner, batch_size, limit)
     before = estimates.of(())
     step_s = _step_s(subject, planner)
+    notes = subject.notes
+    if step_s is None and goal in ("time", "cost"):
+        notes = (*notes, "the time of a step is not known: advise a suite of perfkit bench, or use --goal memory")
     judge = _judge(goal, limit, before, step_s)
     ranked = sorted(candidates, key=lambda each: judge.order(estimates.of(each.specs)))
     comparable = (each for each in ranked if risk(each.techniques).comparable)
@@ -70,7 +74,7 @@ def advise(
         best=option(candidate(joined.specs)) if joined.specs else None,
         clashes=joined.clashes,
         left_out=left_out,
-        notes=subject.notes,
+        notes=notes,
     )
 
 
@@ -108,7 +112,7 @@ def _option(
         peak_bytes=held,
         saves_bytes=None if held is None or before.needed is None else before.needed.value - held.value,
         largest_batch=estimate.largest_batch,
-        fits=None if held is None or limit is None else held.high <= limit,
+        fits=None if held is None or limit is None else fits(held, limit),
         why=estimate.why,
         assumes=estimate.assumes,
         risk=risk(variant.techniques),

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from perfkit.analysis.model.plan import Interval
 from perfkit.plan.advise.model import Saving
-from perfkit.plan.advise.planned import Planner, largest_batch, needed, planned_saving
+from perfkit.plan.advise.planned import Planner, largest_batch, planned_saving
 from perfkit.plan.advise.shelf import Candidate, Techniques, candidate
 from perfkit.plan.advise.time import TimeSaved, time_saved
 from perfkit.plan.advise.traced import TracedStep
@@ -49,7 +49,7 @@ class Estimates:
         if self._planner is None:
             return Estimate(time.saving, None, None, time.why, time.assumes, time.not_known)
         planned = self._planner.of(variant.specs)
-        held = needed(planned)
+        held = planned.needed_bytes
         largest = None
         if self._limit_bytes is not None and self._batch_size is not None:
             largest = largest_batch(planned, self._batch_size * self._ratio(variant), self._limit_bytes)

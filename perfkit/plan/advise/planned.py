@@ -5,12 +5,10 @@ from collections.abc import Callable
 import msgspec
 
 from perfkit.allocations import BUFFER, GRADIENT, OPTIMIZER_STATE, PARAMETER
-from perfkit.analysis.model.plan import Interval, PlannedVariant, StepTime
-from perfkit.measure.bench import min_world_size, refusal_of
-from perfkit.measure.schedule import bench_schedule
+from perfkit.analysis.model.plan import PlannedVariant, StepTime
 from perfkit.plan.advise.model import Saving
 from perfkit.plan.advise.shelf import Techniques
-from perfkit.plan.plan import planned
+from perfkit.plan.plan import plan_schedule, planned
 from perfkit.plan.target import Target
 from perfkit.spec import variant_label
 from perfkit.store.request import BenchRequest
@@ -31,23 +29,10 @@ class Planner:
         name = variant_label(specs)
         if name not in self._known:
             request = msgspec.structs.replace(self._request, variants=(specs,))
-            runs = bench_schedule(request, min_world_size, refusal_of).runs
+            runs = plan_schedule(request, self._target).runs
             self._known[name] = planned(next(run for run in runs if run.spec.techniques == specs), self._target)
             self._progress(name)
         return self._known[name]
-
-
-def needed(variant: PlannedVariant) -> Interval | None:
-    """Bytes of a rank with what lies beyond the allocator; None where the peak is not known."""
-    peak = variant.peak_allocated_bytes
-    if peak is None:
-        return None
-    rows = [row.bytes for row in variant.beyond_allocator]
-    return Interval(
-        value=peak.value + sum(row.value for row in rows),
-        low=peak.low + sum(row.low for row in rows),
-        high=peak.high + sum(row.high for row in rows),
-    )
 
 
 def largest_batch(variant: PlannedVariant, batch_size: float, limit_bytes: float) -> int | None:
@@ -55,7 +40,7 @@ def largest_batch(variant: PlannedVariant, batch_size: float, limit_bytes: float
 
     None where the peak is not known, or nothing grows.
     """
-    held, peak = needed(variant), variant.peak_allocated_bytes
+    held, peak = variant.needed_bytes, variant.peak_allocated_bytes
     if held is None or peak is None:
         return None
     of_model = sum(peak.categories.get(category, 0) for category in _OF_THE_MODEL)

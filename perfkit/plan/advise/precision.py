@@ -4,12 +4,13 @@ from collections.abc import Sequence
 
 from perfkit.analysis.findings.trace.change import Change, Takes, all_of, scaled
 from perfkit.analysis.findings.trace.thresholds import HIGHER_PEAK
-from perfkit.analysis.findings.trace.view import CPU, TraceView
+from perfkit.analysis.findings.trace.view import CPU
 from perfkit.analysis.model.step import OpRow
 from perfkit.analysis.trace.op_class import OpClass, op_class
 from perfkit.analysis.trace.roofline import LATENCY
 from perfkit.devices.ceiling import Level
-from perfkit.plan.advise.addressed import Addressed, Answer, Nothing, NotKnown, taken
+from perfkit.plan.advise.addressed import Addressed, AdvisedView, Answer, Nothing, NotKnown, taken
+from perfkit.plan.work import Work
 from perfkit.techniques.amp import Amp
 from perfkit.techniques.bf16 import Bf16
 from perfkit.techniques.technique import Technique
@@ -19,9 +20,14 @@ _WIDE = ("fp32", "tf32")
 _OPTIMIZER = "optimizer"
 
 _SAME_SHARE = "products reach the same share of the higher peak, but are no faster than memory allows"
+_AS_MEASURED = "products are as efficient as such work was measured to be on"
 
 
-def amp(view: TraceView, technique: Technique) -> Answer:
+def _assumed(view: AdvisedView) -> str:
+    return _SAME_SHARE if view.efficiencies is None else f"{_AS_MEASURED} {view.efficiencies.source}"
+
+
+def amp(view: AdvisedView, technique: Technique) -> Answer:
     """Autocast: products of fp32 in 16 bits; elementwise ops between them read and write half the bytes at most."""
     assert isinstance(technique, Amp)
     found = _products(view, technique.dtype)
@@ -34,7 +40,7 @@ def amp(view: TraceView, technique: Technique) -> Answer:
     casts = 0.0 if view.bandwidth is None else moved / view.bandwidth
     return Addressed(
         f"products of fp32 take {taken(view, products)}",
-        f"{_SAME_SHARE}; elementwise ops take between half of their time and all of it, casts up to one more pass "
+        f"{_assumed(view)}; elementwise ops take between half of their time and all of it, casts up to one more pass "
         "over the operands",
         most=all_of((found, scaled(between, 0.5))),
         least=found,
@@ -42,7 +48,7 @@ def amp(view: TraceView, technique: Technique) -> Answer:
     )
 
 
-def bf16(view: TraceView, technique: Technique) -> Answer:
+def bf16(view: AdvisedView, technique: Technique) -> Answer:
     """Parameters, activations and state in bf16: every op moves half the bytes, and products run in 16 bits."""
     assert isinstance(technique, Bf16)
     if technique.update == "stochastic":
@@ -56,34 +62,34 @@ def bf16(view: TraceView, technique: Technique) -> Answer:
         update = []  # its fifth tensor a parameter takes as many bytes as the other four save in part
     return Addressed(
         f"products of fp32 take {taken(view, _wide(view))}, other ops {taken(view, others + update)}",
-        f"{_SAME_SHARE}; other ops take between half of their time and all of it",
+        f"{_assumed(view)}; other ops take between half of their time and all of it",
         most=all_of((found, scaled([*others, *update], 0.5))),
         least=found,
     )
 
 
-def tf32(view: TraceView, _technique: Technique) -> Answer:
+def tf32(view: AdvisedView, _technique: Technique) -> Answer:
     """Products of fp32 on matrix units, which round their operands."""
     found = _products(view, "tf32")
     if not isinstance(found, Change):
         return found
-    return Addressed(f"products of fp32 take {taken(view, _wide(view))}", _SAME_SHARE, most=found)
+    return Addressed(f"products of fp32 take {taken(view, _wide(view))}", _assumed(view), most=found)
 
 
-def fp8(view: TraceView, _technique: Technique) -> Answer:
+def fp8(view: AdvisedView, _technique: Technique) -> Answer:
     """Products of linear layers in fp8."""
     products = [row for row in _rows(view, ("fp32", "tf32", "bf16", "fp16")) if op_class(row.name) == OpClass.MATMUL]
     found = _faster(view, products, "fp8")
     if not isinstance(found, Change):
         return found
-    return Addressed(f"GEMMs take {taken(view, products)}", f"{_SAME_SHARE}; scaling takes nothing", most=found)
+    return Addressed(f"GEMMs take {taken(view, products)}", f"{_assumed(view)}; scaling takes nothing", most=found)
 
 
-def _products(view: TraceView, dtype: str) -> Change | NotKnown | Nothing:
+def _products(view: AdvisedView, dtype: str) -> Change | NotKnown | Nothing:
     return _faster(view, _wide(view), dtype)
 
 
-def _faster(view: TraceView, rows: Sequence[OpRow], dtype: str) -> Change | NotKnown | Nothing:
+def _faster(view: AdvisedView, rows: Sequence[OpRow], dtype: str) -> Change | NotKnown | Nothing:
     """What the same products would take in another dtype, by the ratio of the peaks."""
     if not rows:
         return Nothing(f"the step has no products in more bits than {dtype} that are large enough to gain")
@@ -93,33 +99,44 @@ def _faster(view: TraceView, rows: Sequence[OpRow], dtype: str) -> Change | NotK
         return NotKnown(f"the device's peak in {dtype if peak is None else rows[0].dtype}")
     if all(peak < HIGHER_PEAK * now for _, now in known):
         return Nothing(f"the device's peak in {dtype} is no higher than in {rows[0].dtype}")
-    return Change(tuple(Takes(row, _part(view, row, now / peak)) for row, now in known))
+    return Change(tuple(Takes(row, _part(view, row, dtype, now / peak)) for row, now in known))
 
 
-def _peak_of(view: TraceView, dtype: str) -> float | None:
+def _peak_of(view: AdvisedView, dtype: str) -> float | None:
     """A CPU multiplies fp32 at its matrix rate, a GPU on its vector units where the matrix units do not take it."""
     peak = view.peak(Level.MATRIX, dtype)
     return peak if peak is not None or view.trace.device == CPU else view.peak(Level.VECTOR, dtype)
 
 
-def _part(view: TraceView, row: OpRow, ratio: float) -> float:
-    """Half the bytes have to be moved still."""
+def _part(view: AdvisedView, row: OpRow, dtype: str, ratio: float) -> float:
+    """The part of its time that a product takes in another dtype: as efficient work of its class and size in both is
+    where that was measured, else the ratio of the peaks; half the bytes have to be moved still.
+    """
     if row.seconds <= 0:
         return 1.0
     by_memory = 0.0 if row.bytes is None or view.bandwidth is None else row.bytes / 2 / view.bandwidth
-    return min(1.0, max(ratio, by_memory / row.seconds))
+    return min(1.0, max(_learned(view, row, dtype) or ratio, by_memory / row.seconds))
 
 
-def _wide(view: TraceView) -> list[OpRow]:
+def _learned(view: AdvisedView, row: OpRow, dtype: str) -> float | None:
+    """What a call of a row would take in another dtype over what it takes; None where neither was measured."""
+    if view.efficiencies is None or row.flops is None or row.bytes is None:
+        return None
+    now = Work(op_class(row.name), row.dtype, row.flops / row.calls, row.bytes / row.calls, matrix=True, op=row.name)
+    before, after = map(view.efficiencies.seconds, (now, now._replace(dtype=dtype, bytes=now.bytes / 2)))
+    return None if before is None or after is None or not before.value else after.value / before.value
+
+
+def _wide(view: AdvisedView) -> list[OpRow]:
     return _rows(view, _WIDE)
 
 
-def _rows(view: TraceView, dtypes: Sequence[str]) -> list[OpRow]:
+def _rows(view: AdvisedView, dtypes: Sequence[str]) -> list[OpRow]:
     """Products in some dtypes; a call that is too small for its arithmetic to matter takes as long in any."""
     return [row for row in view.ops(*PRODUCTS) if row.dtype in dtypes and row.bound != LATENCY]
 
 
-def _others(view: TraceView) -> list[OpRow]:
+def _others(view: AdvisedView) -> list[OpRow]:
     """Other ops of forward and backward that are bound by memory."""
     return [
         row

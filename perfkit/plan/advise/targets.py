@@ -3,8 +3,7 @@
 from typing import NamedTuple
 
 from perfkit.analysis.findings.trace import host, memory_bound, transfer
-from perfkit.analysis.findings.trace.view import TraceView
-from perfkit.plan.advise.addressed import Answer, NotKnown, Target, by_rules, not_known, nothing
+from perfkit.plan.advise.addressed import AdvisedView, Answer, NotKnown, Target, by_rules, not_known, nothing
 from perfkit.plan.advise.layers import channels_last, ckpt, fetching, flash, fused_ce, lora
 from perfkit.plan.advise.precision import amp, bf16, fp8, tf32
 from perfkit.plan.advise.update import optim
@@ -56,6 +55,7 @@ TARGETS = (
     Row("accum", not_known("what the same work takes longer in smaller parts: it saves no time")),
     Row("prune", not_known("how long its masks take: it saves no time")),
     Row("qat", not_known("how long rounding takes: it saves no time")),
+    Row("distill", not_known("how long the teacher takes: it saves no time")),
     Row("engine", not_known("what an engine does beside the same step: it saves no time")),
     Row("offload", not_known("how fast what it moves goes out and comes back")),
     Row("compress", not_known("how long rounding what is saved takes")),
@@ -66,7 +66,7 @@ TARGETS = (
 )
 
 
-def answer(view: TraceView, technique: Technique) -> Answer:
+def answer(view: AdvisedView, technique: Technique) -> Answer:
     """What a technique changes of a step, or why nothing is known of it."""
     row = next((row for row in TARGETS if matches(technique, row.pattern)), None)
     return NotKnown("what it changes of a step") if row is None else row.target(view, technique)

@@ -6,15 +6,21 @@ from typing import NamedTuple
 
 from perfkit.analysis.findings.trace.change import Change
 from perfkit.analysis.findings.trace.effects import effect_of
-from perfkit.analysis.findings.trace.view import TraceView
 from perfkit.analysis.replay.effect import affected, together
 from perfkit.analysis.replay.replay import Replayed, length_s, replay
 from perfkit.analysis.replay.steps import step_nodes
 from perfkit.analysis.trace.device import trace_device
 from perfkit.analysis.trace.rank_trace import Analysed, analyse_wholly
+from perfkit.devices.catalogue import Entry, find
 from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.devices.for_trace import ceilings_of_trace
-from perfkit.errors import UsageError
+from perfkit.devices.machine import cpu_model
+from perfkit.devices.peak import CPU
+from perfkit.errors import UnavailableError, UsageError
+from perfkit.plan.advise.addressed import AdvisedView
+from perfkit.plan.efficiencies import Efficiencies
+from perfkit.plan.known import efficiencies_for
+from perfkit.plan.target import Target
 from perfkit.record import Environment
 from perfkit.trace.ops import Ops, read_ops
 from perfkit.trace.read import read_trace
@@ -28,7 +34,7 @@ class TracedStep(NamedTuple):
     `step_s` is a step as it was timed, which no profiler slowed down, else as it was traced.
     """
 
-    view: TraceView
+    view: AdvisedView
     analysed: Analysed
     replayed: Replayed
 
@@ -58,8 +64,11 @@ def of_file(path: Path, device: str | None = None) -> TracedStep:
         RunFormatError: it cannot be read.
     """
     ops = _ops(path)
-    known = ceilings_of_trace(trace_device(ops.trace), device)
-    return _traced(path, ops, analyse_wholly(ops, known.ceilings, device_name=known.device_name))
+    found = trace_device(ops.trace)
+    known = ceilings_of_trace(found, device)
+    analysed = analyse_wholly(ops, known.ceilings, device_name=known.device_name)
+    entry = find(known.device_name, found.units if device is None else None)
+    return _traced(path, ops, analysed, None if entry is None else _of_gpu(entry))
 
 
 def of_run(
@@ -74,7 +83,29 @@ def of_run(
     ops = _ops(path)
     name = "" if environment is None else environment.device_name
     analysed = analyse_wholly(ops, ceilings, device_name=name, environment=environment)
-    return _traced(path, ops, analysed, step_s, data_wait_share)
+    efficiencies = None if environment is None else _of_environment(environment)
+    return _traced(path, ops, analysed, efficiencies, step_s, data_wait_share)
+
+
+def _of_gpu(entry: Entry) -> Efficiencies | None:
+    """None where no GPU was measured."""
+    try:
+        return efficiencies_for(Target(device=entry.id, kind="cuda", entry=entry), 1)
+    except UnavailableError:
+        return None
+
+
+def _of_environment(environment: Environment) -> Efficiencies | None:
+    """Of the CPU of this machine, or of the GPU; None where neither that nor one like it was measured."""
+    if environment.device != CPU:
+        entry = find(environment.device_name)
+        return None if entry is None else _of_gpu(entry)
+    if environment.device_name != cpu_model() or environment.threads is None:
+        return None
+    try:
+        return efficiencies_for(Target(), environment.threads)
+    except UnavailableError:
+        return None
 
 
 def _ops(path: Path) -> Ops:
@@ -88,6 +119,7 @@ def _traced(
     path: Path,
     ops: Ops,
     analysed: Analysed,
+    efficiencies: Efficiencies | None,
     step_s: float | None = None,
     data_wait_share: float | None = None,
 ) -> TracedStep:
@@ -98,4 +130,5 @@ def _traced(
         raise UsageError(f"{path}: nothing in it tells what followed what, so that nothing can be simulated")
     if replayed.result.refused:
         raise UsageError(f"{path}: nothing is simulated: {replayed.result.refused}")
-    return TracedStep(TraceView(analysed.rank_trace, step_s, None, data_wait_share), analysed, replayed)
+    view = AdvisedView(analysed.rank_trace, step_s, None, data_wait_share, efficiencies)
+    return TracedStep(view, analysed, replayed)

@@ -2,9 +2,8 @@
 
 from perfkit.analysis.findings.trace import memory_bound
 from perfkit.analysis.findings.trace.change import scaled
-from perfkit.analysis.findings.trace.view import TraceView
 from perfkit.analysis.model.step import OpRow
-from perfkit.plan.advise.addressed import Addressed, Answer, Nothing, NotKnown, by_rules, taken
+from perfkit.plan.advise.addressed import Addressed, AdvisedView, Answer, Nothing, NotKnown, by_rules, taken
 from perfkit.techniques.optim import Optim
 from perfkit.techniques.technique import Technique
 
@@ -19,7 +18,7 @@ _fused = by_rules(
 )
 
 
-def optim(view: TraceView, technique: Technique) -> Answer:
+def optim(view: AdvisedView, technique: Technique) -> Answer:
     """Another implementation of the same update, or an update that reads and writes less."""
     assert isinstance(technique, Optim)
     if technique.use == "fused":
@@ -44,11 +43,11 @@ def optim(view: TraceView, technique: Technique) -> Answer:
     )
 
 
-def _update(view: TraceView) -> list[OpRow]:
+def _update(view: AdvisedView) -> list[OpRow]:
     return [row for row in view.ops() if row.phase == "optimizer"]
 
 
-def _parameter_bytes(view: TraceView) -> float | None:
+def _parameter_bytes(view: AdvisedView) -> float | None:
     """Of the parameters that are updated: a quarter of what `addcdiv` moves, a seventh of what a fused Adam does."""
     rows = _update(view)
     of = [

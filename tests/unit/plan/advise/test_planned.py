@@ -3,7 +3,7 @@
 import pytest
 
 from perfkit.analysis.model.plan import Beyond, Interval, Peak, PlannedVariant, StepTime
-from perfkit.plan.advise.planned import largest_batch, needed, planned_saving
+from perfkit.plan.advise.planned import largest_batch, planned_saving
 
 
 def planned(peak: int, *beyond: tuple[int, int, int], **categories: int) -> PlannedVariant:
@@ -17,12 +17,6 @@ def planned(peak: int, *beyond: tuple[int, int, int], **categories: int) -> Plan
 
 def takes(value: float, low: float, high: float) -> StepTime:
     return StepTime(total=Interval(value=value, low=low, high=high), parts={}, dominant="", source="")
-
-
-def test_what_is_needed_has_what_lies_beyond_the_allocator() -> None:
-    held = needed(planned(100, (20, 10, 40), (5, 5, 5)))
-    assert held == Interval(value=125, low=115, high=145)
-    assert needed(PlannedVariant(name="amp", world_size=1, reason="no")) is None
 
 
 def test_the_largest_batch_fills_what_the_model_and_the_rest_leave() -> None:

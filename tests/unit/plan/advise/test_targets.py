@@ -1,16 +1,18 @@
 """What each technique addresses in a step, by hand: a step of a second on a device of 10, 40 and 80 TFLOP/s."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import pytest
 
 from perfkit.analysis.findings.trace.change import Change
-from perfkit.analysis.findings.trace.view import FETCHING, LATE, TraceView
+from perfkit.analysis.findings.trace.view import FETCHING, LATE
 from perfkit.analysis.model.launches import HostCallRow
-from perfkit.plan.advise.addressed import Addressed, Answer, Nothing, NotKnown
+from perfkit.analysis.model.plan import Interval
+from perfkit.plan.advise.addressed import Addressed, AdvisedView, Answer, Nothing, NotKnown
 from perfkit.plan.advise.layers import larger_batch
 from perfkit.plan.advise.targets import TARGETS, answer
+from perfkit.plan.work import Work
 from perfkit.spec import parse_variants
 from perfkit.techniques.compose import compose
 from perfkit.techniques.every import examples
@@ -20,17 +22,30 @@ from tests.fixtures.rank_traces import ceilings, rank_trace, row
 SCORES = "fp32[4,8,128,128]"
 
 
-def view(*rows: Any, **trace: Any) -> TraceView:
-    return TraceView(msgspec.structs.replace(rank_trace(ops=rows), ceilings=ceilings(), **trace))
+class Learned(NamedTuple):
+    """Efficiencies by which a product takes 10 ms in fp32 and `in_bf16` seconds in bf16."""
+
+    in_bf16: float
+    source: str = "a table"
+
+    def seconds(self, work: Work) -> Interval:
+        taken = self.in_bf16 if work.dtype == "bf16" else 0.01
+        return Interval(value=taken, low=taken, high=taken)
 
 
-def said(technique: str, step: TraceView) -> Answer:
+def view(*rows: Any, efficiencies: Any = None, **trace: Any) -> AdvisedView:
+    return AdvisedView(
+        msgspec.structs.replace(rank_trace(ops=rows), ceilings=ceilings(), **trace), efficiencies=efficiencies
+    )
+
+
+def said(technique: str, step: AdvisedView) -> Answer:
     (specs,) = parse_variants(technique)
     (typed,) = compose(specs)
     return answer(step, typed)
 
 
-def addressed(technique: str, step: TraceView) -> Addressed:
+def addressed(technique: str, step: AdvisedView) -> Addressed:
     found = said(technique, step)
     assert isinstance(found, Addressed), found
     return found
@@ -54,6 +69,12 @@ def test_amp_takes_products_by_the_ratio_of_the_peaks_but_no_faster_than_half_th
     assert found.costs_s == (0.0, pytest.approx(0.015))
     by_memory = addressed("amp", view(mm(bytes=0.4e12)))
     assert parts(by_memory.least) == {"aten::mm": pytest.approx(0.2 / 0.4)}
+
+
+def test_where_products_were_measured_in_both_dtypes_their_efficiencies_count() -> None:
+    found = addressed("amp", view(mm(flops=1e12), efficiencies=Learned(0.004)))
+    assert parts(found.least) == {"aten::mm": pytest.approx(0.4)}
+    assert "measured to be on a table" in found.assumes
 
 
 def test_parameters_in_bf16_halve_the_traffic_of_all_other_ops_and_of_the_update() -> None:
@@ -128,9 +149,8 @@ def test_samples_of_a_larger_batch_share_the_update() -> None:
     assert isinstance(larger_batch(step, 0.5), NotKnown)
 
 
-def test_the_table_has_a_row_for_every_technique_but_sizes() -> None:
-    rows = {target.pattern.partition(":")[0] for target in TARGETS}
-    assert rows >= set(TECHNIQUES.names()) - {"batch", "seq"}
+def test_the_rows_of_the_table_are_of_techniques_that_are_there() -> None:
+    assert {target.pattern.partition(":")[0] for target in TARGETS} <= set(TECHNIQUES.names())
 
 
 @pytest.mark.parametrize("variant", [each for name in TECHNIQUES.names() for each in examples(name)])
