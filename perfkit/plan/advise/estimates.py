@@ -10,7 +10,7 @@ from perfkit.plan.advise.time import TimeSaved, time_saved
 from perfkit.plan.advise.traced import TracedStep
 from perfkit.spec import variant_label
 from perfkit.techniques.batch import Batch
-from perfkit.units import nbytes
+from perfkit.units import nbytes, seconds
 
 
 class Estimate(NamedTuple):
@@ -73,9 +73,8 @@ class Estimates:
         saving = planned_saving(before, after, self._ratio(variant))
         if saving is None or before is None or after is None:
             return TimeSaved(None, not_known=("time: the plan does not tell it",))
-        gained = {part: taken - after.parts.get(part, 0.0) for part, taken in before.parts.items()}
-        part = max(gained, key=gained.__getitem__, default="")
-        return TimeSaved(saving, (f"{part} takes less",) if gained.get(part, 0.0) > 0 else (), (after.source,))
+        parts = ", ".join(f"{part} {seconds(taken)}" for part, taken in list(before.parts.items())[:3])
+        return TimeSaved(saving, (f"most of the planned step is {parts}",) if saving.value > 0 else (), (after.source,))
 
     def _ratio(self, variant: Candidate) -> float:
         """How many times as many samples its step trains on."""

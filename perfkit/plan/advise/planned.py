@@ -52,15 +52,19 @@ def largest_batch(variant: PlannedVariant, batch_size: float, limit_bytes: float
 def planned_saving(before: StepTime | None, after: StepTime | None, ratio: float = 1.0) -> Saving | None:
     """What a step takes less, given what the same work takes `ratio` times of; None where a time is not known.
 
-    The same efficiencies err in both, so that the fast ends of both belong together, and the slow ones.
+    The same efficiencies err in both, so that the fast ends of both belong together, and the slow ones: each as a
+    share of the expected step.
     """
     if before is None or after is None:
         return None
-    ends = [getattr(before.total, end) - getattr(after.total, end) / ratio for end in ("low", "high")]
+    value, *ends = (
+        before.total.value * (1 - getattr(after.total, end) / ratio / getattr(before.total, end))
+        for end in ("value", "low", "high")
+    )
     return Saving(
-        value=before.total.value - after.total.value / ratio,
-        low=min(ends),
-        high=max(ends),
+        value=value,
+        low=min(value, *ends),
+        high=max(value, *ends),
         bound="interval",
         basis="planned",
     )

@@ -20,11 +20,11 @@ _WIDE = ("fp32", "tf32")
 _OPTIMIZER = "optimizer"
 
 _SAME_SHARE = "products reach the same share of the higher peak, but are no faster than memory allows"
-_AS_MEASURED = "products are as efficient as such work was measured to be on"
+_AS_MEASURED = "products are as efficient as such work was measured to be"
 
 
 def _assumed(view: AdvisedView) -> str:
-    return _SAME_SHARE if view.efficiencies is None else f"{_AS_MEASURED} {view.efficiencies.source}"
+    return _SAME_SHARE if view.efficiencies is None else f"{_AS_MEASURED} ({view.efficiencies.source})"
 
 
 def amp(view: AdvisedView, technique: Technique) -> Answer:
