@@ -81,6 +81,8 @@ def summary(found: "Score") -> Iterator[str]:
             f"order of step times, rank correlation: median {typical:.2f} of {plural(len(found.orders), 'suite')}, "
             f"worst {worst.correlation:.2f} ({worst.suite}, {worst.variants} variants)"
         )
+    disturbed = {each.suite: each.disturbed for each in found.variants if each.disturbed and each.prediction.step}
+    yield from (f"step times of {suite} are not counted: {reason}" for suite, reason in disturbed.items())
     yield from (f"not read: {reason}" for reason in found.unread)
 
 

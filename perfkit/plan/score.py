@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
+from perfkit.analysis.load import busy
 from perfkit.analysis.model.prediction import PredictedFigure, Prediction
 from perfkit.analysis.suite.analyse import analyse
 from perfkit.errors import RunFormatError, UsageError
@@ -17,13 +18,23 @@ _LEAST_ORDERED = 3  # variants: two are in the right order by chance
 
 
 class ScoredVariant(Struct):
-    """A variant of which there is a plan and a run. `suite` is its folder, relative to the one that was scored."""
+    """A variant of which there is a plan and a run. `suite` is its folder, relative to the one that was scored.
+
+    `disturbed` says what else the machine did while steps were timed, "" where that was little: else these times are
+    not scored.
+    """
 
     suite: str
     workload: str
     device: str
     variant: str
     prediction: Prediction
+    disturbed: str = ""
+
+    @property
+    def step(self) -> PredictedFigure | None:
+        """The time of a step, where it is scored."""
+        return None if self.disturbed else self.prediction.step
 
 
 class Errors(Struct):
@@ -84,7 +95,7 @@ def scored(variants: Iterable[ScoredVariant], unread: Iterable[str] = ()) -> Sco
     every = tuple(variants)
     held = [each.prediction for each in every]
     furthest = [part.error for prediction in held if (part := prediction.furthest_category) is not None]
-    steps = [prediction.step for prediction in held if prediction.step is not None]
+    steps = [each.step for each in every if each.step is not None]
     return Score(
         variants=every,
         peak=_errors(prediction.peak.error for prediction in held if prediction.peak is not None),
@@ -107,6 +118,7 @@ def _of_suite(folder: Path, name: str) -> Iterator[ScoredVariant]:
                 device=device,
                 variant=variant.name,
                 prediction=variant.prediction,
+                disturbed=busy(analysis.load),
             )
 
 
@@ -124,8 +136,8 @@ def _orders(variants: Iterable[ScoredVariant]) -> Iterator[Order]:
 
     steps: dict[str, list[PredictedFigure]] = {}
     for each in variants:
-        if each.prediction.step is not None:
-            steps.setdefault(each.suite, []).append(each.prediction.step)
+        if each.step is not None:
+            steps.setdefault(each.suite, []).append(each.step)
     for suite, of in steps.items():
         if len(of) >= _LEAST_ORDERED:
             found = spearmanr([step.predicted.value for step in of], [step.measured for step in of])

@@ -57,6 +57,17 @@ def test_errors_are_without_their_signs_and_the_order_is_of_a_suite() -> None:
     ]
 
 
+def test_steps_of_a_busy_machine_are_not_counted() -> None:
+    quiet = scored_variant("baseline", 100, figure(1.0, 1.1))
+    disturbed = changed(scored_variant("baseline", 100, figure(1.0, 9.0), suite="b"), disturbed="others took 2 cores")
+    found = scored([quiet, disturbed])
+    assert found.step is not None
+    assert (found.step.count, found.step.worst) == (1, pytest.approx(0.1 / 1.1))
+    assert found.peak is not None
+    assert found.peak.count == 2
+    assert list(summary(found))[-1] == "step times of b are not counted: others took 2 cores"
+
+
 def test_suites_with_a_plan_are_found_and_analysed(tmp_path: Path) -> None:
     memory = changed(NO_MEMORY, allocated=measured(100.0, "bytes", "test"))
     for name in ("planned", "other"):
