@@ -14,6 +14,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from math import exp, log
 from pathlib import Path
 from shutil import copytree
@@ -84,9 +85,7 @@ def _variants(suite: StoredSuite) -> Iterator[Variant]:
 
 def _without(suite: StoredSuite, variants: Iterable[Variant]) -> StoredSuite:
     names = {each.name for each in variants}
-    return StoredSuite(
-        suite.folder, suite.suite, suite.ceilings, tuple(run for run in suite.runs if run.variant not in names)
-    )
+    return replace(suite, runs=tuple(run for run in suite.runs if run.variant not in names))
 
 
 def _predicted(variants: Iterable[Variant], learned_from: Iterable[StoredSuite]) -> Mapping[str, float]:
