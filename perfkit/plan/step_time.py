@@ -51,7 +51,8 @@ def step_time(
 
     The parts are each class of ops, the host where the device waits for it, and communication that nothing hides.
     `links` are those between ranks, None where they are not known: then neither is a step that exchanges anything.
-    The bounds of all calls together are closer than those of each.
+    Its bounds are as far apart as whole programs were off, or as those of its calls where these lie closer, as they do
+    where but one program was measured.
     """
     known: dict[Issued, tuple[Interval, Interval]] = {}
     for each in dict.fromkeys(issued):
@@ -62,12 +63,13 @@ def step_time(
         if host is None:
             return Unknown(reason=_NO_HOST)
         known[each] = seconds, host
-    ops = sum(known[each][0].value for each in issued if isinstance(each, StepOp))
-    together = efficiencies.together(ops)
+    calls = _sum(known[each][0] for each in issued if isinstance(each, StepOp))
+    whole = efficiencies.together(calls.value)
+    together = Interval(value=whole.value, low=max(whole.low, calls.low), high=min(whole.high, calls.high))
 
     def parts(bound: str) -> Parts:
         at = attrgetter(bound)
-        off = at(together) / ops if ops else 1.0
+        off = at(together) / calls.value if calls.value else 1.0
         takes = [
             _Takes(each, seconds.value * off if isinstance(each, StepOp) else at(seconds), at(host))
             for each, (seconds, host) in ((each, known[each]) for each in issued)
@@ -85,6 +87,13 @@ def step_time(
         dominant=next(iter(expected), ""),
         source=efficiencies.source,
     )
+
+
+def _sum(intervals: Iterable[Interval]) -> Interval:
+    total = Interval(value=0.0, low=0.0, high=0.0)
+    for each in intervals:
+        total = Interval(value=total.value + each.value, low=total.low + each.low, high=total.high + each.high)
+    return total
 
 
 def _computing(op: StepOp, efficiencies: Efficiencies) -> Interval | Unknown:

@@ -95,8 +95,9 @@ def test_functional_collectives_are_awaited_where_they_are() -> None:
     assert takes([op(1, phase="backward"), reduced, op(3, phase="backward")]).parts == {"GEMM": 4, "communication": 2}
 
 
-def test_the_interval_is_that_of_the_ops() -> None:
-    assert takes([op(3), op(1)]).total == Interval(value=4, low=2, high=8)
+def test_the_interval_is_that_of_whole_programs_or_of_the_calls_if_closer() -> None:
+    assert takes([op(3), op(1)], whole=1.25).total == Interval(value=4, low=3.2, high=5)
+    assert takes([op(3), op(1)], whole=100.0).total == Interval(value=4, low=2, high=8)
 
 
 def test_kernels_start_some_time_after_their_launch_and_apart() -> None:

@@ -55,11 +55,16 @@ def _blocks(sizes: Sizes) -> Iterator[Block]:
         id="scaling-table",
         title="",
         columns=_COLUMNS,
-        rows=[(variant, variants[0]) for variants in sizes.values() for variant in variants],
+        rows=[(variant, _fewest(variants)) for variants in sizes.values() for variant in variants],
         what="variant",
         data="variants",
         weight=Weight.BRIEF,
     )
+
+
+def _fewest(variants: Sequence[PlannedVariant]) -> PlannedVariant:
+    """The variant on the fewest ranks whose time is known: not all run on one."""
+    return next((each for each in variants if each.step_s is not None), variants[0])
 
 
 def _lines(sizes: Sizes, value: Callable[[PlannedVariant], float | None]) -> list[Line]:
