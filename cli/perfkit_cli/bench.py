@@ -236,6 +236,7 @@ def _new_suite(ctx: click.Context, folder: Path, console: "Console") -> Callable
     from perfkit.store.request import BenchRequest
     from perfkit.workloads.table import sized_workload
     from perfkit_cli.planning import plan_before
+    from perfkit_cli.predicted_batch import predicted_batch
     from perfkit_cli.progress import show_progress
 
     options = ctx.params
@@ -273,6 +274,7 @@ def _new_suite(ctx: click.Context, folder: Path, console: "Console") -> Callable
                 progress=progress,
                 ncu=ncu,
                 price=options["price"],
+                predict=predicted_batch,
             )
 
     return measure

@@ -32,6 +32,7 @@ def existing_suite(ctx: click.Context, console: "Console") -> tuple[Path, Callab
     from perfkit.devices.wanted import find_device
     from perfkit.growing import measure, suite_request
     from perfkit.store.lock import sole_writer
+    from perfkit_cli.predicted_batch import predicted_batch
     from perfkit_cli.progress import show_progress
 
     options = ctx.params
@@ -66,6 +67,7 @@ def existing_suite(ctx: click.Context, console: "Console") -> tuple[Path, Callab
                     progress=progress,
                     ncu=ncu,
                     price=options["price"],
+                    predict=predicted_batch,
                 )
 
     return folder, work

@@ -7,13 +7,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from perfkit.errors import UsageError
+from perfkit.measure.limits import MARGIN
 from perfkit_cli.bench_request import refuse_given
 from perfkit_cli.folders import refuse_foreign
 from perfkit_cli.size_options import COUNT, size_options_of_plans
-from perfkit_cli.values import amount
+from perfkit_cli.values import amount, one_of, share
 
 if TYPE_CHECKING:
-    from perfkit.analysis.model.plan import Plan, PlannedVariant
+    from rich.console import Console
+
+    from perfkit.analysis.model.plan import Plan
+    from perfkit.plan.target import Target
     from perfkit.store.request import BenchRequest
 
 # What a new plan is of, and where it is written.
@@ -30,6 +34,8 @@ _OF_A_PLAN = (
     "gpus_per_node",
     "out",
     "no_report",
+    "max",
+    "search",
 )
 
 EXAMPLES = """\b
@@ -42,6 +48,8 @@ Examples:
   perfkit plan --workload train.py:build --technique 'batch:size=8|16|32' --json | jq '.variants[0]'
   perfkit plan --out runs/gpt --technique amp && perfkit bench --out runs/gpt --technique amp
   perfkit plan --learn runs/ traces/              how fast this machine and other GPUs are, from measured steps
+  perfkit plan -w hf:LlamaConfig --technique ckpt --max batch_size --gpu h100-80g
+  perfkit plan -w gpt:size=large --gpu rtx-4090 --search
   perfkit plan --into runs/gpt                    predicted beside measured, for all variants of the suite
   perfkit plan --score runs/                      the errors of all plans that are kept
 \b
@@ -67,6 +75,28 @@ Exit codes: 0 done, 2 the request is wrong, 130 interrupted.
     "--gpus-per-node", default=8, show_default=True, metavar="N", type=COUNT, help="GPUs with links to each other."
 )
 @click.option("--memory", metavar="SHARE|AMOUNT", help="What a rank may take of its device: 0.9, 64GiB.")
+@click.option(
+    "--max",
+    metavar="batch_size",
+    callback=one_of("value of --max", ("batch_size",)),
+    help="Find the largest batch of each variant that fits.",
+)
+@click.option(
+    "--margin",
+    default=f"{MARGIN:.0%}",
+    show_default=True,
+    metavar="PERCENT",
+    callback=share,
+    help="With --max: what of the memory is to be left free.",
+)
+@click.option(
+    "--cap", default=1024, show_default=True, metavar="N", type=COUNT, help="With --max: plan no larger batch."
+)
+@click.option(
+    "--search",
+    is_flag=True,
+    help="Find out which combinations of techniques fit, the fastest first, in place of --technique.",
+)
 @click.option(
     "--out",
     type=click.Path(path_type=Path, file_okay=False),
@@ -134,13 +164,13 @@ def command(ctx: click.Context, /, **options: Any) -> None:
         plan_beside(options["into"], options["memory"], console)
         write_and_show(document_of(options["into"]), options["into"], **shown)
         return
-    from perfkit.plan.target import target_of
     from perfkit_reports.subjects.plan.document import document
 
+    if options["max"] or options["search"]:
+        _show_found(ctx, console)
+        return
     folder = None if as_json or options["no_report"] else _folder(options["workload"], options["out"])
-    target = target_of(options["gpu"], options["memory"])._replace(
-        ranks_per_node=options["gpus_per_node"], network_bytes_per_s=options["network"]
-    )
+    target = _target(options)
     sizes = options["world_sizes"] or (None,)
     plan = planned(request_of({**options, "world_size": None}), target, console, sizes)
     if as_json:
@@ -149,6 +179,41 @@ def command(ctx: click.Context, /, **options: Any) -> None:
         show_document(document(plan), verbose=options["verbose"])
     else:
         write_and_show(document(plan), folder, **shown)
+
+
+def _show_found(ctx: click.Context, console: "Console") -> None:
+    """The answer of a search over plans, which is printed and not kept."""
+    import msgspec
+
+    from perfkit_cli import plan_largest, plan_search
+
+    options = ctx.params
+    refuse_given(ctx, ("out", "no_report"), "a search keeps no report")
+    if options["search"]:
+        refuse_given(ctx, ("technique", "max"), "--search chooses the techniques")
+    sizes = options["world_sizes"] or (None,)
+    if len(sizes) > 1:
+        raise UsageError("a search is of one number of ranks: name one with --world-size")
+    request, target = request_of({**options, "world_size": sizes[0]}), _target(options)
+    if options["search"]:
+        searched = plan_search.searched(request, target, console)
+        lines, told = plan_search.lines(searched), plan_search.as_builtins(searched)
+    else:
+        margin, most = options["margin"], options["cap"]
+        largest = plan_largest.largest_batches(request, target, margin=margin, most=most, console=console)
+        lines, told = plan_largest.lines(largest), plan_largest.as_builtins(largest)
+    if options["as_json"]:
+        click.echo(msgspec.json.format(msgspec.json.encode(told), indent=2))
+        return
+    for line in lines:
+        click.echo(line)
+
+
+def _target(options: Mapping[str, Any]) -> "Target":
+    from perfkit.plan.target import target_of
+
+    links = {"ranks_per_node": options["gpus_per_node"], "network_bytes_per_s": options["network"]}
+    return target_of(options["gpu"], options["memory"])._replace(**links)
 
 
 def request_of(options: Mapping[str, Any]) -> "BenchRequest":
@@ -187,18 +252,9 @@ def _folder(workload: str, out: Path | None) -> Path:
 def _as_json(plan: "Plan") -> bytes:
     import msgspec
 
-    variants = [_told(variant) for variant in plan.variants]
+    from perfkit_cli.plan_search import told
+
+    variants = [told(variant) for variant in plan.variants]
     device = {"device": plan.device, "device_name": plan.device_name, "limit_bytes": plan.limit_bytes}
     whole = {**device, "variants": variants}
     return msgspec.json.format(msgspec.json.encode(whole), indent=2)
-
-
-def _told(variant: "PlannedVariant") -> dict[str, Any]:
-    """Without the account of the memory, which is as long as a report."""
-    import msgspec
-
-    told: dict[str, Any] = msgspec.to_builtins(variant)
-    told["beyond_allocator_bytes"] = msgspec.to_builtins(variant.beyond_allocator_bytes)
-    told["needed_bytes"] = msgspec.to_builtins(variant.needed_bytes)
-    del told["memory"]
-    return told

@@ -19,7 +19,7 @@ from perfkit.devices.resolve import ceilings_for
 from perfkit.files import write_bytes
 from perfkit.instruments.ncu import ncu_command, refusal
 from perfkit.measure.events import Event, PassStarted, RunFinished, RunStarted
-from perfkit.measure.largest_batch import searches, with_largest_batches
+from perfkit.measure.largest_batch import Predict, no_prediction, searches, with_largest_batches
 from perfkit.measure.launch.process import launch
 from perfkit.measure.limits import check_limits, check_sampling
 from perfkit.measure.making import COMPILE_CACHE, SuiteInMaking, new_suite, refuse_occupied
@@ -48,13 +48,15 @@ def bench(
     progress: Callable[[Event], None],
     ncu: Path | None = None,
     price: Price | None = None,
+    predict: Predict = no_prediction,
 ) -> Suite:
     """Run every variant of `request` into `folder`, new or empty but for a lock, and return the suite.
 
     First each once, with the instruments; then rounds of all that ended well (`perfkit.measure.rounds`). A variant that
     is skipped or fails is not run again. `suite.json` is written before every run, so that a KeyboardInterrupt, which
     is raised again, loses nothing that was measured. With `ncu` (Nsight Compute's command) every variant of one rank is
-    then run once more with its kernels counted; why one was not is a warning of the suite.
+    then run once more with its kernels counted; why one was not is a warning of the suite. `predict` tells where a
+    search for the largest batch begins (`perfkit.measure.largest_batch`).
     """
     check_limits(request.timeout_s, request.memory_limit_bytes)
     check_sampling(request.rounds, request.precision, request.budget_s)
@@ -63,7 +65,7 @@ def bench(
     with sole_writer(folder):
         sources = sources_of(request.workload.name)
         making = new_suite(schedule, folder, command=command, ceilings=ceilings, request=request, sources=sources)
-        return go_on(making, progress, ncu, price)
+        return go_on(making, progress, ncu, price, predict)
 
 
 def go_on(
@@ -71,6 +73,7 @@ def go_on(
     progress: Callable[[Event], None],
     ncu: Path | None = None,
     price: Price | None = None,
+    predict: Predict = no_prediction,
 ) -> Suite:
     """Do what is left of the session that is on: first runs, then rounds, then counters.
 
@@ -80,7 +83,7 @@ def go_on(
     if price is not None:
         making.update(price=price)
     with _compile_caches() as making.compile_caches:
-        return _go_on(making, progress, ncu)
+        return _go_on(making, progress, ncu, predict)
 
 
 @contextmanager
@@ -94,10 +97,12 @@ def _compile_caches() -> Iterator[Path | None]:
             yield Path(folder)
 
 
-def _go_on(making: SuiteInMaking, progress: Callable[[Event], None], ncu: Path | None) -> Suite:
+def _go_on(making: SuiteInMaking, progress: Callable[[Event], None], ncu: Path | None, predict: Predict) -> Suite:
     request = making.request
     if any(map(searches, request.variants)):
-        request, found = with_largest_batches(request, partial(_scheduled, request), _batch_size(request), progress)
+        request, found = with_largest_batches(
+            request, partial(_scheduled, request), batch_size(request), progress, predict
+        )
         making.update(searches=(*making.suite.searches, *found))
         making.update_session(request=request)
     schedule = bench_schedule(request, min_world_size, refusal_of)
@@ -133,7 +138,7 @@ def _scheduled(request: BenchRequest, techniques: Techniques) -> ScheduledRun:
     return next(run for run in schedule.runs if run.spec.techniques == techniques)
 
 
-def _batch_size(request: BenchRequest) -> int:
+def batch_size(request: BenchRequest) -> int:
     """That of the workload as it is; 1 where its batches do not tell."""
     workload = load_workload(request.workload, device=request.device)
     return samples_of(first_batch(workload, torch.Generator().manual_seed(0))) or 1

@@ -28,21 +28,36 @@ _RESOLUTION = 1 / 16
 _SHORT = Schedule(warmup=1, max_warmup=1, timed=1)
 
 Launch = Callable[[RunSpec], tuple[Run, list[RankRecord]]]
+Predict = Callable[[BenchRequest, Techniques, int], int | None]
 
 
-def largest_fitting(fits: Callable[[int], bool | None], first: int, most: int) -> int:
+def no_prediction(_request: BenchRequest, _techniques: Techniques, _most: int) -> int | None:
+    """Nothing is predicted."""
+    return None
+
+
+def largest_fitting(fits: Callable[[int], bool | None], first: int, most: int, step: int | None = None) -> int:
     """The largest size up to `most` that fits, found from `first` on; 0 where none does.
 
-    The search ends where `fits` cannot tell (None).
+    Sizes go up, or down, by `step`, which doubles each time; without one `first` itself is doubled, or halved. Then
+    they are bisected. The search ends where `fits` cannot tell (None).
     """
-    low, high, size = 0, most + 1, min(first, most)
+    low, high, size, step = 0, most + 1, min(first, most), step or first
     while low < size < high and (fitting := fits(size)) is not None:
         low, high = (size, high) if fitting else (low, size)
         if high > most:
-            size = min(2 * low, most)
+            size = min(low + step, most)
+        elif not low and step < high:
+            size = high - step
         else:
             size = (low + high) // 2 if high - low > low * _RESOLUTION else low
+        step *= 2
     return low
+
+
+def resolution(size: int) -> int:
+    """How far sizes of about this one may be apart that are not told apart."""
+    return max(1, int(size * _RESOLUTION))
 
 
 def searches(techniques: Techniques) -> Batch | None:
@@ -53,10 +68,10 @@ def searches(techniques: Techniques) -> Batch | None:
 
 def sized(techniques: Techniques, size: int) -> Techniques:
     """The same with this size of the batch."""
-    return tuple(
-        TechniqueSpec(name=Batch.name, params={"size": size}) if technique.name == Batch.name else technique
-        for technique in techniques
-    )
+    batch = TechniqueSpec(name=Batch.name, params={"size": size})
+    if all(technique.name != Batch.name for technique in techniques):
+        return (*techniques, batch)
+    return tuple(batch if technique.name == Batch.name else technique for technique in techniques)
 
 
 def with_largest_batches(
@@ -64,6 +79,7 @@ def with_largest_batches(
     scheduled: Callable[[Techniques], ScheduledRun],
     first: int,
     progress: Callable[[Event], None],
+    predict: Predict = no_prediction,
 ) -> tuple[BenchRequest, tuple[BatchSearch, ...]]:
     """The request with a size wherever one is to be searched for, and the searches.
 
@@ -72,8 +88,10 @@ def with_largest_batches(
     Args:
         request: what was asked for.
         scheduled: the run of a combination of techniques.
-        first: the size to begin with.
+        first: the size to begin with where none is predicted.
         progress: is told of every trial.
+        predict: the largest size up to some that fits by prediction, None where that is not known. The search begins
+            there, and goes on by steps of what is told apart.
     """
     variants, made = [], []
     for techniques in request.variants:
@@ -82,7 +100,9 @@ def with_largest_batches(
             variants.append(techniques)
             continue
         search = _Search(techniques, scheduled, _launcher(progress), progress)
-        size = largest_fitting(search.fits, first, asked.most)
+        predicted = predict(request, techniques, asked.most)
+        step = None if predicted is None else resolution(predicted)
+        size = largest_fitting(search.fits, predicted or first, asked.most, step)
         variants.append(sized(techniques, size or search.trials[-1].size))
         made.append(
             BatchSearch(
@@ -91,6 +111,7 @@ def with_largest_batches(
                 limit_bytes=search.limit_bytes,
                 margin=MARGIN,
                 most=asked.most,
+                predicted=predicted,
                 trials=tuple(search.trials),
             )
         )

@@ -39,6 +39,12 @@ def plan_schedule(request: BenchRequest, target: Target = CPU) -> BenchSchedule:
     return bench_schedule(request, min_world_size, refusal)
 
 
+def scheduled(request: BenchRequest, techniques: Techniques, target: Target = CPU) -> ScheduledRun:
+    """The run of one combination of techniques."""
+    runs = plan_schedule(replace(request, variants=(techniques,)), target).runs
+    return next(run for run in runs if run.spec.techniques == techniques)
+
+
 def planned(run: ScheduledRun, target: Target = CPU) -> PlannedVariant:
     """One variant of a bench on a device; with the reason where it cannot be planned."""
     variant = partial(PlannedVariant, name=run.spec.variant, world_size=run.spec.launch.world_size)

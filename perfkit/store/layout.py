@@ -81,7 +81,8 @@ class BatchSearch(Struct):
     """The search for the largest batch of the variant `asked`, which became `found`; None where no size fits.
 
     A trial fits if it leaves the share `margin` of `limit_bytes` free, the memory that one rank may take. `most` is the
-    size beyond which none was tried. The search ends at a trial of which it is not known whether it fits.
+    size beyond which none was tried, `predicted` the one that a plan began with. The search ends at a trial of which it
+    is not known whether it fits.
     """
 
     asked: str
@@ -90,6 +91,7 @@ class BatchSearch(Struct):
     margin: float
     most: int
     trials: tuple[BatchTrial, ...]
+    predicted: int | None = None
 
 
 class Session(Struct):

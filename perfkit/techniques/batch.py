@@ -18,10 +18,11 @@ class Batch(Technique):
 
     Several sizes make a variant of each: `'batch:size=4|8|16'`. With `batch:auto`, or without a size, the largest batch
     that fits is searched for before the suite begins: the workload's own is doubled until one does not fit, and then
-    bisected. Every trial is a few steps in processes of their own. It fits if it leaves 10 % of the memory free: of the
-    device's, on a CPU of `--memory-limit` (an address space: a trial is given 90 % of it) or else of what is available,
-    where a size that can be expected to take more is not run. A trial that ends for another reason than memory ends the
-    search. The report lists the trials.
+    bisected; on a CPU `perfkit bench` begins at the size that a plan finds, and goes by small steps. Every trial is a
+    few steps in processes of their own. It fits if it leaves 10 % of the memory free: of the device's, on a CPU of
+    `--memory-limit` (an address space: a trial is given 90 % of it) or else of what is available, where a size that can
+    be expected to take more is not run. A trial that ends for another reason than memory ends the search. The report
+    lists the trials.
 
     Time, throughput and memory are compared per token or sample. Losses are not comparable: the data are others.
     """

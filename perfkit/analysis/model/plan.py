@@ -111,6 +111,44 @@ def _sum(parts: Sequence[Interval]) -> Interval:
     return Interval(value=value, low=low, high=high)
 
 
+class PlannedBatch(Struct):
+    """A size of the batch, what it is planned to need, and whether that fits; None where it is not known: `reason`."""
+
+    size: int
+    fits: bool | None
+    needed_bytes: Interval | None = None
+    reason: str = ""
+
+
+class LargestBatch(Struct):
+    """The largest batch of a variant that leaves the share `margin` of `limit_bytes` free; `size` None: there is none.
+
+    `most` is the size beyond which none was planned, `sizes` are those that were, in order.
+    """
+
+    variant: str
+    size: int | None
+    limit_bytes: int
+    margin: float
+    most: int
+    sizes: tuple[PlannedBatch, ...]
+
+
+class Searched(Struct):
+    """What a search through combinations of techniques found: those that fit, the best first.
+
+    `ordered_by` says by what. Of all `combinations` so many were `planned`; the others are ruled out by those: they
+    save less than one that does not fit, or compute again what need not be. `left_out` are techniques that cannot act
+    here, with why.
+    """
+
+    fitting: tuple[PlannedVariant, ...]
+    ordered_by: str
+    combinations: int
+    planned: int
+    left_out: dict[str, str]
+
+
 class Plan(Struct):
     """What each variant of a workload would need on a device.
 

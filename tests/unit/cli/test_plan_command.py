@@ -155,3 +155,28 @@ def test_devices_that_are_wrong(options: list[str], message: str) -> None:
     ended = CliRunner().invoke(commands, [*SMALL, *options])
     assert ended.exit_code == 2
     assert message in ended.output
+
+
+def test_the_largest_batch_that_fits() -> None:
+    ended = CliRunner().invoke(
+        commands, [*SMALL, "-t", "ckpt", "--max", "batch_size", "--memory", "20GB", "--cap", "4", "--json"]
+    )
+    assert ended.exit_code == 0, ended.output
+    baseline, ckpt = json.loads(ended.stdout)["largest"]
+    assert (baseline["variant"], ckpt["variant"]) == ("baseline", "ckpt")
+    assert ckpt["size"] == 4
+    assert [each["size"] for each in ckpt["sizes"]] == [2, 4]
+
+
+def test_what_fits_at_all() -> None:
+    ended = CliRunner().invoke(commands, [*SMALL, "--search", "--memory", "1MiB"])
+    assert ended.exit_code == 0, ended.output
+    assert "combinations planned" in ended.stdout
+    assert "none fits" in ended.stdout
+
+
+@pytest.mark.parametrize("search", [["--max", "batch_size"], ["--search"]])
+def test_a_search_needs_a_limit(search: list[str]) -> None:
+    ended = CliRunner().invoke(commands, [*SMALL, *search])
+    assert ended.exit_code == 2
+    assert "--memory 6GiB or --gpu" in ended.output

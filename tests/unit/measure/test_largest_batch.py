@@ -6,7 +6,15 @@ from functools import partial
 import pytest
 
 from perfkit.measure import largest_batch
-from perfkit.measure.largest_batch import _Search, largest_fitting, searches, sized, with_largest_batches
+from perfkit.measure.largest_batch import (
+    _Search,
+    largest_fitting,
+    no_prediction,
+    resolution,
+    searches,
+    sized,
+    with_largest_batches,
+)
 from perfkit.measure.launch.outcome import outcome
 from perfkit.measure.schedule import ScheduledRun
 from perfkit.record import Environment, MemoryPeaks, RankRecord, Run, Status, Unknown, measured
@@ -16,14 +24,14 @@ from perfkit.store.request import BenchRequest
 NO = Unknown(reason="not on a CPU")
 
 
-def tried(limit: int, first: int, most: int) -> tuple[int, list[int]]:
+def tried(limit: int, first: int, most: int, step: int | None = None) -> tuple[int, list[int]]:
     sizes: list[int] = []
 
     def fits(size: int) -> bool:
         sizes.append(size)
         return size <= limit
 
-    return largest_fitting(fits, first, most), sizes
+    return largest_fitting(fits, first, most, step), sizes
 
 
 def test_sizes_are_doubled_then_bisected():
@@ -42,6 +50,15 @@ def test_sizes_within_a_sixteenth_are_not_told_apart():
     assert len(sizes) <= 8
 
 
+def test_near_a_prediction_few_sizes_are_tried():
+    assert resolution(100) == 6
+    assert tried(103, 100, 1024, 6) == (100, [100, 106])
+    assert tried(130, 100, 1024, 6) == (130, [100, 106, 118, 142, 130, 136])
+    assert tried(97, 100, 1024, 6) == (97, [100, 94, 97])
+    assert tried(9, 100, 1024, 6) == (9, [100, 94, 82, 58, 10, 5, 7, 8, 9])
+    assert tried(0, 3, 1024, 1) == (0, [3, 2, 1])
+
+
 def test_the_variant_that_asks_for_a_search_gets_the_size():
     (techniques,) = parse_variants("amp+batch:auto:most=64")
     asked = searches(techniques)
@@ -49,6 +66,7 @@ def test_the_variant_that_asks_for_a_search_gets_the_size():
     assert asked.most == 64
     assert [technique.label for technique in sized(techniques, 12)] == ["amp", "batch:size=12"]
     assert searches(parse_variants("batch:size=4")[0]) is None
+    assert [technique.label for technique in sized(parse_variants("amp")[0], 12)] == ["amp", "batch:size=12"]
 
 
 def scheduled(techniques, skip=lambda size: "", **launch) -> ScheduledRun:
@@ -158,20 +176,26 @@ def tried_until_unknown(unknown: int) -> tuple[int, list[int]]:
     return largest_fitting(fits, 8, 1024), sizes
 
 
-def found(monkeypatch, end=lambda size: None, skip=lambda size: ""):
+def found(monkeypatch, end=lambda size: None, skip=lambda size: "", predict=no_prediction):
     """The variant, what was found, and the sizes tried, of a search from 8 on for a workload that `skip` refuses."""
     made, _ = search(end=end)
     monkeypatch.setattr(largest_batch, "_launcher", lambda _: made.launch)
     monkeypatch.setattr(largest_batch.psutil, "virtual_memory", lambda: type("Memory", (), {"available": 1000}))
     variants = tuple(parse_variants("batch:auto:most=32"))
     request = BenchRequest(workload=WorkloadSpec(name="gpt"), variants=variants, device="cpu", device_count=0, cores=1)
-    changed, (searched,) = with_largest_batches(request, partial(scheduled, skip=skip), 8, lambda _: None)
+    changed, (searched,) = with_largest_batches(request, partial(scheduled, skip=skip), 8, lambda _: None, predict)
     return variant_label(changed.variants[0]), searched.found, [trial.size for trial in searched.trials]
 
 
 def test_a_workload_that_has_only_some_sizes_is_searched_from_its_own(monkeypatch):
     assert found(monkeypatch, skip=lambda size: size % 4 and "not a multiple of 4") == (
         "batch:size=32", "batch:size=32", [8, 16, 32],
+    )  # fmt: skip
+
+
+def test_the_search_begins_at_what_is_predicted(monkeypatch):
+    assert found(monkeypatch, end=lambda size: OUT_OF_MEMORY if size > 22 else None, predict=lambda *_: 20) == (
+        "batch:size=22", "batch:size=22", [20, 21, 23, 22],
     )  # fmt: skip
 
 

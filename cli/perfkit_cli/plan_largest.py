@@ -1,0 +1,68 @@
+"""`perfkit plan --max batch_size`: the largest batch of each variant that fits."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+from rich.console import Console
+
+from perfkit.analysis.model.plan import LargestBatch, PlannedBatch
+from perfkit.errors import UsageError
+from perfkit.measure.bench import batch_size
+from perfkit.plan.largest import largest_batch
+from perfkit.plan.target import Target
+from perfkit.spec import variant_label
+from perfkit.store.request import BenchRequest
+from perfkit.units import nbytes, percent
+from perfkit_cli.listing import columns
+
+_FITS = {True: "fits", False: "does not fit", None: "not known"}
+
+
+def largest_batches(
+    request: BenchRequest, target: Target, *, margin: float, most: int, console: Console
+) -> list[LargestBatch]:
+    """The largest batch of the baseline and of every variant; the console tells each size as it is planned."""
+    if target.limit_bytes is None:
+        raise UsageError("--max batch_size fits a batch into memory: say how much, --memory 6GiB or --gpu h100-80g")
+    first = batch_size(request)
+    variants = {variant_label(techniques): techniques for techniques in ((), *request.variants)}
+    found = []
+    with console.status("planning") as status:
+        for place, (name, techniques) in enumerate(variants.items(), start=1):
+            of = f"{name}, {place} of {len(variants)}"
+
+            def told(planned: PlannedBatch, of: str = of) -> None:
+                status.update(f"{of}: a batch of {planned.size} {_FITS[planned.fits]}")
+
+            found.append(
+                largest_batch(request, techniques, target, margin=margin, first=first, most=most, progress=told)
+            )
+    return found
+
+
+def lines(found: Sequence[LargestBatch]) -> Iterator[str]:
+    """A line for each variant, and what was asked for."""
+    limit, margin = found[0].limit_bytes, found[0].margin
+    yield f"of {nbytes(limit)}, {percent(margin, 0)} left free:"
+    yield from columns([("variant", "largest batch", "needs", "sizes planned"), *map(_row, found)])
+
+
+def as_builtins(found: Sequence[LargestBatch]) -> dict[str, Any]:
+    """For --json."""
+    return {"largest": msgspec.to_builtins(found)}
+
+
+def _row(found: LargestBatch) -> tuple[str, str, str, str]:
+    last = found.sizes[-1]
+    count = str(len(found.sizes))
+    if found.size is None:
+        why = last.reason or f"a batch of {last.size} needs {_needed(last)}"
+        return found.variant, "none", why, count
+    needed = next(_needed(each) for each in found.sizes if each.size == found.size)
+    most = f"{found.size}, no larger one was planned" if found.size == found.most else str(found.size)
+    return found.variant, most, needed, f"{count}{f'; {last.reason}' if last.reason else ''}"
+
+
+def _needed(planned: PlannedBatch) -> str:
+    return "" if planned.needed_bytes is None else nbytes(planned.needed_bytes.high)

@@ -1,0 +1,66 @@
+"""`perfkit plan --search`: which combinations of techniques fit, the fastest first."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+from rich.console import Console
+
+from perfkit.analysis.model.plan import PlannedVariant, Searched
+from perfkit.errors import UsageError
+from perfkit.measure.schedule import Techniques
+from perfkit.plan.plan import planned, scheduled
+from perfkit.plan.search import search
+from perfkit.plan.target import Target
+from perfkit.store.request import BenchRequest
+from perfkit.units import nbytes, significant
+from perfkit_cli.listing import columns
+
+
+def searched(request: BenchRequest, target: Target, console: Console) -> Searched:
+    """What fits; the console tells how far the search is."""
+    if target.limit_bytes is None:
+        raise UsageError("--search fits combinations into memory: say how much, --memory 6GiB or --gpu h100-80g")
+
+    def plan(techniques: Techniques) -> PlannedVariant:
+        return planned(scheduled(request, techniques, target), target)
+
+    with console.status("planning each technique alone") as status:
+        return search(
+            plan,
+            request.world_size or 1,
+            lambda done, total, last: status.update(f"{done} of {total} combinations: {last.name} {last.verdict}"),
+        )
+
+
+def lines(found: Searched) -> Iterator[str]:
+    """What fits, a line each, and what need not be planned."""
+    yield f"{found.planned} of {found.combinations} combinations planned, the others follow from them"
+    if not found.fitting:
+        yield "none fits"
+    else:
+        yield f"{len(found.fitting)} fit, ordered by {found.ordered_by}:"
+        yield from columns([("variant", "step", "FLOPs", "needs"), *map(_row, found.fitting)])
+    for name, reason in found.left_out.items():
+        yield f"without {name}: {reason}"
+
+
+def as_builtins(found: Searched) -> dict[str, Any]:
+    """For --json."""
+    return {**msgspec.to_builtins(found), "fitting": [told(variant) for variant in found.fitting]}
+
+
+def told(variant: PlannedVariant) -> dict[str, Any]:
+    """A variant for --json: with the sums, without the account of the memory, which is as long as a report."""
+    whole: dict[str, Any] = msgspec.to_builtins(variant)
+    whole["beyond_allocator_bytes"] = msgspec.to_builtins(variant.beyond_allocator_bytes)
+    whole["needed_bytes"] = msgspec.to_builtins(variant.needed_bytes)
+    del whole["memory"]
+    return whole
+
+
+def _row(variant: PlannedVariant) -> tuple[str, str, str, str]:
+    needed = variant.needed_bytes
+    step = "" if variant.step_s is None else f"{significant(variant.step_s.total.value * 1e3, 3)} ms"
+    flops = "" if variant.flops is None else f"{significant(variant.flops / 1e9, 3)} G"
+    return variant.name, step, flops, "" if needed is None else nbytes(needed.high)

@@ -1,0 +1,63 @@
+"""The largest batch that fits by the plan: sizes are doubled until one does not, then bisected. Nothing is run."""
+
+from collections.abc import Callable
+from functools import partial
+
+from perfkit.analysis.model.plan import LargestBatch, PlannedBatch
+from perfkit.measure.largest_batch import largest_fitting, sized
+from perfkit.measure.schedule import ScheduledRun, Techniques
+from perfkit.plan.plan import planned, scheduled
+from perfkit.plan.target import Target
+from perfkit.spec import variant_label
+from perfkit.store.request import BenchRequest
+
+
+def largest_batch(
+    request: BenchRequest,
+    techniques: Techniques,
+    target: Target,
+    *,
+    margin: float,
+    first: int,
+    most: int,
+    progress: Callable[[PlannedBatch], None] = lambda _: None,
+) -> LargestBatch:
+    """The largest batch of one variant of a request that leaves the share `margin` of the target's limit free.
+
+    A size fits if all of what it is planned to need does, at the upper end of the interval.
+
+    Args:
+        request: what the variant is of.
+        techniques: those of the variant.
+        target: the device, with a limit.
+        margin: share of the limit.
+        first: the size to begin with.
+        most: no larger size is planned.
+        progress: is told of every size.
+    """
+    assert target.limit_bytes is not None
+    sizes: list[PlannedBatch] = []
+    usable = (1 - margin) * target.limit_bytes
+
+    def fits(size: int) -> bool | None:
+        sizes.append(_planned(size, scheduled(request, sized(techniques, size), target), target, usable))
+        progress(sizes[-1])
+        return sizes[-1].fits
+
+    largest = largest_fitting(fits, first, most)
+    return LargestBatch(
+        variant=variant_label(techniques),
+        size=largest or None,
+        limit_bytes=target.limit_bytes,
+        margin=margin,
+        most=most,
+        sizes=tuple(sizes),
+    )
+
+
+def _planned(size: int, run: ScheduledRun, target: Target, usable: float) -> PlannedBatch:
+    variant = planned(run, target)
+    made = partial(PlannedBatch, size=size, needed_bytes=variant.needed_bytes)
+    if variant.needed_bytes is None:
+        return made(fits=None, reason=variant.reason)
+    return made(fits=variant.needed_bytes.high <= usable)

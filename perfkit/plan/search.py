@@ -1,0 +1,117 @@
+"""Which combinations of techniques fit, the fastest first. Nothing is run, and not all of them are planned.
+
+What does not fit with recomputation, shards or fused attention does not fit without; and where it fits without
+recomputation, none is needed.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import product
+from math import inf
+from typing import NamedTuple
+
+from perfkit.analysis.model.plan import PlannedVariant, Searched
+from perfkit.errors import UsageError
+from perfkit.measure.schedule import Techniques
+from perfkit.spec import TechniqueSpec, parse_variants
+from perfkit.techniques.compose import compose
+
+# Each next takes no more memory than the one before. Precisions are no such ladder: casts of weights are kept, too.
+_PRECISIONS = ("", "amp", "bf16")
+_SHARDS = ("", "zero1", "zero2", "zero3")
+_FREE = (("", "flash"), ("", "optim_in_backward"))
+_RECOMPUTATION = ("", "ckpt:mode=selective", "ckpt")
+
+TIME, FLOPS = "predicted time of a step", "FLOPs of a step"
+
+Plan = Callable[[Techniques], PlannedVariant]
+Ladders = tuple[tuple[str, ...], ...]
+
+
+class _Combination(NamedTuple):
+    """A precision, and how high it stands on each ladder; the last is recomputation."""
+
+    precision: str
+    levels: tuple[int, ...]
+
+    def techniques(self, ladders: Ladders) -> Techniques:
+        names = (self.precision, *(ladder[level] for ladder, level in zip(ladders, self.levels, strict=True)))
+        return tuple(spec for name in names for spec in _specs(name))
+
+
+def search(plan: Plan, ranks: int, progress: Callable[[int, int, PlannedVariant], None]) -> Searched:
+    """Search through the combinations that go together.
+
+    Args:
+        plan: the plan of a combination, with whether it fits.
+        ranks: how many there are; shards need several.
+        progress: is told, after each plan, how many combinations of how many are done with.
+    """
+    ladders = (*((_SHARDS,) if ranks > 1 else ()), *_FREE, _RECOMPUTATION)
+    left_out = _left_out(plan, (_PRECISIONS, *ladders))
+    ladders = tuple(tuple(name for name in ladder if name not in left_out) for ladder in ladders)
+    precisions = [name for name in _PRECISIONS if name not in left_out]
+    combinations = sorted(_going_together(precisions, ladders), key=lambda each: _place(each, ladders))
+    planned: dict[_Combination, PlannedVariant] = {}
+    for done, combination in enumerate(combinations, start=1):
+        if not _ruled_out(combination, planned):
+            planned[combination] = plan(combination.techniques(ladders))
+            progress(done, len(combinations), planned[combination])
+    fitting = [variant for variant in planned.values() if variant.fits]
+    timed = all(variant.step_s is not None for variant in fitting)
+    return Searched(
+        fitting=tuple(sorted(fitting, key=_seconds if timed else _flops)),
+        ordered_by=TIME if timed else FLOPS,
+        combinations=len(combinations),
+        planned=len(planned),
+        left_out=left_out,
+    )
+
+
+def _left_out(plan: Plan, choices: Iterable[tuple[str, ...]]) -> dict[str, str]:
+    """The techniques that cannot act here alone, with why."""
+    names = [name for names in choices for name in names if name]
+    reasons = {name: plan(_specs(name)).reason for name in names}
+    return {name: reason for name, reason in reasons.items() if reason}
+
+
+def _going_together(precisions: Iterable[str], ladders: Ladders) -> Iterator[_Combination]:
+    for precision, levels in product(precisions, product(*(range(len(ladder)) for ladder in ladders))):
+        combination = _Combination(precision, levels)
+        try:
+            compose(combination.techniques(ladders))
+        except UsageError:
+            continue
+        yield combination
+
+
+def _place(combination: _Combination, ladders: Ladders) -> tuple[int, int]:
+    """Where it comes: what saves most first, and of recomputation all, then none, then what lies between."""
+    *others, recomputed = combination.levels
+    most = len(ladders[-1]) - 1
+    return -sum(others), -1 if recomputed == most else recomputed
+
+
+def _ruled_out(combination: _Combination, planned: Mapping[_Combination, PlannedVariant]) -> bool:
+    """Whether it cannot fit, because one that saves more does not, or recomputes what fits without."""
+    *others, recomputed = combination.levels
+    for other, variant in planned.items():
+        if other.precision != combination.precision:
+            continue
+        if variant.fits is False and all(a >= b for a, b in zip(other.levels, combination.levels, strict=True)):
+            return True
+        if variant.fits and [*other.levels[:-1]] == others and other.levels[-1] < recomputed:
+            return True
+    return False
+
+
+def _specs(name: str) -> tuple[TechniqueSpec, ...]:
+    return parse_variants(name)[0] if name else ()
+
+
+def _seconds(variant: PlannedVariant) -> float:
+    return inf if variant.step_s is None else variant.step_s.total.value
+
+
+def _flops(variant: PlannedVariant) -> tuple[float, float]:
+    needed = variant.needed_bytes
+    return variant.flops or inf, inf if needed is None else needed.value

@@ -1,0 +1,67 @@
+"""The largest batch by plans that are made up: what fits, what is left free, and where it ends."""
+
+import pytest
+
+from perfkit.analysis.model.plan import Peak, PlannedBatch, PlannedVariant
+from perfkit.measure.schedule import ScheduledRun
+from perfkit.plan import largest
+from perfkit.plan.largest import largest_batch
+from perfkit.plan.target import CPU, Target
+from perfkit.spec import WorkloadSpec, parse_variants
+from perfkit.store.request import BenchRequest
+
+TARGET = CPU._replace(limit_bytes=1000)
+
+
+def request_of(techniques: str) -> BenchRequest:
+    return BenchRequest(
+        workload=WorkloadSpec(name="gpt", params={"size": "nano"}),
+        variants=tuple(parse_variants(techniques)),
+        device="cpu",
+        device_count=0,
+        cores=1,
+    )
+
+
+@pytest.fixture
+def plans(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Of 100 bytes and 10 a sample, whose upper end is 5 bytes higher; the names of what was planned."""
+    names: list[str] = []
+
+    def planned(run: ScheduledRun, _: Target) -> PlannedVariant:
+        names.append(run.spec.variant)
+        size = int(run.spec.workload.params["batch_size"])
+        if size == 13:
+            return PlannedVariant(name=run.spec.variant, world_size=1, reason="why")
+        needed = 100 + 10 * size
+        peak = Peak(value=needed, low=needed, high=needed + 5, phase="backward", categories={})
+        return PlannedVariant(name=run.spec.variant, world_size=1, peak_allocated_bytes=peak)
+
+    monkeypatch.setattr(largest, "planned", planned)
+    return names
+
+
+def test_the_upper_end_of_what_it_needs_leaves_the_margin(plans: list[str]) -> None:
+    (techniques,) = request_of("ckpt").variants
+    told: list[PlannedBatch] = []
+    found = largest_batch(request_of("ckpt"), techniques, TARGET, margin=0.1, first=20, most=1024, progress=told.append)
+    # 105 + 10 x 79 = 895 of the 900 that are usable; sizes within a sixteenth are not told apart.
+    assert (found.variant, found.limit_bytes, found.margin) == ("ckpt", 1000, 0.1)
+    assert found.size == 77
+    assert [each.size for each in found.sizes] == [20, 40, 80, 60, 70, 75, 77]
+    assert list(found.sizes) == told
+    assert plans == [f"ckpt+batch:size={each.size}" for each in told]
+    assert [each.fits for each in told] == [True, True, False, True, True, True, True]
+
+
+def test_no_size_fits(plans: list[str]) -> None:
+    found = largest_batch(request_of("ckpt"), (), CPU._replace(limit_bytes=100), margin=0.0, first=4, most=64)
+    assert found.size is None
+    assert plans == ["batch:size=4", "batch:size=2", "batch:size=1"]
+
+
+def test_the_search_ends_where_a_size_cannot_be_planned(plans: list[str]) -> None:
+    found = largest_batch(request_of("ckpt"), (), TARGET, margin=0.0, first=13, most=64)
+    assert found.size is None
+    assert found.sizes == (PlannedBatch(size=13, fits=None, reason="why"),)
+    assert plans == ["batch:size=13"]
