@@ -123,7 +123,8 @@ def _furthest(prediction: Prediction) -> Cell:
     part = prediction.furthest_category
     if part is None:
         return unknown(prediction.reason or "its memory was not recorded")
-    return Cell(part.name, detail=f"{off_by(part.error)} of the peak", value=abs(part.error))
+    named = part.name if abs(part.error) >= 0.0005 else "all alike"
+    return Cell(named, detail=f"{off_by(part.error)} of the peak", value=abs(part.error))
 
 
 def _stacks(variant: Variant, prediction: Prediction) -> tuple[Stack, Stack]:
