@@ -131,11 +131,12 @@ def calibrate(perfkit: Any, suite: Path) -> None:
 
 
 def plan(perfkit: Any, suite: Path) -> None:
-    ended = perfkit("plan", "-w", "gpt:size=nano:seq_len=16", "-t", "zero3", "--json")
+    ended = perfkit("plan", "-w", "gpt:size=nano:seq_len=16", "-t", "zero3", "--world-size", "2,3", "--json")
     assert ended.returncode == 0, ended.stderr
     variants = json.loads(ended.stdout)["variants"]
-    assert [variant["name"] for variant in variants] == ["baseline@2", "zero3@2"]
+    assert [variant["name"] for variant in variants] == ["baseline@2", "zero3@2", "baseline@3", "zero3@3"]
     for variant in variants:
+        assert variant["step_s"] or "the time of a step is not known" in variant["assumptions"][-1]
         peak = variant["peak_allocated_bytes"]
         assert sum(peak["categories"].values()) == peak["value"] > 0
 
