@@ -13,6 +13,7 @@ from perfkit_cli.values import one_of
 
 if TYPE_CHECKING:
     from perfkit.plan.advise.subject import Subject
+    from perfkit.plan.target import Target
 
 GOALS = ("time", "memory", "batch", "cost")
 
@@ -82,7 +83,7 @@ def command(**options: Any) -> None:
     as_json = options["as_json"]
     target = target_of(options["gpu"], options["memory"])
     variants = named_variants(options["technique"])
-    subject = _subject(options["subject"], options)
+    subject = _subject(options["subject"], options, target)
     with Console(stderr=True, quiet=as_json).status("planning") as status:
         advice = advise(subject, variants, options["goal"], target, lambda name: status.update(f"planned {name}"))
     if options["verify"] is not None:
@@ -97,7 +98,7 @@ def command(**options: Any) -> None:
     show(advice, options["top"])
 
 
-def _subject(text: str, options: Mapping[str, Any]) -> "Subject":
+def _subject(text: str, options: Mapping[str, Any], target: "Target") -> "Subject":
     """What the argument names: a suite's folder, a trace, or a workload."""
     from perfkit.plan.advise.subject import of_run, of_trace, of_workload
     from perfkit.store.layout import SUITE_FILE
@@ -114,4 +115,4 @@ def _subject(text: str, options: Mapping[str, Any]) -> "Subject":
         return of_trace(path, options["device"])
     if path.suffix in (".json", ".gz", ".zst"):
         raise UsageError(f"{text}: there is no such file")
-    return of_workload(request_of({**options, "workload": text}), options["gpu"] or "cpu")
+    return of_workload(request_of({**options, "workload": text}), target)

@@ -11,6 +11,7 @@ from perfkit.errors import UsageError
 from perfkit.plan.advise import traced
 from perfkit.plan.advise.shelf import Place
 from perfkit.plan.advise.traced import TracedStep
+from perfkit.plan.target import Target
 from perfkit.store.read import StoredSuite, read_suite
 from perfkit.store.request import BenchRequest
 
@@ -43,10 +44,10 @@ def of_trace(path: Path, device: str | None = None) -> Subject:
     return Subject(path.name, "trace", trace.device_name or trace.device, place, step, None, (note,))
 
 
-def of_workload(request: BenchRequest, device: str) -> Subject:
+def of_workload(request: BenchRequest, target: Target) -> Subject:
     """A workload as it was asked for, on a device that may not be there."""
-    place = Place(request.device, request.dtype, request.world_size or 1)
-    return Subject(request.workload.label, "workload", device, place, None, request)
+    place = Place(target.kind, request.dtype, request.world_size or 1)
+    return Subject(request.workload.label, "workload", target.device, place, None, request)
 
 
 def of_run(folder: Path) -> Subject:

@@ -53,7 +53,7 @@ def fake_plan(run: ScheduledRun, _target: Target) -> PlannedVariant:
 @pytest.fixture
 def subject(monkeypatch: pytest.MonkeyPatch) -> Subject:
     monkeypatch.setattr(planned, "planned", fake_plan)
-    return of_workload(REQUEST, "cpu")
+    return of_workload(REQUEST, CPU)
 
 
 def advised(
