@@ -11,11 +11,11 @@ import psutil
 import torch
 from torch.utils.data import DataLoader
 
-from perfkit.errors import UnavailableError, UsageError
+from perfkit.errors import UnavailableError
 from perfkit.instruments.batch_calls import batch_calls
 from perfkit.measure.data import checked, data_seed, in_dtype
 from perfkit.workloads.loaders import Loading, begin_epoch, made_loader, with_options
-from perfkit.workloads.workload import Batch, Workload
+from perfkit.workloads.workload import Batch, Workload, no_batch
 
 
 class LoadedBatches:
@@ -107,7 +107,7 @@ class LoadedBatches:
             self._batches = iter(self._loader)
             batch = next(self._batches, None)
         if batch is None:
-            raise UsageError(f"make_loader of {self._workload.name}: its DataLoader gives no batch")
+            raise no_batch(self._workload)
         self._epoch = epoch
         self._look(batch)
         return batch

@@ -94,7 +94,17 @@ def batches_of(workload: Workload, generator: torch.Generator) -> Iterator[Batch
     assert workload.make_loader is not None
     loader = workload.make_loader(generator)
     while True:
-        yield from loader
+        batches = iter(loader)
+        first: Batch | None = next(batches, None)
+        if first is None:
+            raise no_batch(workload)
+        yield first
+        yield from batches
+
+
+def no_batch(workload: Workload) -> UsageError:
+    """What is said of a DataLoader that ends before its first batch."""
+    return UsageError(f"make_loader of {workload.name}: its DataLoader gives no batch")
 
 
 def samples_of(batch: Batch) -> int | None:

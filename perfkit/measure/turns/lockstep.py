@@ -67,7 +67,7 @@ def step_by_turns(
 
 
 def warm_up(steppers: Sequence[Stepper], least: int, most: int) -> tuple[Samples, ...]:
-    """Step by turns until the CPU times of each have been steady once: at least `least`, at most `most` steps of each.
+    """Step by turns until the CPU times of each have been steady once after `least` steps, and at most `most`.
 
     Of many processes one is always off by chance, so they need not be steady all at the same step. All take the same
     number of steps: what is compared are steps of the same batches.
@@ -75,8 +75,9 @@ def warm_up(steppers: Sequence[Stepper], least: int, most: int) -> tuple[Samples
     steps = (Samples(),) * len(steppers)
     steady: set[int] = set()
     while (count := len(steps[0].wall_s)) < most:
-        steady.update(number for number, team in enumerate(steps) if is_warm_by_turns(team))
-        if count >= least and len(steady) == len(steps):
+        if count >= least:
+            steady.update(number for number, team in enumerate(steps) if is_warm_by_turns(team))
+        if len(steady) == len(steps):
             break
         steps = _turn_each(steppers, steps, count, 1)
     return steps

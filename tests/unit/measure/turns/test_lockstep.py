@@ -97,6 +97,13 @@ def test_one_that_was_steady_is_not_waited_for_again():
     assert len(first.cpu_s) == 9
 
 
+def test_steady_before_the_least_of_steps_is_not_warm():
+    # The first is steady after six steps and not after the least of seven, when two slow ones are in its last three.
+    teams = FakeTeams(first_s=(1, 1, 1, 1, 1, 9, 9, 9, 9))
+    first, _ = warm_up(teams.steppers, 7, 30)
+    assert len(first.cpu_s) > 7
+
+
 def test_warm_up_is_bounded():
     teams = FakeTeams(first_s=[2.0**n for n in range(99)])
     assert len(warm_up(teams.steppers, 2, 12)[0].wall_s) == 12
