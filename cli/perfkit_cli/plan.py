@@ -185,6 +185,10 @@ def _show_found(ctx: click.Context, console: "Console") -> None:
     """The answer of a search over plans, which is printed and not kept."""
     import msgspec
 
+    from perfkit_cli.planning import silence_kineto
+
+    silence_kineto()
+
     from perfkit_cli import plan_largest, plan_search
 
     options = ctx.params

@@ -18,12 +18,17 @@ if TYPE_CHECKING:
     from perfkit.store.request import BenchRequest
 
 
+def silence_kineto() -> None:
+    """What Kineto says of its recordings is no part of a plan. To be called before torch is imported."""
+    os.environ.setdefault("KINETO_LOG_LEVEL", "6")
+
+
 def planned(
     request: "BenchRequest", target: "Target", console: "Console", world_sizes: Sequence[int | None] = ()
 ) -> "Plan":
     """The plan of a request's variants, on each of these numbers of ranks if any are given; `batch:auto` is a
     `UsageError`."""
-    os.environ.setdefault("KINETO_LOG_LEVEL", "6")  # what Kineto says of its recordings is no part of a plan
+    silence_kineto()
 
     from perfkit.measure.largest_batch import searches
     from perfkit.plan.least_change import with_least_change

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from perfkit.analysis.model.plan import PlannedVariant, Searched
 from perfkit.errors import UsageError
 from perfkit.measure.schedule import Techniques
-from perfkit.spec import TechniqueSpec, parse_variants
+from perfkit.spec import TechniqueSpec, parse_variants, variant_label
 from perfkit.techniques.compose import compose
 
 # Each next takes no more memory than the one before. Precisions are no such ladder: casts of weights are kept, too.
@@ -46,15 +46,23 @@ def search(plan: Plan, ranks: int, progress: Callable[[int, int, PlannedVariant]
         ranks: how many there are; shards need several.
         progress: is told, after each plan, how many combinations of how many are done with.
     """
+    plans: dict[str, PlannedVariant] = {}
+
+    def once(techniques: Techniques) -> PlannedVariant:
+        name = variant_label(techniques)
+        if name not in plans:
+            plans[name] = plan(techniques)
+        return plans[name]
+
     ladders = (*((_SHARDS,) if ranks > 1 else ()), *_FREE, _RECOMPUTATION)
-    left_out = _left_out(plan, (_PRECISIONS, *ladders))
+    left_out = _left_out(once, (_PRECISIONS, *ladders))
     ladders = tuple(tuple(name for name in ladder if name not in left_out) for ladder in ladders)
     precisions = [name for name in _PRECISIONS if name not in left_out]
     combinations = sorted(_going_together(precisions, ladders), key=lambda each: _place(each, ladders))
     planned: dict[_Combination, PlannedVariant] = {}
     for done, combination in enumerate(combinations, start=1):
         if not _ruled_out(combination, planned):
-            planned[combination] = plan(combination.techniques(ladders))
+            planned[combination] = once(combination.techniques(ladders))
             progress(done, len(combinations), planned[combination])
     fitting = [variant for variant in planned.values() if variant.fits]
     timed = all(variant.step_s is not None for variant in fitting)
@@ -62,7 +70,7 @@ def search(plan: Plan, ranks: int, progress: Callable[[int, int, PlannedVariant]
         fitting=tuple(sorted(fitting, key=_seconds if timed else _flops)),
         ordered_by=TIME if timed else FLOPS,
         combinations=len(combinations),
-        planned=len(planned),
+        planned=len(plans) - len(left_out),
         left_out=left_out,
     )
 

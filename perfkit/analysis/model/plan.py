@@ -137,9 +137,9 @@ class LargestBatch(Struct):
 class Searched(Struct):
     """What a search through combinations of techniques found: those that fit, the best first.
 
-    `ordered_by` says by what. Of all `combinations` so many were `planned`; the others are ruled out by those: they
-    save less than one that does not fit, or compute again what need not be. `left_out` are techniques that cannot act
-    here, with why.
+    `ordered_by` says by what. Of all `combinations` those that are not planned are ruled out by others: they save less
+    than one that does not fit, or compute again what need not be. Among the `planned` ones is each technique
+    alone. `left_out` are techniques that cannot act here, with why.
     """
 
     fitting: tuple[PlannedVariant, ...]

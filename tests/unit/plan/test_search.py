@@ -45,17 +45,20 @@ def found(planner: Planner, ranks: int = 1):
 def test_what_does_not_fit_with_the_most_savings_rules_out_all_below():
     searched, told = found(Planner(limit=10))
     # Per precision one: amp and none with flash, optim_in_backward and ckpt; bf16's updates go by the table of clashes.
+    # And six techniques alone.
     assert searched.fitting == ()
-    assert searched.planned <= 4
+    assert searched.planned <= 4 + 6
     assert {name for *_, name in told} <= {"flash+optim_in_backward+ckpt", "amp+flash+optim_in_backward+ckpt",
                                            "bf16+flash+ckpt", "bf16+optim_in_backward+ckpt"}  # fmt: skip
 
 
 def test_where_everything_fits_nothing_is_recomputed_in_between():
-    searched, told = found(Planner(limit=1000))
+    planner = Planner(limit=1000)
+    searched, told = found(planner)
     names = [name for *_, name in told]
     assert not any("selective" in name for name in names)
-    assert searched.planned == len(names) < searched.combinations
+    assert {*names} < {*planner.asked}
+    assert searched.planned == len(planner.asked) < searched.combinations
     assert searched.fitting[0].flops == 100.0
     assert searched.fitting[-1].flops == 130.0
     assert told[-1][1] == searched.combinations
@@ -76,6 +79,13 @@ def test_by_time_where_it_is_known_and_with_what_cannot_act():
     assert "amp" in searched.fitting[0].name
     assert searched.left_out == {"flash": "it cannot act"}
     assert not any("flash" in variant.name for variant in searched.fitting)
+
+
+def test_nothing_is_planned_twice_and_all_plans_count():
+    planner = Planner(limit=70, lacking="amp")
+    searched, _ = found(planner)
+    assert len(planner.asked) == len({*planner.asked})
+    assert searched.planned == len(planner.asked) - 1  # amp, which cannot act, is in no combination
 
 
 def test_shards_are_for_several_ranks():
