@@ -30,9 +30,9 @@ def learn_and_show(paths: Sequence[str], gpu: str | None, console: Console) -> N
         for source in sources(paths):
             status.update(f"learning from {source}")
             try:
-                learned = learn(source, entry)
+                learned = learn(source, entry, _say_left_out)
             except PerfkitError as error:
-                click.echo(f"left out: {error}", err=True)
+                _say_left_out(str(error))
                 continue
             kept |= {each.device: store(each) for each in learned}
     if not kept:
@@ -43,6 +43,10 @@ def learn_and_show(paths: Sequence[str], gpu: str | None, console: Console) -> N
         click.echo(line)
     for device in kept:
         click.echo(f"kept in {path(device)}")
+
+
+def _say_left_out(reason: str) -> None:
+    click.echo(f"left out: {reason}", err=True)
 
 
 def _row(measured: "Measured") -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """What measured steps tell of how fast a device does each kind of work: suites of `perfkit bench`, and traces."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
@@ -20,7 +20,7 @@ from perfkit.plan.known import roofs_of_gpu
 from perfkit.plan.learned import Learned, Program
 from perfkit.plan.samples import Call, calls_of, samples_of
 from perfkit.record import Environment
-from perfkit.store.layout import SUITE_FILE
+from perfkit.store.layout import CEILINGS_FILE, SUITE_FILE
 from perfkit.store.read import StoredRun, StoredSuite, read_suite
 from perfkit.trace.ops import read_ops
 from perfkit.trace.read import NONE, read_trace
@@ -40,17 +40,20 @@ def sources(paths: Iterable[str]) -> Iterator[str]:
         yield from (str(suite.parent) for suite in suites) if suites else expand(path)
 
 
-def learn(source: str, gpu: Entry | None = None) -> tuple[Learned, ...]:
+def learn(
+    source: str, gpu: Entry | None = None, left_out: Callable[[str], None] = lambda _: None
+) -> tuple[Learned, ...]:
     """What a suite or a trace tells: one for each device, and number of threads, that it ran on.
 
-    `gpu` is what a trace was recorded on, whatever it says itself.
+    `gpu` is what a trace was recorded on, whatever it says itself. `left_out` is told of numbers of threads that tell
+    nothing, where others do, and why.
 
     Raises:
         UnavailableError: nothing can be learned from it, and why.
         RunFormatError: it cannot be read.
     """
     is_suite = not is_url(source) and Path(source).is_dir()
-    return tuple(of_suite(read_suite(Path(source)))) if is_suite else (_of_trace(source, gpu),)
+    return of_suite(read_suite(Path(source)), left_out) if is_suite else (_of_trace(source, gpu),)
 
 
 def _of_trace(source: str, gpu: Entry | None) -> Learned:
@@ -79,33 +82,63 @@ class _Step(NamedTuple):
     timed_s: float | None
 
 
-def of_suite(stored: StoredSuite) -> Iterator[Learned]:
-    """All variants of a suite are one program; those of several numbers of threads a rank one each."""
+def of_suite(stored: StoredSuite, left_out: Callable[[str], None] = lambda _: None) -> tuple[Learned, ...]:
+    """All variants of a suite are one program; those of several numbers of threads a rank one each.
+
+    `left_out` is told of numbers of threads that tell nothing, where others do, and why.
+
+    Raises:
+        UnavailableError: nothing can be learned from it, and why.
+    """
     steps: dict[int | None, list[_Step]] = defaultdict(list)
     for run in stored.runs:
         for rank in run.ranks[:1]:
             environment = rank.record.environment
             if rank.trace is not None and environment is not None:
+                if environment.device == CPU and stored.ceilings is None:
+                    raise UnavailableError(
+                        f"{stored.folder} has no {CEILINGS_FILE}, without which the steps of a CPU tell nothing: "
+                        "measure it again with perfkit bench, without --no-calibrate"
+                    )
                 ops = read_ops(read_trace(rank.trace))
                 analysed = analyse_wholly(ops, _ceilings(stored, environment), environment=environment)
                 threads = environment.threads if environment.device == CPU else None
                 steps[threads].append(_Step(analysed, environment, _timed_s(stored, run)))
     if not steps:
         raise UnavailableError(f"{stored.folder}: no run of it left a trace")
+    learned, reasons = [], []
     for threads, some in steps.items():
-        yield _checked(_together(stored, threads, some), str(stored.folder))
+        try:
+            learned.append(_checked(_together(stored, threads, some), str(stored.folder)))
+        except UnavailableError as error:
+            reasons.append(str(error))
+    if not learned:
+        raise UnavailableError("; ".join(reasons))
+    for reason in reasons:
+        left_out(reason)
+    return tuple(learned)
 
 
 def _together(stored: StoredSuite, threads: int | None, steps: list[_Step]) -> Learned:
     environment = steps[0].environment
     roofs = roofs_of(_ceilings(stored, environment), environment)
-    by_step = [_undisturbed(calls_of(step.analysed.engine), step) for step in steps]
+    if threads is not None and roofs.bandwidth() is None:
+        raise UnavailableError(
+            f"{stored.folder}: its ceilings have no memory bandwidth with {threads} threads, which what is learned is "
+            "held against: measure it again with perfkit bench, without --no-calibrate"
+        )
+    if all(map(_disturbed, steps)):
+        raise UnavailableError(
+            f"{stored.folder}: each traced step{'' if threads is None else f' with {threads} threads'} took more than "
+            f"{_DISTURBED} times a step without a profiler: it was disturbed; measure it again on a quiet machine"
+        )
+    by_step = [_without_profiler(calls_of(step.analysed.engine), step) for step in steps]
     samples = samples_of([call for calls in by_step for call in calls], roofs)
     program = Program(name=stored.runs[0].spec.workload.label, samples=samples, threads=threads)
     if environment.device != CPU:
         entry = _entry(environment)
         return Learned(device=entry.id, device_name=entry.names[0], programs=(_fed(program, steps[0].analysed),))
-    assert stored.ceilings is not None
+    assert stored.ceilings is not None  # they have a bandwidth
     host = [
         _host_s(step.timed_s, calls)
         for step, calls in zip(steps, by_step, strict=True)
@@ -119,14 +152,20 @@ def _together(stored: StoredSuite, threads: int | None, steps: list[_Step]) -> L
     )
 
 
-def _undisturbed(calls: list[Call], step: _Step) -> list[Call]:
+def _without_profiler(calls: list[Call], step: _Step) -> list[Call]:
     """The calls as they are without a profiler, which slows all of a step; none where something else slowed it."""
-    if step.timed_s is None:
-        return calls
-    slower = step.analysed.rank_trace.step_s / step.timed_s
-    if slower > _DISTURBED:
+    if _disturbed(step):
         return []
-    return [call._replace(seconds=call.seconds / max(slower, 1.0)) for call in calls]
+    return [call._replace(seconds=call.seconds / max(_slower(step), 1.0)) for call in calls]
+
+
+def _disturbed(step: _Step) -> bool:
+    return _slower(step) > _DISTURBED
+
+
+def _slower(step: _Step) -> float:
+    """How many times a step without a profiler the traced one took, 1 where that is not known."""
+    return 1.0 if step.timed_s is None else step.analysed.rank_trace.step_s / step.timed_s
 
 
 def _host_s(step_s: float, calls: list[Call]) -> float:

@@ -10,9 +10,9 @@ from perfkit.devices.catalogue import named
 from perfkit.errors import UnavailableError
 from perfkit.plan.learn import learn, sources
 from perfkit.plan.learned import Learned, Program, load, path, store
-from perfkit.store.layout import TRACE_FILE, rank_folder, run_path
+from perfkit.store.layout import CEILINGS_FILE, TRACE_FILE, rank_folder, run_path
 from tests.fixtures.plan_roofs import ceilings
-from tests.fixtures.suites import record, write_suite
+from tests.fixtures.suites import ENVIRONMENT, changed, record, write_suite
 from tests.fixtures.trace_events import Event, event, inputs, kernel, launch, range_
 from tests.fixtures.traces import write_trace
 
@@ -73,9 +73,15 @@ def test_nothing_is_learned_of_ops_without_shapes(tmp_path: Path) -> None:
         learn(str(trace))
 
 
-def _suite(folder: Path, variants: dict[str, float]) -> Path:
-    """A suite whose variants' steps take so long, of which the traced one has two products of 20 ms."""
-    records = {name: [record(step_s)] for name, step_s in variants.items()}
+def _suite(folder: Path, variants: dict[str, float], threads: dict[str, int] | None = None) -> Path:
+    """A suite whose variants' steps take so long, of which the traced one has two products of 20 ms.
+
+    `threads` are those of a variant's rank where they are not 2, which alone have ceilings.
+    """
+    environments = {name: changed(ENVIRONMENT, threads=count) for name, count in (threads or {}).items()}
+    records = {
+        name: [record(step_s, environment=environments.get(name, ENVIRONMENT))] for name, step_s in variants.items()
+    }
     write_suite(folder, records, ceilings=ceilings())
     for name in variants:
         events = [
@@ -102,6 +108,27 @@ def test_all_variants_of_a_suite_are_one_program_without_those_that_were_disturb
     (learned,) = learn(str(_suite(tmp_path, {"baseline": 0.1, "amp": 0.1, "ckpt": 0.05})))
     (program,) = learned.programs
     assert [sample.calls for sample in program.samples] == [4]
+
+
+def test_a_suite_that_was_disturbed_throughout_says_so(tmp_path: Path) -> None:
+    with pytest.raises(UnavailableError, match=r"each traced step with 2 threads took more than 1\.25 times"):
+        learn(str(_suite(tmp_path, {"baseline": 0.05, "amp": 0.06})))
+
+
+def test_a_suite_without_ceilings_tells_nothing_of_a_cpu(tmp_path: Path) -> None:
+    suite = _suite(tmp_path, {"baseline": 0.1})
+    (suite / CEILINGS_FILE).unlink()
+    with pytest.raises(UnavailableError, match=r"has no ceilings\.json, .* without --no-calibrate"):
+        learn(str(suite))
+
+
+def test_threads_that_tell_nothing_leave_those_that_do(tmp_path: Path) -> None:
+    told: list[str] = []
+    suite = _suite(tmp_path, {"baseline": 0.1, "zero3": 0.1, "amp": 0.1}, {"zero3": 1})
+    (learned,) = learn(str(suite), left_out=told.append)
+    assert [(program.threads, program.samples[0].calls) for program in learned.programs] == [(2, 4)]
+    (reason,) = told
+    assert "no memory bandwidth with 1 threads" in reason
 
 
 def test_suites_are_found_in_the_folder_around_them_and_traces_elsewhere(tmp_path: Path) -> None:
