@@ -159,7 +159,7 @@ def test_devices_that_are_wrong(options: list[str], message: str) -> None:
 
 def test_the_largest_batch_that_fits() -> None:
     ended = CliRunner().invoke(
-        commands, [*SMALL, "-t", "ckpt", "--max", "batch_size", "--memory", "20GB", "--cap", "4", "--json"]
+        commands, [*SMALL, "-t", "ckpt", "--max", "batch_size", "--memory", "90%", "--cap", "4", "--json"]
     )
     assert ended.exit_code == 0, ended.output
     baseline, ckpt = json.loads(ended.stdout)["largest"]
