@@ -30,6 +30,7 @@ from perfkit.plan.gloo import gloo
 from perfkit.plan.known import efficiencies_for
 from perfkit.plan.learn import of_suite
 from perfkit.plan.learned import store
+from perfkit.plan.planning import compiled
 from perfkit.plan.rehearsal import rehearse
 from perfkit.plan.step_ops import Issued
 from perfkit.plan.step_time import step_time
@@ -79,8 +80,7 @@ def _variants(suite: StoredSuite) -> Iterator[Variant]:
             continue
         environment = runs.records[0].environment
         assert environment is not None
-        compiled = any(technique.name == "compile" for technique in spec.techniques)
-        yield Variant(suite, name, issued, median(steps), environment.threads, compiled)
+        yield Variant(suite, name, issued, median(steps), environment.threads, compiled(spec.techniques))
 
 
 def _without(suite: StoredSuite, variants: Iterable[Variant]) -> StoredSuite:

@@ -1,6 +1,6 @@
 """`perfkit plan --score`: how far plans that are kept were from what was measured."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
@@ -81,9 +81,20 @@ def summary(found: "Score") -> Iterator[str]:
             f"order of step times, rank correlation: median {typical:.2f} of {plural(len(found.orders), 'suite')}, "
             f"worst {worst.correlation:.2f} ({worst.suite}, {worst.variants} variants)"
         )
-    disturbed = {each.suite: each.disturbed for each in found.variants if each.disturbed and each.prediction.step}
-    yield from (f"step times of {suite} are not counted: {reason}" for suite, reason in disturbed.items())
+    yield from _not_counted(found.variants)
     yield from (f"not read: {reason}" for reason in found.unread)
+
+
+def _not_counted(variants: "Sequence[ScoredVariant]") -> Iterator[str]:
+    """A line for each suite and reason; variants are named where others of the suite are counted."""
+    left_out: dict[tuple[str, str], list[str]] = {}
+    for each in variants:
+        if each.not_counted:
+            left_out.setdefault((each.suite, each.not_counted), []).append(each.variant)
+    counted = {each.suite for each in variants if each.step is not None}
+    for (suite, reason), names in left_out.items():
+        of = f"{', '.join(names)} in {suite}" if suite in counted else suite
+        yield f"step times of {of} are not counted: {reason}"
 
 
 def _told(errors: "Errors") -> str:

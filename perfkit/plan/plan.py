@@ -14,6 +14,7 @@ from perfkit.measure.bench import dtype_refusal, min_world_size, refusal_of
 from perfkit.measure.schedule import BenchSchedule, ScheduledRun, Techniques, bench_schedule
 from perfkit.plan.closed_forms import closed_forms
 from perfkit.plan.device_memory import device_memory
+from perfkit.plan.planning import compiled
 from perfkit.plan.rehearsal import Rehearsed, rehearse
 from perfkit.plan.step_ops import StepOp
 from perfkit.plan.target import CPU, Target
@@ -58,7 +59,12 @@ def planned(run: ScheduledRun, target: Target = CPU) -> PlannedVariant:
     flops = sum(op.work.flops for op in rehearsed.issued if isinstance(op, StepOp))
     forms = tuple(closed_forms(run.spec, target.kind, rehearsed.parameters))
     told = variant(untried=rehearsed.untried, assumptions=rehearsed.assumptions, flops=flops, closed_forms=forms)
-    told = with_time(told, rehearsed.issued, target, run.spec.launch.threads or available_cores())
+    threads = run.spec.launch.threads or available_cores()
+    told = with_time(told, rehearsed.issued, target, threads)
+    if told.step_s is not None:
+        threads_of_cpu = threads if target.kind == "cpu" else None
+        step = replace(told.step_s, upper_bound=compiled(run.spec.techniques), threads=threads_of_cpu)
+        told = replace(told, step_s=step)
     return told if held is None else judged(_with_memory(told, rehearsed, held, target), target)
 
 

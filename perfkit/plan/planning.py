@@ -23,3 +23,8 @@ def planned_techniques(specs: Sequence[TechniqueSpec]) -> tuple[tuple[Technique,
         if plannable.reason:
             said.append(f"{technique.name}: {plannable.reason}")
     return tuple(applied), tuple(said)
+
+
+def compiled(specs: Sequence[TechniqueSpec]) -> bool:
+    """Whether a run compiles what is planned as it runs eagerly: then its time is an upper bound."""
+    return any(technique.compiles() for technique in compose(specs))

@@ -20,8 +20,7 @@ _LEAST_ORDERED = 3  # variants: two are in the right order by chance
 class ScoredVariant(Struct):
     """A variant of which there is a plan and a run. `suite` is its folder, relative to the one that was scored.
 
-    `disturbed` says what else the machine did while steps were timed, "" where that was little: else these times are
-    not scored.
+    `disturbed` says what else the machine did while steps were timed, "" where that was little.
     """
 
     suite: str
@@ -32,9 +31,20 @@ class ScoredVariant(Struct):
     disturbed: str = ""
 
     @property
+    def not_counted(self) -> str:
+        """Why the time of its step is not scored, "" where it is, or is not known."""
+        if self.prediction.step is None:
+            return ""
+        if self.disturbed:
+            return self.disturbed
+        if not self.prediction.beforehand:
+            return "planned after the first run"
+        return "upper bounds, planned as they run eagerly" if self.prediction.upper_bound else ""
+
+    @property
     def step(self) -> PredictedFigure | None:
         """The time of a step, where it is scored."""
-        return None if self.disturbed else self.prediction.step
+        return None if self.not_counted else self.prediction.step
 
 
 class Errors(Struct):

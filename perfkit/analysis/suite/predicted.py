@@ -5,7 +5,7 @@ from datetime import datetime
 
 from perfkit.analysis.model.estimate import Estimate
 from perfkit.analysis.model.memory import MemoryAccount
-from perfkit.analysis.model.plan import Interval, Plan, PlannedVariant
+from perfkit.analysis.model.plan import Interval, Plan, PlannedVariant, StepTime
 from perfkit.analysis.model.prediction import PredictedFigure, PredictedPart, Prediction
 from perfkit.analysis.model.replay import HOST
 from perfkit.analysis.model.step import OUTSIDE, REST
@@ -55,6 +55,9 @@ def prediction_of(plan: Plan, subject: Subject) -> Prediction | None:
     if planned is None:
         return None
     peak, needed, step = planned.peak_allocated_bytes, planned.needed_bytes, planned.step_s
+    step_reason = "" if step is None else _other_threads(step, runs)
+    if step_reason:
+        step = None
     process = None if passes.account is None or not planned.beyond_allocator else passes.account.process_bytes
     step_s = figures.step_time.value if isinstance(figures.step_time, Estimate) else None
     return Prediction(
@@ -65,8 +68,18 @@ def prediction_of(plan: Plan, subject: Subject) -> Prediction | None:
         categories=_categories(planned, passes.account),
         process=_figure(needed, process),
         step=_figure(None if step is None else step.total, step_s),
-        parts=_parts(planned, passes.trace),
+        parts=_parts(step, passes.trace),
+        upper_bound=step is not None and step.upper_bound,
+        step_reason=step_reason,
     )
+
+
+def _other_threads(step: StepTime, runs: VariantRuns) -> str:
+    """Why a step on a CPU is not held against runs with other numbers of threads; "" where they are the same."""
+    environment = next((record.environment for record in runs.records if record.environment is not None), None)
+    if environment is None or step.threads in (None, environment.threads):
+        return ""
+    return f"planned with {step.threads} threads a rank, measured with {environment.threads}"
 
 
 def _before(plan: Plan, runs: VariantRuns) -> bool:
@@ -87,11 +100,11 @@ def _categories(planned: PlannedVariant, account: MemoryAccount | None) -> tuple
     return _held(planned.peak_allocated_bytes.categories, measured, account.peak_bytes)
 
 
-def _parts(planned: PlannedVariant, trace: RankTrace | None) -> tuple[PredictedPart, ...]:
-    if planned.step_s is None or trace is None or not trace.steps:
+def _parts(step: StepTime | None, trace: RankTrace | None) -> tuple[PredictedPart, ...]:
+    if step is None or trace is None or not trace.steps:
         return ()
     predicted: dict[str, float] = {}
-    for part, seconds in planned.step_s.parts.items():
+    for part, seconds in step.parts.items():
         name = part if part in {*OpClass} else HOST  # a trace does not tell gaps of one cause from those of another
         predicted[name] = predicted.get(name, 0.0) + seconds
     return _held(predicted, _time_by_class(trace), trace.step_s)

@@ -68,6 +68,28 @@ def test_steps_of_a_busy_machine_are_not_counted() -> None:
     assert list(summary(found))[-1] == "step times of b are not counted: others took 2 cores"
 
 
+def test_what_was_planned_after_its_run_predicts_no_time() -> None:
+    before = scored_variant("baseline", 100, figure(1.0, 1.1))
+    after = scored_variant("baseline", 90, figure(1.0, 1.0), suite="b")
+    after = changed(after, prediction=changed(after.prediction, beforehand=False))
+    found = scored([before, after])
+    assert found.step is not None
+    assert found.step.count == 1
+    assert found.peak is not None
+    assert found.peak.count == 2
+    assert list(summary(found))[-1] == "step times of b are not counted: planned after the first run"
+
+
+def test_upper_bounds_are_no_predictions_of_a_time() -> None:
+    bound = scored_variant("compile", 100, figure(3.0, 1.0))
+    bound = changed(bound, prediction=changed(bound.prediction, upper_bound=True))
+    found = scored([scored_variant("baseline", 100, figure(1.0, 1.0)), bound])
+    assert found.step is not None
+    assert (found.step.count, found.step.worst) == (1, 0.0)
+    told = list(summary(found))[-1]
+    assert told == "step times of compile in a are not counted: upper bounds, planned as they run eagerly"
+
+
 def test_suites_with_a_plan_are_found_and_analysed(tmp_path: Path) -> None:
     memory = changed(NO_MEMORY, allocated=measured(100.0, "bytes", "test"))
     for name in ("planned", "other"):

@@ -144,4 +144,7 @@ def _bars(variant: Variant, prediction: Prediction) -> tuple[Bar, Bar]:
 
 def _not_predicted(rows: Sequence[Held]) -> Iterator[Block]:
     reasons = [f"{variant.name} was not planned: {held.reason}" for variant, held in rows if held.reason]
+    reasons += [
+        f"{variant.name}: its step is not compared, {held.step_reason}" for variant, held in rows if held.step_reason
+    ]
     yield from listed("not-predicted", reasons)

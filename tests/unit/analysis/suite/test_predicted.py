@@ -87,6 +87,26 @@ def test_a_plan_that_was_made_later_is_not_called_a_prediction_made_before(tmp_p
     assert not held.beforehand
 
 
+def test_a_step_with_other_threads_is_not_compared_and_memory_is(tmp_path: Path) -> None:
+    assert PLANNED.step_s is not None
+    for threads, measured in ((2, 0.1), (4, None)):  # the fixture's runs have 2
+        other = replace(PLANNED, step_s=replace(PLANNED.step_s, threads=threads))
+        held = suite(tmp_path / str(threads), replace(PLAN, variants=(other,))).variants[0].prediction
+        assert held is not None
+        assert held.peak is not None
+        assert (None if held.step is None else held.step.measured) == measured
+        assert bool(held.parts) == (measured is not None)
+    assert held.step_reason == "planned with 4 threads a rank, measured with 2"
+
+
+def test_an_upper_bound_stays_one(tmp_path: Path) -> None:
+    assert PLANNED.step_s is not None
+    bound = replace(PLANNED, step_s=replace(PLANNED.step_s, upper_bound=True))
+    held = suite(tmp_path, replace(PLAN, variants=(bound,))).variants[0].prediction
+    assert held is not None
+    assert held.upper_bound
+
+
 def test_what_could_not_be_planned_says_why(tmp_path: Path) -> None:
     refused = PlannedVariant(name="baseline", world_size=1, reason="values decide shapes")
     held = suite(tmp_path, replace(PLAN, variants=(refused,))).variants[0].prediction

@@ -56,3 +56,12 @@ def test_the_raw_rows_hold_the_bounds(predicted: Analysis) -> None:
 def test_without_a_plan_there_is_no_section(realistic: Analysis) -> None:
     assert "predicted" not in [section.id for section in document(realistic).sections]
     assert "predictions" not in {data.name for data in document(realistic).data}
+
+
+def test_it_says_why_a_step_is_not_compared(predicted: Analysis) -> None:
+    first = predicted.variants[0]
+    assert first.prediction is not None
+    reason = "planned with 4 threads a rank, measured with 2"
+    other = replace(first, prediction=replace(first.prediction, step=None, parts=(), step_reason=reason))
+    found = blocks(document(replace(predicted, variants=(other, *predicted.variants[1:]))))
+    assert f"baseline: its step is not compared, {reason}" in str(found["not-predicted"])

@@ -1,0 +1,13 @@
+"""Which plans are of code that a run compiles."""
+
+import pytest
+
+from perfkit.plan.planning import compiled
+from perfkit.spec import parse_variants
+
+
+@pytest.mark.parametrize(
+    ("variant", "expected"), [("compile", True), ("amp+compile", True), ("amp", False), ("baseline", False)]
+)
+def test_a_step_of_compiled_code_is_an_upper_bound(variant: str, expected: bool) -> None:
+    assert compiled(parse_variants(variant)[0]) is expected
