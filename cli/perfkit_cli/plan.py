@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from perfkit.plan.target import Target
     from perfkit.store.request import BenchRequest
 
+_OF_A_SEARCH = ("margin", "cap")
+_OF_A_GPU = ("network", "gpus_per_node")
+
 # What a new plan is of, and where it is written.
 _OF_A_PLAN = (
     "workload",
@@ -30,12 +33,12 @@ _OF_A_PLAN = (
     "seq_len",
     "accumulate",
     "gpu",
-    "network",
-    "gpus_per_node",
+    *_OF_A_GPU,
     "out",
     "no_report",
     "max",
     "search",
+    *_OF_A_SEARCH,
 )
 
 EXAMPLES = """\b
@@ -148,7 +151,8 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     if options["learn"]:
         from perfkit_cli.learning import learn_and_show
 
-        refuse_given(ctx, [*(name for name in _OF_A_PLAN if name != "gpu"), "as_json"], "--learn plans nothing")
+        others = (*(name for name in _OF_A_PLAN if name != "gpu"), "into", "score", "memory", "as_json")
+        refuse_given(ctx, others, "--learn plans nothing")
         learn_and_show(options["paths"], options["gpu"], console)
         return
     if options["score"] is not None:
@@ -164,6 +168,10 @@ def command(ctx: click.Context, /, **options: Any) -> None:
         plan_beside(options["into"], options["memory"], console)
         write_and_show(document_of(options["into"]), options["into"], **shown)
         return
+    if not options["max"]:
+        refuse_given(ctx, _OF_A_SEARCH, "these are of a search for the largest batch, --max batch_size")
+    if options["gpu"] is None:
+        refuse_given(ctx, _OF_A_GPU, "these are of GPUs, and a plan without --gpu is of a CPU")
     from perfkit_reports.subjects.plan.document import document
 
     if options["max"] or options["search"]:
@@ -205,7 +213,7 @@ def _show_found(ctx: click.Context, console: "Console") -> None:
     else:
         margin, most = options["margin"], options["cap"]
         largest = plan_largest.largest_batches(request, target, margin=margin, most=most, console=console)
-        lines, told = plan_largest.lines(largest), plan_largest.as_builtins(largest)
+        lines, told = plan_largest.lines(largest, target), plan_largest.as_builtins(largest)
     if options["as_json"]:
         click.echo(msgspec.json.format(msgspec.json.encode(told), indent=2))
         return

@@ -41,10 +41,11 @@ def largest_batches(
     return found
 
 
-def lines(found: Sequence[LargestBatch]) -> Iterator[str]:
+def lines(found: Sequence[LargestBatch], target: Target) -> Iterator[str]:
     """A line for each variant, and what was asked for."""
     limit, margin = found[0].limit_bytes, found[0].margin
-    yield f"of {nbytes(limit)}, {percent(margin, 0)} left free:"
+    alone = "" if target.kind != "cpu" else "; by the peak of torch's allocator alone: a process takes more"
+    yield f"of {nbytes(limit)}, {percent(margin, 0)} left free{alone}:"
     yield from columns([("variant", "largest batch", "needs", "sizes planned"), *map(_row, found)])
 
 

@@ -104,10 +104,28 @@ def test_what_is_learned_is_said_and_kept_and_what_tells_nothing_is_named(
         (["--learn"], "--learn and the suites and traces to learn from go together"),
         (["runs/gpt"], "--learn and the suites and traces to learn from go together"),
         (["--learn", "--technique", "amp", "runs/gpt"], "leave --technique out"),
+        (["--learn", "runs/", "--score", "runs/"], "--learn plans nothing: leave --score out"),
+        (["--learn", "runs/", "--into", "runs/gpt"], "--learn plans nothing: leave --into out"),
+        (["--learn", "runs/", "--memory", "1GiB"], "--learn plans nothing: leave --memory out"),
     ],
 )
 def test_learning_that_is_asked_for_wrongly(arguments: list[str], message: str) -> None:
     ended = CliRunner().invoke(commands, ["plan", *arguments])
+    assert ended.exit_code == 2
+    assert message in ended.output
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--margin", "5%"], "--max batch_size: leave --margin out"),
+        (["--search", "--memory", "1GiB", "--cap", "8"], "--max batch_size: leave --cap out"),
+        (["--score", "runs/", "--margin", "5%"], "leave --margin out"),
+        (["--network", "50GB", "--gpus-per-node", "4"], "of a CPU: leave --network, --gpus-per-node out"),
+    ],
+)
+def test_options_that_would_do_nothing_are_refused(options: list[str], message: str) -> None:
+    ended = CliRunner().invoke(commands, [*SMALL, *options] if "--score" not in options else ["plan", *options])
     assert ended.exit_code == 2
     assert message in ended.output
 
