@@ -15,6 +15,7 @@ from perfkit.measure.schedule import BenchSchedule, ScheduledRun, Techniques, be
 from perfkit.plan.closed_forms import closed_forms
 from perfkit.plan.device_memory import device_memory
 from perfkit.plan.planning import compiled
+from perfkit.plan.quiet import quiet_libraries
 from perfkit.plan.rehearsal import Rehearsed, rehearse
 from perfkit.plan.step_ops import StepOp
 from perfkit.plan.target import CPU, Target
@@ -52,7 +53,8 @@ def planned(run: ScheduledRun, target: Target = CPU) -> PlannedVariant:
     if run.skip:
         return variant(reason=run.skip)
     try:
-        rehearsed = rehearse(run.spec, target.kind)
+        with quiet_libraries():
+            rehearsed = rehearse(run.spec, target.kind)
     except UnavailableError as error:
         return variant(reason=str(error))
     held = account(rehearsed.allocations)
