@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import traceback
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ from perfkit_cli.main import commands
 from tests.fixtures.made_once import made_once
 
 pytest_plugins = ["tests.tiers"]
+
+_CACHES = count()
 
 # Machines are noisy: no example fails for the time that it takes.
 settings.register_profile("untimed", deadline=None)
@@ -42,6 +45,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if not torch.cuda.is_available():
         for item in marked:
             item.add_marker(pytest.mark.skip(reason="needs a CUDA device"))
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test reads what its user keeps, or what another test has kept."""
+    monkeypatch.setenv("PERFKIT_CACHE", str(tmp_path_factory.getbasetemp() / "caches" / str(next(_CACHES))))
 
 
 @pytest.fixture(scope="session")

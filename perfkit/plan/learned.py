@@ -99,6 +99,15 @@ def path(device: str) -> Path:
     return folder() / "efficiencies" / f"{file_stem(device)}.json"
 
 
+Kept = tuple[Path, frozenset[tuple[Path, int]]]
+
+
+def kept() -> Kept:
+    """Where what was learned is kept, and its files with the time of their last change: another after any `store`."""
+    files = (folder() / "efficiencies").glob("*.json")
+    return folder(), frozenset((file, file.stat().st_mtime_ns) for file in files)
+
+
 def load(device: str) -> Learned | None:
     """What was learned of a device here, or None. A file that cannot be read is a `RunFormatError`."""
     file = path(device)

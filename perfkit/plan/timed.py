@@ -1,7 +1,7 @@
 """The time of a rehearsed step on what a plan is made for: with the efficiencies of the device and its links."""
 
 from collections.abc import Sequence
-from functools import cache
+from functools import lru_cache
 
 from msgspec.structs import replace
 
@@ -12,6 +12,7 @@ from perfkit.plan.collectives import Interconnect, nccl
 from perfkit.plan.efficiencies import Efficiencies
 from perfkit.plan.gloo import gloo
 from perfkit.plan.known import efficiencies_for
+from perfkit.plan.learned import Kept, kept
 from perfkit.plan.step_ops import Issued, StepCollective
 from perfkit.plan.step_time import step_time
 from perfkit.plan.target import Target
@@ -25,7 +26,7 @@ def with_time(variant: PlannedVariant, issued: Sequence[Issued], target: Target,
     """
     exchanges = any(isinstance(each, StepCollective) for each in issued)
     try:
-        known = _efficiencies(None if target.entry is None else target.entry.id, threads)
+        known = _efficiencies(None if target.entry is None else target.entry.id, threads, kept())
         found = step_time(issued, target.kind, known, _links(target) if exchanges else None)
     except UnavailableError as error:
         found = Unknown(reason=str(error))
@@ -35,8 +36,9 @@ def with_time(variant: PlannedVariant, issued: Sequence[Issued], target: Target,
     return replace(variant, step_s=found)
 
 
-@cache
-def _efficiencies(device: str | None, threads: int) -> Efficiencies:
+@lru_cache(maxsize=8)
+def _efficiencies(device: str | None, threads: int, _kept: Kept) -> Efficiencies:
+    """Fitted once for all variants of a plan, and again after something was learned."""
     target = Target() if device is None else Target(device, "cuda", named(device))
     return efficiencies_for(target, threads)
 

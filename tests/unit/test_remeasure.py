@@ -18,11 +18,6 @@ from tests.fixtures.suites import record, write_suite
 KEY = fingerprint("cpu", "")
 
 
-@pytest.fixture(autouse=True)
-def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PERFKIT_CACHE", str(tmp_path / "cache"))
-
-
 def known(value: float, at: str, *threads: int) -> DeviceCeilings:
     matrix = ceiling(Level.MATRIX, "fp32", value, kind=Kind.MEASURED)
     return DeviceCeilings(

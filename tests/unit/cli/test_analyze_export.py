@@ -12,7 +12,6 @@ from tests.fixtures.gpu_traces import training_file
 @pytest.fixture(autouse=True)
 def _there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PERFKIT_CACHE", str(tmp_path / "cache"))
 
 
 def analyze(*arguments: str) -> Result:

@@ -17,7 +17,6 @@ from tests.fixtures.suites import record, write_suite
 @pytest.fixture(autouse=True)
 def _there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PERFKIT_CACHE", str(tmp_path / "cache"))
 
 
 def compare(*arguments: str) -> Result:

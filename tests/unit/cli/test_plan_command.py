@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from perfkit.analysis.suite.plan import read_plan
+from perfkit.devices import cache
 from perfkit.store.layout import SUITE_FILE
 from perfkit_cli.main import commands
 
@@ -84,17 +85,14 @@ def test_what_a_suite_was_asked_for_is_not_asked_again(tmp_path: Path) -> None:
     assert "leave --technique, --json out" in ended.output
 
 
-def test_what_is_learned_is_said_and_kept_and_what_tells_nothing_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PERFKIT_CACHE", str(tmp_path / "cache"))
+def test_what_is_learned_is_said_and_kept_and_what_tells_nothing_is_named() -> None:
     names = ("mi250_toy_train.json.gz", "changed_programs/half_the_layers.before.json.gz")
     traces = [str(RECORDED / name) for name in names]
     ended = CliRunner().invoke(commands, ["plan", "--learn", *traces, "--gpu", "mi250"])
     assert ended.exit_code == 0, ended.output
     assert re.search(r"^AMD Instinct MI250 +mi250_toy_train +\d+ +\d+ +x1\.\d\d", ended.stdout, re.MULTILINE)
     assert "a trace does not say which CPU it is of" in ended.stderr
-    (kept,) = (tmp_path / "cache" / "efficiencies").iterdir()
+    (kept,) = (cache.folder() / "efficiencies").iterdir()
     assert f"kept in {kept}" in ended.stdout
 
 

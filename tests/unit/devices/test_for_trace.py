@@ -1,7 +1,5 @@
 """Which ceilings a trace is held against: the recorded name, the user's word, and advice where neither helps."""
 
-from pathlib import Path
-
 import pytest
 
 from perfkit.devices import cache
@@ -11,11 +9,6 @@ from perfkit.devices.for_trace import TraceDevice, ceilings_of_trace
 from perfkit.errors import UsageError
 
 A100_BOARD = TraceDevice("cuda", "NVIDIA Graphics Device", 108, 42_297_524_224)  # a board without a name
-
-
-@pytest.fixture(autouse=True)
-def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PERFKIT_CACHE", str(tmp_path))
 
 
 def test_the_recorded_name_gives_the_datasheet() -> None:

@@ -14,11 +14,6 @@ from perfkit.devices.fingerprint import fingerprint
 KEY = fingerprint("cpu", "x")
 
 
-@pytest.fixture(autouse=True)
-def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PERFKIT_CACHE", str(tmp_path))
-
-
 def measured(*threads: int) -> DeviceCeilings:
     return DeviceCeilings(
         device="cpu",

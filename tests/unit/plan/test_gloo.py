@@ -1,7 +1,5 @@
 """Links between ranks on a CPU, from times that are known."""
 
-from pathlib import Path
-
 import pytest
 
 from perfkit.cost.collective import Kind, message_of_size
@@ -24,9 +22,8 @@ def test_the_spread_is_how_far_the_times_lie_from_the_fit() -> None:
     assert 1.2 < links.spread < 1.6
 
 
-def test_what_was_measured_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_measured_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     exchanged = (Exchanged(bytes=1 << 20, seconds=1e-3), Exchanged(bytes=1 << 24, seconds=16e-3))
-    monkeypatch.setenv("PERFKIT_CACHE", str(tmp_path))
     monkeypatch.setattr(gloo, "_measured", lambda: gloo.Measured(exchanged=exchanged))
     assert gloo.gloo() is None
     assert gloo.measure_gloo() == gloo.gloo() == fitted(exchanged)

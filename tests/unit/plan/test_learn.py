@@ -144,8 +144,3 @@ def test_what_was_learned_is_kept_and_replaced_when_the_same_program_is_learned_
     assert load("h100-sxm") == kept
     assert load("a100-sxm-80gb") is None
     assert path("h100-sxm").parent.name == "efficiencies"
-
-
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PERFKIT_CACHE", str(tmp_path / "cache"))

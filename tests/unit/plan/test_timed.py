@@ -7,6 +7,7 @@ from perfkit.cost.collective import Kind, message_of_size
 from perfkit.errors import UnavailableError
 from perfkit.plan import timed
 from perfkit.plan.collectives import Interconnect, Protocol
+from perfkit.plan.learned import Learned, store
 from perfkit.plan.step_ops import Issued, StepCollective, StepOp
 from perfkit.plan.target import CPU, Target, target_of
 from perfkit.plan.timed import with_time
@@ -34,7 +35,6 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
         found.append((target.device, threads))
         return OneFlopASecond()
 
-    timed._efficiencies.cache_clear()
     monkeypatch.setattr(timed, "efficiencies_for", known)
     monkeypatch.setattr(timed, "gloo", lambda: SLOW)
     return found
@@ -56,6 +56,13 @@ def test_links_are_asked_for_where_something_is_exchanged(
     assert len(asked) == 1  # the curves are fitted once
 
 
+def test_what_was_learned_since_counts(asked: list[tuple[str, int]]) -> None:
+    planned([PRODUCT])
+    store(Learned(device="a CPU", device_name="a CPU", programs=()))
+    planned([PRODUCT])
+    assert len(asked) == 2
+
+
 def test_beyond_a_node_the_network_tells(asked: list[tuple[str, int]]) -> None:
     h100 = target_of("h100-sxm", None)
     assert planned([PRODUCT, reduced(8)], h100).step_s is not None
@@ -71,7 +78,6 @@ def test_what_nothing_was_measured_of_is_not_known(monkeypatch: pytest.MonkeyPat
     def unknown(target: Target, threads: int) -> OneFlopASecond:
         raise UnavailableError(f"nothing was measured on {target.device} with {threads} threads")
 
-    timed._efficiencies.cache_clear()
     monkeypatch.setattr(timed, "efficiencies_for", unknown)
     variant = planned([PRODUCT])
     assert variant.step_s is None

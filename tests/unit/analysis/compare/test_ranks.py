@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import pytest
 from msgspec.structs import replace
 
 from perfkit.analysis.compare.runs import compare_runs
@@ -12,11 +11,6 @@ from perfkit.analysis.trace.read import read_trace_analysis
 from perfkit.files import write_json
 from perfkit.store.summary import TRACE_REPORT_FILE
 from tests.fixtures.gpu_traces import training_file
-
-
-@pytest.fixture(autouse=True)
-def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PERFKIT_CACHE", str(tmp_path / "cache"))
 
 
 def job(folder: Path, **slower: float) -> Path:

@@ -18,11 +18,6 @@ from tests.fixtures.suites import ENVIRONMENT, changed, record, spec, write_suit
 from tests.fixtures.view_folder import live_suite, start, windows
 
 
-@pytest.fixture(autouse=True)
-def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PERFKIT_CACHE", str(tmp_path / "cache"))
-
-
 def bench(folder: Path, step_s: float, **environment: object) -> Path:
     there = changed(ENVIRONMENT, **environment)
     return write_suite(folder, {"baseline": [record(step_s * share, environment=there) for share in (1.0, 1.01, 0.99)]})

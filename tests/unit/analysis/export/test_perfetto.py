@@ -21,11 +21,6 @@ from tests.fixtures.gpu_traces import training_file
 from tests.fixtures.traces import memory, op, write_trace
 
 
-@pytest.fixture(autouse=True)
-def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PERFKIT_CACHE", str(tmp_path / "cache"))
-
-
 def exported(source: Path, path: Path) -> list[dict[str, Any]]:
     """Our events in what is written of a trace."""
     analysis = analyse_traces(source)

@@ -16,11 +16,6 @@ from tests.fixtures.gpu_traces import N, training_events, training_file
 from tests.fixtures.traces import Event, kernel, launch, memory, op, write_trace
 
 
-@pytest.fixture(autouse=True)
-def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PERFKIT_CACHE", str(tmp_path / "cache"))
-
-
 def ranks(folder: Path, count: int) -> list[str]:
     return [str(training_file(folder / f"rank{rank}.json.gz", rank=rank, world_size=count)) for rank in range(count)]
 

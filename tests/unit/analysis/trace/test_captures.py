@@ -15,11 +15,6 @@ NODES = len(decoder(8))
 STEPS = [(f"step[DECODE bs={size} toks={size}]", size, decoder(size)) for size in (8, 8, 16)]
 
 
-@pytest.fixture(autouse=True)
-def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PERFKIT_CACHE", str(tmp_path / "cache"))
-
-
 def replay(folder: Path, rank: int = 0) -> str:
     return write_events(folder / f"server-TP-{rank}.trace.json.gz", replays(STEPS), rank=rank)
 

@@ -14,11 +14,6 @@ from tests.fixtures.traces import Event, kernel, launch, mark, memory, op, out_o
 MIB = 2**20
 
 
-@pytest.fixture(autouse=True)
-def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PERFKIT_CACHE", str(tmp_path / "cache"))
-
-
 def step(*events: Event) -> list[Event]:
     """A step with an op that works on a device, and memory events."""
     return [

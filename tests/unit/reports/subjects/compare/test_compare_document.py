@@ -19,8 +19,7 @@ from tests.fixtures.suites import record, write_suite
 
 
 @pytest.fixture
-def traces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Comparison:
-    monkeypatch.setenv("PERFKIT_CACHE", str(tmp_path / "cache"))
+def traces(tmp_path: Path) -> Comparison:
     return compare_runs([training_file(tmp_path / "before.json"), training_file(tmp_path / "after.json", slower=1.5)])
 
 
