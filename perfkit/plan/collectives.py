@@ -79,7 +79,9 @@ class Interconnect(NamedTuple):
         if self.across is None:
             return None
         if kind is not Kind.ALL_TO_ALL:
-            return min(self.within, self.across * self.ranks_per_node)
+            # A node that is not full has fewer links, and every ring goes through it.
+            in_last = ranks - (math.ceil(ranks / self.ranks_per_node) - 1) * self.ranks_per_node
+            return min(self.within, self.across * in_last)
         outside = (ranks - self.ranks_per_node) / (ranks - 1)
         return min(self.within / (1 - outside), self.across / outside) if outside < 1 else self.across
 

@@ -48,6 +48,12 @@ def test_rings_cross_nodes_over_the_links_of_all_their_ranks() -> None:
     assert seconds(Kind.ALL_REDUCE, 100 * MB, 16) == pytest.approx(takes)
 
 
+def test_a_node_that_is_not_full_carries_what_its_own_links_do() -> None:
+    # The ninth GPU is alone in its node: all rings leave it over its one link, of 16 hops 2 x 1 across.
+    takes = 5e-6 + 2 * (7 * 1e-6 + 10e-6) + 2 * 8 / 9 * 100 * MB / 10e9
+    assert seconds(Kind.ALL_REDUCE, 100 * MB, 9) == pytest.approx(takes)
+
+
 def test_an_all_to_all_crosses_over_each_ranks_own_link() -> None:
     # Of what a rank sends to 15 others 8 parts leave its node: 8/15 of 15/16 of the message at 10 GB/s.
     takes = 5e-6 + 14 * 1e-6 + 10e-6 + 8 / 16 * 100 * MB / 10e9
