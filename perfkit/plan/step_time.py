@@ -10,17 +10,16 @@ from collections.abc import Iterable, Sequence
 from operator import attrgetter
 from typing import NamedTuple
 
-from perfkit.analysis.model.plan import Interval, StepTime
+from perfkit.analysis.model.plan import GAPS, Interval, StepTime
 from perfkit.analysis.trace.op_class import OpClass
 from perfkit.cost.collective import Kind
 from perfkit.plan.collectives import Interconnect
 from perfkit.plan.efficiencies import Efficiencies
 from perfkit.plan.step_ops import Issued, StepCollective, StepOp
-from perfkit.plan.work import Work
+from perfkit.plan.work import Work, class_of
 from perfkit.record import Unknown
 
 HOST = "host"
-GAPS = "between kernels"
 COMMUNICATION = "communication"
 
 _CALL = Work(OpClass.COMMUNICATION, "", 0.0, 0.0, matrix=False)  # of a collective, as the host issues it
@@ -114,7 +113,7 @@ def _one_after_the_other(takes: Iterable[_Takes]) -> Parts:
     parts: Parts = defaultdict(float)
     for what, seconds, host_s in takes:
         parts[HOST] += host_s
-        parts[what.work.op_class if isinstance(what, StepOp) else COMMUNICATION] += seconds
+        parts[class_of(what.work) if isinstance(what, StepOp) else COMMUNICATION] += seconds
     return dict(parts)
 
 
@@ -131,7 +130,7 @@ def _queued(takes: Iterable[_Takes], latencies: _Latencies) -> Parts:
         if isinstance(what, StepOp):
             issued = host + latencies.launch_s
             device.wait(issued, issued)
-            device.spend(what.work.op_class, seconds)
+            device.spend(class_of(what.work), seconds)
             device.spend(GAPS, latencies.gap_s)
         else:
             link = seconds + (max(host, link) if _prefetched(what) else max(host, link, device.now))

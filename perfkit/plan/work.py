@@ -32,6 +32,14 @@ class Work(NamedTuple):
     op: str = ""
 
 
+_LIKE = {UNALIGNED: OpClass.MATMUL, SMALL: OpClass.MATMUL}
+
+
+def class_of(work: Work) -> str:
+    """The class as traces and reports have it (`OpClass`): only efficiencies tell kinds of products apart."""
+    return _LIKE.get(work.op_class, work.op_class)
+
+
 def work_of(call: OpCall, cost: OpCost, fp32: Fp32Settings | None = None) -> Work | None:
     """The work of a call with its cost; None where its bytes, or the FLOPs of a matrix product, are not modelled.
 

@@ -7,6 +7,8 @@ from perfkit.spec import BASELINE, Struct, WorkloadSpec
 
 PLAN_VERSION = 1
 
+GAPS = "between kernels"  # the part of a step in which a GPU has work queued and does none
+
 
 class Interval(Struct):
     """A predicted figure: what is expected, and between which bounds it is thought to lie."""

@@ -7,7 +7,7 @@ from perfkit.cost.collective import Kind, message_of_size
 from perfkit.plan.collectives import Interconnect, Protocol
 from perfkit.plan.step_ops import Issued, StepCollective, StepOp
 from perfkit.plan.step_time import step_time
-from perfkit.plan.work import Work
+from perfkit.plan.work import SMALL, UNALIGNED, Work
 from perfkit.record import Unknown
 from tests.fixtures.plan_seconds import OneFlopASecond
 
@@ -35,6 +35,12 @@ def test_a_busy_device_takes_what_its_ops_take() -> None:
     found = takes([op(3), op(1, "copy"), op(3)], host=0.5)
     assert found.parts == {"GEMM": 6, "copy": 1, "host": 0.5}  # the first op is issued before anything runs
     assert found.dominant == "GEMM"
+
+
+@pytest.mark.parametrize("kind", ["cpu", "cuda"])
+@pytest.mark.parametrize("product", [UNALIGNED, SMALL])
+def test_kinds_of_products_are_one_part(kind: str, product: str) -> None:
+    assert takes([op(3), op(2, product)], kind).parts == {"GEMM": 5, **({"host": 0} if kind == "cpu" else {})}
 
 
 def test_a_device_waits_for_a_slow_host() -> None:
