@@ -55,6 +55,11 @@ class Entry(Struct):
     interconnect_gb_s: Sourced | None = None
     note: str = ""
 
+    @property
+    def vendor(self) -> str:
+        """By the name that the driver reports: AMD's has AMD in it."""
+        return "AMD" if "AMD" in self.names[0] else "NVIDIA"
+
 
 class Catalogue(Struct):
     """The whole file."""

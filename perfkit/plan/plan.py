@@ -54,7 +54,7 @@ def planned(run: ScheduledRun, target: Target = CPU) -> PlannedVariant:
         return variant(reason=run.skip)
     try:
         with quiet_libraries():
-            rehearsed = rehearse(run.spec, target.kind)
+            rehearsed = rehearse(run.spec, target.kind, target.fp32)
     except UnavailableError as error:
         return variant(reason=str(error))
     held = account(rehearsed.allocations)

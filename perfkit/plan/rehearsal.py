@@ -7,6 +7,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from perfkit.allocations import Allocations
+from perfkit.devices.peak import Fp32Settings
 from perfkit.instruments.memory.modules import marked_modules
 from perfkit.instruments.memory.profiler import Recorded
 from perfkit.instruments.memory.record import in_detail
@@ -66,8 +67,9 @@ class Rehearsed(NamedTuple):
     parameters: int = 0
 
 
-def rehearse(spec: RunSpec, kind: str = "cpu") -> Rehearsed:
-    """A step of the first rank of a run on a CPU, or as it is on a GPU (`cuda`).
+def rehearse(spec: RunSpec, kind: str = "cpu", fp32: Fp32Settings | None = None) -> Rehearsed:
+    """A step of the first rank of a run on a CPU, or as it is on a GPU (`cuda`), which computes products of fp32 as
+    `fp32` says.
 
     Raises:
         UnavailableError: a technique cannot act here or be planned, or the step cannot be done without values; with the
@@ -111,7 +113,7 @@ def rehearse(spec: RunSpec, kind: str = "cpu") -> Rehearsed:
         known = [*known_blocks(state)]
         known += memory.others(data.addresses() | {block.address for block in known})
         owned = owners(trained)
-        with marked_modules(trained), watched_gradients(trained, memory.now) as gradients, StepOps() as ops:
+        with marked_modules(trained), watched_gradients(trained, memory.now) as gradients, StepOps(fp32) as ops:
             step(1)
         recorded = memory.recorded
     recorded.ranges.sort(key=lambda mark: (mark.start_ns, -mark.end_ns))

@@ -6,6 +6,7 @@ import psutil
 
 from perfkit.amounts import parse_amount
 from perfkit.devices.catalogue import Entry, named
+from perfkit.devices.peak import IEEE, TF32, Fp32Settings
 from perfkit.errors import UsageError
 from perfkit.units import nbytes
 
@@ -30,6 +31,16 @@ class Target(NamedTuple):
     limit_bytes: int | None = None
     ranks_per_node: int = 8
     network_bytes_per_s: float | None = None
+
+    @property
+    def fp32(self) -> Fp32Settings | None:
+        """What products of fp32 are computed in as long as a program says nothing: cuDNN takes TF32, cuBLAS does not.
+
+        None where that is fp32: on a CPU, and on GPUs without TF32 or of AMD, whose MIOpen knows none.
+        """
+        if self.entry is None or self.entry.vendor != "NVIDIA" or TF32 not in self.entry.matrix_tflops:
+            return None
+        return Fp32Settings(matmul=IEEE, conv=TF32, rnn=TF32, has_tf32=True)
 
 
 CPU = Target()

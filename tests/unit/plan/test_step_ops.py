@@ -11,6 +11,7 @@ from perfkit.instruments.marks import phase
 from perfkit.plan.fake_ranks import fake_ranks
 from perfkit.plan.rehearsal import rehearse
 from perfkit.plan.step_ops import StepCollective, StepOp, StepOps
+from perfkit.plan.target import target_of
 from perfkit.plan.work import Work
 from perfkit.spec import LaunchSpec, RunSpec, WorkloadSpec, parse_variants
 
@@ -51,6 +52,14 @@ def test_products_of_fp32_are_computed_in_what_the_gpu_is_set_to() -> None:
     (product,) = ops.issued
     assert isinstance(product, StepOp)
     assert product.work.dtype == "tf32"
+
+
+def test_a_gpus_convolutions_are_in_tf32_and_its_products_are_not() -> None:
+    with FakeTensorMode(), StepOps(target_of("h100-sxm", None).fp32) as ops:
+        torch.nn.functional.conv2d(torch.empty(2, 3, 8, 8), torch.empty(4, 3, 3, 3))
+        torch.empty(2, 4) @ torch.empty(4, 8)
+    computed = [(op.work.op_class, op.work.dtype) for op in ops.issued if isinstance(op, StepOp)]
+    assert computed == [("convolution", "tf32"), ("GEMM", "fp32")]
 
 
 def test_an_op_without_a_formula_reads_and_writes_once() -> None:
