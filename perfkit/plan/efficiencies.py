@@ -6,23 +6,25 @@ time is a curve over it. Where neither was measured on the device, its curve on 
 it was nowhere, the curve of all work that is bound by the same. The intervals tell how far measured calls lie off.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import exp, hypot, log, sqrt
 from statistics import median
 
 from perfkit.analysis.model.plan import Interval
-from perfkit.analysis.trace.op_class import OpClass
 from perfkit.analysis.trace.roofs import Roofs
 from perfkit.plan.curve import Curve, Point, fit, gathered
 from perfkit.plan.learned import Program
-from perfkit.plan.work import SMALL, UNALIGNED, Least, Work, least_time
+from perfkit.plan.work import Least, Work, class_of, least_time
+
+# The host's time for each op is one of a program, of a CPU and of its profiler rather than of the device: programs with
+# and without a profiler differ by more than twice, and so do CPUs in what one thread does. Three programs are known,
+# too few to tell how far hosts lie apart: until several told it here, the bounds reach this factor beyond them.
+ANOTHER_HOST = 2.0
 
 # Standard deviations on either side within which nine in ten lie.
 NINE_IN_TEN = 1.645
-
-_LIKE = {UNALIGNED: OpClass.MATMUL, SMALL: OpClass.MATMUL}
 
 Key = tuple[str, ...]
 
@@ -82,8 +84,7 @@ class Measured:
 
     def of_class(self, work: Work, *, own_dtype: bool = False) -> Curve | None:
         """The curve of the class of some work, in its dtype if it must; None where that was not measured."""
-        like = _LIKE.get(work.op_class, work.op_class)
-        keys = (*_keys(work.op_class, work.op, work.dtype), *_keys(like, work.op, work.dtype))
+        keys = (*_keys(work.op_class, work.op, work.dtype), *_keys(class_of(work), work.op, work.dtype))
         return next((self.curves[key] for key in keys if key in self.curves and (key[2] or not own_dtype)), None)
 
     @cached_property
@@ -142,12 +143,15 @@ class Measured:
 class Efficiencies:
     """The efficiencies of a device with `roofs`: `measured` on it, or on one that is like it.
 
-    `source` says in words what they are from.
+    `source` says in words what they are from. Of the programs that tell of the host, `here` were learned of the device
+    on this machine, `elsewhere` on other hosts and of any device.
     """
 
     roofs: Roofs
     measured: Measured
     source: str
+    here: tuple[Program, ...] = ()
+    elsewhere: tuple[Program, ...] = ()
 
     def seconds(self, work: Work) -> Interval | None:
         """How long a call takes on the device, nine in ten within the bounds; 0 for what does nothing (a view).
@@ -201,12 +205,21 @@ class Efficiencies:
             device = device.like
 
     def _told(self, what: Callable[[Program], float | None]) -> Interval | None:
-        """What the programs of the first device that tells it have told: their median, least and most."""
-        for device in self._devices():
-            known = [value for program in device.programs if (value := what(program)) is not None]
-            if known:
-                return Interval(value=median(known), low=min(known), high=max(known))
-        return None
+        """The median of what the programs here have told, else those of the first device that tells it.
+
+        Its bounds are the least and the most of several programs here, and wider otherwise: `ANOTHER_HOST`.
+        """
+
+        def told(programs: Iterable[Program]) -> list[float]:
+            return [value for program in programs if (value := what(program)) is not None]
+
+        here = told(self.here)
+        nearest = here or next(filter(None, (told(device.programs) for device in self._devices())), [])
+        if not nearest:
+            return None
+        known = here or [*nearest, *told(self.elsewhere)]
+        wider = 1.0 if len(here) > 1 else ANOTHER_HOST
+        return Interval(value=median(nearest), low=min(known) / wider, high=max(known) * wider)
 
 
 _NOTHING = Interval(value=0.0, low=0.0, high=0.0)

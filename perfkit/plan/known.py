@@ -8,22 +8,22 @@ from perfkit.analysis.trace.roofs import Roofs
 from perfkit.devices.catalogue import Entry, ceilings, named
 from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.devices.machine import cpu_model
-from perfkit.devices.peak import CPU, Fp32Settings
+from perfkit.devices.peak import CPU
 from perfkit.devices.resolve import ceilings_for
 from perfkit.errors import UnavailableError
 from perfkit.plan.efficiencies import Efficiencies, Measured
-from perfkit.plan.learned import Learned, load, packaged
+from perfkit.plan.learned import Learned, Program, load, packaged
 from perfkit.plan.target import Target
 from perfkit.plan.work import least_time
 
 
-def efficiencies_for(target: Target, threads: int, fp32: Fp32Settings | None = None) -> Efficiencies:
-    """The efficiencies of a device; `threads` are those of a rank on a CPU, `fp32` the settings of a GPU.
+def efficiencies_for(target: Target, threads: int) -> Efficiencies:
+    """The efficiencies of a device; `threads` are those of a rank on a CPU.
 
     Raises:
         UnavailableError: this CPU's ceilings were not measured with so many threads.
     """
-    return _of_cpu(threads) if target.entry is None else _of_gpu(target.entry, fp32)
+    return _of_cpu(threads) if target.entry is None else _of_gpu(target.entry)
 
 
 def _of_cpu(threads: int) -> Efficiencies:
@@ -34,13 +34,21 @@ def _of_cpu(threads: int) -> Efficiencies:
             f"the ceilings of this CPU with {threads} threads are not known: measure them with perfkit calibrate"
         )
     comes = {each.device: each for each in packaged() if each.ceilings}
-    here = _with(comes.pop(known.fingerprint, None), load(known.fingerprint))
-    measured = [] if here is None else list(_by_threads(here, known, threads))
+    elsewhere = _programs(comes.values())
+    here = load(known.fingerprint)
+    both = _with(comes.pop(known.fingerprint, None), here)
+    measured = [] if both is None else list(_by_threads(both, known, threads))
     own = [each for each in measured if each.roofs.threads == threads]
-    rest = [each for each in measured if each.roofs.threads != threads]
-    rest += [each for learned in comes.values() for each in _by_threads(learned, ceilings_of(learned), threads)]
-    source = f"learned on this machine with {threads} threads: {_names(own)}" if own else ""
-    return _efficiencies(roofs, own, rest, source or f"of {_devices(rest)}: perfkit plan --learn measures this machine")
+    near = [each for each in measured if each.roofs.threads != threads]
+    others = [each for learned in comes.values() for each in _by_threads(learned, ceilings_of(learned), threads)]
+    if own:
+        source = f"learned on this machine with {threads} threads: {_names(own)}"
+    elif near:
+        source = f"learned on this machine with {near[0].roofs.threads} threads: {_names(near[:1])}"
+    else:
+        source = f"of {_devices(others)}: perfkit plan --learn measures this machine"
+    told = tuple(each for each in _programs([here] if here else []) if each.threads == threads)
+    return replace(_efficiencies(roofs, own, [*near, *others], source), here=told, elsewhere=elsewhere)
 
 
 def ceilings_of(learned: Learned) -> DeviceCeilings:
@@ -58,18 +66,24 @@ def _by_threads(learned: Learned, known: DeviceCeilings, threads: int) -> Iterat
             yield Measured(roofs, tuple(each for each in learned.programs if each.threads == count))
 
 
-def _of_gpu(entry: Entry, fp32: Fp32Settings | None) -> Efficiencies:
+def _of_gpu(entry: Entry) -> Efficiencies:
     known = {each.device: each for each in packaged() if not each.ceilings}
-    here = _with(known.get(entry.id), load(entry.id))
-    if here is not None:
-        known[entry.id] = here
+    here = load(entry.id)
+    both = _with(known.get(entry.id), here)
+    if both is not None:
+        known[entry.id] = both
     alike = sorted(known.values(), key=lambda each: unlikeness(entry, named(each.device)))
     measured = [each for learned in alike for each in measured_of(learned)]
     own = measured[:1] if entry.id in known else []
     told = f"measured on this GPU: {_names(own)}; other ops" if own else "not measured on this GPU:"
     others = _devices(measured[len(own) : len(own) + 1])
     source = f"{told} as on others, {others} first" if others else told
-    return _efficiencies(roofs_of_gpu(entry, fp32), own, measured[len(own) :], source)
+    found = _efficiencies(roofs_of_gpu(entry), own, measured[len(own) :], source)
+    return replace(found, here=_programs([here] if here else []), elsewhere=_programs(packaged()))
+
+
+def _programs(learned: Iterable[Learned]) -> tuple[Program, ...]:
+    return tuple(program for each in learned for program in each.programs)
 
 
 def _with(comes: Learned | None, here: Learned | None) -> Learned | None:
@@ -85,11 +99,11 @@ def measured_of(learned: Learned) -> Iterator[Measured]:
         yield Measured(roofs_of_gpu(named(learned.device)), learned.programs)
 
 
-def roofs_of_gpu(entry: Entry, fp32: Fp32Settings | None = None) -> Roofs:
+def roofs_of_gpu(entry: Entry) -> Roofs:
     """The datasheet's roofs of a GPU, which what is learned is held against on whichever machine."""
     name = entry.names[0]
     known = DeviceCeilings(device="cuda", device_name=name, fingerprint="", ceilings=ceilings(entry))
-    return Roofs(known, "cuda", name, fp32=fp32)
+    return Roofs(known, "cuda", name)
 
 
 def unlikeness(entry: Entry, other: Entry) -> tuple[bool, bool, float]:
@@ -100,11 +114,7 @@ def unlikeness(entry: Entry, other: Entry) -> tuple[bool, bool, float]:
         if dtype in entry.matrix_tflops and dtype in other.matrix_tflops
     )
     bandwidths = abs(log(entry.memory_gb_s[0] / other.memory_gb_s[0]))
-    return entry is not other, _vendor(entry) != _vendor(other), peaks + bandwidths
-
-
-def _vendor(entry: Entry) -> str:
-    return "AMD" if entry.id.startswith(("mi", "rx-")) else "NVIDIA"
+    return entry is not other, entry.vendor != other.vendor, peaks + bandwidths
 
 
 def _efficiencies(roofs: Roofs, own: Sequence[Measured], others: Sequence[Measured], source: str) -> Efficiencies:
@@ -112,9 +122,10 @@ def _efficiencies(roofs: Roofs, own: Sequence[Measured], others: Sequence[Measur
     known = [*own, *others]
     if not known:
         raise UnavailableError("nothing was measured on this device or on one like it: see perfkit plan --learn")
+    first, second = known[0], known[min(1, len(known) - 1)]
     measured: Measured | None = None
     for place, device in reversed(list(enumerate(known))):
-        off = 0.0 if place < len(own) else _off(known[1] if place == 0 and len(known) > 1 else known[0], device)
+        off = 0.0 if place < len(own) else _off(first if place else second, device)
         measured = replace(device, like=measured, off=off)
     assert measured is not None
     return Efficiencies(roofs, measured, source)
@@ -123,12 +134,12 @@ def _efficiencies(roofs: Roofs, own: Sequence[Measured], others: Sequence[Measur
 def _off(measured: Measured, other: Measured) -> float:
     """How far the times of one device are off from the curves of another, of the classes that both have measured; as
     far as any calls of the other where there are none."""
+    samples = () if measured is other else (sample for program in measured.programs for sample in program.samples)
     errors = []
-    for program in measured.programs:
-        for sample in program.samples:
-            least, curve = least_time(sample.work, measured.roofs), other.of_class(sample.work)
-            if least is not None and least.seconds and curve is not None and measured is not other:
-                errors.append(curve.at(log(least.seconds)) - log(sample.seconds))
+    for sample in samples:
+        least, curve = least_time(sample.work, measured.roofs), other.of_class(sample.work)
+        if least is not None and least.seconds and curve is not None:
+            errors.append(curve.at(log(least.seconds)) - log(sample.seconds))
     if not errors:
         return max(other.curves[()].spread)
     return sqrt(sum(error**2 for error in errors) / len(errors))

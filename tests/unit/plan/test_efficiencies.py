@@ -1,5 +1,6 @@
 """How long work takes by the efficiency that such work was measured at."""
 
+from dataclasses import replace
 from math import exp, log, sqrt
 
 import pytest
@@ -160,11 +161,32 @@ def test_where_no_program_was_measured_the_bounds_are_those_of_the_device_that_i
     assert log(interval.high / 3) == pytest.approx(NINE_IN_TEN * log(2))
 
 
-def test_the_hosts_time_is_the_median_of_programs() -> None:
-    programs = [Program(name=str(host_s), samples=(_product(1e-3, 0.5),), host_s=host_s) for host_s in (9.0, 5.0, 7.0)]
-    interval = _efficiencies(*programs, Program(name="d", samples=())).host_s(_work(1e-3))
+def _host(*seconds: float) -> tuple[Program, ...]:
+    return tuple(Program(name=str(host_s), samples=(_product(1e-3, 0.5),), host_s=host_s) for host_s in seconds)
+
+
+def _host_of(known: Efficiencies) -> tuple[float, float, float]:
+    interval = known.host_s(_work(1e-3))
     assert interval is not None
-    assert (interval.value, interval.low, interval.high) == (7, 5, 9)
+    return interval.low, interval.value, interval.high
+
+
+def test_the_hosts_time_is_the_median_of_programs_here() -> None:
+    known = replace(_efficiencies(*_host(9, 5, 7, 40)), here=_host(9, 5, 7), elsewhere=_host(1, 100))
+    assert _host_of(known) == (5, 7, 9)
+
+
+def test_that_of_one_program_here_may_be_half_or_twice_as_long_in_others() -> None:
+    known = replace(_efficiencies(*_host(7)), here=_host(7), elsewhere=_host(1, 100))
+    assert _host_of(known) == (3.5, 7, 14)
+
+
+def test_that_of_other_hosts_may_be_anything_between_what_is_known_and_twice_as_far() -> None:
+    # The device that is most alike tells 5, others 2 and 30.
+    assert _host_of(replace(_efficiencies(*_host(5)), elsewhere=_host(2, 5, 30))) == (1, 5, 60)
+
+
+def test_a_launchs_time_is_not_known_where_no_program_told() -> None:
     assert _efficiencies(Program(name="a", samples=(_product(1e-3, 0.5),))).launch_s is None
 
 

@@ -1,8 +1,8 @@
 """Which efficiencies hold for a device."""
 
 from math import log
-from pathlib import Path
 
+import msgspec
 import pytest
 
 from perfkit.devices.catalogue import named
@@ -19,8 +19,7 @@ COPY = Work("copy", "fp32", 0.0, 1e6, matrix=False)
 
 
 @pytest.fixture(autouse=True)
-def _nothing_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PERFKIT_CACHE", str(tmp_path))
+def _nothing_known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(known, "packaged", lambda: ())
     monkeypatch.setattr(known, "ceilings_for", lambda *_, **__: ceilings())
 
@@ -61,6 +60,32 @@ def test_a_cpu_of_which_nothing_was_learned_is_as_efficient_as_the_one_that_come
     assert interval is not None
     assert interval.value == pytest.approx(4e-3)
     assert "another CPU" in efficiencies.source
+
+
+def test_what_was_learned_here_with_other_threads_is_said_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = ceilings()
+    four = tuple(msgspec.structs.replace(ceiling, threads=4) for ceiling in here.ceilings)
+    both = msgspec.structs.replace(here, ceilings=(*here.ceilings, *four))
+    monkeypatch.setattr(known, "ceilings_for", lambda *_, **__: both)
+    programs = (_copies(9e-3, threads=4),)
+    store(Learned(device=here.fingerprint, device_name="a CPU", programs=programs, ceilings=both.ceilings))
+    assert efficiencies_for(Target(), 2).source == "learned on this machine with 4 threads: a program"
+
+
+def test_the_hosts_time_of_a_gpu_is_bounded_by_what_any_device_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = [
+        msgspec.structs.replace(_gpu(device, 1e-3), programs=(msgspec.structs.replace(_copies(1e-3), host_s=host_s),))
+        for device, host_s in (("h100-sxm", 30e-6), ("mi300x", 40e-6))
+    ]
+    monkeypatch.setattr(known, "packaged", lambda: tuple(told))
+    host = efficiencies_for(_target("h100-sxm"), 1).host_s(COPY)
+    assert host is not None
+    assert (host.low, host.value, host.high) == pytest.approx((15e-6, 30e-6, 80e-6))
+    learned = (msgspec.structs.replace(_copies(1e-3, name=str(s)), host_s=s) for s in (10e-6, 12e-6))
+    store(Learned(device="h100-sxm", device_name="H100", programs=tuple(learned)))
+    host = efficiencies_for(_target("h100-sxm"), 1).host_s(COPY)
+    assert host is not None
+    assert (host.low, host.value, host.high) == pytest.approx((10e-6, 11e-6, 12e-6))
 
 
 def test_a_cpu_without_ceilings_is_to_be_calibrated() -> None:
