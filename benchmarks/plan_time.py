@@ -20,12 +20,14 @@ from pathlib import Path
 from shutil import copytree
 from statistics import median
 from typing import NamedTuple
+from unittest.mock import patch
 
 import pandas as pd
 
 from perfkit.analysis.suite.runs import VariantRuns
 from perfkit.devices import cache
 from perfkit.errors import PerfkitError
+from perfkit.plan import known
 from perfkit.plan.gloo import gloo
 from perfkit.plan.known import efficiencies_for
 from perfkit.plan.learn import of_suite
@@ -105,12 +107,12 @@ def _predicted(variants: Iterable[Variant], learned_from: Iterable[StoredSuite])
 
 @contextmanager
 def _learned(suites: Iterable[StoredSuite]) -> Iterator[None]:
-    """What these suites tell is what is known of this machine while entered, beside its measured ceilings."""
-    known = cache.folder()
-    with tempfile.TemporaryDirectory() as folder:
+    """What these suites tell is all that is known while entered, beside the measured ceilings of this machine."""
+    own = cache.folder()
+    with tempfile.TemporaryDirectory() as folder, patch.object(known, "packaged", lambda: ()):
         for kept in ("ceilings", "gloo"):
-            if (known / kept).is_dir():
-                copytree(known / kept, Path(folder) / kept)
+            if (own / kept).is_dir():
+                copytree(own / kept, Path(folder) / kept)
         before = os.environ.get("PERFKIT_CACHE")
         os.environ["PERFKIT_CACHE"] = folder
         try:
