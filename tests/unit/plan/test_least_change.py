@@ -76,6 +76,13 @@ def test_several_ranks_may_shard(monkeypatch: pytest.MonkeyPatch) -> None:
     assert said.endswith("the least change that fits is zero3 (no more FLOPs)")
 
 
+def test_the_change_is_of_the_ranks_that_were_planned(monkeypatch: pytest.MonkeyPatch) -> None:
+    planner = Planner({"zero3": (9, 100.0)})
+    found = (variant("baseline@8", 40, ranks=8), variant("amp@8", 36, ranks=8))
+    _, said = told(monkeypatch, planner, request("amp"), *found)  # the request itself names no number of ranks
+    assert said.endswith("the least change that fits is zero3 (no more FLOPs)")
+
+
 def test_it_is_added_to_the_variant_that_needs_least(monkeypatch: pytest.MonkeyPatch) -> None:
     planner = Planner({"accum": (20, 100.0), "ckpt": (20, 133.0)})
     found = (variant("baseline", 40), variant("ckpt", 30))
