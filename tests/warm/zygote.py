@@ -90,7 +90,7 @@ def _go_on(selector: selectors.BaseSelector, key: selectors.SelectorKey) -> None
 
 
 def _tell(line: socket.socket, text: str) -> None:
-    with contextlib.suppress(BrokenPipeError):  # who asked has ended, or was interrupted
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # who asked has ended, or was interrupted
         line.send(text.encode())
 
 
