@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from perfkit.analysis.model.plan import PlannedVariant
 from perfkit.errors import UsageError
-from perfkit.measure.schedule import ScheduledRun, Techniques
+from perfkit.measure.schedule import Techniques
 from perfkit.plan.plan import plan_schedule, planned
 from perfkit.plan.target import Target
 from perfkit.spec import TechniqueSpec, parse_variants
@@ -16,7 +16,7 @@ from perfkit.units import percent
 
 # Techniques that save memory; those that leave the losses as they are come first. Those of several ranks are for
 # variants that have them.
-_LOSSLESS = "optim_in_backward,accum,fused_ce,ckpt:mode=selective,ckpt:every=sqrt,ckpt"
+_LOSSLESS = "flash,optim_in_backward,accum,fused_ce,ckpt:mode=selective,ckpt:every=sqrt,ckpt"
 _LOSSLESS_OF_RANKS = "zero1,zero2,zero3"
 _LOSSY = "amp,bf16,optim:use=adamw8bit,optim:use=adafactor"
 
@@ -41,7 +41,7 @@ def with_least_change(
         tried = [_with(request, target, techniques, added, progress) for (added,) in parse_variants(tier)]
         fitting = [(added, variant) for added, variant in tried if variant is not None and variant.fits]
         if fitting:
-            added, variant = min(fitting, key=lambda item: item[1].flops or 0.0)
+            added, variant = min(fitting, key=lambda item: item[1].flops or inf)
             change = f"the least change that fits is {added}{_more_flops(variant, closest)}"
             break
     said = replace(closest, verdict=f"{closest.verdict}; {change}")
@@ -61,15 +61,10 @@ def _with(
         return one.label, None
     progress(one.label)
     try:
-        *_, run = _runs(replace(request, variants=((*techniques, one),)), target)
+        *_, run = plan_schedule(replace(request, variants=((*techniques, one),)), target).runs
     except UsageError:
         return one.label, None
     return one.label, planned(run, target)
-
-
-def _runs(request: BenchRequest, target: Target) -> tuple[ScheduledRun, ...]:
-    """The baseline, unless the only variant cannot be planned, and the variant."""
-    return plan_schedule(request, target).runs
 
 
 def _more_flops(variant: PlannedVariant, found: PlannedVariant) -> str:

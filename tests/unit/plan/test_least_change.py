@@ -1,12 +1,9 @@
 """The least change that fits: among techniques that fit the one with the fewest FLOPs, lossless ones before others."""
 
-from typing import Any
-
 import pytest
 from msgspec.structs import replace
 
 from perfkit.analysis.model.plan import Peak, PlannedVariant
-from perfkit.errors import UsageError
 from perfkit.measure.schedule import ScheduledRun
 from perfkit.plan import least_change
 from perfkit.plan.least_change import with_least_change
@@ -19,7 +16,7 @@ GIB = 2**30
 TARGET = target_of("rtx-4090", None)
 
 
-def variant(name: str, gib: int, flops: float = 100.0, ranks: int = 1) -> PlannedVariant:
+def variant(name: str, gib: int, flops: float | None = 100.0, ranks: int = 1) -> PlannedVariant:
     size = gib * GIB
     peak = Peak(value=size, low=size, high=size, phase="backward", categories={})
     return judged(PlannedVariant(name=name, world_size=ranks, peak_allocated_bytes=peak, flops=flops), TARGET)
@@ -39,7 +36,7 @@ def request(*variants: str, ranks: int | None = None) -> BenchRequest:
 class Planner:
     """Plans of known sizes in place of rehearsals: GiB and FLOPs by the last technique."""
 
-    def __init__(self, sizes: dict[str, tuple[int, float]]) -> None:
+    def __init__(self, sizes: dict[str, tuple[int, float | None]]) -> None:
         self.sizes = sizes
         self.asked: list[str] = []
 
@@ -63,6 +60,12 @@ def test_the_fewest_flops_of_those_that_fit(monkeypatch: pytest.MonkeyPatch) -> 
     assert said.endswith("(7 % more FLOPs)")
     assert "amp" not in planner.asked  # it changes the losses, and others are enough
     assert "zero3" not in planner.asked  # one rank
+
+
+def test_fused_attention_is_tried_and_unknown_flops_are_not_the_fewest(monkeypatch: pytest.MonkeyPatch) -> None:
+    planner = Planner({"accum": (10, None), "flash": (20, 95.0), "ckpt": (10, 133.0)})
+    _, said = told(monkeypatch, planner, request("amp"), variant("baseline", 40), variant("amp", 36))
+    assert said.endswith("the least change that fits is flash (no more FLOPs)")
 
 
 def test_what_changes_the_losses_where_nothing_else_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,10 +102,8 @@ def test_nothing_is_tried_where_a_variant_fits_or_may(monkeypatch: pytest.Monkey
 
 
 def test_techniques_that_do_not_go_together_are_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused(*_: Any) -> None:
-        raise UsageError("they do not go together")
-
-    asked = request("baseline")
-    monkeypatch.setattr(least_change, "_runs", refused)
-    (said,) = told(monkeypatch, Planner({}), asked, variant("baseline", 40))
-    assert said.endswith("no technique that saves memory makes it fit on its own")
+    planner = Planner({"optim_in_backward": (10, 100.0), "ckpt": (10, 133.0)})
+    found = (variant("baseline", 40), variant("accum", 36))
+    _, said = told(monkeypatch, planner, request("accum"), *found)
+    assert said.endswith("the least change that fits is ckpt (33 % more FLOPs)")
+    assert "optim_in_backward" not in planner.asked  # parameters would be updated after every microbatch
