@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+from perfkit.instruments.memory.profiler import AllocationProfiler
 from perfkit.plan import alone
 from perfkit.plan.alone import Alone, Tried
 from perfkit.plan.fake_memory import FakeMemory
@@ -40,8 +41,13 @@ def test_each_shape_is_tried_once(monkeypatch) -> None:  # type: ignore[no-untyp
     assert args[0].shape == (2, 3, 32, 32)
 
 
-def test_a_real_convolution_gives_all_of_it_back() -> None:
-    assert convolution(Alone()) >= 0
+def test_a_convolution_takes_what_a_real_one_gives_back() -> None:
+    image, weight = torch.zeros(2, 3, 32, 32), torch.zeros(8, 3, 3, 3)
+    with AllocationProfiler(ops=False) as profiler:
+        made = CONVOLUTION(image, weight, None, STRIDE, PADDING, DILATION, False, NO_PADDING, 1)
+    held = list(accumulate(event.size for event in profiler.recorded.allocations))
+    assert held[-1] == made.nbytes == 2 * 8 * 32 * 32 * 4
+    assert convolution(Alone()) == max(held) - held[-1]
 
 
 def test_operands_that_are_too_large_are_said(monkeypatch) -> None:  # type: ignore[no-untyped-def]
@@ -62,8 +68,12 @@ def test_a_recurrent_layer_goes_backward_from_its_own_forward() -> None:
         options = (False, 2, width, 1, True, True, False, [], False)
         args = (*layer, *made, x, state, state, *options, torch.empty(0, dtype=torch.uint8))
         known = Alone()
-        taken = known.scratch(torch.ops.aten.mkldnn_rnn_layer_backward.default, args, {})
-    assert taken >= 0
+        tried = known.tried(torch.ops.aten.mkldnn_rnn_layer_backward.default, args, {})
+    assert tried is not None
+    # Gradients of the input, both weights, both biases and both states, in fp32.
+    gate = 4 * width
+    elements = (time * batch * width, gate * width, gate * width, gate, gate, batch * width, batch * width)
+    assert tried.results == tuple(4 * count for count in elements)
     assert not known.untried
 
 
