@@ -37,10 +37,11 @@ def largest_batch(
     """
     assert target.limit_bytes is not None
     sizes: list[PlannedBatch] = []
-    usable = (1 - margin) * target.limit_bytes
+    # Planned under what is usable: an allocator gives its free segments back before it takes more.
+    usable = target._replace(limit_bytes=int((1 - margin) * target.limit_bytes))
 
     def fits(size: int) -> bool | None:
-        sizes.append(_planned(size, scheduled(request, sized(techniques, size), target), target, usable))
+        sizes.append(_planned(size, scheduled(request, sized(techniques, size), target), usable))
         progress(sizes[-1])
         return sizes[-1].fits
 
@@ -55,9 +56,10 @@ def largest_batch(
     )
 
 
-def _planned(size: int, run: ScheduledRun, target: Target, usable: float) -> PlannedBatch:
+def _planned(size: int, run: ScheduledRun, target: Target) -> PlannedBatch:
+    assert target.limit_bytes is not None
     variant = planned(run, target)
     made = partial(PlannedBatch, size=size, needed_bytes=variant.needed_bytes)
     if variant.needed_bytes is None:
         return made(fits=None, reason=variant.reason)
-    return made(fits=variant.needed_bytes.high <= usable)
+    return made(fits=variant.needed_bytes.high <= target.limit_bytes)

@@ -54,6 +54,21 @@ def test_the_upper_end_of_what_it_needs_leaves_the_margin(plans: list[str]) -> N
     assert [each.fits for each in told] == [True, True, False, True, True, True, True]
 
 
+def test_a_size_is_planned_under_what_is_usable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An allocator that would keep all that it may: only the limit that it is told makes it give segments back."""
+
+    def planned(run: ScheduledRun, target: Target) -> PlannedVariant:
+        assert target.limit_bytes is not None
+        high = target.limit_bytes
+        peak = Peak(value=100, low=100, high=high, phase="backward", categories={})
+        return PlannedVariant(name=run.spec.variant, world_size=1, peak_allocated_bytes=peak)
+
+    monkeypatch.setattr(largest, "planned", planned)
+    found = largest_batch(request_of("ckpt"), (), TARGET, margin=0.1, first=8, most=8)
+    assert found.size == 8
+    assert found.limit_bytes == 1000
+
+
 def test_no_size_fits(plans: list[str]) -> None:
     found = largest_batch(request_of("ckpt"), (), CPU._replace(limit_bytes=100), margin=0.0, first=4, most=64)
     assert found.size is None
