@@ -20,7 +20,7 @@ CACHED = "reserved and free"
 # backward have a handle each.
 _HANDLE_BYTES = (
     (r"g?h\d+", (32 * _MIB, 32 * _MIB), "32 MiB a handle on Hopper"),
-    (r"(g?b\d+|rtx-50|rtx-pro)", (8519680, 32 * _MIB), "8 to 32 MiB a handle on Blackwell"),
+    (r"(g?b\d+|rtx-50[5-9]0|rtx-pro)", (8519680, 32 * _MIB), "8 to 32 MiB a handle on Blackwell"),
     (r"mi[34]\d+", (128 * _MIB, 128 * _MIB), "128 MiB a handle on gfx94x and gfx95x"),
     (r"(mi|rx-)", (32 * _MIB, 32 * _MIB), "32 MiB a handle with ROCm"),
     (r"", (8519680, 8519680), "8,519,680 B a handle, :4096:2:16:8"),

@@ -90,6 +90,7 @@ def test_an_address_may_come_again() -> None:
         ("rtx-4090", 8519680, 8519680),
         ("b200", 8519680, 32 * MIB),
         ("rtx-5090", 8519680, 32 * MIB),
+        ("rtx-5000-ada", 8519680, 8519680),
         ("mi300x", 128 * MIB, 128 * MIB),
         ("mi250x", 32 * MIB, 32 * MIB),
         ("rx-7900-xtx", 32 * MIB, 32 * MIB),
