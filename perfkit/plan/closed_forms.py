@@ -3,11 +3,15 @@
 They know sizes, not programs: none of them sees loss, temporaries, fragmentation or what a library works in.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from math import prod
 from typing import NamedTuple
 
 from perfkit.analysis.model.plan import ClosedForm
-from perfkit.spec import ParamValue, RunSpec, WorkloadSpec
+from perfkit.spec import RunSpec, WorkloadSpec
+from perfkit.techniques.ckpt import Ckpt
+from perfkit.techniques.compose import compose
+from perfkit.techniques.technique import Technique
 from perfkit.workloads.gpt import Gpt
 
 _ZERO = "ZeRO (arXiv 1910.02054, table 1), Adam in mixed precision: of P parameters on N ranks {}"
@@ -15,6 +19,12 @@ _KORTHIKANTI = "Korthikanti et al. (arXiv 2205.05198, table 2), 16 bits and drop
 
 _16_BITS = ("bf16", "fp16")
 _STAGES = {"zero1": 1, "zero2": 2, "zero3": 3}
+
+# Techniques with which the layers keep for backward what the formulas count; of `ckpt` not all of its modes.
+_ACTIVATIONS_AS_COUNTED = {
+    *("tf32", "amp", "bf16", "flash", "fused_ce", "ckpt", "ddp", "zero1", "zero2", "zero3"),
+    *("accum", "batch", "seq", "data", "optim", "optim_in_backward"),
+}
 
 
 class Transformer(NamedTuple):
@@ -38,21 +48,27 @@ def closed_forms(spec: RunSpec, kind: str, parameters: int) -> Iterator[ClosedFo
     states = model_states(parameters, stage, spec.launch.world_size)
     yield ClosedForm(name="model states", bytes=states, source=_ZERO.format(formula))
     if spec.workload.name == "gpt" and (spec.dtype in _16_BITS or names & {"amp", "bf16"}):
-        modes = {each.params.get("mode", "block") for each in spec.techniques if each.name == "ckpt"}
-        yield activations(_sizes(spec.workload, kind), _recomputed(modes, "flash" in names))
+        techniques = compose(spec.techniques)
+        if recompute := _recomputed(techniques):
+            yield activations(_sizes(spec.workload, kind, prod(each.microbatches() for each in techniques)), recompute)
 
 
-def _sizes(workload: WorkloadSpec, kind: str) -> Transformer:
+def _sizes(workload: WorkloadSpec, kind: str, parts: int) -> Transformer:
     gpt = Gpt.parse("", {**({} if kind == "cpu" else Gpt.on_gpu), **workload.params})
     shape = gpt.shape()
-    return Transformer(shape.layers, gpt.seq_len or shape.positions, shape.batch_size, shape.width, shape.heads)
+    return Transformer(
+        shape.layers, gpt.seq_len or shape.positions, shape.batch_size // parts, shape.width, shape.heads
+    )
 
 
-def _recomputed(modes: set[ParamValue], flash: bool) -> str:
-    """What is computed again: by checkpointing, or the core of attention by its fused kernels."""
-    if modes:
-        return "selective" if modes == {"selective"} else "full"
-    return "selective" if flash else "none"
+def _recomputed(techniques: Sequence[Technique]) -> str:
+    """What is computed again, as `activations` has it; empty where no formula counts what is left."""
+    if not _ACTIVATIONS_AS_COUNTED.issuperset(each.name for each in techniques):
+        return ""
+    for each in techniques:
+        if isinstance(each, Ckpt):
+            return "full" if (each.mode, each.every, each.skip) == ("full", 1, 0) else ""
+    return "selective" if any(each.name == "flash" for each in techniques) else "none"
 
 
 def model_states(parameters: int, stage: int, ranks: int) -> float:

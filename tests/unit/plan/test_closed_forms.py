@@ -42,8 +42,13 @@ def test_a_variant_has_the_stage_that_shards_it_and_activations_where_it_compute
     assert forms("amp")["activations"] == per_factor * (34 + 5 * 4 * 256 / 256)
     assert forms("amp+flash")["activations"] == per_factor * 34
     assert forms("ckpt", dtype="bf16")["activations"] == per_factor * 2
-    assert forms("amp+ckpt:mode=selective")["activations"] == per_factor * 34
+    assert forms("amp+accum:steps=2")["activations"] == per_factor / 2 * (34 + 5 * 4 * 256 / 256)
     assert forms("amp", workload="resnet") == {"model states": 16_000}
+
+
+@pytest.mark.parametrize("technique", ["ckpt:mode=selective", "ckpt:every=2", "ckpt:skip=1", "lora", "compile"])
+def test_no_formula_counts_what_is_kept_otherwise(technique: str) -> None:
+    assert "activations" not in forms(f"amp+{technique}")
 
 
 def test_a_gpu_has_a_larger_model_unless_one_is_named() -> None:
