@@ -83,6 +83,8 @@ def command(**options: Any) -> None:
     as_json = options["as_json"]
     target = target_of(options["gpu"], options["memory"])
     variants = named_variants(options["technique"])
+    if options["verify"] is not None and options["gpu"] is not None:
+        raise UsageError("--verify runs on this machine, and --gpu plans for another: take one of them")
     subject = _subject(options["subject"], options, target)
     with Console(stderr=True, quiet=as_json).status("planning") as status:
         advice = advise(subject, variants, options["goal"], target, lambda name: status.update(f"planned {name}"))
@@ -105,6 +107,8 @@ def _subject(text: str, options: Mapping[str, Any], target: "Target") -> "Subjec
     from perfkit_cli.plan import request_of
 
     path = Path(text)
+    if path.exists() and options["gpu"] is not None:
+        raise UsageError(f"{text} was recorded on a device of its own; --gpu is for a workload, such as train.py:build")
     if (path / SUITE_FILE).is_file():
         return of_run(path)
     if path.is_dir():

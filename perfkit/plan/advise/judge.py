@@ -22,16 +22,13 @@ class Judge(NamedTuple):
     notable: Worth
 
     def worth(self, estimate: Estimate) -> Worth:
-        """What fits lacks nothing, and neither does what is not known."""
-        lacks = 0.0
-        if self.limit_bytes is not None and estimate.needed is not None:
-            lacks = max(0.0, estimate.needed.high - self.limit_bytes)
-        return Worth(lacks, self._value(estimate))
+        """What fits lacks nothing; what is not known may lack anything."""
+        return Worth(self._lacks(estimate), self._value(estimate))
 
     def better(self, one: Estimate, other: Estimate) -> bool:
         """Whether one is better by a difference that counts."""
         mine, theirs = self.worth(one), self.worth(other)
-        if abs(mine.lacks - theirs.lacks) > self.notable.lacks:
+        if mine.lacks != theirs.lacks and abs(mine.lacks - theirs.lacks) > self.notable.lacks:
             return mine.lacks < theirs.lacks
         return mine.value > theirs.value + self.notable.value
 
@@ -39,6 +36,11 @@ class Judge(NamedTuple):
         """Sorts the best first."""
         worth = self.worth(estimate)
         return worth.lacks, -worth.value
+
+    def _lacks(self, estimate: Estimate) -> float:
+        if self.limit_bytes is None:
+            return 0.0
+        return math.inf if estimate.needed is None else max(0.0, estimate.needed.high - self.limit_bytes)
 
     def _value(self, estimate: Estimate) -> float:
         if self.goal == "memory":

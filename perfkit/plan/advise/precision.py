@@ -17,6 +17,7 @@ from perfkit.techniques.technique import Technique
 
 PRODUCTS = (OpClass.MATMUL, OpClass.CONVOLUTION, OpClass.ATTENTION)
 _WIDE = ("fp32", "tf32")
+_ITEM_BYTES = {"fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2, "fp8": 1}  # in memory: TF32 rounds fp32 as it is read
 _OPTIMIZER = "optimizer"
 
 _SAME_SHARE = "products reach the same share of the higher peak, but are no faster than memory allows"
@@ -110,11 +111,12 @@ def _peak_of(view: AdvisedView, dtype: str) -> float | None:
 
 def _part(view: AdvisedView, row: OpRow, dtype: str, ratio: float) -> float:
     """The part of its time that a product takes in another dtype: as efficient work of its class and size in both is
-    where that was measured, else the ratio of the peaks; half the bytes have to be moved still.
+    where that was measured, else the ratio of the peaks; its operands have to be moved still.
     """
     if row.seconds <= 0:
         return 1.0
-    by_memory = 0.0 if row.bytes is None or view.bandwidth is None else row.bytes / 2 / view.bandwidth
+    moved = None if row.bytes is None else row.bytes * _operands(row.dtype, dtype)
+    by_memory = 0.0 if moved is None or view.bandwidth is None else moved / view.bandwidth
     return min(1.0, max(_learned(view, row, dtype) or ratio, by_memory / row.seconds))
 
 
@@ -123,8 +125,14 @@ def _learned(view: AdvisedView, row: OpRow, dtype: str) -> float | None:
     if view.efficiencies is None or row.flops is None or row.bytes is None:
         return None
     now = Work(op_class(row.name), row.dtype, row.flops / row.calls, row.bytes / row.calls, matrix=True, op=row.name)
-    before, after = map(view.efficiencies.seconds, (now, now._replace(dtype=dtype, bytes=now.bytes / 2)))
+    then = now._replace(dtype=dtype, bytes=now.bytes * _operands(row.dtype, dtype))
+    before, after = map(view.efficiencies.seconds, (now, then))
     return None if before is None or after is None or not before.value else after.value / before.value
+
+
+def _operands(before: str, after: str) -> float:
+    """The bytes of operands in one dtype over those in another."""
+    return _ITEM_BYTES[after] / _ITEM_BYTES[before]
 
 
 def _wide(view: AdvisedView) -> list[OpRow]:

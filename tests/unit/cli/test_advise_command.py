@@ -46,6 +46,8 @@ def test_a_workload_is_planned() -> None:
     [
         ([str(TRACE), "--goal", "memory"], "a trace does not tell how its model is built"),
         ([str(TRACE), "--verify", "1"], "names none"),
+        ([str(TRACE), "--gpu", "h100-80g"], "recorded on a device of its own"),
+        (["gpt", "--gpu", "h100-80g", "--verify", "1"], "--verify runs on this machine"),
         (["nowhere.json.gz"], "there is no such file"),
         (["gtp"], "gpt"),
         ([str(TRACE), "--goal", "speed"], "speed"),

@@ -39,5 +39,14 @@ def test_what_fits_comes_before_what_is_faster() -> None:
     assert judge("time").better(fast, fits)
 
 
+def test_what_may_take_any_memory_comes_after_what_fits_and_is_no_better() -> None:
+    fits, lacks, unknown = estimate(saves=-3, peak=90), estimate(saves=1, peak=120), estimate(saves=5)
+    limited = judge("time", 100)
+    assert sorted((unknown, lacks, fits), key=limited.order) == [fits, lacks, unknown]
+    assert not limited.better(unknown, lacks)
+    assert limited.better(unknown, estimate(saves=3))
+    assert judge("time").better(unknown, fits)
+
+
 def test_a_difference_that_does_not_count_is_none() -> None:
     assert not judge("time").better(estimate(saves=1.5), estimate(saves=1.0))

@@ -89,6 +89,8 @@ def test_parameters_in_bf16_halve_the_traffic_of_all_other_ops_and_of_the_update
 def test_tf32_has_a_peak_of_its_own_and_what_is_small_gains_nothing() -> None:
     assert parts(addressed("tf32", view(mm())).most) == {"aten::mm": pytest.approx(1 / 4)}
     assert isinstance(said("tf32", view(mm(bound="latency"))), Nothing)
+    # Operands stay 4 bytes in memory: 0.4 TB take all of its 0.4 s.
+    assert parts(addressed("tf32", view(mm(bytes=0.4e12))).most) == {"aten::mm": 1.0}
     assert isinstance(said("amp", view(mm(dtype="bf16"))), Nothing)
 
 
