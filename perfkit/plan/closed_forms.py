@@ -20,6 +20,12 @@ _KORTHIKANTI = "Korthikanti et al. (arXiv 2205.05198, table 2), 16 bits and drop
 _16_BITS = ("bf16", "fp16")
 _STAGES = {"zero1": 1, "zero2": 2, "zero3": 3}
 
+# Techniques that leave parameters, gradients and optimizer state as they are, or shard them as ZeRO does.
+_STATES_AS_COUNTED = {
+    *("tf32", "amp", "channels_last", "inplace", "flash", "fused_ce", "ckpt", "compile", "ddp"),
+    *("zero1", "zero2", "zero3", "compress", "accum", "batch", "seq", "data"),
+}
+
 # Techniques with which the layers keep for backward what the formulas count; of `ckpt` not all of its modes.
 _ACTIVATIONS_AS_COUNTED = {
     *("tf32", "amp", "bf16", "flash", "fused_ce", "ckpt", "ddp", "zero1", "zero2", "zero3"),
@@ -37,16 +43,19 @@ class Transformer(NamedTuple):
     heads: int
 
 
-def closed_forms(spec: RunSpec, kind: str, parameters: int) -> Iterator[ClosedForm]:
+def closed_forms(spec: RunSpec, kind: str, parameters: int, adam: bool) -> Iterator[ClosedForm]:
     """The model states of a rank by the ZeRO stage that shards them; the activations of a `gpt` in 16 bits.
 
-    `kind` is that of the device, `cpu` or `cuda`, by which a workload has its default sizes.
+    `kind` is that of the device, `cpu` or `cuda`, by which a workload has its default sizes; `adam` says whether every
+    optimizer is Adam or AdamW. With others, in 16 bits throughout, or with a technique that changes what there is of
+    parameters, gradients or optimizer state, no model states are yielded.
     """
     names = {technique.name for technique in spec.techniques}
-    stage = max((_STAGES.get(name, 0) for name in names), default=0)
-    formula = ("16P", "4P + 12P/N", "2P + 14P/N", "16P/N")[stage]
-    states = model_states(parameters, stage, spec.launch.world_size)
-    yield ClosedForm(name="model states", bytes=states, source=_ZERO.format(formula))
+    if adam and spec.dtype == "fp32" and names <= _STATES_AS_COUNTED:
+        stage = max((_STAGES.get(name, 0) for name in names), default=0)
+        formula = ("16P", "4P + 12P/N", "2P + 14P/N", "16P/N")[stage]
+        states = model_states(parameters, stage, spec.launch.world_size)
+        yield ClosedForm(name="model states", bytes=states, source=_ZERO.format(formula))
     if spec.workload.name == "gpt" and (spec.dtype in _16_BITS or names & {"amp", "bf16"}):
         techniques = compose(spec.techniques)
         if recompute := _recomputed(techniques):

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.optim import Adam, AdamW
 
 from perfkit.allocations import Allocations
 from perfkit.devices.peak import Fp32Settings
@@ -34,6 +35,7 @@ from perfkit.plan.taken_for_tracing import eager_linear, eager_transformers
 from perfkit.plan.values_read import ValuesRead
 from perfkit.spec import RunSpec
 from perfkit.techniques.apply import apply_all
+from perfkit.techniques.paged_optimizer import local_optimizer
 from perfkit.techniques.state import TrainState
 from perfkit.workloads.table import check_microbatches, load_workload
 from perfkit.workloads.workload import built_model
@@ -55,6 +57,7 @@ class Rehearsed(NamedTuple):
         step: every one of that step.
         scratch: by CUDA's libraries the most that one op of theirs took meanwhile; it is among `step`, at `SCRATCH`.
         parameters: of the model, before it is sharded.
+        adam: whether every optimizer is torch's Adam or AdamW.
     """
 
     allocations: Allocations
@@ -65,6 +68,7 @@ class Rehearsed(NamedTuple):
     step: tuple[Change, ...] = ()
     scratch: dict[str, int] = {}
     parameters: int = 0
+    adam: bool = False
 
 
 def rehearse(spec: RunSpec, kind: str = "cpu", fp32: Fp32Settings | None = None) -> Rehearsed:
@@ -128,6 +132,7 @@ def rehearse(spec: RunSpec, kind: str = "cpu", fp32: Fp32Settings | None = None)
         step=_changes(recorded, data),
         scratch=scratch,
         parameters=parameters,
+        adam=all(type(local_optimizer(each)) in (Adam, AdamW) for each in trained.optimizers),
     )
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from perfkit.plan.closed_forms import Transformer, activations, closed_forms, model_states
-from perfkit.spec import LaunchSpec, RunSpec, WorkloadSpec, parse_variants
+from perfkit.spec import LaunchSpec, ParamValue, RunSpec, WorkloadSpec, parse_variants
 
 GB = 1e9
 
@@ -22,16 +22,18 @@ def test_activations_of_22b_are_those_of_korthikanti() -> None:
     assert full == selective / 17
 
 
-def forms(techniques: str, ranks: int = 1, dtype: str = "fp32", workload: str = "gpt") -> dict[str, float]:
+def forms(
+    techniques: str, ranks: int = 1, dtype: str = "fp32", workload: str = "gpt", adam: bool = True
+) -> dict[str, float]:
     (variant,) = parse_variants(techniques)
-    params = {"size": "nano", "batch_size": 2} if workload == "gpt" else {}
+    params: dict[str, ParamValue] = {"size": "nano", "batch_size": 2} if workload == "gpt" else {}
     spec = RunSpec(
         workload=WorkloadSpec(name=workload, params=params),
         techniques=variant,
         dtype=dtype,
         launch=LaunchSpec(world_size=ranks),
     )
-    return {form.name: form.bytes for form in closed_forms(spec, "cpu", 1000)}
+    return {form.name: form.bytes for form in closed_forms(spec, "cpu", 1000, adam)}
 
 
 def test_a_variant_has_the_stage_that_shards_it_and_activations_where_it_computes_in_16_bits() -> None:
@@ -51,8 +53,18 @@ def test_no_formula_counts_what_is_kept_otherwise(technique: str) -> None:
     assert "activations" not in forms(f"amp+{technique}")
 
 
+@pytest.mark.parametrize("technique", ["bf16", "lora", "optim:use=adamw8bit", "optim_in_backward", "offload"])
+def test_states_that_are_not_adams_in_full_have_no_formula(technique: str) -> None:
+    assert "model states" not in forms(technique)
+
+
+def test_states_have_no_formula_with_another_optimizer_or_in_16_bits_throughout() -> None:
+    assert forms("baseline", adam=False) == {}
+    assert forms("baseline", dtype="bf16").keys() == {"activations"}
+
+
 def test_a_gpu_has_a_larger_model_unless_one_is_named() -> None:
     spec = RunSpec(workload=WorkloadSpec(name="gpt"), techniques=(), dtype="bf16", launch=LaunchSpec())
-    on_cpu, on_gpu = ([*closed_forms(spec, kind, 1)][1].bytes for kind in ("cpu", "cuda"))
+    on_cpu, on_gpu = (next(closed_forms(spec, kind, 1, True)).bytes for kind in ("cpu", "cuda"))
     assert on_cpu == 4 * 256 * 2 * 256 * (34 + 5 * 4)
     assert on_gpu == 12 * 1024 * 8 * 768 * (34 + 5 * 12 * 1024 / 768)

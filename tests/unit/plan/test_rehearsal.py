@@ -171,3 +171,8 @@ def test_the_first_step_of_shards_takes_no_more_than_the_second() -> None:
     alive = list(accumulate(size for _, size in (*rehearsed.before, *rehearsed.step)))
     first, second = alive[: len(rehearsed.before)], alive[len(rehearsed.before) :]
     assert max(first) <= max(second)
+
+
+@pytest.mark.parametrize(("workload", "adam"), [("gpt", True), ("resnet", False)])
+def test_it_is_known_whether_the_optimizer_is_adam(workload: str, adam: bool) -> None:
+    assert rehearse(RunSpec(workload=WorkloadSpec(name=workload), launch=LaunchSpec())).adam == adam
