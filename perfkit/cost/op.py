@@ -13,6 +13,7 @@ from functools import cache, lru_cache
 
 from perfkit.cost import (
     attention,
+    bitsandbytes,
     constructors,
     convolution,
     elementwise,
@@ -57,6 +58,7 @@ _FAMILIES = (
     spectral,
     optimizer,
     libraries,
+    bitsandbytes,
     serving,
 )
 

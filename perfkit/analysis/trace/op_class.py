@@ -32,7 +32,7 @@ _CLASSES: tuple[tuple[OpClass, str], ...] = (
     (OpClass.COMPILED, r"triton_.*|(graph_\d+_)?cpp_fused.*|kernel_cpp.*"),
     (OpClass.COMMUNICATION, r"(nccl|rccl|gloo|mpi|ucc|xccl):?.*|.*all_?reduce.*|.*all_?gather.*|.*reduce_scatter.*"),
     (OpClass.REDUCTION, r"_foreach_(norm|max)"),  # of clipping, as a rule
-    (OpClass.OPTIMIZER, r"_fused_(adam|sgd|adagrad|lamb).*|_foreach_.*|.*multi_?tensor.*"),
+    (OpClass.OPTIMIZER, r"_fused_(adam|sgd|adagrad|lamb).*|_foreach_.*|.*multi_?tensor.*|optimizer_update_.*"),
     (
         OpClass.ATTENTION,
         r".*(scaled_dot_product|flash_att|efficient_att|_attention_(for|back)ward|fmha|flash_(f|b)wd).*",

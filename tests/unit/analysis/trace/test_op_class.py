@@ -12,7 +12,7 @@ EXAMPLES = {
     OpClass.SOFTMAX: "aten::_softmax aten::_softmax_backward_data aten::_log_softmax aten::_masked_softmax",
     OpClass.NORM: "aten::native_layer_norm_backward aten::cudnn_batch_norm aten::_fused_rms_norm",
     OpClass.LOSS: "aten::nll_loss_forward aten::nll_loss2d_backward aten::mse_loss aten::binary_cross_entropy",
-    OpClass.OPTIMIZER: "aten::_fused_adamw_ aten::_foreach_add_",
+    OpClass.OPTIMIZER: "aten::_fused_adamw_ aten::_foreach_add_ bitsandbytes::optimizer_update_8bit_blockwise",
     OpClass.INDEX: "aten::embedding aten::embedding_dense_backward aten::index_put_ aten::scatter_add_ aten::nonzero",
     OpClass.COPY: "aten::copy_ aten::_to_copy aten::cat aten::clone aten::zero_",
     OpClass.REDUCTION: "aten::sum aten::mean aten::amax aten::linalg_vector_norm aten::_foreach_norm",
