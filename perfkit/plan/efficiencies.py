@@ -98,9 +98,14 @@ class Measured:
         return tuple(errors)
 
     def without(self, name: str) -> "Measured | None":
-        """What all programs but those of one name told, here and on the devices that are like it; None without any."""
+        """What all programs but those of one name told, here and on the devices that are like it; None without any.
+
+        Itself where there is none of that name: its curves are fitted once.
+        """
         like = None if self.like is None else self.like.without(name)
         programs = tuple(program for program in self.programs if program.name != name)
+        if programs and like is self.like and len(programs) == len(self.programs):
+            return self
         return replace(self, programs=programs, like=like) if programs else like
 
     def error(self, program: Program) -> float:

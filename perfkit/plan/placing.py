@@ -27,13 +27,19 @@ class Places:
         """The innermost module of the model that these frames are of; empty where they are of none."""
         if self.model is None:
             return ""
-        names = {id(module): unwrapped(name) for name, module in self.model.named_modules(remove_duplicate=False)}
         for frame in reversed(frames):
             owner = frame.f_locals.get("self")
-            if isinstance(owner, nn.Module) and id(owner) in names:
-                name, kind = names[id(owner)], type(owner).__name__
+            name = _name(owner, self.model) if isinstance(owner, nn.Module) else None
+            if name is not None:
+                kind = type(owner).__name__
                 return f"{name} ({kind})" if name else kind
         return ""
+
+
+def _name(module: nn.Module, model: nn.Module) -> str | None:
+    """The last of a module's names in a model, "" for the model itself; None where it is no part of it."""
+    names = [name for name, other in model.named_modules(remove_duplicate=False) if other is module]
+    return unwrapped(names[-1]) if names else None
 
 
 def _line(frames: Sequence[FrameType]) -> str:
