@@ -7,27 +7,32 @@ Every variant that ran is rehearsed, and the time of its step predicted three ti
 told (in-sample), with what those of every other variant told (held out: the two halves predict each other), and with
 what the other suites told (another workload). Prints a row for each variant, and Spearman's rank correlation. Compiled
 variants are planned as they run eagerly, and marked: theirs are upper bounds.
+
+Measured is a variant's ratio to its baseline, over the rounds in which both stepped by turns, times the baseline's step
+over all rounds. How well one half of the rounds ranks the variants as the other does bounds what a prediction can do.
 """
 
 import argparse
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from math import exp, log
 from pathlib import Path
 from shutil import copytree
-from statistics import median
+from statistics import fmean, median
 from typing import NamedTuple
 from unittest.mock import patch
 
 import pandas as pd
 
+from perfkit.analysis.suite.compare import log_ratios
 from perfkit.analysis.suite.runs import VariantRuns
 from perfkit.devices import cache
 from perfkit.errors import PerfkitError
 from perfkit.plan import known
+from perfkit.plan.disk import disk
 from perfkit.plan.gloo import gloo
 from perfkit.plan.known import efficiencies_for
 from perfkit.plan.learn import of_suite
@@ -42,12 +47,12 @@ from perfkit.store.read import StoredSuite, read_suite
 
 
 class Variant(NamedTuple):
-    """A variant of a suite, what its step issues, the median of its measured steps, and threads of a rank."""
+    """A variant of a suite, what its step issues, its measured step by each round, and threads of a rank."""
 
     suite: StoredSuite
     name: str
     issued: tuple[Issued, ...]
-    measured_s: float
+    rounds: tuple[float, ...]
     threads: int
     compiled: bool
 
@@ -59,20 +64,22 @@ def main() -> None:
     for suite in suites:
         variants = [*_variants(suite)]
         others = [other for other in suites if other is not suite]
-        table = pd.DataFrame({"measured": {each.name: each.measured_s for each in variants}})
+        table = pd.DataFrame({"measured": {each.name: _mean(each.rounds) for each in variants}})
         table["in-sample"] = _predicted(variants, [suite])
         held_out = (_predicted(variants[part::2], [_without(suite, variants[part::2])]) for part in (0, 1))
         table["held out"] = pd.concat([pd.Series(half, dtype=float) for half in held_out])
         if others:
             table["other workloads"] = _predicted(variants, others)
         _print(suite, table, {each.name for each in variants if each.compiled})
+        _print_repeatability(variants)
 
 
 def _variants(suite: StoredSuite) -> Iterator[Variant]:
-    for name in dict.fromkeys(run.variant for run in suite.runs):
-        runs = VariantRuns(name, tuple(run for run in suite.runs if run.variant == name))
-        steps = runs.steps(lambda samples: samples.wall_s)
-        if runs.outcome[0] != Status.OK or not steps or runs.main is None:
+    names = dict.fromkeys(run.variant for run in suite.runs)
+    by_name = {name: VariantRuns(name, tuple(run for run in suite.runs if run.variant == name)) for name in names}
+    for name, runs in by_name.items():
+        rounds = _rounds(runs, by_name[suite.suite.baselines.get(name, name)])
+        if runs.outcome[0] != Status.OK or not rounds or runs.main is None:
             continue
         spec = runs.main.spec
         try:
@@ -82,7 +89,16 @@ def _variants(suite: StoredSuite) -> Iterator[Variant]:
             continue
         environment = runs.records[0].environment
         assert environment is not None
-        yield Variant(suite, name, issued, median(steps), environment.threads, compiled(spec.techniques))
+        yield Variant(suite, name, issued, rounds, environment.threads, compiled(spec.techniques))
+
+
+def _rounds(runs: VariantRuns, baseline: VariantRuns) -> tuple[float, ...]:
+    steps = baseline.steps(lambda samples: samples.wall_s)
+    return tuple(median(steps) * exp(ratio) for ratio in log_ratios(baseline, runs)) if steps else ()
+
+
+def _mean(seconds: Sequence[float]) -> float:
+    return exp(fmean(map(log, seconds)))
 
 
 def _without(suite: StoredSuite, variants: Iterable[Variant]) -> StoredSuite:
@@ -92,12 +108,12 @@ def _without(suite: StoredSuite, variants: Iterable[Variant]) -> StoredSuite:
 
 def _predicted(variants: Iterable[Variant], learned_from: Iterable[StoredSuite]) -> Mapping[str, float]:
     """Seconds of a step by the name of each variant, with what these suites tell and nothing else."""
-    links = gloo()
+    links, files = gloo(), disk()
     found: dict[str, float] = {}
     with _learned(learned_from):
         efficiencies = {threads: efficiencies_for(CPU, threads) for threads in {each.threads for each in variants}}
         for each in variants:
-            time = step_time(each.issued, "cpu", efficiencies[each.threads], links)
+            time = step_time(each.issued, "cpu", efficiencies[each.threads], links, files)
             if isinstance(time, Unknown):
                 print(f"left out: {each.name}: {time.reason}")
             else:
@@ -110,7 +126,7 @@ def _learned(suites: Iterable[StoredSuite]) -> Iterator[None]:
     """What these suites tell is all that is known while entered, beside the measured ceilings of this machine."""
     own = cache.folder()
     with tempfile.TemporaryDirectory() as folder, patch.object(known, "packaged", lambda: ()):
-        for kept in ("ceilings", "gloo"):
+        for kept in ("ceilings", "gloo", "disk"):
             if (own / kept).is_dir():
                 copytree(own / kept, Path(folder) / kept)
         before = os.environ.get("PERFKIT_CACHE")
@@ -139,6 +155,15 @@ def _print(suite: StoredSuite, table: pd.DataFrame, compiled: set[str]) -> None:
     _row("rank correlation", predictions, lambda each: f"{ranks['measured'].corr(ranks[each]):.2f}")
     _row("median factor", predictions, lambda each: f"{exp(_off(table, each).median()):.2f}")
     _row("largest factor", predictions, lambda each: f"{exp(_off(table, each).max()):.2f}")
+
+
+def _print_repeatability(variants: Iterable[Variant]) -> None:
+    halves = pd.DataFrame(
+        {each.name: [_mean(each.rounds[::2]), _mean(each.rounds[1::2])] for each in variants if len(each.rounds) > 1}
+    ).T
+    if len(halves) > 1:
+        told = halves[0].corr(halves[1], method="spearman")
+        print(f"\nrepeatability: the halves of the rounds rank {len(halves)} variants alike, by {told:.2f}")
 
 
 def _row(what: str, predictions: Iterable[str], told: Callable[[str], str]) -> None:
