@@ -55,8 +55,10 @@ def command(device: str, threads: str | None, short: bool, force: bool) -> None:
     console.print(table(known, console.width))
     for note in known.notes:
         console.print(f"note: {note}", markup=False, highlight=False)
-    if target.kind == "cpu" and available_cores() > 1 and not short:
-        console.print(_links(force), markup=False, highlight=False)
+    if target.kind == "cpu" and not short:
+        if available_cores() > 1:
+            console.print(_links(force), markup=False, highlight=False)
+        console.print(_files(force), markup=False, highlight=False)
 
 
 def _links(force: bool) -> str:
@@ -68,6 +70,20 @@ def _links(force: bool) -> str:
     if known is None:
         return "between ranks: two processes could not exchange messages by gloo"
     return f"between ranks: {bandwidth(known.within)}, {seconds(known.protocols[0].hop_s)} a hop ({known.source})"
+
+
+def _files(force: bool) -> str:
+    """How fast tensors are offloaded to files, which `perfkit plan` goes by; measured where it is not known."""
+    from perfkit.plan.disk import disk, measure_disk
+    from perfkit.units import bandwidth, seconds
+
+    known = (None if force else disk()) or measure_disk()
+    if known is None:
+        return "files of offloaded tensors: those in the folder for temporary files (TMPDIR) are in memory"
+    written, read = (
+        f"{bandwidth(each.bytes_per_s)} and {seconds(each.start_s)} a file" for each in (known.write, known.read)
+    )
+    return f"files of offloaded tensors in {known.mount}: written at {written}, read at {read}, through the page cache"
 
 
 def _missing(device: str, name: str, threads: tuple[int, ...], *, short: bool, force: bool) -> tuple[int, ...] | None:

@@ -11,7 +11,6 @@ from pathlib import Path
 from time import perf_counter
 
 import msgspec
-import numpy as np
 import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import FileStore
@@ -21,6 +20,7 @@ from perfkit.devices.cache import folder
 from perfkit.devices.fingerprint import file_stem, fingerprint
 from perfkit.devices.peak import CPU
 from perfkit.files import read_json, write_json
+from perfkit.plan import alpha_beta
 from perfkit.plan.collectives import Interconnect, Protocol
 from perfkit.spec import Struct
 
@@ -63,20 +63,18 @@ def _file() -> Path:
 
 
 def fitted(exchanged: Sequence[Exchanged]) -> Interconnect:
-    """Seconds a hop and bytes a second that lie closest, in ratios, to what all-reduces between two ranks took.
+    """The links of ranks whose all-reduces took so long between two of them.
 
     Such a one has two hops, and a rank's links carry the message once.
     """
-    taken = np.array([each.seconds for each in exchanged])
-    rows = np.array([[2.0, each.bytes] for each in exchanged]) / taken[:, None]
-    hop_s, byte_s = np.maximum(np.linalg.lstsq(rows, np.ones(len(taken)), rcond=None)[0], 1e-12)
-    off = np.log(rows @ [hop_s, byte_s])
+    known = alpha_beta.fitted((each.bytes, each.seconds) for each in exchanged)
+    hop_s = known.start_s / 2
     return Interconnect(
-        within=float(1 / byte_s),
+        within=known.bytes_per_s,
         across=None,
         ranks_per_node=sys.maxsize,
-        protocols=(Protocol(start_s=0.0, hop_s=float(hop_s), across_hop_s=float(hop_s), share=1.0),),
-        spread=float(np.exp(np.sqrt(np.mean(off**2)))),
+        protocols=(Protocol(start_s=0.0, hop_s=hop_s, across_hop_s=hop_s, share=1.0),),
+        spread=known.spread,
         source="gloo between two ranks on this machine",
         by_others={Kind.REDUCE_SCATTER: Kind.ALL_REDUCE},  # whole, then sliced: torch's ProcessGroupGloo
     )

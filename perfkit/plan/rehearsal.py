@@ -24,7 +24,7 @@ from perfkit.plan.conversion import converts_fakes
 from perfkit.plan.cuda_dispatch import as_on_cuda
 from perfkit.plan.cuda_scratch import CudaScratch
 from perfkit.plan.failing import named_failures
-from perfkit.plan.fake_disk import nothing_written
+from perfkit.plan.fake_disk import nothing_written, watched_pages
 from perfkit.plan.fake_memory import FakeMemory
 from perfkit.plan.fake_ops import more_fake_ops
 from perfkit.plan.fake_ranks import fake_ranks
@@ -117,7 +117,13 @@ def rehearse(spec: RunSpec, kind: str = "cpu", fp32: Fp32Settings | None = None)
         known = [*known_blocks(state)]
         known += memory.others(data.addresses() | {block.address for block in known})
         owned = owners(trained)
-        with marked_modules(trained), watched_gradients(trained, memory.now) as gradients, StepOps(fp32) as ops:
+        ops = StepOps(fp32)
+        with (
+            marked_modules(trained),
+            watched_gradients(trained, memory.now) as gradients,
+            watched_pages(ops.paged),
+            ops,
+        ):
             step(1)
         recorded = memory.recorded
     recorded.ranges.sort(key=lambda mark: (mark.start_ns, -mark.end_ns))

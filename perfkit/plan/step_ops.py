@@ -1,4 +1,4 @@
-"""The ops and collectives of a step on fake tensors, in the order in which the host issues them."""
+"""The ops, collectives and pages of a step on fake tensors, in the order in which the host issues them."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -17,6 +17,8 @@ from perfkit.cost.collective import Kind, Message, collective_kind, message_of_s
 from perfkit.cost.free import COLLECTIVES, is_free
 from perfkit.cost.live import CostedCalls
 from perfkit.devices.peak import Fp32Settings
+from perfkit.plan.disk import mount_of
+from perfkit.plan.fake_disk import Paging
 from perfkit.plan.work import Work, work_of
 from perfkit.record import MARK_PREFIX, PHASES
 
@@ -41,7 +43,19 @@ class StepCollective(NamedTuple):
     functional: bool = False
 
 
-Issued = StepOp | StepCollective
+class StepPage(NamedTuple):
+    """A page of offloaded tensors that is written to a file (`writes`), or read.
+
+    `mount` is where the file system of that file is mounted.
+    """
+
+    bytes: int
+    writes: bool
+    mount: str
+    phase: str
+
+
+Issued = StepOp | StepCollective | StepPage
 
 
 class StepOps(CostedCalls):
@@ -77,6 +91,10 @@ class StepOps(CostedCalls):
             return
         work = _modelled(call, cost, self._fp32) or _moved(call, result)
         self.issued.append(StepOp(work, self._phase()))
+
+    def paged(self, page: Paging) -> None:
+        """Record a page that is moved."""
+        self.issued.append(StepPage(page.bytes, page.writes, mount_of(page.folder), self._phase()))
 
     def _exchanged(self, schema: Any, args: tuple[Any, ...], result: Any) -> None:
         kind = collective_kind(schema.name.partition("::")[2])

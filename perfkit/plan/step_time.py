@@ -1,8 +1,8 @@
 """How long a step takes: its ops on a device that idles when the host issues slower than it computes.
 
 On a GPU the host issues ops one after the other into a queue; the device takes each when it has done those before, and
-collectives run on a queue of their own beside them. On a CPU host and device are one, and a collective takes the cores
-that compute: all times add up.
+collectives run on a queue of their own beside them. On a CPU host and device are one, a collective takes the cores that
+compute, and files that tensors are offloaded to are waited for: all times add up.
 """
 
 from collections import defaultdict
@@ -10,12 +10,14 @@ from collections.abc import Iterable, Sequence
 from operator import attrgetter
 from typing import NamedTuple
 
-from perfkit.analysis.model.plan import GAPS, Interval, StepTime
+from perfkit.analysis.model.plan import DISK, GAPS, Interval, StepTime
 from perfkit.analysis.trace.op_class import OpClass
 from perfkit.cost.collective import Kind
+from perfkit.devices.peak import CPU
 from perfkit.plan.collectives import Interconnect
+from perfkit.plan.disk import Disk
 from perfkit.plan.efficiencies import Efficiencies
-from perfkit.plan.step_ops import Issued, StepCollective, StepOp
+from perfkit.plan.step_ops import Issued, StepCollective, StepOp, StepPage
 from perfkit.plan.work import Work, class_of
 from perfkit.record import Unknown
 
@@ -24,6 +26,7 @@ COMMUNICATION = "communication"
 
 _CALL = Work(OpClass.COMMUNICATION, "", 0.0, 0.0, matrix=False)  # of a collective, as the host issues it
 _NO_HOST = "how long the host takes to issue an op is not known: --learn it from runs on this device"
+_NOTHING = Interval(value=0.0, low=0.0, high=0.0)
 
 Parts = dict[str, float]
 
@@ -44,19 +47,28 @@ class _Latencies(NamedTuple):
 
 
 def step_time(
-    issued: Sequence[Issued], kind: str, efficiencies: Efficiencies, links: Interconnect | None
+    issued: Sequence[Issued],
+    kind: str,
+    efficiencies: Efficiencies,
+    links: Interconnect | None = None,
+    disk: Disk | None = None,
 ) -> StepTime | Unknown:
     """The time of a step and of its parts on a device of a kind, `cpu` or `cuda`.
 
-    The parts are each class of ops, the host where the device waits for it, and communication that nothing hides.
-    `links` are those between ranks, None where they are not known: then neither is a step that exchanges anything.
+    The parts are each class of ops, the host where the device waits for it, communication that nothing hides, and the
+    disk. `links` are those between ranks, `disk` is what tensors are offloaded to, None where they are not known: then
+    neither is a step that exchanges or offloads anything.
     Its bounds are as far apart as whole programs were off, or as those of its calls where these lie closer, as they do
     where but one program was measured.
     """
     known: dict[Issued, tuple[Interval, Interval]] = {}
     for each in dict.fromkeys(issued):
-        seconds = _exchanging(each, links) if isinstance(each, StepCollective) else _computing(each, efficiencies)
-        host = efficiencies.host_s(each.work if isinstance(each, StepOp) else _CALL)
+        if isinstance(each, StepOp):
+            seconds, host = _computing(each, efficiencies), efficiencies.host_s(each.work)
+        elif isinstance(each, StepCollective):
+            seconds, host = _exchanging(each, links), efficiencies.host_s(_CALL)
+        else:
+            seconds, host = _paging(each, kind, disk), _NOTHING
         if isinstance(seconds, Unknown):
             return seconds
         if host is None:
@@ -73,7 +85,7 @@ def step_time(
             _Takes(each, seconds.value * off if isinstance(each, StepOp) else at(seconds), at(host))
             for each, (seconds, host) in ((each, known[each]) for each in issued)
         ]
-        if kind == "cpu":
+        if kind == CPU:
             return _one_after_the_other(takes)
         launch, gap = efficiencies.launch_s, efficiencies.gap_s
         return _queued(takes, _Latencies(0.0 if launch is None else at(launch), 0.0 if gap is None else at(gap)))
@@ -89,7 +101,7 @@ def step_time(
 
 
 def _sum(intervals: Iterable[Interval]) -> Interval:
-    total = Interval(value=0.0, low=0.0, high=0.0)
+    total = _NOTHING
     for each in intervals:
         total = Interval(value=total.value + each.value, low=total.low + each.low, high=total.high + each.high)
     return total
@@ -109,12 +121,29 @@ def _exchanging(collective: StepCollective, links: Interconnect | None) -> Inter
     )
 
 
+def _paging(page: StepPage, kind: str, disk: Disk | None) -> Interval | Unknown:
+    if kind != CPU:
+        return Unknown(reason="how fast tensors go from a GPU to files and back is not known")
+    if disk is None or disk.mount != page.mount:
+        return Unknown(
+            reason=f"how fast files in {page.mount} are written and read is not known: perfkit calibrate measures "
+            "those of the folder for temporary files (TMPDIR)"
+        )
+    return (disk.write if page.writes else disk.read).seconds(page.bytes)
+
+
 def _one_after_the_other(takes: Iterable[_Takes]) -> Parts:
     parts: Parts = defaultdict(float)
     for what, seconds, host_s in takes:
         parts[HOST] += host_s
-        parts[class_of(what.work) if isinstance(what, StepOp) else COMMUNICATION] += seconds
+        parts[_part(what)] += seconds
     return dict(parts)
+
+
+def _part(what: Issued) -> str:
+    if isinstance(what, StepOp):
+        return class_of(what.work)
+    return COMMUNICATION if isinstance(what, StepCollective) else DISK
 
 
 def _queued(takes: Iterable[_Takes], latencies: _Latencies) -> Parts:
@@ -132,7 +161,7 @@ def _queued(takes: Iterable[_Takes], latencies: _Latencies) -> Parts:
             device.wait(issued, issued)
             device.spend(class_of(what.work), seconds)
             device.spend(GAPS, latencies.gap_s)
-        else:
+        elif isinstance(what, StepCollective):
             link = seconds + (max(host, link) if _prefetched(what) else max(host, link, device.now))
             if not _hidden_in_backward(what):
                 device.wait(link, host)

@@ -1,4 +1,4 @@
-"""The time of a rehearsed step on what a plan is made for: with the efficiencies of the device and its links."""
+"""The time of a rehearsed step on what it is planned for: with the efficiencies of a device, its links and its disk."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -9,11 +9,12 @@ from perfkit.analysis.model.plan import PlannedVariant
 from perfkit.devices.catalogue import named
 from perfkit.errors import UnavailableError
 from perfkit.plan.collectives import Interconnect, nccl
+from perfkit.plan.disk import Disk, disk
 from perfkit.plan.efficiencies import Efficiencies
 from perfkit.plan.gloo import gloo
 from perfkit.plan.known import efficiencies_for
 from perfkit.plan.learned import Kept, kept
-from perfkit.plan.step_ops import Issued, StepCollective
+from perfkit.plan.step_ops import Issued, StepCollective, StepPage
 from perfkit.plan.step_time import step_time
 from perfkit.plan.target import Target
 from perfkit.record import Unknown
@@ -24,10 +25,9 @@ def with_time(variant: PlannedVariant, issued: Sequence[Issued], target: Target,
 
     `threads` are those of a rank on a CPU.
     """
-    exchanges = any(isinstance(each, StepCollective) for each in issued)
     try:
         known = _efficiencies(None if target.entry is None else target.entry.id, threads, kept())
-        found = step_time(issued, target.kind, known, _links(target) if exchanges else None)
+        found = step_time(issued, target.kind, known, _links(issued, target), _disk(issued))
     except UnavailableError as error:
         found = Unknown(reason=str(error))
     if isinstance(found, Unknown):
@@ -43,7 +43,15 @@ def _efficiencies(device: str | None, threads: int, _kept: Kept) -> Efficiencies
     return efficiencies_for(target, threads)
 
 
-def _links(target: Target) -> Interconnect | None:
+def _links(issued: Sequence[Issued], target: Target) -> Interconnect | None:
+    """Those between ranks; None where nothing is exchanged, and where they are not known."""
+    if not any(isinstance(each, StepCollective) for each in issued):
+        return None
     if target.entry is None:
         return gloo()
     return nccl(target.entry, target.ranks_per_node, target.network_bytes_per_s)
+
+
+def _disk(issued: Sequence[Issued]) -> Disk | None:
+    """That of this machine; None where nothing is offloaded to it, and where it is not known."""
+    return disk() if any(isinstance(each, StepPage) for each in issued) else None

@@ -71,6 +71,7 @@ _FILLS = {
     replay.GAPS: Fill("#d9dce1", "+"),
     replay.BEFORE: Fill("#eceef1", "x"),
     "between kernels": Fill("#d9dce1", "|"),
+    "disk": Fill(YELLOW, "+"),
     # idle time
     idle.SYNC: Fill(VERMILLION),
     idle.ALLOCATION: Fill(PINK),

@@ -8,6 +8,7 @@ from perfkit.spec import BASELINE, Struct, WorkloadSpec
 PLAN_VERSION = 1
 
 GAPS = "between kernels"  # the part of a step in which a GPU has work queued and does none
+DISK = "disk"  # the part in which a CPU waits for files that tensors are offloaded to
 
 
 class Interval(Struct):

@@ -5,7 +5,7 @@ from datetime import datetime
 
 from perfkit.analysis.model.estimate import Estimate
 from perfkit.analysis.model.memory import MemoryAccount
-from perfkit.analysis.model.plan import GAPS, Interval, Plan, PlannedVariant, StepTime
+from perfkit.analysis.model.plan import DISK, GAPS, Interval, Plan, PlannedVariant, StepTime
 from perfkit.analysis.model.prediction import PredictedFigure, PredictedPart, Prediction
 from perfkit.analysis.model.replay import HOST
 from perfkit.analysis.model.step import OUTSIDE, REST
@@ -105,7 +105,7 @@ def _parts(step: StepTime | None, trace: RankTrace | None) -> tuple[PredictedPar
         return ()
     predicted: dict[str, float] = {}
     for part, seconds in step.parts.items():
-        name = HOST if part == GAPS else part  # a trace does not tell gaps of one cause from those of another
+        name = HOST if part in (GAPS, DISK) else part  # a trace does not tell what no op takes by its cause
         predicted[name] = predicted.get(name, 0.0) + seconds
     return _held(predicted, _time_by_class(trace), trace.step_s)
 

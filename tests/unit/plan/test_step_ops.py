@@ -1,5 +1,7 @@
 """What a step on fake tensors issues, counted by hand."""
 
+from collections import Counter
+
 import torch
 import torch.distributed as dist
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -10,15 +12,16 @@ from perfkit.devices.peak import Fp32Settings
 from perfkit.instruments.marks import phase
 from perfkit.plan.fake_ranks import fake_ranks
 from perfkit.plan.rehearsal import rehearse
-from perfkit.plan.step_ops import StepCollective, StepOp, StepOps
+from perfkit.plan.step_ops import Issued, StepCollective, StepOp, StepOps, StepPage
 from perfkit.plan.target import target_of
 from perfkit.plan.work import Work
 from perfkit.spec import LaunchSpec, RunSpec, WorkloadSpec, parse_variants
+from perfkit.workloads.table import load_workload
 
 GPT = WorkloadSpec(name="gpt", params={"size": "nano", "seq_len": 64})
 
 
-def issued(technique: str, ranks: int) -> list[StepOp | StepCollective]:
+def issued(technique: str, ranks: int) -> list[Issued]:
     (techniques,) = parse_variants(technique)
     return list(rehearse(RunSpec(workload=GPT, techniques=techniques, launch=LaunchSpec(world_size=ranks))).issued)
 
@@ -117,3 +120,20 @@ def test_zero3_gathers_parameters_twice_and_scatters_gradients_once() -> None:
         ("reduce-scatter", "backward"): 5,
     }
     assert {ranks for _, _, ranks, _ in found} == {8}
+
+
+def test_offloaded_parameters_are_read_for_forward_backward_and_update_and_written_after_it() -> None:
+    workload = load_workload(GPT, device="cpu")
+    model = workload.build_model()
+    blocks = [model.get_submodule(name) for name in workload.blocks(model)]
+    paged = sum(p.nbytes for block in blocks for p in block.parameters() if p.nbytes >= 4096)
+    moved: Counter[tuple[str, bool]] = Counter()
+    for each in issued("offload:what=parameters:to=disk", 1):
+        if isinstance(each, StepPage):
+            moved[each.phase, each.writes] += each.bytes
+    assert moved == {
+        ("forward", False): paged,
+        ("backward", False): paged,
+        ("optimizer", False): paged,
+        ("optimizer", True): paged,
+    }

@@ -1,17 +1,22 @@
 """The time of a step from ops of known length, by hand."""
 
+import re
+
 import pytest
 
 from perfkit.analysis.model.plan import Interval, StepTime
 from perfkit.cost.collective import Kind, message_of_size
+from perfkit.plan.alpha_beta import Transfers
 from perfkit.plan.collectives import Interconnect, Protocol
-from perfkit.plan.step_ops import Issued, StepCollective, StepOp
+from perfkit.plan.disk import Disk
+from perfkit.plan.step_ops import Issued, StepCollective, StepOp, StepPage
 from perfkit.plan.step_time import step_time
 from perfkit.plan.work import SMALL, UNALIGNED, Work
 from perfkit.record import Unknown
 from tests.fixtures.plan_seconds import OneFlopASecond
 
 LINKS = Interconnect(1.0, None, 8, (Protocol(0.0, 0.0, 0.0, 1.0),), spread=1.0, source="a byte a second")
+DISK = Disk(write=Transfers(1.0, 4.0, 2.0), read=Transfers(0.5, 8.0, 2.0), mount="/data")
 
 
 def op(seconds: float, op_class: str = "GEMM", phase: str = "forward") -> StepOp:
@@ -64,6 +69,33 @@ def test_a_host_that_ends_last_ends_the_step() -> None:
 def test_on_a_cpu_everything_adds_up() -> None:
     issued = [op(3), collective(Kind.ALL_REDUCE, 4, "backward"), op(2, phase="backward")]
     assert takes(issued, "cpu", host=1).parts == {"GEMM": 5, "communication": 4, "host": 3}
+
+
+def paged(nbytes: int, writes: bool, mount: str = "/data") -> StepPage:
+    return StepPage(nbytes, writes, mount, "forward")
+
+
+def test_a_cpu_waits_for_pages() -> None:
+    found = step_time([op(3), paged(8, True), paged(8, True), paged(8, False)], "cpu", OneFlopASecond(1.0), disk=DISK)
+    assert isinstance(found, StepTime)
+    assert found.parts == {"disk": 7.5, "GEMM": 3, "host": 1}  # 1 + 8 / 4 each to write, 0.5 + 8 / 8 to read
+    assert found.total == Interval(value=11.5, low=1 + 1.5 + 3.75, high=1 + 6 + 15)
+
+
+@pytest.mark.parametrize(
+    ("kind", "mount", "disk", "reason"),
+    [
+        ("cpu", "/data", None, "files in /data"),
+        ("cpu", "/home", DISK, "files in /home .*: perfkit calibrate"),
+        ("cuda", "/data", DISK, "from a GPU to files"),
+    ],
+)
+def test_the_time_of_files_that_were_not_measured_is_not_known(
+    kind: str, mount: str, disk: Disk | None, reason: str
+) -> None:
+    found = step_time([op(3), paged(8, True, mount)], kind, OneFlopASecond(), disk=disk)
+    assert isinstance(found, Unknown)
+    assert re.search(reason, found.reason)
 
 
 def test_gradients_are_reduced_beside_backward() -> None:

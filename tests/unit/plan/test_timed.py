@@ -6,9 +6,11 @@ from perfkit.analysis.model.plan import PlannedVariant
 from perfkit.cost.collective import Kind, message_of_size
 from perfkit.errors import UnavailableError
 from perfkit.plan import timed
+from perfkit.plan.alpha_beta import Transfers
 from perfkit.plan.collectives import Interconnect, Protocol
+from perfkit.plan.disk import Disk
 from perfkit.plan.learned import Learned, store
-from perfkit.plan.step_ops import Issued, StepCollective, StepOp
+from perfkit.plan.step_ops import Issued, StepCollective, StepOp, StepPage
 from perfkit.plan.target import CPU, Target, target_of
 from perfkit.plan.timed import with_time
 from perfkit.plan.work import Work
@@ -54,6 +56,18 @@ def test_links_are_asked_for_where_something_is_exchanged(
     assert planned([PRODUCT]).step_s is not None
     assert planned([PRODUCT]).step_s is not None
     assert len(asked) == 1  # the curves are fitted once
+
+
+def test_the_disk_is_asked_for_where_something_is_offloaded(
+    asked: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    second_each = Transfers(start_s=1.0, bytes_per_s=1e9, spread=1.0)
+    monkeypatch.setattr(timed, "disk", lambda: Disk(second_each, second_each, "/data"))
+    step = planned([PRODUCT, StepPage(0, True, "/data", "forward")]).step_s
+    assert step is not None
+    assert step.parts == {"GEMM": 3, "disk": 1, "host": 0}
+    monkeypatch.setattr(timed, "disk", lambda: pytest.fail("nothing is offloaded"))
+    assert planned([PRODUCT]).step_s is not None
 
 
 def test_what_was_learned_since_counts(asked: list[tuple[str, int]]) -> None:
