@@ -25,14 +25,20 @@ def fits(needed: Interval, limit: float) -> bool | None:
 
 
 def verdict(needed: Interval, limit: float) -> str:
-    """`fits: 61 to 66 GiB of 80`, `does not fit: 12 GiB too much`, `cannot be told: 78.11 to 83.42 GiB of 80`."""
+    """`fits: 61 to 66 GiB of 80`, `does not fit: at least 12 GiB too much`, `cannot be told: 78 to 83 GiB of 80`."""
     match fits(needed, limit):
         case True:
             return f"fits: {_amounts(needed, limit, digits=2)}"
         case False:
-            return f"does not fit: {nbytes(needed.value - limit)} too much"
+            return f"does not fit: {too_much(needed, limit)}"
         case None:
             return f"cannot be told: {_amounts(needed, limit, digits=4)}"
+
+
+def too_much(needed: Interval, limit: float) -> str:
+    """By how much an interval is beyond a limit that holds no part of it: its low end, which is certain."""
+    at_least = "at least " if needed.low < needed.high else ""
+    return f"{at_least}{nbytes(needed.low - limit)} too much"
 
 
 def _amounts(needed: Interval, limit: float, digits: int) -> str:

@@ -2,6 +2,7 @@
 
 from perfkit import units
 from perfkit.analysis.model.plan import Interval, Plan, PlannedVariant
+from perfkit.plan import verdict
 from perfkit_reports.cells import span
 from perfkit_reports.document.cells import Cell, unknown
 from perfkit_reports.document.tables import NOTHING
@@ -55,11 +56,13 @@ def fits(variant: PlannedVariant, limit_bytes: int) -> Cell:
     told = variant.needed_bytes
     if told is None:
         return _no_memory(variant)
-    if told.high <= limit_bytes:
-        return Cell("fits", detail=f"{units.nbytes(limit_bytes - told.high)} left", tone="good")
-    if told.low > limit_bytes:
-        return Cell("does not fit", detail=f"{units.nbytes(told.low - limit_bytes)} too much", tone="bad")
-    return Cell("may fit", detail=f"at most {units.nbytes(told.high - limit_bytes)} too much", tone="unsure")
+    match verdict.fits(told, limit_bytes):
+        case True:
+            return Cell("fits", detail=f"{units.nbytes(limit_bytes - told.high)} left", tone="good")
+        case False:
+            return Cell("does not fit", detail=verdict.too_much(told, limit_bytes), tone="bad")
+        case None:
+            return Cell("may fit", detail=f"at most {units.nbytes(told.high - limit_bytes)} too much", tone="unsure")
 
 
 def step_time(variant: PlannedVariant) -> Cell:

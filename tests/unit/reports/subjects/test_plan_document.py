@@ -11,12 +11,14 @@ from rich.console import Console
 from perfkit.analysis.model.plan import Plan
 from perfkit.analysis.suite.plan import read_plan
 from perfkit.errors import RunFormatError
+from perfkit.plan.verdict import verdict
 from perfkit.store.listing import list_runs
 from perfkit.store.summary import PLAN_FILE
 from perfkit_reports.document.blocks import Chart
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.render import terminal
 from perfkit_reports.render.write import write
+from perfkit_reports.subjects.plan import cells
 from perfkit_reports.subjects.plan.document import document
 from perfkit_reports.subjects.registry import document_of
 from tests.fixtures import sample_plans as sample
@@ -63,6 +65,14 @@ def test_a_row_has_the_peak_what_is_needed_whether_it_fits_and_how_long_it_takes
     assert column(table, "Needed") == ["1.61 GiB", "1.12 GiB", "872 MiB", "n/a"]  # 452 MiB more
     assert column(table, "Fits") == ["does not fit", "may fit", "may fit", "n/a"]
     assert column(table, "Step time") == ["220 ms", "140 ms", "290 ms", "n/a"]
+
+
+def test_the_sentence_and_the_table_tell_one_figure_of_what_is_too_much() -> None:
+    baseline, *_ = sample.realistic().variants
+    assert baseline.needed_bytes is not None
+    detail = cells.fits(baseline, sample.GIB).detail
+    assert detail == "at least 408 MiB too much"  # 1200 + 452 - 220 of 1024 MiB
+    assert verdict(baseline.needed_bytes, sample.GIB) == f"does not fit: {detail}"
 
 
 def test_what_is_not_known_has_no_column_and_the_reason_is_told() -> None:
