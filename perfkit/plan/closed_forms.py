@@ -14,7 +14,7 @@ from perfkit.techniques.compose import compose
 from perfkit.techniques.technique import Technique
 from perfkit.workloads.gpt import Gpt
 
-_ZERO = "ZeRO (arXiv 1910.02054, table 1), Adam in mixed precision: of P parameters on N ranks {}"
+_ZERO = "ZeRO (arXiv 1910.02054, section 5), Adam in fp32: P parameters, T of them trained, on N ranks {}"
 _KORTHIKANTI = "Korthikanti et al. (arXiv 2205.05198, table 2), 16 bits and dropout: {} a layer"
 
 _16_BITS = ("bf16", "fp16")
@@ -33,6 +33,17 @@ _ACTIVATIONS_AS_COUNTED = {
 }
 
 
+class StateBytes(NamedTuple):
+    """Bytes of one parameter, of its gradient, and of the optimizer's state of it."""
+
+    parameter: int
+    gradient: int
+    optimizer: int
+
+
+ADAM_IN_FP32 = StateBytes(parameter=4, gradient=4, optimizer=8)  # autocast leaves them as they are
+
+
 class Transformer(NamedTuple):
     """The sizes of a GPT and of its batch: layers, tokens in a sequence, sequences, width, heads."""
 
@@ -43,18 +54,19 @@ class Transformer(NamedTuple):
     heads: int
 
 
-def closed_forms(spec: RunSpec, kind: str, parameters: int, adam: bool) -> Iterator[ClosedForm]:
+def closed_forms(spec: RunSpec, kind: str, parameters: int, trained: int, adam: bool) -> Iterator[ClosedForm]:
     """The model states of a rank by the ZeRO stage that shards them; the activations of a `gpt` in 16 bits.
 
-    `kind` is that of the device, `cpu` or `cuda`, by which a workload has its default sizes; `adam` says whether every
-    optimizer is Adam or AdamW. With others, in 16 bits throughout, or with a technique that changes what there is of
-    parameters, gradients or optimizer state, no model states are yielded.
+    `kind` is that of the device, `cpu` or `cuda`, by which a workload has its default sizes. `trained` are those
+    of the `parameters` that are not frozen; `adam` says whether every optimizer is Adam or AdamW. With others, in 16
+    bits throughout, or with a technique that changes what there is of parameters, gradients or optimizer state, no
+    model states are yielded.
     """
     names = {technique.name for technique in spec.techniques}
     if adam and spec.dtype == "fp32" and names <= _STATES_AS_COUNTED:
         stage = max((_STAGES.get(name, 0) for name in names), default=0)
-        formula = ("16P", "4P + 12P/N", "2P + 14P/N", "16P/N")[stage]
-        states = model_states(parameters, stage, spec.launch.world_size)
+        formula = ("4P + 12T", "4P + 4T + 8T/N", "4P + 12T/N", "(4P + 12T)/N")[stage]
+        states = model_states(parameters, trained, stage, spec.launch.world_size)
         yield ClosedForm(name="model states", bytes=states, source=_ZERO.format(formula))
     if spec.workload.name == "gpt" and (spec.dtype in _16_BITS or names & {"amp", "bf16"}):
         techniques = compose(spec.techniques)
@@ -80,13 +92,16 @@ def _recomputed(techniques: Sequence[Technique]) -> str:
     return "selective" if any(each.name == "flash" for each in techniques) else "none"
 
 
-def model_states(parameters: int, stage: int, ranks: int) -> float:
-    """Bytes of parameters and gradients in 16 bits, and of master weights and moments in 32, in a rank.
+def model_states(parameters: int, trained: int, stage: int, ranks: int, one: StateBytes = ADAM_IN_FP32) -> float:
+    """Bytes in a rank of parameters, gradients and optimizer state; only what is trained has the latter two.
 
-    Training in fp32 takes as much: 4 bytes of each parameter and gradient, and 8 of Adam's state.
+    Stage 1 shards the optimizer state over the ranks, stage 2 also gradients, stage 3 also parameters.
     """
-    shared, sharded = ((16, 0), (4, 12), (2, 14), (0, 16))[stage]
-    return parameters * (shared + sharded / ranks)
+
+    def held(number: int, size: int, sharded_from: int) -> float:
+        return number * size / (ranks if stage >= sharded_from else 1)
+
+    return held(parameters, one.parameter, 3) + held(trained, one.gradient, 2) + held(trained, one.optimizer, 1)
 
 
 def activations(sizes: Transformer, recompute: str = "none") -> ClosedForm:

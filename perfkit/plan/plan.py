@@ -59,7 +59,8 @@ def planned(run: ScheduledRun, target: Target = CPU) -> PlannedVariant:
         return variant(reason=str(error))
     held = account(rehearsed.allocations)
     flops = sum(op.work.flops for op in rehearsed.issued if isinstance(op, StepOp))
-    forms = tuple(closed_forms(run.spec, target.kind, rehearsed.parameters, rehearsed.adam))
+    counts = rehearsed.parameters, rehearsed.trainable
+    forms = tuple(closed_forms(run.spec, target.kind, *counts, rehearsed.adam))
     told = variant(untried=rehearsed.untried, assumptions=rehearsed.assumptions, flops=flops, closed_forms=forms)
     threads = run.spec.launch.threads or available_cores()
     told = with_time(told, rehearsed.issued, target, threads)

@@ -57,6 +57,7 @@ class Rehearsed(NamedTuple):
         step: every one of that step.
         scratch: by CUDA's libraries the most that one op of theirs took meanwhile; it is among `step`, at `SCRATCH`.
         parameters: of the model, before it is sharded.
+        trainable: those of them that the workload does not freeze.
         adam: whether every optimizer is torch's Adam or AdamW.
     """
 
@@ -68,6 +69,7 @@ class Rehearsed(NamedTuple):
     step: tuple[Change, ...] = ()
     scratch: dict[str, int] = {}
     parameters: int = 0
+    trainable: int = 0
     adam: bool = False
 
 
@@ -98,6 +100,7 @@ def rehearse(spec: RunSpec, kind: str = "cpu", fp32: Fp32Settings | None = None)
         stack.enter_context(memory.recording(alone))
         model = places.model = without_contents(built_model(workload), mode).to(dtype=dtype)
         parameters = sum(parameter.numel() for parameter in model.parameters())
+        trainable = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
         stack.enter_context(eager_transformers())
         before = [(block.address, block.size_bytes) for block in memory.others(())]
         memory.begin()
@@ -138,6 +141,7 @@ def rehearse(spec: RunSpec, kind: str = "cpu", fp32: Fp32Settings | None = None)
         step=_changes(recorded, data),
         scratch=scratch,
         parameters=parameters,
+        trainable=trainable,
         adam=all(type(local_optimizer(each)) in (Adam, AdamW) for each in trained.optimizers),
     )
 

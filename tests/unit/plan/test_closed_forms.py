@@ -2,7 +2,7 @@
 
 import pytest
 
-from perfkit.plan.closed_forms import Transformer, activations, closed_forms, model_states
+from perfkit.plan.closed_forms import StateBytes, Transformer, activations, closed_forms, model_states
 from perfkit.spec import LaunchSpec, ParamValue, RunSpec, WorkloadSpec, parse_variants
 
 GB = 1e9
@@ -10,7 +10,14 @@ GB = 1e9
 
 @pytest.mark.parametrize(("stage", "gigabytes"), [(0, 120), (1, 31.4), (2, 16.6), (3, 1.88)])
 def test_a_model_of_7_5_billion_on_64_ranks_is_figure_1_of_zero(stage: int, gigabytes: float) -> None:
-    assert model_states(7_500_000_000, stage, 64) / GB == pytest.approx(gigabytes, rel=0.005)
+    parameters, mixed = 7_500_000_000, StateBytes(parameter=2, gradient=2, optimizer=12)  # master weights among them
+    assert model_states(parameters, parameters, stage, 64, mixed) / GB == pytest.approx(gigabytes, rel=0.005)
+
+
+@pytest.mark.parametrize(("stage", "expected"), [(0, 11_200), (1, 7_600), (2, 5_800), (3, 2_800)])
+def test_in_fp32_there_are_no_master_weights_and_what_is_frozen_has_no_gradients(stage: int, expected: int) -> None:
+    """Of 1000 parameters 600 are trained on 4 ranks: 4000 bytes of parameters, 2400 of gradients, 4800 of state."""
+    assert model_states(1000, 600, stage, 4) == expected
 
 
 def test_activations_of_22b_are_those_of_korthikanti() -> None:
@@ -23,7 +30,12 @@ def test_activations_of_22b_are_those_of_korthikanti() -> None:
 
 
 def forms(
-    techniques: str, ranks: int = 1, dtype: str = "fp32", workload: str = "gpt", adam: bool = True
+    techniques: str,
+    ranks: int = 1,
+    dtype: str = "fp32",
+    workload: str = "gpt",
+    adam: bool = True,
+    trained: int = 1000,
 ) -> dict[str, float]:
     (variant,) = parse_variants(techniques)
     params: dict[str, ParamValue] = {"size": "nano", "batch_size": 2} if workload == "gpt" else {}
@@ -33,13 +45,15 @@ def forms(
         dtype=dtype,
         launch=LaunchSpec(world_size=ranks),
     )
-    return {form.name: form.bytes for form in closed_forms(spec, "cpu", 1000, adam)}
+    return {form.name: form.bytes for form in closed_forms(spec, "cpu", 1000, trained, adam)}
 
 
 def test_a_variant_has_the_stage_that_shards_it_and_activations_where_it_computes_in_16_bits() -> None:
     assert forms("baseline") == {"model states": 16_000}
-    assert forms("zero1", 4) == {"model states": 7_000}
+    assert forms("zero1", 4) == {"model states": 10_000}  # 8P + 8P/N
+    assert forms("zero2", 4) == {"model states": 7_000}  # 4P + 12P/N
     assert forms("zero3", 4) == {"model states": 4_000}
+    assert forms("baseline", trained=0) == {"model states": 4_000}
     per_factor = 4 * 256 * 2 * 256  # layers, tokens, sequences, width
     assert forms("amp")["activations"] == per_factor * (34 + 5 * 4 * 256 / 256)
     assert forms("amp+flash")["activations"] == per_factor * 34
@@ -65,6 +79,6 @@ def test_states_have_no_formula_with_another_optimizer_or_in_16_bits_throughout(
 
 def test_a_gpu_has_a_larger_model_unless_one_is_named() -> None:
     spec = RunSpec(workload=WorkloadSpec(name="gpt"), techniques=(), dtype="bf16", launch=LaunchSpec())
-    on_cpu, on_gpu = (next(closed_forms(spec, kind, 1, True)).bytes for kind in ("cpu", "cuda"))
+    on_cpu, on_gpu = (next(closed_forms(spec, kind, 1, 1, True)).bytes for kind in ("cpu", "cuda"))
     assert on_cpu == 4 * 256 * 2 * 256 * (34 + 5 * 4)
     assert on_gpu == 12 * 1024 * 8 * 768 * (34 + 5 * 12 * 1024 / 768)

@@ -176,3 +176,21 @@ def test_the_first_step_of_shards_takes_no_more_than_the_second() -> None:
 @pytest.mark.parametrize(("workload", "adam"), [("gpt", True), ("resnet", False)])
 def test_it_is_known_whether_the_optimizer_is_adam(workload: str, adam: bool) -> None:
     assert rehearse(RunSpec(workload=WorkloadSpec(name=workload), launch=LaunchSpec())).adam == adam
+
+
+def test_what_the_workload_freezes_is_not_trained(tmp_path: Path) -> None:
+    program = tmp_path / "frozen.py"
+    program.write_text(
+        "import torch\n"
+        "from perfkit import Workload\n"
+        "def model():\n"
+        "    return torch.nn.Sequential(torch.nn.Linear(4, 4).requires_grad_(False), torch.nn.Linear(4, 1))\n"
+        "def build():\n"
+        "    return Workload(name='frozen', unit='samples', units_per_batch=4,\n"
+        "        build_model=model,\n"
+        "        build_optimizer=lambda model: torch.optim.AdamW(model.parameters()),\n"
+        "        make_batch=lambda generator: {'x': torch.rand(4, 4, generator=generator)},\n"
+        "        loss=lambda model, batch: model(batch['x']).sum())\n"
+    )
+    rehearsed = rehearse(spec(workload=WorkloadSpec(name=f"{program}:build")))
+    assert (rehearsed.parameters, rehearsed.trainable, rehearsed.adam) == (20 + 5, 5, True)
