@@ -37,15 +37,14 @@ def planned(
 
     if any(map(searches, request.variants)):
         raise UsageError("batch:auto finds its size by running: perfkit bench searches, a plan is of given sizes")
-    on_cpu = msgspec.structs.replace(request, device="cpu", device_count=0)
 
     told: list[PlannedVariant] = []
     with console.status("planning") as status:
         for size in world_sizes or (request.world_size,):
-            for variant in plan(msgspec.structs.replace(on_cpu, world_size=size), target):
+            for variant in plan(msgspec.structs.replace(request, world_size=size), target):
                 told.append(variant)
                 status.update(f"planned {variant.name}")
-        told = with_least_change(on_cpu, target, told, lambda name: status.update(f"nothing fits; trying {name}"))
+        told = with_least_change(request, target, told, lambda name: status.update(f"nothing fits; trying {name}"))
     return whole_plan(request, target, told, command_line())
 
 
@@ -53,32 +52,29 @@ def plan_beside(folder: Path, memory: str | None, console: "Console") -> None:
     """Plan all variants that a suite was asked for, and keep the plan in its folder in place of an earlier one."""
     from perfkit.files import write_json
     from perfkit.growing import whole_request
+    from perfkit.plan.target import target_of_run
     from perfkit.store.read import read_suite
     from perfkit.store.summary import PLAN_FILE
 
     request = whole_request(folder)
     ranks = (rank.record.environment for run in read_suite(folder).runs for rank in run.ranks)
     environment = next((each for each in ranks if each is not None), None)
-    target = target_here(request.device, "" if environment is None else environment.device_name, memory)
+    name = "" if environment is None else environment.device_name
+    target = _known(target_of_run(request.device, environment, memory), name)
     write_json(folder / PLAN_FILE, planned(request, target, console))
 
 
 def plan_before(folder: Path, request: "BenchRequest", device_name: str, console: "Console") -> None:
     """Plan what is to be measured, with its report, in the folder in which the suite will be."""
+    from perfkit.plan.target import target_reported
     from perfkit_reports.render.write import write
     from perfkit_reports.subjects.plan.document import document
 
-    write(document(planned(request, target_here(request.device, device_name), console)), folder)
+    target = _known(target_reported(request.device, device_name, None), device_name)
+    write(document(planned(request, target, console)), folder)
 
 
-def target_here(device: str, device_name: str, memory: str | None = None) -> "Target":
-    """The device as torch calls it; a `UsageError` for a GPU of which nothing is known."""
-    from perfkit.devices.catalogue import find
-    from perfkit.plan.target import target_of
-
-    if device == "cpu":
-        return target_of(None, memory)
-    entry = find(device_name)
-    if entry is None:
+def _known(target: "Target | None", device_name: str) -> "Target":
+    if target is None:
         raise UsageError(f"nothing is known of {device_name or 'the GPU'}, so no plan can be made for it")
-    return target_of(entry.id, memory)
+    return target

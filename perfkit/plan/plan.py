@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from functools import partial
 
+import torch
 from msgspec.structs import replace
 
 from perfkit.analysis.memory.account import account
@@ -22,6 +23,7 @@ from perfkit.plan.target import CPU, Target
 from perfkit.plan.timed import with_time
 from perfkit.plan.verdict import judged
 from perfkit.store.request import BenchRequest
+from perfkit.techniques.compose import compose
 
 
 def plan(request: BenchRequest, target: Target = CPU) -> Iterator[PlannedVariant]:
@@ -30,15 +32,24 @@ def plan(request: BenchRequest, target: Target = CPU) -> Iterator[PlannedVariant
 
 
 def plan_schedule(request: BenchRequest, target: Target = CPU) -> BenchSchedule:
-    """The runs that are planned. What needs a GPU in order to act is not: a plan has a CPU's ops."""
+    """The runs that are planned, each as it goes through its step: on a CPU.
+
+    What needs a GPU in order to act is not planned, and neither is what a CPU only emulates and the target does not.
+    """
 
     def refusal(techniques: Techniques, device: str, dtype: str) -> str:
-        lacking = refusal_of(techniques, device, dtype)
+        lacking = refusal_of(techniques, device, dtype) or _emulated(techniques, device, target.kind)
         if lacking and target.kind == "cuda":
             lacking += "; a plan goes through the step on a CPU"
         return dtype_refusal(techniques, target.kind, dtype) or lacking
 
-    return bench_schedule(request, min_world_size, refusal)
+    return bench_schedule(replace(request, device="cpu", device_count=0), min_world_size, refusal)
+
+
+def _emulated(techniques: Techniques, device: str, kind: str) -> str:
+    """Why a device would only emulate techniques that a kind of device does not; empty where it would not."""
+    here, there = torch.device(device), torch.device(kind)
+    return next(filter(None, (each.emulated(here) for each in compose(techniques) if not each.emulated(there))), "")
 
 
 def scheduled(request: BenchRequest, techniques: Techniques, target: Target = CPU) -> ScheduledRun:

@@ -1,13 +1,16 @@
-"""What a plan is made for: this machine's CPU or a GPU of the catalogue, and how much of its memory a rank may take."""
+"""What a plan is made for: a CPU or a GPU of the catalogue, and how much of its memory a rank may take."""
 
+from math import ceil
 from typing import Literal, NamedTuple
 
 import psutil
+from msgspec.structs import replace
 
 from perfkit.amounts import parse_amount
-from perfkit.devices.catalogue import Entry, named
+from perfkit.devices.catalogue import Entry, find, named
 from perfkit.devices.peak import IEEE, TF32, Fp32Settings
 from perfkit.errors import UsageError
+from perfkit.record import Environment
 from perfkit.units import nbytes
 
 
@@ -53,11 +56,40 @@ def target_of(gpu: str | None, memory: str | None) -> Target:
         UsageError: an unknown GPU, with those of similar names; a GPU that comes with several amounts of memory; or
             memory that is no amount or more than there is.
     """
-    if gpu is None:
-        capacity = int(psutil.virtual_memory().total)
-        limit = None if memory is None else _limit(memory, capacity, "this machine")
-        return CPU._replace(capacity_bytes=capacity, limit_bytes=limit)
-    entry = named(gpu)
+    return _cpu(None, memory) if gpu is None else _gpu(named(gpu), memory)
+
+
+def target_reported(kind: str, name: str, memory: str | None, reported_bytes: int | None = None) -> Target | None:
+    """The target that torch calls `kind` and whose driver reports `name`; None for a GPU that is not listed.
+
+    `reported_bytes` is its memory as torch or the system tells it, None where nobody did: a CPU then has that of this
+    machine. Of a GPU that comes with several amounts it tells which. Raises what `target_of` does.
+    """
+    if kind == "cpu":
+        return _cpu(reported_bytes, memory)
+    entry = find(name)
+    if entry is None:
+        return None
+    if entry.memory_gb is None and reported_bytes is not None:
+        entry = replace(entry, memory_gb=float(ceil(reported_bytes / 2**30)))  # less than nominal by what is reserved
+    return _gpu(entry, memory)
+
+
+def target_of_run(kind: str, environment: Environment | None, memory: str | None) -> Target | None:
+    """What a run on a device of a kind was recorded on, by its environment. Otherwise as `target_reported`."""
+    if environment is None:
+        return target_reported(kind, "", memory)
+    reported = environment.memory_total_bytes if kind == "cpu" else environment.device_memory_bytes
+    return target_reported(kind, environment.device_name, memory, reported)
+
+
+def _cpu(total_bytes: int | None, memory: str | None) -> Target:
+    capacity = int(psutil.virtual_memory().total) if total_bytes is None else total_bytes
+    limit = None if memory is None else _limit(memory, capacity, "the machine")
+    return CPU._replace(capacity_bytes=capacity, limit_bytes=limit)
+
+
+def _gpu(entry: Entry, memory: str | None) -> Target:
     if entry.memory_gb is None:
         raise UsageError(f"{entry.id} comes with several amounts of memory: write which, such as --gpu {entry.id}-16g")
     capacity = int(entry.memory_gb * 2**30)  # cards of 80 GB have 80 GiB, less what the driver keeps

@@ -3,7 +3,8 @@
 import pytest
 
 from perfkit.errors import UsageError
-from perfkit.plan.target import target_of
+from perfkit.plan.target import target_of, target_of_run
+from perfkit.record import Environment
 
 GIB = 2**30
 
@@ -74,3 +75,40 @@ def test_a_cpu_has_no_limit_unless_one_is_named() -> None:
     assert target_of(None, "1GiB").limit_bytes == GIB
     whole = target_of(None, "50%")
     assert whole.limit_bytes == whole.capacity_bytes // 2
+
+
+def environment(
+    device: str, name: str, *, device_bytes: int | None = None, total_bytes: int | None = None
+) -> Environment:
+    return Environment(
+        hostname="elsewhere",
+        platform="Linux",
+        python="3.11",
+        torch="2.13.0",
+        device=device,
+        device_name=name,
+        device_count=1,
+        device_memory_bytes=device_bytes,
+        memory_total_bytes=total_bytes,
+    )
+
+
+def test_a_run_on_a_gpu_is_planned_for_that_gpu() -> None:
+    reported = environment("cuda", "NVIDIA H100 80GB HBM3", device_bytes=int(79.2 * GIB))
+    assert target_of_run("cuda", reported, None) == target_of("h100-sxm", None)
+    assert target_of_run("cuda", environment("cuda", "Abacus 1"), None) is None
+    assert target_of_run("cuda", None, None) is None
+
+
+def test_the_memory_that_was_reported_tells_which_of_several_cards_it_was() -> None:
+    """16 GB cards report less: what the driver keeps is missing."""
+    reported = environment("cuda", "NVIDIA GeForce RTX 4060 Ti", device_bytes=int(15.6 * GIB))
+    assert target_of_run("cuda", reported, None) == target_of("rtx-4060-ti-16g", None)
+
+
+def test_a_share_is_of_the_memory_that_the_recording_machine_had() -> None:
+    found = target_of_run("cpu", environment("cpu", "a CPU", total_bytes=512 * GIB), "50%")
+    assert found is not None
+    assert (found.device, found.capacity_bytes, found.limit_bytes) == ("cpu", 512 * GIB, 256 * GIB)
+    here = target_of_run("cpu", None, None)
+    assert here == target_of(None, None)
