@@ -19,7 +19,6 @@ from perfkit.analysis.suite.analyse import analyse
 from perfkit.plan.advise.advise import advise
 from perfkit.plan.advise.model import Goal, Option
 from perfkit.plan.advise.subject import of_run
-from perfkit.plan.target import CPU
 from perfkit.record import Status
 from perfkit.spec import parse_variants
 
@@ -62,7 +61,7 @@ def outcome(suite: Path, analysis: Analysis, goal: Goal, share: Share) -> Outcom
     """What was predicted of a suite, and what was measured."""
     measured = shares(analysis, share)
     variants = parse_variants(",".join(name for name in measured if "@" not in name))
-    advice = advise(of_run(suite), variants, goal, CPU)
+    advice = advise(of_run(suite), variants, goal)
     return judged(advice.options, measured)
 
 

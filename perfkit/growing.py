@@ -10,13 +10,11 @@ import msgspec
 import perfkit
 from perfkit.analysis.compare.environments import Effect, differences
 from perfkit.devices.ceiling import DeviceCeilings, Kind, Level
-from perfkit.devices.machine import available_cores
-from perfkit.devices.wanted import find_device
 from perfkit.errors import UsageError
 from perfkit.files import write_json
 from perfkit.measure.bench import go_on, min_world_size, refusal_of
 from perfkit.measure.events import Event
-from perfkit.measure.here import environment_here
+from perfkit.measure.here import environment_here, request_here
 from perfkit.measure.largest_batch import Predict, no_prediction
 from perfkit.measure.limits import check_limits, check_sampling
 from perfkit.measure.making import SuiteInMaking
@@ -86,7 +84,7 @@ def to_resume(folder: Path, *, ask: Ask = environment_here) -> Opened:
         RunFormatError: `folder` cannot be read.
     """
     stored = read_suite(folder)
-    _refuse_other(stored, _of_this_machine(suite_request(folder)), ask)
+    _refuse_other(stored, request_here(suite_request(folder)), ask)
     return Opened(stored, _request(folder, stored.suite, -1), _unfinished(stored), new=False)
 
 
@@ -115,7 +113,7 @@ def to_grow(folder: Path, request: BenchRequest, *, failed: bool = False, ask: A
     wanted = _once([*request.variants, *_again(stored, gone, broken)])
     if not wanted:
         raise UsageError(f"{folder}: no run of it has failed, and nothing else was asked for: name a --technique")
-    _refuse_other(stored, _of_this_machine(request), ask)
+    _refuse_other(stored, request_here(request), ask)
     return Opened(stored, msgspec.structs.replace(request, variants=wanted), gone, new=True, left_out=left_out)
 
 
@@ -164,11 +162,6 @@ def _with_all(suite: Suite, request: BenchRequest) -> BenchRequest:
     asked = [session.request for session in suite.sessions if session.request is not None]
     variants = [variant for each in (*asked, request) for variant in each.variants]
     return msgspec.structs.replace(request, variants=_once(variants))
-
-
-def _of_this_machine(request: BenchRequest) -> BenchRequest:
-    device = find_device(request.device)
-    return msgspec.structs.replace(request, device_count=device.visible, cores=available_cores())
 
 
 def _refuse_other(stored: StoredSuite, now: BenchRequest, ask: Ask) -> None:

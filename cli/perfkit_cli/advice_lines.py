@@ -36,10 +36,8 @@ def show(advice: Advice, top: int) -> None:
         screen.print(Line("best together", style="bold"))
         screen.print(_table((advice.best,)))
         _explain(screen, advice.best, advice.best.name)
-    for line in _rest(advice):
-        screen.print(Line(line, style="dim"), no_wrap=True, overflow="ellipsis")
-    for note in advice.notes:
-        screen.print(Line(note, style="dim"))
+    for line in (*_rest(advice), *advice.notes):
+        screen.print(Line(line, style="dim"))
 
 
 def _headline(advice: Advice) -> str:
@@ -103,7 +101,8 @@ def _measured(option: Option) -> tuple[Line, Line, Line]:
 
 
 def _explain(screen: Console, option: Option, title: str) -> None:
-    screen.print(Line(f"{title}: {'; '.join(option.why) or 'nothing to gain'}"))
+    nothing = "what it would save is not known" if option.not_known else "nothing to gain"
+    screen.print(Line(f"{title}: {'; '.join(option.why) or nothing}"))
     told = (
         *(f"assumes: {each}" for each in option.assumes),
         *(f"not known: {each}" for each in option.not_known),

@@ -1,10 +1,11 @@
-"""`perfkit advise --verify`: the first options run, each beside what was predicted of it."""
+"""`perfkit advise --verify`: the first options and the best combination run, each beside what was predicted of it."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from rich.console import Console
 
+from perfkit.errors import UsageError
 from perfkit_cli.bench_request import command_line, known_ceilings
 from perfkit_cli.folders import refuse_impossible
 from perfkit_cli.progress import show_progress
@@ -12,20 +13,45 @@ from perfkit_cli.progress import show_progress
 if TYPE_CHECKING:
     from perfkit.plan.advise.model import Advice
     from perfkit.plan.advise.subject import Subject
+    from perfkit.store.request import BenchRequest
 
 
-def verified(advice: "Advice", subject: "Subject", count: int, out: Path | None, *, quiet: bool) -> "Advice":
-    """The advice with what a bench of its first `count` options measured, which is kept in `out`."""
+class Verification(NamedTuple):
+    """What is run but for the variants, how many of the `first` options, and where that is kept."""
+
+    request: "BenchRequest"
+    first: int
+    folder: Path
+
+
+def verification(subject: "Subject", first: int, out: Path | None) -> Verification:
+    """The runs of a subject's workload on this machine. A `UsageError` where they cannot be made or kept."""
+    from perfkit.devices.visible import visible_gpus
+    from perfkit.measure.bench import default_folder
+    from perfkit.measure.here import request_here
+    from perfkit.measure.making import refuse_occupied
+
+    request = subject.request
+    if request is None:
+        raise UsageError(f"--verify runs a workload, and {subject.name} names none")
+    if request.device != "cpu" and not visible_gpus():
+        raise UsageError(f"--verify runs on this machine: it has no GPU, on which {subject.name} ran")
+    folder = out or default_folder(request.workload.label)
+    refuse_impossible(folder)
+    refuse_occupied(folder)
+    return Verification(request_here(request), first, folder)
+
+
+def verified(advice: "Advice", runs: Verification, *, quiet: bool) -> "Advice":
+    """The advice with what a bench of its first options and of the best combination measured."""
     from perfkit.analysis.suite.analyse import analyse
     from perfkit.devices.wanted import find_device
-    from perfkit.measure.bench import bench, default_folder
+    from perfkit.measure.bench import bench
     from perfkit.plan.advise.verify import request_of, with_measured
 
-    request = request_of(advice, subject, count)
-    folder = default_folder(request.workload.label) if out is None else out
-    refuse_impossible(folder)
+    request = request_of(advice, runs.request, runs.first)
     console = Console(stderr=True, quiet=quiet)
     ceilings = known_ceilings(request, find_device(request.device).name, calibrate=False, console=console)
     with show_progress(console) as progress:
-        bench(request, folder, command=command_line(), ceilings=ceilings, progress=progress)
-    return with_measured(advice, analyse(folder))
+        bench(request, runs.folder, command=command_line(), ceilings=ceilings, progress=progress)
+    return with_measured(advice, analyse(runs.folder))

@@ -25,7 +25,7 @@ def largest_batches(
     """The largest batch of the baseline and of every variant; the console tells each size as it is planned."""
     if target.limit_bytes is None:
         raise UsageError("--max batch_size fits a batch into memory: say how much, --memory 6GiB or --gpu h100-80g")
-    first = batch_size(request)
+    first = batch_size(request.workload, target.kind) or 1
     variants = {variant_label(techniques): techniques for techniques in ((), *request.variants)}
     found = []
     with console.status("planning") as status:

@@ -35,4 +35,5 @@ def predicted_batch(request: "BenchRequest", techniques: "Techniques", most: int
     if usable <= 0:
         return None
     target = CPU._replace(limit_bytes=usable)
-    return largest_batch(request, techniques, target, margin=0.0, first=batch_size(request), most=most).size
+    first = batch_size(request.workload, request.device) or 1
+    return largest_batch(request, techniques, target, margin=0.0, first=first, most=most).size

@@ -26,7 +26,7 @@ from perfkit.measure.making import COMPILE_CACHE, SuiteInMaking, new_suite, refu
 from perfkit.measure.rounds import sample
 from perfkit.measure.schedule import BenchSchedule, ScheduledRun, Techniques, bench_schedule, world_size_for
 from perfkit.record import Run, Status
-from perfkit.spec import RunSpec
+from perfkit.spec import RunSpec, WorkloadSpec
 from perfkit.store.layout import COUNTERS_FILE, Suite, counters_path, rank_folder, run_path
 from perfkit.store.lock import sole_writer
 from perfkit.store.price import Price
@@ -100,9 +100,8 @@ def _compile_caches() -> Iterator[Path | None]:
 def _go_on(making: SuiteInMaking, progress: Callable[[Event], None], ncu: Path | None, predict: Predict) -> Suite:
     request = making.request
     if any(map(searches, request.variants)):
-        request, found = with_largest_batches(
-            request, partial(_scheduled, request), batch_size(request), progress, predict
-        )
+        size = batch_size(request.workload, request.device) or 1
+        request, found = with_largest_batches(request, partial(_scheduled, request), size, progress, predict)
         making.update(searches=(*making.suite.searches, *found))
         making.update_session(request=request)
     schedule = bench_schedule(request, min_world_size, refusal_of)
@@ -138,10 +137,10 @@ def _scheduled(request: BenchRequest, techniques: Techniques) -> ScheduledRun:
     return next(run for run in schedule.runs if run.spec.techniques == techniques)
 
 
-def batch_size(request: BenchRequest) -> int:
-    """That of the workload as it is; 1 where its batches do not tell."""
-    workload = load_workload(request.workload, device=request.device)
-    return samples_of(first_batch(workload, torch.Generator().manual_seed(0))) or 1
+def batch_size(workload: WorkloadSpec, device: str) -> int | None:
+    """Samples in a batch of the workload as it is on a kind of device; None where its batches do not tell."""
+    built = load_workload(workload, device=device)
+    return samples_of(first_batch(built, torch.Generator().manual_seed(0)))
 
 
 def _count(making: SuiteInMaking, specs: list[RunSpec], ncu: Path, progress: Callable[[Event], None]) -> None:

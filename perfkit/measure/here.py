@@ -1,4 +1,5 @@
-"""Where a run would take place now, told by a process as a rank's would be: `python -m perfkit.measure.here DEVICE`.
+"""This machine as a run would find it now. Where a rank would run is told by a process as a rank's would be:
+`python -m perfkit.measure.here DEVICE`.
 
 This process does not ask for itself, since it uses no GPU and has other variables and threads than a rank.
 """
@@ -9,10 +10,19 @@ import sys
 
 import msgspec
 
+from perfkit.devices.machine import available_cores
+from perfkit.devices.wanted import find_device
 from perfkit.errors import PerfkitError
 from perfkit.measure.launch.ranks import rank_variables
 from perfkit.record import Environment
 from perfkit.spec import LaunchSpec
+from perfkit.store.request import BenchRequest
+
+
+def request_here(request: BenchRequest) -> BenchRequest:
+    """The same, asked on this machine. A `UsageError` where it asks for a GPU and there is none."""
+    visible = find_device(request.device).visible
+    return msgspec.structs.replace(request, device_count=visible, cores=available_cores())
 
 
 def environment_here(launch: LaunchSpec) -> Environment:

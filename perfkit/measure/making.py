@@ -229,7 +229,7 @@ def refuse_occupied(folder: Path) -> None:
     if folder.exists() and not (folder.is_dir() and _is_free(folder)):
         raise UsageError(
             f"{folder} exists already and is never overwritten: name another folder with --out, add to a suite with "
-            "--into, or remove it"
+            "perfkit bench --into, or remove it"
         )
 
 

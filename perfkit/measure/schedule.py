@@ -57,7 +57,7 @@ def bench_schedule(
     chosen: dict[str, tuple[Techniques, int, str]] = {}
     for techniques in request.variants:
         size, skip = world_size_for(request, min_world_size(techniques))
-        skip = skip or refusal(techniques, request.device, request.dtype) or _unbuildable(request, techniques)
+        skip = skip or refusal(techniques, request.device, request.dtype) or unbuildable(request, techniques)
         for item in (techniques,) if skip else ((), techniques):
             chosen.setdefault(_spec(request, item, size).variant, (item, size, skip))
     if not chosen:
@@ -69,7 +69,7 @@ def bench_schedule(
     return BenchSchedule(variants=tuple(ordered), baselines=baselines, runs=tuple(runs))
 
 
-def _unbuildable(request: BenchRequest, techniques: Techniques) -> str:
+def unbuildable(request: BenchRequest, techniques: Techniques) -> str:
     """Why the workload cannot have the sizes that techniques give it; empty if it can."""
     workload = resized(request.workload, techniques)
     if workload == request.workload:

@@ -15,7 +15,7 @@ from perfkit.errors import UsageError
 from perfkit.files import read_json, write_json
 from perfkit.growing import to_grow, to_resume
 from perfkit.measure import bench as bench_module
-from perfkit.measure import making
+from perfkit.measure import here, making
 from perfkit.measure.bench import bench
 from perfkit.measure.schedule import Techniques
 from perfkit.record import Environment, RankRecord, Run, Samples, Status, measured
@@ -94,7 +94,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
     made = Machine()
     monkeypatch.setattr(making, "launch", made.launch)
     monkeypatch.setattr(making, "step_by_turns", made.step_by_turns)
-    monkeypatch.setattr(growing, "available_cores", lambda: 2)
+    monkeypatch.setattr(here, "available_cores", lambda: 2)
     return made
 
 

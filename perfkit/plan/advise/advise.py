@@ -2,9 +2,8 @@
 
 from collections.abc import Callable, Iterable
 
-import torch
-
 from perfkit.errors import UsageError
+from perfkit.measure.bench import batch_size
 from perfkit.plan.advise.combine import combine
 from perfkit.plan.advise.estimates import Estimate, Estimates
 from perfkit.plan.advise.judge import Judge, Worth
@@ -12,12 +11,8 @@ from perfkit.plan.advise.model import Advice, Goal, Option
 from perfkit.plan.advise.planned import Planner
 from perfkit.plan.advise.shelf import Candidate, Techniques, candidate, risk, shelf
 from perfkit.plan.advise.subject import Subject
-from perfkit.plan.target import Target
 from perfkit.plan.verdict import fits
 from perfkit.spec import TechniqueSpec
-from perfkit.store.request import BenchRequest
-from perfkit.workloads.table import load_workload
-from perfkit.workloads.workload import first_batch, samples_of
 
 # A technique must save so much of the step or of the peak to be joined with others: less is not worth its risk.
 _NOTABLE = 0.01
@@ -28,7 +23,6 @@ def advise(
     subject: Subject,
     variants: Iterable[Techniques],
     goal: Goal,
-    target: Target,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Advice:
     """The variants ranked by what they do for a goal, best first, and the best combination of them.
@@ -38,16 +32,19 @@ def advise(
     Raises:
         UsageError: the goal needs what is not known of the subject: memory, or a limit of it.
     """
-    limit, batch_size = target.limit_bytes, None if subject.request is None else _batch_size(subject.request)
-    if goal in ("memory", "batch") and subject.request is None:
-        raise UsageError(f"--goal {goal} needs a plan, and {subject.notes[0]}")
-    if goal == "batch" and (limit is None or batch_size is None):
+    request, target = subject.request, subject.target
+    size = None if request is None else batch_size(request.workload, subject.place.device)
+    planner = None if request is None or target is None else Planner(request, target, progress)
+    limit = None if target is None else target.limit_bytes
+    if goal in ("memory", "batch") and planner is None:
+        raise UsageError(f"--goal {goal} needs a plan, and {subject.notes[-1]}")
+    if goal == "batch" and (limit is None or size is None):
         raise UsageError("--goal batch needs to know how much memory there is, and the size of a batch: --memory 24GiB")
-    if goal == "cost" and batch_size is not None:
-        variants = [*variants, *((_batch(batch_size * times),) for times in _TIMES)]
-    candidates, left_out = shelf(variants, subject.place, goal)
-    planner = None if subject.request is None else Planner(subject.request, target, progress)
-    estimates = Estimates(subject.step, planner, batch_size, limit)
+    asked = list(variants)
+    if goal == "cost" and size is not None:
+        asked += [batch for times in _TIMES if (batch := _batch(size * times)) not in asked]
+    candidates, left_out = shelf(asked, subject, goal, size)
+    estimates = Estimates(subject.step, planner, size, limit)
     before = estimates.of(())
     step_s = _step_s(subject, planner)
     notes = subject.notes
@@ -78,13 +75,8 @@ def advise(
     )
 
 
-def _batch(size: int) -> TechniqueSpec:
-    return TechniqueSpec(name="batch", params={"size": size})
-
-
-def _batch_size(request: BenchRequest) -> int | None:
-    workload = load_workload(request.workload, device=request.device)
-    return samples_of(first_batch(workload, torch.Generator().manual_seed(0)))
+def _batch(size: int) -> Techniques:
+    return (TechniqueSpec(name="batch", params={"size": size}),)
 
 
 def _step_s(subject: Subject, planner: Planner | None) -> float | None:

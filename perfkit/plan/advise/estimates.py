@@ -53,15 +53,9 @@ class Estimates:
         largest = None
         if self._limit_bytes is not None and self._batch_size is not None:
             largest = largest_batch(planned, self._batch_size * self._ratio(variant), self._limit_bytes)
-        compiled = tuple(
-            "memory is planned as it runs without compiling, which is an upper bound"
-            for each in variant.techniques
-            if each.compiles()
-        )
         why = tuple(filter(None, (*time.why, self._less(variant))))
         not_known = (*time.not_known, *((f"memory: {planned.reason}",) if planned.reason else ()))
-        compiled = (*compiled, *planned.assumptions)
-        return Estimate(time.saving, held, largest, why, (*time.assumes, *compiled), not_known)
+        return Estimate(time.saving, held, largest, why, (*time.assumes, *planned.assumptions), not_known)
 
     def _time(self, variant: Candidate) -> TimeSaved:
         if self._step is not None:

@@ -8,6 +8,7 @@ from perfkit.spec import Struct
 ADVICE_VERSION = 1
 
 Goal = Literal["time", "memory", "batch", "cost"]
+Kind = Literal["run", "trace", "workload"]  # of what advice is about
 
 
 class Saving(Struct):
@@ -80,7 +81,7 @@ class Advice(Struct):
 
     schema_version: int = ADVICE_VERSION
     subject: str
-    kind: Literal["run", "trace", "workload"]
+    kind: Kind
     device: str
     goal: Goal
     limit_bytes: float | None

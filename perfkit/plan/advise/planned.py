@@ -2,13 +2,11 @@
 
 from collections.abc import Callable
 
-import msgspec
-
 from perfkit.allocations import BUFFER, GRADIENT, OPTIMIZER_STATE, PARAMETER
 from perfkit.analysis.model.plan import PlannedVariant, StepTime
 from perfkit.plan.advise.model import Saving
 from perfkit.plan.advise.shelf import Techniques
-from perfkit.plan.plan import plan_schedule, planned
+from perfkit.plan.plan import planned, scheduled
 from perfkit.plan.target import Target
 from perfkit.spec import variant_label
 from perfkit.store.request import BenchRequest
@@ -28,9 +26,7 @@ class Planner:
         """The plan of a variant; of no technique that of the baseline."""
         name = variant_label(specs)
         if name not in self._known:
-            request = msgspec.structs.replace(self._request, variants=(specs,))
-            runs = plan_schedule(request, self._target).runs
-            self._known[name] = planned(next(run for run in runs if run.spec.techniques == specs), self._target)
+            self._known[name] = planned(scheduled(self._request, specs, self._target), self._target)
             self._progress(name)
         return self._known[name]
 

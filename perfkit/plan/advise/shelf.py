@@ -6,16 +6,22 @@ from typing import NamedTuple
 import torch
 
 from perfkit.measure.bench import min_world_size, refusal_of
+from perfkit.measure.largest_batch import searches
+from perfkit.measure.schedule import unbuildable
 from perfkit.plan.advise.model import Goal, LeftOut, Risk
+from perfkit.plan.advise.subject import Subject
+from perfkit.plan.plan import scheduled
 from perfkit.spec import TechniqueSpec, variant_label
 from perfkit.techniques.compose import compose
 from perfkit.techniques.technique import Technique
 
 Techniques = tuple[TechniqueSpec, ...]
 
-_OTHER_WORK = {
-    "seq": "sequences of another length are other work",
-    "batch": "batches of another size are compared for a sample: use --goal cost",
+# How to come by more ranks, by the kind of subject.
+_MORE_RANKS = {
+    "workload": "--world-size {}",
+    "run": "advise its workload with --world-size {}",
+    "trace": "advise the workload that was traced, such as train.py:build, with --world-size {}",
 }
 
 
@@ -30,29 +36,24 @@ class Candidate(NamedTuple):
         return variant_label(self.specs)
 
 
-class Place(NamedTuple):
-    """Where a step runs: torch's word for the device, the dtype of its parameters, and the number of its ranks."""
-
-    device: str
-    dtype: str
-    world_size: int
-
-
 def candidate(specs: Techniques) -> Candidate:
     """Raises `UsageError` for techniques that do not go together."""
     return Candidate(specs, compose(specs))
 
 
 def shelf(
-    variants: Iterable[Techniques], place: Place, goal: Goal
+    variants: Iterable[Techniques], subject: Subject, goal: Goal, batch_size: int | None
 ) -> tuple[tuple[Candidate, ...], tuple[LeftOut, ...]]:
-    """The variants that can act there, and those that are left out with the reason."""
+    """The variants that can act on a subject, and those that are left out with the reason.
+
+    `batch_size` is that of the subject's step, None where it is not known.
+    """
     candidates, left_out = [], []
     for specs in variants:
         found = candidate(specs)
         if not found.techniques:
             continue
-        reason = _refusal(found, place, goal)
+        reason = _other_work(found, goal, batch_size) or _refusal(found, subject)
         if reason:
             left_out.append(LeftOut(name=found.name, reason=reason))
         else:
@@ -60,15 +61,37 @@ def shelf(
     return tuple(candidates), tuple(left_out)
 
 
-def _refusal(found: Candidate, place: Place, goal: Goal) -> str:
-    ranks = min_world_size(found.specs)
+def _other_work(found: Candidate, goal: Goal, batch_size: int | None) -> str:
+    """Why a step with it cannot be compared with the subject's; empty if it can."""
+    names = {each.name for each in found.techniques}
+    if "seq" in names:
+        return "sequences of another length are other work"
+    if "batch" not in names:
+        return ""
+    if goal != "cost":
+        return "batches of another size are compared for a sample: use --goal cost"
+    searching = searches(found.specs)
+    if searching is not None:
+        return searching.plannable().reason
+    return "" if batch_size else "how many samples the step trains on is not known"
+
+
+def _refusal(found: Candidate, subject: Subject) -> str:
+    """Why it cannot act where the step runs; empty if it can."""
+    place, ranks = subject.place, min_world_size(found.specs)
     if ranks > place.world_size:
-        return f"needs at least {ranks} ranks: --world-size {ranks}"
-    other = next((_OTHER_WORK[each.name] for each in found.techniques if each.name in _OTHER_WORK), "")
-    if other and not (goal == "cost" and all(each.name != "seq" for each in found.techniques)):
-        return other
-    emulated = (each.emulated(torch.device(place.device)) for each in found.techniques if place.device == "cpu")
-    return refusal_of(found.specs, place.device, place.dtype) or next(filter(None, emulated), "")
+        return f"needs at least {ranks} ranks: {_MORE_RANKS[subject.kind].format(ranks)}"
+    emulated = (each.emulated(torch.device(place.device)) for each in found.techniques)
+    return _skipped(found, subject) or next(filter(None, emulated), "")
+
+
+def _skipped(found: Candidate, subject: Subject) -> str:
+    """Why it is not run; or, where nothing was recorded that it could be simulated in, not planned."""
+    place, request = subject.place, subject.request
+    if request is not None and subject.target is not None and subject.step is None:
+        return scheduled(request, found.specs, subject.target).skip
+    refused = refusal_of(found.specs, place.device, place.dtype)
+    return refused or ("" if request is None else unbuildable(request, found.specs))
 
 
 def risk(techniques: Iterable[Technique]) -> Risk:

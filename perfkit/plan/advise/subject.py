@@ -2,35 +2,46 @@
 
 from pathlib import Path
 from statistics import median
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from perfkit.analysis.suite.read_passes import that_hold
 from perfkit.analysis.suite.runs import VariantRuns, baseline_names
 from perfkit.devices.ceiling import DeviceCeilings
+from perfkit.devices.machine import cpu_model
 from perfkit.errors import UsageError
 from perfkit.plan.advise import traced
-from perfkit.plan.advise.shelf import Place
+from perfkit.plan.advise.model import Kind
 from perfkit.plan.advise.traced import TracedStep
-from perfkit.plan.target import Target
+from perfkit.plan.target import Target, target_of_run
 from perfkit.store.read import StoredSuite, read_suite
 from perfkit.store.request import BenchRequest
 
 # Of parameters, which a trace does not tell: what most of its products take.
 _DTYPES = ("bf16", "fp16")
 
+_UNNAMED = "the run names no workload that could be planned; advise one, FILE.py:FUNCTION"
+
+
+class Place(NamedTuple):
+    """Where a step runs: torch's word for the device, the dtype of its parameters, and the number of its ranks."""
+
+    device: str
+    dtype: str
+    world_size: int
+
 
 class Subject(NamedTuple):
-    """A step, and what is known of it: as it was recorded (`step`), and how it is planned (`request`).
-
-    `notes` say why one of them is missing.
+    """A step, and what is known of it: as it was recorded (`step`), what is run (`request`), and what that is planned
+    for (`target`). `notes` say why one of them is missing.
     """
 
     name: str
-    kind: Literal["run", "trace", "workload"]
+    kind: Kind
     device: str
     place: Place
     step: TracedStep | None = None
     request: BenchRequest | None = None
+    target: Target | None = None
     notes: tuple[str, ...] = ()
 
 
@@ -41,45 +52,49 @@ def of_trace(path: Path, device: str | None = None) -> Subject:
     dtype = trace.matrix_dtype if trace.matrix_dtype in _DTYPES else "fp32"
     place = Place(step.view.torch_device, dtype, trace.world_size or 1)
     note = "memory is not known: a trace does not tell how its model is built; advise a run or a workload"
-    return Subject(path.name, "trace", trace.device_name or trace.device, place, step, None, (note,))
+    return Subject(path.name, "trace", trace.device_name or trace.device, place, step, notes=(note,))
 
 
 def of_workload(request: BenchRequest, target: Target) -> Subject:
     """A workload as it was asked for, on a device that may not be there."""
     place = Place(target.kind, request.dtype, request.world_size or 1)
-    return Subject(request.workload.label, "workload", target.device, place, None, request)
+    return Subject(request.workload.label, "workload", target.device, place, None, request, target)
 
 
-def of_run(folder: Path) -> Subject:
-    """The baseline of a suite: its traced step, and its workload where a suite of `perfkit bench` names one.
+def of_run(folder: Path, memory: str | None = None) -> Subject:
+    """The baseline of a suite: its traced step, and its workload where a suite of `perfkit bench` names one, which is
+    planned for the device that it ran on. `memory` is what a rank may take of that, as for `target_of`.
 
     Raises:
         RunFormatError: the folder is no suite's, or is damaged.
-        UsageError: it has neither a traced step nor a workload.
+        UsageError: it has neither a traced step nor a workload, or nothing to hold `memory` against.
     """
     stored = read_suite(folder)
     runs = _baseline(stored)
     main = runs.main
     if main is None or not main.ranks:
         raise UsageError(f"{folder}: no run of {runs.name} ended with a record: there is nothing to advise on")
-    record, notes = main.ranks[0].record, []
+    environment, launch, notes = main.ranks[0].record.environment, main.spec.launch, []
+    device = launch.device if environment is None else environment.device_name
     step: TracedStep | None = None
     try:
         step = _traced(stored.ceilings, runs)
     except UsageError as error:
         notes.append(f"time is planned, not simulated: {error}")
     request = next((session.request for session in stored.suite.sessions if session.request is not None), None)
-    if request is None:
-        notes.append(
-            "memory is not known: the run names no workload that could be planned; advise one, FILE.py:FUNCTION"
-        )
+    target = None if request is None else target_of_run(launch.device, environment, memory)
+    if target is None:
+        unknown = _UNNAMED if request is None else f"nothing is known of {device}, so that no plan can be made for it"
+        notes.append(f"memory is not known: {unknown}")
         if step is None:
             raise UsageError(f"{folder}: {'; '.join(notes)}")
-    environment = record.environment
-    place = Place(main.spec.launch.device, main.spec.dtype, main.spec.launch.world_size)
+        if memory is not None:
+            raise UsageError(f"{folder}: --memory needs a plan, and {notes[-1]}")
+    elif step is None and device != cpu_model() and target.kind == "cpu":
+        notes.append(f"times are planned for the CPU of this machine, {cpu_model()}")
+    place = Place(launch.device, main.spec.dtype, launch.world_size)
     name = f"{runs.name} of {main.spec.workload.label}"
-    device = place.device if environment is None else environment.device_name
-    return Subject(name, "run", device, place, step, request, tuple(notes))
+    return Subject(name, "run", device, place, step, request, target, tuple(notes))
 
 
 def _baseline(stored: StoredSuite) -> VariantRuns:

@@ -1,26 +1,25 @@
-"""Predicted beside measured: what runs of the first options showed."""
+"""Predicted beside measured: what runs of the first options and of the best combination showed."""
 
-import msgspec
 from msgspec.structs import replace
 
 from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit.errors import UsageError
 from perfkit.plan.advise.model import Advice, Measured, Option
-from perfkit.plan.advise.subject import Subject
 from perfkit.spec import parse_variants
 from perfkit.store.request import BenchRequest
 
 
-def request_of(advice: Advice, subject: Subject, count: int) -> BenchRequest:
-    """The bench that runs the first `count` options and their baseline.
+def request_of(advice: Advice, request: BenchRequest, count: int) -> BenchRequest:
+    """The bench that runs the first `count` options, the best combination and their baseline, otherwise as `request`.
 
     Raises:
-        UsageError: the subject names no workload that could be run.
+        UsageError: there are no options.
     """
-    if subject.request is None:
-        raise UsageError(f"--verify runs a workload, and {subject.name} names none")
-    variants = tuple(parse_variants(",".join(option.name for option in advice.options[:count])))
-    return msgspec.structs.replace(subject.request, variants=variants)
+    best = () if advice.best is None else (advice.best,)
+    names = dict.fromkeys(option.name for option in (*advice.options[:count], *best))
+    if not names:
+        raise UsageError("--verify has nothing to run: every technique was left out")
+    return replace(request, variants=tuple(parse_variants(",".join(names))))
 
 
 def with_measured(advice: Advice, analysis: Analysis) -> Advice:

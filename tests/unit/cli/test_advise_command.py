@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from perfkit.plan.advise import advise
+from perfkit.store.layout import SUITE_FILE
 from perfkit_cli.main import commands
 
 TRACE = Path(__file__).parents[2] / "fixtures" / "recorded" / "changed_programs" / "sleeping_loader.before.json.gz"
@@ -46,7 +48,12 @@ def test_a_workload_is_planned() -> None:
     [
         ([str(TRACE), "--goal", "memory"], "a trace does not tell how its model is built"),
         ([str(TRACE), "--verify", "1"], "names none"),
-        ([str(TRACE), "--gpu", "h100-80g"], "recorded on a device of its own"),
+        ([str(TRACE), "--gpu", "h100-80g"], "takes others: leave --gpu out"),
+        ([str(TRACE), "--batch-size", "4", "--dtype", "bf16"], "takes others: leave --dtype, --batch-size out"),
+        ([str(TRACE), "--memory", "8GiB"], "does not tell what would be in memory; a run or a workload does"),
+        (["gpt", "--device", "h100-sxm"], "--device is for a trace, and gpt is a workload"),
+        (["gpt", "--out", "here"], "only the runs of --verify are kept: leave --out out"),
+        (["runs/nowhere"], "there is no such file or folder"),
         (["gpt", "--gpu", "h100-80g", "--verify", "1"], "--verify runs on this machine"),
         (["nowhere.json.gz"], "there is no such file"),
         (["gtp"], "gpt"),
@@ -59,3 +66,25 @@ def test_requests_that_are_wrong(arguments: list[str], message: str) -> None:
     ended = CliRunner().invoke(commands, ["advise", *arguments, "-t", "ckpt"])
     assert ended.exit_code == 2
     assert message in " ".join(ended.output.split())
+
+
+def test_sizes_are_not_those_of_a_run(tmp_path: Path) -> None:
+    (tmp_path / SUITE_FILE).write_text("{}")
+    for option, message in (("--world-size", "takes others: leave --world-size out"), ("--device", "is for a trace")):
+        ended = CliRunner().invoke(commands, ["advise", str(tmp_path), option, "2"])
+        assert ended.exit_code == 2
+        assert message in " ".join(ended.output.split())
+
+
+def test_runs_that_cannot_be_kept_are_refused_before_anything_is_planned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def planned(*_: object) -> None:
+        pytest.fail("it was planned")
+
+    monkeypatch.setattr(advise, "advise", planned)
+    (tmp_path / "notes.txt").touch()
+    asked = ["advise", "gpt:size=nano", "-t", "ckpt", "--verify", "1", "--out", str(tmp_path)]
+    ended = CliRunner().invoke(commands, asked)
+    assert ended.exit_code == 2
+    assert "never overwritten" in ended.output

@@ -10,7 +10,8 @@ from perfkit.plan.advise import planned
 from perfkit.plan.advise.advise import advise
 from perfkit.plan.advise.model import Advice, Goal
 from perfkit.plan.advise.subject import Subject, of_workload
-from perfkit.plan.target import CPU, Target
+from perfkit.plan.planning import planned_techniques
+from perfkit.plan.target import CPU, Target, target_of
 from perfkit.spec import WorkloadSpec, parse_variants
 from perfkit.store.request import BenchRequest
 
@@ -25,6 +26,7 @@ REQUEST = BenchRequest(
 FIGURES = {
     "baseline": (100, 100), "amp": (50, 80), "ckpt": (130, 60), "amp+ckpt": (70, 50), "lora": (40, 55),
     "bf16": (60, 45), "bf16+ckpt": (80, 30), "batch:size=4": (180, 160), "batch:size=8": (360, 280),
+    "compile": (90, 100),
 }  # fmt: skip
 
 
@@ -47,6 +49,7 @@ def fake_plan(run: ScheduledRun, _target: Target) -> PlannedVariant:
             dominant="GEMM",
             source="made up",
         ),
+        assumptions=planned_techniques(run.spec.techniques)[1],
     )
 
 
@@ -60,7 +63,8 @@ def advised(
     subject: Subject, goal: Goal = "time", limit_mib: int | None = None, names: str = "amp,ckpt,lora,bf16"
 ) -> Advice:
     limit = None if limit_mib is None else limit_mib * 2**20
-    return advise(subject, parse_variants(names), goal, CPU._replace(limit_bytes=limit))
+    limited = subject._replace(target=CPU._replace(limit_bytes=limit))
+    return advise(limited, parse_variants(names), goal)
 
 
 def test_the_fastest_comes_first_and_what_trains_something_else_is_not_joined(subject: Subject) -> None:
@@ -105,6 +109,24 @@ def test_for_the_cost_batches_are_compared_for_a_sample(subject: Subject) -> Non
     assert by_name["batch:size=4"].saves_s is not None
     assert by_name["batch:size=4"].saves_s.value == pytest.approx(0.1 - 0.18 / 2)
     assert [option.name for option in advice.options] == ["amp", "batch:size=4", "batch:size=8", "ckpt"]
+
+
+def test_a_step_on_a_gpu_has_the_batch_that_the_workload_has_there(subject: Subject) -> None:
+    """8 samples where a CPU has 2: bf16 takes 5 MiB of them beside 40 of the model, and a card has 80 GiB."""
+    request = msgspec.structs.replace(REQUEST, workload=WorkloadSpec(name="gpt"))
+    on_gpu = of_workload(request, target_of("h100-80g", None))
+    advice = advise(on_gpu, parse_variants("bf16"), "batch")
+    assert advice.options[0].largest_batch == (80 * 1024 - 40) * 8 / 5
+
+
+def test_sizes_that_were_asked_for_are_compared_once(subject: Subject) -> None:
+    advice = advised(subject, "cost", names="batch:size=4")
+    assert [option.name for option in advice.options] == ["batch:size=4", "batch:size=8"]
+
+
+def test_that_memory_is_planned_without_compiling_is_said_once(subject: Subject) -> None:
+    (option,) = advised(subject, names="compile").options
+    assert len([line for line in option.assumes if "upper bound" in line]) == 1
 
 
 def test_the_json_is_what_programs_were_promised(subject: Subject) -> None:
