@@ -1,13 +1,14 @@
 """Advice on a terminal: a table of the first options, why they are first, and the best of them together."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
 
 from perfkit.analysis.model.plan import Interval
-from perfkit.plan.advise.model import Advice, LeftOut, Option, Risk
+from perfkit.plan.advise.model import Advice, LeftOut, Option
 from perfkit.units import nbytes, percent, seconds, signed_percent
 from perfkit_cli.show import console
 from perfkit_reports.render.line import Line
@@ -47,15 +48,22 @@ def _headline(advice: Advice) -> str:
     return f"{advice.subject} on {advice.device}{step}{peak}{limit}; ranked by {advice.goal}"
 
 
-def _table(options: Iterable[Option]) -> Table:
+def _table(options: Sequence[Option]) -> Table:
+    """Without memory where that of none is known: names have more room then."""
+    known = any(option.peak_bytes is not None or option.measured is not None for option in options)
+    columns = [column for column in _COLUMNS if known or column.of is not _memory]
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for name, width in (("technique", None), ("time", 20), ("memory", 22), ("loss", 14)):
-        table.add_column(name, width=width, overflow="fold")
+    for column in columns:
+        table.add_column(column.title, width=column.width, overflow="fold")
     for option in options:
-        table.add_row(Line(option.name), _time(option), _memory(option), Line(_loss(option.risk)))
+        table.add_row(*(column.of(option) for column in columns))
         if option.measured is not None:
             table.add_row(Line("  measured"), *_measured(option))
     return table
+
+
+def _name(option: Option) -> Line:
+    return Line(option.name)
 
 
 def _time(option: Option) -> Line:
@@ -68,8 +76,9 @@ def _time(option: Option) -> Line:
     style = _BETTER if share > 0 else _WORSE
     if saving.bound == "at most":
         return Line(f"{signed_percent(-saving.high * scale, 0)} at most", style=style)
-    ends = f"({-saving.high * scale * 100:+.0f} to {-saving.low * scale * 100:+.0f})"
-    return Line(f"{signed_percent(-share, 0)} {ends if saving.low < saving.high else ''}".rstrip(), style=style)
+    low, high = (f"{-end * scale * 100:+.0f}" for end in (saving.high, saving.low))
+    ends = "" if low == high else f" ({low} to {high})"
+    return Line(f"{signed_percent(-share, 0)}{ends}", style=style)
 
 
 def _memory(option: Option) -> Line:
@@ -83,10 +92,27 @@ def _memory(option: Option) -> Line:
     return Line(f"{changed}{nbytes(option.peak_bytes.value)}{fits}", style=style)
 
 
-def _loss(risk: Risk) -> str:
+def _loss(option: Option) -> Line:
+    risk = option.risk
     if not risk.comparable:
-        return "not comparable"
-    return "the same" if risk.basis.startswith("lossless") else f"within {percent(risk.tolerance or 0.0)}"
+        return Line("not comparable")
+    return Line("the same" if risk.basis.startswith("lossless") else f"within {percent(risk.tolerance or 0.0)}")
+
+
+class _Column(NamedTuple):
+    """What is told of an option under a title; the technique has the width that others leave."""
+
+    title: str
+    width: int | None
+    of: Callable[[Option], Line]
+
+
+_COLUMNS = (
+    _Column("technique", None, _name),
+    _Column("time", 20, _time),
+    _Column("memory", 22, _memory),
+    _Column("loss", 14, _loss),
+)
 
 
 def _measured(option: Option) -> tuple[Line, Line, Line]:

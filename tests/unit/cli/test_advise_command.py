@@ -18,6 +18,7 @@ def test_a_recorded_trace_is_told_what_to_switch_on_within_80_columns() -> None:
     assert ended.exit_code == 0, ended.output
     lines = ended.stdout.splitlines()
     assert max(map(len, lines)) <= 80
+    assert "memory" not in next(line for line in lines if line.startswith("technique"))  # of a trace none is known
     first = next(line for line in lines if line.startswith("data:workers=1"))
     assert "at most" in first
     assert any(line.startswith("left out: tf32: ") for line in lines)
