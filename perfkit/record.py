@@ -350,12 +350,31 @@ class RankRecord(Struct):
     warnings: tuple[str, ...] = ()
 
 
+class RankWait(Struct):
+    """Where a rank was when its run failed, as torch's flight recorder tells: the collective that it waited in.
+
+    `finished` is whether it had ended: then it is the last one that the rank entered, of Gloo with or without an error.
+    `sequence` is its number within its process group. `tensors` are shapes and dtypes (`[4, 1024] fp32`), `bytes` None
+    where a dtype is not known. `call_site` is the innermost line that is not torch's (`train.py:12 (loss)`); "" where
+    none was recorded.
+    """
+
+    rank: int
+    op: str
+    group: str
+    sequence: int
+    finished: bool
+    tensors: str = ""
+    bytes: int | None = None
+    call_site: str = ""
+
+
 class Run(Struct):
     """What the parent knows of one launch: `run.json`, beside the ranks' records.
 
     `turns` names the variants whose runs were resident at the same time, its own included, and stepped by turns: the
     n-th sample of each is of the same turn. Empty where it had the machine to itself. `load` is what else the machine
-    did meanwhile.
+    did meanwhile. `waits` says of a run of several ranks that failed where each was, of those that could tell.
     """
 
     schema_version: int = RECORD_VERSION
@@ -368,6 +387,7 @@ class Run(Struct):
     perfkit: str = ""
     turns: tuple[str, ...] = ()
     load: MachineLoad | None = None
+    waits: tuple[RankWait, ...] = ()
 
 
 def told_of_rank(record: RankRecord) -> str:

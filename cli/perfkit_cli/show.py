@@ -51,11 +51,16 @@ def console() -> Console:
 
 
 def show_tracebacks(analysis: Analysis) -> None:
-    """What the user's own code raised, once where several variants failed in the same way."""
+    """What the user's own code raised, once where several variants failed in the same way, and who waited where."""
+    from perfkit_reports import waits
+
     failed = [variant for variant in analysis.variants if variant.status == Status.FAILED and variant.traceback]
     for traceback in dict.fromkeys(variant.traceback for variant in failed):
         names = ", ".join(variant.name for variant in failed if variant.traceback == traceback)
         click.echo(f"{names} failed:\n{visible(traceback)}\n", err=True)
+    for variant in analysis.variants:
+        if told := [*waits.lines(variant)]:
+            click.echo("\n".join((f"{variant.name}: where its ranks were:", *map(visible, told), "")), err=True)
 
 
 def show_paths(paths: list[Path]) -> None:

@@ -17,6 +17,7 @@ from perfkit.instruments.peaks import peak_rss_bytes
 from perfkit.instruments.recorder import Recorder
 from perfkit.measure import passes
 from perfkit.measure.echo import echo_pass, seeded_pass
+from perfkit.measure.flight import leave_flight_record
 from perfkit.measure.imported import check_imports
 from perfkit.measure.out_of_memory import record_failure
 from perfkit.measure.placing import join_group, take_device
@@ -98,6 +99,8 @@ def run_rank(
     except (Exception, KeyboardInterrupt, SystemExit) as error:  # noqa: BLE001 - however it ends, the record says so
         traceback.print_exception(error)  # the whole of it, for the log
         recorder.update(**_ending(error, spec, name, session, local_rank))
+        if dist.is_initialized() and recorder.record.status != Status.SKIPPED:
+            _leave_flight_record(recorder)
         if recorder.record.status == Status.OUT_OF_MEMORY:
             request = failed_request(error)
     try:
@@ -128,6 +131,13 @@ def _go_without(session: Session, name: str, error: Exception) -> None:
     if name == "evidence" and flops is not None and isinstance(flops.hardware, Unknown):
         recorder.update(flops=msgspec.structs.replace(flops, hardware=Unknown(reason=reason)))
     session.state.zero_grad()
+
+
+def _leave_flight_record(recorder: Recorder) -> None:
+    try:
+        leave_flight_record(recorder.folder)
+    except (PerfkitError, RuntimeError) as error:
+        recorder.warn(f"its last collectives could not be recorded: {first_line(error)}")
 
 
 def _tell_failure(session: Session, request: FailedRequest, report: Callable[[str], None]) -> None:

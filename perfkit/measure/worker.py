@@ -40,9 +40,11 @@ def work(passes: Callable[[Callable[[str], None]], "Mapping[str, Pass] | None"])
     # Importing torch makes a million objects that stay: looking through them for garbage is a sixth of the time.
     gc.disable()
     from perfkit.measure.rank import run_rank  # after the limit, so that it holds for torch too
+    from perfkit.measure.termination import tell_when_terminated
 
     gc.collect()
     gc.enable()
+    tell_when_terminated(rank_folder(folder, rank), ranks=spec.launch.world_size)
     local_rank = int(os.environ.get("LOCAL_RANK", "0"))
     status = run_rank(spec, folder, rank=rank, local_rank=local_rank, report=report, chosen=passes(report))
     sys.stdout.flush()

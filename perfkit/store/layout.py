@@ -9,6 +9,7 @@
     rank<k>/history.json.gz         on CUDA: the allocator's own history of the memory pass
     rank<k>/stacks.json             sampled Python stacks of a loop: `perfkit.store.stacks`
     rank<k>/live.jsonl              of a loop that is watched all the time: `perfkit.store.live`
+    rank<k>/flight_recorder.json.gz the last collectives of a rank that did not end well: `perfkit.flight`
 <suite>/<variant>/counters/         the launch under Nsight Compute, whose counts the first run's `counters.csv` holds
 <suite>/.lock                       held by the `perfkit bench` that writes the suite
 <suite>/report.html, report.json, ... what `perfkit report` renders; notebook.html where a notebook asked for it
@@ -37,6 +38,7 @@ OUTPUT_FILE = "output.log"
 NOTEBOOK_FILE = "notebook.html"
 REPORT_JSON = "report.json"
 COUNTERS_FILE = "counters.csv"
+FLIGHT_FILE = "flight_recorder.json.gz"
 
 
 class SuiteRun(Struct):

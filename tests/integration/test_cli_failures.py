@@ -38,7 +38,7 @@ def build(fault="", at=3):
                 broken_helper()
             if fault == "segfault":
                 os.kill(os.getpid(), signal.SIGSEGV)
-            if fault == "sleep":
+            if fault == "sleep" and os.environ["RANK"] == "1":
                 time.sleep(1000)
         return model(batch["x"]).square().mean()
 
@@ -94,13 +94,20 @@ def test_a_crash_by_signal_is_a_row_that_names_it(perfkit, tiny_schedule) -> Non
     assert "SIGSEGV" in row["reason"]
 
 
-def test_a_run_that_takes_too_long_is_a_row(perfkit, tiny_schedule) -> None:
-    arguments = ("-w", "mine.py:build:fault=sleep", "-t", "baseline", *tiny_schedule, "--timeout", "15")
+def test_a_run_that_takes_too_long_is_a_row_that_names_who_had_not_come(perfkit, tiny_schedule) -> None:
+    waits = ("--world-size", "2", "--timeout", "20")
+    arguments = ("-w", "mine.py:build:fault=sleep:at=5", "-t", "baseline", *tiny_schedule, *waits)
     result = perfkit("bench", *arguments, "--out", "s")
     assert result.returncode == 1, result.stderr
     [row] = perfkit.variants("s").values()
     assert row["status"] == "timeout"
-    assert "--timeout" in row["reason"]
+    assert "(--timeout); rank 1 had not entered all_reduce " in row["reason"]
+    assert [(wait["rank"], wait["op"], wait["finished"]) for wait in row["waits"]] == [
+        (0, "all_reduce", False),
+        (1, "all_reduce", True),
+    ]
+    assert "in loss" in row["traceback"]  # where rank 1 slept
+    assert "rank 0 waits in all_reduce " in result.stderr
 
 
 def wait_for(process: subprocess.Popen[str], text: str) -> str:

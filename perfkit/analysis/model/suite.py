@@ -15,7 +15,7 @@ from perfkit.analysis.model.sweep import Sweep
 # Not at the top: the results of traces are made of what stands above.
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.devices.ceiling import DeviceCeilings
-from perfkit.record import NOT_MEASURED, Environment, MachineLoad, Quantity, SetupCost, Status
+from perfkit.record import NOT_MEASURED, Environment, MachineLoad, Quantity, RankWait, SetupCost, Status
 from perfkit.spec import Struct
 from perfkit.store.layout import BatchSearch, Sampling
 from perfkit.store.price import Price
@@ -99,6 +99,7 @@ class Variant(Struct):
     `emulated` is why the device only emulates a technique, "" where it does not: such a variant is compared with none.
     `data_wait_share` is the share of the timed steps of its first run that was waiting for the workload's DataLoader,
     on the rank that waits most; None where it has none. `prediction` is there where a plan of it is kept.
+    `waits` says where the ranks of its first failed run were.
     """
 
     name: str
@@ -145,6 +146,7 @@ class Variant(Struct):
     loop: Loop | None = None
     trace: RankTrace | None = None
     prediction: Prediction | None = None
+    waits: tuple[RankWait, ...] = ()
 
     @property
     def traced_step(self) -> RankTrace | None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from statistics import median
 
-from perfkit.record import Measurement, Quantity, RankRecord, Samples, Status, Unknown, traceback_of
+from perfkit.record import Measurement, Quantity, RankRecord, RankWait, Samples, Status, Unknown, traceback_of
 from perfkit.sampling import slowest
 from perfkit.spec import BASELINE
 from perfkit.store.read import StoredRun
@@ -76,10 +76,19 @@ class VariantRuns:
     @property
     def traceback(self) -> str:
         """The traceback of the rank that explains the first failed run, else the end of what that run printed."""
-        bad = [run for run in self.runs if run.run.status not in (Status.OK, Status.SKIPPED)]
-        if not bad:
+        bad = self._first_failed
+        if bad is None:
             return ""
-        return traceback_of(bad[0].run, (rank.record for rank in bad[0].ranks)) or bad[0].run.output_tail
+        return traceback_of(bad.run, (rank.record for rank in bad.ranks)) or bad.run.output_tail
+
+    @property
+    def waits(self) -> tuple[RankWait, ...]:
+        """Where the ranks of the first failed run were."""
+        return () if self._first_failed is None else self._first_failed.run.waits
+
+    @property
+    def _first_failed(self) -> StoredRun | None:
+        return next((run for run in self.runs if run.run.status not in (Status.OK, Status.SKIPPED)), None)
 
     @property
     def unit(self) -> str:

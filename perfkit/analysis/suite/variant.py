@@ -29,6 +29,7 @@ def variant_of(
         status=status,
         reason=reason,
         traceback=runs.traceback,
+        waits=runs.waits,
         runs=tuple(run.path for run in runs.runs),
         step_time=figures.step_time,
         cpu_time=figures.cpu_time,

@@ -7,7 +7,10 @@ from enum import IntEnum
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
+
 from perfkit.files import read_json
+from perfkit.measure.launch.waits import flight_records, not_met, waits_of
 from perfkit.record import RankRecord, Run, Status, told_of_rank
 from perfkit.spec import RunSpec
 from perfkit.store.layout import OUTPUT_FILE, RECORD_FILE, rank_folder
@@ -56,8 +59,24 @@ def outcome(
     """The status of a run: `ended` where the parent ended it, else that of the rank that explains it, which is named.
 
     That is the one that ended first without having lost another. `order` has the ranks that ended by themselves, the
-    first one first; `terminated` tells SIGTERM from Ctrl-C.
+    first one first; `terminated` tells SIGTERM from Ctrl-C. Where the run failed, it says where each rank was.
     """
+    run = _ended(spec, folder, ended, exit_codes, order, terminated)
+    if run.status in (Status.OK, Status.SKIPPED):
+        return run
+    records = flight_records(folder, range(spec.launch.world_size))
+    told = [run.reason, not_met(records)] if run.status == Status.TIMEOUT else [run.reason]
+    return msgspec.structs.replace(run, reason="; ".join(filter(None, told)), waits=waits_of(records))
+
+
+def _ended(
+    spec: RunSpec,
+    folder: Path,
+    ended: Status | None,
+    exit_codes: tuple[int | None, ...],
+    order: Sequence[int],
+    terminated: bool,
+) -> Run:
     tail = _output_tail(folder, range(spec.launch.world_size))
     if ended == Status.TIMEOUT:
         limit = seconds(spec.launch.timeout_s)

@@ -15,7 +15,7 @@ from perfkit.errors import Terminated
 from perfkit.files import write_json
 from perfkit.instruments.load import load_between, read_load
 from perfkit.measure.launch.outcome import outcome
-from perfkit.measure.launch.ranks import HERE, RankPlace, RankProcess, end_rank, start_rank
+from perfkit.measure.launch.ranks import HERE, RankPlace, RankProcess, end_ranks, start_rank
 from perfkit.record import Run, Status
 from perfkit.spec import RunSpec
 from perfkit.store.layout import RUN_FILE, SPEC_FILE
@@ -57,8 +57,7 @@ def launch(
         terminated = isinstance(error, Terminated)
         raise
     finally:
-        for item in ranks:
-            end_rank(item.process)
+        end_ranks([item.process for item in ranks])
         run = msgspec.structs.replace(
             outcome(spec, folder, ended, tuple(item.process.returncode for item in ranks), order, terminated),
             started_at=started_at,

@@ -5,8 +5,9 @@ import os
 import signal
 import subprocess
 import sys
+import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ class RankPlace:
 
 HERE = RankPlace()
 _MARK = "PERFKIT_RANK_MARK"
+_GENTLY_S = 5.0
 
 
 def start_rank(
@@ -52,7 +54,7 @@ def start_rank(
             stdout=subprocess.PIPE,
             stderr=output,
             cwd=place.folder,
-            env={**os.environ, **rank_variables(launch, rank), **place.environment},
+            env={**os.environ, **rank_variables(launch, rank), **_dumps(launch, folder), **place.environment},
         )
 
 
@@ -67,30 +69,36 @@ class RankProcess(subprocess.Popen[bytes]):
         super().__init__(command, env={**env, _MARK: self.mark}, start_new_session=True, **options)
 
 
-def end_rank(process: RankProcess) -> None:
-    """End a rank and everything it started (compile workers, samplers), gently first.
+def end_ranks(processes: Sequence[RankProcess]) -> None:
+    """End ranks and everything that they started (compile workers, samplers), gently first.
 
-    Also what has gone into a session of its own, on systems that tell a process's environment.
+    All are told at once, so that each can say what it waits for before another's end is the end of that. Also what has
+    gone into a session of its own is ended, on systems that tell a process's environment.
     """
-    if process.poll() is None:
+    alive = [process for process in processes if process.poll() is None]
+    for process in alive:
         _signal(process, signal.SIGTERM)
+    limit = time.monotonic() + _GENTLY_S
+    for process in alive:
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(timeout=2.0)
-    _signal(process, signal.SIGKILL)
-    process.wait()
-    for stray in _strays(process.mark):
+            process.wait(max(0.0, limit - time.monotonic()))
+    for process in processes:
+        _signal(process, signal.SIGKILL)
+        process.wait()
+    for stray in _strays({process.mark for process in processes}):
         with contextlib.suppress(psutil.Error):  # it has ended meanwhile
             stray.kill()
-    for pipe in (process.stdin, process.stdout):
-        if pipe is not None:
-            with contextlib.suppress(BrokenPipeError):  # what it was sent last and never read
-                pipe.close()
+    for process in processes:
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                with contextlib.suppress(BrokenPipeError):  # what it was sent last and never read
+                    pipe.close()
 
 
-def _strays(mark: str) -> Iterator[psutil.Process]:
+def _strays(marks: Container[str]) -> Iterator[psutil.Process]:
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):  # somebody else's, or gone
-            if process.environ().get(_MARK) == mark:
+            if process.environ().get(_MARK) in marks:
                 yield process
 
 
@@ -103,6 +111,14 @@ def rank_variables(launch: LaunchSpec, rank: int) -> dict[str, str]:
     if launch.threads is not None:
         variables["OMP_NUM_THREADS"] = str(launch.threads)
     return variables
+
+
+def _dumps(launch: LaunchSpec, folder: Path) -> dict[str, str]:
+    """Where NCCL's own watchdog ends a rank, it leaves a dump of its flight recorder that `perfkit analyze` reads."""
+    if launch.device != "cuda" or launch.world_size == 1:
+        return {}
+    dumps = {"TORCH_NCCL_DUMP_ON_TIMEOUT": "1", "TORCH_FR_DUMP_TEMP_FILE": str(folder.absolute() / "nccl_trace_rank_")}
+    return {name: value for name, value in dumps.items() if name not in os.environ}
 
 
 def _signal(process: subprocess.Popen[bytes], number: signal.Signals) -> None:

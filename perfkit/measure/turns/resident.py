@@ -14,7 +14,7 @@ from perfkit.errors import PerfkitError
 from perfkit.files import write_json
 from perfkit.measure.launch.outcome import outcome
 from perfkit.measure.launch.process import GRACE_S
-from perfkit.measure.launch.ranks import HERE, RankPlace, RankProcess, end_rank, start_rank
+from perfkit.measure.launch.ranks import HERE, RankPlace, RankProcess, end_ranks, start_rank
 from perfkit.measure.turns import protocol
 from perfkit.measure.turns.cores import Cores, keep_to
 from perfkit.record import Run, Samples, Status
@@ -91,8 +91,7 @@ class Team:
 
     def end(self) -> None:
         """Nothing of this team runs any more when this returns."""
-        for rank in self.ranks:
-            end_rank(rank.process)
+        end_ranks([rank.process for rank in self.ranks])
 
     def failed(self, ended: Status | None, first: "_Rank | None" = None) -> TeamFailedError:
         """How this team ended, from what its ranks left behind; `first` is the rank that ended before all others."""

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from perfkit import units
 from perfkit.analysis.model.suite import ClaimResult, CompileSummary, Variant
+from perfkit_reports import waits
 from perfkit_reports.cells import known, quantity, relative, seconds
 from perfkit_reports.document.blocks import Block, Facts, Text
 from perfkit_reports.document.cells import Cell, unknown
@@ -35,6 +36,7 @@ def _told(variant: Variant, name: str) -> Iterator[Block]:
         yield Text(id=f"{name}-reason", lines=(variant.reason,))
     if variant.traceback:
         yield from listed(f"{name}-traceback", [variant.traceback], f"Traceback of {variant.name}", style="code")
+    yield from listed(f"{name}-waits", waits.lines(variant), "Where the ranks were")
     claims = {"data": "", "limit": None}
     yield from table(f"{name}-claims", "Claims of its techniques", _CLAIMS, variant.claims, "claim", **claims)
     if variant.loop is None:  # a loop's stand with how it was watched

@@ -7,7 +7,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from perfkit.measure.launch.ranks import RankProcess, end_rank
+from perfkit.measure.launch.ranks import RankProcess, end_ranks
 
 # A rank that ends at once (or not), and leaves a sleeper in a session of its own.
 _LEAVES = "setsid sleep 300 & echo $!; {then}"
@@ -24,16 +24,16 @@ def test_a_child_in_its_own_session_ends_with_the_rank(tmp_path: Path, then: str
     if then == "exit 0":
         rank.wait()
     assert sleepers
-    end_rank(rank)
+    end_ranks([rank])
     psutil.wait_procs(sleepers, timeout=10)
     assert not [sleeper for sleeper in sleepers if sleeper.is_running() and sleeper.status() != psutil.STATUS_ZOMBIE]
 
 
 def test_what_other_ranks_started_goes_on(tmp_path: Path) -> None:
     ranks = [RankProcess(["sleep", "300"], env={"PATH": "/usr/bin:/bin"}) for _ in range(2)]
-    end_rank(ranks[0])
+    end_ranks(ranks[:1])
     assert ranks[1].poll() is None
-    end_rank(ranks[1])
+    end_ranks(ranks[1:])
     assert ranks[1].returncode is not None
 
 

@@ -1,0 +1,138 @@
+"""The dumps of torch's flight recorder, format 2 (torch 2.4 and later), from pickle or JSON: the same keys in both.
+
+The format is that of torch/csrc/distributed/c10d/FlightRecorderDetail.hpp; its JSON has no stacks.
+"""
+
+import math
+import re
+from collections import defaultdict
+from typing import Annotated, Any
+
+import msgspec
+
+from perfkit.errors import RunFormatError
+from perfkit.flight.model import Collective, FlightRecord, Frame, Group, Tensors
+
+EXPECTED = "a dump of torch's flight recorder (pickle, or JSON of torch._C._distributed_c10d._dump_nccl_trace_json)"
+
+# Their entries have no events on a device: what is no longer waited for ("retired") has ended.
+_WITHOUT_EVENTS = ("gloo", "c10d")
+_PEERS = re.compile(r"(?P<op>\w+) (?P<own>\d+)(?P<arrow>->|<-)(?P<other>\d+)$")
+_NUMBER = re.compile(r"\d+")
+_MOST_ELEMENTS = 1 << 50
+
+_Line = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
+_Size = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
+
+
+class _Frame(msgspec.Struct):
+    name: str
+    filename: str
+    line: _Line
+
+
+class _Entry(msgspec.Struct):
+    process_group: tuple[str, str]
+    profiling_name: str
+    state: str
+    record_id: _Size
+    collective_seq_id: _Size
+    p2p_seq_id: _Size = 0
+    is_p2p: bool = False
+    retired: bool = False
+    input_sizes: tuple[tuple[_Size, ...], ...] = ()
+    input_dtypes: tuple[str, ...] = ()
+    output_sizes: tuple[tuple[_Size, ...], ...] = ()
+    output_dtypes: tuple[str, ...] = ()
+    time_created_ns: _Line = 0
+    frames: tuple[_Frame, ...] = ()
+
+
+class _Config(msgspec.Struct):
+    desc: str = ""
+    ranks: str | tuple[_Size, ...] = ""
+
+
+class _Dump(msgspec.Struct):
+    version: str
+    entries: tuple[_Entry, ...] = ()  # left out of JSON where there are none
+    pg_config: dict[str, _Config] = {}
+
+
+def decode(dump: object, label: str) -> FlightRecord:
+    """A dump that has been read into plain data. `RunFormatError` names a file, `label`, that holds something else."""
+    if not isinstance(dump, dict) or not isinstance(dump.get("version"), str):
+        raise RunFormatError(f"{label}: expected {EXPECTED}")
+    version = str(dump["version"])
+    if not re.fullmatch(r"2\.\d+", version):
+        shown = ascii(version[:20])
+        raise RunFormatError(f"{label}: a dump in format {shown} of torch's flight recorder; perfkit reads format 2")
+    try:
+        read = msgspec.convert(dump, _Dump)
+    except msgspec.ValidationError as error:
+        raise RunFormatError(f"{label}: a damaged dump of torch's flight recorder: {ascii(str(error))[1:-1]}") from None
+    if any(math.prod(shape) >= _MOST_ELEMENTS for entry in read.entries for shape in _shapes(entry)):
+        raise RunFormatError(f"{label}: a damaged dump of torch's flight recorder: a tensor that no machine can hold")
+    groups = {name: _group(name, config) for name, config in read.pg_config.items()}
+    for entry in read.entries:
+        name, description = entry.process_group
+        groups.setdefault(name, Group(name=name, description=description))
+    calls = sorted((_collective(entry) for entry in read.entries), key=lambda call: call.number)
+    return FlightRecord(version=version, groups=groups, collectives=_ended_together(calls))
+
+
+def is_dump(dump: Any) -> bool:
+    """Whether plain data looks like a dump, sound or not."""
+    return isinstance(dump, dict) and "version" in dump and ("entries" in dump or "pg_config" in dump)
+
+
+def _shapes(entry: _Entry) -> tuple[tuple[int, ...], ...]:
+    return entry.input_sizes + entry.output_sizes
+
+
+def _group(name: str, config: _Config) -> Group:
+    ranks = config.ranks
+    if isinstance(ranks, str):  # "[0, 1]"
+        ranks = tuple(int(number[:9]) for number in _NUMBER.findall(ranks))
+    return Group(name=name, description=config.desc, ranks=tuple(sorted(set(ranks))))
+
+
+def _collective(entry: _Entry) -> Collective:
+    backend, _, name = entry.profiling_name.rpartition(":")
+    named = _PEERS.match(name)
+    peers = None
+    if named is not None:
+        own, other = int(named["own"][:9]), int(named["other"][:9])
+        peers = (own, other) if named["arrow"] == "->" else (other, own)
+    return Collective(
+        number=entry.record_id,
+        group=entry.process_group[0],
+        sequence=entry.p2p_seq_id if entry.is_p2p else entry.collective_seq_id,
+        op=name if named is None else named["op"],
+        backend=backend,
+        inputs=Tensors(shapes=entry.input_sizes, dtypes=entry.input_dtypes),
+        outputs=Tensors(shapes=entry.output_sizes, dtypes=entry.output_dtypes),
+        state=entry.state,
+        finished=entry.state == "completed" or (entry.retired and backend in _WITHOUT_EVENTS),
+        p2p=entry.is_p2p,
+        peers=peers,
+        created_ns=entry.time_created_ns,
+        frames=tuple(Frame(function=frame.name, file=frame.filename, line=frame.line) for frame in entry.frames),
+    )
+
+
+def _ended_together(calls: list[Collective]) -> tuple[Collective, ...]:
+    """Those of one coalesced launch share a number, and only the last of them, which stands for all, has events."""
+    ended: dict[tuple[str, bool, int], bool] = {}
+    members: defaultdict[tuple[str, bool, int], int] = defaultdict(int)
+    for call in calls:
+        key = (call.group, call.p2p, call.sequence)
+        members[key] += 1
+        if call.op.endswith("coalesced"):
+            ended[key] = call.finished
+    return tuple(
+        msgspec.structs.replace(call, finished=ended[key])
+        if (key := (call.group, call.p2p, call.sequence)) in ended and members[key] > 1
+        else call
+        for call in calls
+    )

@@ -1,0 +1,176 @@
+"""Where the ranks of a job do not meet: a collective that some did not enter, or entered with something else.
+
+Collectives of a group are matched by their number in it, as NCCL and Gloo do themselves. What follows the first that
+does not match tells nothing more, so that there is at most one a group; messages are matched by who waits for whom.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from enum import StrEnum
+
+from perfkit.flight.model import Collective, FlightRecord, Group, Records
+from perfkit.spec import Struct
+
+Calls = tuple[Collective, ...]  # of one rank: several where they were launched as one
+
+
+class Mismatch(StrEnum):
+    """What is wrong with a collective, the plainest first."""
+
+    ORDER = "order differs"
+    SIZES = "shapes differ"
+    DTYPES = "dtypes differ"
+    ABSENT = "not entered by all"
+    UNFINISHED = "entered by all, not finished by all"
+
+
+class Meeting(Struct):
+    """A collective in which ranks do not meet, by rank what each of them called.
+
+    `calls` has the ranks that entered it, and of a message that was not answered the rank that waits. `absent` have
+    left a record and have not entered it; `unrecorded` belong to the group and left none: nothing is known of them.
+    """
+
+    mismatch: Mismatch
+    group: Group
+    sequence: int
+    calls: dict[int, Collective]
+    absent: tuple[int, ...] = ()
+    unrecorded: tuple[int, ...] = ()
+
+    @property
+    def waiting(self) -> tuple[int, ...]:
+        """Ranks that entered it and have not finished."""
+        return tuple(rank for rank, call in self.calls.items() if not call.finished)
+
+    @property
+    def name(self) -> str:
+        """`all_reduce 12 of default_pg`, by the call of the first rank that waits in it."""
+        call = self.calls[next(iter(self.waiting or tuple(self.calls)))]
+        return f"{call.op} {self.sequence} of {self.group.label}"
+
+
+def mismatches(records: Records) -> tuple[Meeting, ...]:
+    """The first meeting of each group that did not come about, and messages without their other side.
+
+    First those in which an absent rank waits for nothing itself: it holds up the others.
+    """
+    found = [meeting for group in _groups(records) for meeting in (*_first(records, group), *_messages(records, group))]
+    waiting = {rank for meeting in found for rank in meeting.waiting}
+
+    def last(meeting: Meeting) -> tuple[bool, int]:
+        held_up = bool(meeting.absent) and waiting.issuperset(meeting.absent)
+        return held_up, min((call.created_ns for call in meeting.calls.values()), default=0)
+
+    return tuple(sorted(found, key=last))
+
+
+def _groups(records: Records) -> tuple[Group, ...]:
+    """Every group once. Groups of one name that have other ranks are others, as those of `split_group` are."""
+    used = {
+        rank: {call.group for call in record.collectives}
+        | {name for name, group in record.groups.items() if group.ranks}
+        for rank, record in records.items()
+    }
+    groups: dict[tuple[str, tuple[int, ...]], Group] = {}
+    for rank, record in sorted(records.items()):
+        for name in sorted(used[rank]):
+            group = record.groups[name]
+            ranks = group.ranks or tuple(sorted(other for other in records if name in used[other]))
+            groups.setdefault((name, ranks), Group(name=name, description=group.description, ranks=ranks))
+    return tuple(groups.values())
+
+
+def _first(records: Records, group: Group) -> Iterator[Meeting]:
+    """The first collective of a group, of those that no ring has dropped, at which its ranks do not meet."""
+    here = {rank: _by_number(records[rank], group) for rank in group.ranks if rank in records}
+    # A ring that is full may have dropped all that a rank called of the group.
+    here = {rank: numbers for rank, numbers in here.items() if numbers or not records[rank].dropped}
+    unrecorded = tuple(rank for rank in group.ranks if rank not in here)
+    begun = [min(numbers) for numbers in here.values() if numbers]
+    if not begun:
+        return
+    for sequence in sorted({number for numbers in here.values() for number in numbers if number >= max(begun)}):
+        entered = {rank: numbers[sequence] for rank, numbers in here.items() if sequence in numbers}
+        absent = tuple(rank for rank in here if rank not in entered)
+        calls = {rank: _telling(each) for rank, each in entered.items()}
+        differs = _differs(entered)
+        if differs is None and any(_held_up(call, absent) for call in calls.values()):
+            differs = Mismatch.ABSENT if absent or unrecorded else Mismatch.UNFINISHED
+        if differs is not None:
+            yield Meeting(
+                mismatch=differs, group=group, sequence=sequence, calls=calls, absent=absent, unrecorded=unrecorded
+            )
+            return
+
+
+def _held_up(call: Collective, absent: tuple[int, ...]) -> bool:
+    """Whether a call waits, or has ended for an error: Gloo does not tell that from success, but no other rank came."""
+    return not call.finished or (bool(absent) and call.backend == "gloo")
+
+
+def _by_number(record: FlightRecord, group: Group) -> dict[int, Calls]:
+    numbers: defaultdict[int, list[Collective]] = defaultdict(list)
+    for call in record.collectives:
+        if call.group == group.name and not call.p2p:
+            numbers[call.sequence].append(call)
+    return {number: tuple(calls) for number, calls in numbers.items()}
+
+
+def _telling(calls: Calls) -> Collective:
+    """Of calls that were launched as one the first that has not finished, else the first."""
+    return next((call for call in calls if not call.finished), calls[0])
+
+
+def _differs(entered: Mapping[int, Calls]) -> Mismatch | None:
+    """In what the calls of a collective do not go together."""
+    aspects: tuple[tuple[Mismatch, Callable[[Collective], object]], ...] = (
+        (Mismatch.ORDER, lambda call: call.op),
+        (Mismatch.SIZES, _sizes),
+        (Mismatch.DTYPES, lambda call: {*call.inputs.dtypes, *call.outputs.dtypes}),
+    )
+    for mismatch, aspect in aspects:
+        said = [[aspect(call) for call in calls] for calls in entered.values()]
+        if any(each != said[0] for each in said):
+            return mismatch
+    return None
+
+
+def _sizes(call: Collective) -> object:
+    """What has to be equal on all ranks; nothing of an all-to-all or of parts that may be uneven (`all_gather_v`)."""
+    if "all_to_all" in call.op or "alltoall" in call.op or call.op.endswith("_v"):
+        return None
+    inputs = None if "reduce" not in call.op and "scatter" in call.op else call.inputs.shapes
+    outputs = None if call.op == "gather" else call.outputs.shapes
+    return inputs, outputs
+
+
+def _messages(records: Records, group: Group) -> Iterator[Meeting]:
+    """Messages that a rank waits for or with while its peer has nothing of the kind under way."""
+    waiting = {
+        rank: [
+            call
+            for call in records[rank].collectives
+            if call.p2p and call.peers is not None and call.group == group.name and not call.finished
+        ]
+        for rank in group.ranks
+        if rank in records
+    }
+    for rank, calls in waiting.items():
+        own = group.ranks.index(rank)
+        for call in calls:
+            assert call.peers is not None
+            other = next((peer for peer in call.peers if peer != own), own)
+            peer = group.ranks[other] if other < len(group.ranks) else None
+            if peer is None or any(answer.peers == call.peers for answer in waiting.get(peer, ())):
+                continue
+            known = peer in records
+            yield Meeting(
+                mismatch=Mismatch.ABSENT,
+                group=group,
+                sequence=call.sequence,
+                calls={rank: call},
+                absent=(peer,) if known else (),
+                unrecorded=() if known else (peer,),
+            )
+            break  # the first one holds up those after it

@@ -1,0 +1,128 @@
+"""A rank's last collectives, as torch's flight recorder keeps them: a ring of 2,000 (`TORCH_FR_BUFFER_SIZE`).
+
+NCCL and Gloo record by themselves what is enqueued and what of it has ended; messages between two ranks only NCCL does.
+"""
+
+import math
+import re
+from collections.abc import Mapping
+
+from perfkit.cost.collective import dtype_name
+from perfkit.cost.dtypes import BY_NAME
+from perfkit.spec import Struct
+
+Shape = tuple[int, ...]
+
+_MOST_SHOWN = 4  # tensors of a list
+
+# Where torch itself is, or what it generates; what calls it is the program, or a library above it.
+_TORCH = re.compile(r"[/\\]torch[/\\](_|autograd|distributed|fx|func|nn|ops|optim|overrides|utils)|^<|^\?\?|^$")
+
+
+class Frame(Struct):
+    """A call of a Python stack."""
+
+    function: str
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line} ({self.function})"
+
+
+class Tensors(Struct):
+    """What a rank gives to a collective, or takes from it: shapes and dtypes, as c10 calls them (`Float`)."""
+
+    shapes: tuple[Shape, ...] = ()
+    dtypes: tuple[str, ...] = ()
+
+    @property
+    def bytes(self) -> int | None:
+        """None where a dtype is not known."""
+        known = [BY_NAME.get(dtype_name(dtype) or "") for dtype in self.dtypes]
+        total = 0
+        for shape, dtype in zip(self.shapes, known, strict=False):
+            if dtype is None:
+                return None
+            total += math.prod(shape) * dtype.size
+        return total if len(known) == len(self.shapes) else None
+
+    def __str__(self) -> str:
+        """`[4, 1024] fp32, [7] int64`; of many tensors the first ones."""
+        names = [dtype_name(dtype) or dtype for dtype in self.dtypes] + [""] * len(self.shapes)
+        pairs = zip(self.shapes[:_MOST_SHOWN], names, strict=False)
+        shown = [f"{list(shape)} {name}".rstrip() for shape, name in pairs]
+        more = len(self.shapes) - len(shown)
+        return ", ".join([*shown, f"and {more:,} more"] if more else shown)
+
+
+class Collective(Struct):
+    """One call of one rank.
+
+    `op` is as the backend calls it (`all_reduce`, `_all_gather_base`, `send`), `sequence` its number within the group:
+    messages between two ranks (`p2p`) are counted apart, with `peers` as (source, destination), numbers within the
+    group. `finished` is whether it has ended, of Gloo with or without an error. `frames` is the Python stack of the
+    call, the innermost first; empty where it was not kept.
+    """
+
+    number: int  # within the recorder
+    group: str
+    sequence: int
+    op: str
+    backend: str
+    inputs: Tensors
+    outputs: Tensors
+    state: str  # `scheduled`, `started`, `completed`
+    finished: bool
+    p2p: bool = False
+    peers: tuple[int, int] | None = None
+    created_ns: int = 0
+    frames: tuple[Frame, ...] = ()
+
+    @property
+    def tensors(self) -> Tensors:
+        """What it was called with: its inputs, or its outputs where it has none."""
+        return self.inputs if self.inputs.shapes else self.outputs
+
+    @property
+    def call_site(self) -> str:
+        """Where the program called it: the innermost frame that is not torch's; "" where there is none."""
+        return next((str(frame) for frame in self.frames if not _TORCH.search(frame.file)), "")
+
+
+class Group(Struct):
+    """A process group: its description (`default_pg`), and the ranks of the job that it has; none where not told."""
+
+    name: str
+    description: str
+    ranks: tuple[int, ...] = ()
+
+    @property
+    def label(self) -> str:
+        return self.description if self.description not in ("", "undefined") else f"group {self.name}"
+
+
+class FlightRecord(Struct):
+    """What one rank kept. `collectives` are in the order in which they were begun; `groups` are by name."""
+
+    version: str
+    groups: dict[str, Group]
+    collectives: tuple[Collective, ...]
+
+    @property
+    def waits_in(self) -> Collective | None:
+        """The first one that it began and has not finished: those after it wait for it. None where all have ended."""
+        return next((call for call in self.collectives if not call.finished), None)
+
+    @property
+    def last(self) -> Collective | None:
+        """The last one that it entered; None where it entered none."""
+        return next(iter(self.collectives[-1:]), None)
+
+    @property
+    def dropped(self) -> bool:
+        """Whether the ring was full, and dropped what was begun first."""
+        return bool(self.collectives) and self.collectives[0].number > 0
+
+
+Records = Mapping[int, FlightRecord]  # by rank

@@ -1,0 +1,28 @@
+"""Leaving the flight record of a rank that does not end well: which collectives it had entered, and where."""
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import torch._C._distributed_c10d as c10d
+
+from perfkit.flight.file import write_flight_record
+from perfkit.store.layout import FLIGHT_FILE
+
+# Each takes whether to have collectives, their stacks, and only those that have not ended. A build without NCCL lacks
+# the first.
+_RECORDERS = ("_dump_nccl_trace", "_dump_fr_trace")
+
+
+def leave_flight_record(folder: Path) -> None:
+    """Write what torch's flight recorder holds into the folder of this rank; nothing where that is nothing.
+
+    torch records by itself, in timed steps as in any others: it is on in all programs unless they turn it off.
+    """
+    for name in _RECORDERS:
+        dumped = getattr(c10d, name, None)
+        # The pickle is this process's own, made by the call.
+        dump: dict[str, Any] = {} if dumped is None else pickle.loads(dumped(True, True, False))
+        if dump.get("entries"):
+            write_flight_record(folder / FLIGHT_FILE, dump)
+            return

@@ -1,0 +1,58 @@
+"""Where the ranks of a run that failed were: the collective that each was in, and at which they did not meet."""
+
+import contextlib
+from collections.abc import Iterable
+from pathlib import Path
+
+from perfkit.errors import RunFormatError
+from perfkit.flight.file import read_flight_record
+from perfkit.flight.match import Meeting, Mismatch, mismatches
+from perfkit.flight.model import FlightRecord
+from perfkit.flight.words import absence, disagreement
+from perfkit.record import RankWait
+from perfkit.store.layout import FLIGHT_FILE, rank_folder
+
+
+def flight_records(folder: Path, ranks: Iterable[int]) -> dict[int, FlightRecord]:
+    """What ranks left of their flight recorders, by rank; without those of a torch whose format is not known."""
+    records = {}
+    for rank in ranks:
+        path = rank_folder(folder, rank) / FLIGHT_FILE
+        if path.is_file():
+            with contextlib.suppress(RunFormatError):
+                records[rank] = read_flight_record(path)
+    return records
+
+
+def waits_of(records: dict[int, FlightRecord]) -> tuple[RankWait, ...]:
+    """For each rank with a record what it waits in, else what it entered last."""
+    return tuple(wait for rank, record in sorted(records.items()) if (wait := _wait(rank, record)) is not None)
+
+
+def _wait(rank: int, record: FlightRecord) -> RankWait | None:
+    call = record.waits_in or record.last
+    if call is None:
+        return None
+    return RankWait(
+        rank=rank,
+        op=call.op,
+        group=record.groups[call.group].label,
+        sequence=call.sequence,
+        finished=call.finished,
+        tensors=str(call.tensors),
+        bytes=call.tensors.bytes,
+        call_site=call.call_site,
+    )
+
+
+def not_met(records: dict[int, FlightRecord]) -> str:
+    """`rank 1 had not entered all_reduce 12 of default_pg, in which rank 0 waits`; "" where all met."""
+    return next((said for meeting in mismatches(records) if (said := _said(meeting))), "")
+
+
+def _said(meeting: Meeting) -> str:
+    if meeting.mismatch is Mismatch.UNFINISHED:
+        return ""  # it may have been about to
+    if meeting.mismatch is Mismatch.ABSENT:
+        return absence(meeting)
+    return f"ranks do not agree on number {meeting.sequence} of {meeting.group.label}: {disagreement(meeting)}"

@@ -1,0 +1,82 @@
+"""A rank that fails ends the run with its own traceback and says who waited where; nothing stays behind.
+
+`make soak` runs this file many times.
+"""
+
+import os
+from pathlib import Path
+
+import psutil
+import pytest
+
+from perfkit.measure.launch.process import launch
+from perfkit.measure.launch.ranks import RankPlace
+from perfkit.record import Status
+from perfkit.spec import LaunchSpec, RunSpec, Schedule, TechniqueSpec, WorkloadSpec
+
+# What rank 1 does at its third loss; rank 0 is then in the all-reduce of its gradients.
+WORKLOAD = """
+import os, signal
+from pathlib import Path
+import torch
+from torch import nn
+from perfkit import Workload
+
+def broken_helper():
+    raise RuntimeError("the user's own mistake")
+
+FAULTS = {
+    "raise": broken_helper,
+    "kill": lambda: os.kill(os.getpid(), signal.SIGKILL),
+    "memory": lambda: torch.empty(1 << 50),
+}
+
+def build(fault):
+    Path("pid" + os.environ["RANK"]).write_text(str(os.getpid()))
+    calls = 0
+
+    def loss(model, batch):
+        nonlocal calls
+        calls += 1
+        if calls == 3 and os.environ["RANK"] == "1":
+            FAULTS[fault]()
+        return model(batch["x"]).square().mean()
+
+    return Workload(
+        name="mine",
+        unit="samples",
+        units_per_batch=4,
+        build_model=lambda: nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 1)),
+        build_optimizer=lambda model: torch.optim.SGD(model.parameters(), lr=0.1),
+        make_batch=lambda generator: {"x": torch.randn(4, 8, generator=generator)},
+        loss=loss,
+    )
+"""
+EXPECTED = {
+    "raise": (Status.FAILED, "rank 1: RuntimeError: the user's own mistake"),
+    "kill": (Status.CRASHED, "rank 1 was killed (SIGKILL)"),
+    "memory": (Status.OUT_OF_MEMORY, "rank 1: out of memory at step 2"),
+}
+
+
+@pytest.mark.parametrize("turn", range(int(os.environ.get("PERFKIT_SOAK", "1"))))
+@pytest.mark.parametrize("fault", EXPECTED)
+def test_the_rank_that_fails_is_named_and_where_the_other_waited(tmp_path: Path, fault: str, turn: int) -> None:
+    (tmp_path / "mine.py").write_text(WORKLOAD)
+    spec = RunSpec(
+        workload=WorkloadSpec(name="mine.py:build", params={"fault": fault}),
+        techniques=(TechniqueSpec(name="ddp"),),
+        schedule=Schedule(warmup=1, max_warmup=1, timed=5),
+        launch=LaunchSpec(world_size=2, threads=1, timeout_s=120),
+        passes=(),
+    )
+    run = launch(spec, tmp_path / "run", lambda _: None, place=RankPlace(folder=tmp_path))
+    status, reason = EXPECTED[fault]
+    assert run.status == status, run
+    assert run.reason.startswith(reason)
+    [waited] = [wait for wait in run.waits if wait.rank == 0]
+    assert (waited.op, waited.group) == ("all_reduce", "default_pg")
+    assert waited.call_site
+    assert [wait.rank for wait in run.waits] == ([0] if fault == "kill" else [0, 1])
+    pids = [int((tmp_path / f"pid{rank}").read_text()) for rank in range(2)]
+    assert not any(psutil.pid_exists(pid) for pid in pids)

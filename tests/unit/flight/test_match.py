@@ -1,0 +1,118 @@
+"""Which collective it is that ranks do not meet in, who is absent, and what differs."""
+
+from typing import Any
+
+import pytest
+
+from perfkit.flight.decode import decode
+from perfkit.flight.match import Mismatch, mismatches
+from perfkit.flight.model import FlightRecord
+from tests.fixtures.flight_dumps import WORLD, dump, entry
+
+TP, DP = ("1", "tp"), ("2", "dp")
+
+
+def records(*ranks: dict[str, Any] | None) -> dict[int, FlightRecord]:
+    return {rank: decode(each, f"rank{rank}") for rank, each in enumerate(ranks) if each is not None}
+
+
+def test_ranks_that_met_in_everything_are_no_mismatch() -> None:
+    assert mismatches(records(*(dump(entry(1), entry(2)) for _ in range(2)))) == ()
+    assert mismatches({}) == ()
+
+
+def test_the_rank_that_did_not_enter_is_absent_and_the_other_waits() -> None:
+    [meeting] = mismatches(records(dump(entry(1), entry(2, ended=False)), dump(entry(1))))
+    assert (meeting.mismatch, meeting.sequence, meeting.absent, meeting.waiting) == (Mismatch.ABSENT, 2, (1,), (0,))
+    assert meeting.name == "all_reduce 2 of default_pg"
+
+
+def test_what_follows_tells_nothing_more() -> None:
+    ahead = dump(entry(1), *(entry(number, ended=False) for number in (2, 3, 4)))
+    [meeting] = mismatches(records(ahead, dump(entry(1))))
+    assert meeting.sequence == 2
+
+
+def test_a_rank_without_a_record_is_not_called_absent() -> None:
+    [meeting] = mismatches(records(dump(entry(1, ended=False)), None))
+    assert (meeting.absent, meeting.unrecorded, meeting.waiting) == ((), (1,), (0,))
+
+
+def test_gloo_ends_what_it_was_in_when_a_peer_goes() -> None:
+    lost = dump(entry(1, backend="gloo"), entry(2, backend="gloo"))
+    [meeting] = mismatches(records(lost, dump(entry(1, backend="gloo"))))
+    assert (meeting.sequence, meeting.absent, meeting.waiting) == (2, (1,), ())
+    # NCCL's that has ended was entered by all: the other record was only made earlier.
+    assert mismatches(records(dump(entry(1), entry(2)), dump(entry(1)))) == ()
+
+
+def test_all_entered_and_not_all_finished() -> None:
+    [meeting] = mismatches(records(dump(entry(1)), dump(entry(1, ended=False))))
+    assert (meeting.mismatch, meeting.absent, meeting.waiting) == (Mismatch.UNFINISHED, (), (1,))
+
+
+@pytest.mark.parametrize(
+    ("other", "mismatch"),
+    [
+        (entry(1, "broadcast", ended=False), Mismatch.ORDER),
+        (entry(1, sizes=[[4, 1023]], ended=False), Mismatch.SIZES),
+        (entry(1, dtype="BFloat16", ended=False), Mismatch.DTYPES),
+    ],
+)
+def test_what_differs(other: dict[str, Any], mismatch: Mismatch) -> None:
+    [meeting] = mismatches(records(dump(entry(1, ended=False)), dump(other)))
+    assert meeting.mismatch == mismatch
+    assert set(meeting.calls) == {0, 1}
+
+
+@pytest.mark.parametrize(
+    ("op", "sizes", "outputs"),
+    [("all_to_all", ([3], [5]), ([5], [3])), ("scatter", ([8], []), ([4], [4])), ("gather", ([4], [4]), ([8], []))],
+)
+def test_sizes_that_may_differ(op: str, sizes: Any, outputs: Any) -> None:
+    both = (entry(1, op, sizes=[sizes[rank]], outputs=[outputs[rank]]) for rank in range(2))
+    assert mismatches(records(*(dump(each) for each in both))) == ()
+
+
+def test_rings_are_compared_from_where_all_of_them_begin() -> None:
+    late = dump(*(entry(number) for number in (3, 4)), entry(5, ended=False))
+    [meeting] = mismatches(records(dump(*(entry(number) for number in range(1, 5))), late))
+    assert (meeting.sequence, meeting.absent) == (5, (0,))
+
+
+def test_the_rank_that_waits_for_nothing_comes_first() -> None:
+    """Rank 0 waits in dp for rank 2, which waits in tp for rank 3, which waits for nothing."""
+    world = {WORLD: (0, 1, 2, 3)}
+    found = mismatches(
+        records(
+            dump(entry(0, group=DP, sequence=1, ended=False), groups={**world, DP: (0, 2)}),
+            dump(groups=world),
+            dump(entry(0, group=TP, sequence=1, ended=False), groups={**world, DP: (0, 2), TP: (2, 3)}),
+            dump(groups={**world, TP: (2, 3)}),
+        )
+    )
+    assert [(meeting.group.label, meeting.absent, meeting.waiting) for meeting in found] == [
+        ("tp", (3,), (2,)),
+        ("dp", (2,), (0,)),
+    ]
+
+
+def test_groups_of_one_name_with_other_ranks_are_others() -> None:
+    left, right = {TP: (0, 1)}, {TP: (2, 3)}
+    pairs = records(
+        dump(entry(1, group=TP), groups=left),
+        dump(entry(1, group=TP), groups=left),
+        dump(entry(1, "broadcast", group=TP), groups=right),
+        dump(entry(1, "broadcast", group=TP), groups=right),
+    )
+    assert mismatches(pairs) == ()
+
+
+def test_a_message_that_nobody_answers() -> None:
+    waits = dump(entry(1, "recv 1<-0", p2p=True, ended=False), groups={TP: (4, 6)})
+    waits["entries"][0]["process_group"] = TP
+    idle = dump(groups={TP: (4, 6)})
+    [meeting] = mismatches({4: decode(idle, "4"), 6: decode(waits, "6")})
+    assert (meeting.absent, meeting.waiting, meeting.name) == ((4,), (6,), "recv 1 of tp")
+    idle["entries"] = [entry(1, "send 0->1", p2p=True, ended=False, group=TP)]
+    assert mismatches({4: decode(idle, "4"), 6: decode(waits, "6")}) == ()
