@@ -15,7 +15,7 @@ BIN = $(VENV)/bin
 READY = $(VENV)/.ready
 DEV = $(VENV)/.ready-dev
 
-.PHONY: help setup dev demo bench test test-slow test-all fuzz fuzz-traces fuzz-memory check lint types imports regressions
+.PHONY: help setup dev demo bench test test-slow test-all fuzz fuzz-traces fuzz-memory fuzz-flight soak check lint types imports regressions
 .DEFAULT_GOAL := help
 
 help:
@@ -26,7 +26,8 @@ help:
 	@echo 'make test    the tests that take no process of their own, in minutes'
 	@echo 'make test-slow  the others: trainings, the command line, browsers, Ray, torch.compile; make test-all: both'
 	@echo 'make check   the linters and the type checker'
-	@echo 'make fuzz    feed the readers of traces and of memory with damaged bytes for a minute'
+	@echo 'make fuzz    feed the readers of traces, memory and flight recorders with damaged bytes for a minute'
+	@echo 'make soak    ranks that fail, fifty times in a row'
 	@echo 'make regressions  hold a step of the built-in workloads against perfkit-baseline.json'
 	@echo 'PYTHON=... names another interpreter, PIP_ARGS=... is given to pip, ARGS=... to perfkit or pytest;'
 	@echo 'WORKERS=... is how many processes run quick tests (2), SLOW_WORKERS=... the others (3).'
@@ -53,13 +54,20 @@ test-slow: $(DEV)
 test-all: $(DEV)
 	$(PYTEST) -n $(SLOW_WORKERS) $(ARGS)
 
-fuzz: fuzz-traces fuzz-memory
+fuzz: fuzz-traces fuzz-memory fuzz-flight
 
 fuzz-traces: $(DEV)
 	$(BIN)/python tests/fuzz/fuzz_reader.py -runs=10000 -max_len=65536 -verbosity=0 -print_final_stats=1 $(ARGS)
 
 fuzz-memory: $(DEV)
 	$(BIN)/python tests/fuzz/fuzz_memory.py -runs=10000 -max_len=8192 -verbosity=0 -print_final_stats=1 $(ARGS)
+
+fuzz-flight: $(DEV)
+	$(BIN)/python tests/fuzz/fuzz_flight.py -runs=10000 -max_len=8192 -verbosity=0 -print_final_stats=1 $(ARGS)
+
+# What ranks that fail leave, again and again: PERFKIT_SOAK is how often.
+soak: $(DEV)
+	PERFKIT_SOAK=$${PERFKIT_SOAK:-50} $(PYTEST) tests/integration/test_rank_failures.py $(ARGS)
 
 # One instruction set wherever it runs: with AVX512 oneDNN takes other algorithms, which need other workspaces.
 regressions: $(READY)

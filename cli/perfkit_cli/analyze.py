@@ -4,6 +4,7 @@ import math
 import re
 import shlex
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
@@ -29,6 +30,7 @@ Examples:
   perfkit analyze trace.json --what-if gemm=0.8 --what-if comm=0    simulated on its dependencies, not added up
   perfkit analyze trace.json --export perfetto         the trace with bounds, causes and findings for ui.perfetto.dev
   perfkit analyze gs://bucket/run/ --engine ray        hundreds of ranks, on a Ray cluster
+  perfkit analyze comm_lib_trace_rank_*                a hang: who did not enter the collective that others wait in
   perfkit analyze trace.json --json | jq .traces[0].time_split
 \b
 `perfkit devices` lists the ids that --device takes.
@@ -136,15 +138,24 @@ def command(
     TRACE is a trace of torch.profiler (or of JAX's profiler), from any machine: a file (.json, .json.gz, .json.zst), a
     folder of ranks, a pattern, a URL or `-` for standard input. Nothing is run and no GPU is needed. Every kernel's
     time is counted and split, held against the device's peaks, and ranked by what reaching the roofline would save.
+
+    Dumps of torch's flight recorder, a file a rank, are told by their content: which collective ranks wait in, who did
+    not enter it, and where their shapes or their order differ.
     """
     from rich.console import Console
 
     from perfkit.analysis.trace.analyse import analyse_traces
     from perfkit.store.summary import TRACE_REPORT_FILE
+    from perfkit.trace.flight import dumps_among
     from perfkit.trace.reading.source import expand
     from perfkit.trace.reading.stream import Limits
     from perfkit_cli.trace_progress import show_reading
 
+    if dumps := dumps_among(traces):
+        options = {"against": against, "device": device, "counters": counters, "capture": capture, "what-if": what_ifs}
+        _refuse_of_traces({**options, "export": exports})
+        _analyze_dumps(dumps, out, static=static, as_json=as_json, verbose=verbose, quiet=quiet)
+        return
     sources = expand(traces)
     if exports:
         _check_exports(exports, sources, as_json=as_json)
@@ -181,6 +192,34 @@ def command(
         ):
             if not quiet:
                 click.echo(f"export: {path}")
+
+
+def _refuse_of_traces(options: Mapping[str, object]) -> None:
+    from perfkit.errors import UsageError
+
+    given = [f"--{name}" for name, value in options.items() if value]
+    if given:
+        raise UsageError(f"these are dumps of flight recorders, and {', '.join(given)} is for traces: leave it out")
+
+
+def _analyze_dumps(
+    dumps: tuple[str, ...], out: Path | None, *, static: bool, as_json: bool, verbose: bool, quiet: bool
+) -> None:
+    """Who did not meet in which collective, as a report or as JSON."""
+    from perfkit.analysis.flight.analyse import analyse_flight
+    from perfkit.store.summary import FLIGHT_REPORT_FILE
+
+    folder = None if as_json else folder_for(dumps, out, OUT / _name(dumps), FLIGHT_REPORT_FILE, "perfkit analyze")
+    analysis = analyse_flight(dumps, command=shlex.join(["perfkit", *sys.argv[1:]]))
+    if folder is None:
+        from perfkit_reports.document.raw import as_json as encoded
+
+        click.echo(encoded(analysis), nl=False)
+        return
+    from perfkit_cli.show import write_and_show
+    from perfkit_reports.subjects.flight.document import document
+
+    write_and_show(document(analysis), folder, static=static, quiet=quiet, verbose=verbose)
 
 
 def _check_exports(exports: tuple[str, ...], sources: tuple[str, ...], *, as_json: bool) -> None:

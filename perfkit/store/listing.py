@@ -22,6 +22,7 @@ from perfkit.store.suite_state import State, ended_state, last_written, suite_st
 from perfkit.store.summary import (
     CHECK_FILE,
     COMPARISON_FILE,
+    FLIGHT_REPORT_FILE,
     MEMORY_REPORT_FILE,
     PLAN_FILE,
     PROCESS_FILE,
@@ -40,6 +41,7 @@ KINDS = {
     SUITE_FILE: "suite",
     TRACE_REPORT_FILE: "trace",
     MEMORY_REPORT_FILE: "memory",
+    FLIGHT_REPORT_FILE: "flight",
     CHECK_FILE: "check",
     PROCESS_FILE: "process",
     COMPARISON_FILE: "comparison",

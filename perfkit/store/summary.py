@@ -11,6 +11,7 @@ REPORT_FILE = "report.html"
 SUMMARY_FILE = "summary.json"
 TRACE_REPORT_FILE = "analysis.json"  # the whole of a report on traces
 MEMORY_REPORT_FILE = "memory.json"  # and of one on memory
+FLIGHT_REPORT_FILE = "flight.json"  # and of one on flight recorders
 CHECK_FILE = "check.json"  # and of a comparison
 PROCESS_FILE = "process.json"  # and of a running process
 COMPARISON_FILE = "comparison.json"  # and of runs held against each other
@@ -42,8 +43,8 @@ class Outcome(Struct):
 
 
 class Summary(Struct):
-    """One report in short. `kind` is `suite`, `trace`, `memory`, `check`, `process`, `comparison` or `plan`; `runs`
-    how many runs of a suite it holds.
+    """One report in short. `kind` is `suite`, `trace`, `memory`, `flight`, `check`, `process`, `comparison` or `plan`;
+    `runs` how many runs of a suite it holds.
 
     `device` is "" where the report does not tell; `outcomes` is empty for what was not run by perfkit. `verdict` is
     that of a check, with its `reason` in words; "" for all else. `sources` is the `digest_of` the files that were read

@@ -21,7 +21,14 @@ from perfkit.errors import RunFormatError, UsageError, unknown_name
 from perfkit.store.layout import SUITE_FILE, rank_folder
 from perfkit.store.live import LIVE_FILE, LiveWindow, read_live
 from perfkit.store.read import read_suite
-from perfkit.store.summary import CHECK_FILE, COMPARISON_FILE, MEMORY_REPORT_FILE, PROCESS_FILE, TRACE_REPORT_FILE
+from perfkit.store.summary import (
+    CHECK_FILE,
+    COMPARISON_FILE,
+    FLIGHT_REPORT_FILE,
+    MEMORY_REPORT_FILE,
+    PROCESS_FILE,
+    TRACE_REPORT_FILE,
+)
 from perfkit.trace.reading.source import is_url
 
 # What stands between a suite's folder and one of its variants.
@@ -30,7 +37,12 @@ AT = "@"
 # A log is thinned to as many points: a curve shows no more.
 MOST_POINTS = 600
 
-_OTHERS = {CHECK_FILE: "a check", COMPARISON_FILE: "a comparison", PROCESS_FILE: "a running process"}
+_OTHERS = {
+    CHECK_FILE: "a check",
+    COMPARISON_FILE: "a comparison",
+    PROCESS_FILE: "a running process",
+    FLIGHT_REPORT_FILE: "flight recorders",
+}
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,10 @@ from typing import Any, TypedDict
 import msgspec
 
 from perfkit.errors import RunFormatError
-from perfkit.trace.memory.unpickle import load_plain
 from perfkit.trace.reading.kineto import without_gc
 from perfkit.trace.reading.source import open_source
 from perfkit.trace.reading.stream import Limits, TextBlocks
+from perfkit.trace.reading.unpickle import load_plain
 
 _PICKLE = b"\x80"
 

@@ -48,8 +48,8 @@ def captures_beside(source: str) -> tuple[str, ...]:
     if source == STANDARD_INPUT or is_url(source):
         return ()
     files = [path for folder in folders_beside(source) for path in folder.iterdir() if is_capture(path)]
-    found = {str(path) for path in files if path != Path(source) and path.is_file() and _looks_like_trace(path)}
-    return tuple(sorted(found, key=_natural))
+    found = {str(path) for path in files if path != Path(source) and path.is_file() and looks_like_trace(path)}
+    return tuple(sorted(found, key=natural))
 
 
 def open_source(source: str | Path) -> tuple[BinaryIO, int]:
@@ -73,6 +73,11 @@ def is_url(source: str) -> bool:
     return "://" in source
 
 
+def is_magic(name: str) -> bool:
+    """Whether it is a pattern."""
+    return bool(_MAGIC.search(name))
+
+
 def trace_name(source: str) -> str:
     """The name of a trace: its file's or URL's without what every trace ends in."""
     path = source.partition("?")[0] if is_url(source) else source
@@ -82,7 +87,8 @@ def trace_name(source: str) -> str:
     return name
 
 
-def _natural(text: str) -> list[tuple[int, int, str]]:
+def natural(text: str) -> list[tuple[int, int, str]]:
+    """A key by which `rank2` comes before `rank10`."""
     return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in re.split(r"(\d+)", text)]
 
 
@@ -100,18 +106,18 @@ def _local(pattern: str) -> list[str]:
     elif _MAGIC.search(pattern):
         matches = [Path(name) for name in glob.glob(str(path), recursive=True)]  # noqa: PTH207 - keeps the user's form
         folders = [trace for match in matches if match.is_dir() for trace in _in_folder(match)]
-        traces = folders + [match for match in matches if match.is_file() and _looks_like_trace(match)]
+        traces = folders + [match for match in matches if match.is_file() and looks_like_trace(match)]
         if not traces:
             raise UsageError(f"{pattern}: no trace matches this pattern")
     else:
         raise UsageError(f"{pattern}: no such file or folder")
-    return sorted({str(trace) for trace in without_captures(traces)}, key=_natural)
+    return sorted({str(trace) for trace in without_captures(traces)}, key=natural)
 
 
 def _in_folder(folder: Path) -> list[Path]:
-    traces = [path for path in folder.iterdir() if path.is_file() and _looks_like_trace(path)]
+    traces = [path for path in folder.iterdir() if path.is_file() and looks_like_trace(path)]
     traces = traces if any(not is_capture(path) for path in traces) else []
-    traces = traces or [path for path in folder.rglob("*") if path.is_file() and _looks_like_trace(path)]
+    traces = traces or [path for path in folder.rglob("*") if path.is_file() and looks_like_trace(path)]
     # What else a rank of a bench leaves (its record, its allocator's history) may be too long to be told by content.
     return [path for path in traces if path.name == TRACE_FILE or not (path.parent / RECORD_FILE).is_file()]
 
@@ -125,7 +131,7 @@ def _refuse_suite(folder: Path) -> None:
         )
 
 
-def _looks_like_trace(path: Path) -> bool:
+def looks_like_trace(path: Path) -> bool:
     """By name and content: JSON seen whole without events is none, nor is anything else without a sign of one."""
     if path.name.startswith("."):
         return False
@@ -169,7 +175,7 @@ def _remote(url: str) -> list[str]:
         _refuse(url, error)
     if not traces:
         raise UsageError(f"{url}: no trace there (.json, .json.gz, .json.zst)")
-    return sorted((str(system.unstrip_protocol(trace)) for trace in traces), key=_natural)
+    return sorted((str(system.unstrip_protocol(trace)) for trace in traces), key=natural)
 
 
 def _open_remote(url: str) -> tuple[BinaryIO, int]:

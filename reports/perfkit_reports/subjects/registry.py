@@ -7,6 +7,7 @@ from perfkit.store.layout import SUITE_FILE
 from perfkit.store.summary import (
     CHECK_FILE,
     COMPARISON_FILE,
+    FLIGHT_REPORT_FILE,
     MEMORY_REPORT_FILE,
     PLAN_FILE,
     PROCESS_FILE,
@@ -18,6 +19,7 @@ from perfkit_reports.document.document import Document
 SUBJECTS = {
     TRACE_REPORT_FILE: ("perfkit.analysis.trace.read:read_trace_analysis", "trace.document"),
     MEMORY_REPORT_FILE: ("perfkit.analysis.memory.read:read_memory_analysis", "memory.document"),
+    FLIGHT_REPORT_FILE: ("perfkit.analysis.flight.read:read_flight_analysis", "flight.document"),
     CHECK_FILE: ("perfkit.check.judge.read:read_check", "check.document"),
     PROCESS_FILE: ("perfkit.analysis.stacks.process:read_process", "process.document"),
     COMPARISON_FILE: ("perfkit.analysis.compare.read:read_comparison", "compare.document"),

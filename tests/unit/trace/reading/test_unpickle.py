@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from perfkit.errors import PerfkitError, RunFormatError
-from perfkit.trace.memory.unpickle import load_plain
+from perfkit.trace.reading.unpickle import load_plain
 
 P = pickle
 

@@ -10,7 +10,7 @@ from isal import igzip
 
 from perfkit.address_space import address_space_bounded
 from perfkit.errors import RunFormatError
-from perfkit.trace.memory.deep_stack import on_deep_stack
+from perfkit.trace.reading.deep_stack import on_deep_stack
 from perfkit.trace.reading.kineto import without_gc
 from perfkit.trace.reading.source import open_source
 from perfkit.trace.reading.stream import BLOCK_BYTES, GzipError, Limits
@@ -40,16 +40,16 @@ _DAMAGE = (
 )
 
 
-def load_plain(path: str) -> object:
+def load_plain(path: str, what: str = "memory snapshot") -> object:
     """What a pickle, plain or gzip, holds: dictionaries, lists, tuples, sets, numbers, strings, bytes, None.
 
-    `RunFormatError` for a pickle that names anything else, before that is even looked up: globals, persistent
-    ids, registered extensions and out-of-band buffers are refused, so no code of the file's choice runs. So are
-    damaged files, and such as declare more bytes than there are or would take more memory than a file of that size
-    can need. Tuples may be nested as keys as deep as a quarter of the free memory has room for the stack that hashing
-    them takes (80 bytes a level, of which a byte of the file can make one). What is not bounded: the time a hostile
-    file takes (keys chosen to collide), and tuples nested deeper still; such a file can stop this process, not run
-    anything in it.
+    Messages call it a `what`. `RunFormatError` for a pickle that names anything else, before that is even looked up:
+    globals, persistent ids, registered extensions and out-of-band buffers are refused, so no code of the file's choice
+    runs. So are damaged files, and such as declare more bytes than there are or would take more memory than a file of
+    that size can need. Tuples may be nested as keys as deep as a quarter of the free memory has room for the stack that
+    hashing them takes (80 bytes a level, of which a byte of the file can make one). What is not bounded: the time a
+    hostile file takes (keys chosen to collide), and tuples nested deeper still; such a file can stop this process, not
+    run anything in it.
     """
     file, file_bytes = open_source(path)
     with file:
@@ -57,25 +57,25 @@ def load_plain(path: str) -> object:
         copyreg._extension_cache.clear()  # type: ignore[attr-defined]
         try:
             text = _Bounded(file, path, file_bytes)
-            return on_deep_stack(lambda: _load(text, path), _STACK_PER_BYTE * text.size)
+            return on_deep_stack(lambda: _load(text, path, what), _STACK_PER_BYTE * text.size)
         except MemoryError:
             raise RunFormatError(
-                f"{path}: asks for more memory than this machine gives or a snapshot of {file_bytes} bytes can need; "
+                f"{path}: asks for more memory than this machine gives or a {what} of {file_bytes} bytes can need; "
                 "it is damaged or hostile"
             ) from None
         except _DAMAGE as error:
-            raise RunFormatError(f"{path}: not a whole pickle ({_line(error)}); record the snapshot again") from None
+            raise RunFormatError(f"{path}: not a whole pickle ({_line(error)}); record the {what} again") from None
 
 
-def _load(text: "_Bounded", path: str) -> object:
+def _load(text: "_Bounded", path: str, what: str) -> object:
     with without_gc(), address_space_bounded(_BYTES_ANYWAY + _BYTES_PER_BYTE * text.size):
-        return _PlainUnpickler(text, path).load()
+        return _PlainUnpickler(text, path, what).load()
 
 
 class _PlainUnpickler(pickle.Unpickler):
-    def __init__(self, file: "_Bounded", label: str) -> None:
+    def __init__(self, file: "_Bounded", label: str, what: str) -> None:
         super().__init__(cast(BinaryIO, file), encoding="utf-8")
-        self._label = label
+        self._label, self._what = label, what
 
     def find_class(self, module: str, name: str) -> NoReturn:
         self._refuse(f"{module}.{name}")
@@ -85,7 +85,7 @@ class _PlainUnpickler(pickle.Unpickler):
 
     def _refuse(self, what: str) -> NoReturn:
         raise RunFormatError(
-            f"{self._label}: needs {_line(what)}, and a memory snapshot holds plain data only: this is another kind of "
+            f"{self._label}: needs {_line(what)}, and a {self._what} holds plain data only: this is another kind of "
             "pickle, or a hostile one; nothing of it was run"
         )
 

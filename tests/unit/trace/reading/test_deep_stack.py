@@ -2,8 +2,8 @@ import threading
 
 import pytest
 
-from perfkit.trace.memory import deep_stack
-from perfkit.trace.memory.deep_stack import on_deep_stack
+from perfkit.trace.reading import deep_stack
+from perfkit.trace.reading.deep_stack import on_deep_stack
 
 
 def nested(depth: int) -> tuple[object, ...]:

@@ -1,0 +1,70 @@
+"""What to do about ranks that do not meet in a collective."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from perfkit.analysis.model.finding import Finding
+from perfkit.analysis.model.flight import DumpedRank
+from perfkit.flight.match import Meeting, Mismatch
+from perfkit.flight.words import absence, disagreement, ranks_named
+
+_DIFFERS = {
+    Mismatch.ORDER: "Call collectives in one order on all ranks of a group: look for a branch that some only take.",
+    Mismatch.SIZES: "Give the same shapes on all ranks: look at a last, uneven batch and parameters without gradient.",
+    Mismatch.DTYPES: "Give the same dtype on all ranks: look for autocast or a cast that only some ranks make.",
+}
+_UNFINISHED = (
+    "All ranks entered it, so the program is not at fault: look at the network, and at ranks whose device has stopped "
+    "(dmesg, nvidia-smi, NCCL_DEBUG=INFO)."
+)
+_NO_RECORD = "Find out how these ranks ended, or dump their recorders too (TORCH_NCCL_DUMP_ON_TIMEOUT=1)."
+_ABSENT = "Look where rank {rank} is: its Python stack (perfkit attach PID, py-spy dump), its log, its own traceback."
+_ABSENT_WAITS = "Rank {rank} waits itself, in {name}: what holds that up holds up this one, too."
+
+
+def flight_findings(meetings: Sequence[Meeting], ranks: Sequence[DumpedRank]) -> tuple[Finding, ...]:
+    """One for each meeting that did not come about, in their order."""
+    by_rank = {rank.rank: rank for rank in ranks}
+    return tuple(
+        Finding(
+            severity="warning",
+            title=_title(meeting),
+            variant="",
+            evidence="; ".join(_evidence(meeting)),
+            action=_action(meeting, by_rank),
+        )
+        for meeting in meetings
+    )
+
+
+def _title(meeting: Meeting) -> str:
+    if meeting.mismatch in _DIFFERS:
+        return f"Number {meeting.sequence} of {meeting.group.label}: {meeting.mismatch}"
+    if meeting.mismatch is Mismatch.UNFINISHED:
+        return f"{meeting.name}: {meeting.mismatch}"
+    return absence(meeting)
+
+
+def _evidence(meeting: Meeting) -> Iterator[str]:
+    if meeting.mismatch in _DIFFERS:
+        yield disagreement(meeting)
+    if meeting.waiting:
+        call = meeting.calls[meeting.waiting[0]]
+        where = f" at {call.call_site}" if call.call_site else ""
+        yield f"rank {meeting.waiting[0]} called {call.op} of {call.tensors}{where}"
+    if meeting.absent and meeting.unrecorded:
+        yield f"{ranks_named(meeting.unrecorded)} left no record"
+
+
+def _action(meeting: Meeting, ranks: Mapping[int, DumpedRank]) -> str:
+    if meeting.mismatch in _DIFFERS:
+        return _DIFFERS[meeting.mismatch]
+    if meeting.mismatch is Mismatch.UNFINISHED:
+        return _UNFINISHED
+    if not meeting.absent:
+        return _NO_RECORD
+    absent = [ranks[rank] for rank in meeting.absent]
+    first = next((rank for rank in absent if rank.waits_in is None), absent[0])
+    if first.waits_in is None:
+        return _ABSENT.format(rank=first.rank)
+    name = f"{first.waits_in.op} {first.waits_in.sequence} of {first.group}"
+    return _ABSENT_WAITS.format(rank=first.rank, name=name)

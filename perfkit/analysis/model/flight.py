@@ -1,0 +1,43 @@
+"""What dumps of torch's flight recorder tell."""
+
+from typing import ClassVar
+
+from perfkit.analysis.model.finding import Finding
+from perfkit.analysis.model.provenance import Provenance
+from perfkit.analysis.model.shown import Shown
+from perfkit.flight.match import Meeting
+from perfkit.flight.model import Collective
+from perfkit.spec import Struct
+
+FLIGHT_ANALYSIS_VERSION = 1
+
+
+class DumpedRank(Struct):
+    """One rank: how many collectives its dump holds (`dropped`: the ring had dropped earlier ones) and how many of them
+    have not ended; the first of these, and the last that it entered, with the names of their groups."""
+
+    rank: int
+    file: str
+    version: str
+    collectives: int
+    dropped: bool
+    unfinished: int
+    waits_in: Collective | None
+    last: Collective | None
+    group: str  # of the one that it waits in, else of the last
+
+
+class FlightAnalysis(Struct, Shown):
+    """Everything a report on dumps of flight recorders shows. `meetings` are those that did not come about."""
+
+    subject: ClassVar[str] = "flight"
+    schema_version: int = FLIGHT_ANALYSIS_VERSION
+    title: str
+    created_at: str
+    perfkit: str
+    command: str
+    ranks: tuple[DumpedRank, ...]
+    meetings: tuple[Meeting, ...]
+    findings: tuple[Finding, ...]
+    provenance: tuple[Provenance, ...]
+    warnings: tuple[str, ...] = ()

@@ -1,0 +1,125 @@
+"""Dumps of torch's flight recorder as files: which they are, whose, and what is in them. Nothing in them is run."""
+
+import glob
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from perfkit.address_space import address_space_bounded
+from perfkit.errors import PerfkitError, RunFormatError, UsageError
+from perfkit.flight.decode import decode
+from perfkit.flight.model import FlightRecord
+from perfkit.store.layout import RECORD_FILE, SUITE_FILE, TRACE_FILE
+from perfkit.trace.reading.source import is_magic, is_url, looks_like_trace, natural, open_source
+from perfkit.trace.reading.stream import Limits, TextBlocks
+from perfkit.trace.reading.unpickle import load_plain
+
+WHAT = "dump of torch's flight recorder"
+
+_SNIFFED = 1 << 16
+_PICKLE = re.compile(rb"\x80[\x02-\x05]")
+_PICKLED = re.compile(rb"pg_config|collective_seq_id")
+_JSON = re.compile(rb'"(collective_seq_id|pg_status)"\s*:')
+# What lists within lists of a hostile pickle, each of which stands for many, may come to.
+_MOST_BYTES = 1 << 30
+_RANK = re.compile(r"rank[_-]?(\d+)", re.IGNORECASE)
+_LAST_NUMBER = re.compile(r"(\d+)\D*$")
+_ENDS = (".gz", ".zst", ".json", ".pickle", ".pkl")
+
+
+def dumps_among(named: Iterable[str]) -> tuple[str, ...]:
+    """The files that are named, if all of them are dumps; of folders and patterns those in them that are.
+
+    Nothing where anything else is named, or where a folder or pattern holds traces, too.
+    """
+    found: dict[str, None] = {}
+    for name in named:
+        files = [] if is_url(name) else _files(Path(name).expanduser())
+        dumps = [file for file in files if is_dump_file(file)]
+        if not dumps or any(looks_like_trace(file) for file in files if file not in dumps and not _of_bench(file)):
+            return ()
+        found.update(dict.fromkeys(str(file) for file in dumps))
+    return tuple(sorted(found, key=natural))
+
+
+def _files(path: Path) -> list[Path]:
+    """A file, what a pattern matches, or what is in a folder: in those below where it has neither dump nor trace."""
+    if path.is_file():
+        return [path]
+    if is_magic(str(path)):
+        return [file for file in map(Path, glob.glob(str(path), recursive=True)) if file.is_file()]  # noqa: PTH207
+    if not path.is_dir() or (path / SUITE_FILE).is_file():
+        return []
+    here = [file for file in path.iterdir() if file.is_file()]
+    if any(is_dump_file(file) or looks_like_trace(file) for file in here):
+        return here
+    return [file for file in path.rglob("*") if file.is_file()]
+
+
+def _of_bench(file: Path) -> bool:
+    """What a rank of a bench leaves beside its trace may be too long to be told from one."""
+    return file.name != TRACE_FILE and (file.parent / RECORD_FILE).is_file()
+
+
+def is_dump_file(path: Path) -> bool:
+    """By how its text begins."""
+    try:
+        head = _head(str(path))
+    except PerfkitError:
+        return False
+    if _PICKLE.match(head):
+        return bool(_PICKLED.search(head))
+    return head.lstrip()[:1] == b"{" and bool(_JSON.search(head))
+
+
+def _head(label: str) -> bytes:
+    file, file_bytes = open_source(label)
+    with file:
+        return next(iter(TextBlocks(file, label, file_bytes, Limits())), b"")[:_SNIFFED]
+
+
+def rank_of(file: str) -> int:
+    """By its name (`nccl_trace_rank_3`, `dump3.json`), else by its folder (`rank3/`). A `UsageError` without."""
+    path = Path(file)
+    name = path.name
+    while name.endswith(_ENDS):
+        name = name.rpartition(".")[0]
+    found = _RANK.search(name) or _LAST_NUMBER.search(name) or _RANK.fullmatch(path.parent.name)
+    if found is None:
+        raise UsageError(f"{file}: its name does not tell whose dump it is: name it after its rank, as in dump_rank_3")
+    return int(found[1][:9])
+
+
+def ranks_of(files: Sequence[str]) -> dict[int, str]:
+    """The file of each rank. A `UsageError` for two of one rank."""
+    ranks: dict[int, str] = {}
+    for file in files:
+        rank = rank_of(file)
+        if rank in ranks:
+            raise UsageError(f"{ranks[rank]} and {file} are both of rank {rank}, by their names: name one of them")
+        ranks[rank] = file
+    return dict(sorted(ranks.items()))
+
+
+def read_dump(file: str) -> FlightRecord:
+    """A dump as pickle or JSON, plain or packed. `RunFormatError` names a file that is damaged or something else."""
+    if _PICKLE.match(_head(file)):
+        plain = load_plain(file, WHAT)
+    else:
+        opened, file_bytes = open_source(file)
+        with opened:
+            text = TextBlocks(opened, file, file_bytes, Limits())
+            data = b"".join(text)
+        if text.damage:
+            raise RunFormatError(f"{file}: {text.damage}; copy or record it again")
+        try:
+            plain = msgspec.json.decode(data)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise RunFormatError(f"{file}: not a {WHAT} as JSON: {error}") from None
+    try:
+        with address_space_bounded(_MOST_BYTES):
+            return decode(plain, file)
+    except (MemoryError, RecursionError):
+        raise RunFormatError(f"{file}: needs more memory than a {WHAT} can: it is damaged or hostile") from None

@@ -1,0 +1,1 @@
+"""Dumps of torch's flight recorder."""

@@ -1,0 +1,71 @@
+"""Ranks and their calls as raw rows, in bytes."""
+
+from typing import Any, NamedTuple
+
+from perfkit.analysis.model.flight import DumpedRank, FlightAnalysis
+from perfkit.flight.match import Meeting
+from perfkit.flight.model import Collective
+from perfkit_reports.document.tables import Data
+
+
+class Called(NamedTuple):
+    """What a rank called; None where it did not come."""
+
+    rank: int
+    call: Collective | None
+
+
+def calls(meeting: Meeting) -> list[Called]:
+    """Every rank that is known to have entered, or not to have."""
+    absent = [Called(rank, None) for rank in meeting.absent]
+    return sorted([*(Called(rank, call) for rank, call in meeting.calls.items()), *absent], key=lambda row: row.rank)
+
+
+_RANK = {
+    "rank": int, "file": str, "group": str, "op": str, "sequence": int, "finished": bool, "shapes": str, "bytes": int,
+    "call_site": str, "unfinished": int, "collectives": int,
+}  # fmt: skip
+_CALL = {
+    "meeting": str, "mismatch": str, "rank": int, "entered": bool, "op": str, "sequence": int, "finished": bool,
+    "shapes": str, "bytes": int, "call_site": str,
+}  # fmt: skip
+
+
+def data(analysis: FlightAnalysis) -> tuple[Data, ...]:
+    """A row a rank, and a row for each rank of a collective in which ranks did not meet."""
+    return (
+        Data("ranks", _RANK, lambda: [_rank(rank) for rank in analysis.ranks]),
+        Data(
+            "calls",
+            _CALL,
+            lambda: [
+                {
+                    "meeting": meeting.name,
+                    "mismatch": meeting.mismatch.value,
+                    "rank": row.rank,
+                    "entered": row.call is not None,
+                    **_call(row.call),
+                }
+                for meeting in analysis.meetings
+                for row in calls(meeting)
+            ],
+        ),
+    )
+
+
+def _rank(rank: DumpedRank) -> dict[str, Any]:
+    told = {name: getattr(rank, name) for name in ("rank", "file", "group", "unfinished", "collectives")}
+    return {**told, **_call(rank.waits_in or rank.last)}
+
+
+def _call(call: Collective | None) -> dict[str, Any]:
+    if call is None:
+        return dict.fromkeys(("op", "sequence", "finished", "shapes", "bytes", "call_site"))
+    return {
+        "op": call.op,
+        "sequence": call.sequence,
+        "finished": call.finished,
+        "shapes": str(call.tensors),
+        "bytes": call.tensors.bytes,
+        "call_site": call.call_site,
+    }

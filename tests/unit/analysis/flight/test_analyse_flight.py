@@ -1,0 +1,70 @@
+"""From dumps of ranks to what to do: who did not enter what, and what differs."""
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from perfkit.analysis.flight.analyse import analyse_flight
+from perfkit.analysis.model.flight import FlightAnalysis
+from perfkit.errors import RunFormatError
+from tests.fixtures.flight_dumps import WORLD, dump, entry
+
+
+def analysed(folder: Path, *ranks: dict[str, Any]) -> FlightAnalysis:
+    for rank, each in enumerate(ranks):
+        (folder / f"dump_{rank}").write_bytes(pickle.dumps(each, 2))
+    return analyse_flight([str(folder / f"dump_{rank}") for rank in range(len(ranks))], command="perfkit analyze x")
+
+
+def test_the_rank_that_did_not_come_is_named_with_what_the_other_called(tmp_path: Path) -> None:
+    made = analysed(tmp_path, dump(entry(0), entry(1, ended=False), entry(2, ended=False)), dump(entry(0)))
+    [finding] = made.findings
+    assert finding.title == "rank 1 had not entered all_reduce 1 of default_pg, in which rank 0 waits"
+    assert finding.evidence == "rank 0 called all_reduce of [4, 1024] fp32 at /home/me/train.py:12 (loss)"
+    assert "Look where rank 1 is" in finding.action
+    first, second = made.ranks
+    assert (first.unfinished, first.waits_in and first.waits_in.sequence, first.group) == (2, 1, "default_pg")
+    assert (second.unfinished, second.waits_in, second.last and second.last.sequence) == (0, None, 0)
+    assert msgspec.json.decode(msgspec.json.encode(made), type=FlightAnalysis) == made
+
+
+def test_an_absent_rank_that_waits_itself_is_not_the_cause(tmp_path: Path) -> None:
+    dp, tp = ("1", "dp"), ("2", "tp")
+    made = analysed(
+        tmp_path,
+        dump(entry(0, group=dp, ended=False), groups={dp: (0, 1)}),
+        dump(entry(0, "broadcast", group=tp, ended=False), groups={dp: (0, 1), tp: (1, 2)}),
+        dump(groups={tp: (1, 2)}),
+    )
+    first, second = made.findings
+    assert first.title == "rank 2 had not entered broadcast 0 of tp, in which rank 1 waits"
+    assert first.action.startswith("Look where rank 2 is")
+    assert second.title == "rank 1 had not entered all_reduce 0 of dp, in which rank 0 waits"
+    assert second.action == "Rank 1 waits itself, in broadcast 0 of tp: what holds that up holds up this one, too."
+
+
+def test_shapes_that_differ_are_told_by_rank(tmp_path: Path) -> None:
+    other = entry(0, sizes=[[3, 1024]], ended=False)
+    [finding] = analysed(tmp_path, dump(entry(0, ended=False)), dump(other)).findings
+    assert finding.title == "Number 0 of default_pg: shapes differ"
+    assert "rank 0: all_reduce of [4, 1024] fp32 into [4, 1024] fp32; rank 1: all_reduce of [3" in finding.evidence
+
+
+def test_ranks_without_a_dump_are_told(tmp_path: Path) -> None:
+    made = analysed(tmp_path, dump(entry(0, ended=False), groups={WORLD: (0, 1, 2)}))
+    assert made.warnings == ("no dump of 2 of the 3 ranks (rank 1, 2): of these nothing is known",)
+    assert made.findings[0].title == "ranks 1 and 2 left no record of all_reduce 0 of default_pg, in which rank 0 waits"
+
+
+def test_a_file_that_cannot_be_read_is_left_out_where_others_can_be(tmp_path: Path) -> None:
+    (tmp_path / "dump_7").write_bytes(b"\x80\x02garbage")
+    whole = tmp_path / "dump_0"
+    whole.write_bytes(pickle.dumps(dump(entry(0)), 2))
+    made = analyse_flight([str(whole), str(tmp_path / "dump_7")])
+    assert made.warnings[0].startswith(f"left out: {tmp_path / 'dump_7'}")
+    assert made.findings == ()
+    with pytest.raises(RunFormatError):
+        analyse_flight([str(tmp_path / "dump_7")])

@@ -1,0 +1,41 @@
+"""`perfkit analyze` tells dumps of flight recorders from traces."""
+
+import json
+import pickle
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from perfkit_cli.main import commands
+from tests.fixtures.flight_dumps import dump, entry
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for rank, ranks_dump in enumerate((dump(entry(0), entry(1, ended=False)), dump(entry(0)))):
+        (tmp_path / f"comm_lib_trace_rank_{rank}").write_bytes(pickle.dumps(ranks_dump, 2))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def analyze(*arguments: str) -> Result:
+    return CliRunner().invoke(commands, ["analyze", *arguments], prog_name="perfkit")
+
+
+def test_a_folder_of_dumps_is_a_report_on_them(folder: Path) -> None:
+    ended = analyze(str(folder), "--out", "hang")
+    assert ended.exit_code == 0, ended.output
+    assert "Rank 1 had not entered all_reduce 1 of default_pg, in which rank 0 waits." in " ".join(ended.output.split())
+    assert (folder / "hang/report.html").is_file()
+    again = analyze("comm_lib_trace_rank_0", "comm_lib_trace_rank_1", "--json")
+    assert again.exit_code == 0, again.output
+    [meeting] = json.loads(again.stdout)["meetings"]
+    assert (meeting["mismatch"], meeting["absent"]) == ("not entered by all", [1])
+
+
+def test_options_of_traces_are_refused(folder: Path) -> None:
+    ended = analyze("comm_lib_trace_rank_0", "--device", "here")
+    assert isinstance(ended.exception, SystemExit)
+    assert ended.exit_code == 2
+    assert "--device is for traces" in ended.output

@@ -1,0 +1,65 @@
+"""The report on flight recorders, in every form."""
+
+import io
+import pickle
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from perfkit.analysis.flight.analyse import analyse_flight
+from perfkit.analysis.model.flight import FlightAnalysis
+from perfkit.store.summary import FLIGHT_REPORT_FILE
+from perfkit_reports.document.blocks import Table
+from perfkit_reports.render import terminal
+from perfkit_reports.render.write import write
+from perfkit_reports.subjects.flight.document import document
+from perfkit_reports.subjects.registry import document_of
+from tests.fixtures.flight_dumps import dump, entry
+from tests.fixtures.sample_analysis import HOSTILE
+
+
+def analysis(folder: Path, *, hostile: bool = False) -> FlightAnalysis:
+    frames = ((HOSTILE, f"/home/{HOSTILE}.py", 1),) if hostile else (("loss", "/home/me/train.py", 12),)
+    ranks = (
+        dump(entry(0), entry(1, ended=False, frames=frames)),
+        dump(entry(0, frames=frames)),
+    )
+    for rank, each in enumerate(ranks):
+        (folder / f"dump_{rank}").write_bytes(pickle.dumps(each, 2))
+    return analyse_flight([str(folder / f"dump_{rank}") for rank in range(2)])
+
+
+def shown(made: FlightAnalysis) -> str:
+    console = Console(file=io.StringIO(), width=140)
+    terminal.render(document(made), console, verbose=True)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def test_the_headline_names_who_did_not_come(tmp_path: Path) -> None:
+    made = document(analysis(tmp_path))
+    assert made.headline == "Rank 1 had not entered all_reduce 1 of default_pg, in which rank 0 waits."
+    table = next(block for block in made.blocks if isinstance(block, Table) and block.id == "calls-1")
+    rows = [[column.cell(row).text for column in table.columns][:3] for row in table.rows]
+    assert rows == [["0", "all_reduce", "started"], ["1", "–", "not entered"]]
+    text = shown(analysis(tmp_path))
+    assert "waits in" in text
+    assert "/home/me/train.py:12 (loss)" in text
+
+
+def test_ranks_that_met_are_told_so(tmp_path: Path) -> None:
+    (tmp_path / "dump_0").write_bytes(pickle.dumps(dump(entry(0), groups={("0", "default_pg"): (0,)}), 2))
+    made = document(analyse_flight([str(tmp_path / "dump_0")]))
+    assert made.headline == "All ranks met in every collective that these dumps hold."
+
+
+@pytest.mark.parametrize("hostile", [False, True])
+def test_every_form_is_written_and_read_back(tmp_path: Path, hostile: bool) -> None:
+    made = document(analysis(tmp_path, hostile=hostile))
+    folder = tmp_path / "report"
+    names = {path.relative_to(folder).as_posix() for path in write(made, folder)}
+    assert names >= {"report.html", FLIGHT_REPORT_FILE, "summary.json", "report.md", "tables/ranks.parquet"}
+    assert "<img src=x" not in (folder / "report.html").read_text()
+    again = document_of(folder)
+    assert (again.kind, again.headline, list(again.raw)) == ("flight", made.headline, list(made.raw))
