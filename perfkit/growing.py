@@ -39,6 +39,7 @@ _CONDITIONS: dict[str, Callable[[BenchRequest], object]] = {
     "accumulate": lambda request: request.accumulation,
     "world-size": lambda request: request.world_size or "as many as are needed",
     "threads": lambda request: request.threads or "cores / ranks",
+    "launcher": lambda request: request.launcher,
     "memory-limit": lambda request: request.memory_limit_bytes or "none",
     "warmup": lambda request: request.schedule.warmup,
     "steps": lambda request: request.turns or "as many as pay",

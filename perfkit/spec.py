@@ -21,6 +21,10 @@ ENERGY_S = 5.0
 
 ParamValue = bool | int | float | str
 
+# What starts the ranks of a run: a process each, or torchrun's elastic agent.
+Launcher = Literal["process", "torchrun"]
+LAUNCHERS: tuple[Launcher, ...] = get_args(Launcher)
+
 # Parameters of techniques that may be named without a value.
 _FLAGS = ("auto",)
 
@@ -83,6 +87,7 @@ class LaunchSpec(Struct):
     threads: int | None = None
     timeout_s: float = 600.0
     memory_limit_bytes: int | None = None
+    launcher: Launcher = "process"
 
 
 class WorkloadSpec(Struct):

@@ -54,7 +54,7 @@ def bench(
         progress: gets the events of `perfkit.measure.events`.
         options: other fields of `perfkit.store.request.BenchRequest`: `precision` (0.05), `budget_s`, `rounds`,
             `dtype` (`fp32`, `bf16`, `fp16`), `world_size`, `threads`, `accumulation`, `seed`, `timeout_s`,
-            `memory_limit_bytes`.
+            `memory_limit_bytes`, `launcher` (`process`, `torchrun`).
 
     Raises:
         UsageError: the request is wrong; nothing was run.

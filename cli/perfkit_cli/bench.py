@@ -10,7 +10,7 @@ import msgspec
 
 from perfkit.devices.wanted import DEVICES
 from perfkit.errors import UsageError, raise_terminated
-from perfkit.spec import ENERGY_S
+from perfkit.spec import ENERGY_S, LAUNCHERS
 from perfkit_cli.bench_request import (
     DEFAULTS,
     TAKEN,
@@ -37,6 +37,7 @@ Examples:
   perfkit bench --technique amp,ckpt,flash --combine all
   perfkit bench --workload gpt:size=small --technique compile:mode=max-autotune,amp+compile --batch-size 8
   perfkit bench --workload train.py:build --technique zero1,zero2,zero3 --world-size 2
+  perfkit bench --technique ddp,zero3 --launcher torchrun
   perfkit bench --workload gpt:size=small --technique amp,amp+flash --energy
   perfkit bench --technique 'batch:size=4|8|16,accum:steps=2'
   perfkit bench --technique batch:auto --memory-limit 6GiB
@@ -127,6 +128,14 @@ Exit codes: 0 done, 1 a run failed or its loss is not finite, 2 the request is w
     metavar="N",
     type=COUNT,
     help="CPU threads of each rank.  [default: cores / ranks on a CPU]",
+)
+@click.option(
+    "--launcher",
+    default=LAUNCHERS[0],
+    show_default=True,
+    metavar=f"[{'|'.join(LAUNCHERS)}]",
+    callback=one_of("launcher", LAUNCHERS),
+    help="What starts the ranks of a run: a process each, or torchrun's elastic agent.",
 )
 @click.option(
     "--seed", default=0, show_default=True, metavar="N", type=click.IntRange(min=0), help="Seed of parameters and data."

@@ -35,6 +35,7 @@ _FIELDS = {
     "timeout": "timeout_s",
     "memory_limit": "memory_limit_bytes",
     "threads": "threads",
+    "launcher": "launcher",
     "seed": "seed",
 }
 TAKEN = (*_FIELDS, "warmup", "energy")  # all but what a new suite's workload and device are made from

@@ -173,7 +173,8 @@ def _count_one(spec: RunSpec, making: SuiteInMaking, ncu: Path, progress: Callab
         shutil.rmtree(own)
     export = own / COUNTERS_FILE
     schedule = msgspec.structs.replace(spec.schedule, timed=1, energy_s=0.0)
-    once = msgspec.structs.replace(spec, passes=("counters",), schedule=schedule)
+    alone = msgspec.structs.replace(spec.launch, launcher="process")  # ncu starts the rank itself
+    once = msgspec.structs.replace(spec, passes=("counters",), schedule=schedule, launch=alone)
     run = launch(once, own, lambda name: progress(PassStarted(name)), under=ncu_command(ncu, export))
     reason = refusal(export)
     if run.status != Status.OK and (not reason or not export.is_file()):

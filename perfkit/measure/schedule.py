@@ -118,6 +118,7 @@ def _spec(request: BenchRequest, techniques: Sequence[TechniqueSpec], size: int)
             threads=threads,
             timeout_s=request.timeout_s,
             memory_limit_bytes=request.memory_limit_bytes,
+            launcher=request.launcher,
         ),
         passes=VARIANT_PASSES if techniques else BASELINE_PASSES,
     )

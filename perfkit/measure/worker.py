@@ -34,6 +34,8 @@ def work(passes: Callable[[Callable[[str], None]], "Mapping[str, Pass] | None"])
     rank = int(os.environ.get("RANK", "0"))
     report = progress_channel(rank_folder(folder, rank) / OUTPUT_FILE)
     spec = read_json(folder / SPEC_FILE, RunSpec)
+    if spec.launch.launcher == "torchrun" and rank:
+        report = _silent  # its ranks have one channel in common
     if spec.launch.memory_limit_bytes is not None:
         resource.setrlimit(resource.RLIMIT_AS, (spec.launch.memory_limit_bytes,) * 2)
     report("importing torch")
@@ -51,6 +53,10 @@ def work(passes: Callable[[Callable[[str], None]], "Mapping[str, Pass] | None"])
     sys.stderr.flush()
     # Threads of a process group whose other ranks are gone would keep a failed process alive.
     os._exit(0 if status in (Status.OK, Status.SKIPPED) else 1)
+
+
+def _silent(_report: str) -> None:
+    pass
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from perfkit.spec import Schedule, Struct, TechniqueSpec, WorkloadSpec
+from perfkit.spec import Launcher, Schedule, Struct, TechniqueSpec, WorkloadSpec
 
 
 class BenchRequest(Struct):
@@ -34,8 +34,12 @@ class BenchRequest(Struct):
     threads: int | None = None
     timeout_s: float = 600.0
     memory_limit_bytes: int | None = None
+    launcher: Launcher = "process"
 
     @property
     def by_turns(self) -> bool:
-        """Whether the processes of a round are resident together: where they do not share a GPU's memory and clocks."""
-        return self.device == "cpu" and self.rounds != 0
+        """Whether the processes of a round are resident together: where they do not share a GPU's memory and clocks.
+
+        Nor where another launcher starts them, which talks to none of them.
+        """
+        return self.device == "cpu" and self.rounds != 0 and self.launcher == "process"

@@ -12,11 +12,13 @@ import pytest
 from perfkit.measure.launch.process import launch
 from perfkit.measure.launch.ranks import RankPlace
 from perfkit.record import Status
-from perfkit.spec import LaunchSpec, RunSpec, Schedule, TechniqueSpec, WorkloadSpec
+from perfkit.spec import LAUNCHERS, Launcher, LaunchSpec, RunSpec, Schedule, TechniqueSpec, WorkloadSpec
+
+TURNS = int(os.environ.get("PERFKIT_SOAK", "1"))
 
 # What rank 1 does at its third loss; rank 0 is then in the all-reduce of its gradients.
 WORKLOAD = """
-import os, signal
+import os, signal, time
 from pathlib import Path
 import torch
 from torch import nn
@@ -29,6 +31,7 @@ FAULTS = {
     "raise": broken_helper,
     "kill": lambda: os.kill(os.getpid(), signal.SIGKILL),
     "memory": lambda: torch.empty(1 << 50),
+    "hang": lambda: time.sleep(1000),
 }
 
 def build(fault):
@@ -56,21 +59,30 @@ EXPECTED = {
     "raise": (Status.FAILED, "rank 1: RuntimeError: the user's own mistake"),
     "kill": (Status.CRASHED, "rank 1 was killed (SIGKILL)"),
     "memory": (Status.OUT_OF_MEMORY, "rank 1: out of memory at step 2"),
+    "hang": (Status.TIMEOUT, "not done after 20.0 s (--timeout); rank 1 had not entered all_reduce "),
 }
 
 
-@pytest.mark.parametrize("turn", range(int(os.environ.get("PERFKIT_SOAK", "1"))))
+@pytest.mark.parametrize("turn", range(TURNS))
 @pytest.mark.parametrize("fault", EXPECTED)
-def test_the_rank_that_fails_is_named_and_where_the_other_waited(tmp_path: Path, fault: str, turn: int) -> None:
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_the_rank_that_fails_is_named_and_where_the_other_waited(
+    tmp_path: Path, launcher: Launcher, fault: str, turn: int
+) -> None:
+    if (launcher, fault, TURNS) == ("process", "hang", 1):
+        pytest.skip("the command line's own test waits for this one")
     (tmp_path / "mine.py").write_text(WORKLOAD)
     spec = RunSpec(
         workload=WorkloadSpec(name="mine.py:build", params={"fault": fault}),
         techniques=(TechniqueSpec(name="ddp"),),
         schedule=Schedule(warmup=1, max_warmup=1, timed=5),
-        launch=LaunchSpec(world_size=2, threads=1, timeout_s=120),
+        launch=LaunchSpec(world_size=2, threads=1, timeout_s=20.0 if fault == "hang" else 120.0, launcher=launcher),
         passes=(),
     )
-    run = launch(spec, tmp_path / "run", lambda _: None, place=RankPlace(folder=tmp_path))
+    told: list[str] = []
+    run = launch(spec, tmp_path / "run", told.append, place=RankPlace(folder=tmp_path))
+    assert "timed steps" in told
+    assert len(told) == len(set(told))  # of one rank
     status, reason = EXPECTED[fault]
     assert run.status == status, run
     assert run.reason.startswith(reason)

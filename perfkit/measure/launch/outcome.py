@@ -13,7 +13,7 @@ from perfkit.files import read_json
 from perfkit.measure.launch.waits import flight_records, not_met, waits_of
 from perfkit.record import RankRecord, Run, Status, told_of_rank
 from perfkit.spec import RunSpec
-from perfkit.store.layout import OUTPUT_FILE, RECORD_FILE, rank_folder
+from perfkit.store.layout import AGENT_LOG, OUTPUT_FILE, RECORD_FILE, rank_folder
 from perfkit.units import seconds
 
 _TAIL_BYTES = 8192
@@ -110,9 +110,11 @@ def _rank_end(folder: Path, rank: int, exit_codes: Sequence[int | None], order: 
 
 
 def _crash(rank: int, code: int | None) -> tuple[Status, str]:
+    if code is None:
+        return Status.CRASHED, f"torchrun's agent ended before it could say how its ranks did; see {AGENT_LOG}"
     if code == -signal.SIGKILL:
         return Status.CRASHED, f"rank {rank} was killed (SIGKILL), most often by the system when memory runs out"
-    if code is not None and code < 0:
+    if code < 0:
         return Status.CRASHED, f"rank {rank} was ended by {signal.Signals(-code).name}"
     return Status.CRASHED, f"rank {rank} ended with exit code {code} before it could say why; see its {OUTPUT_FILE}"
 
@@ -124,10 +126,12 @@ def killed_by_system(run: Run) -> bool:
 
 
 def _output_tail(folder: Path, ranks: Iterable[int]) -> str:
-    """The last lines that the ranks printed."""
-    parts = []
-    for rank in ranks:
-        path = rank_folder(folder, rank) / OUTPUT_FILE
-        if path.exists() and (data := path.read_bytes()[-_TAIL_BYTES:]):
-            parts.append(f"rank {rank}:\n{data.decode(errors='replace').strip()}")
-    return "\n\n".join(parts)
+    """The last lines that the ranks printed; where there were none, what torchrun's agent said."""
+    tails = {f"rank {rank}": _tail(rank_folder(folder, rank) / OUTPUT_FILE) for rank in ranks}
+    if not any(tails.values()):
+        tails = {"torchrun": _tail(folder / AGENT_LOG)}
+    return "\n\n".join(f"{who}:\n{tail}" for who, tail in tails.items() if tail)
+
+
+def _tail(log: Path) -> str:
+    return log.read_bytes()[-_TAIL_BYTES:].decode(errors="replace").strip() if log.exists() else ""

@@ -1,4 +1,4 @@
-"""Launching a run on this machine: one process per rank, with the parent asleep while they measure."""
+"""Launching a run on this machine, a process a rank or by torchrun, with the parent asleep while they measure."""
 
 import os
 import selectors
@@ -16,8 +16,9 @@ from perfkit.files import write_json
 from perfkit.instruments.load import load_between, read_load
 from perfkit.measure.launch.outcome import outcome
 from perfkit.measure.launch.ranks import HERE, RankPlace, RankProcess, end_ranks, start_rank
+from perfkit.measure.launch.torchrun import exits_of, start_agent
 from perfkit.record import Run, Status
-from perfkit.spec import RunSpec
+from perfkit.spec import LaunchSpec, RunSpec
 from perfkit.store.layout import RUN_FILE, SPEC_FILE
 
 # Once a rank has failed, the others wait for it in a collective: they get this long to end by themselves.
@@ -26,6 +27,8 @@ GRACE_S = 10.0
 
 @dataclass
 class _Rank:
+    """A rank, or as rank 0 the agent that starts all."""
+
     process: RankProcess
     rank: int
 
@@ -43,10 +46,7 @@ def launch(
     write_json(folder / SPEC_FILE, spec)
     started_at = datetime.now(UTC).isoformat(timespec="seconds")
     start, before = time.monotonic(), read_load()
-    ranks = [
-        _Rank(start_rank("perfkit.measure.worker", spec.launch, folder, rank, under=under, place=place), rank)
-        for rank in range(spec.launch.world_size)
-    ]
+    ranks = _start(spec.launch, folder, under, place)
     ended: Status | None = None
     terminated = False
     order: list[int] = []
@@ -59,7 +59,7 @@ def launch(
     finally:
         end_ranks([item.process for item in ranks])
         run = msgspec.structs.replace(
-            outcome(spec, folder, ended, tuple(item.process.returncode for item in ranks), order, terminated),
+            outcome(spec, folder, ended, *_exits(spec.launch, folder, ranks, order), terminated),
             started_at=started_at,
             seconds=time.monotonic() - start,
             perfkit=perfkit.__version__,
@@ -67,6 +67,23 @@ def launch(
         )
         write_json(folder / RUN_FILE, run)
     return run
+
+
+def _start(launch: LaunchSpec, folder: Path, under: Sequence[str], place: RankPlace) -> list[_Rank]:
+    if launch.launcher == "torchrun":
+        return [_Rank(start_agent(launch, folder, place=place), 0)]
+    return [
+        _Rank(start_rank("perfkit.measure.worker", launch, folder, rank, under=under, place=place), rank)
+        for rank in range(launch.world_size)
+    ]
+
+
+def _exits(
+    launch: LaunchSpec, folder: Path, ranks: list[_Rank], order: list[int]
+) -> tuple[tuple[int | None, ...], list[int]]:
+    """The exit codes of ranks, and those that ended by themselves, the first one first."""
+    codes = tuple(item.process.returncode for item in ranks)
+    return exits_of(folder, launch.world_size, codes[0]) if launch.launcher == "torchrun" else (codes, order)
 
 
 def _wait(ranks: list[_Rank], timeout_s: float, report: Callable[[str], None], order: list[int]) -> Status | None:

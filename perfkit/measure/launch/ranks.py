@@ -46,6 +46,20 @@ def start_rank(
     What it prints to standard error goes to the rank's log.
     """
     log = rank_folder(folder, rank) / OUTPUT_FILE
+    return start_process(module, folder, log, rank_variables(launch, rank, folder), place, under=under, obeys=obeys)
+
+
+def start_process(
+    module: str,
+    folder: Path,
+    log: Path,
+    variables: Mapping[str, str],
+    place: RankPlace,
+    *,
+    under: Sequence[str] = (),
+    obeys: bool = False,
+) -> "RankProcess":
+    """Start `python -m MODULE FOLDER` with these variables added to its environment; its errors go to a log."""
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as output:
         return RankProcess(
@@ -54,7 +68,7 @@ def start_rank(
             stdout=subprocess.PIPE,
             stderr=output,
             cwd=place.folder,
-            env={**os.environ, **rank_variables(launch, rank), **_dumps(launch, folder), **place.environment},
+            env={**os.environ, **variables, **place.environment},
         )
 
 
@@ -102,23 +116,28 @@ def _strays(marks: Container[str]) -> Iterator[psutil.Process]:
                 yield process
 
 
-def rank_variables(launch: LaunchSpec, rank: int) -> dict[str, str]:
-    """What a rank of a launch has in its environment beside what this process has."""
-    variables = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(launch.world_size)}
+def launch_variables(launch: LaunchSpec, folder: Path | None = None) -> dict[str, str]:
+    """What every rank of a launch has in its environment beside what this process has; `folder` is the run's."""
+    variables = {}
     if launch.world_size > 1 and sys.platform == "linux" and "GLOO_SOCKET_IFNAME" not in os.environ:
         # All ranks are here: Gloo needs no name of this host that resolves.
         variables["GLOO_SOCKET_IFNAME"] = "lo"
     if launch.threads is not None:
         variables["OMP_NUM_THREADS"] = str(launch.threads)
+    if launch.device == "cuda" and launch.world_size > 1 and folder is not None:
+        # Where NCCL's own watchdog ends a rank, it leaves a dump of its flight recorder that `perfkit analyze` reads.
+        dumps = {
+            "TORCH_NCCL_DUMP_ON_TIMEOUT": "1",
+            "TORCH_FR_DUMP_TEMP_FILE": str(folder.absolute() / "nccl_trace_rank_"),
+        }
+        variables |= {name: value for name, value in dumps.items() if name not in os.environ}
     return variables
 
 
-def _dumps(launch: LaunchSpec, folder: Path) -> dict[str, str]:
-    """Where NCCL's own watchdog ends a rank, it leaves a dump of its flight recorder that `perfkit analyze` reads."""
-    if launch.device != "cuda" or launch.world_size == 1:
-        return {}
-    dumps = {"TORCH_NCCL_DUMP_ON_TIMEOUT": "1", "TORCH_FR_DUMP_TEMP_FILE": str(folder.absolute() / "nccl_trace_rank_")}
-    return {name: value for name, value in dumps.items() if name not in os.environ}
+def rank_variables(launch: LaunchSpec, rank: int, folder: Path | None = None) -> dict[str, str]:
+    """The same of one rank, with its numbers, as torchrun calls them."""
+    numbers = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(launch.world_size)}
+    return launch_variables(launch, folder) | numbers
 
 
 def _signal(process: subprocess.Popen[bytes], number: signal.Signals) -> None:

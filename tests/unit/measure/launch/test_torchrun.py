@@ -1,0 +1,64 @@
+"""How the ranks of a run that torchrun started ended, from what its agent left."""
+
+import signal
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from perfkit.files import write_json
+from perfkit.measure.launch.outcome import outcome
+from perfkit.measure.launch.torchrun import RankExits, exits_of
+from perfkit.measure.schedule import bench_schedule
+from perfkit.record import RankRecord, Status
+from perfkit.spec import LaunchSpec, RunSpec, WorkloadSpec
+from perfkit.store.request import BenchRequest
+
+TERM, KILL = -signal.SIGTERM, -signal.SIGKILL
+
+
+def test_all_ranks_well(tmp_path: Path) -> None:
+    assert exits_of(tmp_path, 3, 0) == ((0, 0, 0), [0, 1, 2])
+
+
+@pytest.mark.parametrize(
+    ("ended", "codes", "order"),
+    [
+        (((1, KILL), (0, TERM)), (TERM, KILL, 0), [1]),
+        (((0, 1), (1, KILL)), (1, KILL, 0), [0, 1]),
+        (((2, 1), (0, TERM), (1, TERM)), (TERM, TERM, 1), [2]),
+    ],
+)
+def test_ranks_that_the_agent_ended_did_not_end_by_themselves(tmp_path: Path, ended, codes, order) -> None:
+    write_json(tmp_path / "agent.json", RankExits(ended=ended))
+    assert exits_of(tmp_path, 3, 1) == (codes, order)
+
+
+def test_a_rank_that_was_killed_explains_the_run_whatever_was_seen_first(tmp_path: Path) -> None:
+    lost = RankRecord(rank=0, world_size=2, status=Status.FAILED, reason="RuntimeError: Connection closed by peer")
+    killed = RankRecord(rank=1, world_size=2, status=Status.CRASHED, reason="it")
+    for record in (lost, killed):
+        write_json(tmp_path / f"rank{record.rank}" / "record.json", record)
+    write_json(tmp_path / "agent.json", RankExits(ended=((0, 1), (1, KILL))))
+    spec = RunSpec(workload=WorkloadSpec(name="gpt"), launch=LaunchSpec(world_size=2, launcher="torchrun"))
+    run = outcome(spec, tmp_path, None, *exits_of(tmp_path, 2, 1))
+    assert (run.status, run.exit_codes) == (Status.CRASHED, (1, KILL))
+    assert run.reason.startswith("rank 1 was killed (SIGKILL)")
+
+
+def test_an_agent_that_failed_itself_is_told_with_what_it_said(tmp_path: Path) -> None:
+    (tmp_path / "agent.log").write_text("RendezvousConnectionError: no store\n")
+    spec = RunSpec(workload=WorkloadSpec(name="gpt"), launch=LaunchSpec(world_size=2, launcher="torchrun"))
+    run = outcome(spec, tmp_path, None, *exits_of(tmp_path, 2, 1))
+    assert (run.status, run.exit_codes) == (Status.CRASHED, (None, None))
+    assert "torchrun's agent" in run.reason
+    assert run.output_tail == "torchrun:\nRendezvousConnectionError: no store"
+
+
+def test_every_run_of_a_suite_has_its_launcher_and_a_run_to_itself() -> None:
+    request = BenchRequest(workload=WorkloadSpec(name="gpt"), variants=((),), device="cpu", device_count=1, cores=2)
+    assert request.by_turns
+    torchrun = msgspec.structs.replace(request, launcher="torchrun")
+    assert not torchrun.by_turns
+    schedule = bench_schedule(torchrun, lambda _: 1, lambda *_: "")
+    assert {run.spec.launch.launcher for run in schedule.runs} == {"torchrun"}
