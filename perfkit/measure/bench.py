@@ -23,6 +23,7 @@ from perfkit.measure.largest_batch import Predict, no_prediction, searches, with
 from perfkit.measure.launch.process import launch
 from perfkit.measure.limits import check_limits, check_sampling
 from perfkit.measure.making import COMPILE_CACHE, SuiteInMaking, new_suite, refuse_occupied
+from perfkit.measure.own_size import own_size
 from perfkit.measure.rounds import sample
 from perfkit.measure.schedule import BenchSchedule, ScheduledRun, Techniques, bench_schedule, world_size_for
 from perfkit.record import Run, Status
@@ -61,7 +62,7 @@ def bench(
     check_limits(request.timeout_s, request.memory_limit_bytes)
     check_sampling(request.rounds, request.precision, request.budget_s)
     refuse_occupied(folder)
-    schedule = bench_schedule(request, min_world_size, refusal_of)
+    schedule = _schedule(request)
     with sole_writer(folder):
         sources = sources_of(request.workload.name)
         making = new_suite(schedule, folder, command=command, ceilings=ceilings, request=request, sources=sources)
@@ -104,7 +105,7 @@ def _go_on(making: SuiteInMaking, progress: Callable[[Event], None], ncu: Path |
         request, found = with_largest_batches(request, partial(_scheduled, request), size, progress, predict)
         making.update(searches=(*making.suite.searches, *found))
         making.update_session(request=request)
-    schedule = bench_schedule(request, min_world_size, refusal_of)
+    schedule = _schedule(request)
     making.plan(schedule)
     first = list(_first_runs(making, schedule, request))
     for index, item in enumerate(first):
@@ -129,6 +130,15 @@ def _first_runs(making: SuiteInMaking, schedule: BenchSchedule, request: BenchRe
             yield ScheduledRun(msgspec.structs.replace(run.spec, passes=()), repeat)
     for run in missing:
         yield ScheduledRun(run.spec, repeat, run.skip)
+
+
+def _schedule(request: BenchRequest) -> BenchSchedule:
+    """The runs of a suite, in which sizes that the workload has anyway are skipped."""
+
+    def refusal(techniques: Techniques, device: str, dtype: str) -> str:
+        return refusal_of(techniques, device, dtype) or own_size(request, techniques)
+
+    return bench_schedule(request, min_world_size, refusal)
 
 
 def _scheduled(request: BenchRequest, techniques: Techniques) -> ScheduledRun:

@@ -5,15 +5,19 @@ None of it has been verified on the GPUs themselves; the figures are those of th
 
 import re
 from collections.abc import Iterator
+from statistics import median
 
 from perfkit.analysis.model.plan import Beyond, Interval
+from perfkit.devices.capability import Capability, capability_of
 from perfkit.plan.cuda_scratch import SOURCES
+from perfkit.plan.learned import load
 from perfkit.plan.target import Target
 
 _MIB = 2**20
 
 WORKSPACES = "cuBLAS' workspaces"
 CACHED = "reserved and free"
+CONTEXT = "context and modules"
 
 # By the id in the catalogue, what torch gives each cuBLAS handle to work in (`parseChosenWorkspaceSize`,
 # ATen/cuda/CublasHandlePool.cpp): bytes at least and as expected. cuBLASLt shares it. The thread of forward and that of
@@ -55,33 +59,63 @@ def within_allocator(target: Target, scratch: dict[str, int]) -> tuple[Beyond, .
     )
 
 
-def beyond_allocator(target: Target, world_size: int, cached: Interval) -> tuple[Beyond, ...]:
+def beyond_allocator(target: Target, groups: int, cached: Interval) -> tuple[Beyond, ...]:
     """What else a rank takes of its GPU, or leaves nobody.
 
     Args:
         target: the GPU.
-        world_size: ranks, each on a GPU of its own.
+        groups: process groups that the rank exchanges anything in, each with a communicator of its own.
         cached: bytes that the allocator has reserved and not handed out.
     """
     replay = "the step's requests through a model of torch's caching allocator: 512-byte units, split blocks"
-    rows = [Beyond(name=CACHED, bytes=cached, source=replay), _CONTEXT]
-    return *rows, *([_NCCL] if world_size > 1 else []), *_reserve(target)
+    if target.expandable_segments:
+        replay += ", expandable segments"
+    rows = [Beyond(name=CACHED, bytes=cached, source=replay), _context(target)]
+    return *rows, *([_nccl(groups)] if groups else []), *_reserve(target)
 
 
-_CONTEXT = Beyond(
-    name="context and modules",
-    bytes=Interval(value=450e6, low=287e6, high=700e6),
-    source="287 MB with modules loaded lazily, 667 MB with all (pytorch#86509); 426 MiB on an RTX 6000 Ada with CUDA "
-    "13.0 (unsloth-zoo#1053); up to 700 MB by GPU and version (pytorch#28113)",
+# By architecture: bytes before any kernel, which are the least, as CUDA loads modules when kernels are called, and
+# those that are expected.
+_CONTEXTS: tuple[tuple[Capability, Capability, float, float, str], ...] = (
+    ((8, 0), (8, 6), 268e6, 400e6, "256 MiB on an RTX 3090 with CUDA 12.8 (InvokeAI#9413)"),
+    ((8, 9), (8, 9), 447e6, 500e6, "426 MiB on an RTX 6000 Ada with CUDA 13.0 (unsloth-zoo#1053)"),
 )
+_ANY_CONTEXT = (268e6, 450e6, "256 and 426 MiB on two GPUs, with CUDA 12.8 and 13.0 (InvokeAI#9413, unsloth-zoo#1053)")
+_ALL_MODULES = 700e6
+
+
+def _context(target: Target) -> Beyond:
+    """As runs on such a GPU were measured here, or else as others have told it, by architecture and version of CUDA."""
+    assert target.entry is not None
+    known = load(target.entry.id)
+    measured = [] if known is None else [p.context_bytes for p in known.programs if p.context_bytes is not None]
+    if measured:
+        bounds = Interval(value=median(measured), low=min(measured), high=max(measured))
+        source = f"what processes held beside their allocator in {len(measured)} measured programs on this GPU"
+        return Beyond(name=CONTEXT, bytes=bounds, source=source)
+    capability = capability_of(target.entry)
+    low, value, said = next(
+        ((low, value, said) for first, last, low, value, said in _CONTEXTS if first <= capability <= last), _ANY_CONTEXT
+    )
+    source = (
+        f"before any kernel {said}; about 400 MB in use (pytorch#109888); 667 MB with all modules loaded "
+        "(pytorch#86509), up to 700 MB by GPU and version (pytorch#28113)"
+    )
+    return Beyond(name=CONTEXT, bytes=Interval(value=value, low=low, high=_ALL_MODULES), source=source)
+
 
 # A connection of a channel has 10 MiB: 4 MiB of NCCL_BUFFSIZE and those of the low-latency protocols.
-_NCCL = Beyond(
-    name="NCCL's buffers",
-    bytes=Interval(value=24 * 2 * 10 * _MIB, low=2 * 2 * 10 * _MIB, high=1.6e9),
-    source="10 MiB a connection (nccl#1685), two connections of a ring in 2 to 24 channels; 1.6 GB were measured for a "
-    "communicator (nccl#864), and each further one takes as much again",
-)
+_COMMUNICATOR = Interval(value=24 * 2 * 10 * _MIB, low=2 * 2 * 10 * _MIB, high=1.6e9)
+
+
+def _nccl(groups: int) -> Beyond:
+    each = _COMMUNICATOR
+    return Beyond(
+        name="NCCL's buffers",
+        bytes=Interval(value=groups * each.value, low=groups * each.low, high=groups * each.high),
+        source=f"communicators: {groups}, each of 10 MiB a connection (nccl#1685), two connections of a ring in 2 to "
+        "24 channels; 1.6 GB were measured for one (nccl#864)",
+    )
 
 
 def _reserve(target: Target) -> Iterator[Beyond]:

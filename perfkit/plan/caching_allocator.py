@@ -75,13 +75,8 @@ class CachingAllocator:
         size = max(CUDA_UNIT_BYTES, cuda_units(requested))
         small = size <= CUDA_SMALL_BYTES
         block = self._best_fit(size, small, pool) or self._obtain(size, small, pool)
-        remaining = block.size - size
-        if remaining >= CUDA_UNIT_BYTES if small else remaining > CUDA_SMALL_BYTES:
-            rest = Block(block.address + size, remaining, block.segment, before=block, after=block.after)
-            if rest.after is not None:
-                rest.after.before = rest
-            block.after, block.size = rest, size
-            self._release(rest)
+        if self._splits(block.size - size, small):
+            self._release(split(block, size))
         block.state, block.requested = "active_allocated", requested
         self.blocks[block.address] = block
         self.allocated += block.size
@@ -103,7 +98,7 @@ class CachingAllocator:
         for neighbour in (block.before, block.after):
             if neighbour is not None and neighbour.state == "inactive":
                 self._take(neighbour)
-                block = _merged(block, neighbour)
+                block = merged(block, neighbour)
         if block.before is None:
             self._first[block.segment] = block
         self._release(block)
@@ -118,11 +113,14 @@ class CachingAllocator:
 
     def segments(self) -> dict[Segment, list[Block]]:
         """The blocks of each segment, by address."""
-        return {segment: [*_chain(first)] for segment, first in self._first.items()}
+        return {segment: [*chain(first)] for segment, first in self._first.items()}
 
     def reset_peak(self) -> None:
         """Forget how much was in use so far; what was reserved stays."""
         self.peak = self.allocated
+
+    def _splits(self, remaining: int, small: bool) -> bool:
+        return remaining >= CUDA_UNIT_BYTES if small else remaining > CUDA_SMALL_BYTES
 
     def _best_fit(self, size: int, small: bool, pool: Pool) -> Block | None:
         free = self._free.get((small, pool), [])
@@ -154,7 +152,16 @@ class CachingAllocator:
         insort(self._pool(block), block, key=_order)
 
 
-def _merged(one: Block, other: Block) -> Block:
+def split(block: Block, size: int) -> Block:
+    """Cut a block to a size. What is left comes after it, free."""
+    rest = Block(block.address + size, block.size - size, block.segment, before=block, after=block.after)
+    if rest.after is not None:
+        rest.after.before = rest
+    block.after, block.size = rest, size
+    return rest
+
+
+def merged(one: Block, other: Block) -> Block:
     """The block that two neighbours make."""
     first, last = (one, other) if one.address < other.address else (other, one)
     first.size += last.size
@@ -164,7 +171,8 @@ def _merged(one: Block, other: Block) -> Block:
     return first
 
 
-def _chain(first: Block) -> "list[Block]":
+def chain(first: Block) -> list[Block]:
+    """A block and all that come after it in its segment."""
     blocks = [first]
     while blocks[-1].after is not None:
         blocks.append(blocks[-1].after)

@@ -115,7 +115,7 @@ NCCL_OVER_PCIE = _nccl(((1.0, 2.7), (2.5, 4.0), (5.7, 14.0), (1.0, 5.0)))
 
 # What NCCL counts on of a link's nominal rate (src/graph/topo.h): 20 of NVLink's 25 GB/s, 12 of 15.75 of PCI Express
 # 3.0, 12 of 12.5 of a network at 100 Gbit/s. A link that is used in full is as much faster.
-_OF_NVLINK, _OF_PCIE, _OF_NETWORK = 0.8, 12 / 15.754, 12 / 12.5
+_OF_NVLINK, OF_PCIE, _OF_NETWORK = 0.8, 12 / 15.754, 12 / 12.5
 
 
 def nccl(entry: Entry, ranks_per_node: int, network: float | None) -> Interconnect | None:
@@ -127,7 +127,7 @@ def nccl(entry: Entry, ranks_per_node: int, network: float | None) -> Interconne
     if entry.interconnect_gb_s is not None:
         rate, source, share, protocols = *entry.interconnect_gb_s, _OF_NVLINK, NCCL_OVER_NVLINK
     elif entry.host_link_gb_s is not None:
-        rate, source, share, protocols = *entry.host_link_gb_s, _OF_PCIE, NCCL_OVER_PCIE
+        rate, source, share, protocols = *entry.host_link_gb_s, OF_PCIE, NCCL_OVER_PCIE
     else:
         return None
     return Interconnect(rate * 1e9 * share, across, ranks_per_node, protocols, 1 / share, source)

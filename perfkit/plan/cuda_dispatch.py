@@ -1,7 +1,8 @@
 """What CUDA's dispatch does of a step otherwise than the CPU's, as far as it decides which tensors there are.
 
 Torch's CPU builds have no tensors on a GPU, fake or not, so a step is gone through on fake CPU tensors. While
-`as_on_cuda` is entered autocast, dropout, attention and optimizers choose as they do for CUDA.
+`as_on_cuda` is entered autocast, dropout, attention and optimizers choose as they do for CUDA, and torch tells the
+architecture of the GPU that is planned for to whoever asks.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,8 +13,12 @@ from unittest.mock import patch
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.library import Library
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.optim import optimizer
 from torch.utils._pytree import tree_map_only
+
+from perfkit.devices.capability import capability_of
+from perfkit.devices.catalogue import Entry
 
 # Ops that CUDA's autocast computes in fp32 (AT_FORALL_FP32 in ATen/autocast_mode.h of torch 2.13): their arguments are
 # cast. The CPU's autocast leaves most of them in 16 bits.
@@ -35,11 +40,17 @@ _RETURN_FP32 = """
 
 _16_BITS = (torch.bfloat16, torch.float16)
 
+_CUDNN_FIRST = ((9, 0), (10, 0), (10, 3))  # `check_prefer_cudnn_attention`
+
 
 @contextmanager
-def as_on_cuda() -> Iterator[None]:
-    """A step on fake CPU tensors makes the tensors that it makes on a GPU."""
+def as_on_cuda(gpu: Entry) -> Iterator[None]:
+    """A step on fake CPU tensors makes the tensors that it makes on this GPU. One that is here is not asked."""
+    hip = "7.0" if gpu.vendor == "AMD" else None  # whichever version
     with ExitStack() as stack:
+        stack.enter_context(patch.object(torch.cuda, "is_available", lambda: False))
+        stack.enter_context(patch.object(torch.cuda, "get_device_capability", lambda _device=None: capability_of(gpu)))
+        stack.enter_context(patch.object(torch.version, "hip", hip))
         library = stack.enter_context(torch.library._scoped_library("aten", "IMPL"))
         for name in _CAST_TO_FP32.split():
             _register(library, name, "AutocastCPU", _cast_to_fp32)
@@ -102,9 +113,71 @@ def _attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> torch.Tensor:
-    """CUDA's fused kernels draw the dropout of the scores anew in backward, where a CPU has none with dropout."""
-    fused = torch.backends.cuda.flash_sdp_enabled() or torch.backends.cuda.mem_efficient_sdp_enabled()
-    op = torch.ops.aten.scaled_dot_product_attention.default
-    return op.decompose(  # type: ignore[no-any-return]
-        query, key, value, attn_mask, 0.0 if fused else dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
+    """By a fused kernel where CUDA has one, in whose place the CPU's stands: both keep queries, keys, values, the
+    output and a number for each query.
+
+    CUDA's draw the dropout of the scores anew in backward, where the CPU's has none, and take fewer heads of keys
+    than of queries (grouped-query attention) as they are, where the CPU repeats them.
+
+    Raises:
+        RuntimeError: of the backends that the program allows none can, with torch's words.
+    """
+    fused = _is_fused(query, key, value, attn_mask, is_causal, enable_gqa)
+    if fused and key.shape[-3] != query.shape[-3]:
+        kernel = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+        output: torch.Tensor = kernel(query, key, value, 0.0, is_causal, attn_mask=attn_mask, scale=scale)[0]
+        return output
+    if not fused and not torch.backends.cuda.math_sdp_enabled():
+        raise RuntimeError("No available kernel. Aborting execution.")
+    with sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.MATH] if fused else SDPBackend.MATH):
+        return torch.ops.aten.scaled_dot_product_attention.default.decompose(  # type: ignore[no-any-return]
+            query, key, value, attn_mask, 0.0 if fused else dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
+        )
+
+
+def _is_fused(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    mask: torch.Tensor | None,
+    is_causal: bool,
+    enable_gqa: bool,
+) -> bool:
+    """Whether CUDA chooses a kernel that does not keep the scores, as far as shapes, dtypes and the GPU decide it
+    (`select_sdp_backend` and what it asks, ATen/native/transformers/cuda/sdp_utils.cpp of torch 2.13).
+
+    Flash and cuDNN are for 16 bits since Ampere, and for any number of heads of keys that divides that of queries;
+    flash takes no mask. The memory-efficient kernels take fp32 and masks, and as many heads of keys as of queries.
+    cuDNN comes before explicit attention on Hopper and data-centre Blackwell alone.
+    """
+    if query.dim() != 4:
+        return False
+    allowed, capability, width = torch.backends.cuda, torch.cuda.get_device_capability(), query.shape[-1]
+    nvidia, in_16_bits = torch.version.hip is None, query.dtype in _16_BITS
+    tensor_cores = in_16_bits and (not nvidia or capability >= (8, 0))
+    same_heads = key.shape[-3] == query.shape[-3]
+    grouped = same_heads or enable_gqa
+    flash = (
+        allowed.flash_sdp_enabled()
+        and tensor_cores
+        and grouped
+        and mask is None
+        and key.shape[-1] == width == value.shape[-1] <= 256
+        and (query.shape[-2] == key.shape[-2] or not is_causal)
     )
+    cudnn = (
+        allowed.cudnn_sdp_enabled()
+        and nvidia
+        and tensor_cores
+        and grouped
+        and (capability in _CUDNN_FIRST or not allowed.math_sdp_enabled())
+        and width % 8 == 0
+        and width <= 128
+    )
+    efficient = (
+        allowed.mem_efficient_sdp_enabled()
+        and (tensor_cores or query.dtype in (torch.float16, torch.float32))
+        and width % (8 if in_16_bits else 4) == 0
+        and same_heads
+    )
+    return flash or cudnn or efficient

@@ -16,7 +16,8 @@ ATTENTION, CONVOLUTION = "attention in backward", "convolutions"
 
 SOURCES = {
     ATTENTION: "fp32 gradients of the queries and a row sum for each query, of flash attention's backward "
-    "(mha_bwd: dq_accum, softmax_d); cuDNN's kernels take less",
+    "(mha_bwd: dq_accum, softmax_d), and with fewer heads of keys than of queries gradients of keys and values for "
+    "each of these (dk_expanded, dv_expanded); cuDNN's kernels take less",
     CONVOLUTION: "at most a copy of each operand in another memory layout, by cuDNN; none where its kernels take them "
     "as they are",
 }
@@ -41,7 +42,7 @@ class CudaScratch(Alone):
         """Bytes that the op on a GPU would take beside its results and give back."""
         name: str = op._schema.name
         if name == _ATTENTION_BACKWARD:
-            return self._took(ATTENTION, attention_backward_bytes(args[1]))
+            return self._took(ATTENTION, attention_backward_bytes(args[1], args[2]))
         if name in _CONVOLUTIONS:
             operands = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, FakeTensor)]
             return self._took(CONVOLUTION, sum(operand.nbytes for operand in operands))
@@ -52,13 +53,15 @@ class CudaScratch(Alone):
         return size
 
 
-def attention_backward_bytes(query: torch.Tensor) -> int:
-    """What flash attention's backward works in, for queries of shape (batch, heads, length, width).
+def attention_backward_bytes(query: torch.Tensor, key: torch.Tensor) -> int:
+    """What flash attention's backward works in, for queries and keys of shape (batch, heads, length, width).
 
     Kernels in 16 bits sum the gradients of the queries in fp32, with lengths in whole 128 and widths in whole 32; the
-    memory-efficient ones in fp32 sum them in place.
+    memory-efficient ones in fp32 sum them in place. Where several heads of queries share one of keys and values, each
+    makes gradients of these of its own, which are then summed.
     """
     batch, heads, length, width = query.shape
     if query.itemsize == 4:
         return 4 * batch * heads * length
-    return 4 * batch * heads * 128 * math.ceil(length / 128) * (32 * math.ceil(width / 32) + 1)
+    expanded = 0 if key.shape[1] == heads else 2 * query.itemsize * batch * heads * key.shape[2] * width
+    return 4 * batch * heads * 128 * math.ceil(length / 128) * (32 * math.ceil(width / 32) + 1) + expanded

@@ -1,6 +1,7 @@
 """A rehearsed step's memory on a GPU: its requests served by the caching allocator, and all that is beyond them."""
 
 from collections.abc import Iterable
+from functools import partial
 from typing import NamedTuple
 
 from perfkit.allocations import WORKSPACE
@@ -8,8 +9,10 @@ from perfkit.analysis.model.memory import MemoryAccount
 from perfkit.analysis.model.plan import Beyond, Interval, Peak
 from perfkit.plan.beyond_allocator import beyond_allocator, handle_bytes, within_allocator
 from perfkit.plan.caching_allocator import CachingAllocator, OutOfMemoryError
+from perfkit.plan.expandable_segments import ExpandableSegments
 from perfkit.plan.fake_memory import SCRATCH
 from perfkit.plan.rehearsal import Change, Rehearsed
+from perfkit.plan.step_ops import StepCollective
 from perfkit.plan.target import Target
 
 ROUNDING = "allocator rounding"
@@ -36,9 +39,14 @@ def device_memory(rehearsed: Rehearsed, held: MemoryAccount, target: Target, wor
     The peak counts all that libraries take; its low end leaves out their scratch memory and one of the workspaces. What
     is reserved beside it is that of an allocator that gives its free segments back before it fails, as torch's does.
     """
-    handle = handle_bytes(target)
-    most = _within(rehearsed, (int(handle.high),) * 2, target, world_size)
-    low = replayed(_without_scratch(rehearsed.before), _without_scratch(rehearsed.step), (int(handle.low),))
+    handle, groups = handle_bytes(target), _groups(rehearsed, world_size)
+    most = _within(rehearsed, (int(handle.high),) * 2, target, groups)
+    low = replayed(
+        _without_scratch(rehearsed.before),
+        _without_scratch(rehearsed.step),
+        (int(handle.low),),
+        expandable=target.expandable_segments,
+    )
     within = within_allocator(target, rehearsed.scratch)
     workspaces = int(within[0].bytes.high)
     categories = {share.category: share.bytes for share in held.categories}
@@ -49,28 +57,42 @@ def device_memory(rehearsed: Rehearsed, held: MemoryAccount, target: Target, wor
     )
     free = most.reserved - most.allocated
     cached = Interval(value=free, low=0, high=free)
-    return DeviceMemory(peak, within, beyond_allocator(target, world_size, cached))
+    return DeviceMemory(peak, within, beyond_allocator(target, groups, cached))
 
 
-def _within(rehearsed: Rehearsed, workspaces: tuple[int, ...], target: Target, world_size: int) -> Replayed:
+def _groups(rehearsed: Rehearsed, world_size: int) -> int:
+    """The process groups in which the rank exchanges anything: that of all ranks, if it is in none of its step."""
+    found = {each.group for each in rehearsed.issued if isinstance(each, StepCollective)}
+    return max(len(found), 1) if world_size > 1 else 0
+
+
+def _within(rehearsed: Rehearsed, workspaces: tuple[int, ...], target: Target, groups: int) -> Replayed:
     """Replayed with what the limit leaves to the allocator, or without a limit where that is not enough."""
     assert target.limit_bytes is not None
-    others = sum(row.bytes.high for row in beyond_allocator(target, world_size, Interval(value=0, low=0, high=0)))
+    others = sum(row.bytes.high for row in beyond_allocator(target, groups, Interval(value=0, low=0, high=0)))
+    replay = partial(replayed, rehearsed.before, rehearsed.step, workspaces, expandable=target.expandable_segments)
     try:
-        return replayed(rehearsed.before, rehearsed.step, workspaces, int(target.limit_bytes - others))
+        return replay(capacity=int(target.limit_bytes - others))
     except OutOfMemoryError:
-        return replayed(rehearsed.before, rehearsed.step, workspaces)
+        return replay()
 
 
 def replayed(
-    before: Iterable[Change], step: Iterable[Change], workspaces: Iterable[int] = (), capacity: int = 1 << 62
+    before: Iterable[Change],
+    step: Iterable[Change],
+    workspaces: Iterable[int] = (),
+    capacity: int = 1 << 62,
+    *,
+    expandable: bool = False,
 ) -> Replayed:
     """Requests served by the caching allocator: `workspaces`, which stay, then those `before` the step and the step's.
+
+    `expandable` are its segments where the program has asked for that.
 
     Raises:
         OutOfMemoryError: they do not fit in the capacity.
     """
-    allocator = CachingAllocator(capacity)
+    allocator = ExpandableSegments(capacity) if expandable else CachingAllocator(capacity)
     for size in workspaces:
         allocator.malloc(size)
     blocks: dict[int, int] = {}

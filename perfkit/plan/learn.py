@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from perfkit.analysis.memory.beyond import context_bytes
 from perfkit.analysis.suite.runs import VariantRuns
 from perfkit.analysis.trace.device import trace_device
 from perfkit.analysis.trace.rank_trace import Analysed, analyse_wholly
@@ -75,11 +76,12 @@ def _of_trace(source: str, gpu: Entry | None) -> Learned:
 
 class _Step(NamedTuple):
     """The traced step of a variant, and how long its steps took without a profiler; None where that is not known, and
-    where ranks wait for each other in it."""
+    where ranks wait for each other in it. `context_bytes` are its process's on a GPU."""
 
     analysed: Analysed
     environment: Environment
     timed_s: float | None
+    context_bytes: int | None = None
 
 
 def of_suite(stored: StoredSuite, left_out: Callable[[str], None] = lambda _: None) -> tuple[Learned, ...]:
@@ -103,7 +105,8 @@ def of_suite(stored: StoredSuite, left_out: Callable[[str], None] = lambda _: No
                 ops = read_ops(read_trace(rank.trace))
                 analysed = analyse_wholly(ops, _ceilings(stored, environment), environment=environment)
                 threads = environment.threads if environment.device == CPU else None
-                steps[threads].append(_Step(analysed, environment, _timed_s(stored, run)))
+                context = context_bytes(rank.record.process_memory)
+                steps[threads].append(_Step(analysed, environment, _timed_s(stored, run), context))
     if not steps:
         raise UnavailableError(f"{stored.folder}: no run of it left a trace")
     learned, reasons = [], []
@@ -136,7 +139,8 @@ def _together(stored: StoredSuite, threads: int | None, steps: list[_Step]) -> L
     samples = samples_of([call for calls in by_step for call in calls], roofs)
     program = Program(name=stored.runs[0].spec.workload.label, samples=samples, threads=threads)
     if environment.device != CPU:
-        entry = _entry(environment)
+        entry, contexts = _entry(environment), [step.context_bytes for step in steps if step.context_bytes is not None]
+        program = replace(program, context_bytes=float(median(contexts)) if contexts else None)
         return Learned(device=entry.id, device_name=entry.names[0], programs=(_fed(program, steps[0].analysed),))
     assert stored.ceilings is not None  # they have a bandwidth
     host = [

@@ -46,7 +46,8 @@ class Program(Struct):
 
     `sweep`: its calls were made one by one, over many sizes, and are no step of a model. `threads` is set on a CPU.
     `launch_s` passes from a launch to its kernel's start on a device without work, `gap_s` between kernels that were
-    launched before; `host_s` is the host's time for each op that it issues.
+    launched before; `host_s` is the host's time for each op that it issues. `context_bytes` is what a process
+    held of the GPU beside its allocator and NCCL.
     """
 
     name: str
@@ -56,6 +57,7 @@ class Program(Struct):
     launch_s: float | None = None
     gap_s: float | None = None
     host_s: float | None = None
+    context_bytes: float | None = None
 
     @property
     def seconds(self) -> float:

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from functools import partial
 
-import torch
 from msgspec.structs import replace
 
 from perfkit.analysis.memory.account import account
@@ -11,7 +10,7 @@ from perfkit.analysis.model.memory import MemoryAccount
 from perfkit.analysis.model.plan import Peak, PlannedVariant
 from perfkit.devices.machine import available_cores
 from perfkit.errors import UnavailableError
-from perfkit.measure.bench import dtype_refusal, min_world_size, refusal_of
+from perfkit.measure.bench import min_world_size, refusal_of
 from perfkit.measure.schedule import BenchSchedule, ScheduledRun, Techniques, bench_schedule
 from perfkit.plan.closed_forms import closed_forms
 from perfkit.plan.device_memory import device_memory
@@ -23,7 +22,6 @@ from perfkit.plan.target import CPU, Target
 from perfkit.plan.timed import with_time
 from perfkit.plan.verdict import judged
 from perfkit.store.request import BenchRequest
-from perfkit.techniques.compose import compose
 
 
 def plan(request: BenchRequest, target: Target = CPU) -> Iterator[PlannedVariant]:
@@ -32,24 +30,12 @@ def plan(request: BenchRequest, target: Target = CPU) -> Iterator[PlannedVariant
 
 
 def plan_schedule(request: BenchRequest, target: Target = CPU) -> BenchSchedule:
-    """The runs that are planned, each as it goes through its step: on a CPU.
+    """The runs that are planned. What a GPU lacks is found out when its step is gone through."""
 
-    What needs a GPU in order to act is not planned, and neither is what a CPU only emulates and the target does not.
-    """
-
-    def refusal(techniques: Techniques, device: str, dtype: str) -> str:
-        lacking = refusal_of(techniques, device, dtype) or _emulated(techniques, device, target.kind)
-        if lacking and target.kind == "cuda":
-            lacking += "; a plan goes through the step on a CPU"
-        return dtype_refusal(techniques, target.kind, dtype) or lacking
+    def refusal(techniques: Techniques, _device: str, dtype: str) -> str:
+        return refusal_of(techniques, target.kind, dtype)
 
     return bench_schedule(replace(request, device="cpu", device_count=0), min_world_size, refusal)
-
-
-def _emulated(techniques: Techniques, device: str, kind: str) -> str:
-    """Why a device would only emulate techniques that a kind of device does not; empty where it would not."""
-    here, there = torch.device(device), torch.device(kind)
-    return next(filter(None, (each.emulated(here) for each in compose(techniques) if not each.emulated(there))), "")
 
 
 def scheduled(request: BenchRequest, techniques: Techniques, target: Target = CPU) -> ScheduledRun:
@@ -65,14 +51,15 @@ def planned(run: ScheduledRun, target: Target = CPU) -> PlannedVariant:
         return variant(reason=run.skip)
     try:
         with quiet_libraries():
-            rehearsed = rehearse(run.spec, target.kind, target.fp32)
+            rehearsed = rehearse(run.spec, target.entry)
     except UnavailableError as error:
         return variant(reason=str(error))
     held = account(rehearsed.allocations)
     flops = sum(op.work.flops for op in rehearsed.issued if isinstance(op, StepOp))
     counts = rehearsed.parameters, rehearsed.trainable
     forms = tuple(closed_forms(run.spec, target.kind, *counts, rehearsed.adam))
-    told = variant(untried=rehearsed.untried, assumptions=rehearsed.assumptions, flops=flops, closed_forms=forms)
+    assumed = (*rehearsed.assumptions, *_unknown_settings(target))
+    told = variant(untried=rehearsed.untried, assumptions=assumed, flops=flops, closed_forms=forms)
     threads = run.spec.launch.threads or available_cores()
     told = with_time(told, rehearsed.issued, target, threads)
     if told.step_s is not None:
@@ -80,6 +67,12 @@ def planned(run: ScheduledRun, target: Target = CPU) -> PlannedVariant:
         step = replace(told.step_s, upper_bound=compiled(run.spec.techniques), threads=threads_of_cpu)
         told = replace(told, step_s=step)
     return told if held is None else judged(_with_memory(told, rehearsed, held, target), target)
+
+
+def _unknown_settings(target: Target) -> Iterator[str]:
+    if target.other_settings:
+        asked = ", ".join(target.other_settings)
+        yield f"the environment asks torch's allocator for {asked}, which the plan's model of it does not know"
 
 
 def _with_memory(variant: PlannedVariant, rehearsed: Rehearsed, held: MemoryAccount, target: Target) -> PlannedVariant:

@@ -8,7 +8,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.optim import Adam, AdamW
 
 from perfkit.allocations import Allocations
-from perfkit.devices.peak import Fp32Settings
+from perfkit.devices.catalogue import Entry
+from perfkit.devices.fp32 import fp32_settings
 from perfkit.instruments.memory.modules import marked_modules
 from perfkit.instruments.memory.profiler import Recorded
 from perfkit.instruments.memory.record import in_detail
@@ -25,6 +26,7 @@ from perfkit.plan.cuda_dispatch import as_on_cuda
 from perfkit.plan.cuda_scratch import CudaScratch
 from perfkit.plan.failing import named_failures
 from perfkit.plan.fake_disk import nothing_written, watched_pages
+from perfkit.plan.fake_host import FakeHost
 from perfkit.plan.fake_memory import FakeMemory
 from perfkit.plan.fake_ops import more_fake_ops
 from perfkit.plan.fake_ranks import fake_ranks
@@ -73,9 +75,8 @@ class Rehearsed(NamedTuple):
     adam: bool = False
 
 
-def rehearse(spec: RunSpec, kind: str = "cpu", fp32: Fp32Settings | None = None) -> Rehearsed:
-    """A step of the first rank of a run on a CPU, or as it is on a GPU (`cuda`), which computes products of fp32 as
-    `fp32` says.
+def rehearse(spec: RunSpec, gpu: Entry | None = None) -> Rehearsed:
+    """A step of the first rank of a run on a CPU, or as it is on a GPU of the catalogue.
 
     Raises:
         UnavailableError: a technique cannot act here or be planned, or the step cannot be done without values; with the
@@ -83,19 +84,21 @@ def rehearse(spec: RunSpec, kind: str = "cpu", fp32: Fp32Settings | None = None)
         UsageError: as a run does.
     """
     device = torch.device("cpu")
+    acts_on = device if gpu is None else torch.device("cuda")
     dtype = torch_dtype(spec.dtype)
-    workload = load_workload(spec.workload, device=kind)
+    workload = load_workload(spec.workload, device=acts_on.type)
     check_microbatches(workload, spec.accumulation)
     techniques, said = planned_techniques(spec.techniques)
     places = Places()
     values = ValuesRead(places)
-    memory, alone = FakeMemory(values.note), CudaScratch() if kind == "cuda" else Alone()
+    memory, alone, host = FakeMemory(values.note), Alone() if gpu is None else CudaScratch(), FakeHost()
     mode = FakeTensorMode(allow_non_fake_inputs=True)
     with ExitStack() as stack:
         stack.enter_context(named_failures(places, techniques))
-        stack.enter_context(as_on_cuda() if kind == "cuda" else nullcontext())
+        stack.enter_context(nullcontext() if gpu is None else as_on_cuda(gpu))
         world = stack.enter_context(fake_ranks(spec.launch.world_size))
-        for context in (nothing_written(), more_fake_ops(alone), mode, converts_fakes(), eager_linear()):
+        stores = nothing_written(), host.nothing_copied()
+        for context in (*stores, more_fake_ops(alone), mode, converts_fakes(), eager_linear()):
             stack.enter_context(context)
         stack.enter_context(memory.recording(alone))
         model = places.model = without_contents(built_model(workload), mode).to(dtype=dtype)
@@ -105,13 +108,20 @@ def rehearse(spec: RunSpec, kind: str = "cpu", fp32: Fp32Settings | None = None)
         before = [(block.address, block.size_bytes) for block in memory.others(())]
         memory.begin()
         data = batches(workload, spec, world.rank)
-        state = TrainState(workload=workload, model=model, device=device, world=world, compute_dtype=spec.dtype)
+        state = TrainState(
+            workload=workload,
+            model=model,
+            device=device,
+            world=world,
+            planned_for=acts_on,
+            compute_dtype=spec.dtype,
+        )
         stack.callback(state.close)
         state = apply_all(techniques, state).state
 
         def step(index: int) -> None:
             parts = microbatches(data, index, spec.accumulation, state.microbatches)
-            train_step(state, parts if kind == "cpu" else _on_device(parts), index)
+            train_step(state, parts if gpu is None else _on_device(parts), index)
 
         step(0)
         before += _changes(memory.recorded, data)
@@ -120,7 +130,8 @@ def rehearse(spec: RunSpec, kind: str = "cpu", fp32: Fp32Settings | None = None)
         known = [*known_blocks(state)]
         known += memory.others(data.addresses() | {block.address for block in known})
         owned = owners(trained)
-        ops = StepOps(fp32)
+        ops = StepOps(None if gpu is None else fp32_settings(acts_on))  # as the program and its techniques have set it
+        host.told = ops.copied
         with (
             marked_modules(trained),
             watched_gradients(trained, memory.now) as gradients,

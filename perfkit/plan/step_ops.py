@@ -19,6 +19,7 @@ from perfkit.cost.live import CostedCalls
 from perfkit.devices.peak import Fp32Settings
 from perfkit.plan.disk import mount_of
 from perfkit.plan.fake_disk import Paging
+from perfkit.plan.fake_host import HostPage
 from perfkit.plan.work import Work, work_of
 from perfkit.record import MARK_PREFIX, PHASES
 
@@ -35,12 +36,16 @@ class StepOp(NamedTuple):
 
 
 class StepCollective(NamedTuple):
-    """A collective of so many ranks. `functional` are those whose result is awaited as soon as it is asked for."""
+    """A collective of so many ranks, those of a `group`.
+
+    `functional` are those whose result is awaited as soon as it is asked for.
+    """
 
     message: Message
     ranks: int
     phase: str
     functional: bool = False
+    group: str = ""
 
 
 class StepPage(NamedTuple):
@@ -55,7 +60,15 @@ class StepPage(NamedTuple):
     phase: str
 
 
-Issued = StepOp | StepCollective | StepPage
+class StepCopy(NamedTuple):
+    """A page of so many bytes that is copied from a GPU to its host (`out`), or back."""
+
+    page: HostPage
+    out: bool
+    phase: str
+
+
+Issued = StepOp | StepCollective | StepPage | StepCopy
 
 
 class StepOps(CostedCalls):
@@ -96,15 +109,21 @@ class StepOps(CostedCalls):
         """Record a page that is moved."""
         self.issued.append(StepPage(page.bytes, page.writes, mount_of(page.folder), self._phase()))
 
+    def copied(self, page: HostPage, out: bool) -> None:
+        """Record a copy to the host, or back."""
+        self.issued.append(StepCopy(page, out, self._phase()))
+
     def _exchanged(self, schema: Any, args: tuple[Any, ...], result: Any) -> None:
         kind = collective_kind(schema.name.partition("::")[2])
         if kind is None:  # a wait
             return
-        ranks = _group_size(schema, args)
+        group = _group(schema, args)
+        ranks = group.size()
         sides = (*args, *result) if isinstance(result, tuple) else (*args, result)
         nbytes = 0 if kind is Kind.BARRIER else max(map(_nbytes, sides))
         functional = schema.name.startswith("_c10d_functional")
-        self.issued.append(StepCollective(message_of_size(kind, nbytes, ranks), ranks, self._phase(), functional))
+        message = message_of_size(kind, nbytes, ranks)
+        self.issued.append(StepCollective(message, ranks, self._phase(), functional, group.group_name))
 
     def _phase(self) -> str:
         return next((_PHASE_OF_MARK[mark] for mark in reversed(self._marks) if mark in _PHASE_OF_MARK), "")
@@ -131,13 +150,13 @@ def _nbytes(tree: Any) -> int:
     return sum(leaf.nbytes for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor))
 
 
-def _group_size(schema: Any, args: tuple[Any, ...]) -> int:
-    """Of c10d's op the size of the group that is its argument, of a functional one that of the group that it names."""
+def _group(schema: Any, args: tuple[Any, ...]) -> ProcessGroup:
+    """Of c10d's op the group that is its argument, of a functional one the group that it names."""
     at = next(index for index, each in enumerate(schema.arguments) if each.name in ("process_group", "group_name"))
     group = args[at]
     if isinstance(group, torch.ScriptObject):
         group = ProcessGroup.unbox(group)
     elif isinstance(group, str):
         group = _resolve_process_group(GroupName(group))
-    size: int = group.size()
-    return size
+    assert isinstance(group, ProcessGroup)
+    return group

@@ -1,8 +1,9 @@
 """How long a step takes: its ops on a device that idles when the host issues slower than it computes.
 
-On a GPU the host issues ops one after the other into a queue; the device takes each when it has done those before, and
-collectives run on a queue of their own beside them. On a CPU host and device are one, a collective takes the cores that
-compute, and files that tensors are offloaded to are waited for: all times add up.
+On a GPU the host issues ops one after the other into a queue; the device takes each when it has done those before.
+Collectives run on a queue of their own beside them, as do copies to the host and back. On a CPU host and device are
+one, a collective takes the cores that compute, and files that tensors are offloaded to are waited for: all times add
+up.
 """
 
 from collections import defaultdict
@@ -17,12 +18,14 @@ from perfkit.devices.peak import CPU
 from perfkit.plan.collectives import Interconnect
 from perfkit.plan.disk import Disk
 from perfkit.plan.efficiencies import Efficiencies
-from perfkit.plan.step_ops import Issued, StepCollective, StepOp, StepPage
+from perfkit.plan.host_link import HostLink
+from perfkit.plan.step_ops import Issued, StepCollective, StepCopy, StepOp, StepPage
 from perfkit.plan.work import Work, class_of
 from perfkit.record import Unknown
 
 HOST = "host"
 COMMUNICATION = "communication"
+HOST_COPIES = "copies to the host and back"
 
 _CALL = Work(OpClass.COMMUNICATION, "", 0.0, 0.0, matrix=False)  # of a collective, as the host issues it
 _NO_HOST = "how long the host takes to issue an op is not known: --learn it from runs on this device"
@@ -32,7 +35,7 @@ Parts = dict[str, float]
 
 
 class _Takes(NamedTuple):
-    """What was issued, its seconds on the device or the links, and those of the host to issue it."""
+    """What was issued, its seconds on the device or a link, and those of the host to issue it."""
 
     what: Issued
     seconds: float
@@ -52,12 +55,13 @@ def step_time(
     efficiencies: Efficiencies,
     links: Interconnect | None = None,
     disk: Disk | None = None,
+    host_link: HostLink | None = None,
 ) -> StepTime | Unknown:
     """The time of a step and of its parts on a device of a kind, `cpu` or `cuda`.
 
-    The parts are each class of ops, the host where the device waits for it, communication that nothing hides, and the
-    disk. `links` are those between ranks, `disk` is what tensors are offloaded to, None where they are not known: then
-    neither is a step that exchanges or offloads anything.
+    The parts are each class of ops, the host where the device waits for it, communication and copies that nothing
+    hides, and the disk. `links` are those between ranks, `disk` is what tensors are offloaded to, `host_link` that of a
+    GPU to its host, None where they are not known: then neither is a step that exchanges, offloads or copies anything.
     Its bounds are as far apart as whole programs were off, or as those of its calls where these lie closer, as they do
     where but one program was measured.
     """
@@ -67,6 +71,8 @@ def step_time(
             seconds, host = _computing(each, efficiencies), efficiencies.host_s(each.work)
         elif isinstance(each, StepCollective):
             seconds, host = _exchanging(each, links), efficiencies.host_s(_CALL)
+        elif isinstance(each, StepCopy):
+            seconds, host = _copying(each, host_link), efficiencies.host_s(_CALL)
         else:
             seconds, host = _paging(each, kind, disk), _NOTHING
         if isinstance(seconds, Unknown):
@@ -121,6 +127,12 @@ def _exchanging(collective: StepCollective, links: Interconnect | None) -> Inter
     )
 
 
+def _copying(copy: StepCopy, host_link: HostLink | None) -> Interval | Unknown:
+    if host_link is None:
+        return Unknown(reason="the link between this GPU and its host is not in the catalogue")
+    return host_link.seconds(copy.page.nbytes)
+
+
 def _paging(page: StepPage, kind: str, disk: Disk | None) -> Interval | Unknown:
     if kind != CPU:
         return Unknown(reason="how fast tensors go from a GPU to files and back is not known")
@@ -141,14 +153,20 @@ def _one_after_the_other(takes: Iterable[_Takes]) -> Parts:
 
 
 def _part(what: Issued) -> str:
-    if isinstance(what, StepOp):
-        return class_of(what.work)
-    return COMMUNICATION if isinstance(what, StepCollective) else DISK
+    match what:
+        case StepOp():
+            return class_of(what.work)
+        case StepCollective():
+            return COMMUNICATION
+        case StepCopy():
+            return HOST_COPIES
+        case StepPage():
+            return DISK
 
 
 def _queued(takes: Iterable[_Takes], latencies: _Latencies) -> Parts:
     """A step that begins with empty queues, and ends when host and device have done all of it."""
-    device = _Device()
+    device, copies = _Device(), _Copies()
     host = link = 0.0
     phase = ""
     for what, seconds, host_s in takes:
@@ -161,11 +179,14 @@ def _queued(takes: Iterable[_Takes], latencies: _Latencies) -> Parts:
             device.wait(issued, issued)
             device.spend(class_of(what.work), seconds)
             device.spend(GAPS, latencies.gap_s)
+        elif isinstance(what, StepCopy):
+            copies.copy(what, seconds, host, device)
         elif isinstance(what, StepCollective):
             link = seconds + (max(host, link) if _prefetched(what) else max(host, link, device.now))
             if not _hidden_in_backward(what):
                 device.wait(link, host)
     device.wait(max(host, link), host)
+    device.wait(copies.out, host, HOST_COPIES)
     return dict(device.parts)
 
 
@@ -181,10 +202,31 @@ class _Device:
             self.parts[part] += seconds
             self.now += seconds
 
-    def wait(self, until: float, host: float) -> None:
-        """Idle until then, if that is to come: for the host as long as it has not issued, else for a collective."""
+    def wait(self, until: float, host: float, link: str = COMMUNICATION) -> None:
+        """Idle until then, if that is to come: for the host as long as it has not issued, else for a link."""
         self.spend(HOST, min(until, host) - self.now)
-        self.spend(COMMUNICATION, until - self.now)
+        self.spend(link, until - self.now)
+
+
+class _Copies:
+    """Copies to the host, until `out`, and back: in each direction one after the other (`HostStore`).
+
+    A page is copied out when what was issued before has been computed, and back when it is out and asked for; then the
+    device waits for it.
+    """
+
+    def __init__(self) -> None:
+        self.out = 0.0
+        self._back = 0.0
+        self._there: dict[int, float] = {}  # when each page is out; what went in a step before is
+
+    def copy(self, copy: StepCopy, seconds: float, host: float, device: _Device) -> None:
+        number = copy.page.number
+        if copy.out:
+            self._there[number] = self.out = max(self.out, host, device.now) + seconds
+        else:
+            self._back = max(self._back, host, self._there.get(number, 0.0)) + seconds
+            device.wait(self._back, host, HOST_COPIES)
 
 
 def _prefetched(collective: StepCollective) -> bool:

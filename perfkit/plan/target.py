@@ -1,5 +1,6 @@
 """What a plan is made for: a CPU or a GPU of the catalogue, and how much of its memory a rank may take."""
 
+import os
 from math import ceil
 from typing import Literal, NamedTuple
 
@@ -8,8 +9,8 @@ from msgspec.structs import replace
 
 from perfkit.amounts import parse_amount
 from perfkit.devices.catalogue import Entry, find, named
-from perfkit.devices.peak import IEEE, TF32, Fp32Settings
 from perfkit.errors import UsageError
+from perfkit.plan.allocator_settings import EXPANDABLE_SEGMENTS, allocator_settings
 from perfkit.record import Environment
 from perfkit.units import nbytes
 
@@ -25,6 +26,8 @@ class Target(NamedTuple):
         limit_bytes: what a rank may take; None on a CPU of which nothing was said.
         ranks_per_node: GPUs that are linked to each other directly.
         network_bytes_per_s: of a GPU's links to those of other nodes, in one direction; None where it is not known.
+        expandable_segments: whether the environment asks torch's allocator of a GPU for them.
+        other_settings: what else it asks that allocator for.
     """
 
     device: str = "cpu"
@@ -34,16 +37,8 @@ class Target(NamedTuple):
     limit_bytes: int | None = None
     ranks_per_node: int = 8
     network_bytes_per_s: float | None = None
-
-    @property
-    def fp32(self) -> Fp32Settings | None:
-        """What products of fp32 are computed in as long as a program says nothing: cuDNN takes TF32, cuBLAS does not.
-
-        None where that is fp32: on a CPU, and on GPUs without TF32 or of AMD, whose MIOpen knows none.
-        """
-        if self.entry is None or self.entry.vendor != "NVIDIA" or TF32 not in self.entry.matrix_tflops:
-            return None
-        return Fp32Settings(matmul=IEEE, conv=TF32, rnn=TF32, has_tf32=True)
+    expandable_segments: bool = False
+    other_settings: tuple[str, ...] = ()
 
 
 CPU = Target()
@@ -94,7 +89,16 @@ def _gpu(entry: Entry, memory: str | None) -> Target:
         raise UsageError(f"{entry.id} comes with several amounts of memory: write which, such as --gpu {entry.id}-16g")
     capacity = int(entry.memory_gb * 2**30)  # cards of 80 GB have 80 GiB, less what the driver keeps
     limit = capacity if memory is None else _limit(memory, capacity, entry.id)
-    return Target(device=entry.id, kind="cuda", entry=entry, capacity_bytes=capacity, limit_bytes=limit)
+    settings = allocator_settings(os.environ)
+    return Target(
+        device=entry.id,
+        kind="cuda",
+        entry=entry,
+        capacity_bytes=capacity,
+        limit_bytes=limit,
+        expandable_segments=settings.get(EXPANDABLE_SEGMENTS) == "True",
+        other_settings=tuple(name for name in settings if name != EXPANDABLE_SEGMENTS),
+    )
 
 
 def _limit(memory: str, capacity: int, whose: str) -> int:

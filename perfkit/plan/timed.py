@@ -12,6 +12,7 @@ from perfkit.plan.collectives import Interconnect, nccl
 from perfkit.plan.disk import Disk, disk
 from perfkit.plan.efficiencies import Efficiencies
 from perfkit.plan.gloo import gloo
+from perfkit.plan.host_link import host_link
 from perfkit.plan.known import efficiencies_for
 from perfkit.plan.learned import Kept, kept
 from perfkit.plan.step_ops import Issued, StepCollective, StepPage
@@ -27,7 +28,8 @@ def with_time(variant: PlannedVariant, issued: Sequence[Issued], target: Target,
     """
     try:
         known = _efficiencies(None if target.entry is None else target.entry.id, threads, kept())
-        found = step_time(issued, target.kind, known, _links(issued, target), _disk(issued))
+        host = None if target.entry is None else host_link(target.entry)
+        found = step_time(issued, target.kind, known, _links(issued, target), _disk(issued), host)
     except UnavailableError as error:
         found = Unknown(reason=str(error))
     if isinstance(found, Unknown):

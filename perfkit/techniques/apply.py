@@ -33,7 +33,7 @@ def apply_all(techniques: Sequence[Technique], state: TrainState) -> Applied:
     Raises `UnavailableError` with the reason where a technique cannot act here.
     """
     setup: list[SetupCost] = []
-    reason = refusal(techniques, state.device.type, state.compute_dtype)
+    reason = refusal(techniques, state.acts_on.type, state.compute_dtype)
     if reason:
         raise UnavailableError(reason)
     for technique in techniques:
@@ -56,7 +56,7 @@ def _apply(technique: Technique, state: TrainState, setup: list[SetupCost]) -> T
             f"{technique.name} needs at least {technique.min_world_size} ranks, this run has {state.world.size}: "
             f"use --world-size {technique.min_world_size}"
         )
-    reason = cannot_act(technique, state.device)
+    reason = cannot_act(technique, state.acts_on)
     if reason is not None:
         raise UnavailableError(reason)
     start = perf_counter()
@@ -67,7 +67,7 @@ def _apply(technique: Technique, state: TrainState, setup: list[SetupCost]) -> T
         if reason:
             raise UnavailableError(reason) from error
         raise
-    emulated = technique.emulated(state.device)
+    emulated = technique.emulated(state.acts_on)
     if emulated:
         state.facts["emulated"] = 1.0
         state.fact_notes["emulated"] = emulated

@@ -9,20 +9,24 @@ from torch import nn
 from perfkit.errors import UnavailableError
 from perfkit.record import Claim, Relation
 from perfkit.techniques.state import TrainState
-from perfkit.techniques.technique import Stage, Technique
+from perfkit.techniques.technique import Plannable, Stage, Technique
+
+_AUTOTUNED = ("max-autotune", "max-autotune-no-cudagraphs")
 
 
 class Compile(Technique):
     """`torch.compile` with inductor, in place, of the whole model or of each block by itself (`scope=block`), which is
     compiled once for all that are alike.
 
-    `reduce-overhead` is skipped on a CPU, which has no CUDA graphs. Reported: graphs, graph breaks and recompilations
-    with their reasons, seconds spent compiling, hits and misses of the caches on disk. With `scope=block`, or where the
-    model contains hooks of FSDP2 or of offloading, compiled regions are smaller than the model.
+    `reduce-overhead` is skipped on a CPU, which has no CUDA graphs, and so is `max-autotune`, which finds no products
+    to choose kernels for in training there. Reported: graphs, graph breaks and recompilations with their reasons,
+    seconds spent compiling, hits and misses of the caches on disk. With `scope=block`, or where the model contains
+    hooks of FSDP2 or of offloading, compiled regions are smaller than the model.
 
     At least one graph must be made, and every step call compiled graphs (one forward and one backward a region). With
-    `reduce-overhead`, steps replay CUDA graphs; why torch made none is said beside it. With `fullgraph` no graph may
-    break. With `dynamic=true` a graph must be guarded by symbolic sizes, and with `dynamic=false` none.
+    `reduce-overhead`, steps replay CUDA graphs; why torch made none is said beside it. With `max-autotune` inductor
+    must have timed choices of kernels (its counter, which its caches keep; not run on a GPU yet). With `fullgraph` no
+    graph may break. With `dynamic=true` a graph must be guarded by symbolic sizes, and with `dynamic=false` none.
 
     In a bench the first process of a variant finds no compiled code on disk, and later ones all of it: the time of both
     is reported, with the step from which on the time saved has paid for it.
@@ -49,12 +53,25 @@ class Compile(Technique):
     dynamic: bool | None = None
 
     def unavailable(self, device: torch.device) -> str | None:
-        if self.mode == "reduce-overhead" and device.type != "cuda":
+        if device.type == "cuda":
+            return None
+        if self.mode == "reduce-overhead":
             return "mode=reduce-overhead records CUDA graphs, which need a CUDA device"
+        if self.mode in _AUTOTUNED:
+            return (
+                f"mode={self.mode} has nothing to choose from in training on a CPU: inductor's products in C++ are for "
+                "weights that stay as they are (freezing)"
+            )
         return None
 
     def compiles(self) -> bool:
         return True
+
+    def plannable(self) -> Plannable:
+        if self.mode == "default":
+            return super().plannable()
+        eagerly = super().plannable().reason
+        return Plannable(reason=f"{eagerly}; the memory that CUDA graphs and the choice of kernels take is not counted")
 
     def apply(self, state: TrainState) -> TrainState:
         modules = state.blocks if self.scope == "block" else tuple(state.models.values())
@@ -87,6 +104,8 @@ class Compile(Technique):
             claims.append(self._claim(statement, "dynamic_graphs", relation, float(self.dynamic)))
         if self.mode == "reduce-overhead":  # that is what it is for, and inductor leaves it out where it cannot
             claims.append(self._claim("steps replay CUDA graphs", "graph_launches", Relation.AT_LEAST, 1.0))
+        if self.mode in _AUTOTUNED:
+            claims.append(self._claim("inductor chose kernels by timing them", "autotuned", Relation.AT_LEAST, 1.0))
         return tuple(claims)
 
 

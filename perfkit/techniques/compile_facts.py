@@ -14,6 +14,7 @@ def compile_facts(*, asked: bool = False) -> dict[str, float]:
     once), `dynamic_graphs` those guarded by sizes that are symbols, `recompiles` graphs made because a guard failed.
     `compile_s` is the time spent compiling forward and backward graphs. A hit or miss of a cache is counted per graph:
     the autograd cache holds forward and backward together and is asked first, the graph cache holds each of them.
+    `autotuned` are products and convolutions whose kernels inductor has timed to choose among.
     """
     counters = torch._dynamo.utils.counters
     # With fullgraph=True torch counts no frames, and without a graph nothing but frames.
@@ -28,6 +29,7 @@ def compile_facts(*, asked: bool = False) -> dict[str, float]:
         "recompiles": float(sum(1 for entry in metrics if entry.recompile_reason)),
         "compile_s": torch._dynamo.utils.calculate_time_spent()["total_wall_time"],
         "compile_cache_hits": float(autograd["autograd_cache_hit"] + inductor["fxgraph_cache_hit"]),
+        "autotuned": float(inductor["select_algorithm_autotune"]),
         "compile_cache_misses": float(inductor["fxgraph_cache_miss"] + inductor["fxgraph_cache_bypass"]),
     }
 

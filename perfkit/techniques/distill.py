@@ -1,7 +1,7 @@
 """`distill`: the model learns from a frozen teacher, which runs beside it, as well as from its data."""
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Literal, TypeGuard
 
@@ -30,19 +30,21 @@ class Distill(Technique):
     section 2). Logits are what the loss gives to `torch.nn.functional.cross_entropy`, so that a workload whose loss is
     another is skipped with that reason. Positions whose label is ignored have soft targets too.
 
-    The teacher is a copy of the model as it was built, in evaluation mode and without gradients. It teaches nothing:
-    what is measured is what a trained one of this size costs, a forward pass and its weights.
+    The teacher is in evaluation mode and without gradients. A copy of the model as it was built teaches nothing: what
+    is measured is what a trained one of this size costs, a forward pass and its weights.
 
     - `teacher=same`: as it is, with as many bytes as the model.
     - `teacher=int8`: the weights of its linear layers in 8 bits with a scale an output, by torchao
       (`Int8WeightOnlyConfig`), 1 byte a weight; convolutions and embeddings stay as they are. Products first make
       them whole.
+    - `teacher=own`: what the workload builds as one (`Workload.build_teacher`), of any size, with logits of as many
+      classes; `gpt:size=nano:teacher=micro` has one.
 
     On several ranks each has the whole teacher. `compile` leaves it as it is. MFU counts the student's FLOPs alone,
     HFU the teacher's too.
 
-    The teacher's forward pass must compute as many FLOPs as the model's in every microbatch, it must have no gradients,
-    and its weights must take the bytes that were said.
+    The teacher's forward pass must compute as many FLOPs in every microbatch as the model's, or of `own` as it did
+    before training; it must have no gradients, and its weights must take the bytes that were said.
     """
 
     name: ClassVar[str] = "distill"
@@ -60,7 +62,7 @@ class Distill(Technique):
 
     temperature: Annotated[float, msgspec.Meta(gt=0, description="both models' logits are divided by it")] = 2.0
     weight: Annotated[float, msgspec.Meta(gt=0, le=1, description="of the soft targets in the loss")] = 0.5
-    teacher: Literal["same", "int8"] = "same"
+    teacher: Literal["same", "int8", "own"] = "same"
 
     def package(self) -> Package | None:
         return Package("torchao", "torchao") if self.teacher == "int8" else None
@@ -69,28 +71,44 @@ class Distill(Technique):
         own = state.workload
         if own.step is not None:
             raise UnavailableError(f"the workload {own.name} has a step of its own, which computes the loss")
-        teacher = copy.deepcopy(state.model).requires_grad_(False).eval()
+        teacher = self._built(state).requires_grad_(False).eval()
         with trial_batch(state) as batch, torch.no_grad(), state.within_forward_contexts():
             part = split_batch(batch, state.microbatches)[0]
-            forward = count_flops(lambda: returned(own, state.model, part))
-            if not _logits(own, teacher, part):
-                raise UnavailableError(
-                    f"the loss of {own.name} is computed without torch.nn.functional.cross_entropy of logits, which "
-                    "are what a teacher's are compared with"
-                )
-        state.facts["student_forward_flops"] = forward.matrix
+            student, theirs = Logits(), list[torch.Tensor]()
+            with student:
+                forward = count_flops(lambda: returned(own, state.model, part))
+            teaching = count_flops(lambda: theirs.extend(_logits(own, teacher, part)))
+        _check_comparable(own.name, student.found, theirs)
+        counted = teaching if self.teacher == "own" else forward
+        state.facts[self._forward] = counted.matrix
         held = sum(parameter.nbytes for parameter in teacher.parameters())
-        state.facts["teacher_bytes_by_formula"] = float(held if self.teacher == "same" else _int8_bytes(teacher))
+        state.facts["teacher_bytes_by_formula"] = float(_int8_bytes(teacher) if self.teacher == "int8" else held)
         if self.teacher == "int8":
             _round_to_int8(teacher, own.name)
         state.teacher = teacher
         state.workload = replace(own, loss=_Distilled(own, teacher, self.temperature, self.weight))
         return state
 
+    @property
+    def _forward(self) -> str:
+        """The fact that tells what a forward pass of the teacher computes."""
+        return "teacher_forward_flops" if self.teacher == "own" else "student_forward_flops"
+
+    def _built(self, state: TrainState) -> nn.Module:
+        if self.teacher != "own":
+            return copy.deepcopy(state.model)
+        build = state.workload.build_teacher
+        if build is None:
+            raise UnavailableError(f"the workload {state.workload.name} builds no teacher (build_teacher)")
+        with torch.random.fork_rng(devices=[]):
+            built = build()
+        return built.to(state.device, next(p.dtype for p in state.model.parameters() if p.is_floating_point()))
+
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
-        runs, held = "the teacher runs a forward pass like the model's", "the teacher's weights take their bytes"
+        like = "as before training" if self.teacher == "own" else "like the model's"
+        runs, held = f"the teacher runs a forward pass {like}", "the teacher's weights take their bytes"
         return (
-            self._claim(runs, "teacher_flops", Relation.EQUAL, 1.0, "student_forward_flops"),
+            self._claim(runs, "teacher_flops", Relation.EQUAL, 1.0, self._forward),
             self._claim("the teacher is frozen", "teacher_gradient_bytes", Relation.EQUAL, 0.0),
             self._claim(held, "teacher_bytes", Relation.EQUAL, 1.0, "teacher_bytes_by_formula"),
         )
@@ -124,6 +142,17 @@ def soft_loss(student: torch.Tensor, teacher: torch.Tensor, temperature: float) 
     """
     ours, theirs = (F.log_softmax(logits / temperature, dim=-1) for logits in (student, teacher))
     return temperature**2 * F.kl_div(ours, theirs, reduction="batchmean", log_target=True)
+
+
+def _check_comparable(workload: str, student: Sequence[torch.Tensor], teacher: Sequence[torch.Tensor]) -> None:
+    ours, theirs = ([tuple(each.shape) for each in logits] for logits in (student, teacher))
+    if not theirs:
+        raise UnavailableError(
+            f"the loss of {workload} is computed without torch.nn.functional.cross_entropy of logits, which are what a "
+            "teacher's are compared with"
+        )
+    if ours != theirs:
+        raise UnavailableError(f"the teacher of {workload} has logits of {theirs} (rows, classes), the model of {ours}")
 
 
 def _logits(own: Workload, teacher: nn.Module, batch: Batch) -> list[torch.Tensor]:

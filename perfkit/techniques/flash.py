@@ -14,7 +14,7 @@ from perfkit.record import Claim, ParityRule, Relation
 from perfkit.techniques.attention_calls import Attempts, Extent, attention_by, flexible, windowed
 from perfkit.techniques.own_step import rehearse
 from perfkit.techniques.state import TrainState
-from perfkit.techniques.technique import LOSSLESS, Stage, Technique
+from perfkit.techniques.technique import LOSSLESS, Plannable, Planned, Stage, Technique
 from perfkit.techniques.trial import trial_batch
 
 _BACKENDS = {
@@ -87,6 +87,8 @@ class Flash(Technique):
     window: Annotated[int, msgspec.Meta(ge=0, description="keys that a token attends to, itself included; 0: all")] = 0
 
     def unavailable(self, device: torch.device) -> str | None:
+        if device.type == "cuda" and not torch.cuda.is_available():
+            return None  # a plan's: there is none to try it on, and `apply` tries it on the plan's tensors
         reasons = [_probe(self.backend, device, dtype) for dtype in (torch.float32, torch.bfloat16)]
         if None in reasons:
             return None
@@ -98,6 +100,11 @@ class Flash(Technique):
 
     def compiles(self) -> bool:
         return self.backend == "flex"
+
+    def plannable(self) -> Plannable:
+        if self.backend != "flex":
+            return Plannable()
+        return Plannable(Planned.NOT, "flex_attention keeps no scores in its compiled kernel alone, which a plan lacks")
 
     def apply(self, state: TrainState) -> TrainState:
         if state.workload.use_sdpa is None:

@@ -56,13 +56,13 @@ class Fp8(Technique):
         from torchao.float8 import Float8LinearConfig, convert_to_float8_training
 
         chosen = divisible_layers(state, inputs=_MULTIPLE, outputs=_MULTIPLE)
-        config = Float8LinearConfig(emulate=bool(self.emulated(state.device)))
+        config = Float8LinearConfig(emulate=bool(self.emulated(state.acts_on)))
         convert_to_float8_training(state.model, module_filter_fn=lambda _module, name: name in chosen, config=config)
         state.facts[_LAYERS] = float(len(chosen))
         return state
 
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
-        if self.emulated(state.device):
+        if self.emulated(state.acts_on):
             statement, op, calls = "operands are rounded to fp8", "_ToFloat8ConstrFunc", _PRODUCTS * _OPERANDS
         else:
             statement, op, calls = "layers multiply in fp8", "aten::_scaled_mm*", _PRODUCTS

@@ -11,7 +11,7 @@ import torch.nn.functional as F  # noqa: N812
 from perfkit.errors import UnavailableError
 from perfkit.record import Claim, Relation
 from perfkit.techniques.state import TrainState
-from perfkit.techniques.technique import Package, Stage, Technique
+from perfkit.techniques.technique import Package, Plannable, Planned, Stage, Technique
 from perfkit.techniques.trial import trial_batch
 from perfkit.workloads.workload import LinearLoss, WithLinearLoss
 
@@ -65,6 +65,11 @@ class FusedCe(Technique):
         if not hasattr(torch.nn, "LinearCrossEntropyOptions"):
             return f"torch {torch.__version__} has no chunked linear_cross_entropy; torch 2.13 has"
         return None
+
+    def plannable(self) -> Plannable:
+        if self.backend == "torch":
+            return Plannable()
+        return Plannable(Planned.NOT, "Liger's kernels are written in Triton, and need tensors with contents")
 
     def apply(self, state: TrainState) -> TrainState:
         linear_loss = state.workload.linear_loss

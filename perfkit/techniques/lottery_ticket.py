@@ -1,4 +1,5 @@
-"""The short training that finds a lottery ticket (Frankle and Carbin, arXiv 1803.03635, section 1)."""
+"""The short training that finds a lottery ticket (Frankle and Carbin, arXiv 1803.03635, section 1), and what is trained
+again: the weights as they were built, or after a few of its steps (Frankle et al., arXiv 1912.05671, section 4)."""
 
 import copy
 from collections.abc import Iterable
@@ -6,16 +7,18 @@ from itertools import islice
 
 import torch
 import torch.distributed as dist
+from torch import nn
 
 from perfkit.techniques.own_step import run_step
 from perfkit.techniques.state import TrainState, World
 from perfkit.techniques.trial import trial_batches
 
 
-def after_training(state: TrainState, layers: Iterable[str], steps: int) -> list[torch.Tensor]:
+def after_training(state: TrainState, layers: Iterable[str], steps: int, late: int = 0) -> list[torch.Tensor]:
     """The weights of these layers after so many steps of a copy of the model; on all ranks those of the first.
 
-    The copy is trained with the workload's own optimizers on trial batches, and is gone afterwards.
+    The copy is trained with the workload's own optimizers on trial batches, and is gone afterwards. The model has its
+    parameters after `late` of these steps.
     """
     model = copy.deepcopy(state.model)
     training = TrainState(
@@ -27,7 +30,9 @@ def after_training(state: TrainState, layers: Iterable[str], steps: int) -> list
     )
     training.build_optimizers()
     with trial_batches(state) as batches:
-        for batch in islice(batches, steps):
+        for index, batch in enumerate(islice(batches, steps)):
+            if late and index == late:
+                _copy_parameters(model, state.model)
             if state.workload.step is None:
                 training.backward(training.loss(batch))
                 training.update()
@@ -35,7 +40,14 @@ def after_training(state: TrainState, layers: Iterable[str], steps: int) -> list
             else:
                 run_step(training, batch)
     weights = [model.get_parameter(f"{name}.weight").detach() for name in layers]
+    rewound = [parameter.detach() for parameter in state.model.parameters()] if late else []
     if state.world.size > 1:
-        for weight in weights:
+        for weight in (*weights, *rewound):
             dist.broadcast(weight, src=0)
     return weights
+
+
+def _copy_parameters(model: nn.Module, into: nn.Module) -> None:
+    with torch.no_grad():
+        for parameter, trained in zip(into.parameters(), model.parameters(), strict=True):
+            parameter.copy_(trained)

@@ -15,7 +15,7 @@ from perfkit.techniques.paged_parameters import page_blocks
 from perfkit.techniques.paged_tensors import local_part
 from perfkit.techniques.paging import MIN_BYTES, HostStore, Store, disk_store
 from perfkit.techniques.state import TrainState
-from perfkit.techniques.technique import Stage, Technique
+from perfkit.techniques.technique import Plannable, Stage, Technique
 
 # These save less for backward themselves, so that less is left to move.
 _SAVING_TECHNIQUES = frozenset({"amp", "ckpt", "compile", "flash"})
@@ -69,6 +69,14 @@ class Offload(Technique):
         if self.to == "host" and device.type != "cuda":
             return f"to=host needs a device with memory of its own: on a {device.type} it all is in host memory already"
         return None
+
+    def plannable(self) -> Plannable:
+        if self.to == "disk":
+            return Plannable()
+        return Plannable(
+            reason="torch's allocator keeps what copies bring in apart from the rest, and what is on its way to the "
+            "host until it is there: that is reserved beyond what is planned, and given back before a request fails"
+        )
 
     def apply(self, state: TrainState) -> TrainState:
         if self.what == "parameters" and not state.block_names:

@@ -13,7 +13,7 @@ from perfkit.techniques.optimizer_groups import rebuilt
 from perfkit.techniques.optimizer_state import expected_bytes
 from perfkit.techniques.optimizers import OPTIMIZERS
 from perfkit.techniques.state import TrainState
-from perfkit.techniques.technique import LOSSLESS, Package, Stage, Technique
+from perfkit.techniques.technique import LOSSLESS, Package, Plannable, Stage, Technique
 
 # RMSNorm has a fused op as well, and clipping calls `_foreach_norm` and `_foreach_mul_`. All foreach updates of torch
 # call `_foreach_add_`; fused Adam does too, to count its updates.
@@ -104,6 +104,11 @@ class Optim(Technique):
 
     def compiles(self) -> bool:
         return self.use.startswith("torchao_")
+
+    def plannable(self) -> Plannable:
+        if self.use != "paged_adamw8bit":
+            return super().plannable()
+        return Plannable(reason="planned with all state on the GPU, an upper bound: CUDA moves it as memory runs out")
 
     def apply(self, state: TrainState) -> TrainState:
         def changed(own: Optimizer) -> Optimizer:

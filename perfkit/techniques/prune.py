@@ -28,13 +28,15 @@ class Prune(Technique):
     That is one round, and a part of the set-up, whose seconds the report has. It takes the memory of a second model
     with gradients and optimizer state, which is free again before the first step (the process's largest size may be
     that). Measured are the steps of the ticket, which cost what those of `prune` cost, and not whether it learns as
-    well as the whole model.
+    well as the whole model. With `late=STEPS` what is not masked begins as it was after the first so many of these
+    steps: of large models only such tickets learn as well (Frankle et al. 2020).
 
     The products are as large as before, and memory grows: every one of these weights has a mask, and the product of
     both beside it, 8 bytes more in fp32. What sparse weights save in inference is not measured here.
 
     As large a share of these weights must be zero in the forward pass, after the steps too. With `rewind` the short
-    training must have chosen other masks than the weights as they were built.
+    training must have chosen other masks than the weights as they were built, and with `late` these must begin
+    otherwise than built.
     """
 
     name: ClassVar[str] = "prune"
@@ -44,13 +46,19 @@ class Prune(Technique):
     paper: ClassVar[str] = (
         "Han et al., Learning both Weights and Connections for Efficient Neural Networks, NeurIPS 2015, "
         "https://arxiv.org/abs/1506.02626; of `rewind`: Frankle and Carbin, The Lottery Ticket Hypothesis, ICLR 2019, "
-        "https://arxiv.org/abs/1803.03635"
+        "https://arxiv.org/abs/1803.03635; of `late`: Frankle et al., Linear Mode Connectivity and the Lottery Ticket "
+        "Hypothesis, ICML 2020, https://arxiv.org/abs/1912.05671"
     )
     examples: ClassVar[tuple[str, ...]] = ("prune", "prune:rewind=20")
     stage: ClassVar[Stage] = Stage.MODEL
 
     amount: Annotated[float, msgspec.Meta(gt=0, lt=1, description="share of the weights that are pruned")] = 0.5
     rewind: Annotated[int, msgspec.Meta(ge=0, description="steps of training that find the masks; 0: none")] = 0
+    late: Annotated[int, msgspec.Meta(ge=0, description="of these steps, those after which weights begin again")] = 0
+
+    def __post_init__(self) -> None:
+        if self.late and self.late >= self.rewind:
+            raise ValueError("late is one of the steps of rewind: rewind=20:late=2")
 
     def apply(self, state: TrainState) -> TrainState:
         layers = {name: module for name, module in state.model.named_modules() if isinstance(module, LAYERS)}
@@ -58,11 +66,15 @@ class Prune(Technique):
             raise UnavailableError(f"the workload {state.workload.name} has no linear layer or convolution to prune")
         if not all("weight" in module._parameters for module in layers.values()):
             raise UnavailableError("some weights are computed from others (parametrizations), which masks cannot hold")
-        built = [layer.weight.detach() for layer in layers.values()]
-        chosen_by = after_training(state, layers, self.rewind) if self.rewind else built
+        start = [layer.weight.detach() for layer in layers.values()]
+        built = [weight.clone() for weight in start] if self.late else start
+        chosen_by = after_training(state, layers, self.rewind, self.late) if self.rewind else built
         if self.rewind:
             changed = self._mask(built) != self._mask(chosen_by)
             state.facts["masks_changed"] = float(changed.sum())
+        if self.late:
+            moved = sum(int((now != before).sum()) for now, before in zip(start, built, strict=True))
+            state.facts["weights_begun_late"] = float(moved)
         weights = [(layer, "weight") for layer in layers.values()]
         prune.global_unstructured(
             weights,
@@ -84,7 +96,9 @@ class Prune(Technique):
         if not self.rewind:
             return (zero,)
         moved = self._claim("training chose other masks", "masks_changed", Relation.AT_LEAST, 1.0)
-        return (zero, moved)
+        if not self.late:
+            return (zero, moved)
+        return zero, moved, self._claim("weights begin late", "weights_begun_late", Relation.AT_LEAST, 1.0)
 
     def parity(self) -> ParityRule:
         return ParityRule(relative=None, basis="a model with fewer weights is trained")

@@ -8,7 +8,7 @@ from perfkit.errors import UnavailableError
 from perfkit.record import Claim, ParityRule, Relation
 from perfkit.techniques.linear_layers import divisible_layers
 from perfkit.techniques.state import TrainState
-from perfkit.techniques.technique import Package, Stage, Technique
+from perfkit.techniques.technique import Package, Plannable, Planned, Stage, Technique
 
 # Rows and columns that a sparse operand is a multiple of (torch.sparse.SparseSemiStructuredTensorCUSPARSELT).
 _MULTIPLE = 64
@@ -52,6 +52,9 @@ class Sparse24(Technique):
         if not torch.backends.cusparselt.is_available():
             return "2:4 sparsity needs a build of torch with cuSPARSELt"
         return None
+
+    def plannable(self) -> Plannable:
+        return Plannable(Planned.NOT, "the size of packed weights and the time of their products are cuSPARSELt's own")
 
     def apply(self, state: TrainState) -> TrainState:
         from torchao.sparsity.training import SemiSparseLinear, swap_linear_with_semi_sparse_linear

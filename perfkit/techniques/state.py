@@ -38,6 +38,8 @@ class TrainState:
     """Everything one rank trains with. Techniques replace parts of it in the order of their stages.
 
     Attributes:
+        device: where tensors are.
+        planned_for: the device of a plan, whose tensors without contents are on another; None in a run.
         model: the workload's own model, changed in place by techniques; `Models` where it has several.
         teacher: a frozen model that is called beside it.
         wrapped: what is called in place of a model, by its name: DistributedDataParallel, which is no change in place.
@@ -75,6 +77,7 @@ class TrainState:
     model: nn.Module
     device: torch.device
     world: World
+    planned_for: torch.device | None = None
     teacher: nn.Module | None = None
     wrapped: dict[str, nn.Module] = field(default_factory=dict)
     optimizers: dict[str, Optimizer] = field(default_factory=dict)
@@ -102,6 +105,11 @@ class TrainState:
     parity_rules: list[ParityRule] = field(default_factory=list)
     applied: tuple[str, ...] = ()
     on_close: list[Callable[[], None]] = field(default_factory=list)
+
+    @property
+    def acts_on(self) -> torch.device:
+        """The device whose abilities count: the one that is planned for, or where tensors are."""
+        return self.planned_for or self.device
 
     @property
     def models(self) -> dict[str, nn.Module]:

@@ -15,7 +15,7 @@ from torch.distributed.fsdp import CPUOffloadPolicy, FSDPModule, OffloadPolicy, 
 
 from perfkit.record import Claim, Relation
 from perfkit.techniques.state import TrainState
-from perfkit.techniques.technique import Stage, Technique
+from perfkit.techniques.technique import Plannable, Planned, Stage, Technique
 from perfkit.techniques.zero1 import SLACK, ZERO
 
 _NO_HOST = "offload=cpu needs a device with memory of its own: on a CPU the parameters already are in host memory"
@@ -47,6 +47,11 @@ class _FullyShard(Technique):
 
     def unavailable(self, device: torch.device) -> str | None:
         return _NO_HOST if self.offload == "cpu" and device.type == "cpu" else None
+
+    def plannable(self) -> Plannable:
+        if self.offload == "none":
+            return Plannable()
+        return Plannable(Planned.NOT, "FSDP2 tells the host's shards by their device, and all of a plan's are on a CPU")
 
     def apply(self, state: TrainState) -> TrainState:
         policy = CPUOffloadPolicy(pin_memory=True) if self.offload == "cpu" else OffloadPolicy()

@@ -69,13 +69,13 @@ class Gpt(Parameters):
     batch_size: Annotated[Count | None, msgspec.Meta(title="integer", description="sequences, by size")] = None
     seq_len: Annotated[Count | None, msgspec.Meta(title="integer", description="tokens in a sequence, by size")] = None
     vocab: Annotated[Count | None, msgspec.Meta(title="integer", description="distinct tokens, by size")] = None
+    teacher: Annotated[
+        str | None, msgspec.Meta(title="|".join(SIZES), description="size of the model that distill:teacher=own has")
+    ] = None
 
     def shape(self) -> Shape:
         """The sizes of this model; an unknown size, or a vocabulary of one token, is a `UsageError`."""
-        size = ALIASES.get(self.size, self.size)
-        if size not in SIZES:
-            raise unknown_name("size of gpt", self.size, [*SIZES, *ALIASES])
-        shape = SIZES[size]
+        shape = _of_size(self.size)
         if self.vocab == 1:
             raise UsageError("gpt: vocab must be at least 2, or there is nothing to predict")
         return replace(
@@ -88,6 +88,10 @@ class Gpt(Parameters):
     def build(self) -> Workload:
         shape = self.shape()
         seq_len = self.seq_len or shape.positions
+        teacher = None
+        if self.teacher is not None:
+            sized = replace(_of_size(self.teacher), vocab=shape.vocab, positions=shape.positions)
+            teacher = partial(GptModel, sized, seq_len)
         return Workload(
             name=f"gpt {self.size}",
             unit="tokens",
@@ -99,10 +103,18 @@ class Gpt(Parameters):
             blocks=lambda _model: tuple(f"blocks.{index}" for index in range(shape.layers)),
             use_sdpa=use_sdpa,
             linear_loss=_linear_loss,
+            build_teacher=teacher,
             model_flops_per_unit=float(flops_per_token(shape, seq_len)),
             description=f"{shape.layers} layers, {shape.heads} heads, width {shape.width}, vocab {shape.vocab:,}, "
             f"{shape.parameters / 1e6:,.1f}M parameters, batch {shape.batch_size} x {seq_len} tokens",
         )
+
+
+def _of_size(name: str) -> Shape:
+    size = ALIASES.get(name, name)
+    if size not in SIZES:
+        raise unknown_name("size of gpt", name, [*SIZES, *ALIASES])
+    return SIZES[size]
 
 
 def flops_per_token(shape: Shape, seq_len: int) -> int:

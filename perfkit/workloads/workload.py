@@ -51,6 +51,8 @@ class Workload:
             `torch.nn.functional.scaled_dot_product_attention`; None where there is no attention to switch.
         linear_loss: the loss once more, with the output layer and the cross-entropy of its logits left to the given
             function; it calls the model as `loss` does. None where there is no such layer.
+        build_teacher: a model that is called as the one of `build_model`, whose logits are of as many classes, for
+            `distill:teacher=own`; built and moved as that is. None where there is none.
         model_flops_per_unit: FLOPs per unit of forward and backward by a closed form; None where none is known.
         description: one line of sizes, for the report.
     """
@@ -67,6 +69,7 @@ class Workload:
     blocks: Callable[[nn.Module], tuple[str, ...]] = _no_blocks
     use_sdpa: Callable[[nn.Module], None] | None = None
     linear_loss: WithLinearLoss | None = None
+    build_teacher: Callable[[], nn.Module] | None = None
     model_flops_per_unit: float | None = None
     description: str = ""
 

@@ -100,6 +100,16 @@ def _grown_beside_allocator(before: DeviceMoment | None, after: DeviceMoment | N
     return None if start is None or end is None else end - start
 
 
+def context_bytes(measured: ProcessMemory) -> int | None:
+    """What a process took of its GPU beside allocator and NCCL when its memory pass was done; None if not measured.
+
+    That is the context with the modules that were loaded by then.
+    """
+    taken = _beside_allocator(measured.at_end)
+    nccl = 0 if measured.at_group is None else _grown_beside_allocator(measured.at_context, measured.at_group)
+    return None if taken is None or nccl is None else taken - nccl
+
+
 def _difference(after: Quantity, before: Quantity) -> int | None:
     end, start = _bytes(after), _bytes(before)
     return None if end is None or start is None else end - start

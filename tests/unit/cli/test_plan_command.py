@@ -129,12 +129,13 @@ def test_options_that_would_do_nothing_are_refused(options: list[str], message: 
 
 
 def test_a_gpu_has_a_verdict_and_rows_of_what_no_tensor_is() -> None:
-    ended = CliRunner().invoke(commands, [*SMALL, "-t", "tf32,accum", "--gpu", "h100-80g", "--no-report"])
+    asked = [*SMALL, "-t", "tf32,accum,flash:backend=flex", "--gpu", "h100-80g", "--no-report"]
+    ended = CliRunner().invoke(commands, asked)
     assert ended.exit_code == 0, ended.output
     headline = " ".join(ended.stdout.split())
-    assert "2 of 2 variants fit into 80.0 GiB." in headline
+    assert "3 of 3 variants fit into 80.0 GiB." in headline
     assert re.search(r"needs the least memory; it fits: 0\.\d+ to 2\.\d GiB of 80", headline)
-    assert "a plan goes through the step on a CPU" in headline  # tf32
+    assert "flash cannot be planned: flex_attention keeps no scores in its compiled kernel alone" in headline
 
 
 def test_nothing_of_a_gpu_that_is_known_is_left_out_of_the_json() -> None:

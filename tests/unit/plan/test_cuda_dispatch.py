@@ -7,15 +7,21 @@ import torch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn import functional
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from perfkit.devices.catalogue import named
+from perfkit.devices.fp32 import fp32_settings
+from perfkit.devices.peak import Fp32Settings
 from perfkit.plan.cuda_dispatch import as_on_cuda
 from perfkit.plan.cuda_scratch import ATTENTION, CONVOLUTION, CudaScratch, attention_backward_bytes
+
+H100 = named("h100-sxm")
 
 
 @pytest.fixture
 def cuda() -> Iterator[None]:
-    with as_on_cuda(), FakeTensorMode():
+    with as_on_cuda(H100), FakeTensorMode():
         yield
 
 
@@ -54,6 +60,92 @@ def test_attention_with_dropout_does_not_keep_the_scores() -> None:
     assert max(tensor.numel() for tensor in kept) == query.numel()
 
 
+def kept_of_attention(queries: int, keys: int, dtype: torch.dtype, mask: bool = False) -> list[torch.Tensor]:
+    """What causal attention with so many heads keeps for backward, each storage once."""
+    kept: dict[int, torch.Tensor] = {}
+
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        kept[tensor.untyped_storage()._cdata] = tensor
+        return tensor
+
+    query, key, value = (
+        torch.randn(2, heads, 128, 32, dtype=dtype, requires_grad=True) for heads in (queries, keys, keys)
+    )
+    seen = torch.ones(128, 128, dtype=torch.bool) if mask else None
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        found = functional.scaled_dot_product_attention(
+            query, key, value, seen, is_causal=not mask, enable_gqa=queries != keys
+        )
+    found.sum().backward()
+    assert key.grad is not None
+    assert key.grad.shape == key.shape
+    return [*kept.values()]
+
+
+def has_scores(kept: list[torch.Tensor]) -> bool:
+    return any(tensor.numel() == 2 * 8 * 128 * 128 for tensor in kept)
+
+
+def test_flash_keeps_the_heads_of_keys_and_values_that_there_are() -> None:
+    """Queries and output of 8 heads, keys and values of 2, in bf16, and a number for each query and head in fp32."""
+    with as_on_cuda(H100), FakeTensorMode():
+        kept = kept_of_attention(8, 2, torch.bfloat16)
+    assert sum(tensor.nbytes for tensor in kept) == 2 * 2 * 128 * 32 * (2 * 8 + 2 * 2) + 4 * 2 * 8 * 128
+
+
+@pytest.mark.parametrize(
+    ("gpu", "keys", "dtype", "mask", "explicit"),
+    [
+        ("a100-40g", 2, torch.bfloat16, False, False),  # flash
+        ("a100-40g", 2, torch.float32, False, True),  # flash knows no fp32, and the memory-efficient kernels no groups
+        ("a100-40g", 8, torch.float32, False, False),  # memory-efficient
+        ("a100-40g", 2, torch.bfloat16, True, True),  # flash takes no mask
+        ("h100-80g", 2, torch.bfloat16, True, False),  # cuDNN, which comes first on Hopper
+        ("v100-32g", 2, torch.float16, False, True),
+        ("v100-32g", 8, torch.float16, False, False),
+        ("mi300x", 2, torch.bfloat16, False, False),
+    ],
+)
+def test_scores_are_kept_where_cuda_has_no_kernel_without(
+    gpu: str, keys: int, dtype: torch.dtype, mask: bool, explicit: bool
+) -> None:
+    with as_on_cuda(named(gpu)), FakeTensorMode():
+        assert has_scores(kept_of_attention(8, keys, dtype, mask)) == explicit
+
+
+@pytest.mark.parametrize(
+    ("gpu", "backend", "keys", "dtype"),
+    [
+        ("h100-80g", SDPBackend.CUDNN_ATTENTION, 8, torch.float32),
+        ("h100-80g", SDPBackend.FLASH_ATTENTION, 8, torch.float32),
+        ("h100-80g", SDPBackend.EFFICIENT_ATTENTION, 2, torch.bfloat16),
+        ("v100-32g", SDPBackend.FLASH_ATTENTION, 8, torch.float16),
+        ("mi300x", SDPBackend.CUDNN_ATTENTION, 8, torch.bfloat16),
+    ],
+)
+def test_a_backend_that_cannot_says_so(gpu: str, backend: SDPBackend, keys: int, dtype: torch.dtype) -> None:
+    with as_on_cuda(named(gpu)), FakeTensorMode(), sdpa_kernel(backend), pytest.raises(RuntimeError, match="kernel"):
+        kept_of_attention(8, keys, dtype)
+
+
+@pytest.mark.parametrize("backend", [SDPBackend.CUDNN_ATTENTION, SDPBackend.EFFICIENT_ATTENTION])
+def test_a_backend_that_can_keeps_no_scores(backend: SDPBackend) -> None:
+    with as_on_cuda(named("a100-40g")), FakeTensorMode(), sdpa_kernel(backend):
+        assert not has_scores(kept_of_attention(8, 8, torch.bfloat16))
+
+
+def test_torch_tells_the_gpu_that_is_planned_for() -> None:
+    cuda = torch.device("cuda")
+    with as_on_cuda(H100):
+        assert torch.cuda.get_device_capability(cuda) == (9, 0)
+        assert not torch.cuda.is_available()
+        assert fp32_settings(cuda) == Fp32Settings(matmul="ieee", conv="tf32", rnn="tf32", has_tf32=True)
+    for gpu in ("v100-32g", "mi300x"):
+        with as_on_cuda(named(gpu)):
+            assert fp32_settings(cuda) == Fp32Settings("ieee", "ieee", "ieee")
+    assert torch.version.hip is None
+
+
 class Ops(TorchDispatchMode):
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -74,13 +166,13 @@ def updated() -> set[str]:
 
 
 def test_optimizers_update_all_tensors_at_once_as_is_the_default_on_cuda() -> None:
-    with as_on_cuda():
+    with as_on_cuda(H100):
         assert "aten::_foreach_sqrt" in updated()
     assert not any("_foreach_" in name for name in updated())  # and nothing of it stays
 
 
 def test_a_cpu_casts_as_before_afterwards() -> None:
-    with as_on_cuda():
+    with as_on_cuda(H100):
         pass
     with FakeTensorMode(), torch.autocast("cpu", torch.bfloat16):
         assert nn.LayerNorm(64)(nn.Linear(64, 64)(torch.randn(4, 64))).dtype == torch.bfloat16
@@ -89,8 +181,14 @@ def test_a_cpu_casts_as_before_afterwards() -> None:
 def test_flash_attention_works_in_fp32_sums_of_padded_queries() -> None:
     # 1000 queries are 1024, and widths of 48 are 64: fp32 sums of the gradients, and one number a query.
     query = torch.empty(2, 12, 1000, 48, dtype=torch.bfloat16, device="meta")
-    assert attention_backward_bytes(query) == 4 * 2 * 12 * 1024 * (64 + 1)
-    assert attention_backward_bytes(query.float()) == 4 * 2 * 12 * 1000
+    assert attention_backward_bytes(query, query) == 4 * 2 * 12 * 1024 * (64 + 1)
+    assert attention_backward_bytes(query.float(), query.float()) == 4 * 2 * 12 * 1000
+
+
+def test_gradients_of_shared_keys_and_values_are_made_for_each_head_of_the_queries() -> None:
+    query, key = (torch.empty(2, heads, 128, 32, dtype=torch.bfloat16, device="meta") for heads in (8, 2))
+    alone = attention_backward_bytes(query, query)
+    assert attention_backward_bytes(query, key) == alone + 2 * (2 * 2 * 8 * 128 * 32)
 
 
 def test_the_most_that_a_library_took_is_kept() -> None:
@@ -101,6 +199,6 @@ def test_the_most_that_a_library_took_is_kept() -> None:
     assert scratch.scratch(torch.ops.aten.convolution.default, (image, weight), {}) == 4 * (8 * 3 * 32**2 + 16 * 27)
     assert scratch.scratch(torch.ops.aten.convolution.default, (weight, weight), {}) == 4 * 2 * 16 * 27
     backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward.default
-    assert scratch.scratch(backward, (query, query), {}) == 4 * 2 * 4 * 128 * 33
+    assert scratch.scratch(backward, (query, query, query), {}) == 4 * 2 * 4 * 128 * 33
     assert scratch.scratch(torch.ops.aten.mm.default, (weight, weight), {}) == 0
     assert scratch.most == {CONVOLUTION: 4 * (8 * 3 * 32**2 + 16 * 27), ATTENTION: 4 * 2 * 4 * 128 * 33}

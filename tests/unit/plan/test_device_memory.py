@@ -7,11 +7,21 @@ import pytest
 from perfkit.allocations import WORKSPACE, allocations
 from perfkit.analysis.model.memory import MemoryAccount, MemoryShare
 from perfkit.analysis.model.plan import Interval
-from perfkit.plan.beyond_allocator import CACHED, WORKSPACES, beyond_allocator, handle_bytes, within_allocator
+from perfkit.cost.collective import Kind, message_of_size
+from perfkit.plan.beyond_allocator import (
+    CACHED,
+    CONTEXT,
+    WORKSPACES,
+    beyond_allocator,
+    handle_bytes,
+    within_allocator,
+)
 from perfkit.plan.cuda_scratch import ATTENTION
 from perfkit.plan.device_memory import ROUNDING, DeviceMemory, device_memory, replayed
 from perfkit.plan.fake_memory import SCRATCH
+from perfkit.plan.learned import Learned, Program, store
 from perfkit.plan.rehearsal import Change, Rehearsed
+from perfkit.plan.step_ops import StepCollective
 from perfkit.plan.target import Target, target_of
 
 MIB, GIB = 2**20, 2**30
@@ -27,9 +37,18 @@ STEP: tuple[Change, ...] = (
 NONE = Interval(value=0, low=0, high=0)
 
 
-def on(gpu: str, memory: str | None = None, step: Sequence[Change] = STEP, ranks: int = 1) -> DeviceMemory:
+def on(
+    gpu: str,
+    memory: str | None = None,
+    step: Sequence[Change] = STEP,
+    ranks: int = 1,
+    issued: tuple[StepCollective, ...] = (),
+    expandable: bool = False,
+) -> DeviceMemory:
     nothing = allocations(device="cpu", source="", size=[])
-    rehearsed = Rehearsed(nothing, (), before=((4, WEIGHT),), step=tuple(step), scratch={ATTENTION: 30 * MIB})
+    rehearsed = Rehearsed(
+        nothing, (), issued=issued, before=((4, WEIGHT),), step=tuple(step), scratch={ATTENTION: 30 * MIB}
+    )
     peak = WEIGHT + ACTIVATION + 1 + 38 * MIB
     held = MemoryAccount(
         peak_bytes=peak,
@@ -40,7 +59,8 @@ def on(gpu: str, memory: str | None = None, step: Sequence[Change] = STEP, ranks
             MemoryShare(category=WORKSPACE, bytes=peak - WEIGHT),
         ),
     )
-    return device_memory(rehearsed, held, target_of(gpu, memory), ranks)
+    target = target_of(gpu, memory)._replace(expandable_segments=expandable)
+    return device_memory(rehearsed, held, target, ranks)
 
 
 def test_the_peak_is_of_whole_blocks_with_the_libraries_and_its_parts_sum_to_it() -> None:
@@ -60,6 +80,15 @@ def test_what_is_reserved_and_not_in_use_is_beyond_the_peak() -> None:
     # 20 MiB with the two workspaces, 100 for the weight, 42, 20 for the 8 MiB and 30 of its own.
     assert cached.bytes.high == (20 + 100 + 42 + 20 + 30) * MIB - memory.peak.value
     assert cached.bytes.low == 0
+
+
+def test_segments_that_grow_reserve_whole_pages_of_what_is_in_use_together() -> None:
+    memory = on("rtx-4090", expandable=True)
+    (cached,) = (row for row in memory.beyond if row.name == CACHED)
+    # Two workspaces of 8.1 MiB, the weight, the activation, 8 and 30 MiB stand one behind the other: 194.3 MiB.
+    assert cached.bytes.high == 200 * MIB - memory.peak.value
+    assert "expandable segments" in cached.source
+    assert memory.peak.value == on("rtx-4090").peak.value
 
 
 def test_under_a_limit_free_segments_are_given_back_before_it_fails() -> None:
@@ -101,14 +130,42 @@ def test_a_handle_has_the_workspace_of_its_architecture(gpu: str, low: int, expe
     assert (handle.low, handle.value) == (low, expected)
 
 
-def rows(target: Target, ranks: int = 1) -> dict[str, Interval]:
-    return {row.name: row.bytes for row in beyond_allocator(target, ranks, NONE)}
+def rows(target: Target, groups: int = 0) -> dict[str, Interval]:
+    return {row.name: row.bytes for row in beyond_allocator(target, groups, NONE)}
 
 
-def test_ranks_have_collectives_to_buffer() -> None:
-    h100 = target_of("h100-80g", None)
-    assert rows(h100, 2).keys() - rows(h100).keys() == {"NCCL's buffers"}
-    assert rows(h100, 2)["NCCL's buffers"].value == 24 * 2 * 10 * MIB
+def test_each_process_group_has_buffers_of_its_own() -> None:
+    h100, name = target_of("h100-80g", None), "NCCL's buffers"
+    assert rows(h100, 1).keys() - rows(h100).keys() == {name}
+    for groups in (1, 2):
+        assert rows(h100, groups)[name].value == groups * 24 * 2 * 10 * MIB
+
+
+def test_a_rank_is_in_the_groups_in_which_it_exchanges_anything() -> None:
+    """As with HSDP: shards are gathered in one group, and their gradients reduced over another."""
+    gathered = message_of_size(Kind.ALL_GATHER, 1.0, 4), message_of_size(Kind.ALL_REDUCE, 1.0, 2)
+    shards, replicas = (
+        StepCollective(each, ranks, "", group=group) for each, ranks, group in zip(gathered, (4, 2), "ab", strict=True)
+    )
+    name = "NCCL's buffers"
+    for issued, ranks, groups in (((), 1, None), ((), 8, 1), ((shards, shards), 8, 1), ((shards, replicas), 8, 2)):
+        found = {row.name: row.bytes.value for row in on("h100-80g", ranks=ranks, issued=issued).beyond}
+        assert found.get(name) == (None if groups is None else groups * 24 * 2 * 10 * MIB)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "least"),
+    [("a100-40g", 268e6), ("rtx-3090", 268e6), ("rtx-4090", 447e6), ("l4", 447e6), ("h100-80g", 268e6)],
+)
+def test_the_context_is_of_the_architecture_until_it_was_measured(gpu: str, least: float) -> None:
+    target = target_of(gpu, None)
+    assert target.entry is not None
+    assert (rows(target)[CONTEXT].low, rows(target)[CONTEXT].high) == (least, 700e6)
+    told = [Program(name=name, samples=(), context_bytes=size) for name, size in (("gpt", 510e6), ("resnet", 550e6))]
+    store(Learned(device=target.entry.id, device_name=gpu, programs=(*told, Program(name="trace", samples=()))))
+    (row,) = (row for row in beyond_allocator(target, 0, NONE) if row.name == CONTEXT)
+    assert row.bytes == Interval(value=530e6, low=510e6, high=550e6)
+    assert "2 measured programs" in row.source
 
 
 def test_the_drivers_reserve_counts_as_far_as_the_limit_does_not_leave_it() -> None:

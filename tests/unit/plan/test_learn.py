@@ -1,5 +1,6 @@
 """What suites and traces tell of how fast a device is."""
 
+import gzip
 import json
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from perfkit.devices.catalogue import named
 from perfkit.errors import UnavailableError
 from perfkit.plan.learn import learn, sources
 from perfkit.plan.learned import Learned, Program, load, path, store
+from perfkit.record import NOT_MEASURED, DeviceMoment, ProcessMemory, measured
 from perfkit.store.layout import CEILINGS_FILE, TRACE_FILE, rank_folder, run_path
 from tests.fixtures.plan_roofs import ceilings
 from tests.fixtures.suites import ENVIRONMENT, changed, record, write_suite
@@ -144,3 +146,16 @@ def test_what_was_learned_is_kept_and_replaced_when_the_same_program_is_learned_
     assert load("h100-sxm") == kept
     assert load("a100-sxm-80gb") is None
     assert path("h100-sxm").parent.name == "efficiencies"
+
+
+def test_a_suite_of_a_gpu_tells_what_a_process_takes_beside_its_allocator(tmp_path: Path) -> None:
+    environment = changed(ENVIRONMENT, device="cuda", device_name="NVIDIA H100 80GB HBM3")
+    memory = ProcessMemory(
+        at_end=DeviceMoment(allocated=0, reserved=1000, process=measured(1600, "bytes", "NVML"), device=NOT_MEASURED)
+    )
+    suite = tmp_path / "suite"
+    write_suite(suite, {"baseline": [record(0.001, environment=environment, process_memory=memory)]})
+    trace = _gpu_trace(tmp_path / "model.json").read_bytes()
+    (rank_folder(suite / run_path("baseline", 0), 0) / TRACE_FILE).write_bytes(gzip.compress(trace))
+    (learned,) = learn(str(suite))
+    assert [program.context_bytes for program in learned.programs] == [600]

@@ -8,9 +8,11 @@ import torch
 
 from perfkit.analysis.memory.account import account
 from perfkit.analysis.model.memory import MemoryAccount
+from perfkit.devices.catalogue import named
 from perfkit.errors import UnavailableError
 from perfkit.measure.rank import run_rank
-from perfkit.plan.rehearsal import rehearse
+from perfkit.plan.rehearsal import Rehearsed, rehearse
+from perfkit.plan.step_ops import StepCollective, StepCopy, StepOp
 from perfkit.record import Status
 from perfkit.spec import LaunchSpec, RunSpec, Schedule, WorkloadSpec, parse_variants
 from perfkit.store.memory_file import read_allocations
@@ -19,6 +21,7 @@ from perfkit.workloads.table import load_workload
 WORKLOADS = Path(__file__).parents[3] / "benchmarks" / "plan_workloads.py"
 GPT = WorkloadSpec(name="gpt", params={"size": "nano", "seq_len": 64})
 LONG = WorkloadSpec(name="gpt", params={"size": "nano"})  # whose peak is in backward
+H100 = named("h100-sxm")
 SHORT = Schedule(warmup=1, max_warmup=1, timed=1, memory=1, trace=0, parity=1)
 
 
@@ -141,7 +144,7 @@ def test_a_step_that_needs_values_is_refused_with_the_op(tmp_path: Path) -> None
 
 def test_a_gpus_optimizer_takes_a_copy_of_the_parameters_which_a_cpus_does_not() -> None:
     small = WorkloadSpec(name="gpt", params={"size": "nano", "seq_len": 16})  # so that the update is the fullest moment
-    on_cpu, on_gpu = (account(rehearse(spec(workload=small), kind).allocations) for kind in ("cpu", "cuda"))
+    on_cpu, on_gpu = (account(rehearse(spec(workload=small), gpu).allocations) for gpu in (None, H100))
     assert on_cpu is not None
     assert on_gpu is not None
     assert on_gpu.peak_phase == "optimizer"
@@ -167,7 +170,7 @@ def test_every_allocation_since_the_model_leads_to_the_step_without_the_batches_
 
 def test_the_first_step_of_shards_takes_no_more_than_the_second() -> None:
     """What an op makes of whole tensors DTensor asks of fake tensors, once: they are nobody's memory."""
-    rehearsed = rehearse(spec("zero3", ranks=2), "cuda")
+    rehearsed = rehearse(spec("zero3", ranks=2), H100)
     alive = list(accumulate(size for _, size in (*rehearsed.before, *rehearsed.step)))
     first, second = alive[: len(rehearsed.before)], alive[len(rehearsed.before) :]
     assert max(first) <= max(second)
@@ -194,3 +197,89 @@ def test_what_the_workload_freezes_is_not_trained(tmp_path: Path) -> None:
     )
     rehearsed = rehearse(spec(workload=WorkloadSpec(name=f"{program}:build")))
     assert (rehearsed.parameters, rehearsed.trainable, rehearsed.adam) == (20 + 5, 5, True)
+
+
+def on_gpu(techniques: str, gpu: str = "h100-sxm", workload: WorkloadSpec = GPT, ranks: int = 1) -> Rehearsed:
+    return rehearse(spec(techniques, workload, ranks), named(gpu))
+
+
+def products(rehearsed: Rehearsed) -> set[str]:
+    """What matrix products are computed in."""
+    return {op.work.dtype for op in rehearsed.issued if isinstance(op, StepOp) and op.work.matrix}
+
+
+def peak(rehearsed: Rehearsed) -> int:
+    held = account(rehearsed.allocations)
+    assert held is not None
+    return held.peak_bytes
+
+
+def test_tf32_computes_products_otherwise_and_takes_the_same_memory() -> None:
+    plain, tf32 = on_gpu("baseline"), on_gpu("tf32")
+    assert (products(plain), products(tf32)) == ({"fp32"}, {"tf32"})
+    assert peak(plain) == peak(tf32)
+    assert torch.backends.cuda.matmul.fp32_precision != "tf32"  # and nothing of it stays
+
+
+@pytest.mark.parametrize(
+    ("techniques", "gpu", "reason"),
+    [
+        ("tf32", "v100-32g", "compute capability 8.0 or more"),
+        ("tf32", "mi300x", "NVIDIA's matrix units"),
+        ("amp+flash", "v100-32g", "does not run here"),
+        ("flash:backend=flex", "h100-sxm", "flash cannot be planned: flex_attention"),
+        ("bf16:update=nearest+sparse24", "h100-sxm", "sparse24 cannot be planned: the size of packed weights"),
+        ("zero3:offload=cpu", "h100-sxm", "zero3 cannot be planned: FSDP2 tells the host's shards"),
+    ],
+)
+def test_what_a_gpu_lacks_or_a_plan_cannot_know_is_said(techniques: str, gpu: str, reason: str) -> None:
+    with pytest.raises(UnavailableError, match=reason):
+        on_gpu(techniques, gpu, ranks=2 if "zero" in techniques else 1)
+
+
+@pytest.mark.parametrize("techniques", ["amp+flash", "amp+flash:backend=cudnn", "flash:backend=efficient"])
+def test_attention_by_a_gpus_backend_keeps_no_scores(techniques: str) -> None:
+    plain = "amp" if "amp" in techniques else "baseline"
+    assert peak(on_gpu(techniques, workload=LONG)) < peak(on_gpu(plain, workload=LONG))
+
+
+def test_activations_on_the_host_are_where_those_on_disk_are_and_go_over_the_link() -> None:
+    on_host, on_disk = on_gpu("offload", workload=LONG), on_gpu("offload:to=disk", workload=LONG)
+    assert peak(on_host) == peak(on_disk)
+    copies = [each for each in on_host.issued if isinstance(each, StepCopy)]
+    out, back = ([each for each in copies if each.out == side] for side in (True, False))
+    assert {each.phase for each in out} == {"forward"}
+    assert {each.phase for each in back} == {"backward"}
+    assert {each.page for each in out} == {each.page for each in back}
+    assert not any(isinstance(each, StepCopy) for each in on_disk.issued)
+
+
+def test_state_on_the_host_comes_back_for_its_update() -> None:
+    """Two moments of each parameter of 4096 bytes or more go out once and come back once."""
+    copies = [each for each in on_gpu("offload:what=optimizer").issued if isinstance(each, StepCopy)]
+    large = [p.nbytes for p in load_workload(GPT, device="cpu").build_model().parameters() if p.nbytes >= 4096]
+    for side in (True, False):
+        assert sum(each.page.nbytes for each in copies if each.out == side) == 2 * sum(large)
+    assert {each.phase for each in copies} == {"optimizer"}
+
+
+def test_fp8_products_are_computed_in_fp8_on_a_gpu_that_has_it() -> None:
+    pytest.importorskip("torchao")
+    found = on_gpu("fp8")
+    scaled = [op for op in found.issued if isinstance(op, StepOp) and op.work.op == "aten::_scaled_mm"]
+    assert len(scaled) == 3 * 4 * 4  # three products of four layers in each of four blocks
+    assert {op.work.dtype for op in scaled} == {"fp8"}
+    with pytest.raises(UnavailableError, match=r"compute capability 8\.9"):
+        on_gpu("fp8", "a100-40g")
+
+
+def test_paged_state_is_counted_in_full_and_that_is_said() -> None:
+    pytest.importorskip("bitsandbytes")
+    paged, plain = on_gpu("optim:use=paged_adamw8bit"), on_gpu("optim:use=adamw8bit")
+    assert peak(paged) == pytest.approx(peak(plain), rel=1e-4)
+    assert any("an upper bound" in line for line in paged.assumptions)
+
+
+def test_ranks_exchange_in_one_group() -> None:
+    found = on_gpu("zero3", ranks=2)
+    assert len({each.group for each in found.issued if isinstance(each, StepCollective)}) == 1

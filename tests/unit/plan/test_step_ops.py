@@ -10,10 +10,10 @@ from torch.distributed import _functional_collectives as functional
 from perfkit.cost.collective import Kind, Message
 from perfkit.devices.peak import Fp32Settings
 from perfkit.instruments.marks import phase
+from perfkit.plan.fake_host import HostPage
 from perfkit.plan.fake_ranks import fake_ranks
 from perfkit.plan.rehearsal import rehearse
-from perfkit.plan.step_ops import Issued, StepCollective, StepOp, StepOps, StepPage
-from perfkit.plan.target import target_of
+from perfkit.plan.step_ops import Issued, StepCollective, StepCopy, StepOp, StepOps, StepPage
 from perfkit.plan.work import Work
 from perfkit.spec import LaunchSpec, RunSpec, WorkloadSpec, parse_variants
 from perfkit.workloads.table import load_workload
@@ -58,7 +58,7 @@ def test_products_of_fp32_are_computed_in_what_the_gpu_is_set_to() -> None:
 
 
 def test_a_gpus_convolutions_are_in_tf32_and_its_products_are_not() -> None:
-    with FakeTensorMode(), StepOps(target_of("h100-sxm", None).fp32) as ops:
+    with FakeTensorMode(), StepOps(Fp32Settings("ieee", "tf32", "tf32", has_tf32=True)) as ops:
         torch.nn.functional.conv2d(torch.empty(2, 3, 8, 8), torch.empty(4, 3, 3, 3))
         torch.empty(2, 4) @ torch.empty(4, 8)
     computed = [(op.work.op_class, op.work.dtype) for op in ops.issued if isinstance(op, StepOp)]
@@ -81,13 +81,31 @@ def test_collectives_have_the_size_of_all_ranks_parts() -> None:
         dist.reduce_scatter_tensor(part, whole)
         dist.broadcast(part, src=0)
         functional.all_gather_tensor(part, 0, dist.group.WORLD)
-    assert [each for each in ops.issued if isinstance(each, StepCollective)] == [
+    assert [each._replace(group="") for each in ops.issued if isinstance(each, StepCollective)] == [
         StepCollective(Message(Kind.ALL_REDUCE, 40, 1.5), 4, ""),
         StepCollective(Message(Kind.ALL_GATHER, 160, 0.75), 4, ""),
         StepCollective(Message(Kind.REDUCE_SCATTER, 160, 0.75), 4, ""),
         StepCollective(Message(Kind.BROADCAST, 40, 1.0), 4, ""),
         StepCollective(Message(Kind.ALL_GATHER, 160, 0.75), 4, "", functional=True),
     ]
+
+
+def test_collectives_tell_their_process_group() -> None:
+    with fake_ranks(4), FakeTensorMode(allow_non_fake_inputs=True), StepOps() as ops:
+        part = torch.empty(10)
+        half = dist.new_group([0, 1])
+        for group in (None, half, half):
+            dist.all_reduce(part, group=group)
+    reduced = [each for each in ops.issued if isinstance(each, StepCollective)]
+    assert [each.ranks for each in reduced] == [4, 2, 2]
+    assert len({each.group for each in reduced}) == 2
+
+
+def test_copies_to_the_host_are_in_their_phase() -> None:
+    page = HostPage(0, 4096)
+    with FakeTensorMode(), StepOps() as ops, phase("forward"):
+        ops.copied(page, True)
+    assert ops.issued == [StepCopy(page, True, "forward")]
 
 
 def test_recomputation_and_accumulation_are_in_the_step() -> None:

@@ -9,7 +9,9 @@ from perfkit.cost.collective import Kind, message_of_size
 from perfkit.plan.alpha_beta import Transfers
 from perfkit.plan.collectives import Interconnect, Protocol
 from perfkit.plan.disk import Disk
-from perfkit.plan.step_ops import Issued, StepCollective, StepOp, StepPage
+from perfkit.plan.fake_host import HostPage
+from perfkit.plan.host_link import HostLink
+from perfkit.plan.step_ops import Issued, StepCollective, StepCopy, StepOp, StepPage
 from perfkit.plan.step_time import step_time
 from perfkit.plan.work import SMALL, UNALIGNED, Work
 from perfkit.record import Unknown
@@ -17,6 +19,7 @@ from tests.fixtures.plan_seconds import OneFlopASecond
 
 LINKS = Interconnect(1.0, None, 8, (Protocol(0.0, 0.0, 0.0, 1.0),), spread=1.0, source="a byte a second")
 DISK = Disk(write=Transfers(1.0, 4.0, 2.0), read=Transfers(0.5, 8.0, 2.0), mount="/data")
+HOST_LINK = HostLink(nominal=1.0, share=1.0)
 
 
 def op(seconds: float, op_class: str = "GEMM", phase: str = "forward") -> StepOp:
@@ -29,8 +32,12 @@ def collective(kind: Kind, seconds: float, phase: str, functional: bool = False)
     return StepCollective(message_of_size(kind, seconds / factor, 2), 2, phase, functional)
 
 
+def copy(seconds: int, number: int, *, out: bool) -> StepCopy:
+    return StepCopy(HostPage(number, seconds), out, "")
+
+
 def takes(issued: list[Issued], kind: str = "cuda", **latencies: float) -> StepTime:
-    found = step_time(issued, kind, OneFlopASecond(**latencies), LINKS)
+    found = step_time(issued, kind, OneFlopASecond(**latencies), LINKS, host_link=HOST_LINK)
     assert isinstance(found, StepTime)
     assert sum(found.parts.values()) == pytest.approx(found.total.value)
     return found
@@ -155,3 +162,32 @@ def test_a_step_that_exchanges_over_unknown_links_is_not_known() -> None:
     found = step_time([collective(Kind.ALL_REDUCE, 1, "backward")], "cuda", OneFlopASecond(), None)
     assert isinstance(found, Unknown)
     assert "2 ranks" in found.reason
+
+
+COPIES = "copies to the host and back"
+
+
+def test_copies_to_the_host_are_hidden_behind_what_computes() -> None:
+    # Out from 2 to 5 and back from 5 to 8, since the host asks for it at once; the device computes till 6.
+    issued = [op(2), copy(3, 0, out=True), op(4), copy(3, 0, out=False), op(1)]
+    assert takes(issued).parts == {"GEMM": 7, COPIES: 2}
+
+
+def test_a_page_comes_back_after_it_went_out_and_pages_one_after_the_other() -> None:
+    # Out till 4 and 7, back from 4 to 7 and from 7 to 10.
+    issued = [op(1), copy(3, 0, out=True), copy(3, 1, out=True), copy(3, 0, out=False), copy(3, 1, out=False)]
+    assert takes(issued).parts == {"GEMM": 1, COPIES: 9}
+
+
+def test_pages_of_a_step_before_are_out() -> None:
+    assert takes([op(4), copy(3, 7, out=False), op(1)]).parts == {"GEMM": 5}
+
+
+def test_a_step_ends_when_its_copies_do() -> None:
+    assert takes([op(1), copy(3, 0, out=True)]).parts == {"GEMM": 1, COPIES: 3}
+
+
+def test_copies_over_an_unknown_link_are_not_known() -> None:
+    found = step_time([copy(1, 0, out=True)], "cuda", OneFlopASecond(), LINKS)
+    assert isinstance(found, Unknown)
+    assert "link between this GPU and its host" in found.reason

@@ -9,13 +9,6 @@ from perfkit.record import Environment
 GIB = 2**30
 
 
-@pytest.mark.parametrize(("gpu", "conv"), [("h100-sxm", "tf32"), ("v100-32g", None), ("mi300x", None), (None, None)])
-def test_convolutions_are_in_tf32_where_cudnn_has_it_and_products_are_not(gpu: str | None, conv: str | None) -> None:
-    settings = target_of(gpu, None).fp32
-    assert (None if settings is None else settings.conv) == conv
-    assert settings is None or settings.matmul == "ieee"
-
-
 @pytest.mark.parametrize(
     ("gpu", "device", "gib"),
     [

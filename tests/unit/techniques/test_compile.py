@@ -1,5 +1,7 @@
 """torch.compile for real, once: it takes most of a minute on two cores."""
 
+from collections import Counter
+
 import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812
@@ -145,3 +147,30 @@ def test_dynamic_shapes_that_are_not_are_found_out(asked: bool, does: bool, hold
     claims = [claim for claim in Compile(dynamic=asked, fullgraph=True).claims(state) if "op_calls" not in claim.fact]
     assert [each for each, _ in check_claims(claims, state, facts, {})] == [True, True, holds]
     torch.compiler.reset()
+
+
+@pytest.mark.parametrize(
+    ("mode", "reason"),
+    [("max-autotune", "nothing to choose from"), ("max-autotune-no-cudagraphs", "nothing to choose from"),
+     ("reduce-overhead", "CUDA graphs"), ("default", None)],
+)  # fmt: skip
+def test_modes_that_cannot_act_on_a_cpu_say_why(mode, reason):
+    technique = Compile(mode=mode)
+    said = technique.unavailable(torch.device("cpu"))
+    assert said is None if reason is None else reason in said
+    assert technique.unavailable(torch.device("cuda")) is None
+
+
+def test_that_kernels_were_chosen_is_found_by_inductors_counter(monkeypatch):
+    """`benchmark` in torch/_inductor/select_algorithm.py counts each choice that it has timed."""
+    state = new_state(workload(Mlp))
+    state.build_optimizers()
+    (claim,) = [each for each in Compile(mode="max-autotune").claims(state) if each.fact == "autotuned"]
+    counters = {name: Counter() for name in ("frames", "stats", "graph_break", "aot_autograd", "inductor")}
+    counters["stats"]["unique_graphs"] = 1
+    monkeypatch.setattr(torch._dynamo.utils, "counters", counters)
+    for times, acts in ((0, False), (3, True)):
+        counters["inductor"]["select_algorithm_autotune"] = times
+        ((holds, _),) = check_claims([claim], state, compile_facts(), {})
+        assert holds is acts
+    assert not any(each.fact == "autotuned" for each in Compile().claims(state))

@@ -12,10 +12,12 @@ from torch import nn
 from perfkit.errors import UnavailableError
 from perfkit.instruments.teacher import teacher_facts
 from perfkit.instruments.tensors import known_blocks
+from perfkit.spec import WorkloadSpec
 from perfkit.techniques import distill
 from perfkit.techniques.distill import Distill, soft_loss
 from perfkit.techniques.logits import Logits
 from perfkit.techniques.state import TrainState
+from perfkit.workloads.table import load_workload
 from perfkit.workloads.workload import Batch, Workload
 from tests.unit.techniques.facts import check_claims
 from tests.unit.techniques.tiny import BATCH, BLOCKS, TIME, WIDTH, WORKLOAD, applied, batches, new_state, train
@@ -193,3 +195,50 @@ def test_int8_needs_linear_layers() -> None:
 
 def test_losses_are_not_comparable() -> None:
     assert Distill().parity().relative is None
+
+
+def large(classes: int = 16) -> nn.Module:
+    """A teacher of another size: 16 inputs, 80 hidden, so many classes."""
+    return nn.Sequential(nn.Linear(16, 80), nn.ReLU(), nn.Linear(80, classes))
+
+
+def test_a_workloads_own_teacher_may_be_of_another_size() -> None:
+    state = new_state(replace(CLASSES, build_teacher=large))
+    torch.manual_seed(3)
+    drawn = torch.rand(1)
+    torch.manual_seed(3)
+    state = applied("distill:teacher=own", state).state
+    assert torch.equal(torch.rand(1), drawn)
+    train(state, steps=2)
+    facts = facts_of(state)
+    weights = 16 * 80 + 80 * 16
+    assert facts == {
+        "teacher_flops": 2 * BATCH * TIME * weights,
+        "teacher_forward_flops": 2 * BATCH * TIME * weights,
+        "teacher_bytes": 4.0 * (weights + 80 + 16),
+        "teacher_bytes_by_formula": 4.0 * (weights + 80 + 16),
+        "teacher_gradient_bytes": 0.0,
+    }
+    claims = Distill(teacher="own").claims(state)
+    assert all(holds for holds, _ in check_claims(claims, state, facts, {}))
+    no_teacher(state)
+    assert not all(holds for holds, _ in check_claims(claims, state, facts | facts_of(state), {}))
+
+
+def test_a_teacher_that_there_is_not_or_of_other_classes_is_skipped_with_the_reason() -> None:
+    with pytest.raises(UnavailableError, match=r"tiny builds no teacher \(build_teacher\)"):
+        applied("distill:teacher=own", new_state(CLASSES))
+    with pytest.raises(UnavailableError, match=r"the teacher of tiny has logits of .*12.* the model of .*16"):
+        applied("distill:teacher=own", new_state(replace(CLASSES, build_teacher=lambda: large(12))))
+
+
+def test_gpt_has_a_teacher_of_any_of_its_sizes() -> None:
+    workload = load_workload(WorkloadSpec(name="gpt", params={"size": "nano", "seq_len": 16, "teacher": "micro"}))
+    assert workload.build_teacher is not None
+    state = applied("distill:teacher=own", new_state(workload)).state
+    assert isinstance(state.teacher, nn.Module)
+    # GPT-2's count (test_gpt): 12 w^2 + 13 w a layer, tokens, positions and the last norm, of nano's 256 tokens.
+    width, layers = 384, 6
+    expected = layers * (12 * width**2 + 13 * width) + (256 + 256 + 2) * width
+    assert sum(parameter.numel() for parameter in state.teacher.parameters()) == expected
+    assert load_workload(WorkloadSpec(name="gpt")).build_teacher is None

@@ -7,8 +7,9 @@ import torch
 from torch import nn
 from torch.nn.utils.parametrizations import spectral_norm
 
-from perfkit.errors import UnavailableError
+from perfkit.errors import UnavailableError, UsageError
 from perfkit.instruments.zero_weights import zero_weight_share
+from perfkit.techniques import lottery_ticket
 from perfkit.techniques.state import TrainState
 from perfkit.workloads.resnet import ResNet
 from perfkit.workloads.training import Training
@@ -157,3 +158,31 @@ def test_a_ticket_is_found_by_a_step_of_the_workloads_own() -> None:
     own = applied("prune:rewind=3", new_state(replace(WORKLOAD, loss=None, step=step))).state
     plain = applied("prune:rewind=3").state
     assert own.facts["masks_changed"] == plain.facts["masks_changed"] > 0
+
+
+def test_a_late_ticket_begins_with_the_weights_after_so_many_steps() -> None:
+    """Frankle et al. 2020: masks after three steps, all parameters as they were after two."""
+    state = applied("prune:rewind=3:late=2").state
+    trained = applied("baseline").state
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(2):
+        trained.loss(WORKLOAD.make_batch(generator)).backward()
+        trained.update()
+        trained.zero_grad()
+    begins = {name.replace("weight_orig", "weight"): value for name, value in state.model.named_parameters()}
+    for name, value in trained.model.named_parameters():
+        torch.testing.assert_close(begins[name], value, rtol=0, atol=0)
+    assert state.facts["weights_begun_late"] > 0
+
+
+def test_a_late_ticket_that_begins_as_built_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lottery_ticket, "_copy_parameters", lambda model, into: None)
+    state = applied("prune:rewind=3:late=2").state
+    facts = state.facts | {"zero_weight_share": zero_weight_share(state.model)}
+    (pruning,) = composed("prune:rewind=3:late=2")
+    assert [holds for holds, _ in check_claims(pruning.claims(state), state, facts, {})] == [True, True, False]
+
+
+def test_late_is_one_of_the_steps() -> None:
+    with pytest.raises(UsageError, match="late is one of the steps of rewind"):
+        composed("prune:rewind=2:late=2")

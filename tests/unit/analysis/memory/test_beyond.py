@@ -2,7 +2,7 @@
 
 import pytest
 
-from perfkit.analysis.memory.beyond import outside_of
+from perfkit.analysis.memory.beyond import context_bytes, outside_of
 from perfkit.record import DeviceMoment, Environment, ProcessMemory, RankRecord, Status, Unknown, measured
 
 MIB = 2**20
@@ -127,3 +127,15 @@ def test_a_process_hidden_by_a_container_leaves_the_device_as_a_whole(end, expec
 def test_an_older_record_says_nothing(device):
     outside = outside_of(record(device, ProcessMemory()))(MIB)
     assert (outside.parts, outside.process_bytes) == ((), None)
+
+
+def test_a_context_is_what_the_process_has_beside_allocator_and_nccl():
+    """1,700 MiB of which 900 are reserved, and NCCL has taken 300 with its first collective."""
+    alone = ProcessMemory(at_context=moment(0, size(400)), at_end=moment(900, size(1400)))
+    assert context_bytes(alone) == 500 * MIB
+    ranks = ProcessMemory(
+        at_context=moment(0, size(400)), at_group=moment(2, size(702)), at_end=moment(900, size(1700))
+    )
+    assert context_bytes(ranks) == 500 * MIB
+    assert context_bytes(ProcessMemory()) is None
+    assert context_bytes(ProcessMemory(at_end=moment(900, HIDDEN))) is None

@@ -1,0 +1,35 @@
+"""Sizes that a workload has anyway: with them a variant is the baseline once more."""
+
+import torch
+
+from perfkit.errors import PerfkitError
+from perfkit.measure.data import batch_facts
+from perfkit.measure.schedule import Techniques
+from perfkit.spec import WorkloadSpec
+from perfkit.store.request import BenchRequest
+from perfkit.techniques.compose import resized
+from perfkit.workloads.table import load_workload
+from perfkit.workloads.workload import Workload, first_batch
+
+
+def own_size(request: BenchRequest, techniques: Techniques) -> str:
+    """Why techniques that give the workload sizes change nothing of it; empty where they do, or give none.
+
+    Batches are drawn only where as many units are in them.
+    """
+    bare = WorkloadSpec(name=request.workload.name)
+    if resized(bare, techniques) == bare:
+        return ""
+    try:
+        own, given = (
+            load_workload(spec, device=request.device)
+            for spec in (request.workload, resized(request.workload, techniques))
+        )
+        same = own.units_per_batch == given.units_per_batch and _sizes(own) == _sizes(given)
+    except PerfkitError:
+        return ""  # told where the variant is built
+    return f"{own.name} has this size as it is, so that nothing would change" if same else ""
+
+
+def _sizes(workload: Workload) -> dict[str, float]:
+    return batch_facts(first_batch(workload, torch.Generator().manual_seed(0)))

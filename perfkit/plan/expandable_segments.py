@@ -1,0 +1,150 @@
+"""Torch's caching allocator with `expandable_segments:True` (c10/cuda/CUDACachingAllocator.cpp, Expandable Segments).
+
+Each pool has one segment, with addresses for all of the device's memory, of which pages are mapped as they are needed:
+of 2 MiB in the small pool, of 20 MiB in the large one. A request that no free block can serve takes the lowest place
+where it has room, a free block before it included, and maps the pages that it lacks. What is left of a block is split
+off to the last unit in both pools. Before a request fails, pages that are free as a whole are given back.
+"""
+
+from collections.abc import Iterator
+from itertools import accumulate, takewhile
+
+from perfkit.plan.caching_allocator import (
+    LARGE_SEGMENT,
+    SMALL_SEGMENT,
+    Block,
+    CachingAllocator,
+    OutOfMemoryError,
+    Pool,
+    Segment,
+    chain,
+    merged,
+    split,
+)
+
+FREE, UNMAPPED = "inactive", "unmapped"
+_ADDRESSES = 1 << 50  # more than any request reaches
+
+
+class ExpandableSegments(CachingAllocator):
+    """A caching allocator whose segments begin with the first request of their pool, and grow and shrink by pages."""
+
+    def __init__(self, capacity: int = 1 << 62) -> None:
+        super().__init__(capacity)
+        self._of_pool: dict[tuple[bool, Pool], Segment] = {}
+
+    def empty_cache(self) -> None:
+        """Give back to the device the pages of which nothing is in use."""
+        for segment, blocks in self.segments().items():
+            page = _page(segment)
+            for block in blocks:
+                first = -(-(block.address - segment.address) // page) * page + segment.address
+                end = (block.address + block.size - segment.address) // page * page + segment.address
+                if block.state == FREE and first < end:
+                    self._unmap(block, first, end - first)
+
+    def _splits(self, remaining: int, small: bool) -> bool:
+        return super()._splits(remaining, small=True)
+
+    def _best_fit(self, size: int, small: bool, pool: Pool) -> Block | None:
+        """The smallest free block; one that can grow counts as if it had, so that it comes last."""
+        fitting = [block for block in self._free.get((small, pool), []) if block.size >= size]
+        block = min(fitting, key=_grown, default=None)
+        if block is not None:
+            self._take(block)
+        return block
+
+    def _obtain(self, size: int, small: bool, pool: Pool) -> Block:
+        first = self._first[self._segment(small, pool)]
+        start = _lowest(first, size)
+        if self.reserved + _lacking(start, size) > self._capacity:
+            self.empty_cache()
+            start = _lowest(first, size)
+        lacking = _lacking(start, size)
+        if self.reserved + lacking > self._capacity:
+            raise OutOfMemoryError(f"{lacking} bytes more than {self.reserved} of {self._capacity} that are reserved")
+        return self._grow(start, size)
+
+    def _segment(self, small: bool, pool: Pool) -> Segment:
+        if (small, pool) not in self._of_pool:
+            segment = self._of_pool[small, pool] = Segment(self._next, _ADDRESSES, small, pool)
+            self._first[segment] = Block(segment.address, _ADDRESSES, segment, state=UNMAPPED)
+            self._next += _ADDRESSES
+        return self._of_pool[small, pool]
+
+    def _grow(self, block: Block, size: int) -> Block:
+        """The block with what follows it, mapped where it is not, until it has this size."""
+        self._use(block, size)
+        while block.size < size or (block.after is not None and block.after.state == FREE):
+            assert block.after is not None
+            self._use(block.after, size - block.size)
+            block = merged(block, block.after)
+        self.reserved_peak = max(self.reserved_peak, self.reserved)
+        return block
+
+    def _use(self, block: Block, size: int) -> None:
+        """Take a block that is free, or map as many pages of one that is not mapped."""
+        if block.state == FREE:
+            self._take(block)
+        else:
+            pages = _pages(block, size)
+            if pages < block.size:
+                split(block, pages).state = UNMAPPED
+            block.state = FREE
+            self.reserved += pages
+
+    def _unmap(self, block: Block, address: int, size: int) -> None:
+        """Give back these pages of a free block."""
+        self._take(block)
+        if address > block.address:
+            head, block = block, split(block, address - block.address)
+            self._release(head)
+        if size < block.size:
+            self._release(split(block, size))
+        block.state = UNMAPPED
+        self.reserved -= size
+        for neighbour in (block.before, block.after):
+            if neighbour is not None and neighbour.state == UNMAPPED:
+                block = merged(block, neighbour)
+
+
+def _page(segment: Segment) -> int:
+    return SMALL_SEGMENT if segment.small else LARGE_SEGMENT
+
+
+def _pages(block: Block, size: int) -> int:
+    """Bytes of the pages of an unmapped block that hold so many, or all that it has."""
+    page = _page(block.segment)
+    return min(-(-size // page) * page, block.size)
+
+
+def _grown(block: Block) -> int:
+    return block.size + (block.after.size if block.after is not None and block.after.state == UNMAPPED else 0)
+
+
+def _lowest(first: Block, size: int) -> Block:
+    """Where a request of this size has room, at the lowest address: from a free block before unmapped pages on."""
+    return next(block for block in _starts(first) if _has_room(block, size))
+
+
+def _starts(first: Block) -> Iterator[Block]:
+    for block in chain(first):
+        if block.state == UNMAPPED:
+            yield block.before if block.before is not None and block.before.state == FREE else block
+
+
+def _has_room(start: Block, size: int) -> bool:
+    unused = takewhile(lambda block: block.state in (FREE, UNMAPPED), chain(start))
+    return any(total >= size for total in accumulate(block.size for block in unused))
+
+
+def _lacking(start: Block, size: int) -> int:
+    """Bytes of the pages that must be mapped for a request that begins there."""
+    lacking = 0
+    for block in chain(start):
+        if size <= 0:
+            break
+        used = block.size if block.state == FREE else _pages(block, size)
+        lacking += 0 if block.state == FREE else used
+        size -= used
+    return lacking

@@ -1,0 +1,43 @@
+"""A store on the host that keeps nothing: fake tensors have no bytes to copy."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import count
+from typing import Any, NamedTuple
+from unittest.mock import patch
+
+import torch
+
+from perfkit.techniques.paging import HostStore
+
+
+class HostPage(NamedTuple):
+    """Bytes that would be on the host, told apart by `number`."""
+
+    number: int
+    nbytes: int
+
+
+class FakeHost:
+    """The host of a GPU. `told` is told of each page that is copied there (`out`) or back."""
+
+    def __init__(self) -> None:
+        self.told: Callable[[HostPage, bool], None] = lambda _page, _out: None
+        self._numbers = count()
+
+    @contextmanager
+    def nothing_copied(self) -> Iterator[None]:
+        """Stores on the host hand out pages without bytes while entered, and give storages their size back."""
+
+        def put(_: HostStore, data: torch.Tensor) -> HostPage:
+            page = HostPage(next(self._numbers), data.numel())
+            self.told(page, True)
+            return page
+
+        def get(_: HostStore, page: HostPage, into: torch.UntypedStorage) -> None:
+            into.resize_(page.nbytes)
+            self.told(page, False)
+
+        instead: dict[str, Any] = {"__init__": lambda *_: None, "put": put, "get": get, "close": lambda _: None}
+        with patch.multiple(HostStore, **instead):
+            yield
