@@ -37,6 +37,7 @@ from perfkit.workloads.table import sized_workload
 HERE = Path(__file__).parent
 WORKLOADS = {
     "gpt": "gpt:size=nano",
+    "gpt-vocab": "gpt:size=nano:vocab=16384",
     "resnet": "resnet",
     "bert": "hf:BertConfig:num_hidden_layers=2:hidden_size=128:intermediate_size=512:num_attention_heads=4",
     "llama": "hf:LlamaConfig:num_hidden_layers=2:hidden_size=256:intermediate_size=688:vocab_size=2048",
