@@ -1,13 +1,15 @@
 """Where a model's own code reads values (`.item()`, `if tensor:`), of which a plan has to assume some."""
 
 import sys
+from collections import Counter
 from collections.abc import Iterator
-from types import FrameType
+from types import CodeType, FrameType
 
 from perfkit.errors import UnavailableError
 from perfkit.plan.placing import Places
 
-# A step that reads more waits in a loop for a value that never comes.
+# Who reads more at one place, by the whole stack of calls, waits in a loop for a value that never comes. An optimizer
+# may read some of each of many parameters.
 _MOST = 10_000
 
 
@@ -17,16 +19,17 @@ class ValuesRead:
     def __init__(self, places: Places) -> None:
         self._places = places
         self._by: dict[str, None] = {}
-        self._count = 0
+        self._counts: Counter[tuple[tuple[CodeType, int], ...]] = Counter()
 
     def note(self) -> None:
         """A value is read by whoever called this. Raises `UnavailableError` where that does not end."""
         frames = list(_callers())
-        self._count += 1
-        if self._count > _MOST:
+        place = tuple((frame.f_code, frame.f_lasti) for frame in frames)
+        self._counts[place] += 1
+        if self._counts[place] > _MOST:
             raise UnavailableError(
-                f"{self._places.of(frames) or 'the step'} reads values {_MOST:,} times, which a plan does not have: "
-                "does a loop wait for one? Measure it with perfkit bench"
+                f"{self._places.of(frames) or 'the step'} reads values {_MOST:,} times at one place, which a plan "
+                "does not have: does a loop wait for one? Measure it with perfkit bench"
             )
         if by := self._places.module(frames):
             self._by[by] = None

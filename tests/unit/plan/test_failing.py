@@ -7,6 +7,7 @@ import pytest
 from perfkit.analysis.memory.account import account
 from perfkit.errors import UnavailableError
 from perfkit.plan import values_read
+from perfkit.plan.placing import Places
 from perfkit.plan.rehearsal import Rehearsed, rehearse
 from perfkit.spec import LaunchSpec, RunSpec, WorkloadSpec, parse_variants
 
@@ -104,6 +105,20 @@ def test_a_loop_that_waits_for_a_value_is_ended(program: Path, monkeypatch: pyte
     monkeypatch.setattr(values_read, "_MOST", 20)
     with pytest.raises(UnavailableError, match=r"^0\.0 \(Layer\) reads values 20 times"):
         planned(program, does="waits")
+
+
+def test_reads_are_counted_at_each_place_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(values_read, "_MOST", 20)
+    values = values_read.ValuesRead(Places())
+
+    def update(parameters: int) -> None:
+        for _ in range(parameters):
+            values.note()
+            values.note()
+
+    update(20)
+    with pytest.raises(UnavailableError, match="20 times at one place"):
+        update(21)
 
 
 def test_a_model_that_was_built_before_is_planned(program: Path) -> None:
