@@ -21,7 +21,7 @@ from perfkit.plan.fake_ranks import COPIED_BY_GLOO, copied_by_gloo
 _RECURRENT = torch.ops.aten.mkldnn_rnn_layer.default
 _RECURRENT_BACKWARD = torch.ops.aten.mkldnn_rnn_layer_backward.default
 
-# Beyond these operands an op is not tried: a plan shall not take what it plans.
+# Beyond these operands and results together an op is not tried: a plan shall not take what it plans.
 _MOST_BYTES = 1 << 30
 
 
@@ -33,7 +33,7 @@ class Tried(NamedTuple):
 
 
 class Alone:
-    """Ops that were run alone, by their shapes; `untried` are those whose operands are too large.
+    """Ops that were run alone, by their shapes; `untried` are those whose operands and results are too large.
 
     `opened` are ops of libraries that are made of other ops, with memory in between that no fake kernel tells.
     """
@@ -44,8 +44,8 @@ class Alone:
         self._known: dict[Hashable, Tried] = {}
         self.untried: set[str] = set()
 
-    def scratch(self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
-        """Bytes that an op on fake tensors would take beside its results and give back; 0 where it is not known."""
+    def scratch(self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any], made: Any) -> int:
+        """Bytes that an op on fake tensors would take beside its results, `made`, and give back; 0 where not known."""
         name: str = op._schema.name
         if name in COPIED_BY_GLOO:
             return copied_by_gloo(name, args)
@@ -53,16 +53,16 @@ class Alone:
             "convolution" in name or "rnn" in name or _in_16_bits((args, kwargs))
         ):
             return 0
-        tried = self.tried(op, args, kwargs)
+        tried = self.tried(op, args, kwargs, made)
         return 0 if tried is None else tried.scratch
 
-    def tried(self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tried | None:
-        """What an op took with tensors of these shapes; None where they are too large to try."""
+    def tried(self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any], made: Any) -> Tried | None:
+        """What an op took with tensors of these shapes; None where they and its results `made` are too large to try."""
         leaves, _ = tree_flatten((args, kwargs))
         key = (op, *(_described(leaf) for leaf in leaves))
         if key not in self._known:
-            given = [leaf for leaf in leaves if isinstance(leaf, FakeTensor)]
-            if sum(math.prod(tensor.shape) * tensor.itemsize for tensor in given) > _MOST_BYTES:
+            held = [leaf for leaf in (*leaves, *tree_leaves(made)) if isinstance(leaf, FakeTensor)]
+            if sum(math.prod(tensor.shape) * tensor.itemsize for tensor in held) > _MOST_BYTES:
                 self.untried.add(op._schema.name)
                 return None
             self._known[key] = _run(op, _real(args), _real(kwargs))

@@ -38,7 +38,7 @@ class CudaScratch(Alone):
         super().__init__()
         self.most: dict[str, int] = {}
 
-    def scratch(self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
+    def scratch(self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any], made: Any) -> int:
         """Bytes that the op on a GPU would take beside its results and give back."""
         name: str = op._schema.name
         if name == _ATTENTION_BACKWARD:

@@ -215,7 +215,7 @@ class _Watch(TorchDispatchMode):
         elif func is _EXIT:
             self._memory.leave()
         elif func.namespace != "prim":
-            scratch = self._alone.scratch(func, args, kwargs)
+            scratch = self._alone.scratch(func, args, kwargs, result)
             self._memory.call(schema.name, schema.is_mutable, given, _fakes(result), scratch)
         return result
 

@@ -35,9 +35,10 @@ def _recurrent_layer(alone: Alone, mode: FakeTensorMode, func: Any, *args: Any, 
     The last one's size is the library's affair: the fake kernel leaves it empty, as this does for a layer that is too
     large to be tried.
     """
-    tried = alone.tried(func, args, kwargs)
     with mode:
         *states, _ = mkldnn_rnn_layer(*args, **kwargs)
+    tried = alone.tried(func, args, kwargs, states)
+    with mode:
         return *states, torch.empty(0 if tried is None else tried.results[-1], dtype=torch.uint8)
 
 

@@ -19,15 +19,15 @@ def convolution(known: Alone) -> int:
     with FakeTensorMode():
         image, weight = torch.empty(2, 3, 32, 32), torch.empty(8, 3, 3, 3)
         args = (image, weight, None, STRIDE, PADDING, DILATION, False, NO_PADDING, 1)
-        return known.scratch(CONVOLUTION, args, {})
+        return known.scratch(CONVOLUTION, args, {}, CONVOLUTION(*args))
 
 
 def test_ops_that_take_none_are_not_tried() -> None:
     known = Alone()
     with FakeTensorMode():
         a = torch.empty(8, 8)
-        assert known.scratch(torch.ops.aten.add.Tensor, (a, a), {}) == 0
-        assert known.scratch(torch.ops.aten.mm.default, (a, a), {}) == 0  # fp32 products are MKL's own
+        assert known.scratch(torch.ops.aten.add.Tensor, (a, a), {}, a) == 0
+        assert known.scratch(torch.ops.aten.mm.default, (a, a), {}, a) == 0  # fp32 products are MKL's own
     assert not known.untried
 
 
@@ -57,6 +57,18 @@ def test_operands_that_are_too_large_are_said(monkeypatch) -> None:  # type: ign
     assert known.untried == {"aten::convolution"}
 
 
+def test_results_that_are_too_large_are_not_allocated(monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    """A weight of 256 channels makes 4 GiB of an image of 16 MiB."""
+    monkeypatch.setattr(alone, "_run", lambda op, args, kwargs: pytest.fail("it was run"))
+    known = Alone()
+    with FakeTensorMode():
+        args = (torch.empty(1, 1, 2048, 2048), torch.empty(256, 1, 1, 1), None, STRIDE, NO_PADDING, DILATION)
+        made = CONVOLUTION(*args, False, NO_PADDING, 1)
+        assert made.nbytes == 2**32
+        assert known.scratch(CONVOLUTION, (*args, False, NO_PADDING, 1), {}, made) == 0
+    assert known.untried == {"aten::convolution"}
+
+
 def test_a_recurrent_layer_goes_backward_from_its_own_forward() -> None:
     time, batch, width = 4, 2, 8
     with FakeTensorMode():
@@ -68,7 +80,7 @@ def test_a_recurrent_layer_goes_backward_from_its_own_forward() -> None:
         options = (False, 2, width, 1, True, True, False, [], False)
         args = (*layer, *made, x, state, state, *options, torch.empty(0, dtype=torch.uint8))
         known = Alone()
-        tried = known.tried(torch.ops.aten.mkldnn_rnn_layer_backward.default, args, {})
+        tried = known.tried(torch.ops.aten.mkldnn_rnn_layer_backward.default, args, {}, layer)
     assert tried is not None
     # Gradients of the input, both weights, both biases and both states, in fp32.
     gate = 4 * width

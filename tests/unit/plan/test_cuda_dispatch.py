@@ -196,9 +196,10 @@ def test_the_most_that_a_library_took_is_kept() -> None:
     with FakeTensorMode():
         image, weight = torch.empty(8, 3, 32, 32), torch.empty(16, 3, 3, 3)
         query = torch.empty(2, 4, 128, 32, dtype=torch.bfloat16)
-    assert scratch.scratch(torch.ops.aten.convolution.default, (image, weight), {}) == 4 * (8 * 3 * 32**2 + 16 * 27)
-    assert scratch.scratch(torch.ops.aten.convolution.default, (weight, weight), {}) == 4 * 2 * 16 * 27
+    convolution = torch.ops.aten.convolution.default
+    assert scratch.scratch(convolution, (image, weight), {}, None) == 4 * (8 * 3 * 32**2 + 16 * 27)
+    assert scratch.scratch(convolution, (weight, weight), {}, None) == 4 * 2 * 16 * 27
     backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward.default
-    assert scratch.scratch(backward, (query, query, query), {}) == 4 * 2 * 4 * 128 * 33
-    assert scratch.scratch(torch.ops.aten.mm.default, (weight, weight), {}) == 0
+    assert scratch.scratch(backward, (query, query, query), {}, None) == 4 * 2 * 4 * 128 * 33
+    assert scratch.scratch(torch.ops.aten.mm.default, (weight, weight), {}, None) == 0
     assert scratch.most == {CONVOLUTION: 4 * (8 * 3 * 32**2 + 16 * 27), ATTENTION: 4 * 2 * 4 * 128 * 33}
