@@ -25,10 +25,15 @@ _UNSUPPORTED = (UnsupportedOperatorException, UnsupportedFakeTensorException)
 _NO_FAKE_OF_ITS_OWN = re.compile(r"no fake impl registered")  # as torch says of a custom op in Python
 _REMEDY = "measure it with perfkit bench"
 
+# Parts of perfkit that stand for the program: models, and what is done to them.
+_OF_THE_PROGRAM = ("perfkit.techniques.", "perfkit.workloads.")
+
 
 @contextmanager
 def named_failures(places: Places, techniques: Sequence[Technique]) -> Iterator[None]:
-    """Whatever fails while entered is an `UnavailableError` of one line; `techniques` know what they cannot go with."""
+    """What the model, its workload or a technique fails with on tensors without contents is an `UnavailableError`, one
+    line; `techniques` know what they cannot go with. What fails in perfkit itself is raised as it is.
+    """
     with _quiet(fake_tensor.log):
         try:
             yield
@@ -36,8 +41,20 @@ def named_failures(places: Places, techniques: Sequence[Technique]) -> Iterator[
             raise
         except Exception as error:
             frames = list(_frames(error))
-            told = refused(error, techniques) or _told(error, _op(error, frames), places.of(frames))
-            raise UnavailableError(told) from error
+            told = refused(error, techniques)
+            if not told and _is_ours(error, frames[-1]):
+                raise
+            raise UnavailableError(told or _told(error, _op(error, frames), places.of(frames))) from error
+
+
+def _is_ours(error: Exception, frame: FrameType) -> bool:
+    """Whether an error that was raised in this frame is a fault of perfkit's.
+
+    What torch refuses is not: perfkit's modes and kernels call ops with what the model gave them.
+    """
+    module: str = frame.f_globals.get("__name__", "")
+    own = module.startswith("perfkit.") and not module.startswith(_OF_THE_PROGRAM)
+    return own and not isinstance(error, RuntimeError)
 
 
 @contextmanager

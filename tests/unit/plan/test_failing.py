@@ -1,12 +1,15 @@
 """What a plan cannot do is told in one line, with the op and the module, on programs as users write them."""
 
 from pathlib import Path
+from types import FunctionType
 
 import pytest
+import torch
 
 from perfkit.analysis.memory.account import account
 from perfkit.errors import UnavailableError
 from perfkit.plan import values_read
+from perfkit.plan.failing import named_failures
 from perfkit.plan.placing import Places
 from perfkit.plan.rehearsal import Rehearsed, rehearse
 from perfkit.spec import LaunchSpec, RunSpec, WorkloadSpec, parse_variants
@@ -142,3 +145,28 @@ def test_a_technique_that_cannot_be_planned_says_why(program: Path, techniques: 
 def test_loading_is_left_out(program: Path) -> None:
     (said, _) = planned(program, "data").assumptions
     assert said.startswith("data: a step's own memory stays")
+
+
+@pytest.mark.parametrize(
+    ("module", "raised"),
+    [
+        ("train", UnavailableError),
+        ("perfkit.techniques.theirs", UnavailableError),
+        ("perfkit.workloads.theirs", UnavailableError),
+        ("perfkit.plan.theirs", ZeroDivisionError),
+    ],
+)
+def test_an_error_of_perfkits_own_stays_what_it_is(module: str, raised: type[Exception]) -> None:
+    def fails() -> float:
+        return 1 / 0
+
+    with pytest.raises(raised), named_failures(Places(), ()):
+        FunctionType(fails.__code__, {"__name__": module})()
+
+
+def test_what_torch_refuses_is_the_programs_wherever_it_is_called() -> None:
+    def calls(given: torch.Tensor) -> torch.Tensor:
+        return given @ given
+
+    with pytest.raises(UnavailableError, match="RuntimeError: mat1 and mat2"), named_failures(Places(), ()):
+        FunctionType(calls.__code__, {"__name__": "perfkit.plan.theirs"})(torch.ones(2, 3))
