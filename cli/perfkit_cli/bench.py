@@ -241,7 +241,7 @@ def _new_suite(ctx: click.Context, folder: Path, console: "Console") -> Callable
     from perfkit.devices.wanted import find_device
     from perfkit.measure.bench import bench
     from perfkit.measure.limits import check_limits, check_sampling
-    from perfkit.measure.making import refuse_occupied
+    from perfkit.measure.occupied import refuse_occupied
     from perfkit.store.request import BenchRequest
     from perfkit.workloads.table import sized_workload
     from perfkit_cli.planning import plan_before

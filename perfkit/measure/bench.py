@@ -22,7 +22,8 @@ from perfkit.measure.events import Event, PassStarted, RunFinished, RunStarted
 from perfkit.measure.largest_batch import Predict, no_prediction, searches, with_largest_batches
 from perfkit.measure.launch.process import launch
 from perfkit.measure.limits import check_limits, check_sampling
-from perfkit.measure.making import COMPILE_CACHE, SuiteInMaking, new_suite, refuse_occupied
+from perfkit.measure.making import COMPILE_CACHE, SuiteInMaking, new_suite
+from perfkit.measure.occupied import refuse_occupied
 from perfkit.measure.own_size import own_size
 from perfkit.measure.rounds import sample
 from perfkit.measure.schedule import BenchSchedule, ScheduledRun, Techniques, bench_schedule, world_size_for

@@ -11,12 +11,12 @@ import msgspec
 import perfkit
 from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.devices.machine import usable_cpus
-from perfkit.errors import UsageError
 from perfkit.files import read_json, write_json
 from perfkit.instruments.load import LoadReading, load_between, read_load
 from perfkit.measure.events import PassStarted, RunEvent, RunFinished, RunStarted
 from perfkit.measure.launch.process import launch
 from perfkit.measure.launch.ranks import HERE, RankPlace
+from perfkit.measure.occupied import refuse_occupied
 from perfkit.measure.schedule import BenchSchedule, ScheduledRun
 from perfkit.measure.turns.cores import cores_of_round
 from perfkit.measure.turns.lockstep import step_by_turns
@@ -26,7 +26,6 @@ from perfkit.sampling import slowest
 from perfkit.spec import RunSpec
 from perfkit.store.layout import (
     CEILINGS_FILE,
-    LOCK_FILE,
     RECORD_FILE,
     RUN_FILE,
     SPEC_FILE,
@@ -38,7 +37,6 @@ from perfkit.store.layout import (
     run_path,
 )
 from perfkit.store.request import BenchRequest
-from perfkit.store.summary import PLAN_FILE, SUMMARY_FILE, Summary
 
 Progress = Callable[[RunEvent], None]
 
@@ -222,26 +220,6 @@ class SuiteInMaking:
     def _delete(self, path: str) -> None:
         if (self.folder / path).exists():  # one that was announced may not have begun
             shutil.rmtree(self.folder / path)
-
-
-def refuse_occupied(folder: Path) -> None:
-    """A `UsageError` for a file, or a folder that holds anything but its lock or a plan with its report."""
-    if folder.exists() and not (folder.is_dir() and _is_free(folder)):
-        raise UsageError(
-            f"{folder} exists already and is never overwritten: name another folder with --out, add to a suite with "
-            "perfkit bench --into, or remove it"
-        )
-
-
-def _is_free(folder: Path) -> bool:
-    inside = {path.name for path in folder.iterdir()} - {LOCK_FILE}
-    planned = inside >= {PLAN_FILE, SUMMARY_FILE} and SUITE_FILE not in inside
-    return not inside or (planned and _is_plan(folder / SUMMARY_FILE))
-
-
-def _is_plan(summary: Path) -> bool:
-    """Whether a report is that of a plan, whose place the suite's takes."""
-    return read_json(summary, Summary).kind == "plan"
 
 
 def new_suite(

@@ -8,6 +8,9 @@ from perfkit.record import Measurement, Quantity, Status, Unknown, measured
 from perfkit.spec import Struct
 
 REPORT_FILE = "report.html"
+MARKDOWN_FILE = "report.md"
+TABLES_FOLDER = "tables"
+FIGURES_FOLDER = "figures"
 SUMMARY_FILE = "summary.json"
 TRACE_REPORT_FILE = "analysis.json"  # the whole of a report on traces
 MEMORY_REPORT_FILE = "memory.json"  # and of one on memory

@@ -4,13 +4,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from perfkit.files import write_bytes
-from perfkit.store.summary import REPORT_FILE
+from perfkit.store.summary import FIGURES_FOLDER, MARKDOWN_FILE, REPORT_FILE, TABLES_FOLDER
 from perfkit_reports.document.document import Document
 from perfkit_reports.document.raw import raw_files
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.render.junit import Outcome
-
-MARKDOWN_FILE = "report.md"
 
 
 def write(
@@ -53,8 +51,8 @@ def _files(document: Document, figures: Weight | None, unsure: Outcome, report: 
     if document.data:
         from perfkit_reports.render import parquet
 
-        yield from ((f"tables/{data.name}.parquet", parquet.parquet(data)) for data in document.data)
+        yield from ((f"{TABLES_FOLDER}/{data.name}.parquet", parquet.parquet(data)) for data in document.data)
     if figures is not None:
         from perfkit_reports.render import images
 
-        yield from ((f"figures/{name}", content) for name, content in images.images(document, figures))
+        yield from ((f"{FIGURES_FOLDER}/{name}", content) for name, content in images.images(document, figures))

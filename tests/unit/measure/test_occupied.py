@@ -6,7 +6,7 @@ import pytest
 
 from perfkit.errors import UsageError
 from perfkit.files import write_json
-from perfkit.measure.making import refuse_occupied
+from perfkit.measure.occupied import refuse_occupied
 from perfkit.store.layout import SUITE_FILE
 from perfkit.store.summary import PLAN_FILE, SUMMARY_FILE, Summary
 
@@ -35,5 +35,21 @@ def test_nor_does_a_file_that_is_only_called_like_a_plan(tmp_path: Path) -> None
     with pytest.raises(UsageError, match="never overwritten"):
         refuse_occupied(tmp_path)
     report(tmp_path, "memory")
+    with pytest.raises(UsageError, match="never overwritten"):
+        refuse_occupied(tmp_path)
+
+
+def test_what_a_plan_writes_is_all_that_may_lie_there(tmp_path: Path) -> None:
+    report(tmp_path, "plan")
+    for name in ("tables/variants.parquet", "figures/needed.svg", "report.md", ".lock"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("")
+    refuse_occupied(tmp_path)
+    for stray in ("notes.txt", "tables/mine.csv", "figures/more"):
+        (tmp_path / stray).write_text("")
+        with pytest.raises(UsageError, match="never overwritten"):
+            refuse_occupied(tmp_path)
+        (tmp_path / stray).unlink()
+    (tmp_path / "plan.json").rename(tmp_path / "tables" / "plan.json")
     with pytest.raises(UsageError, match="never overwritten"):
         refuse_occupied(tmp_path)
