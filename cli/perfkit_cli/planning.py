@@ -66,11 +66,13 @@ def plan_beside(folder: Path, memory: str | None, console: "Console") -> None:
 
 def plan_before(folder: Path, request: "BenchRequest", device_name: str, console: "Console") -> None:
     """Plan what is to be measured, with its report, in the folder in which the suite will be."""
+    from perfkit.devices.nvml import memory_of
     from perfkit.plan.target import target_reported
     from perfkit_reports.render.write import write
     from perfkit_reports.subjects.plan.document import document
 
-    target = _known(target_reported(request.device, device_name, None), device_name)
+    reported_bytes = None if request.device == "cpu" else memory_of(device_name)
+    target = _known(target_reported(request.device, device_name, None, reported_bytes), device_name)
     write(document(planned(request, target, console)), folder)
 
 

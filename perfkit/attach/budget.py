@@ -8,6 +8,7 @@ from pathlib import Path
 
 import psutil
 
+from perfkit.devices.machine import CGROUP, container_memory_limit
 from perfkit.units import nbytes, percent, seconds
 
 # Recordings may take so much of the time that has passed since the watching began, and in any case so many seconds:
@@ -31,8 +32,6 @@ _CLOSING_S = 28.0 / 2**30
 _DETAILED_STEP = 5.0
 _LIGHT_STEP = 0.4
 
-CGROUP = Path("/sys/fs/cgroup")
-
 
 @dataclass(frozen=True)
 class HostMemory:
@@ -47,20 +46,19 @@ def host_memory(cgroup: Path = CGROUP) -> HostMemory:
     """Now. Where a control group has a limit, what is left of that counts; file pages that it can drop are left."""
     host = psutil.virtual_memory()
     available, total = int(host.available), int(host.total)
-    limit = _number(cgroup / "memory.max")
-    used = _number(cgroup / "memory.current")
+    limit = container_memory_limit(cgroup)
+    used = _used(cgroup)
     if limit is not None and used is not None:
         total = min(total, limit)
         available = min(available, limit - used + _inactive_files(cgroup))
     return HostMemory(psutil.Process().memory_info().rss, max(0, available), total)
 
 
-def _number(path: Path) -> int | None:
+def _used(cgroup: Path) -> int | None:
     try:
-        text = path.read_text().strip()
+        return int((cgroup / "memory.current").read_text())
     except OSError:
         return None
-    return int(text) if text.isdecimal() else None  # "max" where there is no limit
 
 
 def _inactive_files(cgroup: Path) -> int:

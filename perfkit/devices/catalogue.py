@@ -9,6 +9,7 @@ not listed has no datasheet ceilings; there is no nearest device and no default.
 import re
 from functools import cache
 from importlib.resources import files
+from math import ceil
 
 import msgspec
 
@@ -88,6 +89,20 @@ def find(device_name: str, units: int | None = None) -> Entry | None:
     """
     entries = [entry for entry in candidates(device_name) if units is None or entry.derivation.units == units]
     return entries[0] if len(entries) == 1 else None
+
+
+def with_memory(device_name: str, memory_bytes: int | None) -> Entry | None:
+    """The entry of a device by its name and the bytes of its memory, None where nobody told them; None for a name that
+    is not listed, or that several share which the memory does not tell apart.
+
+    Of a card that comes with several amounts it has the one that is told: whole GiB, less what the driver keeps.
+    """
+    entry = find(device_name)
+    if memory_bytes is None or (entry is not None and entry.memory_gb is not None):
+        return entry
+    nominal = ceil(memory_bytes / 2**30)
+    alike = [entry for entry in candidates(device_name) if entry.memory_gb in (None, nominal)]
+    return msgspec.structs.replace(alike[0], memory_gb=float(nominal)) if len(alike) == 1 else None
 
 
 def units_of(device_name: str) -> int | None:

@@ -1,4 +1,4 @@
-"""What the operating system says of this machine's processor: model, instruction sets, caches, limits.
+"""What the operating system says of this machine: its processor, caches and memory, and the limits of a container.
 
 Everything is read from Linux's /proc and /sys; what a system does not offer is None or empty.
 """
@@ -9,6 +9,10 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
+
+import psutil
+
+CGROUP = Path("/sys/fs/cgroup")
 
 # Instruction sets that change which matrix kernels a library picks.
 _MATTERING_FLAGS = (
@@ -79,7 +83,7 @@ def memory_node(cpu: int, root: Path = Path("/sys/devices/system/cpu")) -> int:
     return next((int(node) for node in nodes if node.isdecimal()), 0)
 
 
-def container_cpu_limit(root: Path = Path("/sys/fs/cgroup")) -> float | None:
+def container_cpu_limit(root: Path = CGROUP) -> float | None:
     """CPUs' worth of time per second that the control group allows; None where there is no limit."""
     try:
         quota, period = (root / "cpu.max").read_text().split()
@@ -90,6 +94,21 @@ def container_cpu_limit(root: Path = Path("/sys/fs/cgroup")) -> float | None:
         except OSError:
             return None
     return None if quota in ("max", "-1") else int(quota) / int(period)
+
+
+def container_memory_limit(root: Path = CGROUP) -> int | None:
+    """Bytes that the control group allows; None where there is no limit."""
+    try:
+        text = (root / "memory.max").read_text().strip()
+    except OSError:
+        return None
+    return int(text) if text.isdecimal() else None  # "max" where there is no limit
+
+
+def memory_bytes(root: Path = CGROUP) -> int:
+    """The main memory that there is for this process: the machine's, within the container's limit."""
+    total, limit = int(psutil.virtual_memory().total), container_memory_limit(root)
+    return total if limit is None else min(total, limit)
 
 
 def available_cores() -> int:

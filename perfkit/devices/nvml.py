@@ -40,6 +40,18 @@ def gpus() -> tuple[Gpu, ...]:
     )
 
 
+def memory_of(name: str) -> int | None:
+    """Bytes of the memory of the GPUs of a name; None where they differ, where there are none, or no NVIDIA driver."""
+    try:
+        with opened():
+            handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
+            alike = [handle for handle in handles if text(pynvml.nvmlDeviceGetName(handle)) == name]
+            sizes = {int(pynvml.nvmlDeviceGetMemoryInfo(handle).total) for handle in alike}
+    except pynvml.NVMLError:
+        return None
+    return sizes.pop() if len(sizes) == 1 else None
+
+
 def handle_of(uuid: str) -> Any:
     """The handle of the device to which CUDA gives this UUID, a GPU or a MIG instance; an `NVMLError` where none is it.
 

@@ -11,7 +11,7 @@ import psutil
 import torch
 
 from perfkit.devices.fp32 import fp32_settings
-from perfkit.devices.machine import container_cpu_limit, cpu_model, usable_cpus
+from perfkit.devices.machine import container_cpu_limit, container_memory_limit, cpu_model, usable_cpus
 from perfkit.git import revision_of
 from perfkit.record import Environment
 
@@ -44,7 +44,7 @@ def environment(device: torch.device) -> Environment:
         threads=torch.get_num_threads(),
         memory_total_bytes=psutil.virtual_memory().total,
         container_cpu_limit=container_cpu_limit(),
-        container_memory_limit_bytes=_memory_limit(),
+        container_memory_limit_bytes=container_memory_limit(),
         git_revision=revision_of(Path()),
         packages=_packages(),
         variables={name: os.environ[name] for name in VARIABLES if name in os.environ},
@@ -91,11 +91,6 @@ def _packages() -> dict[str, str]:
         except PackageNotFoundError:
             continue
     return versions
-
-
-def _memory_limit() -> int | None:
-    text = _text(Path("/sys/fs/cgroup/memory.max"))
-    return int(text) if text and text.isdigit() else None
 
 
 def _text(path: Path) -> str | None:

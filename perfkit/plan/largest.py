@@ -37,8 +37,9 @@ def largest_batch(
     """
     assert target.limit_bytes is not None
     sizes: list[PlannedBatch] = []
-    # Planned under what is usable: an allocator gives its free segments back before it takes more.
-    usable = target._replace(limit_bytes=int((1 - margin) * target.limit_bytes))
+    # Planned under what is usable: an allocator gives its free segments back before it takes more. The margin is one of
+    # what torch tells of a GPU, as that of a search by runs is: what the driver keeps comes off as well.
+    usable = target.smaller(margin)
 
     def fits(size: int) -> bool | None:
         sizes.append(_planned(size, scheduled(request, sized(techniques, size), target), usable))

@@ -1,14 +1,11 @@
 """What a plan is made for: a CPU or a GPU of the catalogue, and how much of its memory a rank may take."""
 
 import os
-from math import ceil
 from typing import Literal, NamedTuple
 
-import psutil
-from msgspec.structs import replace
-
 from perfkit.amounts import parse_amount
-from perfkit.devices.catalogue import Entry, find, named
+from perfkit.devices.catalogue import Entry, named, with_memory
+from perfkit.devices.machine import memory_bytes
 from perfkit.errors import UsageError
 from perfkit.plan.allocator_settings import EXPANDABLE_SEGMENTS, allocator_settings
 from perfkit.record import Environment
@@ -22,7 +19,7 @@ class Target(NamedTuple):
         device: `cpu`, or the GPU's id in the catalogue.
         kind: what torch calls it; GPUs of AMD are `cuda` too.
         entry: the GPU in the catalogue, None for a CPU.
-        capacity_bytes: the nominal memory of the GPU or of the machine.
+        capacity_bytes: the nominal memory of the GPU; of a CPU what its machine or container has.
         limit_bytes: what a rank may take; None on a CPU of which nothing was said.
         ranks_per_node: GPUs that are linked to each other directly.
         network_bytes_per_s: of a GPU's links to those of other nodes, in one direction; None where it is not known.
@@ -39,6 +36,13 @@ class Target(NamedTuple):
     network_bytes_per_s: float | None = None
     expandable_segments: bool = False
     other_settings: tuple[str, ...] = ()
+
+    def smaller(self, share: float) -> "Target":
+        """The device with less memory, by this share of the limit: what the driver keeps comes off what remains."""
+        assert self.limit_bytes is not None
+        less = int(share * self.limit_bytes)
+        capacity = None if self.capacity_bytes is None else self.capacity_bytes - less
+        return self._replace(capacity_bytes=capacity, limit_bytes=self.limit_bytes - less)
 
 
 CPU = Target()
@@ -62,24 +66,22 @@ def target_reported(kind: str, name: str, memory: str | None, reported_bytes: in
     """
     if kind == "cpu":
         return _cpu(reported_bytes, memory)
-    entry = find(name)
-    if entry is None:
-        return None
-    if entry.memory_gb is None and reported_bytes is not None:
-        entry = replace(entry, memory_gb=float(ceil(reported_bytes / 2**30)))  # less than nominal by what is reserved
-    return _gpu(entry, memory)
+    entry = with_memory(name, reported_bytes)
+    return None if entry is None else _gpu(entry, memory)
 
 
 def target_of_run(kind: str, environment: Environment | None, memory: str | None) -> Target | None:
     """What a run on a device of a kind was recorded on, by its environment. Otherwise as `target_reported`."""
     if environment is None:
         return target_reported(kind, "", memory)
-    reported = environment.memory_total_bytes if kind == "cpu" else environment.device_memory_bytes
-    return target_reported(kind, environment.device_name, memory, reported)
+    if kind != "cpu":
+        return target_reported(kind, environment.device_name, memory, environment.device_memory_bytes)
+    told = (environment.memory_total_bytes, environment.container_memory_limit_bytes)
+    return _cpu(min((size for size in told if size is not None), default=None), memory)
 
 
 def _cpu(total_bytes: int | None, memory: str | None) -> Target:
-    capacity = int(psutil.virtual_memory().total) if total_bytes is None else total_bytes
+    capacity = memory_bytes() if total_bytes is None else total_bytes
     limit = None if memory is None else _limit(memory, capacity, "the machine")
     return CPU._replace(capacity_bytes=capacity, limit_bytes=limit)
 

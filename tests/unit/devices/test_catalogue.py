@@ -2,7 +2,7 @@
 
 import pytest
 
-from perfkit.devices.catalogue import Entry, caches, candidates, catalogue, ceilings, find, named
+from perfkit.devices.catalogue import Entry, caches, candidates, catalogue, ceilings, find, named, with_memory
 from perfkit.devices.ceiling import Ceiling, Kind, Level
 from perfkit.errors import UsageError
 
@@ -156,6 +156,32 @@ def test_a_name_that_two_devices_share_needs_the_number_of_units() -> None:
     assert [entry.id for entry in candidates("AMD Instinct MI250X / MI250")] == ["mi250", "mi250x"]
     with pytest.raises(UsageError, match="rtx-3080-12gb"):
         named(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "memory_bytes", "told"),
+    [
+        ("Tesla V100-SXM2-32GB", 34_079_637_504, ("v100-sxm2", 32)),  # 31.74 GiB
+        ("Tesla V100-SXM2-16GB", 16_936_861_696, ("v100-sxm2", 16)),
+        ("NVIDIA GeForce RTX 4060 Ti", 8_585_216_000, ("rtx-4060-ti", 8)),
+        ("NVIDIA GeForce RTX 3080", 12_622_168_064, ("rtx-3080-12gb", 12)),
+        ("NVIDIA GeForce RTX 3080", 10_501_423_104, ("rtx-3080", 10)),
+        ("Tesla T4", 15_843_721_216, ("t4", 16)),  # a sixteenth is for error correction: 14.75 GiB
+        ("NVIDIA GeForce RTX 4060 Ti", None, ("rtx-4060-ti", None)),
+    ],
+)
+def test_a_card_that_comes_with_several_amounts_of_memory_has_that_which_is_told(
+    name: str, memory_bytes: int | None, told: tuple[str, float | None]
+) -> None:
+    entry = with_memory(name, memory_bytes)
+    assert entry is not None
+    assert (entry.id, entry.memory_gb) == told
+
+
+def test_memory_does_not_make_a_device_known() -> None:
+    assert with_memory("NVIDIA GeForce RTX 3080", None) is None
+    assert with_memory("NVIDIA GeForce RTX 3080", 20 * 2**30) is None
+    assert with_memory("Abacus 1", 2**30) is None
 
 
 def test_a_part_of_a_gpu_is_not_that_gpu() -> None:

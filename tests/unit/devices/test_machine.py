@@ -47,6 +47,7 @@ def test_nothing_to_read(tmp_path: Path) -> None:
     assert machine.cpu_identity(tmp_path / "none") == ""
     assert machine.cpu_model(tmp_path / "none")
     assert machine.container_cpu_limit(tmp_path / "none") is None
+    assert machine.container_memory_limit(tmp_path / "none") is None
     assert machine.data_caches((0,), tmp_path / "none") == {}
     assert machine.cpu_pressure(tmp_path / "none") is None
     assert machine.memory_node(0, tmp_path / "none") == 0
@@ -70,6 +71,14 @@ def test_cgroup_v1_limit(tmp_path: Path, quota: str, limit: float | None) -> Non
     write(tmp_path / "cpu/cpu.cfs_quota_us", quota + "\n")
     write(tmp_path / "cpu/cpu.cfs_period_us", "100000\n")
     assert machine.container_cpu_limit(tmp_path) == limit
+
+
+@pytest.mark.parametrize(("text", "limit"), [("max", None), ("1048576", 2**20), (str(2**62), 2**62)])
+def test_the_memory_of_a_container(tmp_path: Path, text: str, limit: int | None) -> None:
+    write(tmp_path / "memory.max", text + "\n")
+    assert machine.container_memory_limit(tmp_path) == limit
+    whole = machine.memory_bytes(tmp_path / "none")
+    assert machine.memory_bytes(tmp_path) == min(whole, limit or whole)
 
 
 def cache(root: Path, cpu: int, index: int, level: int, kind: str, size: str, shared: str) -> None:

@@ -56,3 +56,14 @@ def test_all_gpus_and_whether_they_are_partitioned(driver):
 
 def test_text_of_older_bindings():
     assert nvml.text(b"NVIDIA A100") == nvml.text("NVIDIA A100") == "NVIDIA A100"
+
+
+def test_the_memory_of_the_gpus_of_a_name(monkeypatch):
+    card, small, large = ("NVIDIA GeForce RTX 4060 Ti", 8 * 2**30, 16 * 2**30)
+    FakeNvml([PLAIN, FakeGpu("GPU-a", card, memory_bytes=small)]).install(monkeypatch)
+    assert (nvml.memory_of(card), nvml.memory_of(PLAIN.name)) == (small, 80 * 2**30)
+    assert nvml.memory_of("NVIDIA A2") is None
+    FakeNvml([FakeGpu("GPU-a", card, memory_bytes=small), FakeGpu("GPU-b", card, memory_bytes=large)]).install(
+        monkeypatch
+    )
+    assert nvml.memory_of(card) is None

@@ -2,11 +2,12 @@
 
 import pytest
 
-from perfkit.analysis.model.plan import Peak, PlannedBatch, PlannedVariant
+from perfkit.analysis.model.plan import Interval, Peak, PlannedBatch, PlannedVariant
 from perfkit.measure.schedule import ScheduledRun
 from perfkit.plan import largest
+from perfkit.plan.beyond_allocator import beyond_allocator
 from perfkit.plan.largest import largest_batch
-from perfkit.plan.target import CPU, Target
+from perfkit.plan.target import CPU, Target, target_of
 from perfkit.spec import WorkloadSpec, parse_variants
 from perfkit.store.request import BenchRequest
 
@@ -80,3 +81,21 @@ def test_the_search_ends_where_a_size_cannot_be_planned(plans: list[str]) -> Non
     assert found.size is None
     assert found.sizes == (PlannedBatch(size=13, fits=None, reason="why"),)
     assert plans == ["batch:size=13"]
+
+
+@pytest.mark.parametrize(("beside_bytes", "fits"), [(0, True), (2**20, False)])
+def test_what_the_driver_keeps_is_no_part_of_the_margin(
+    monkeypatch: pytest.MonkeyPatch, beside_bytes: int, fits: bool
+) -> None:
+    """Of 24 GiB the driver keeps 2 % at most, and a tenth of what remains is left free, as in a search by runs."""
+
+    def planned(run: ScheduledRun, target: Target) -> PlannedVariant:
+        beyond = beyond_allocator(target, 1, Interval(value=0, low=0, high=0))
+        others = sum(row.bytes.high for row in beyond if row.name != "the driver's reserve")
+        used = int(0.9 * 0.98 * 24 * 2**30 - others) - 8 + beside_bytes
+        peak = Peak(value=used, low=used, high=used, phase="backward", categories={})
+        return PlannedVariant(name=run.spec.variant, world_size=1, peak_allocated_bytes=peak, beyond_allocator=beyond)
+
+    monkeypatch.setattr(largest, "planned", planned)
+    found = largest_batch(request_of("ckpt"), (), target_of("rtx-4090", None), margin=0.1, first=1, most=1)
+    assert [each.fits for each in found.sizes] == [fits]

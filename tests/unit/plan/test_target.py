@@ -1,9 +1,11 @@
 """Devices as `--gpu` and `--memory` name them."""
 
 import pytest
+from msgspec.structs import replace
 
 from perfkit.errors import UsageError
-from perfkit.plan.target import target_of, target_of_run
+from perfkit.plan import target
+from perfkit.plan.target import CPU, target_of, target_of_run
 from perfkit.record import Environment
 
 GIB = 2**30
@@ -103,5 +105,23 @@ def test_a_share_is_of_the_memory_that_the_recording_machine_had() -> None:
     found = target_of_run("cpu", environment("cpu", "a CPU", total_bytes=512 * GIB), "50%")
     assert found is not None
     assert (found.device, found.capacity_bytes, found.limit_bytes) == ("cpu", 512 * GIB, 256 * GIB)
+    contained = replace(environment("cpu", "a CPU", total_bytes=512 * GIB), container_memory_limit_bytes=8 * GIB)
+    assert target_of_run("cpu", contained, "50%") == CPU._replace(capacity_bytes=8 * GIB, limit_bytes=4 * GIB)
     here = target_of_run("cpu", None, None)
     assert here == target_of(None, None)
+
+
+def test_a_container_has_no_more_than_it_may_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(target, "memory_bytes", lambda: 2 * GIB)
+    assert target_of(None, "50%").limit_bytes == GIB
+    with pytest.raises(UsageError, match=r"the machine has 2\.00 GiB"):
+        target_of(None, "3GiB")
+
+
+def test_a_smaller_device_leaves_the_driver_as_large_a_part() -> None:
+    card = target_of("rtx-4090", None)
+    smaller = card.smaller(0.25)
+    assert smaller.capacity_bytes == smaller.limit_bytes == 18 * GIB
+    shared = target_of("rtx-4090", "50%").smaller(0.25)  # half of it is left anyway
+    assert (shared.capacity_bytes, shared.limit_bytes) == (21 * GIB, 9 * GIB)
+    assert CPU._replace(limit_bytes=1000).smaller(0.1).limit_bytes == 900
