@@ -51,11 +51,11 @@ def as_builtins(found: Searched) -> dict[str, Any]:
 
 
 def told(variant: PlannedVariant) -> dict[str, Any]:
-    """A variant for --json: with the sums, without the account of the memory, which is as long as a report."""
+    """A variant for --json: with the sums, without the account of the memory and the ops, each as long as a report."""
     whole: dict[str, Any] = msgspec.to_builtins(variant)
     whole["beyond_allocator_bytes"] = msgspec.to_builtins(variant.beyond_allocator_bytes)
     whole["needed_bytes"] = msgspec.to_builtins(variant.needed_bytes)
-    del whole["memory"]
+    del whole["memory"], whole["ops"]
     return whole
 
 

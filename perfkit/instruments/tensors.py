@@ -1,5 +1,6 @@
 """Which storages what is trained holds, counted once however many views share them."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 import torch
@@ -108,6 +109,14 @@ def parameter_bytes_by_dtype(model: nn.Module) -> dict[str, int]:
                 name = short_dtype(tensor.dtype)
                 totals[name] = totals.get(name, 0) + tensor.nbytes
     return totals
+
+
+def parameter_facts(models: Iterable[nn.Module]) -> dict[str, float]:
+    """The facts `parameter_bytes:<dtype>` of models that are trained together."""
+    totals: Counter[str] = Counter()
+    for model in models:
+        totals.update(parameter_bytes_by_dtype(model))
+    return {f"parameter_bytes:{name}": float(size) for name, size in totals.items()}
 
 
 def trainable_bytes(model: nn.Module) -> int:

@@ -27,7 +27,7 @@ from perfkit.instruments.teacher import teacher_facts
 from perfkit.instruments.tensors import (
     category_bytes,
     known_blocks,
-    parameter_bytes_by_dtype,
+    parameter_facts,
     product_settings,
     trainable_bytes,
 )
@@ -169,7 +169,7 @@ def evidence_pass(session: Session) -> None:
         "trainable_parameter_bytes": float(trainable_bytes(state.model)),
         "gradient_bytes": float(category_bytes(blocks, "gradient")),
         "optimizer_state_bytes": float(category_bytes(blocks, "optimizer state")),
-        **{f"parameter_bytes:{name}": float(size) for name, size in parameter_bytes_by_dtype(state.model).items()},
+        **parameter_facts([state.model]),
         **own,
         **layouts,
         **teacher,

@@ -26,8 +26,15 @@ def efficiencies_for(target: Target, threads: int) -> Efficiencies:
     return _of_cpu(threads) if target.entry is None else _of_gpu(target.entry)
 
 
+def ceilings_of_target(target: Target) -> DeviceCeilings:
+    """The ceilings of what a plan is made for: those measured of this CPU, the datasheet's of a GPU."""
+    if target.entry is None:
+        return ceilings_for(CPU, cpu_model(), (), calibrate=False)
+    return _datasheet(target.entry)
+
+
 def _of_cpu(threads: int) -> Efficiencies:
-    known = ceilings_for(CPU, cpu_model(), (threads,), calibrate=False)
+    known = ceilings_of_target(Target())
     roofs = Roofs(known, CPU, known.device_name, threads)
     if roofs.bandwidth() is None:
         raise UnavailableError(
@@ -101,9 +108,12 @@ def measured_of(learned: Learned) -> Iterator[Measured]:
 
 def roofs_of_gpu(entry: Entry) -> Roofs:
     """The datasheet's roofs of a GPU, which what is learned is held against on whichever machine."""
-    name = entry.names[0]
-    known = DeviceCeilings(device="cuda", device_name=name, fingerprint="", ceilings=ceilings(entry))
-    return Roofs(known, "cuda", name)
+    known = _datasheet(entry)
+    return Roofs(known, known.device, known.device_name)
+
+
+def _datasheet(entry: Entry) -> DeviceCeilings:
+    return DeviceCeilings(device="cuda", device_name=entry.names[0], fingerprint="", ceilings=ceilings(entry))
 
 
 def unlikeness(entry: Entry, other: Entry) -> tuple[bool, bool, float]:

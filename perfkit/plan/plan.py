@@ -57,9 +57,15 @@ def planned(run: ScheduledRun, target: Target = CPU) -> PlannedVariant:
     held = account(rehearsed.allocations)
     flops = sum(op.work.flops for op in rehearsed.issued if isinstance(op, StepOp))
     counts = rehearsed.parameters, rehearsed.trainable
-    forms = tuple(closed_forms(run.spec, target.kind, *counts, rehearsed.adam))
-    assumed = (*rehearsed.assumptions, *_unknown_settings(target))
-    told = variant(untried=rehearsed.untried, assumptions=assumed, flops=flops, closed_forms=forms)
+    told = variant(
+        untried=rehearsed.untried,
+        assumptions=(*rehearsed.assumptions, *_unknown_settings(target)),
+        flops=flops,
+        closed_forms=tuple(closed_forms(run.spec, target.kind, *counts, rehearsed.adam)),
+        facts=rehearsed.facts,
+        compute_dtype=rehearsed.compute_dtype,
+        optimizers=rehearsed.optimizers,
+    )
     threads = run.spec.launch.threads or available_cores()
     told = with_time(told, rehearsed.issued, target, threads)
     if told.step_s is not None:

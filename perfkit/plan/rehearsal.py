@@ -14,9 +14,9 @@ from perfkit.instruments.memory.modules import marked_modules
 from perfkit.instruments.memory.profiler import Recorded
 from perfkit.instruments.memory.record import in_detail
 from perfkit.instruments.memory.state import owners, watched_gradients
-from perfkit.instruments.tensors import known_blocks, torch_dtype
+from perfkit.instruments.tensors import known_blocks, parameter_facts, torch_dtype
 from perfkit.instruments.trained import trained_of
-from perfkit.measure.data import Microbatches, microbatches
+from perfkit.measure.data import Microbatches, batch_facts, microbatches
 from perfkit.measure.step import train_step
 from perfkit.plan.alone import Alone
 from perfkit.plan.batches import Batches, batches
@@ -61,6 +61,9 @@ class Rehearsed(NamedTuple):
         parameters: of the model, before it is sharded.
         trainable: those of them that the workload does not freeze.
         adam: whether every optimizer is torch's Adam or AdamW.
+        facts: bytes of parameters by dtype and sizes of the batch, as a worker records them.
+        compute_dtype: what products are computed in.
+        optimizers: the classes of all optimizers.
     """
 
     allocations: Allocations
@@ -73,6 +76,9 @@ class Rehearsed(NamedTuple):
     parameters: int = 0
     trainable: int = 0
     adam: bool = False
+    facts: dict[str, float] = {}
+    compute_dtype: str = ""
+    optimizers: tuple[str, ...] = ()
 
 
 def rehearse(spec: RunSpec, gpu: Entry | None = None) -> Rehearsed:
@@ -124,6 +130,7 @@ def rehearse(spec: RunSpec, gpu: Entry | None = None) -> Rehearsed:
             train_step(state, parts if gpu is None else _on_device(parts), index)
 
         step(0)
+        facts = {**parameter_facts([state.model]), **batch_facts(data.step(0, 1)[0])}
         before += _changes(memory.recorded, data)
         memory.begin()
         trained = trained_of(state)
@@ -154,6 +161,9 @@ def rehearse(spec: RunSpec, gpu: Entry | None = None) -> Rehearsed:
         parameters=parameters,
         trainable=trainable,
         adam=all(type(local_optimizer(each)) in (Adam, AdamW) for each in trained.optimizers),
+        facts=facts,
+        compute_dtype=state.compute_dtype,
+        optimizers=tuple(sorted({type(each).__name__ for each in trained.optimizers})),
     )
 
 

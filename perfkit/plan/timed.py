@@ -15,6 +15,7 @@ from perfkit.plan.gloo import gloo
 from perfkit.plan.host_link import host_link
 from perfkit.plan.known import efficiencies_for
 from perfkit.plan.learned import Kept, kept
+from perfkit.plan.op_rows import op_rows
 from perfkit.plan.step_ops import Issued, StepCollective, StepPage
 from perfkit.plan.step_time import step_time
 from perfkit.plan.target import Target
@@ -22,7 +23,7 @@ from perfkit.record import Unknown
 
 
 def with_time(variant: PlannedVariant, issued: Sequence[Issued], target: Target, threads: int) -> PlannedVariant:
-    """The variant with the time of its step, or among its assumptions the reason why that is not known.
+    """The variant with the time of its step and of its ops, or with the reason why these are not known.
 
     `threads` are those of a rank on a CPU.
     """
@@ -31,11 +32,10 @@ def with_time(variant: PlannedVariant, issued: Sequence[Issued], target: Target,
         host = None if target.entry is None else host_link(target.entry)
         found = step_time(issued, target.kind, known, _links(issued, target), _disk(issued), host)
     except UnavailableError as error:
-        found = Unknown(reason=str(error))
+        return replace(variant, step_reason=str(error))
     if isinstance(found, Unknown):
-        said = f"the time of a step is not known: {found.reason}"
-        return replace(variant, assumptions=(*variant.assumptions, said))
-    return replace(variant, step_s=found)
+        return replace(variant, step_reason=found.reason)
+    return replace(variant, step_s=found, ops=op_rows(issued, known, found.total.value))
 
 
 @lru_cache(maxsize=8)

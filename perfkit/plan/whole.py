@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 
 import perfkit
 from perfkit.analysis.model.plan import Plan, PlannedVariant
+from perfkit.plan.known import ceilings_of_target
 from perfkit.plan.target import Target
 from perfkit.store.request import BenchRequest
 from perfkit.workloads.sources import sources_of
@@ -25,4 +26,5 @@ def whole_plan(request: BenchRequest, target: Target, variants: Iterable[Planned
         device=target.kind,
         device_name="" if target.entry is None else target.device,
         limit_bytes=target.limit_bytes,
+        ceilings=ceilings_of_target(target),
     )

@@ -136,7 +136,7 @@ def plan(perfkit: Any, suite: Path) -> None:
     variants = json.loads(ended.stdout)["variants"]
     assert [variant["name"] for variant in variants] == ["baseline@2", "zero3@2", "baseline@3", "zero3@3"]
     for variant in variants:
-        assert variant["step_s"] or "the time of a step is not known" in variant["assumptions"][-1]
+        assert variant["step_s"] or variant["step_reason"]
         peak = variant["peak_allocated_bytes"]
         assert sum(peak["categories"].values()) == peak["value"] > 0
 

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 
 from perfkit.analysis.model.memory import MemoryAccount
+from perfkit.analysis.model.step import OpRow
+from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.spec import BASELINE, Struct, WorkloadSpec
 
 PLAN_VERSION = 1
@@ -75,9 +77,12 @@ class PlannedVariant(Struct):
     `within_allocator` is what a GPU's libraries ask of torch's allocator, which is in the peak; `beyond_allocator` is
     not. `fits` says whether all of it is within what a rank may take, None where the interval does not tell or nothing
     was said of a limit; `verdict` says it in words. `flops` are those of a step, with what is computed again.
-    `untried` are ops whose libraries take scratch memory that is not in the peak: their operands are too large to try.
+    `untried` are ops whose libraries take scratch memory that is not in the peak: they are too large to try.
     `assumptions` say what is planned otherwise than it runs, a line each.
     `memory` is the account of a step that the peak is from, as a measured run has one.
+    `facts` (bytes of parameters by dtype, sizes of the batch), `compute_dtype` and the classes of `optimizers` are what
+    the loop of a program is told by. `ops` are the whole step and its ops, the longest first, with FLOPs, bytes and
+    predicted seconds of all calls. `step_reason` is why the time of the step is not known.
     """
 
     name: str
@@ -94,6 +99,11 @@ class PlannedVariant(Struct):
     assumptions: tuple[str, ...] = ()
     reason: str = ""
     memory: MemoryAccount | None = None
+    facts: dict[str, float] = {}
+    compute_dtype: str = ""
+    optimizers: tuple[str, ...] = ()
+    ops: tuple[OpRow, ...] = ()
+    step_reason: str = ""
 
     @property
     def beyond_allocator_bytes(self) -> Interval:
@@ -105,6 +115,12 @@ class PlannedVariant(Struct):
         """The peak of the allocator and all beyond it; None where the peak is not known."""
         peak = self.peak_allocated_bytes
         return None if peak is None else _sum([peak.bounds, self.beyond_allocator_bytes])
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What has to be known beside its figures, a line each."""
+        untimed = f"the time of a step is not known: {self.step_reason}"
+        return (*self.assumptions, *([untimed] if self.step_reason else []))
 
     @property
     def is_baseline(self) -> bool:
@@ -159,8 +175,8 @@ class Plan(Struct):
     """What each variant of a workload would need on a device.
 
     `device` is `cpu` or `cuda`, `device_name` which one, "" where the plan is of none in particular. `limit_bytes` is
-    what a rank may take, None where nothing was said of it. `sources` are digests of the files of the user's own
-    workload, as a suite keeps them.
+    what a rank may take, None where nothing was said of it. `ceilings` are what is known of the device's. `sources` are
+    digests of the files of the user's own workload, as a suite keeps them.
     """
 
     schema_version: int = PLAN_VERSION
@@ -175,3 +191,4 @@ class Plan(Struct):
     device: str = "cpu"
     device_name: str = ""
     limit_bytes: int | None = None
+    ceilings: DeviceCeilings | None = None

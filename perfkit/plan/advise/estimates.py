@@ -55,7 +55,7 @@ class Estimates:
             largest = largest_batch(planned, self._batch_size * self._ratio(variant), self._limit_bytes)
         why = tuple(filter(None, (*time.why, self._less(variant))))
         not_known = (*time.not_known, *((f"memory: {planned.reason}",) if planned.reason else ()))
-        return Estimate(time.saving, held, largest, why, (*time.assumes, *planned.assumptions), not_known)
+        return Estimate(time.saving, held, largest, why, (*time.assumes, *planned.remarks), not_known)
 
     def _time(self, variant: Candidate) -> TimeSaved:
         if self._step is not None:

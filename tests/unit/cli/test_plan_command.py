@@ -28,6 +28,7 @@ def test_a_plan_is_shown_and_kept(tmp_path: Path) -> None:
     assert baseline.peak_allocated_bytes is not None
     assert baseline.memory.peak_bytes == baseline.peak_allocated_bytes.value
     assert accum.name == "accum"
+    assert baseline.step_s is not None or baseline.step_reason
 
 
 def test_nothing_is_kept_where_that_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,6 +137,26 @@ def test_a_gpu_has_a_verdict_and_rows_of_what_no_tensor_is() -> None:
     assert "3 of 3 variants fit into 80.0 GiB." in headline
     assert re.search(r"needs the least memory; it fits: 0\.\d+ to 2\.\d GiB of 80", headline)
     assert "flash cannot be planned: flex_attention keeps no scores in its compiled kernel alone" in headline
+
+
+def test_a_plan_holds_the_ops_of_its_steps_and_what_it_can_be_told_by(tmp_path: Path) -> None:
+    ended = CliRunner().invoke(commands, [*SMALL, "-t", "amp", "--gpu", "h100-80g", "--out", str(tmp_path)])
+    assert ended.exit_code == 0, ended.output
+    plan = read_plan(tmp_path)
+    assert plan.ceilings is not None
+    assert plan.ceilings.device_name.startswith("NVIDIA H100")
+    baseline, amp = plan.variants
+    assert baseline.step_s is not None
+    step, *ops = baseline.ops
+    assert (step.kind, step.seconds, step.flops) == ("step", baseline.step_s.total.value, baseline.flops)
+    assert step.flops == pytest.approx(sum(op.flops or 0 for op in ops))
+    assert [op.seconds for op in ops] == sorted((op.seconds for op in ops), reverse=True)
+    assert {op.dtype for op in amp.ops if op.name == "aten::mm"} == {"bf16"}
+    parameters = sum(size for name, size in baseline.facts.items() if name.startswith("parameter_bytes:"))
+    assert baseline.peak_allocated_bytes is not None
+    assert parameters == baseline.peak_allocated_bytes.categories["parameter"]
+    assert (baseline.facts["sequence_length"], baseline.optimizers) == (16, ("AdamW",))
+    assert (baseline.compute_dtype, amp.compute_dtype) == ("fp32", "bf16")
 
 
 def test_nothing_of_a_gpu_that_is_known_is_left_out_of_the_json() -> None:

@@ -82,7 +82,7 @@ def test_beyond_a_node_the_network_tells(asked: list[tuple[str, int]]) -> None:
     assert planned([PRODUCT, reduced(8)], h100).step_s is not None
     unknown = planned([PRODUCT, reduced(16)], h100)
     assert unknown.step_s is None
-    (said,) = unknown.assumptions
+    (said,) = unknown.remarks
     assert said.startswith("the time of a step is not known: the links between 16 ranks are not known: --network")
     assert planned([PRODUCT, reduced(16)], h100._replace(network_bytes_per_s=50e9)).step_s is not None
     assert asked == [("h100-sxm", 2)]
@@ -95,4 +95,5 @@ def test_what_nothing_was_measured_of_is_not_known(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(timed, "efficiencies_for", unknown)
     variant = planned([PRODUCT])
     assert variant.step_s is None
-    assert "nothing was measured on cpu with 2 threads" in variant.assumptions[0]
+    assert variant.step_reason == "nothing was measured on cpu with 2 threads"
+    assert not variant.ops

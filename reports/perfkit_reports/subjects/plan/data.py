@@ -6,7 +6,8 @@ from types import GenericAlias
 from typing import Any
 
 from perfkit.analysis.model.plan import Plan, PlannedVariant
-from perfkit_reports.document.tables import Data
+from perfkit.analysis.model.step import OpRow
+from perfkit_reports.document.tables import Data, owned
 
 # (type, where it is in a variant) by column; None where a part of the way is not known.
 _VARIANTS: Mapping[str, tuple[type | GenericAlias, str]] = {
@@ -46,6 +47,7 @@ def data(plan: Plan) -> tuple[Data, ...]:
         Data("variants", schema, lambda: [_variant(variant) for variant in plan.variants]),
         Data("beside_tensors", _BESIDE_TENSORS, lambda: rows(_beside_tensors)),
         Data("time", _TIME, lambda: rows(_time)),
+        owned("ops", OpRow, {"variant": str}, [([each.name], each) for each in plan.variants], lambda each: each.ops),
     )
 
 

@@ -17,6 +17,7 @@ from perfkit_reports.subjects.memory.tables import data as memory_tables
 from perfkit_reports.subjects.plan import cells, columns, headline
 from perfkit_reports.subjects.plan.data import data
 from perfkit_reports.subjects.plan.memory import holders_of, memory
+from perfkit_reports.subjects.plan.roofline import roofline
 from perfkit_reports.subjects.plan.scaling import scaling
 from perfkit_reports.subjects.plan.summary import summary
 from perfkit_reports.subjects.plan.time import time
@@ -41,7 +42,13 @@ def document(plan: Plan) -> Document:
         lead=tuple(headline.remarks(plan)),
         tiles=tuple(_tiles(plan)),
         summary=(_variants(plan, styles), *_not_known(plan)),
-        sections=(memory(plan, styles), *time(plan), *scaling(plan), Section("method", "Method", tuple(_method(plan)))),
+        sections=(
+            memory(plan, styles),
+            *time(plan),
+            roofline(plan, styles),
+            *scaling(plan),
+            Section("method", "Method", tuple(_method(plan))),
+        ),
         data=(*data(plan), *(table for table in kept if table.name not in _TIMED)),
         raw={PLAN_FILE: plan, SUMMARY_FILE: summary(plan)},
         saves=PLAN_FILE,
@@ -80,14 +87,12 @@ def _not_known(plan: Plan) -> Iterator[Block]:
     reasons = [f"{variant.name}: {variant.reason}" for variant in plan.variants if variant.reason]
     yield from listed("not-planned", reasons, weight=Weight.BRIEF)
     yield from listed("untried", _of_variants(plan, _scratch), weight=Weight.BRIEF)
-    yield from listed("assumptions", _of_variants(plan, lambda variant: variant.assumptions), weight=Weight.BRIEF)
+    yield from listed("assumptions", _of_variants(plan, lambda variant: variant.remarks), weight=Weight.BRIEF)
 
 
 def _scratch(variant: PlannedVariant) -> tuple[str, ...]:
     ops = ", ".join(variant.untried)
-    return (
-        (f"scratch memory of {ops} is not in the peak: their operands are too large to try them alone",) if ops else ()
-    )
+    return (f"scratch memory of {ops} is not in the peak: they are too large to try them alone",) if ops else ()
 
 
 def _of_variants(plan: Plan, told: Callable[[PlannedVariant], Sequence[str]]) -> Iterator[str]:

@@ -1,15 +1,18 @@
 """What the report on a plan says, and that every format can show it."""
 
 import io
+import json
 from pathlib import Path
 
 import msgspec
 import plotly.graph_objects as go
 import pytest
+from msgspec.structs import replace
 from rich.console import Console
 
 from perfkit.analysis.model.plan import Plan
 from perfkit.analysis.suite.plan import read_plan
+from perfkit.devices.ceiling import Ceiling, DeviceCeilings, Kind, Level
 from perfkit.errors import RunFormatError
 from perfkit.plan.verdict import verdict
 from perfkit.store.listing import list_runs
@@ -129,3 +132,72 @@ def test_more_ranks_are_held_against_the_fewest() -> None:
     assert zero3["x"] == [1, 2, 8]
     assert zero3["y"] == pytest.approx([1152 / 1024, 952 / 1024, 802 / 1024])  # 300 + 400 / N + 452 MiB
     assert "scaling-table" not in blocks(document(sample.realistic()))
+
+
+def test_steps_and_ops_lie_under_the_ceilings_by_predicted_time() -> None:
+    found = blocks(document(sample.realistic()))
+    chart = found["roofline"]
+    assert isinstance(chart, Chart)
+    go.Figure(chart.figure)
+    dots = {trace["name"]: trace for trace in chart.figure["data"] if trace["mode"].startswith("markers")}
+    assert dots["amp: step"]["x"] == [pytest.approx(40 / 0.9)]
+    assert dots["amp: step"]["y"] == [pytest.approx(40e9 / 0.14)]
+    # The baseline and the fastest are on at first, and arrows lead to both of the others.
+    assert {name for name, trace in dots.items() if trace["visible"] and name.endswith("step")} == {
+        "baseline: step",
+        "amp: step",
+    }
+    arrows = [note for note in chart.figure["layout"]["annotations"] if note["showarrow"]]
+    assert [json.loads(arrow["name"])["series"] for arrow in arrows] == ["amp", "ckpt"]
+    roofs = [trace for trace in chart.figure["data"] if trace["mode"] == "lines"]
+    assert any("1,008 GB/s" in roof["hovertext"] for roof in roofs)
+    steps = found["roofline-steps"]
+    assert column(steps, "Variant") == ["baseline", "amp", "ckpt"]
+    assert column(steps, "FLOP/s") == ["182 GFLOP/s", "286 GFLOP/s", "138 GFLOP/s"]
+    assert column(steps, "At best") == ["55.0 ms", "35.0 ms", "72.5 ms"]
+    assert column(steps, "% of roofline") == ["25 %", "25 %", "25 %"]
+    (section,) = (section for section in document(sample.realistic()).sections if section.id == "roofline")
+    assert section.intro[0].startswith("Modelled: ")
+
+
+def test_ops_of_each_variant_are_a_table_and_raw_rows() -> None:
+    found = blocks(document(sample.realistic()))["roofline-ops-1"]
+    assert [row.name for row in found.rows] == ["aten::mm", "aten::add"]
+    assert column(found, "FLOPs") == ["39.9 GFLOP", "100 MFLOP"]
+    tables = {data.name: data for data in document(sample.realistic()).data}
+    rows = [row for row in tables["ops"].rows() if row["variant"] == "amp"]
+    assert [(row["kind"], row["name"]) for row in rows] == [("step", "step"), ("op", "aten::mm"), ("op", "aten::add")]
+
+
+def test_ranks_with_other_threads_lie_under_ceilings_of_their_own() -> None:
+    plan = sample.realistic()
+    baseline, amp, *_ = plan.variants
+    assert baseline.step_s is not None
+    assert amp.step_s is not None
+    levels = ((Level.MEMORY, None, 2e10), (Level.MATRIX, "fp32", 1e11))
+    ceilings = tuple(
+        Ceiling(level=level, dtype=dtype, value=value * n, unit="", kind=Kind.MEASURED, source="", threads=n)
+        for level, dtype, value in levels
+        for n in (1, 2)
+    )
+    cpu = DeviceCeilings(device="cpu", device_name="a CPU", fingerprint="", ceilings=ceilings)
+    variants = (
+        replace(baseline, step_s=replace(baseline.step_s, threads=2)),
+        replace(amp, name="amp@2", step_s=replace(amp.step_s, threads=1)),
+    )
+    chart = blocks(document(replace(plan, device="cpu", device_name="", ceilings=cpu, variants=variants)))["roofline"]
+    assert isinstance(chart, Chart)
+    names = [note["text"] for note in chart.figure["layout"]["annotations"] if not note["showarrow"]]
+    assert any("a CPU, 2 threads: memory 40" in name for name in names)
+    assert any("a CPU, 1 thread: memory 20" in name for name in names)
+
+
+def test_without_the_time_of_a_step_the_reason_stands_in_place_of_the_roofline() -> None:
+    plan = sample.alone()
+    reason = "the ceilings of this CPU with 2 threads are not known: measure them with perfkit calibrate"
+    untimed = replace(plan, variants=tuple(replace(each, step_reason=reason) for each in plan.variants))
+    found = blocks(document(untimed))
+    assert "roofline" not in found
+    assert f"so there is no roofline: {reason}." in str(found["no-roofline"])
+    assert "so there is no roofline." in str(blocks(document(plan))["no-roofline"])
+    assert reason in " ".join(shown(untimed).split())

@@ -1,0 +1,131 @@
+"""The ops of a planned step as rows of a table and dots of a roofline: work by formulas, and the predicted time."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from perfkit.analysis.model.step import OpRow
+from perfkit.analysis.trace.roofline import UNKNOWN, Limit, limits
+from perfkit.analysis.trace.roofs import Roofs
+from perfkit.analysis.trace.work.placed import share_of_roof
+from perfkit.cost.call import Unit
+from perfkit.plan.efficiencies import Efficiencies
+from perfkit.plan.step_ops import Issued, StepOp
+from perfkit.plan.work import Work
+
+_SOURCE = "modelled"
+_FASTER = "calls of that size were measured to be faster than this roof"
+
+
+class _Kind(NamedTuple):
+    """What the calls of a row have in common: they differ in shapes."""
+
+    op: str
+    dtype: str
+    unit: Unit
+
+
+class _Sum(NamedTuple):
+    """What all calls of a row come to in a step; `compute_s` are FLOPs over the peak, NaN where that is not known."""
+
+    calls: int
+    flops: float
+    bytes: float
+    seconds: float
+    compute_s: float
+
+
+def op_rows(issued: Sequence[Issued], efficiencies: Efficiencies, step_s: float) -> tuple[OpRow, ...]:
+    """The whole step, which takes `step_s` seconds, and its ops, the longest first.
+
+    The time of every op must be known. Collectives are in the step's time alone.
+    """
+    works: dict[_Kind, Counter[Work]] = {}
+    for each in issued:
+        if isinstance(each, StepOp):
+            unit = Unit.MATRIX if each.work.matrix else Unit.VECTOR
+            works.setdefault(_Kind(each.work.op, each.work.dtype, unit), Counter())[each.work] += 1
+    if not works:
+        return ()
+    sums = {kind: _sum(kind, counted, efficiencies) for kind, counted in works.items()}
+    calls, _, moved, seconds, compute_s = (np.array(column, float) for column in zip(*sums.values(), strict=True))
+    found = limits(compute_s, moved, seconds, calls, efficiencies.roofs)
+    ops = [_op(kind, each, found[row], step_s) for row, (kind, each) in enumerate(sums.items())]
+    return _step(ops, step_s), *sorted(ops, key=lambda row: -row.seconds)
+
+
+def _sum(kind: _Kind, works: Mapping[Work, int], efficiencies: Efficiencies) -> _Sum:
+    seconds = 0.0
+    for work, count in works.items():
+        predicted = efficiencies.seconds(work)
+        assert predicted is not None, "the time of every op is known"
+        seconds += count * predicted.value
+    flops = sum(count * work.flops for work, count in works.items())
+    moved = sum(count * work.bytes for work, count in works.items())
+    return _Sum(sum(works.values()), flops, moved, seconds, _compute_s(kind, flops, efficiencies.roofs))
+
+
+def _compute_s(kind: _Kind, flops: float, roofs: Roofs) -> float:
+    """FLOPs of vector units in a dtype without a peak are left out, as their bytes take longer."""
+    peak = roofs.compute(kind.unit, kind.dtype)
+    if peak is None:
+        return np.nan if kind.unit == Unit.MATRIX else 0.0
+    return flops / peak.value
+
+
+def _op(kind: _Kind, each: _Sum, limit: Limit, step_s: float) -> OpRow:
+    known = limit.attainable_s is not None
+    return OpRow(
+        kind="op",
+        name=kind.op,
+        calls=float(each.calls),
+        seconds=each.seconds,
+        share=_over(each.seconds, step_s) or 0.0,
+        flops=each.flops,
+        bytes=each.bytes,
+        intensity=_over(each.flops, each.bytes),
+        achieved=_over(each.flops, each.seconds),
+        bound=limit.bound,
+        attainable_s=limit.attainable_s,
+        efficiency=share_of_roof(limit.attainable_s, each.seconds),
+        cost_source=_SOURCE,
+        unit=kind.unit.value,
+        dtype=kind.dtype,
+        level=limit.level,
+        above_roof=limit.above_roof,
+        no_share=_FASTER if limit.above_roof else "" if known else f"no roof is known for {kind.dtype}",
+    )
+
+
+def _step(ops: Sequence[OpRow], step_s: float) -> OpRow:
+    """In the dtype of most of its FLOPs, bound by what bounds most of its least time."""
+    flops, moved = sum(op.flops or 0.0 for op in ops), sum(op.bytes or 0.0 for op in ops)
+    bounds: dict[str, float] = {}
+    for op in ops:
+        if op.attainable_s is not None:
+            bounds[op.bound] = bounds.get(op.bound, 0.0) + min(op.attainable_s, op.seconds)
+    most = max(ops, key=lambda op: op.flops or 0.0)
+    attainable_s = sum(bounds.values()) if bounds else None
+    return OpRow(
+        kind="step",
+        name="step",
+        calls=1.0,
+        seconds=step_s,
+        share=1.0,
+        flops=flops,
+        bytes=moved,
+        intensity=_over(flops, moved),
+        achieved=_over(flops, step_s),
+        bound=max(bounds, key=bounds.__getitem__, default=UNKNOWN),
+        attainable_s=attainable_s,
+        efficiency=share_of_roof(attainable_s, step_s),
+        cost_source=_SOURCE,
+        unit=most.unit,
+        dtype=most.dtype,
+    )
+
+
+def _over(amount: float, by: float) -> float | None:
+    return amount / by if by else None
