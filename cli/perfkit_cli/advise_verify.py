@@ -29,7 +29,7 @@ def verification(subject: "Subject", first: int, out: Path | None) -> Verificati
     from perfkit.devices.visible import visible_gpus
     from perfkit.measure.bench import default_folder
     from perfkit.measure.here import request_here
-    from perfkit.measure.making import refuse_occupied
+    from perfkit.measure.occupied import refuse_occupied
 
     request = subject.request
     if request is None:

@@ -5,7 +5,9 @@ from datetime import datetime
 from itertools import count
 from pathlib import Path
 
+from perfkit.errors import UsageError
 from perfkit.store.layout import SUITE_FILE
+from perfkit.store.summary import PLAN_FILE
 
 RUNS = Path("runs")
 _LONGEST = 50  # characters of up to four bytes, of the 255 bytes that file systems allow
@@ -36,3 +38,15 @@ def claim(wanted: Path) -> Path:
             continue
         return folder
     raise AssertionError("there is no last number")
+
+
+def plan_in(folder: Path) -> Path:
+    """The plan that `perfkit plan` has left in a folder, by an absolute path: a program may go elsewhere.
+
+    Raises:
+        UsageError: there is none.
+    """
+    file = (folder / PLAN_FILE).absolute()
+    if not file.is_file():
+        raise UsageError(f"there is no plan in {folder}: perfkit plan --out {folder} makes one")
+    return file

@@ -14,7 +14,7 @@ from torch.optim import Optimizer
 
 from perfkit.amounts import parse_amount
 from perfkit.attach.budget import OVERHEAD
-from perfkit.attach.folder import default_folder
+from perfkit.attach.folder import default_folder, plan_in
 from perfkit.attach.guard import LOG
 from perfkit.attach.hooks import without_our_frames
 from perfkit.attach.launched import MOST_HZ, STACKS_HZ
@@ -132,6 +132,7 @@ def profile(
     on_drift: Callback | None = None,
     flops_per_step: float | None = None,
     stacks: int | None = STACKS_HZ,
+    plan: str | Path | None = None,
 ) -> Profile:
     """Watch the training loop in a `with` block (or between `start()` and `stop()`) and record a few of its steps.
 
@@ -167,9 +168,11 @@ def profile(
         flops_per_step: of this rank, for the MFU; else they are counted in one step, where that can be done.
         stacks: how often a second the Python stacks of the loop and of DataLoaders' workers are sampled, from outside
             and for some seconds after all else; None for never.
+        plan: the folder of a plan (`perfkit plan --out`) that the report holds the loop against, if it is of the same
+            model: against the variant called `name`, else the baseline.
 
     Raises:
-        UsageError: an option that makes no sense.
+        UsageError: an option that makes no sense, or a folder without a plan.
     """
     for reason in trace_on:
         if reason not in REASONS:
@@ -204,6 +207,7 @@ def profile(
         stacks_hz=int(stacks or 0),
         overhead=parse_amount(str(overhead), "1"),
         max_memory=None if max_memory is None else _bytes(max_memory),
+        plan=None if plan is None else plan_in(Path(plan)).read_bytes(),
     )
     live = LiveWishes(trace_on=trace_on, on_outlier=on_outlier, on_drift=on_drift, flops_per_step=flops_per_step)
     return Profile(

@@ -29,13 +29,14 @@ from perfkit.devices import cache
 from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.devices.measure import threads_text
 from perfkit.devices.resolve import ceilings_for
-from perfkit.files import write_json
+from perfkit.files import write_bytes, write_json
 from perfkit.instruments.graph_capture import capturing
 from perfkit.instruments.marks import step_mark
 from perfkit.instruments.trained import Trained
 from perfkit.record import Run, Status, value_of
 from perfkit.spec import LaunchSpec, RunSpec, Schedule, WorkloadSpec
 from perfkit.store.layout import CEILINGS_FILE, RUN_FILE, SPEC_FILE, SUITE_FILE, Suite, SuiteRun, run_path
+from perfkit.store.summary import PLAN_FILE
 from perfkit.techniques.state import World
 
 
@@ -43,7 +44,7 @@ from perfkit.techniques.state import World
 class Wishes:
     """What the program's author asked for. `ranks` are traced and their memory is recorded; None: those of all. Stacks
     are sampled `stacks_hz` times a second, 0 for never. `overhead` and `max_memory` (bytes) are what recordings may
-    cost (`perfkit.attach.budget`)."""
+    cost (`perfkit.attach.budget`). `plan` is the content of a plan to hold the loop against."""
 
     folder: Path
     name: str
@@ -55,6 +56,7 @@ class Wishes:
     stacks_hz: int = 0
     overhead: float = OVERHEAD
     max_memory: float | None = None
+    plan: bytes | None = None
 
 
 class LoopSession:
@@ -107,6 +109,8 @@ class LoopSession:
         self.ceilings = self._known_ceilings()
         if self.world.rank == 0:
             write_json(self.folder / CEILINGS_FILE, self.ceilings)
+            if self.wishes.plan is not None:
+                write_bytes(self.folder / PLAN_FILE, self.wishes.plan)
         return self.main
 
     def look(self) -> Trained:

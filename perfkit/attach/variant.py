@@ -25,7 +25,7 @@ from perfkit.instruments.process_memory import give_back_free_pages, peak_reside
 from perfkit.instruments.recorder import Recorder
 from perfkit.instruments.recording import EndNow, Recording
 from perfkit.instruments.sensors import Sensors, open_sensors
-from perfkit.instruments.tensors import compute_dtype, short_dtype
+from perfkit.instruments.tensors import compute_dtype, parameter_facts, short_dtype
 from perfkit.instruments.trained import Trained
 from perfkit.record import Attached, RankRecord, Status, WorkloadFacts
 from perfkit.store.layout import rank_folder
@@ -217,6 +217,7 @@ class VariantRecording:
             steady=self.steady,
             samples=self.series.samples(chosen),
             compute_dtype=self._compute_dtype(),
+            facts=parameter_facts(self._trained.models.values()),
             environment=with_fp32(started_in, self._trained.device),
             memory=memory_peaks(self._trained.device, self._sensors(), "since the program began or last reset it"),
             energy=self._energy.step,

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from perfkit.amounts import parse_amount
+from perfkit.attach.folder import plan_in
 from perfkit.attach.launched import MOST_HZ, STACKS_HZ
 from perfkit.attach.live.triggers import REASONS
 from perfkit.errors import UsageError, unknown_name
@@ -32,6 +33,7 @@ Examples:
   perfkit run -m package.train --config base.yaml
   perfkit run --step-function train_step train.py
   perfkit run --always-on --trace-on regression --log tensorboard:logs train.py
+  perfkit plan -w train.py:build --out runs/plan && perfkit run --plan runs/plan train.py
 \b
 Several ranks, each of them watched, one report:
   torchrun --nproc-per-node 2 -m perfkit.run train.py
@@ -63,6 +65,7 @@ class RunOptions:
     trace_on: tuple[str, ...]
     log: tuple[str, ...]
     stacks: int | None
+    plan: Path | None
     report: bool
     quiet: bool
 
@@ -138,6 +141,7 @@ def checked(
     trace_on: str,
     log: tuple[str, ...],
     stacks: str,
+    plan: Path | None,
     no_report: bool,
     quiet: bool,
 ) -> RunOptions:
@@ -180,6 +184,7 @@ def checked(
         trace_on=reasons,
         log=log,
         stacks=_hz(stacks),
+        plan=None if plan is None else plan_in(plan).parent,
         report=not no_report,
         quiet=quiet,
     )
@@ -309,6 +314,13 @@ def _parameters() -> list[click.Parameter]:
             multiple=True,
             metavar="TRACKER[:WHERE]",
             help="Also send figures and report to a tracker, such as tensorboard:DIR. May be given several times.",
+        ),
+        click.Option(
+            ["--plan"],
+            metavar="FOLDER",
+            type=click.Path(path_type=Path),
+            help="Hold the loop against the plan of perfkit plan --out FOLDER, if it is of the same model: against the "
+            "variant called as --name says, else the baseline.",
         ),
         click.Option(
             ["--no-report"], is_flag=True, help="Write what was measured only; perfkit report draws it later."

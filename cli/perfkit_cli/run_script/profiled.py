@@ -30,6 +30,7 @@ def profile_of(options: RunOptions, folder: Path, name: str, *, logs: bool) -> "
         report=options.report,
         always_on=options.always_on,
         stacks=options.stacks,
+        plan=options.plan,
         trace_on=options.trace_on,
         loggers=_loggers(options, name) if logs else [],
     )

@@ -33,7 +33,8 @@ class Prediction(Struct):
     `peak` is of torch's allocator, in bytes, and `categories` are those at the peak; `process` is that and all beyond
     it, of a GPU. `step` is in seconds, and `parts` are those of the traced step, which tracing slows down;
     `upper_bound`: the step was planned as it runs eagerly and ran compiled. `step_reason` is why the step is not held
-    against what was measured.
+    against what was measured. `basis` says, of a loop that perfkit was attached to, which variant of what was planned
+    it is, and what both have in common.
     """
 
     planned_at: str
@@ -46,6 +47,7 @@ class Prediction(Struct):
     parts: tuple[PredictedPart, ...] = ()
     upper_bound: bool = False
     step_reason: str = ""
+    basis: str = ""
 
     @property
     def furthest_category(self) -> PredictedPart | None:

@@ -58,7 +58,7 @@ def examine(stored: StoredSuite, *, by_step: bool = False) -> Examined:
     passes = {name: subject.passes for name, subject in subjects.items()}
 
     environment, workload = _environment(stored), _workload(stored)
-    plan, of_another = plan_beside(stored, environment)
+    beside = plan_beside(stored, environment)
     baselines = baseline_names(runs.values(), suite.baselines)
     variants = []
     for name, subject in subjects.items():
@@ -69,7 +69,7 @@ def examine(stored: StoredSuite, *, by_step: bool = False) -> Examined:
             is_baseline=name in baselines,
             precision=None if suite.sampling is None else suite.sampling.precision,
         )
-        prediction = None if plan is None else prediction_of(plan, subject)
+        prediction = prediction_of(beside, subject)
         variants.append(variant_of(subject, verdicts, is_baseline=name in baselines, prediction=prediction))
 
     sessions = sessions_of(suite, runs, sorted(baselines))
@@ -92,7 +92,7 @@ def examine(stored: StoredSuite, *, by_step: bool = False) -> Examined:
         load=mean_load(run.run.load for variant in runs.values() for run in variant.timed),
         findings=suite_findings(variants, environment, ceilings, passes, suite.sampling, sessions),
         provenance=provenance(variants, environment, ceilings),
-        warnings=(*suite.warnings, *filter(None, [of_another])),
+        warnings=(*suite.warnings, *filter(None, [beside.refused])),
     )
     if suite.price is not None:
         analysis = with_price(analysis, suite.price)

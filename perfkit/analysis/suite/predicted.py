@@ -1,6 +1,7 @@
 """A plan that lies in a suite's folder, held against what was measured of the same variants."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from perfkit.analysis.model.estimate import Estimate
@@ -11,29 +12,51 @@ from perfkit.analysis.model.replay import HOST
 from perfkit.analysis.model.step import OUTSIDE, REST
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.suite.plan import read_plan
+from perfkit.analysis.suite.plan_of_loop import of_loop
 from perfkit.analysis.suite.runs import VariantRuns
 from perfkit.analysis.suite.verdicts import Subject
 from perfkit.analysis.trace.op_class import OpClass, work_class
-from perfkit.devices.catalogue import find
+from perfkit.devices.catalogue import with_memory
 from perfkit.record import Environment, value_of
 from perfkit.spec import RunSpec
 from perfkit.store.read import StoredSuite
 from perfkit.store.summary import PLAN_FILE
 
 
-def plan_beside(stored: StoredSuite, environment: Environment | None) -> tuple[Plan | None, str]:
-    """The plan in a suite's folder; None where there is none, or with the reason where it is of something else."""
+@dataclass(frozen=True)
+class PlanBeside:
+    """What a plan in a suite's folder says, by the names of the suite's variants; of none where there is no plan.
+
+    `refused` is why it is not held against the runs. Of a loop that perfkit was attached to, `basis` says by what it is
+    known to be of the same.
+    """
+
+    created_at: str = ""
+    variants: Mapping[str, PlannedVariant] = field(default_factory=dict)
+    basis: str = ""
+    refused: str = ""
+
+
+def plan_beside(stored: StoredSuite, environment: Environment | None) -> PlanBeside:
+    """The plan in a suite's folder."""
     if not (stored.folder / PLAN_FILE).is_file() or not stored.runs:
-        return None, ""
-    plan = read_plan(stored.folder)
-    different = ", ".join(_differing(plan, stored.runs[0].spec, stored.suite.sources, environment))
+        return PlanBeside()
+    plan, first = read_plan(stored.folder), stored.runs[0]
+    loop = next((rank.record for rank in first.ranks if rank.record.attached is not None), None)
+    if loop is not None:
+        planned, told = of_loop(plan, first.variant, loop, _device(first.spec, environment))
+        if planned is None:
+            return PlanBeside(refused=f"the plan in {PLAN_FILE} is not held against this loop: {told}")
+        return PlanBeside(plan.created_at, {first.variant: planned}, basis=told)
+    different = ", ".join(_differing(plan, first.spec, stored.suite.sources, environment))
     if different:
-        return None, f"the plan in {PLAN_FILE} is of another {different}: it is not held against these runs"
-    return plan, ""
+        return PlanBeside(
+            refused=f"the plan in {PLAN_FILE} is of another {different}: it is not held against these runs"
+        )
+    return PlanBeside(plan.created_at, {variant.name: variant for variant in plan.variants})
 
 
 def _differing(plan: Plan, spec: RunSpec, sources: Mapping[str, str], environment: Environment | None) -> list[str]:
-    entry = None if environment is None else find(environment.device_name)
     conditions = {
         "workload": plan.workload == spec.workload,
         "content of the workload's files": all(
@@ -41,18 +64,24 @@ def _differing(plan: Plan, spec: RunSpec, sources: Mapping[str, str], environmen
         ),
         "dtype": plan.dtype == spec.dtype,
         "number of microbatches": plan.accumulation == spec.accumulation,
-        "device": plan.device == spec.launch.device and (entry.id if entry else "") == plan.device_name,
+        "device": (plan.device_name or plan.device) == _device(spec, environment),
     }
     return [name for name, same in conditions.items() if not same]
 
 
-def prediction_of(plan: Plan, subject: Subject) -> Prediction | None:
+def _device(spec: RunSpec, environment: Environment | None) -> str:
+    """The device of a run as plans call it: `cpu`, or a GPU's id in the catalogue."""
+    if environment is None:
+        return spec.launch.device
+    entry = with_memory(environment.device_name, environment.device_memory_bytes)
+    return spec.launch.device if entry is None else entry.id
+
+
+def prediction_of(beside: PlanBeside, subject: Subject) -> Prediction | None:
     """What the plan said of a variant beside its figures and its traced step; None where it was not planned."""
     runs, figures, passes = subject.runs, subject.figures, subject.passes
-    planned = next(
-        (each for each in plan.variants if (each.name, each.world_size) == (runs.name, runs.world_size)), None
-    )
-    if planned is None:
+    planned = beside.variants.get(runs.name)
+    if planned is None or planned.world_size != runs.world_size:
         return None
     peak, needed, step = planned.peak_allocated_bytes, planned.needed_bytes, planned.step_s
     step_reason = "" if step is None else _other_threads(step, runs)
@@ -61,8 +90,9 @@ def prediction_of(plan: Plan, subject: Subject) -> Prediction | None:
     process = None if passes.account is None or not planned.beyond_allocator else passes.account.process_bytes
     step_s = figures.step_time.value if isinstance(figures.step_time, Estimate) else None
     return Prediction(
-        planned_at=plan.created_at,
-        beforehand=_before(plan, runs),
+        planned_at=beside.created_at,
+        beforehand=_before(beside.created_at, runs),
+        basis=beside.basis,
         reason=planned.reason,
         peak=_figure(None if peak is None else peak.bounds, value_of(figures.allocated)),
         categories=_categories(planned, passes.account),
@@ -82,9 +112,9 @@ def _other_threads(step: StepTime, runs: VariantRuns) -> str:
     return f"planned with {step.threads} threads a rank, measured with {environment.threads}"
 
 
-def _before(plan: Plan, runs: VariantRuns) -> bool:
+def _before(created_at: str, runs: VariantRuns) -> bool:
     started = [run.run.started_at for run in runs.runs if run.run.started_at]
-    return not started or datetime.fromisoformat(plan.created_at) <= datetime.fromisoformat(min(started))
+    return not started or datetime.fromisoformat(created_at) <= datetime.fromisoformat(min(started))
 
 
 def _figure(predicted: Interval | None, measured: float | None) -> PredictedFigure | None:

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from perfkit.attach.folder import claim, default_folder
+from perfkit.attach.folder import claim, default_folder, plan_in
+from perfkit.errors import UsageError
 from perfkit.store.layout import SUITE_FILE
+from perfkit.store.summary import PLAN_FILE
 
 
 def test_a_free_one(tmp_path: Path) -> None:
@@ -66,3 +68,12 @@ def test_the_default_is_named_for_time_and_script() -> None:
 def test_a_name_too_long_for_a_file_system(tmp_path: Path) -> None:
     folder = tmp_path / default_folder("長" * 300, datetime(2026, 1, 31)).name
     folder.mkdir()
+
+
+def test_a_plan_is_found_wherever_the_program_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("plan").mkdir()
+    with pytest.raises(UsageError, match="no plan in plan: perfkit plan --out plan makes one"):
+        plan_in(Path("plan"))
+    (tmp_path / "plan" / PLAN_FILE).write_text("{}")
+    assert plan_in(Path("plan")) == tmp_path / "plan" / PLAN_FILE

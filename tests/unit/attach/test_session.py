@@ -22,6 +22,7 @@ from perfkit.record import Status
 from perfkit.spec import Schedule
 from perfkit.store.layout import CEILINGS_FILE
 from perfkit.store.read import read_suite
+from perfkit.store.summary import PLAN_FILE
 from perfkit.techniques.state import World
 
 
@@ -50,6 +51,12 @@ def test_what_is_given_goes_first(tmp_path: Path) -> None:
     watched = Watched(tmp_path / "run", models={"mine": given})
     watched.session.open()
     assert watched.session.trained.models == {"mine": given}
+
+
+def test_a_plan_lies_with_the_run(tmp_path: Path) -> None:
+    session = Watched(tmp_path / "run", plan=b"{}").session
+    session.open()
+    assert (session.folder / PLAN_FILE).read_bytes() == b"{}"
 
 
 def test_recordings_after_the_first_are_compared_with_it(tmp_path: Path) -> None:

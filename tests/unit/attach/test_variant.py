@@ -75,6 +75,7 @@ def test_timing_and_counts(watched: Watched) -> None:
     found = watched.record()
     assert units.per_step == found.workload.units_per_batch == 16
     assert found.workload.parameters == 4
+    assert found.facts == {"parameter_bytes:fp32": 16.0}
     assert found.samples.wall_s == (1.0, 1.0)
     assert found.attached.left_out_s == (1.0,)
     assert found.attached.data_wait_s == (0.5, 0.5)

@@ -20,8 +20,8 @@ from perfkit_reports.subjects.trace.step import placed
 from perfkit_reports.wording import plural
 
 _INTRO = (
-    "Modelled: FLOPs and compulsory bytes by formulas, and the time that they are predicted to take. The host and "
-    "communication are in the time of whole steps alone."
+    "Modelled: FLOPs and compulsory bytes by formulas, and the time that they are predicted to take. The host, "
+    "communication and offloading are in the time of whole steps alone."
 )
 _NO_TIME = "The time of a step is not known, so there is no roofline"
 _NO_OPS = "This plan does not hold the ops of its steps, so there is no roofline: an older perfkit made it."

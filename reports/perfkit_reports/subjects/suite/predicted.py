@@ -33,7 +33,8 @@ def _intro(rows: Sequence[Held]) -> tuple[str, ...]:
     late = [variant.name for variant, prediction in rows if not prediction.beforehand]
     dates = ", ".join(dict.fromkeys(prediction.planned_at[:16].replace("T", " ") for _, prediction in rows))
     when = f"after {', '.join(late)} had been measured" if late else "before anything was measured"
-    return (f"Planned on {dates}, {when}.",)
+    bases = dict.fromkeys(prediction.basis for _, prediction in rows if prediction.basis)
+    return (f"Planned on {dates}, {when}.", *(f"Held against the plan of {basis}." for basis in bases))
 
 
 def _blocks(rows: Sequence[Held]) -> Iterator[Block]:

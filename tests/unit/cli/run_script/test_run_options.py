@@ -8,6 +8,7 @@ import pytest
 from perfkit.attach.budget import OVERHEAD
 from perfkit.errors import UsageError
 from perfkit.spec import Schedule
+from perfkit.store.summary import PLAN_FILE
 from perfkit_cli.run_script.options import parse
 
 
@@ -91,3 +92,12 @@ def test_what_recordings_may_cost() -> None:
     assert (default.overhead, default.max_memory) == (OVERHEAD, None)
     with pytest.raises(UsageError, match="no unit"):
         parse(["--max-memory", "6", "x.py"])
+
+
+def test_the_folder_of_a_plan_must_hold_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match="no plan in mine"):
+        parse(["--plan", "mine", "x.py"])
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / PLAN_FILE).write_text("{}")
+    assert parse(["--plan", "mine", "x.py"]).plan == tmp_path / "mine"  # wherever the script goes

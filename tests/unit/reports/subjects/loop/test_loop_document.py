@@ -8,6 +8,8 @@ import pytest
 from rich.console import Console
 
 from perfkit.analysis.model.loop import PerStep, Slowdown, Watched
+from perfkit.analysis.model.plan import Interval
+from perfkit.analysis.model.prediction import PredictedFigure, Prediction
 from perfkit.analysis.model.step import TimeShare
 from perfkit.analysis.model.suite import Analysis
 from perfkit.record import Status
@@ -254,3 +256,14 @@ def test_each_step_shows_what_of_it_was_waiting() -> None:
 def test_findings_of_several_ranks_say_which() -> None:
     assert "[train]" not in printed(sample_loops.alone())
     assert "[train]" in printed(first_with(world_size=2))
+
+
+def test_what_was_planned_stands_beside_what_was_measured_with_what_both_have_in_common() -> None:
+    basis = "baseline of train.py:build, which has the same device cpu, bytes of parameters 4,000 in fp32"
+    figure = PredictedFigure(predicted=Interval(value=440, low=440, high=440), measured=400, error=0.1)
+    held = Prediction(planned_at="2026-01-31T11:00:00+00:00", beforehand=True, peak=figure, basis=basis)
+    found = document(first_with(prediction=held))
+    assert column(blocks(found)["predictions"], "Peak off by") == ["+10.0 %"]
+    (section,) = (section for section in found.sections if section.id == "predicted")
+    assert section.intro[1] == f"Held against the plan of {basis}."
+    assert "predictions" in {data.name for data in found.data}
