@@ -311,7 +311,8 @@ class RankRecord(Struct):
     """Everything one rank measured. Written again after every pass, so a killed worker leaves what it had.
 
     `pass_s` is how long each pass took as a whole, in seconds. `echo_losses` are those of the same training started
-    one rounding away (baselines only): where they leave `losses`, losses can tell nothing more. `seeded_losses` are
+    one rounding away (baselines only), of several the furthest from `losses`: where they leave these, losses can tell
+    nothing more. `seeded_losses` are
     those of compiled code that was trained once more with the random numbers of eager code. `energy` is that of a step
     (J) and `power` the mean over the steps that it was taken from (W). `attached` is there for loops that perfkit was
     attached to, and None for those that it ran itself.

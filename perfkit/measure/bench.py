@@ -84,19 +84,29 @@ def go_on(
     """
     if price is not None:
         making.update(price=price)
-    with _compile_caches() as making.compile_caches:
+    with compile_caches() as making.compile_caches:
         return _go_on(making, progress, ncu, predict)
 
 
 @contextmanager
-def _compile_caches() -> Iterator[Path | None]:
+def compile_caches() -> Iterator[Path | None]:
     """A folder for the variants' own caches; None where the user has named one, which is used."""
-    if COMPILE_CACHE in os.environ:
+    if _names_caches():
         yield None
     else:
         # A worker that still compiles may write while it is removed.
         with TemporaryDirectory(prefix="perfkit-compile-", ignore_cleanup_errors=True) as folder:
             yield Path(folder)
+
+
+def _names_caches() -> bool:
+    """Whether the user has named a folder. Torch enters its own once a library (bitsandbytes) asked for it."""
+    named = os.environ.get(COMPILE_CACHE)
+    if named is None:
+        return False
+    from torch._inductor.runtime.cache_dir_utils import default_cache_dir  # not sooner: most benches do without
+
+    return bool(named != default_cache_dir())
 
 
 def _go_on(making: SuiteInMaking, progress: Callable[[Event], None], ncu: Path | None, predict: Predict) -> Suite:

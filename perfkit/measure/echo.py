@@ -5,7 +5,9 @@ multiplies a rounding at every step, so that two right programs part after a few
 its losses, losses can no longer tell a wrong program from a right one, and the comparison ends there.
 """
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
 import torch
 from torch import nn
@@ -16,10 +18,28 @@ from perfkit.measure.step import train_step
 from perfkit.techniques.as_built import as_built
 from perfkit.workloads.workload import built_model
 
+# Where a rounding decides is a matter of chance: one that turns a ReLU's sign or a pooling's choice lets programs part
+# at once, another not for steps. Of four, the first to part ends the comparison.
+_ECHOES = 4
+
 
 def echo_pass(session: Session) -> None:
-    """Train the first steps once more from perturbed parameters. Run last: it starts over."""
-    session.recorder.update(echo_losses=_trained_again(session, perturb))
+    """Train the first steps once more from perturbed parameters, several times. Run last: it starts over.
+
+    Kept is, of each step, the loss that is furthest from the unperturbed training's.
+    """
+    echoes = [_trained_again(session, partial(perturb, seed=seed)) for seed in range(_ECHOES)]
+    losses = session.recorder.record.losses[: session.spec.schedule.parity]
+    session.recorder.update(echo_losses=furthest(losses, echoes))
+
+
+def furthest(losses: Sequence[float | None], echoes: Iterable[Sequence[float]]) -> tuple[float, ...]:
+    """Of each step, that of the echoes' losses which is furthest from the step's loss; first of all one not finite."""
+
+    def distance(loss: float | None, echo: float) -> float:
+        return abs(echo - loss) if loss is not None and math.isfinite(echo) else math.inf
+
+    return tuple(max(of_step, key=partial(distance, loss)) for loss, *of_step in zip(losses, *echoes, strict=False))
 
 
 def seeded_pass(session: Session) -> None:
@@ -55,12 +75,12 @@ def _trained_again(session: Session, change: Callable[[nn.Module], None] = lambd
 
 
 @torch.no_grad()
-def perturb(model: nn.Module) -> None:
-    """Move every parameter by one relative rounding of its dtype, up or down, the same on every rank.
+def perturb(model: nn.Module, seed: int = 0) -> None:
+    """Move every parameter by one relative rounding of its dtype, up or down by the seed, the same on every rank.
 
     Of quantized parameters what is in floating point moves: their scales.
     """
-    generator = torch.Generator().manual_seed(0)
+    generator = torch.Generator().manual_seed(seed)
     for part in (part for parameter in model.parameters() for part in plain_parts(parameter)):
         if part.is_floating_point():
             up = torch.randint(0, 2, part.shape, generator=generator).to(part.device, part.dtype)

@@ -1,12 +1,13 @@
 """The perturbation that an echo starts from, and training once more from the beginning."""
 
+import math
 from types import SimpleNamespace
 
 import pytest
 import torch
 from torch import nn
 
-from perfkit.measure.echo import perturb, seeded_pass
+from perfkit.measure.echo import echo_pass, furthest, perturb, seeded_pass
 from perfkit.measure.step import train_step
 from perfkit.record import ParityRule
 from tests.unit.techniques.tiny import applied, batches
@@ -30,6 +31,38 @@ def test_ranks_move_alike():
     perturb(first)
     perturb(second)
     assert torch.equal(first.weight, second.weight)
+
+
+def test_another_seed_moves_otherwise():
+    first, second = nn.Linear(8, 8), nn.Linear(8, 8)
+    second.load_state_dict(first.state_dict())
+    perturb(first, seed=0)
+    perturb(second, seed=1)
+    assert not torch.equal(first.weight, second.weight)
+
+
+def test_of_each_step_the_loss_that_went_the_furthest_is_kept():
+    echoes = [(3.0, 2.1, 1.0), (3.0, 1.95, 1.3), (3.2, 2.0, math.nan)]
+    kept = furthest((3.0, 2.0, 1.0), echoes)
+    assert kept[:2] == (3.2, 2.1)
+    assert math.isnan(kept[2])
+    assert furthest((None,), [(1.0,), (2.0,)]) in ((1.0,), (2.0,))
+
+
+def test_several_echoes_are_trained_from_the_beginning() -> None:
+    state = applied("ckpt").state
+    first = tuple(float(train_step(state, batches(state, step), step)) for step in range(3))
+    found: dict[str, tuple[float, ...]] = {}
+    echo_pass(
+        SimpleNamespace(
+            spec=SimpleNamespace(seed=0, schedule=SimpleNamespace(parity=3)),
+            state=state,
+            batches=lambda step: batches(state, step),
+            recorder=SimpleNamespace(record=SimpleNamespace(losses=first), update=found.update),
+        )
+    )
+    assert found["echo_losses"] == pytest.approx(first, rel=1e-5)
+    assert found["echo_losses"] != first
 
 
 def test_frozen_integers_stay():
