@@ -12,6 +12,7 @@ from perfkit.instruments.blocks import block_facts
 from perfkit.instruments.clock import step_times
 from perfkit.instruments.compiling import holds_compiled
 from perfkit.instruments.energy import EnergyWindow, no_counter, unknown
+from perfkit.instruments.exchanged import ExchangedBytes
 from perfkit.instruments.layout import convolution_layouts
 from perfkit.instruments.memory.allocator import unreported
 from perfkit.instruments.memory.history import allocator_history
@@ -210,15 +211,15 @@ def counters_pass(session: Session) -> None:
 
 
 def _count_step(session: Session) -> None:
-    """FLOPs of one whole step as run, counted eagerly: compiled code does the same products."""
+    """FLOPs and collectives of one whole step as run, counted eagerly: compiled code does the same products."""
     index = session.next_step
     batches = session.batches(index)
     compiled = _model_is_compiled(session)
     state = session.state
     drawn = random_updates(state.optimizers.values(), state.device)
-    with counted_backward_passes(state) as passes, drawn as random:
+    with counted_backward_passes(state) as passes, drawn as random, ExchangedBytes() as exchanged:
         count = count_flops(lambda: train_step(state, batches, index))
-    session.recorder.add_facts(random)
+    session.recorder.add_facts(random | (exchanged.facts() if state.world.size > 1 else {}))
     if state.workload.step is None:  # a step of its own calls backward as it likes
         session.recorder.add_facts({"backward_passes": float(len(passes))})
     session.next_step = index + 1

@@ -5,17 +5,14 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import torch
-from torch._C._distributed_c10d import _resolve_process_group
-from torch.distributed import ProcessGroup
-from torch.distributed.distributed_c10d import GroupName
-from torch.utils._pytree import tree_leaves
 
 from perfkit.analysis.trace.op_class import op_class
 from perfkit.cost.args import all_tensors, read_bytes
 from perfkit.cost.call import OpCall, OpCost
-from perfkit.cost.collective import Kind, Message, collective_kind, message_of_size
-from perfkit.cost.free import COLLECTIVES, is_free
+from perfkit.cost.collective import Message
+from perfkit.cost.free import is_free
 from perfkit.cost.live import CostedCalls
+from perfkit.cost.live_collectives import exchange, tensor_bytes
 from perfkit.devices.peak import Fp32Settings
 from perfkit.plan.disk import mount_of
 from perfkit.plan.fake_disk import Paging
@@ -94,8 +91,9 @@ class StepOps(CostedCalls):
             self._marks.append(args[0])
         elif func is _EXIT:
             self._marks.pop()
-        elif func.namespace in _NAMESPACES and result is not NotImplemented:
-            self._exchanged(func._schema, args, result)
+        elif result is not NotImplemented and (found := exchange(func, args, result)) is not None:
+            exchanged = StepCollective(found.message, found.ranks, self._phase(), found.functional, found.group)
+            self.issued.append(exchanged)
         return result
 
     def called(self, call: OpCall, cost: OpCost | None, result: Any) -> None:
@@ -113,23 +111,8 @@ class StepOps(CostedCalls):
         """Record a copy to the host, or back."""
         self.issued.append(StepCopy(page, out, self._phase()))
 
-    def _exchanged(self, schema: Any, args: tuple[Any, ...], result: Any) -> None:
-        kind = collective_kind(schema.name.partition("::")[2])
-        if kind is None:  # a wait
-            return
-        group = _group(schema, args)
-        ranks = group.size()
-        sides = (*args, *result) if isinstance(result, tuple) else (*args, result)
-        nbytes = 0 if kind is Kind.BARRIER else max(map(_nbytes, sides))
-        functional = schema.name.startswith("_c10d_functional")
-        message = message_of_size(kind, nbytes, ranks)
-        self.issued.append(StepCollective(message, ranks, self._phase(), functional, group.group_name))
-
     def _phase(self) -> str:
         return next((_PHASE_OF_MARK[mark] for mark in reversed(self._marks) if mark in _PHASE_OF_MARK), "")
-
-
-_NAMESPACES = frozenset(name.removesuffix("::") for name in COLLECTIVES if name.endswith("::"))
 
 
 @lru_cache(maxsize=65536)
@@ -143,20 +126,6 @@ def _modelled(call: OpCall, cost: OpCost | None, fp32: Fp32Settings | None) -> W
 def _moved(call: OpCall, result: Any) -> Work:
     tensors = tuple(all_tensors(call.args))
     dtype = tensors[0].dtype if tensors else ""
-    return Work(op_class(call.name), dtype, 0.0, read_bytes(*tensors) + _nbytes(result), matrix=False, op=call.name)
-
-
-def _nbytes(tree: Any) -> int:
-    return sum(leaf.nbytes for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor))
-
-
-def _group(schema: Any, args: tuple[Any, ...]) -> ProcessGroup:
-    """Of c10d's op the group that is its argument, of a functional one the group that it names."""
-    at = next(index for index, each in enumerate(schema.arguments) if each.name in ("process_group", "group_name"))
-    group = args[at]
-    if isinstance(group, torch.ScriptObject):
-        group = ProcessGroup.unbox(group)
-    elif isinstance(group, str):
-        group = _resolve_process_group(GroupName(group))
-    assert isinstance(group, ProcessGroup)
-    return group
+    return Work(
+        op_class(call.name), dtype, 0.0, read_bytes(*tensors) + tensor_bytes(result), matrix=False, op=call.name
+    )

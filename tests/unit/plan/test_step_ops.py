@@ -129,6 +129,16 @@ def test_ddp_reduces_all_gradients_in_backward_in_two_buckets() -> None:
     assert 2**20 <= first < 2**20 + 8192
 
 
+def test_smaller_buckets_are_more_and_reduce_the_same_bytes() -> None:
+    reduced = [each[3] for each in collectives("ddp:bucket_mb=1", 2) if each[0] == "all-reduce"]
+    assert sum(reduced) == 4 * 3_290_624
+    assert len(reduced) >= 7  # 12.6 MiB, and the largest gradient has 1 MiB: no bucket has 2
+
+
+def test_a_hook_is_planned_as_gradients_are() -> None:
+    assert collectives("ddp:hook=bf16", 2) == collectives("ddp", 2)
+
+
 def test_zero3_gathers_parameters_twice_and_scatters_gradients_once() -> None:
     found = collectives("zero3", 8)
     phases = [(kind, in_phase) for kind, in_phase, _, _ in found]

@@ -10,6 +10,7 @@ from torch.profiler import ProfilerActivity, profile, record_function
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from perfkit.instruments.blocks import block_facts
+from perfkit.instruments.exchanged import ExchangedBytes
 from perfkit.instruments.layout import convolution_layouts
 from perfkit.instruments.random_numbers import random_updates
 from perfkit.instruments.saved import plain_saved_bytes
@@ -47,7 +48,8 @@ def saved_bytes(state: TrainState) -> int:
 
     def pack(tensor: torch.Tensor) -> torch.Tensor:
         if id(tensor) not in parameters and not isinstance(tensor._base, torch.nn.Parameter):
-            sizes[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
+            storage = local_part(tensor).untyped_storage()
+            sizes[storage.data_ptr()] = storage.nbytes()
             kept.append(tensor)
         return tensor
 
@@ -107,9 +109,9 @@ def measured_facts(state: TrainState, reference: dict[str, float]) -> dict[str, 
         facts["trainable_parameter_bytes"] = float(trainable_bytes(state.model))
         facts["gradient_bytes"] = storage_bytes(p.grad for p in state.model.parameters() if p.grad is not None)
 
-    with random_updates(state.optimizers.values(), state.device) as drawn:
+    with random_updates(state.optimizers.values(), state.device) as drawn, ExchangedBytes() as exchanged:
         train(state, steps=1, after_backward=after_backward)
-    facts |= drawn
+    facts |= drawn | exchanged.facts()
     facts["optimizer_state_bytes"] = state_bytes(state)
     return facts
 

@@ -47,7 +47,8 @@ def test_every_technique_describes_itself(name):
             "ckpt:mode=budget:every=2+compile",
             r"technique 'ckpt': every and skip belong to mode=full and selective",
         ),
-        ("ddp:x=1", r"technique 'ddp' takes no parameters, got 'x'"),
+        ("channels_last:x=1", r"technique 'channels_last' takes no parameters, got 'x'"),
+        ("ddp:rank=2", r"technique 'ddp': rank belongs to hook=powersgd"),
         ("amp+ckpt+amp:dtype=fp16", r"the technique 'amp' is given twice in 'amp\+ckpt\+amp:dtype=fp16'"),
         ("zero2+amp+zero3", r"zero2 and zero3 do not go together: they are stages of one method"),
         (

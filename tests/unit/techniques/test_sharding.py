@@ -1,27 +1,36 @@
 """What takes several ranks, on two real ones over Gloo: one launch trains all variants and checks every claim."""
 
 import gc
-import json
 from importlib.util import find_spec
-from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as mp
 
+from perfkit.errors import UnavailableError
+from perfkit.spec import parse_technique, typed_params
+from perfkit.techniques.ddp import Ddp, fewest_buckets
+from perfkit.techniques.gradient_hooks import POWERSGD_STARTS, low_rank_bytes
 from perfkit.techniques.own_step import run_step
-from perfkit.techniques.state import World
+from perfkit.techniques.state import TrainState, World
 from perfkit.techniques.zero1 import largest_share
 from perfkit.techniques.zero23 import largest_slice
-from perfkit.workloads.workload import Workload
 from tests.fixtures.workloads import gan, grouped
-from tests.unit.techniques.facts import check_claims, measured_facts, reference_facts, state_bytes
-from tests.unit.techniques.tiny import WORKLOAD, applied, batches, new_state, relative_difference, train
+from tests.unit.techniques.facts import check_claims, state_bytes
+from tests.unit.techniques.ranks import rank_of, results_of, trained
+from tests.unit.techniques.tiny import applied, batches, new_state, relative_difference, train
 
 pytestmark = pytest.mark.slow
 
+LOW_RANK = "ddp:hook=powersgd"
+
 VARIANTS = [
+    "ddp:bucket_mb=1",
+    "ddp:bucket_view=false",
+    "ddp:hook=fp16",
+    "ddp:hook=bf16",
+    LOW_RANK,
     "zero1",
     "zero2",
     "zero3",
@@ -51,40 +60,33 @@ UNEQUAL = "lora:rank=1+zero3"
 def rank_main(rank: int, folder: str) -> None:
     gc.collect()
     gc.freeze()  # a third of what follows would be looking for garbage among what was imported
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo", init_method=f"file://{folder}/rendezvous", rank=rank, world_size=2)
-    results = {"baseline": trained("baseline", rank, None)}
-    for variant in VARIANTS:
-        results[variant] = trained(variant, rank, results["baseline"]["facts"])
-    results["grouped baseline"] = trained("baseline", rank, None, grouped.build())
-    for variant in GROUPED:
-        results[f"grouped {variant}"] = trained(variant, rank, results["grouped baseline"]["facts"], grouped.build())
-    for variant in ["baseline", *OWN_STEP]:
-        results[f"own step {variant}"] = own_steps(variant, rank)
-    results["in backward"] = {stage: in_backward(stage, rank) for stage in ("zero2", "zero3")}
-    if find_spec("peft"):
-        results[UNEQUAL] = trained(UNEQUAL, rank, results["baseline"]["facts"])
-    results["overflow"] = overflow(rank)
-    Path(folder, f"rank{rank}.json").write_text(json.dumps(results))
-    dist.destroy_process_group()
+    with rank_of(rank, 2, folder) as (world, results):
+        results["baseline"] = trained("baseline", world)
+        for variant in VARIANTS:
+            results[variant] = trained(variant, world, results["baseline"]["facts"])
+        results["grouped baseline"] = trained("baseline", world, None, grouped.build())
+        for variant in GROUPED:
+            results[f"grouped {variant}"] = trained(
+                variant, world, results["grouped baseline"]["facts"], grouped.build()
+            )
+        for variant in ["baseline", *OWN_STEP]:
+            results[f"own step {variant}"] = own_steps(variant, rank)
+        results["in backward"] = {stage: in_backward(stage, rank) for stage in ("zero2", "zero3")}
+        if find_spec("peft"):
+            results[UNEQUAL] = trained(UNEQUAL, world, results["baseline"]["facts"])
+        results["overflow"] = overflow(rank)
+        results["factors"] = factors(rank)
+        results["static graph"] = [
+            train(applied(variant, new_state(world=world)).state) for variant in ("ddp", "ckpt+ddp:static_graph=true")
+        ]
+        with patch("perfkit.techniques.ddp.replicate", not_replicated):
+            results["sabotage"] = trained("ddp", world, results["baseline"]["facts"])
 
 
-def trained(variant: str, rank: int, baseline: dict[str, float] | None, workload: Workload = WORKLOAD) -> dict:
-    state = new_state(workload, world=World(rank=rank, size=2, local_rank=rank))
-    reference = reference_facts(state)
-    made = applied(variant, state)
-    losses = train(made.state, accumulation=2)
-    facts = measured_facts(made.state, reference)
-    claims = [claim for technique in made.techniques for claim in technique.claims(made.state)]
-    checked = [] if baseline is None else check_claims(claims, made.state, facts, baseline)
-    made.state.close()
-    return {
-        "losses": losses,
-        "facts": facts,
-        "tolerance": made.parity.relative,
-        "checked": checked,
-        "techniques": [technique.name for technique in made.techniques],
-    }
+def not_replicated(state: TrainState, **_options) -> TrainState:
+    """`ddp` that does nothing: every rank trains by itself."""
+    state.gradients_reduced = True
+    return state
 
 
 def own_steps(variant: str, rank: int) -> dict:
@@ -100,6 +102,22 @@ def in_backward(stage: str, rank: int) -> list[list[float]]:
     return [train(applied(v, new_state(world=world)).state) for v in (stage, f"{stage}+optim_in_backward")]
 
 
+def factors(rank: int) -> list[int]:
+    """Bytes that PowerSGD gives to all-reduces in a step, also those of threads of gloo, and in theory."""
+    made = applied("ddp:hook=powersgd:rank=2", new_state(world=World(rank=rank, size=2, local_rank=rank)))
+    train(made.state, steps=POWERSGD_STARTS)
+    sent = []
+    all_reduce = dist.all_reduce
+
+    def counted(tensor: torch.Tensor, *args, **options):
+        sent.append(tensor.nbytes)
+        return all_reduce(tensor, *args, **options)
+
+    with patch.object(dist, "all_reduce", counted):
+        train(made.state, steps=1)
+    return [sum(sent), low_rank_bytes(made.state.model.parameters(), 2)]
+
+
 def overflow(rank: int) -> int:
     """How many parameters change on this rank when only the other rank's shard has overflowed."""
     made = applied("amp:dtype=fp16+zero3", new_state(world=World(rank=rank, size=2, local_rank=rank)))
@@ -112,12 +130,12 @@ def overflow(rank: int) -> int:
 
 @pytest.fixture(scope="module")
 def ranks(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("ranks")
-    mp.spawn(rank_main, (str(folder),), nprocs=2)
-    return [json.loads((folder / f"rank{rank}.json").read_text()) for rank in range(2)]
+    return results_of(rank_main, tmp_path_factory.mktemp("ranks"), 2)
 
 
-@pytest.mark.parametrize("variant", VARIANTS + [f"grouped {variant}" for variant in GROUPED])
+@pytest.mark.parametrize(
+    "variant", [v for v in VARIANTS if v != LOW_RANK] + [f"grouped {variant}" for variant in GROUPED]
+)
 def test_losses_are_the_baselines_on_every_rank(ranks, variant):
     baseline = "grouped baseline" if variant.startswith("grouped") else "baseline"
     for rank in ranks:
@@ -140,6 +158,63 @@ def test_claims_of_adapters_hold_of_unequal_shards(ranks):
         assert sum(text.startswith("lora: ") for _, text in checked) == 3
     shares = [rank[UNEQUAL]["facts"]["adapter_bytes"] for rank in ranks]
     assert shares[0] > shares[1]
+
+
+@pytest.mark.parametrize(
+    ("variant", "bytes_a_number"),
+    [("baseline", 4), ("ddp:bucket_view=false", 4), ("ddp:hook=fp16", 2), ("ddp:hook=bf16", 2)],
+)
+def test_gradients_are_all_reduced_once_to_the_byte(ranks, variant, bytes_a_number):
+    numbers = sum(parameter.numel() for parameter in new_state().model.parameters())
+    for rank in ranks:
+        assert rank[variant]["facts"]["collective_bytes:all-reduce"] == bytes_a_number * numbers
+
+
+@pytest.mark.parametrize(
+    ("variant", "times"),
+    [
+        ("zero1", {"all-reduce": 1, "broadcast": 1}),
+        ("zero2", {"reduce-scatter": 1, "all-gather": 1}),
+        ("zero3", {"reduce-scatter": 1, "all-gather": 2}),
+    ],
+)
+def test_zero_exchanges_gradients_once_and_parameters_once_or_twice_to_the_byte(ranks, variant, times):
+    """ZeRO, arXiv 1910.02054, section 7: 2 times the parameters, and 3 times where they are sharded."""
+    for rank in ranks:
+        sent = {name: size for name, size in rank[variant]["facts"].items() if name.startswith("collective_bytes:")}
+        whole = rank["baseline"]["facts"]["parameter_bytes"]
+        assert {name: size for name, size in sent.items() if size} == {
+            f"collective_bytes:{kind}": number * whole for kind, number in times.items()
+        }
+
+
+def test_ranks_that_train_by_themselves_are_found_out(ranks):
+    for rank in ranks:
+        [holds] = [text for verdict, text in rank["sabotage"]["checked"] if verdict]
+        assert "not copied out of buckets" in holds
+
+
+def test_a_static_graph_keeps_the_losses(ranks):
+    for rank in ranks:
+        plain, static = rank["static graph"]
+        assert static == pytest.approx(plain, rel=1e-6)
+
+
+def test_low_rank_gradients_are_other_gradients_of_fewer_bytes(ranks):
+    for rank in ranks:
+        assert rank[LOW_RANK]["losses"][-1] != rank["baseline"]["losses"][-1]
+        sent, in_theory = rank["factors"]
+        assert sent == in_theory < rank["baseline"]["facts"]["gradient_bytes"] / 4
+
+
+def test_no_claim_of_a_hook_holds_for_whole_gradients(ranks):
+    """The baseline's own facts, with those that a hook sets when it has sent nothing."""
+    for variant in ("ddp:hook=fp16", "ddp:hook=bf16", LOW_RANK):
+        technique = typed_params(Ddp, "technique", "ddp", parse_technique(variant).params)
+        state = new_state()
+        facts = {**ranks[0]["baseline"]["facts"], "bytes_of_factors": 0.0}
+        claims = [claim for claim in technique.claims(state) if claim.fact in facts]
+        assert [verdict for verdict, _ in check_claims(claims, state, facts, facts)] == [False]
 
 
 @pytest.mark.parametrize("variant", OWN_STEP)
@@ -184,6 +259,26 @@ def test_no_claim_of_sharding_holds_for_plain_data_parallel(ranks):
 
 def test_one_ranks_overflow_is_every_ranks(ranks):
     assert [rank["overflow"] for rank in ranks] == [0, 0]
+
+
+def test_factors_of_a_matrix_are_its_rows_and_columns():
+    weight, square, bias, kernel = (torch.empty(shape) for shape in ((100, 50), (4, 4), (100,), (16, 8, 3, 3)))
+    assert low_rank_bytes([weight], 2) == 4 * 2 * 150
+    assert low_rank_bytes([square, bias], 1) == 4 * (16 + 100)  # factors of 8 numbers are no less than half of 16
+    assert low_rank_bytes([kernel], 1) == 4 * (16 + 72)
+
+
+def test_buckets_are_no_fewer_than_their_limit_allows():
+    gradients = [torch.empty(100) for _ in range(10)]
+    assert fewest_buckets(gradients, 1000) == 3  # 4,000 bytes in buckets of at most 1,400
+    assert fewest_buckets([], 1000) == 0
+
+
+def test_a_static_graph_and_microbatches_are_refused():
+    state = new_state(world=World(size=2))
+    state.accumulation = 2
+    with pytest.raises(UnavailableError, match="every backward pass must average gradients"):
+        Ddp(static_graph=True).apply(state)
 
 
 def test_whole_tensors_are_dealt_to_the_emptiest_rank():

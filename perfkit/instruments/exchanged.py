@@ -1,0 +1,43 @@
+"""What ranks exchange in a step, counted where the program asks for it."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from perfkit.cost.collective import Kind
+from perfkit.cost.live_collectives import exchange
+
+# Counted also where there are none of them, so that a claim about them can fail.
+_ALWAYS = (Kind.ALL_REDUCE, Kind.ALL_GATHER, Kind.REDUCE_SCATTER, Kind.ALL_TO_ALL)
+
+
+class ExchangedBytes(TorchDispatchMode):
+    """Counts the messages of all collectives that are asked for while it is entered, as nccl-tests counts their bytes.
+
+    Seen is what this thread and its backward passes ask for, and not what a thread of gloo does when a collective ends:
+    torch's PowerSGD sends its factors from there.
+    """
+
+    supports_higher_order_operators = True
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._bytes: Counter[Kind] = Counter(dict.fromkeys(_ALWAYS, 0))
+
+    def facts(self) -> dict[str, float]:
+        """The fact `collective_bytes:<kind>` of each kind of collective."""
+        return {f"collective_bytes:{kind}": float(size) for kind, size in self._bytes.items()}
+
+    def __torch_dispatch__(
+        self, func: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        # A distributed tensor first turns into calls on its local part, and into collectives.
+        if any(hasattr(kind, "to_local") for kind in types):
+            return NotImplemented
+        result = func(*args, **(kwargs or {}))
+        found = exchange(func, args, result)
+        if found is not None:
+            self._bytes[found.message.kind] += int(found.message.bytes)
+        return result
