@@ -34,7 +34,7 @@ class Requirement(NamedTuple):
 
 
 _OWNS_STORAGE = "FSDP2 frees and refills the parameters' memory itself; moving it as well crashes the process"
-_REDUCED_LAST = "gradients are averaged over ranks when backward is over; zero2 and zero3 do before"
+_REDUCED_LAST = "gradients are averaged over ranks when backward is over; zero2, zero3 and hsdp do before"
 _REDUCES = "ZeRO averages the gradients itself"
 _CONTIGUOUS = "FSDP2 shards contiguous parameters only"
 _NO_FP32_PRODUCTS = "products of 16 bits leave TF32 none of fp32 to compute"
@@ -47,32 +47,29 @@ _LOSS_IN_UPDATE = (
 _ENGINE_SCALES = "an engine scales gradients itself, and this scaler is not its own"
 _TRIED_WITH_TORCH = (
     "shards and pieces of an update are right for an optimizer that treats each weight or tensor by itself and takes "
-    "DTensors: of torch's own only it is known, and of lion on shards"
+    "DTensors: of torch's own only it is known, and of lion with zero1 to zero3"
 )
+# FSDP2 on one dimension of ranks, and on two.
+_FULLY_SHARDED = ("zero2", "zero3", "hsdp")
+_SHARDED = ("zero1", *_FULLY_SHARDED)
 _UPDATED_TOGETHER = (
     "it counts or scales the updates of all its parameters together, and backward updates each by itself"
 )
 
 CLASHES = (
-    Clash("ddp", "zero1", _REDUCES),
-    Clash("ddp", "zero2", _REDUCES),
-    Clash("ddp", "zero3", _REDUCES),
-    Clash("zero1", "zero2", _OTHER_STAGE),
-    Clash("zero1", "zero3", _OTHER_STAGE),
-    Clash("zero2", "zero3", _OTHER_STAGE),
+    *(Clash("ddp", other, _REDUCES) for other in _SHARDED),
+    *(Clash(first, second, _OTHER_STAGE) for first, second in combinations(_SHARDED, 2)),
     Clash(
         "offload:what=parameters",
         "zero1",
         "ZeroRedundancyOptimizer sends every parameter to all ranks after the update, and those that are out have no "
         "memory (Gloo: bad address)",
     ),
-    Clash("offload:what=parameters", "zero2", _OWNS_STORAGE),
-    Clash("offload:what=parameters", "zero3", _OWNS_STORAGE),
+    *(Clash("offload:what=parameters", other, _OWNS_STORAGE) for other in _FULLY_SHARDED),
     Clash("amp", "bf16", "parameters in bf16 leave autocast nothing to cast"),
     Clash("amp", "tf32", _NO_FP32_PRODUCTS),
     Clash("bf16", "tf32", _NO_FP32_PRODUCTS),
-    Clash("channels_last", "zero2", _CONTIGUOUS),
-    Clash("channels_last", "zero3", _CONTIGUOUS),
+    *(Clash("channels_last", other, _CONTIGUOUS) for other in _FULLY_SHARDED),
     Clash("compile", "inplace", "torch.compile decides itself what is written in place, whatever the modules say"),
     Clash("bf16:update=kahan", "optim", "its Kahan summation is in optimizers of its own: use bf16:update=nearest"),
     Clash("lora", "qlora", "qlora is lora over weights in 4 bits"),
@@ -83,13 +80,15 @@ CLASHES = (
     *(Clash(first, second, _SAME_LAYERS) for first, second in combinations(("fp8", "qat", "qlora", "sparse24"), 2)),
     *(Clash("prune", other, _MASKED) for other in ("fp8", "lora", "qat", "qlora", "sparse24")),
     Clash("compress", "offload:what=activations", "autograd hands what it saves to one of them only"),
-    Clash("offload:what=optimizer", "zero2:offload=cpu", "the optimizer state is on the host already"),
-    Clash("offload:what=optimizer", "zero3:offload=cpu", "the optimizer state is on the host already"),
+    *(
+        Clash("offload:what=optimizer", f"{other}:offload=cpu", "the optimizer state is on the host already")
+        for other in _FULLY_SHARDED
+    ),
     *(
         Clash(f"optim:use={use}", other, _TRIED_WITH_TORCH)
         for use, kind in OPTIMIZERS.items()
         if not kind.target.startswith("torch.") or use == "adafactor"
-        for other in (*(() if use == "lion" else ("zero1", "zero2", "zero3")), "offload:what=optimizer")
+        for other in (*(("hsdp",) if use == "lion" else _SHARDED), "offload:what=optimizer")
     ),
     *(Clash("optim:use=sgd", other, "SGD has no state to move") for other in ("zero1", "offload:what=optimizer")),
     *(
@@ -99,6 +98,7 @@ CLASHES = (
     Clash("bf16:update=kahan", "optim_in_backward", _UPDATED_TOGETHER),
     Clash("amp:dtype=fp16", "optim_in_backward", "gradients are scaled back after backward, when it has used them"),
     Clash("ddp", "optim_in_backward", _REDUCED_LAST),
+    Clash("ddp:static_graph=True", "accum", "every backward pass must average gradients, as the first did"),
     Clash("zero1", "optim_in_backward", _REDUCED_LAST),
     Clash("accum", "optim_in_backward", "parameters would be updated after every microbatch"),
     Clash(
@@ -116,7 +116,7 @@ CLASHES = (
         )
         for what in ("optimizer", "parameters")
     ),
-    *(Clash("engine", other, "an engine starts its ranks itself") for other in ("ddp", "zero1", "zero2", "zero3")),
+    *(Clash("engine", other, "an engine starts its ranks itself") for other in ("ddp", *_SHARDED)),
     Clash(
         "flash:backend=math",
         "compile",

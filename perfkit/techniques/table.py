@@ -27,6 +27,7 @@ TECHNIQUES: Registry[type[Technique]] = Registry(
         "zero1": "perfkit.techniques.zero1:Zero1",
         "zero2": "perfkit.techniques.zero23:Zero2",
         "zero3": "perfkit.techniques.zero23:Zero3",
+        "hsdp": "perfkit.techniques.hsdp:Hsdp",
         "compress": "perfkit.techniques.compress:Compress",
         "offload": "perfkit.techniques.offload:Offload",
         "accum": "perfkit.techniques.accum:Accum",

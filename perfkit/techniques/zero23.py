@@ -11,6 +11,7 @@ from typing import ClassVar, Literal
 
 import torch
 from torch import nn
+from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import CPUOffloadPolicy, FSDPModule, OffloadPolicy, fully_shard
 
 from perfkit.record import Claim, Relation
@@ -22,7 +23,7 @@ _NO_HOST = "offload=cpu needs a device with memory of its own: on a CPU the para
 _GATHERS = "c10d::_allgather_base_,c10d::allgather_*"
 
 
-class _FullyShard(Technique):
+class FullyShard(Technique):
     """FSDP2 (`fully_shard`) of every block and of what is left.
 
     Parameters, gradients and optimizer state are sliced over the ranks. `zero2` gathers parameters once a step and
@@ -57,8 +58,9 @@ class _FullyShard(Technique):
         policy = CPUOffloadPolicy(pin_memory=True) if self.offload == "cpu" else OffloadPolicy()
         roots = tuple(state.models.values())
         state.facts["unsharded_parameter_bytes"] = float(sum(each.nbytes for each in state.model.parameters()))
+        mesh = self._mesh(state)
         for module in (*state.blocks, *roots):
-            fully_shard(module, reshard_after_forward=self._reshard, offload_policy=policy)
+            fully_shard(module, mesh=mesh, reshard_after_forward=self._reshard, offload_policy=policy)
         for root in roots:
             _clear_shards(root)
 
@@ -79,8 +81,16 @@ class _FullyShard(Technique):
         state.gradients_reduced = True
         return state
 
+    def _mesh(self, _state: TrainState) -> DeviceMesh | None:
+        """The ranks that share parameters along its last dimension; None: all."""
+        return None
+
+    def _shards(self, state: TrainState) -> int:
+        """How many ranks share parameters."""
+        return state.world.size
+
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
-        ranks = state.world.size
+        ranks = self._shards(state)
         share = largest_slice(state.model, ranks) + SLACK
         units = float(len(state.block_names) or len(state.models))
         claims = [
@@ -109,7 +119,7 @@ class _FullyShard(Technique):
         return self._claim(statement, fact, Relation.AT_MOST, share, relative_to)
 
 
-class Zero2(_FullyShard):
+class Zero2(FullyShard):
     name: ClassVar[str] = "zero2"
     summary: ClassVar[str] = (
         "optimizer state and gradients over the ranks (FSDP2, parameters kept from forward to backward)"
@@ -119,7 +129,7 @@ class Zero2(_FullyShard):
     _reshard: ClassVar[bool] = False
 
 
-class Zero3(_FullyShard):
+class Zero3(FullyShard):
     name: ClassVar[str] = "zero3"
     summary: ClassVar[str] = "optimizer state, gradients and parameters over the ranks (FSDP2, gathered where needed)"
     when: ClassVar[str] = "where even the parameters do not fit into the memory of one device"

@@ -1,0 +1,66 @@
+"""`hsdp`: hybrid sharding. Parameters are sharded over a few ranks, and these groups are replicas of each other."""
+
+from typing import Annotated, ClassVar
+
+import msgspec
+from torch.distributed import device_mesh
+from torch.distributed.device_mesh import DeviceMesh
+
+from perfkit.errors import UnavailableError
+from perfkit.record import Claim, Relation
+from perfkit.techniques.state import TrainState
+from perfkit.techniques.technique import Plannable
+from perfkit.techniques.zero23 import FullyShard
+
+
+class Hsdp(FullyShard):
+    """FSDP2 (`fully_shard`) on a mesh of two dimensions, of every block and of what is left.
+
+    Ranks next to each other, `shard` of them, hold the parameters, gradients and optimizer state of a replica in
+    slices, as with `zero3`. A block is gathered within the group and its gradients are scattered there; then each rank
+    sums its slice over the replicas. Where a group is a node, only slices of gradients leave it.
+
+    A rank's parameters, gradients and optimizer state must be 1/`shard` (plus what slicing uneven first dimensions
+    adds); gradients are reduced into shards, and the shards' gradients, every byte of them, over the replicas;
+    parameters are gathered for every block, in forward and again in backward.
+    """
+
+    name: ClassVar[str] = "hsdp"
+    summary: ClassVar[str] = "parameters over a few ranks, replicated by groups of them (FSDP2 on a mesh)"
+    when: ClassVar[str] = "where a few devices of a node hold the model and the network between nodes is slower"
+    costs: ClassVar[str] = (
+        "what zero3 takes within a group; slices of all gradients go to the other groups in every step"
+    )
+    paper: ClassVar[str] = (
+        "Zhao et al., PyTorch FSDP: Experiences on Scaling Fully Sharded Data Parallel, section 3.2.2, VLDB 2023, "
+        "https://arxiv.org/abs/2304.11277"
+    )
+    min_world_size: ClassVar[int] = 4
+    _reshard: ClassVar[bool] = True
+
+    shard: Annotated[int, msgspec.Meta(ge=2, description="ranks that share a replica")] = 2
+
+    def plannable(self) -> Plannable:
+        # The plan knows how many ranks a collective has, and not which.
+        return Plannable(reason="sums over replicas are timed as among neighbours: too short where groups are nodes")
+
+    def apply(self, state: TrainState) -> TrainState:
+        ranks = state.world.size
+        if ranks % self.shard:
+            raise UnavailableError(f"hsdp: {ranks} ranks do not divide into groups of {self.shard}")
+        if ranks == self.shard:
+            raise UnavailableError(f"hsdp: {ranks} ranks in groups of {self.shard} are one replica, which is zero3")
+        return super().apply(state)
+
+    def claims(self, state: TrainState) -> tuple[Claim, ...]:
+        statement = "the shards' gradients are summed over replicas"
+        summed = self._claim(statement, "collective_bytes:all-reduce", Relation.AT_LEAST, 1.0, "gradient_bytes")
+        return (*super().claims(state), summed)
+
+    def _mesh(self, state: TrainState) -> DeviceMesh:
+        sizes = (state.world.size // self.shard, self.shard)
+        # By its module, where a plan has another that is no affair of fake tensors.
+        return device_mesh.init_device_mesh(state.device.type, sizes, mesh_dim_names=("replicate", "shard"))
+
+    def _shards(self, _state: TrainState) -> int:
+        return self.shard
