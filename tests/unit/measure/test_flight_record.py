@@ -1,0 +1,46 @@
+"""What torch itself records of collectives, as a rank leaves it and as its own dumps have it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+import torch._C._distributed_c10d as c10d
+import torch.distributed as dist
+
+from perfkit.flight.file import read_flight_record
+from perfkit.flight.match import mismatches
+from perfkit.flight.model import FlightRecord
+from perfkit.measure.flight import leave_flight_record
+from perfkit.trace.flight import dumps_among, read_dump
+
+
+@pytest.fixture
+def _alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "lo")
+    dist.init_process_group("gloo", store=dist.FileStore(f"{tmp_path}/store", 1), rank=0, world_size=1)
+    dist.all_reduce(torch.ones(3, 4))
+    dist.broadcast(torch.ones(2, dtype=torch.bfloat16), 0)
+    yield
+    dist.destroy_process_group()
+
+
+def told(record: FlightRecord) -> list[tuple[str, str, int | None, bool]]:
+    return [(call.op, str(call.tensors), call.tensors.bytes, call.finished) for call in record.collectives[-2:]]
+
+
+@pytest.mark.usefixtures("_alone")
+def test_a_rank_leaves_what_torch_recorded_and_dumps_of_torch_tell_the_same(tmp_path: Path) -> None:
+    leave_flight_record(tmp_path)
+    (tmp_path / "dump_0").write_bytes(c10d._dump_fr_trace(True, True, False))
+    (tmp_path / "json_rank_0.json").write_bytes(c10d._dump_fr_trace_json(True, False))
+    left = read_flight_record(tmp_path / "flight_recorder.json.gz")
+    expected = [("all_reduce", "[3, 4] fp32", 48, True), ("broadcast", "[2] bf16", 4, True)]
+    assert told(left) == expected
+    assert left.last is not None
+    assert left.last.call_site.partition(":")[0] == __file__
+    assert left.groups[left.last.group].label == "default_pg"
+    for name in ("dump_0", "json_rank_0.json"):
+        assert dumps_among([str(tmp_path / name)])
+        assert told(read_dump(str(tmp_path / name))) == expected
+    assert mismatches({0: left}) == ()
