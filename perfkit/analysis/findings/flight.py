@@ -45,13 +45,15 @@ def _title(meeting: Meeting) -> str:
 
 
 def _evidence(meeting: Meeting) -> Iterator[str]:
-    if meeting.mismatch in _DIFFERS:
-        yield disagreement(meeting)
     rank = (meeting.waiting or tuple(meeting.calls))[0]
     call = meeting.calls[rank]
     where = f" at {call.call_site}" if call.call_site else ""
     ended = ", which has ended there" if call.finished else ""
-    yield f"rank {rank} called {call.op} of {call.tensors}{where}{ended}"
+    if meeting.mismatch in _DIFFERS:
+        yield disagreement(meeting)
+        yield f"rank {rank} called it{where}{ended}"
+    else:
+        yield f"rank {rank} called {call.op} of {call.tensors}{where}{ended}"
     if meeting.absent and meeting.unrecorded:
         yield f"{ranks_named(meeting.unrecorded)} left no record"
 

@@ -101,7 +101,9 @@ def _stack(rank: DumpedRank) -> tuple[Block, ...]:
     if call is None or not call.frames:
         return ()
     stack = "\n".join(map(str, call.frames))
-    return (Text(id=f"stack-{rank.rank}", title="Stack of the call", lines=(stack,), style="code"),)
+    return (
+        Text(id=f"stack-{rank.rank}", title="Stack of the call", lines=(stack,), style="code", weight=Weight.DETAIL),
+    )
 
 
 def _of(rank: DumpedRank) -> Collective | None:
