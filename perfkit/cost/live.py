@@ -87,8 +87,8 @@ class CostedCalls(TorchDispatchMode):
         # A wrapper (a distributed, quantized or nested tensor) first turns into calls on the tensors it is made of.
         if any(kind not in _PLAIN for kind in types):
             return NotImplemented
-        if FakeTensor in types and not self._fakes_count:
-            return func(*args, **kwargs)
+        if func.namespace == "prim" or (FakeTensor in types and not self._fakes_count):
+            return func(*args, **kwargs)  # what a tensor is, such as its device; or a question for shapes
         if isinstance(func, HigherOrderOperator):
             result = func(*args, **kwargs)
             self.called(OpCall(f"{func.namespace}::{func.name()}", ()), None, result)

@@ -68,14 +68,16 @@ def microbatches(batches: Steps, index: int, accumulation: int, parts: int) -> M
 class BatchPool:
     """Host batches that depend on seed, rank and index alone, so that every variant trains on the same data.
 
-    At most `POOL_BATCHES` different batches, fewer where they would exceed `POOL_BYTES`. Floating-point inputs
-    are cast to the parameters' dtype. For a GPU they are pinned.
+    At most `most` different batches, fewer where they would exceed `POOL_BYTES`. Floating-point inputs are cast to the
+    parameters' dtype. For a GPU they are pinned.
     """
 
-    def __init__(self, workload: Workload, *, seed: int, rank: int, dtype: torch.dtype, pinned: bool) -> None:
+    def __init__(
+        self, workload: Workload, *, seed: int, rank: int, dtype: torch.dtype, pinned: bool, most: int = POOL_BATCHES
+    ) -> None:
         first = _make(workload, seed, rank, 0, dtype, pinned)
         size = sum(tensor.nbytes for tensor in first.values())
-        count = max(1, min(POOL_BATCHES, POOL_BYTES // max(1, size)))
+        count = max(1, min(most, POOL_BYTES // max(1, size)))
         self._batches = [first, *(_make(workload, seed, rank, index, dtype, pinned) for index in range(1, count))]
 
     @property

@@ -41,8 +41,9 @@ class LikeTheFirst:
 Batches = BatchPool | LikeTheFirst
 
 
-def batches(workload: Workload, spec: RunSpec, rank: int) -> Batches:
-    """The batches of a rank of a run, made while tensors have no contents."""
+def batches(workload: Workload, spec: RunSpec, rank: int, steps: int) -> Batches:
+    """The batches of so many steps of a rank of a run, made while tensors have no contents."""
     if workload.make_loader is not None:
         return LikeTheFirst(workload, spec, rank)
-    return BatchPool(workload, seed=spec.seed, rank=rank, dtype=torch_dtype(spec.dtype), pinned=False)
+    most = steps * spec.accumulation
+    return BatchPool(workload, seed=spec.seed, rank=rank, dtype=torch_dtype(spec.dtype), pinned=False, most=most)

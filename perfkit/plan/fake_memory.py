@@ -5,7 +5,7 @@ It is to fake tensors what `AllocationProfiler` is to real ones, and gives the s
 
 import sys
 import weakref
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import PurePath
 from types import FrameType
@@ -16,8 +16,8 @@ import torch
 from torch._C import DispatchKey, _current_autograd_node
 from torch._C._autograd import _get_sequence_nr
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, _BypassDispatchCache
+from torch.utils._mode_utils import no_dispatch
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
 from perfkit.allocations import UNKNOWN
 from perfkit.instruments.memory.profiler import Allocation, Call, Range, Recorded, Use
@@ -199,9 +199,13 @@ class _Watch(TorchDispatchMode):
         kwargs = kwargs or {}
         if any(kind not in _PLAIN for kind in types):  # a wrapper turns into calls on the tensors that it is made of
             return NotImplemented
+        if func.namespace == "prim":  # what a tensor is, such as its device
+            return func(*args, **kwargs)
+        if func is _ENTER or func is _EXIT:
+            return self._marked(func, args)
         if func is _READ_VALUE and isinstance(args[0], FakeTensor) and args[0].constant is None:
             return self._memory.read(args[0])
-        schema, given = func._schema, _fakes((args, kwargs))
+        schema, given = func._schema, _fakes((*args, *kwargs.values()))
         if schema.name in self._alone.opened:
             with self:
                 return func._op_dk(DispatchKey.CPU, *args, **kwargs)
@@ -210,13 +214,17 @@ class _Watch(TorchDispatchMode):
         for storage in freed:
             if storage.nbytes():  # a view, whose fake kernel gives its storage the bytes that it seems to need
                 storage.resize_(0)
+        scratch = self._alone.scratch(func, args, kwargs, result)
+        self._memory.call(schema.name, schema.is_mutable, given, _fakes((result,)), scratch)
+        return result
+
+    def _marked(self, func: Any, args: tuple[Any, ...]) -> Any:
+        with no_dispatch():  # fake tensors are none of a range's affair
+            result = func(*args)
         if func is _ENTER:
             self._memory.enter(args[0])
-        elif func is _EXIT:
+        else:
             self._memory.leave()
-        elif func.namespace != "prim":
-            scratch = self._alone.scratch(func, args, kwargs, result)
-            self._memory.call(schema.name, schema.is_mutable, given, _fakes(result), scratch)
         return result
 
 
@@ -234,8 +242,16 @@ def _storages_uncached() -> Iterator[None]:
         yield
 
 
-def _fakes(tree: Any) -> list[torch.Tensor]:
-    return [leaf for leaf in tree_leaves(tree) if isinstance(leaf, FakeTensor) and has_storage(leaf)]
+def _fakes(values: Iterable[Any]) -> list[torch.Tensor]:
+    """The fake tensors among arguments or results of an op, in order."""
+    found: list[torch.Tensor] = []
+    for value in values:
+        if isinstance(value, FakeTensor):
+            if has_storage(value):
+                found.append(value)
+        elif isinstance(value, list | tuple):
+            found += _fakes(value)
+    return found
 
 
 def _without_memory(tensors: Sequence[torch.Tensor]) -> list[torch.UntypedStorage]:

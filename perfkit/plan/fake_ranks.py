@@ -11,8 +11,6 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import GradBucket, _compute_bucket_assignment_by_size
 from torch.distributed import device_mesh
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
-from torch.distributed.fsdp._fully_shard import _fsdp_init
-from torch.distributed.tensor._sharding_prop import ShardingPropagator
 from torch.nn.parallel import DistributedDataParallel
 from torch.testing._internal.distributed.fake_pg import FakeStore
 from torch.utils._python_dispatch import _disable_current_modes
@@ -31,12 +29,17 @@ def fake_ranks(size: int) -> Iterator[World]:
     if size == 1:
         yield world
         return
+    # Distributed tensors take a third of a second to import, which a plan of one rank does without.
+    from torch.distributed.fsdp._fully_shard import _fsdp_init
+    from torch.distributed.tensor._sharding_prop import ShardingPropagator
+
     dist.init_process_group("fake", rank=world.rank, world_size=size, store=FakeStore())
     with ExitStack() as stack:
         stack.callback(dist.destroy_process_group)
         for module in (device_mesh, _fsdp_init):
             stack.enter_context(patch.object(module, "init_device_mesh", _real_mesh))
-        stack.enter_context(patch.object(ShardingPropagator, _SHAPES_OF_ALL_RANKS, _outside_of_modes))
+        shapes = _outside_of_modes(ShardingPropagator._propagate_tensor_meta_non_cached)
+        stack.enter_context(patch.object(ShardingPropagator, "_propagate_tensor_meta_non_cached", shapes))
         wrapping = _averaging(DistributedDataParallel.__init__)
         stack.enter_context(patch.object(DistributedDataParallel, "__init__", wrapping))
         yield world
@@ -48,14 +51,14 @@ def _real_mesh(*args: Any, **kwargs: Any) -> DeviceMesh:
         return init_device_mesh(*args, **kwargs)
 
 
-_SHAPES_OF_ALL_RANKS = "_propagate_tensor_meta_non_cached"
-_shapes_of_all_ranks = getattr(ShardingPropagator, _SHAPES_OF_ALL_RANKS)
-
-
-def _outside_of_modes(*args: Any, **kwargs: Any) -> Any:
+def _outside_of_modes(shapes_of_all_ranks: Any) -> Any:
     """What an op makes of the whole tensors of all ranks is asked of fake tensors once: they are nobody's memory."""
-    with _disable_current_modes():
-        return _shapes_of_all_ranks(*args, **kwargs)
+
+    def shapes(*args: Any, **kwargs: Any) -> Any:
+        with _disable_current_modes():
+            return shapes_of_all_ranks(*args, **kwargs)
+
+    return shapes
 
 
 def _averaging(init: Any) -> Any:
