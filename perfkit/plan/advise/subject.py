@@ -93,7 +93,8 @@ def of_run(folder: Path, memory: str | None = None) -> Subject:
     elif step is None and device != cpu_model() and target.kind == "cpu":
         notes.append(f"times are planned for the CPU of this machine, {cpu_model()}")
     place = Place(launch.device, main.spec.dtype, launch.world_size)
-    name = f"{runs.name} of {main.spec.workload.label}"
+    workload = main.spec.workload.label
+    name = workload if runs.name == workload else f"{runs.name} of {workload}"  # a loop of one's own has its name
     return Subject(name, "run", device, place, step, request, target, tuple(notes))
 
 

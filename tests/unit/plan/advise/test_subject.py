@@ -71,3 +71,12 @@ def test_times_that_are_planned_for_another_cpu_than_it_ran_on_are_told(
     assert found.target is not None
     assert found.target.limit_bytes == 256 * GIB
     assert len(of_run(suite(tmp_path / "here", "cpu", "this CPU")).notes) == 1
+
+
+def test_a_loop_that_is_called_like_its_workload_is_named_once(tmp_path: Path) -> None:
+    folder = suite(tmp_path, "cpu", "a CPU")
+    assert of_run(folder).name == "baseline of gpt"
+    found = read_suite_file(folder)
+    (run,) = found.runs
+    write_json(folder / SUITE_FILE, changed(found, variants=("gpt",), runs=(changed(run, variant="gpt"),)))
+    assert of_run(folder).name == "gpt"
