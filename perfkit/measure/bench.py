@@ -100,7 +100,7 @@ def compile_caches() -> Iterator[Path | None]:
 
 
 def _names_caches() -> bool:
-    """Whether the user has named a folder. Torch enters its own once a library (bitsandbytes) asked for it."""
+    """Whether the user has named a folder other than torch's. Importing bitsandbytes enters that."""
     named = os.environ.get(COMPILE_CACHE)
     if named is None:
         return False

@@ -8,6 +8,7 @@ its losses, losses can no longer tell a wrong program from a right one, and the 
 import math
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from time import perf_counter
 
 import torch
 from torch import nn
@@ -21,14 +22,18 @@ from perfkit.workloads.workload import built_model
 # Where a rounding decides is a matter of chance: one that turns a ReLU's sign or a pooling's choice lets programs part
 # at once, another not for steps. Of four, the first to part ends the comparison.
 _ECHOES = 4
+_ECHOES_S = 20.0  # what was begun is finished; where steps are that slow, the first echo is the only one
 
 
 def echo_pass(session: Session) -> None:
-    """Train the first steps once more from perturbed parameters, several times. Run last: it starts over.
+    """Train the first steps once more from perturbed parameters, up to four times. Run last: it starts over.
 
     Kept is, of each step, the loss that is furthest from the unperturbed training's.
     """
-    echoes = [_trained_again(session, partial(perturb, seed=seed)) for seed in range(_ECHOES)]
+    start = perf_counter()
+    echoes = [_trained_again(session, perturb)]
+    while len(echoes) < _ECHOES and session.agree(perf_counter() - start < _ECHOES_S):
+        echoes.append(_trained_again(session, partial(perturb, seed=len(echoes))))
     losses = session.recorder.record.losses[: session.spec.schedule.parity]
     session.recorder.update(echo_losses=furthest(losses, echoes))
 

@@ -7,6 +7,8 @@ import pytest
 import torch
 from torch import nn
 
+from perfkit.measure import echo
+from perfkit.measure.data import Microbatches
 from perfkit.measure.echo import echo_pass, furthest, perturb, seeded_pass
 from perfkit.measure.step import train_step
 from perfkit.record import ParityRule
@@ -49,18 +51,32 @@ def test_of_each_step_the_loss_that_went_the_furthest_is_kept():
     assert furthest((None,), [(1.0,), (2.0,)]) in ((1.0,), (2.0,))
 
 
-def test_several_echoes_are_trained_from_the_beginning() -> None:
+@pytest.mark.parametrize(("step_s", "trained"), [(0.1, 4), (0.8, 3), (10.0, 1)])
+def test_echoes_are_trained_from_the_beginning_while_there_is_time(
+    step_s: float, trained: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     state = applied("ckpt").state
     first = tuple(float(train_step(state, batches(state, step), step)) for step in range(3))
+    begun: list[int] = []
+    now = [0.0]
+
+    def batches_of(step: int) -> Microbatches:
+        begun.append(step)
+        now[0] += 10 / 3 * step_s
+        return batches(state, step)
+
+    monkeypatch.setattr(echo, "perf_counter", lambda: now[0])
     found: dict[str, tuple[float, ...]] = {}
     echo_pass(
         SimpleNamespace(
             spec=SimpleNamespace(seed=0, schedule=SimpleNamespace(parity=3)),
             state=state,
-            batches=lambda step: batches(state, step),
+            batches=batches_of,
+            agree=bool,
             recorder=SimpleNamespace(record=SimpleNamespace(losses=first), update=found.update),
         )
     )
+    assert begun == [0, 1, 2] * trained
     assert found["echo_losses"] == pytest.approx(first, rel=1e-5)
     assert found["echo_losses"] != first
 
