@@ -116,17 +116,13 @@ def _attention(
     """By a fused kernel where CUDA has one, in whose place the CPU's stands: both keep queries, keys, values, the
     output and a number for each query.
 
-    CUDA's draw the dropout of the scores anew in backward, where the CPU's has none, and take fewer heads of keys
-    than of queries (grouped-query attention) as they are, where the CPU repeats them.
+    CUDA's draw the dropout of the scores anew in backward, where the CPU's has none. Both take fewer heads of keys than
+    of queries as they are (grouped-query attention), the CPU's in every dtype and with a mask.
 
     Raises:
         RuntimeError: of the backends that the program allows none can, with torch's words.
     """
     fused = _is_fused(query, key, value, attn_mask, is_causal, enable_gqa)
-    if fused and key.shape[-3] != query.shape[-3]:
-        kernel = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
-        output: torch.Tensor = kernel(query, key, value, 0.0, is_causal, attn_mask=attn_mask, scale=scale)[0]
-        return output
     if not fused and not torch.backends.cuda.math_sdp_enabled():
         raise RuntimeError("No available kernel. Aborting execution.")
     with sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.MATH] if fused else SDPBackend.MATH):
