@@ -48,8 +48,10 @@ def advise(
     before = estimates.of(())
     step_s = _step_s(subject, planner)
     notes = subject.notes
-    if step_s is None and goal in ("time", "cost"):
-        notes = (*notes, "the time of a step is not known: advise a suite of perfkit bench, or use --goal memory")
+    if step_s is None and planner is not None and goal in ("time", "cost"):
+        as_it_is = planner.of(())
+        reason = as_it_is.step_reason or as_it_is.reason
+        notes = (*notes, f"the time of a step is not known: {reason}; or advise a suite of it, or use --goal memory")
     judge = _judge(goal, limit, before, step_s)
     ranked = sorted(candidates, key=lambda each: judge.order(estimates.of(each.specs)))
     comparable = (each for each in ranked if risk(each.techniques).comparable)

@@ -63,10 +63,12 @@ class Estimates:
         assert self._planner is not None, "a subject has a recorded step or a workload"
         if any(each.compiles() for each in variant.techniques):
             return TimeSaved(None, not_known=("time: a plan knows nothing of what is compiled",))
-        before, after = self._planner.of(()).step_s, self._planner.of(variant.specs).step_s
+        without, planned = self._planner.of(()), self._planner.of(variant.specs)
+        before, after = without.step_s, planned.step_s
         saving = planned_saving(before, after, self._ratio(variant))
         if saving is None or before is None or after is None:
-            return TimeSaved(None, not_known=("time: the plan does not tell it",))
+            reason = planned.step_reason or without.step_reason or "it is not planned"
+            return TimeSaved(None, not_known=(f"time: {reason}",))
         parts = ", ".join(f"{part} {seconds(taken)}" for part, taken in list(before.parts.items())[:3])
         return TimeSaved(saving, (f"most of the planned step is {parts}",) if saving.value > 0 else (), (after.source,))
 

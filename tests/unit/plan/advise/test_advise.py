@@ -129,6 +129,16 @@ def test_that_memory_is_planned_without_compiling_is_said_once(subject: Subject)
     assert len([line for line in option.assumes if "upper bound" in line]) == 1
 
 
+def test_why_the_time_of_a_step_is_not_known_is_told(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
+    def untimed(run: ScheduledRun, target: Target) -> PlannedVariant:
+        return msgspec.structs.replace(fake_plan(run, target), step_s=None, step_reason="calibrate first")
+
+    monkeypatch.setattr(planned, "planned", untimed)
+    advice = advised(subject, names="amp")
+    assert advice.options[0].not_known == ("time: calibrate first",)
+    assert advice.notes[-1].startswith("the time of a step is not known: calibrate first; ")
+
+
 def test_the_json_is_what_programs_were_promised(subject: Subject) -> None:
     encoded = msgspec.json.decode(msgspec.json.encode(advised(subject)))
     assert msgspec.convert(encoded, Advice) == advised(subject)
