@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
+from msgspec import structs
+
 from perfkit import units
 from perfkit.analysis.model.plan import Plan, PlannedVariant
 from perfkit.analysis.model.step import OpRow
@@ -41,8 +43,10 @@ def roofline(plan: Plan, styles: dict[str, Style]) -> Section:
 
 
 def plane(plan: Plan, styles: dict[str, Style]) -> Plane:
-    """The ops and the whole step of every variant, with arrows from the baseline's step on as many ranks."""
-    best = headline.fastest(plan)
+    """The ops and the whole step of every variant, with arrows from the baseline's step on as many ranks. On at first
+    are baselines and the fastest of the others."""
+    others = tuple(variant for variant in plan.variants if not variant.is_baseline)
+    best = headline.fastest(structs.replace(plan, variants=others))
     return Plane(
         tuple(
             Series(
