@@ -15,7 +15,7 @@ from perfkit.files import write_json
 from perfkit.measure.bench import go_on, min_world_size, refusal_of
 from perfkit.measure.events import Event
 from perfkit.measure.here import environment_here, request_here
-from perfkit.measure.largest_batch import Predict, no_prediction
+from perfkit.measure.left_open import Find, found_by_nobody
 from perfkit.measure.limits import check_limits, check_sampling
 from perfkit.measure.making import SuiteInMaking
 from perfkit.measure.schedule import Techniques, bench_schedule
@@ -126,7 +126,7 @@ def measure(
     progress: Callable[[Event], None],
     ncu: Path | None = None,
     price: Price | None = None,
-    predict: Predict = no_prediction,
+    find: Find = found_by_nobody,
 ) -> Suite:
     """Measure what is left. As in `perfkit.measure.bench.bench`, an interruption loses nothing that was measured."""
     stored = opened.stored
@@ -139,7 +139,7 @@ def measure(
         making.update(sessions=(*stored.suite.sessions, session))
     if ceilings is not None and _measured(stored.ceilings) <= _measured(ceilings):
         write_json(stored.folder / CEILINGS_FILE, ceilings)
-    return go_on(making, progress, ncu, price, predict)
+    return go_on(making, progress, ncu, price, find)
 
 
 def _measured(ceilings: DeviceCeilings | None) -> set[tuple[Level, str | None, int | None]]:

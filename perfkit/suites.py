@@ -61,6 +61,8 @@ def bench(
         UserCodeError: the workload's code raised when it was built.
         KeyboardInterrupt: what was measured until then is kept in `out`, for `perfkit.analyse(out)`.
     """
+    from perfkit.plan.finding import find  # not sooner: plans take long to import, and other commands need none
+
     folder = Path(out) if out is not None else default_folder(workload)
     target = find_device(device)
     variants = tuple(parse_variants(with_all(technique)))
@@ -83,6 +85,11 @@ def bench(
     check_limits(request.timeout_s, request.memory_limit_bytes)
     ceilings = ceilings_of(request, target.name, calibrate=calibrate)
     run_suite(
-        request, folder, command=f"perfkit.bench({workload!r}, {technique!r})", ceilings=ceilings, progress=progress
+        request,
+        folder,
+        command=f"perfkit.bench({workload!r}, {technique!r})",
+        ceilings=ceilings,
+        progress=progress,
+        find=find,
     )
     return analyse_and_remeasure(folder, calibrate=calibrate)

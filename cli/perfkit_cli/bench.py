@@ -41,6 +41,7 @@ Examples:
   perfkit bench --workload gpt:size=small --technique amp,amp+flash --energy
   perfkit bench --technique 'batch:size=4|8|16,accum:steps=2'
   perfkit bench --technique batch:auto --memory-limit 6GiB
+  perfkit bench --technique ckpt:fit=8GiB                the least recomputation with a peak within 8 GiB
   perfkit bench --technique ckpt --precision 2% --budget 20min
   perfkit bench --technique all --workload gpt:size=nano
   perfkit bench --technique amp --price '$2.49/h'
@@ -244,8 +245,8 @@ def _new_suite(ctx: click.Context, folder: Path, console: "Console") -> Callable
     from perfkit.measure.occupied import refuse_occupied
     from perfkit.store.request import BenchRequest
     from perfkit.workloads.table import sized_workload
+    from perfkit_cli.finding import find
     from perfkit_cli.planning import plan_before
-    from perfkit_cli.predicted_batch import predicted_batch
     from perfkit_cli.progress import show_progress
 
     options = ctx.params
@@ -283,7 +284,7 @@ def _new_suite(ctx: click.Context, folder: Path, console: "Console") -> Callable
                 progress=progress,
                 ncu=ncu,
                 price=options["price"],
-                predict=predicted_batch,
+                find=find,
             )
 
     return measure

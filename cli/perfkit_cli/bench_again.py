@@ -32,7 +32,7 @@ def existing_suite(ctx: click.Context, console: "Console") -> tuple[Path, Callab
     from perfkit.devices.wanted import find_device
     from perfkit.growing import measure, suite_request
     from perfkit.store.lock import sole_writer
-    from perfkit_cli.predicted_batch import predicted_batch
+    from perfkit_cli.finding import find
     from perfkit_cli.progress import show_progress
 
     options = ctx.params
@@ -67,7 +67,7 @@ def existing_suite(ctx: click.Context, console: "Console") -> tuple[Path, Callab
                     progress=progress,
                     ncu=ncu,
                     price=options["price"],
-                    predict=predicted_batch,
+                    find=find,
                 )
 
     return folder, work

@@ -53,6 +53,7 @@ Examples:
   perfkit plan --learn runs/ traces/              how fast this machine and other GPUs are, from measured steps
   perfkit plan -w hf:LlamaConfig --technique ckpt --max batch_size --gpu h100-80g
   perfkit plan -w gpt:size=large --gpu rtx-4090 --search
+  perfkit plan -w gpt:size=medium -t amp+ckpt:fit=20GiB --gpu rtx-4090       the least recomputation that fits
   perfkit plan --into runs/gpt                    predicted beside measured, for all variants of the suite
   perfkit plan --score runs/                      the errors of all plans that are kept
 \b
@@ -268,5 +269,6 @@ def _as_json(plan: "Plan") -> bytes:
 
     variants = [told(variant) for variant in plan.variants]
     device = {"device": plan.device, "device_name": plan.device_name, "limit_bytes": plan.limit_bytes}
-    whole = {**device, "variants": variants}
+    searches = msgspec.to_builtins(plan.recomputations)
+    whole = {**device, "variants": variants, "recomputations": searches}
     return msgspec.json.format(msgspec.json.encode(whole), indent=2)

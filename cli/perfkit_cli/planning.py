@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from perfkit.analysis.model.plan import Plan, PlannedVariant
+    from perfkit.measure.schedule import Techniques
     from perfkit.plan.target import Target
+    from perfkit.store.layout import RecomputationSearch
     from perfkit.store.request import BenchRequest
 
 
@@ -30,22 +32,26 @@ def planned(
     `UsageError`."""
     silence_kineto()
 
-    from perfkit.measure.largest_batch import searches
+    from perfkit.plan.finding import find_by_plan
     from perfkit.plan.least_change import with_least_change
     from perfkit.plan.plan import plan
     from perfkit.plan.whole import whole_plan
 
-    if any(map(searches, request.variants)):
-        raise UsageError("batch:auto finds its size by running: perfkit bench searches, a plan is of given sizes")
-
     told: list[PlannedVariant] = []
+    searches: list[RecomputationSearch] = []
+    variants: list[Techniques] = []
     with console.status("planning") as status:
         for size in world_sizes or (request.world_size,):
-            for variant in plan(msgspec.structs.replace(request, world_size=size), target):
+            sized = msgspec.structs.replace(request, world_size=size)
+            found = find_by_plan(sized, target, lambda name: status.update(f"planned {name}"))
+            searches += found.recomputations
+            variants += [each for each in found.request.variants if each not in variants]
+            for variant in plan(found.request, target, found.refusals):
                 told.append(variant)
                 status.update(f"planned {variant.name}")
-        told = with_least_change(request, target, told, lambda name: status.update(f"nothing fits; trying {name}"))
-    return whole_plan(request, target, told, command_line())
+        asked = msgspec.structs.replace(request, variants=tuple(variants))
+        told = with_least_change(asked, target, told, lambda name: status.update(f"nothing fits; trying {name}"))
+    return whole_plan(request, target, told, command_line(), searches)
 
 
 def plan_beside(folder: Path, memory: str | None, console: "Console") -> None:
@@ -66,13 +72,11 @@ def plan_beside(folder: Path, memory: str | None, console: "Console") -> None:
 
 def plan_before(folder: Path, request: "BenchRequest", device_name: str, console: "Console") -> None:
     """Plan what is to be measured, with its report, in the folder in which the suite will be."""
-    from perfkit.devices.nvml import memory_of
-    from perfkit.plan.target import target_reported
+    from perfkit.plan.target import target_here
     from perfkit_reports.render.write import write
     from perfkit_reports.subjects.plan.document import document
 
-    reported_bytes = None if request.device == "cpu" else memory_of(device_name)
-    target = _known(target_reported(request.device, device_name, None, reported_bytes), device_name)
+    target = _known(target_here(request.device, device_name), device_name)
     write(document(planned(request, target, console)), folder)
 
 

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from perfkit.check.config import EXAMPLE, Case, CheckConfig, Thresholds
 from perfkit.errors import UsageError
 from perfkit.measure.bench import min_world_size
-from perfkit.measure.largest_batch import searches
+from perfkit.measure.left_open import refuse_left_open
 from perfkit.measure.schedule import bench_schedule
 from perfkit.spec import ENERGY_S, RunSpec, Schedule, WorkloadSpec, parse_variants, parse_workload, variant_label
 from perfkit.store.request import BenchRequest
@@ -60,11 +60,7 @@ def planned_cases(config: CheckConfig, machine: Machine, schedule: Schedule) -> 
 def _planned(number: int, case: Case, config: CheckConfig, machine: Machine, schedule: Schedule) -> PlannedCase:
     named = tuple(parse_variants(case.technique))
     for techniques in named:
-        if searches(techniques) is not None:
-            raise UsageError(
-                f"{variant_label(techniques)} searches for the largest batch, which perfkit bench does: check the size "
-                "that it found, such as batch:size=8"
-            )
+        refuse_left_open(techniques)
     if case.all_thresholds()["energy"] is not None:
         schedule = replace(schedule, energy_s=ENERGY_S)
     spec = parse_workload(case.workload, WORKLOADS.names())

@@ -3,10 +3,9 @@
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -19,8 +18,8 @@ from perfkit.devices.resolve import ceilings_for
 from perfkit.files import write_bytes
 from perfkit.instruments.ncu import ncu_command, refusal
 from perfkit.measure.events import Event, PassStarted, RunFinished, RunStarted
-from perfkit.measure.largest_batch import Predict, no_prediction, searches, with_largest_batches
 from perfkit.measure.launch.process import launch
+from perfkit.measure.left_open import Find, found_by_nobody
 from perfkit.measure.limits import check_limits, check_sampling
 from perfkit.measure.making import COMPILE_CACHE, SuiteInMaking, new_suite
 from perfkit.measure.occupied import refuse_occupied
@@ -28,17 +27,19 @@ from perfkit.measure.own_size import own_size
 from perfkit.measure.rounds import sample
 from perfkit.measure.schedule import BenchSchedule, ScheduledRun, Techniques, bench_schedule, world_size_for
 from perfkit.record import Run, Status
-from perfkit.spec import RunSpec, WorkloadSpec
+from perfkit.spec import RunSpec, WorkloadSpec, variant_label
 from perfkit.store.layout import COUNTERS_FILE, Suite, counters_path, rank_folder, run_path
 from perfkit.store.lock import sole_writer
 from perfkit.store.price import Price
 from perfkit.store.request import BenchRequest
 from perfkit.techniques import dtypes
-from perfkit.techniques.compose import compose
+from perfkit.techniques.compose import compose, left_open
 from perfkit.techniques.technique import Technique, cannot_act
 from perfkit.workloads.sources import sources_of
 from perfkit.workloads.table import load_workload
 from perfkit.workloads.workload import first_batch, samples_of
+
+_NO_REFUSALS: Mapping[str, str] = {}
 
 
 def bench(
@@ -50,15 +51,15 @@ def bench(
     progress: Callable[[Event], None],
     ncu: Path | None = None,
     price: Price | None = None,
-    predict: Predict = no_prediction,
+    find: Find = found_by_nobody,
 ) -> Suite:
     """Run every variant of `request` into `folder`, new or empty but for a lock, and return the suite.
 
     First each once, with the instruments; then rounds of all that ended well (`perfkit.measure.rounds`). A variant that
     is skipped or fails is not run again. `suite.json` is written before every run, so that a KeyboardInterrupt, which
     is raised again, loses nothing that was measured. With `ncu` (Nsight Compute's command) every variant of one rank is
-    then run once more with its kernels counted; why one was not is a warning of the suite. `predict` tells where a
-    search for the largest batch begins (`perfkit.measure.largest_batch`).
+    then run once more with its kernels counted; why one was not is a warning of the suite. `find` finds what techniques
+    leave open (`perfkit.measure.left_open`).
     """
     check_limits(request.timeout_s, request.memory_limit_bytes)
     check_sampling(request.rounds, request.precision, request.budget_s)
@@ -67,7 +68,7 @@ def bench(
     with sole_writer(folder):
         sources = sources_of(request.workload.name)
         making = new_suite(schedule, folder, command=command, ceilings=ceilings, request=request, sources=sources)
-        return go_on(making, progress, ncu, price, predict)
+        return go_on(making, progress, ncu, price, find)
 
 
 def go_on(
@@ -75,7 +76,7 @@ def go_on(
     progress: Callable[[Event], None],
     ncu: Path | None = None,
     price: Price | None = None,
-    predict: Predict = no_prediction,
+    find: Find = found_by_nobody,
 ) -> Suite:
     """Do what is left of the session that is on: first runs, then rounds, then counters.
 
@@ -85,7 +86,7 @@ def go_on(
     if price is not None:
         making.update(price=price)
     with compile_caches() as making.compile_caches:
-        return _go_on(making, progress, ncu, predict)
+        return _go_on(making, progress, ncu, find)
 
 
 @contextmanager
@@ -109,14 +110,17 @@ def _names_caches() -> bool:
     return bool(named != default_cache_dir())
 
 
-def _go_on(making: SuiteInMaking, progress: Callable[[Event], None], ncu: Path | None, predict: Predict) -> Suite:
-    request = making.request
-    if any(map(searches, request.variants)):
-        size = batch_size(request.workload, request.device) or 1
-        request, found = with_largest_batches(request, partial(_scheduled, request), size, progress, predict)
-        making.update(searches=(*making.suite.searches, *found))
+def _go_on(making: SuiteInMaking, progress: Callable[[Event], None], ncu: Path | None, find: Find) -> Suite:
+    request, refusals = making.request, _NO_REFUSALS
+    if any(map(left_open, request.variants)):
+        found = find(request, progress)
+        making.update(
+            searches=(*making.suite.searches, *found.batches),
+            recomputations=(*making.suite.recomputations, *found.recomputations),
+        )
+        request, refusals = found.request, found.refusals
         making.update_session(request=request)
-    schedule = _schedule(request)
+    schedule = _schedule(request, refusals)
     making.plan(schedule)
     first = list(_first_runs(making, schedule, request))
     for index, item in enumerate(first):
@@ -143,16 +147,17 @@ def _first_runs(making: SuiteInMaking, schedule: BenchSchedule, request: BenchRe
         yield ScheduledRun(run.spec, repeat, run.skip)
 
 
-def _schedule(request: BenchRequest) -> BenchSchedule:
-    """The runs of a suite, in which sizes that the workload has anyway are skipped."""
+def _schedule(request: BenchRequest, refusals: Mapping[str, str] = _NO_REFUSALS) -> BenchSchedule:
+    """The runs of a suite, in which sizes that the workload has anyway are skipped, and what `refusals` has by name."""
 
     def refusal(techniques: Techniques, device: str, dtype: str) -> str:
-        return refusal_of(techniques, device, dtype) or own_size(request, techniques)
+        known = refusals.get(variant_label(techniques))
+        return known or refusal_of(techniques, device, dtype) or own_size(request, techniques)
 
     return bench_schedule(request, min_world_size, refusal)
 
 
-def _scheduled(request: BenchRequest, techniques: Techniques) -> ScheduledRun:
+def first_run(request: BenchRequest, techniques: Techniques) -> ScheduledRun:
     """The first run of one combination of techniques."""
     schedule = bench_schedule(msgspec.structs.replace(request, variants=(techniques,)), min_world_size, refusal_of)
     return next(run for run in schedule.runs if run.spec.techniques == techniques)

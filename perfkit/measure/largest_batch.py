@@ -1,39 +1,28 @@
 """The largest batch that fits in memory: doubled until one does not, then bisected, each in processes of its own."""
 
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import msgspec
 import psutil
 
 from perfkit.files import read_json
-from perfkit.measure.events import Event, PassStarted, RunFinished, RunStarted
-from perfkit.measure.launch.outcome import killed_by_system
-from perfkit.measure.launch.process import launch
+from perfkit.measure.events import Event
 from perfkit.measure.limits import MARGIN
 from perfkit.measure.schedule import ScheduledRun, Techniques
+from perfkit.measure.trial import lacked_memory, shortened, tried
 from perfkit.record import Measurement, RankRecord, Run, Status
-from perfkit.spec import RunSpec, Schedule, TechniqueSpec, variant_label
-from perfkit.store.layout import RECORD_FILE, BatchSearch, BatchTrial, rank_folder
-from perfkit.store.request import BenchRequest
+from perfkit.spec import RunSpec, TechniqueSpec, variant_label
+from perfkit.store.layout import RECORD_FILE, BatchSearch, BatchTrial
 from perfkit.techniques.batch import Batch
-from perfkit.techniques.compose import compose
 from perfkit.units import nbytes, percent
 
 # Sizes closer together than this share are not told apart.
 _RESOLUTION = 1 / 16
 
-_SHORT = Schedule(warmup=1, max_warmup=1, timed=1)
-
-Launch = Callable[[RunSpec], tuple[Run, list[RankRecord]]]
-Predict = Callable[[BenchRequest, Techniques, int], int | None]
-
-
-def no_prediction(_request: BenchRequest, _techniques: Techniques, _most: int) -> int | None:
-    """Nothing is predicted."""
-    return None
+Launch = Callable[[RunSpec, int], tuple[Run, list[RankRecord]]]  # a run, as the trial of this number
 
 
 def largest_fitting(fits: Callable[[int], bool | None], first: int, most: int, step: int | None = None) -> int:
@@ -60,12 +49,6 @@ def resolution(size: int) -> int:
     return max(1, int(size * _RESOLUTION))
 
 
-def searches(techniques: Techniques) -> Batch | None:
-    """The technique that asks for a search; None where none does."""
-    named = (technique for technique in compose(techniques) if isinstance(technique, Batch))
-    return next((technique for technique in named if technique.size is None), None)
-
-
 def sized(techniques: Techniques, size: int) -> Techniques:
     """The same with this size of the batch."""
     batch = TechniqueSpec(name=Batch.name, params={"size": size})
@@ -74,48 +57,41 @@ def sized(techniques: Techniques, size: int) -> Techniques:
     return tuple(batch if technique.name == Batch.name else technique for technique in techniques)
 
 
-def with_largest_batches(
-    request: BenchRequest,
+def with_largest_batch(
+    techniques: Techniques,
+    most: int,
+    *,
     scheduled: Callable[[Techniques], ScheduledRun],
     first: int,
+    predicted: int | None,
     progress: Callable[[Event], None],
-    predict: Predict = no_prediction,
-) -> tuple[BenchRequest, tuple[BatchSearch, ...]]:
-    """The request with a size wherever one is to be searched for, and the searches.
+) -> tuple[Techniques, BatchSearch]:
+    """A combination of techniques with the largest batch that fits, and the search.
 
     Where none fits that is the last size tried, whose run says why.
 
     Args:
-        request: what was asked for.
+        techniques: those of the variant, one of which asks for it.
+        most: no larger size is tried.
         scheduled: the run of a combination of techniques.
         first: the size to begin with where none is predicted.
+        predicted: the largest size that fits by prediction. The search begins there, and goes on by steps of what is
+            told apart.
         progress: is told of every trial.
-        predict: the largest size up to some that fits by prediction, None where that is not known. The search begins
-            there, and goes on by steps of what is told apart.
     """
-    variants, made = [], []
-    for techniques in request.variants:
-        asked = searches(techniques)
-        if asked is None:
-            variants.append(techniques)
-            continue
-        search = _Search(techniques, scheduled, _launcher(progress), progress)
-        predicted = predict(request, techniques, asked.most)
-        step = None if predicted is None else resolution(predicted)
-        size = largest_fitting(search.fits, predicted or first, asked.most, step)
-        variants.append(sized(techniques, size or search.trials[-1].size))
-        made.append(
-            BatchSearch(
-                asked=variant_label(techniques),
-                found=variant_label(variants[-1]) if size else None,
-                limit_bytes=search.limit_bytes,
-                margin=MARGIN,
-                most=asked.most,
-                predicted=predicted,
-                trials=tuple(search.trials),
-            )
-        )
-    return msgspec.structs.replace(request, variants=tuple(variants)), tuple(made)
+    search = _Search(techniques, scheduled, partial(_launched, progress=progress))
+    step = None if predicted is None else resolution(predicted)
+    size = largest_fitting(search.fits, predicted or first, most, step)
+    found = sized(techniques, size or search.trials[-1].size)
+    return found, BatchSearch(
+        asked=variant_label(techniques),
+        found=variant_label(found) if size else None,
+        limit_bytes=search.limit_bytes,
+        margin=MARGIN,
+        most=most,
+        predicted=predicted,
+        trials=tuple(search.trials),
+    )
 
 
 @dataclass
@@ -125,7 +101,6 @@ class _Search:
     techniques: Techniques
     scheduled: Callable[[Techniques], ScheduledRun]
     launch: Launch
-    progress: Callable[[Event], None]
     available: Callable[[], float] = lambda: float(psutil.virtual_memory().available)
     limit_bytes: float | None = None
     trials: list[BatchTrial] = field(default_factory=list)
@@ -135,7 +110,7 @@ class _Search:
         item = self.scheduled(sized(self.techniques, size))
         if item.skip:
             return self._told(BatchTrial(size=size, fits=None, reason=item.skip))
-        spec = self._bounded(msgspec.structs.replace(item.spec, passes=(), schedule=_SHORT))
+        spec = self._bounded(shortened(item.spec))
         if spec.launch.device == "cpu" and spec.launch.memory_limit_bytes is None:
             # Nothing stops a process that takes more: what would is not begun. Much of one peak may be the model;
             # with another, of half the batch, what a sample takes is known.
@@ -145,12 +120,7 @@ class _Search:
                 return None
             if (expected := self._expected(size)) > self._usable:
                 return self._told(BatchTrial(size=size, fits=False, reason=f"not run: {nbytes(expected)} expected"))
-        label = f"{spec.variant} (trial)"
-        self.progress(RunStarted(len(self.trials), len(self.trials) + 1, label, 0))
-        run, records = self.launch(spec)
-        self.progress(
-            RunFinished(len(self.trials), len(self.trials) + 1, label, 0, run.status, run.reason, run.seconds)
-        )
+        run, records = self.launch(spec, len(self.trials))
         return self._told(self._judged(size, run, records))
 
     def _bounded(self, spec: RunSpec) -> RunSpec:
@@ -173,7 +143,7 @@ class _Search:
     def _judged(self, size: int, run: Run, records: list[RankRecord]) -> BatchTrial:
         seconds = run.seconds
         if run.status != Status.OK:
-            fits = False if run.status == Status.OUT_OF_MEMORY or killed_by_system(run) else None
+            fits = False if lacked_memory(run) else None
             return BatchTrial(size=size, fits=fits, seconds=seconds, reason=f"{run.status}: {run.reason}")
         memory = [record.memory for record in records if record.memory is not None]
         on_device = records[0].environment is not None and records[0].environment.device != "cpu"
@@ -208,12 +178,11 @@ class _Search:
         return trial.fits
 
 
-def _launcher(progress: Callable[[Event], None]) -> Launch:
-    def launched(spec: RunSpec) -> tuple[Run, list[RankRecord]]:
-        with tempfile.TemporaryDirectory(prefix="perfkit-trial-") as parent:
-            folder = Path(parent) / "run"
-            run = launch(spec, folder, lambda name: progress(PassStarted(name)))
-            paths = (rank_folder(folder, rank) / RECORD_FILE for rank in range(spec.launch.world_size))
-            return run, [read_json(path, RankRecord) for path in paths if path.is_file()]
+def _launched(spec: RunSpec, number: int, *, progress: Callable[[Event], None]) -> tuple[Run, list[RankRecord]]:
+    run, records = tried(spec, number, progress, _record)
+    return run, [record for record in records if record is not None]
 
-    return launched
+
+def _record(rank: Path) -> RankRecord | None:
+    path = rank / RECORD_FILE
+    return read_json(path, RankRecord) if path.is_file() else None

@@ -33,15 +33,16 @@ class Tried(NamedTuple):
 
 
 class Alone:
-    """Ops that were run alone, by their shapes; `untried` are those whose operands and results are too large.
+    """Ops that were run alone, by their shapes; those `known` are not run again. `untried` are those whose operands and
+    results are too large.
 
     `opened` are ops of libraries that are made of other ops, with memory in between that no fake kernel tells.
     """
 
     opened = frozenset({"bitsandbytes::optimizer_update_8bit_blockwise"})
 
-    def __init__(self) -> None:
-        self._known: dict[Hashable, Tried] = {}
+    def __init__(self, known: dict[Hashable, Tried] | None = None) -> None:
+        self._known = {} if known is None else known
         self.untried: set[str] = set()
 
     def scratch(self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any], made: Any) -> int:
@@ -59,7 +60,7 @@ class Alone:
     def tried(self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any], made: Any) -> Tried | None:
         """What an op took with tensors of these shapes; None where they and its results `made` are too large to try."""
         leaves, _ = tree_flatten((args, kwargs))
-        key = (op, *(_described(leaf) for leaf in leaves))
+        key = (op, torch.get_num_threads(), *(_described(leaf) for leaf in leaves))
         if key not in self._known:
             held = [leaf for leaf in (*leaves, *tree_leaves(made)) if isinstance(leaf, FakeTensor)]
             if sum(math.prod(tensor.shape) * tensor.itemsize for tensor in held) > _MOST_BYTES:

@@ -88,7 +88,7 @@ def _recomputed(techniques: Sequence[Technique]) -> str:
         return ""
     for each in techniques:
         if isinstance(each, Ckpt):
-            return "full" if (each.mode, each.every, each.skip) == ("full", 1, 0) else ""
+            return "full" if each == Ckpt() else ""
     return "selective" if any(each.name == "flash" for each in techniques) else "none"
 
 

@@ -4,13 +4,14 @@ Nothing of it shows on a CPU. The sizes are formulas of the libraries' own code 
 """
 
 import math
+from collections.abc import Hashable
 from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._pytree import tree_leaves
 
-from perfkit.plan.alone import Alone
+from perfkit.plan.alone import Alone, Tried
 
 ATTENTION, CONVOLUTION = "attention in backward", "convolutions"
 
@@ -34,8 +35,8 @@ class CudaScratch(Alone):
 
     opened = frozenset()  # one kernel each
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, known: dict[Hashable, Tried] | None = None) -> None:
+        super().__init__(known)
         self.most: dict[str, int] = {}
 
     def scratch(self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any], made: Any) -> int:

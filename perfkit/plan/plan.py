@@ -1,6 +1,6 @@
 """What each variant of a bench would need, before anything is trained."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 from msgspec.structs import replace
@@ -11,7 +11,7 @@ from perfkit.analysis.model.plan import Peak, PlannedVariant
 from perfkit.devices.machine import available_cores
 from perfkit.errors import UnavailableError
 from perfkit.measure.bench import min_world_size, refusal_of
-from perfkit.measure.schedule import BenchSchedule, ScheduledRun, Techniques, bench_schedule
+from perfkit.measure.schedule import BenchSchedule, ScheduledRun, Techniques, bench_schedule, world_size_for
 from perfkit.plan.closed_forms import closed_forms
 from perfkit.plan.device_memory import device_memory
 from perfkit.plan.planning import compiled
@@ -21,21 +21,49 @@ from perfkit.plan.step_ops import StepOp
 from perfkit.plan.target import CPU, Target
 from perfkit.plan.timed import with_time
 from perfkit.plan.verdict import judged
+from perfkit.spec import variant_label
 from perfkit.store.request import BenchRequest
 
-
-def plan(request: BenchRequest, target: Target = CPU) -> Iterator[PlannedVariant]:
-    """The variants of a bench on a device one after the other, baselines first, as soon as each is known."""
-    return (planned(run, target) for run in plan_schedule(request, target).runs)
+_NO_REFUSALS: Mapping[str, str] = {}
 
 
-def plan_schedule(request: BenchRequest, target: Target = CPU) -> BenchSchedule:
+def plan(
+    request: BenchRequest, target: Target = CPU, refusals: Mapping[str, str] = _NO_REFUSALS
+) -> Iterator[PlannedVariant]:
+    """The variants of a bench on a device one after the other, baselines first, as soon as each is known.
+
+    `refusals` says of variants why they cannot be planned.
+    """
+    return (planned(run, target) for run in plan_schedule(request, target, refusals).runs)
+
+
+def plan_schedule(
+    request: BenchRequest, target: Target = CPU, refusals: Mapping[str, str] = _NO_REFUSALS
+) -> BenchSchedule:
     """The runs that are planned. What a GPU lacks is found out when its step is gone through."""
 
     def refusal(techniques: Techniques, _device: str, dtype: str) -> str:
-        return refusal_of(techniques, target.kind, dtype)
+        return refusals.get(variant_label(techniques)) or refusal_of(techniques, target.kind, dtype)
 
     return bench_schedule(replace(request, device="cpu", device_count=0), min_world_size, refusal)
+
+
+def plan_of(
+    request: BenchRequest, target: Target, progress: Callable[[str], None] = lambda _: None
+) -> Callable[[Techniques], PlannedVariant]:
+    """What plans combinations of techniques, each once, on as many ranks as a bench has; `progress` is told of each."""
+    known: dict[str, PlannedVariant] = {}
+
+    def planned_once(techniques: Techniques) -> PlannedVariant:
+        name = variant_label(techniques)
+        if name in known:
+            return known[name]
+        ranks, _ = world_size_for(request, min_world_size(techniques))
+        known[name] = planned(scheduled(replace(request, world_size=ranks), techniques, target), target)
+        progress(known[name].name)
+        return known[name]
+
+    return planned_once
 
 
 def scheduled(request: BenchRequest, techniques: Techniques, target: Target = CPU) -> ScheduledRun:
@@ -65,6 +93,7 @@ def planned(run: ScheduledRun, target: Target = CPU) -> PlannedVariant:
         facts=rehearsed.facts,
         compute_dtype=rehearsed.compute_dtype,
         optimizers=rehearsed.optimizers,
+        blocks=rehearsed.blocks,
     )
     threads = run.spec.launch.threads or available_cores()
     told = with_time(told, rehearsed.issued, target, threads)

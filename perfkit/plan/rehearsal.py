@@ -1,5 +1,6 @@
 """A variant's training step on fake tensors: what it would allocate, and for what. Nothing is computed or allocated."""
 
+from collections.abc import Hashable
 from contextlib import ExitStack, nullcontext
 from typing import NamedTuple
 
@@ -18,7 +19,7 @@ from perfkit.instruments.tensors import known_blocks, parameter_facts, torch_dty
 from perfkit.instruments.trained import trained_of
 from perfkit.measure.data import Microbatches, batch_facts, microbatches
 from perfkit.measure.step import train_step
-from perfkit.plan.alone import Alone
+from perfkit.plan.alone import Alone, Tried
 from perfkit.plan.batches import Batches, batches
 from perfkit.plan.built_before import without_contents
 from perfkit.plan.conversion import converts_fakes
@@ -46,6 +47,9 @@ SOURCE = "every storage of one step on fake tensors, after one that makes the op
 
 Change = tuple[int, int]  # an address, and the bytes allocated there; negative where they are freed
 
+# Ops that were run alone in this process: plans of one workload are of the same shapes.
+_TRIED: dict[Hashable, Tried] = {}
+
 
 class Rehearsed(NamedTuple):
     """What a run of two steps allocates.
@@ -64,6 +68,7 @@ class Rehearsed(NamedTuple):
         facts: bytes of parameters by dtype and sizes of the batch, as a worker records them.
         compute_dtype: what products are computed in.
         optimizers: the classes of all optimizers.
+        blocks: how many repeated blocks the workload names, as it is built.
     """
 
     allocations: Allocations
@@ -79,6 +84,7 @@ class Rehearsed(NamedTuple):
     facts: dict[str, float] = {}
     compute_dtype: str = ""
     optimizers: tuple[str, ...] = ()
+    blocks: int = 0
 
 
 def rehearse(spec: RunSpec, gpu: Entry | None = None) -> Rehearsed:
@@ -97,7 +103,7 @@ def rehearse(spec: RunSpec, gpu: Entry | None = None) -> Rehearsed:
     techniques, said = planned_techniques(spec.techniques)
     places = Places()
     values = ValuesRead(places)
-    memory, alone, host = FakeMemory(values.note), Alone() if gpu is None else CudaScratch(), FakeHost()
+    memory, alone, host = FakeMemory(values.note), Alone(_TRIED) if gpu is None else CudaScratch(_TRIED), FakeHost()
     mode = FakeTensorMode(allow_non_fake_inputs=True)
     with ExitStack() as stack:
         stack.enter_context(named_failures(places, techniques))
@@ -123,6 +129,7 @@ def rehearse(spec: RunSpec, gpu: Entry | None = None) -> Rehearsed:
             compute_dtype=spec.dtype,
         )
         stack.callback(state.close)
+        blocks = len(workload.blocks(model))
         state = apply_all(techniques, state).state
 
         def step(index: int) -> None:
@@ -164,6 +171,7 @@ def rehearse(spec: RunSpec, gpu: Entry | None = None) -> Rehearsed:
         facts=facts,
         compute_dtype=state.compute_dtype,
         optimizers=tuple(sorted({type(each).__name__ for each in trained.optimizers})),
+        blocks=blocks,
     )
 
 

@@ -6,6 +6,7 @@ from typing import Literal, NamedTuple
 from perfkit.amounts import parse_amount
 from perfkit.devices.catalogue import Entry, named, with_memory
 from perfkit.devices.machine import memory_bytes
+from perfkit.devices.nvml import memory_of
 from perfkit.errors import UsageError
 from perfkit.plan.allocator_settings import EXPANDABLE_SEGMENTS, allocator_settings
 from perfkit.record import Environment
@@ -68,6 +69,11 @@ def target_reported(kind: str, name: str, memory: str | None, reported_bytes: in
         return _cpu(reported_bytes, memory)
     entry = with_memory(name, reported_bytes)
     return None if entry is None else _gpu(entry, memory)
+
+
+def target_here(kind: str, name: str) -> Target | None:
+    """What this machine has, with the memory that its driver tells. Otherwise as `target_reported`."""
+    return target_reported(kind, name, None, None if kind == "cpu" else memory_of(name))
 
 
 def target_of_run(kind: str, environment: Environment | None, memory: str | None) -> Target | None:

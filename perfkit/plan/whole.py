@@ -7,12 +7,19 @@ import perfkit
 from perfkit.analysis.model.plan import Plan, PlannedVariant
 from perfkit.plan.known import ceilings_of_target
 from perfkit.plan.target import Target
+from perfkit.store.layout import RecomputationSearch
 from perfkit.store.request import BenchRequest
 from perfkit.workloads.sources import sources_of
 
 
-def whole_plan(request: BenchRequest, target: Target, variants: Iterable[PlannedVariant], command: str) -> Plan:
-    """What was planned for a request. The time is that of the end of planning."""
+def whole_plan(
+    request: BenchRequest,
+    target: Target,
+    variants: Iterable[PlannedVariant],
+    command: str,
+    recomputations: Iterable[RecomputationSearch] = (),
+) -> Plan:
+    """What was planned for a request, and searches for variants of it. The time is that of the end of planning."""
     planned = tuple(variants)
     return Plan(
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -22,6 +29,7 @@ def whole_plan(request: BenchRequest, target: Target, variants: Iterable[Planned
         dtype=request.dtype,
         accumulation=request.accumulation,
         variants=planned,
+        recomputations=tuple(recomputations),
         sources=sources_of(request.workload.name),
         device=target.kind,
         device_name="" if target.entry is None else target.device,

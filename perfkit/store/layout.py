@@ -99,6 +99,36 @@ class BatchSearch(Struct):
     predicted: int | None = None
 
 
+class RecomputationTrial(Struct):
+    """A variant that `ckpt:fit` may become: the peak of torch's allocator, as it is planned and as a few steps had it.
+
+    `planned_bytes` is the upper end of what is planned, None where it cannot be planned; `measured_bytes` is that of
+    the fullest rank, None where nothing was run. `fits` is None where it is not known; `reason` says why, or why it
+    does not fit. `seconds` is 0 where nothing was run.
+    """
+
+    variant: str
+    fits: bool | None
+    planned_bytes: float | None = None
+    measured_bytes: float | None = None
+    seconds: float = 0.0
+    reason: str = ""
+
+
+class RecomputationSearch(Struct):
+    """The search for the least recomputation of the variant `asked`, which became `found`; None where nothing fits, or
+    nothing could be planned: `reason`.
+
+    A trial fits if its peak is within `limit_bytes`, by what was measured or else planned.
+    """
+
+    asked: str
+    found: str | None
+    limit_bytes: float
+    trials: tuple[RecomputationTrial, ...]
+    reason: str = ""
+
+
 class Session(Struct):
     """One order to measure: the first made the suite, each other one added to it. An interrupted one is gone on with.
 
@@ -131,6 +161,7 @@ class Suite(Struct):
     sources: dict[str, str] = {}
     sessions: tuple[Session, ...] = ()
     searches: tuple[BatchSearch, ...] = ()
+    recomputations: tuple[RecomputationSearch, ...] = ()
     price: Price | None = None
     warnings: tuple[str, ...] = ()
 

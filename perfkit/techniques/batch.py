@@ -18,7 +18,7 @@ class Batch(Technique):
 
     Several sizes make a variant of each: `'batch:size=4|8|16'`. With `batch:auto`, or without a size, the largest batch
     that fits is searched for before the suite begins: the workload's own is doubled until one does not fit, and then
-    bisected; on a CPU `perfkit bench` begins at the size that a plan finds, and goes by small steps. Every trial is a
+    bisected; where a plan finds a size, `perfkit bench` begins there and goes by small steps. Every trial is a
     few steps in processes of their own. It fits if it leaves 10 % of the memory free: of the device's, on a CPU of
     `--memory-limit` (an address space: a trial is given 90 % of it) or else of what is available, where a size that can
     be expected to take more is not run. A trial that ends for another reason than memory ends the search. The report
@@ -47,6 +47,9 @@ class Batch(Technique):
 
     def resized(self, workload: WorkloadSpec) -> WorkloadSpec:
         return workload if self.size is None else workload.with_params(**{PARAMETER: self.size})
+
+    def left_open(self) -> str:
+        return "" if self.size is not None else "its size"
 
     def plannable(self) -> Plannable:
         if self.size is not None:

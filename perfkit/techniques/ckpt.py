@@ -9,7 +9,8 @@ import msgspec
 from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
 from torch.utils.checkpoint import create_selective_checkpoint_contexts
 
-from perfkit.errors import UnavailableError
+from perfkit.amounts import parse_amount
+from perfkit.errors import UnavailableError, UsageError
 from perfkit.record import Claim, Relation
 from perfkit.techniques.chained import not_chained
 from perfkit.techniques.saved_ops import FACT, PRODUCTS, named_ops, saving
@@ -37,7 +38,15 @@ class Ckpt(Technique):
     them, N A bytes if a block saves A. The sum is least at N = sqrt(n b/A): `sqrt` suits blocks that save about as much
     as they take (single layers). A GPT's block saves 16 times as much and more, so that fewer than 16 blocks need least
     with `every=1`. Blocks of a segment must be called one after the other, which a forward pass finds out. `skip=M`
-    leaves M blocks as they are after each segment.
+    leaves M blocks as they are after each segment. `blocks=K` takes the first K blocks alone, whose activations are
+    kept for longest otherwise.
+
+    **The least that fits.** `fit=8GiB` finds the least recomputation with which the peak of torch's allocator is within
+    8 GiB: none; then all but products (`selective`) in the first block, the first two, in all of them; then the first
+    block whole (`full`), the first two, all. A `mode` that is given is the only one. Their peaks are planned
+    (`perfkit plan`), and `perfkit bench` runs a few steps of the first that fits: where these need more after all, or
+    run out of memory, the next one is tried. The report lists what was planned and what was measured; the variant takes
+    the name of what was found. What a GPU holds beyond its allocator's tensors is not in the peak: leave room for it.
 
     **Budget.** It bounds what is saved, not the peak: what is recomputed at once in backward comes on top. So a smaller
     budget may need more memory (pytorch#197838). Compiled `gpt:size=nano` peaked at 45 MiB without a budget, 28 MiB at
@@ -79,23 +88,54 @@ class Ckpt(Technique):
         msgspec.Meta(description="blocks of a segment, recomputed as one; sqrt: the square root of their number"),
     ] = 1
     skip: Annotated[int, msgspec.Meta(ge=0, description="blocks left as they are after each segment")] = 0
+    blocks: Annotated[int, msgspec.Meta(ge=1, description="only the first so many blocks; else all")] | None = None
+    fit: (
+        Annotated[
+            float | str, msgspec.Meta(description="amount, `8GiB`: find the least recomputation with a peak within it")
+        ]
+        | None
+    ) = None
     save: Annotated[str, msgspec.Meta(description="ops for mode=selective, `mm/addmm`; else products")] = ""
     budget: Annotated[
         float, msgspec.Meta(ge=0, lt=1, description="share of the activation memory to keep, for mode=budget")
     ] = 0.5
 
     def __post_init__(self) -> None:
-        if self.mode == "budget" and (self.every != 1 or self.skip):
-            raise ValueError("every and skip belong to mode=full and selective; mode=budget treats the whole graph")
+        chosen = self.every != 1 or self.skip or self.blocks is not None
+        if self.mode == "budget" and (chosen or self.fit is not None):
+            raise ValueError(
+                "every, skip, blocks and fit belong to mode=full and selective; mode=budget treats the whole graph"
+            )
         if self.save and self.mode != "selective":
             raise ValueError("save belongs to mode=selective")
+        if self.fit is not None and chosen:
+            raise ValueError("fit finds which blocks are checkpointed: leave every, skip and blocks out")
+        _ = self.limit_bytes  # an amount or an error
+
+    @property
+    def limit_bytes(self) -> float:
+        """What the peak of torch's allocator is to be within."""
+        try:
+            return math.inf if self.fit is None else parse_amount(str(self.fit), "bytes")
+        except UsageError as error:
+            raise ValueError(f"fit={self.fit}: {error}") from None
+
+    def left_open(self) -> str:
+        return "" if self.fit is None else "how much is recomputed"
 
     def plannable(self) -> Plannable:
+        if self.fit is not None:
+            return Plannable(Planned.NOT, "how much is recomputed is to be found first")
         if self.mode == "budget":
             return Plannable(Planned.NOT, "torch.compile chooses what is kept, and a plan compiles nothing")
         return Plannable()
 
     def apply(self, state: TrainState) -> TrainState:
+        if self.fit is not None:
+            raise UsageError(
+                "ckpt:fit finds how much to recompute, which `perfkit bench` and `perfkit plan` do: give it as "
+                "ckpt:blocks=2"
+            )
         if self.mode == "budget":
             from torch._functorch import config  # not sooner: torch leaves it out until something compiles
 
@@ -106,6 +146,8 @@ class Ckpt(Technique):
         segments = self._segments(state)
         if not segments:
             raise UnavailableError(f"the workload {state.workload.name} names no blocks to checkpoint")
+        if self.blocks is not None and self.blocks > (count := len(state.workload.blocks(state.model))):
+            raise UnavailableError(f"the workload {state.workload.name} has {count} blocks, and blocks={self.blocks}")
         if self.every != 1 and (which := not_chained(state, segments)):
             raise UnavailableError(
                 f"the blocks {which} of {state.workload.name} are not called one after the other, each with what the "
@@ -170,7 +212,7 @@ class Ckpt(Technique):
         return tuple(dict.fromkeys(self.save.split("/"))) if self.save else PRODUCTS
 
     def _segments(self, state: TrainState) -> list[tuple[str, ...]]:
-        names = state.workload.blocks(state.model)
+        names = state.workload.blocks(state.model)[: self.blocks]
         length = math.ceil(math.sqrt(len(names))) if self.every == "sqrt" else self.every
         return [names[start : start + length] for start in range(0, len(names), max(1, length + self.skip))]
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from perfkit.errors import UsageError
 from perfkit.spec import TechniqueSpec, WorkloadSpec, typed_params
-from perfkit.techniques.compatibility import check
+from perfkit.techniques.compatibility import check, shown
 from perfkit.techniques.table import TECHNIQUES
 from perfkit.techniques.technique import Technique
 
@@ -24,8 +24,21 @@ def compose(specs: Sequence[TechniqueSpec]) -> tuple[Technique, ...]:
             )
         techniques.append(technique)
     check(techniques)
+    wanting = [technique for technique in techniques if technique.left_open()]
+    if len(wanting) > 1:
+        raise UsageError(
+            f"{' and '.join(map(shown, wanting))} do not go together: each is found for the others as they are given"
+        )
     order = {name: place for place, name in enumerate(TECHNIQUES.names())}
     return tuple(sorted(techniques, key=lambda technique: (technique.stage, order[technique.name])))
+
+
+def left_open(specs: Sequence[TechniqueSpec]) -> Technique | None:
+    """The technique of a combination of which something is to be found before it is applied; None if all is given.
+
+    Raises what `compose` does.
+    """
+    return next((technique for technique in compose(specs) if technique.left_open()), None)
 
 
 def resized(workload: WorkloadSpec, specs: Sequence[TechniqueSpec]) -> WorkloadSpec:

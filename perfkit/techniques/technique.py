@@ -111,6 +111,10 @@ class Technique(Struct):
         """The dtype of the matrix products' operands, given what it is without the technique."""
         return dtype
 
+    def left_open(self) -> str:
+        """What is to be found before it is applied, in words; empty where all is given."""
+        return ""
+
     def resized(self, workload: WorkloadSpec) -> WorkloadSpec:
         """The workload with the sizes that the technique gives it: all that is changed before the workload is built."""
         return workload

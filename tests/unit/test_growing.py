@@ -17,13 +17,15 @@ from perfkit.growing import to_grow, to_resume
 from perfkit.measure import bench as bench_module
 from perfkit.measure import here, making
 from perfkit.measure.bench import bench
+from perfkit.measure.left_open import Find, Found, found_by_nobody
 from perfkit.measure.schedule import Techniques
 from perfkit.record import Environment, RankRecord, Run, Samples, Status, measured
 from perfkit.spec import RunSpec, WorkloadSpec, parse_variants
-from perfkit.store.layout import CEILINGS_FILE, RUN_FILE, SPEC_FILE, SUITE_FILE, Suite
+from perfkit.store.layout import CEILINGS_FILE, RUN_FILE, SPEC_FILE, SUITE_FILE, RecomputationSearch, Suite
 from perfkit.store.price import Price
 from perfkit.store.read import read_suite
 from perfkit.store.request import BenchRequest
+from perfkit.techniques.compose import left_open
 from tests.fixtures.suites import NO_MEMORY
 
 HERE = Environment(
@@ -98,17 +100,19 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
     return made
 
 
-def started(folder: Path, **changes: object) -> Path:
+def started(folder: Path, find: Find = found_by_nobody, **changes: object) -> Path:
     request = msgspec.structs.replace(REQUEST, **changes)
-    bench(request, folder, command="perfkit bench", ceilings=None, progress=lambda _: None)
+    bench(request, folder, command="perfkit bench", ceilings=None, progress=lambda _: None, find=find)
     return folder
 
 
-def grown(folder: Path, text: str = "", *, failed: bool = False, **changes: object) -> Analysis:
+def grown(
+    folder: Path, text: str = "", *, failed: bool = False, find: Find = found_by_nobody, **changes: object
+) -> Analysis:
     variants = tuple(parse_variants(text)) if text else ()
     request = msgspec.structs.replace(growing.suite_request(folder), variants=variants, **changes)
     opened = to_grow(folder, request, failed=failed, ask=lambda _: HERE)
-    growing.measure(opened, command="perfkit bench --into", ceilings=None, progress=lambda _: None)
+    growing.measure(opened, command="perfkit bench --into", ceilings=None, progress=lambda _: None, find=find)
     return analyse(folder)
 
 
@@ -267,24 +271,25 @@ def test_a_workload_that_has_changed_since_is_refused_with_its_file(machine: Mac
         grown(suite, "flash")
 
 
+def sized(request: BenchRequest, _progress: object) -> Found:
+    """Whatever is open is a batch, of four samples."""
+    (four,) = parse_variants("batch:size=4")
+    variants = tuple(four if left_open(each) else each for each in request.variants)
+    return Found(msgspec.structs.replace(request, variants=variants))
+
+
+def killed(*_: object) -> Found:
+    raise Killed
+
+
 def test_variants_of_a_session_that_was_interrupted_in_its_search_are_not_lost(
-    machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    machine: Machine, tmp_path: Path
 ) -> None:
-    def killed(*_: object) -> None:
-        raise Killed
-
-    def found(request: BenchRequest, *_: object) -> tuple[BenchRequest, tuple[()]]:
-        (sized,) = parse_variants("batch:size=4")
-        variants = tuple(sized if bench_module.searches(each) else each for each in request.variants)
-        return msgspec.structs.replace(request, variants=variants), ()
-
     suite = started(tmp_path / "s")
-    monkeypatch.setattr(bench_module, "with_largest_batches", killed)
     with pytest.raises(Killed):
-        grown(suite, "batch:auto")
-    monkeypatch.setattr(bench_module, "with_largest_batches", found)
+        grown(suite, "batch:auto", find=killed)
     machine.log.clear()
-    analysis = grown(suite, "flash")
+    analysis = grown(suite, "flash", find=sized)
     assert machine.log == ["baseline", "flash", "batch:size=4"]
     assert [variant.name for variant in analysis.variants] == ["baseline", "amp", "ckpt", "flash", "batch:size=4"]
 
@@ -292,20 +297,32 @@ def test_variants_of_a_session_that_was_interrupted_in_its_search_are_not_lost(
 def test_a_search_that_ended_before_its_variant_was_entered_is_not_made_again(
     machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def found(request: BenchRequest, *_: object) -> tuple[BenchRequest, tuple[()]]:
-        return msgspec.structs.replace(request, variants=tuple(parse_variants("batch:size=4"))), ()
-
-    def killed(*_: object) -> None:
-        raise Killed
-
-    monkeypatch.setattr(bench_module, "with_largest_batches", found)
     with monkeypatch.context() as patch:
         patch.setattr(making.SuiteInMaking, "plan", killed)
         with pytest.raises(Killed):
-            started(tmp_path / "s", variants=tuple(parse_variants("batch:auto")))
+            started(tmp_path / "s", find=sized, variants=tuple(parse_variants("batch:auto")))
     assert read_suite(tmp_path / "s").suite.variants == ("baseline", "batch:auto")
     analysis = grown(tmp_path / "s", "flash")
     assert [variant.name for variant in analysis.variants] == ["baseline", "flash", "batch:size=4"]
+
+
+def test_a_variant_for_which_nothing_was_found_is_skipped_with_the_reason(machine: Machine, tmp_path: Path) -> None:
+    def found(request: BenchRequest, _progress: object) -> Found:
+        search = RecomputationSearch(asked="ckpt:fit=1MiB", found=None, limit_bytes=2.0**20, trials=(), reason="why")
+        return Found(request, recomputations=(search,), refusals={"ckpt:fit=1MiB": "why"})
+
+    suite = started(tmp_path / "s", find=found, variants=tuple(parse_variants("ckpt:fit=1MiB,amp")))
+    analysis = analyse(suite)
+    assert [variant.name for variant in analysis.variants] == ["baseline", "ckpt:fit=1MiB", "amp"]
+    assert (of(analysis, "ckpt:fit=1MiB").status, of(analysis, "ckpt:fit=1MiB").reason) == (Status.SKIPPED, "why")
+    assert analysis.recomputations[0].reason == "why"
+    assert machine.log == ["baseline", "amp"]
+
+
+def test_what_nobody_finds_is_not_run(machine: Machine, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"ckpt:fit=1GiB leaves how much is recomputed open, which perfkit"):
+        started(tmp_path / "s", variants=tuple(parse_variants("ckpt:fit=1GiB")))
+    assert machine.log == []
 
 
 def test_one_that_has_failed_is_not_measured_further_unless_it_is_repeated(machine: Machine, tmp_path: Path) -> None:

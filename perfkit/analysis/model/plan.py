@@ -6,6 +6,7 @@ from perfkit.analysis.model.memory import MemoryAccount
 from perfkit.analysis.model.step import OpRow
 from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.spec import BASELINE, Struct, WorkloadSpec
+from perfkit.store.layout import RecomputationSearch
 
 PLAN_VERSION = 1
 
@@ -83,6 +84,7 @@ class PlannedVariant(Struct):
     `facts` (bytes of parameters by dtype, sizes of the batch), `compute_dtype` and the classes of `optimizers` are what
     the loop of a program is told by. `ops` are the whole step and its ops, the longest first, with FLOPs, bytes and
     predicted seconds of all calls. `step_reason` is why the time of the step is not known.
+    `blocks` is how many repeated blocks the workload names, which `ckpt` works on.
     """
 
     name: str
@@ -104,6 +106,7 @@ class PlannedVariant(Struct):
     optimizers: tuple[str, ...] = ()
     ops: tuple[OpRow, ...] = ()
     step_reason: str = ""
+    blocks: int = 0
 
     @property
     def beyond_allocator_bytes(self) -> Interval:
@@ -176,7 +179,8 @@ class Plan(Struct):
 
     `device` is `cpu` or `cuda`, `device_name` which one, "" where the plan is of none in particular. `limit_bytes` is
     what a rank may take, None where nothing was said of it. `ceilings` are what is known of the device's. `sources` are
-    digests of the files of the user's own workload, as a suite keeps them.
+    digests of the files of the user's own workload, as a suite keeps them. `recomputations` are how variants of
+    `ckpt:fit` were found.
     """
 
     schema_version: int = PLAN_VERSION
@@ -187,6 +191,7 @@ class Plan(Struct):
     dtype: str
     accumulation: int
     variants: tuple[PlannedVariant, ...]
+    recomputations: tuple[RecomputationSearch, ...] = ()
     sources: dict[str, str] = {}
     device: str = "cpu"
     device_name: str = ""

@@ -17,7 +17,7 @@ from perfkit.analysis.model.trace import RankTrace
 from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.record import NOT_MEASURED, Environment, MachineLoad, Quantity, RankWait, SetupCost, Status
 from perfkit.spec import Struct
-from perfkit.store.layout import BatchSearch, Sampling
+from perfkit.store.layout import BatchSearch, RecomputationSearch, Sampling
 from perfkit.store.price import Price
 
 ANALYSIS_VERSION = 5
@@ -199,6 +199,7 @@ class Analysis(Struct, Shown):
     price: Price | None = None
     sweeps: tuple[Sweep, ...] = ()
     searches: tuple[BatchSearch, ...] = ()
+    recomputations: tuple[RecomputationSearch, ...] = ()
     load: MachineLoad | None = None  # while the timed runs were made
     findings: tuple[Finding, ...]
     provenance: tuple[Provenance, ...]

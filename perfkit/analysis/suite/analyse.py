@@ -89,6 +89,7 @@ def examine(stored: StoredSuite, *, by_step: bool = False) -> Examined:
         sessions=sessions,
         sweeps=sweeps_of(variants),
         searches=suite.searches,
+        recomputations=suite.recomputations,
         load=mean_load(run.run.load for variant in runs.values() for run in variant.timed),
         findings=suite_findings(variants, environment, ceilings, passes, suite.sampling, sessions),
         provenance=provenance(variants, environment, ceilings),

@@ -6,13 +6,12 @@ from typing import NamedTuple
 import torch
 
 from perfkit.measure.bench import min_world_size, refusal_of
-from perfkit.measure.largest_batch import searches
 from perfkit.measure.schedule import unbuildable
 from perfkit.plan.advise.model import Goal, LeftOut, Risk
 from perfkit.plan.advise.subject import Subject
 from perfkit.plan.plan import scheduled
 from perfkit.spec import TechniqueSpec, variant_label
-from perfkit.techniques.compose import compose
+from perfkit.techniques.compose import compose, left_open
 from perfkit.techniques.technique import Technique
 
 Techniques = tuple[TechniqueSpec, ...]
@@ -70,9 +69,9 @@ def _other_work(found: Candidate, goal: Goal, batch_size: int | None) -> str:
         return ""
     if goal != "cost":
         return "batches of another size are compared for a sample: use --goal cost"
-    searching = searches(found.specs)
-    if searching is not None:
-        return searching.plannable().reason
+    wanting = left_open(found.specs)
+    if wanting is not None:
+        return wanting.plannable().reason
     return "" if batch_size else "how many samples the step trains on is not known"
 
 

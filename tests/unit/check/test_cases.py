@@ -51,7 +51,7 @@ def test_energy_gets_a_pass_of_its_own_where_it_is_gated() -> None:
         (Case(workload=""), "empty workload"),
         (
             Case(workload="gpt", technique="amp+batch:auto"),
-            r"amp\+batch:auto searches for the largest batch, which perfkit bench does: check the size",
+            r"amp\+batch:auto leaves its size open, which perfkit bench finds: name what it found",
         ),
     ],
 )

@@ -206,6 +206,17 @@ def test_the_largest_batch_that_fits() -> None:
     assert [each["size"] for each in ckpt["sizes"]] == [2, 4]
 
 
+def test_the_least_recomputation_that_fits() -> None:
+    ended = CliRunner().invoke(commands, [*SMALL, "-t", "ckpt:fit=1GiB,ckpt:fit=1MiB", "--json"])
+    assert ended.exit_code == 0, ended.output
+    told = json.loads(ended.stdout)
+    assert [variant["name"] for variant in told["variants"]] == ["baseline", "ckpt:fit=1MiB"]
+    assert told["variants"][1]["reason"].startswith("not even ckpt fits into 1.00 MiB: a peak of ")
+    assert [search["found"] for search in told["recomputations"]] == ["baseline", None]
+    tried = [trial["variant"] for trial in told["recomputations"][1]["trials"]]
+    assert tried == ["baseline", "ckpt:mode=selective", "ckpt"]
+
+
 def test_what_fits_at_all() -> None:
     ended = CliRunner().invoke(commands, [*SMALL, "--search", "--memory", "1MiB"])
     assert ended.exit_code == 0, ended.output

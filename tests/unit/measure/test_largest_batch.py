@@ -9,17 +9,14 @@ from perfkit.measure import largest_batch
 from perfkit.measure.largest_batch import (
     _Search,
     largest_fitting,
-    no_prediction,
     resolution,
-    searches,
     sized,
-    with_largest_batches,
+    with_largest_batch,
 )
 from perfkit.measure.launch.outcome import outcome
 from perfkit.measure.schedule import ScheduledRun
 from perfkit.record import Environment, MemoryPeaks, RankRecord, Run, Status, Unknown, measured
 from perfkit.spec import LaunchSpec, RunSpec, WorkloadSpec, parse_variants, variant_label
-from perfkit.store.request import BenchRequest
 
 NO = Unknown(reason="not on a CPU")
 
@@ -61,11 +58,7 @@ def test_near_a_prediction_few_sizes_are_tried():
 
 def test_the_variant_that_asks_for_a_search_gets_the_size():
     (techniques,) = parse_variants("amp+batch:auto:most=64")
-    asked = searches(techniques)
-    assert asked is not None
-    assert asked.most == 64
     assert [technique.label for technique in sized(techniques, 12)] == ["amp", "batch:size=12"]
-    assert searches(parse_variants("batch:size=4")[0]) is None
     assert [technique.label for technique in sized(parse_variants("amp")[0], 12)] == ["amp", "batch:size=12"]
 
 
@@ -78,7 +71,7 @@ def search(*, peak=lambda size: 100.0 + 10 * size, available=1000.0, end=lambda 
     """A search over fake processes that take `peak` bytes, or end as `end` says; and the launched runs."""
     launched: list[RunSpec] = []
 
-    def launch_fake(spec: RunSpec) -> tuple[Run, list[RankRecord]]:
+    def launch_fake(spec: RunSpec, _number: int) -> tuple[Run, list[RankRecord]]:
         size = int(spec.techniques[0].params["size"])
         launched.append(spec)
         assert spec.passes == ()
@@ -89,7 +82,7 @@ def search(*, peak=lambda size: 100.0 + 10 * size, available=1000.0, end=lambda 
         return Run(status=Status.OK), [RankRecord(rank=0, world_size=1, status=Status.OK, memory=memory)]
 
     techniques = parse_variants("batch:auto")[0]
-    made = _Search(techniques, partial(scheduled, **launch), launch_fake, lambda _: None, available=lambda: available)
+    made = _Search(techniques, partial(scheduled, **launch), launch_fake, available=lambda: available)
     return made, launched
 
 
@@ -176,15 +169,22 @@ def tried_until_unknown(unknown: int) -> tuple[int, list[int]]:
     return largest_fitting(fits, 8, 1024), sizes
 
 
-def found(monkeypatch, end=lambda size: None, skip=lambda size: "", predict=no_prediction):
+def found(monkeypatch, end=lambda size: None, skip=lambda size: "", predicted=None):
     """The variant, what was found, and the sizes tried, of a search from 8 on for a workload that `skip` refuses."""
     made, _ = search(end=end)
-    monkeypatch.setattr(largest_batch, "_launcher", lambda _: made.launch)
+    monkeypatch.setattr(largest_batch, "_launched", lambda spec, number, progress: made.launch(spec, number))
     monkeypatch.setattr(largest_batch.psutil, "virtual_memory", lambda: type("Memory", (), {"available": 1000}))
-    variants = tuple(parse_variants("batch:auto:most=32"))
-    request = BenchRequest(workload=WorkloadSpec(name="gpt"), variants=variants, device="cpu", device_count=0, cores=1)
-    changed, (searched,) = with_largest_batches(request, partial(scheduled, skip=skip), 8, lambda _: None, predict)
-    return variant_label(changed.variants[0]), searched.found, [trial.size for trial in searched.trials]
+    (techniques,) = parse_variants("batch:auto:most=32")
+    changed, searched = with_largest_batch(
+        techniques,
+        32,
+        scheduled=partial(scheduled, skip=skip),
+        first=8,
+        predicted=predicted,
+        progress=lambda _: None,
+    )
+    assert searched.predicted == predicted
+    return variant_label(changed), searched.found, [trial.size for trial in searched.trials]
 
 
 def test_a_workload_that_has_only_some_sizes_is_searched_from_its_own(monkeypatch):
@@ -194,7 +194,7 @@ def test_a_workload_that_has_only_some_sizes_is_searched_from_its_own(monkeypatc
 
 
 def test_the_search_begins_at_what_is_predicted(monkeypatch):
-    assert found(monkeypatch, end=lambda size: OUT_OF_MEMORY if size > 22 else None, predict=lambda *_: 20) == (
+    assert found(monkeypatch, end=lambda size: OUT_OF_MEMORY if size > 22 else None, predicted=20) == (
         "batch:size=22", "batch:size=22", [20, 21, 23, 22],
     )  # fmt: skip
 
@@ -206,7 +206,7 @@ def test_where_nothing_fits_nothing_is_found_and_the_run_says_why(monkeypatch):
 
 def test_a_trial_without_a_known_peak_does_not_count_as_fitting():
     made, _ = search(peak=lambda _: 0.0)
-    made.launch = lambda _: (Run(status=Status.OK), [RankRecord(rank=0, world_size=1, status=Status.OK)])
+    made.launch = lambda *_: (Run(status=Status.OK), [RankRecord(rank=0, world_size=1, status=Status.OK)])
     assert made.fits(1) is None
     assert made.trials[-1].reason == "its memory is not known"
 
@@ -226,6 +226,6 @@ def test_on_a_gpu_the_limit_is_the_devices(share, host_limit):
             device_memory_bytes=2000,
         ),
     )  # fmt: skip
-    made.launch = lambda _: (Run(status=Status.OK), [record])
+    made.launch = lambda *_: (Run(status=Status.OK), [record])
     assert made.fits(8) is (share < 0.9)
     assert made.limit_bytes == 2000.0

@@ -41,6 +41,17 @@ def test_each_shape_is_tried_once(monkeypatch) -> None:  # type: ignore[no-untyp
     assert args[0].shape == (2, 3, 32, 32)
 
 
+def test_what_one_plan_has_tried_the_next_one_knows(monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    tried: list[object] = []
+    monkeypatch.setattr(alone, "_run", lambda op, args, kwargs: tried.append(op) or Tried(640, (1,)))
+    shared: dict[object, Tried] = {}
+    assert convolution(Alone(shared)) == convolution(Alone(shared)) == 640
+    assert len(tried) == 1
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 64)  # which have scratch memory each
+    convolution(Alone(shared))
+    assert len(tried) == 2
+
+
 def test_a_convolution_takes_what_a_real_one_gives_back() -> None:
     image, weight = torch.zeros(2, 3, 32, 32), torch.zeros(8, 3, 3, 3)
     with AllocationProfiler(ops=False) as profiler:

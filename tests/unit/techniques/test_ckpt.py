@@ -4,6 +4,7 @@ import gc
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 import torch
@@ -71,6 +72,39 @@ def test_of_each_segment_its_input_is_saved(variant: str, segments: int) -> None
     # As everywhere, a module's input is counted where it is made: what is measured is the output of each segment.
     assert facts["block_saved_tensor_bytes"] == segments * (INPUT + RANDOM_STATE) + wrapped * SCALE
     assert facts["recomputed_blocks"] == segments
+
+
+def test_only_the_first_blocks_are_checkpointed() -> None:
+    state = applied("ckpt:blocks=3", new_state(deep(8))).state
+    assert state.checkpointed == ("blocks.0", "blocks.1", "blocks.2")
+    gc.collect()
+    facts = block_facts(state, batches(state, 0)[0], {})
+    assert facts["block_saved_tensor_bytes"] == 3 * (INPUT + RANDOM_STATE + SCALE)
+    assert facts["recomputed_blocks"] == 3
+
+
+def test_each_block_more_gives_the_peak_what_it_saves_less() -> None:
+    """The peak is where backward begins, with all that is kept; the last block's own is there in either case."""
+    layers = 6
+    held = [held_in_backward("baseline", layers)]
+    held += [held_in_backward(f"ckpt:blocks={count}", layers) for count in range(1, layers + 1)]
+    less = saved_of_a_block(deep(layers)) - INPUT - RANDOM_STATE
+    falls = [before - after for before, after in pairwise(held)]
+    assert falls[:-1] == pytest.approx([less] * (layers - 1), rel=0.05)
+    assert falls[-1] < 0.1 * less
+
+
+def test_more_blocks_than_there_are() -> None:
+    with pytest.raises(UnavailableError, match="the workload tiny has 4 blocks, and blocks=5"):
+        applied("ckpt:blocks=5")
+    assert failed_claims("ckpt:blocks=4") == []
+
+
+def test_what_is_to_be_found_is_not_applied() -> None:
+    assert ckpt.Ckpt(fit="2MiB").limit_bytes == 2 * 2**20
+    assert (ckpt.Ckpt(fit="2MiB").left_open(), ckpt.Ckpt().left_open()) == ("how much is recomputed", "")
+    with pytest.raises(UsageError, match=r"ckpt:fit finds how much to recompute, which `perfkit bench` and"):
+        applied("ckpt:fit=2MiB")
 
 
 @pytest.mark.parametrize("layers", [4, 9, 16, 25])
@@ -173,6 +207,8 @@ def test_an_op_that_does_not_run_in_the_blocks_fails_the_claim() -> None:
     [
         ("ckpt:every=sqrt", (ckpt, "checkpoint_wrapper"), lambda block: block, 3),
         ("ckpt:mode=selective", (ckpt, "checkpoint_wrapper"), lambda block, **_: block, 3),
+        ("ckpt:blocks=2", (ckpt, "checkpoint_wrapper"), lambda block: block, 3),
+        ("ckpt:mode=selective:blocks=2", (ckpt, "checkpoint_wrapper"), lambda block, **_: block, 3),
         ("ckpt:mode=selective:save=mm/addmm", (ckpt, "checkpoint_wrapper"), lambda block, **_: block, 3),
         ("ckpt:mode=selective", (saved_ops, "named_ops"), lambda names: {}, 1),
     ],

@@ -45,7 +45,16 @@ def test_every_technique_describes_itself(name):
         ("ckpt:mode=budget:budget=1", r"technique 'ckpt': .*budget"),
         (
             "ckpt:mode=budget:every=2+compile",
-            r"technique 'ckpt': every and skip belong to mode=full and selective",
+            r"technique 'ckpt': every, skip, blocks and fit belong to mode=full and selective",
+        ),
+        ("ckpt:mode=budget:fit=8GiB+compile", r"every, skip, blocks and fit belong to mode=full and selective"),
+        ("ckpt:fit=8GiB:blocks=2", r"fit finds which blocks are checkpointed: leave every, skip and blocks out"),
+        ("ckpt:fit=8", r"fit=8.0: .8.0. has no unit: expected one of B, kB"),
+        ("ckpt:fit=lots", r"fit=lots: .lots. is no amount: expected a number such as 64MiB"),
+        ("ckpt:blocks=0", r"technique .ckpt.: .*>= 1.*blocks"),
+        (
+            "ckpt:fit=8GiB+batch:auto",
+            r"ckpt:fit=8GiB and batch:auto do not go together: each is found for the others as they are given",
         ),
         ("channels_last:x=1", r"technique 'channels_last' takes no parameters, got 'x'"),
         ("ddp:rank=2", r"technique 'ddp': rank belongs to hook=powersgd"),

@@ -45,6 +45,7 @@ def test_several_values_make_a_variant_of_each():
 
 def test_batch_searches_where_it_has_no_size():
     assert compose([parse_technique("batch:auto")]) == (Batch(auto=True),)
+    assert (Batch(auto=True).left_open(), Batch(size=4).left_open()) == ("its size", "")
     with pytest.raises(UsageError, match="auto searches for the size"):
         compose([parse_technique("batch:auto:size=4")])
     with pytest.raises(UsageError, match="batch"):

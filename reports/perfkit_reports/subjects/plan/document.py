@@ -12,7 +12,7 @@ from perfkit_reports.document.blocks import Block, Facts, Group, Section, Table,
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.document import Document
 from perfkit_reports.document.weight import Weight
-from perfkit_reports.subjects import method
+from perfkit_reports.subjects import method, recomputation
 from perfkit_reports.subjects.memory.tables import data as memory_tables
 from perfkit_reports.subjects.plan import cells, columns, headline
 from perfkit_reports.subjects.plan.data import data
@@ -41,11 +41,16 @@ def document(plan: Plan) -> Document:
         eyebrow=("Plan", plan.workload.label, device, plan.created_at[:10]),
         lead=tuple(headline.remarks(plan)),
         tiles=tuple(_tiles(plan)),
-        summary=(_variants(plan, styles), *_not_known(plan)),
+        summary=(
+            _variants(plan, styles),
+            *listed("became", recomputation.said(plan.recomputations), weight=Weight.BRIEF),
+            *_not_known(plan),
+        ),
         sections=(
             memory(plan, styles),
             *time(plan),
             roofline(plan, styles),
+            *recomputation.recomputation(plan.recomputations),
             *scaling(plan),
             Section("method", "Method", tuple(_method(plan))),
         ),

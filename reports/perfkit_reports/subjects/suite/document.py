@@ -13,6 +13,7 @@ from perfkit_reports.document.blocks import Section, Table, Text, Tile
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.document import Document
 from perfkit_reports.document.weight import Weight
+from perfkit_reports.subjects import recomputation
 from perfkit_reports.subjects.loop.document import document as of_loop
 from perfkit_reports.subjects.memory import story
 from perfkit_reports.subjects.suite import cells, columns, headline, losses, sections, sizes
@@ -41,13 +42,14 @@ def _bench(analysis: Analysis) -> Document:
         headline=headline.headline(analysis),
         lead=headline.remarks(analysis),
         tiles=[*_best(analysis), *sections.largest_gain(analysis), count],
-        summary=[_variants(analysis), *_not_measured(analysis), *_compiled(analysis)],
+        summary=[_variants(analysis), *_found(analysis), *_not_measured(analysis), *_compiled(analysis)],
         sections=[
             sections.what_was_found(analysis, "Variant"),
             *_trade_off(analysis),
             *predicted(analysis),
             *losses.losses(analysis),
             *sizes.sizes(analysis),
+            *recomputation.recomputation(analysis.recomputations),
             *sections.instrumented(analysis, "variant", "the baseline's step to a variant's", _UNTRACED),
             sections.samples(analysis, *_LANES),
         ],
@@ -73,6 +75,11 @@ def _variants(analysis: Analysis) -> Table:
     title = "The variant" if alone else "Variants against the baseline"
     made = sections.table(analysis, title, columns.variants(analysis), "variant", *caption)
     return replace(made, emphasis=lambda variant: variant.is_baseline and not alone)
+
+
+def _found(analysis: Analysis) -> tuple[Text, ...]:
+    """What variants became that left something open."""
+    return listed("became", recomputation.said(analysis.recomputations), weight=Weight.BRIEF)
 
 
 def _sampled(analysis: Analysis) -> Iterator[str]:

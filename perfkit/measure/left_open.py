@@ -1,0 +1,44 @@
+"""What a technique leaves open, such as the size of a batch, is found before a suite begins, by whoever knows how."""
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from perfkit.errors import UsageError
+from perfkit.measure.events import Event
+from perfkit.measure.schedule import Techniques
+from perfkit.spec import variant_label
+from perfkit.store.layout import BatchSearch, RecomputationSearch
+from perfkit.store.request import BenchRequest
+from perfkit.techniques.compose import left_open
+
+
+class Found(NamedTuple):
+    """A request of which all is found, and how.
+
+    `refusals` says of variants, by name, why nothing was found: they are as they were asked for, and skipped.
+    """
+
+    request: BenchRequest
+    batches: tuple[BatchSearch, ...] = ()
+    recomputations: tuple[RecomputationSearch, ...] = ()
+    refusals: Mapping[str, str] = {}
+
+
+Find = Callable[[BenchRequest, Callable[[Event], None]], Found]  # which is told of every trial
+
+
+def found_by_nobody(request: BenchRequest, _progress: Callable[[Event], None]) -> Found:
+    """For requests in which all is given; a `UsageError` names a variant of which it is not."""
+    for techniques in request.variants:
+        refuse_left_open(techniques)
+    return Found(request)
+
+
+def refuse_left_open(techniques: Techniques) -> None:
+    """A `UsageError` for a combination of which something is to be found."""
+    technique = left_open(techniques)
+    if technique is not None:
+        raise UsageError(
+            f"{variant_label(techniques)} leaves {technique.left_open()} open, which perfkit bench finds: name what it "
+            "found"
+        )

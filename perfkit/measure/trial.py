@@ -1,0 +1,43 @@
+"""A few steps of a variant in processes of their own, of which nothing is kept but what is asked for."""
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from msgspec.structs import replace
+
+from perfkit.measure.events import Event, PassStarted, RunFinished, RunStarted
+from perfkit.measure.launch.outcome import killed_by_system
+from perfkit.measure.launch.process import launch
+from perfkit.record import Run, Status
+from perfkit.spec import RunSpec, Schedule
+from perfkit.store.layout import rank_folder
+
+T = TypeVar("T")
+
+_SHORT = Schedule(warmup=1, max_warmup=1, timed=1)
+
+
+def shortened(spec: RunSpec, passes: tuple[str, ...] = ()) -> RunSpec:
+    """The run as a trial: as few steps as tell what it takes, and these passes after them."""
+    return replace(spec, passes=passes, schedule=_SHORT)
+
+
+def tried(
+    spec: RunSpec, number: int, progress: Callable[[Event], None], read: Callable[[Path], T]
+) -> tuple[Run, list[T]]:
+    """How the `number`-th trial of a search ended, and what `read` finds in the folder of each of its ranks."""
+    label = f"{spec.variant} (trial)"
+    progress(RunStarted(number, number + 1, label, 0))
+    with tempfile.TemporaryDirectory(prefix="perfkit-trial-") as parent:
+        folder = Path(parent) / "run"
+        run = launch(spec, folder, lambda name: progress(PassStarted(name)))
+        found = [read(rank_folder(folder, rank)) for rank in range(spec.launch.world_size)]
+    progress(RunFinished(number, number + 1, label, 0, run.status, run.reason, run.seconds))
+    return run, found
+
+
+def lacked_memory(run: Run) -> bool:
+    """Whether memory is what ended a run."""
+    return run.status == Status.OUT_OF_MEMORY or killed_by_system(run)

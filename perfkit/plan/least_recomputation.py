@@ -1,0 +1,108 @@
+"""The least recomputation with which a peak is within a limit: the first that fits by a plan, and by a run."""
+
+from bisect import bisect_left
+from collections.abc import Callable
+
+from msgspec.structs import replace
+
+from perfkit.analysis.model.plan import PlannedVariant
+from perfkit.measure.schedule import Techniques
+from perfkit.spec import variant_label
+from perfkit.store.layout import RecomputationSearch, RecomputationTrial
+from perfkit.techniques.recomputation import rungs
+from perfkit.units import nbytes
+
+Plan = Callable[[Techniques], PlannedVariant]
+Try = Callable[[Techniques, RecomputationTrial], RecomputationTrial]  # a trial as planned, and as a few steps had it
+Searched = tuple[Techniques, RecomputationSearch]
+
+
+def as_planned(_techniques: Techniques, trial: RecomputationTrial) -> RecomputationTrial:
+    """Nothing is run."""
+    return trial
+
+
+def least_recomputation(techniques: Techniques, limit_bytes: float, plan: Plan, run: Try = as_planned) -> Searched:
+    """The first combination in the order of recomputation whose peak is within a limit, and the search for it.
+
+    Where none is found the combination stays as it is, and the search says why.
+
+    Args:
+        techniques: those of the variant, with `ckpt:fit`.
+        limit_bytes: what the peak of torch's allocator may be.
+        plan: the plan of a combination of techniques.
+        run: tries the first that is planned to fit. If it does not, the next ones are planned and tried.
+    """
+    search = _Search(limit_bytes, plan, run)
+    found, reason = search.through(techniques)
+    return techniques if found is None else found, RecomputationSearch(
+        asked=variant_label(techniques),
+        found=None if found is None else variant_label(found),
+        limit_bytes=limit_bytes,
+        trials=tuple(search.trials.values()),
+        reason=reason,
+    )
+
+
+class _Search:
+    """Trials by their variants, in the order in which they were planned."""
+
+    def __init__(self, limit_bytes: float, plan: Plan, run: Try) -> None:
+        self.trials: dict[str, RecomputationTrial] = {}
+        self._limit_bytes = limit_bytes
+        self._plan = plan
+        self._run = run
+
+    def through(self, techniques: Techniques) -> tuple[Techniques | None, str]:
+        """What fits, None where nothing does, with the reason."""
+        ((without,), *_) = rungs(techniques, blocks=0)
+        planned = self._plan(without)
+        self._told(without, planned)
+        if planned.peak_allocated_bytes is None:
+            return None, f"{variant_label(without)} cannot be planned: {planned.reason}"
+        left = rungs(techniques, planned.blocks)
+        most = next(rung[-1] for rung in reversed(left) if rung)
+        while (place := self._first_that_fits(left)) is not None:
+            number, within = place
+            if self._confirmed(left[number][within]):
+                return left[number][within], ""
+            left = (left[number][within + 1 :], *left[number + 1 :])
+        lacking = "" if planned.blocks else "; the workload names no blocks to checkpoint"
+        return None, self._falls_short(most) + lacking
+
+    def _first_that_fits(self, left: tuple[tuple[Techniques, ...], ...]) -> tuple[int, int] | None:
+        """The number of a rung, and the place in it; found by bisection, for the peak falls along a rung."""
+        for number, rung in enumerate(left):
+            if rung and self._fits(rung[-1]):
+                return number, bisect_left(rung, 1, key=self._fits)
+        return None
+
+    def _fits(self, techniques: Techniques) -> bool:
+        known = self.trials.get(variant_label(techniques))
+        return bool((known or self._told(techniques, self._plan(techniques))).fits)
+
+    def _told(self, techniques: Techniques, planned: PlannedVariant) -> RecomputationTrial:
+        peak = planned.peak_allocated_bytes
+        trial = RecomputationTrial(
+            variant=variant_label(techniques),
+            planned_bytes=None if peak is None else float(peak.high),
+            fits=None if peak is None else peak.high <= self._limit_bytes,
+            reason=planned.reason,
+        )
+        self.trials[trial.variant] = trial
+        return trial
+
+    def _confirmed(self, techniques: Techniques) -> bool:
+        """Whether a run does not refute it, as one that ends for another reason than memory does not."""
+        name = variant_label(techniques)
+        trial = self._run(techniques, self.trials[name])
+        if trial.measured_bytes is not None:
+            trial = replace(trial, fits=trial.measured_bytes <= self._limit_bytes)
+        self.trials[name] = trial
+        return trial.fits is not False
+
+    def _falls_short(self, techniques: Techniques) -> str:
+        trial = self.trials[variant_label(techniques)]
+        peaks = ((trial.measured_bytes, "measured"), (trial.planned_bytes, "planned"))
+        known = next((f"a peak of {nbytes(peak)} is {how}" for peak, how in peaks if peak is not None), trial.reason)
+        return f"not even {trial.variant} fits into {nbytes(self._limit_bytes)}: {known}"

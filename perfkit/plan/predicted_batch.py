@@ -1,0 +1,44 @@
+"""Where a search for the largest batch begins: at the largest that fits by the plan."""
+
+import psutil
+from msgspec.structs import replace
+
+from perfkit.devices.wanted import find_device
+from perfkit.errors import UsageError
+from perfkit.measure.bench import batch_size, min_world_size
+from perfkit.measure.limits import MARGIN
+from perfkit.measure.schedule import Techniques, world_size_for
+from perfkit.plan.host_process import beside_tensors
+from perfkit.plan.largest import largest_batch
+from perfkit.plan.target import CPU, Target, target_here
+from perfkit.store.request import BenchRequest
+
+
+def predicted_batch(request: BenchRequest, techniques: Techniques, most: int) -> int | None:
+    """The largest batch up to `most` that is planned to fit where `request` runs; None where that is not known.
+
+    The limit is that of the search, less its margin: on a CPU `--memory-limit`, or else each rank's share of what is
+    available on this machine, less what a process takes beside tensors; a GPU's own memory. Not verified on a GPU yet.
+    """
+    ranks, lacking = world_size_for(request, min_world_size(techniques))
+    on_cpu = request.device == "cpu"
+    target = None if lacking else _cpu(request, ranks) if on_cpu else _gpu(request)
+    if target is None:
+        return None
+    of_ranks, margin = replace(request, world_size=ranks), 0.0 if on_cpu else MARGIN
+    first = batch_size(request.workload, request.device) or 1
+    return largest_batch(of_ranks, techniques, target, margin=margin, first=first, most=most).size
+
+
+def _cpu(request: BenchRequest, ranks: int) -> Target | None:
+    limit = request.memory_limit_bytes or psutil.virtual_memory().available // ranks
+    threads = request.threads or max(1, request.cores // ranks)
+    usable = int((1 - MARGIN) * limit) - beside_tensors(threads, addresses=request.memory_limit_bytes is not None)
+    return CPU._replace(limit_bytes=usable) if usable > 0 else None
+
+
+def _gpu(request: BenchRequest) -> Target | None:
+    try:
+        return target_here(request.device, find_device(request.device).name)
+    except UsageError:  # it comes with several amounts of memory, and the driver does not tell which it has
+        return None

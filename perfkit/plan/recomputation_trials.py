@@ -1,0 +1,54 @@
+"""Trials of a search for the least recomputation: a few steps, and the peak of torch's allocator in them."""
+
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from perfkit.analysis.memory.lives import lives_of
+from perfkit.analysis.memory.totals import totals_of
+from perfkit.files import read_json
+from perfkit.measure.bench import first_run
+from perfkit.measure.events import Event
+from perfkit.measure.schedule import Techniques
+from perfkit.measure.trial import lacked_memory, shortened, tried
+from perfkit.plan.least_recomputation import Try
+from perfkit.record import Measurement, RankRecord, Status
+from perfkit.store.layout import MEMORY_FILE, RECORD_FILE, RecomputationTrial
+from perfkit.store.memory_file import read_allocations
+from perfkit.store.request import BenchRequest
+
+
+def trials_of(request: BenchRequest, progress: Callable[[Event], None]) -> Try:
+    """What runs combinations of techniques as a bench on this machine does, and tells the peak of each."""
+    numbers = count()
+
+    def trial(techniques: Techniques, planned: RecomputationTrial) -> RecomputationTrial:
+        item = first_run(request, techniques)
+        if item.skip:
+            return replace(planned, fits=None, reason=item.skip)
+        # A CPU's allocator keeps no statistics: the memory pass counts its events.
+        passes = ("memory",) if item.spec.launch.device == "cpu" else ()
+        run, peaks = tried(shortened(item.spec, passes), next(numbers), progress, allocator_peak)
+        told = replace(planned, seconds=run.seconds)
+        if run.status != Status.OK:
+            fits = False if lacked_memory(run) else None
+            return replace(told, fits=fits, reason=f"{run.status}: {run.reason}")
+        known = [peak for peak in peaks if peak is not None]
+        if not known:
+            return replace(told, fits=None, reason="its memory is not known")
+        return replace(told, measured_bytes=max(known))
+
+    return trial
+
+
+def allocator_peak(rank: Path) -> float | None:
+    """The most bytes that torch's allocator had handed out in a step of a rank, by what is in its folder."""
+    if (rank / MEMORY_FILE).is_file():
+        allocations = read_allocations(rank / MEMORY_FILE)
+        return float(totals_of(lives_of(allocations), len(allocations)).max())
+    if not (rank / RECORD_FILE).is_file():
+        return None
+    memory = read_json(rank / RECORD_FILE, RankRecord).memory
+    return memory.allocated.value if memory is not None and isinstance(memory.allocated, Measurement) else None

@@ -1,0 +1,41 @@
+"""Variants of `ckpt` in the order of what they recompute, from nothing to every block."""
+
+from collections.abc import Sequence
+
+from perfkit.spec import ParamValue, TechniqueSpec
+from perfkit.techniques.ckpt import Ckpt
+
+Techniques = tuple[TechniqueSpec, ...]
+
+# What products return is kept in all blocks before any block is recomputed whole: what lies between them has few FLOPs.
+_MODES = ("selective", "full")
+
+
+def rungs(techniques: Sequence[TechniqueSpec], blocks: int) -> tuple[tuple[Techniques, ...], ...]:
+    """A combination with `ckpt:fit`, with more and more recomputation of so many blocks in its place.
+
+    First without any; then for each mode a rung in which one block more is checkpointed each time and the peak of the
+    memory falls. A mode that is given is the only one.
+    """
+    asked = next(spec for spec in techniques if spec.name == Ckpt.name)
+    given = {key: value for key, value in asked.params.items() if key != "fit"}
+    modes = (str(given["mode"]),) if "mode" in given else _MODES
+    without = tuple(spec for spec in techniques if spec is not asked)
+    counts = range(1, blocks + 1)
+    return (
+        (without,),
+        *(tuple(_with(techniques, asked, _params(given, mode, count, blocks)) for count in counts) for mode in modes),
+    )
+
+
+def _with(techniques: Sequence[TechniqueSpec], asked: TechniqueSpec, params: dict[str, ParamValue]) -> Techniques:
+    found = TechniqueSpec(name=Ckpt.name, params=params)
+    return tuple(found if spec is asked else spec for spec in techniques)
+
+
+def _params(given: dict[str, ParamValue], mode: str, count: int, blocks: int) -> dict[str, ParamValue]:
+    """What is the default is left out, so that the variant has the name that it would be asked for by."""
+    params = {"mode": mode, **given}
+    if mode == Ckpt().mode:
+        del params["mode"]
+    return params if count == blocks else {**params, "blocks": count}

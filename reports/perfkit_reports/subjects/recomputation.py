@@ -1,0 +1,58 @@
+"""Searches for the least recomputation that fits, of a suite and of a plan."""
+
+from collections.abc import Iterable, Iterator
+
+from perfkit import units
+from perfkit.store.layout import RecomputationSearch, RecomputationTrial
+from perfkit_reports.document.blocks import Section, Table
+from perfkit_reports.document.cells import Cell, unknown
+from perfkit_reports.document.tables import Column
+
+
+def recomputation(searches: Iterable[RecomputationSearch]) -> Iterator[Section]:
+    """None where nothing was searched for."""
+    tables = tuple(_table(search, place) for place, search in enumerate(searches) if search.trials)
+    if tables:
+        yield Section("recomputation", "Least recomputation", tables)
+
+
+def said(searches: Iterable[RecomputationSearch]) -> Iterator[str]:
+    """What each search found, in a sentence."""
+    for search in searches:
+        found = next((trial for trial in search.trials if trial.variant == search.found), None)
+        if found is not None:
+            peaks = ((found.planned_bytes, "planned"), (found.measured_bytes, "measured"))
+            known = ", ".join(f"{units.nbytes(peak)} {how}" for peak, how in peaks if peak is not None)
+            yield f"{search.asked} became {search.found}: a peak of {known}"
+
+
+def _table(search: RecomputationSearch, place: int) -> Table:
+    return Table(
+        id=f"recomputation-{place}",
+        title=f"{search.asked} became {search.found}" if search.found else f"{search.asked}: {search.reason}",
+        columns=[
+            Column("Variant", lambda trial: Cell(trial.variant), numeric=False),
+            Column("Fits", _fits, numeric=False),
+            Column("Planned peak", lambda trial: _peak(trial.planned_bytes, trial.reason)),
+            Column("Measured peak", lambda trial: _peak(trial.measured_bytes, trial.reason or "nothing was run")),
+            Column("Trial took", _took),
+        ],
+        rows=search.trials,
+        what="trial",
+        caption="In the order in which they were planned; the peak is that of torch's allocator, and fits within "
+        f"{units.nbytes(search.limit_bytes)}. The first that fits by the plan is run for a few steps.",
+    )
+
+
+def _fits(trial: RecomputationTrial) -> Cell:
+    if trial.fits is None:
+        return unknown(trial.reason)
+    return Cell("yes" if trial.fits else "no", detail=trial.reason)
+
+
+def _peak(size: float | None, why: str) -> Cell:
+    return unknown(why) if size is None else Cell(units.nbytes(size), value=size)
+
+
+def _took(trial: RecomputationTrial) -> Cell:
+    return Cell(units.seconds(trial.seconds), value=trial.seconds) if trial.seconds else unknown("nothing was run")

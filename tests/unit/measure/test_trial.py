@@ -1,0 +1,49 @@
+"""A trial tells what is asked of it, and leaves nothing behind."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from perfkit.measure import trial
+from perfkit.measure.events import Event, PassStarted, RunFinished, RunStarted
+from perfkit.measure.trial import lacked_memory, shortened, tried
+from perfkit.record import Run, Status
+from perfkit.spec import LaunchSpec, RunSpec, WorkloadSpec, parse_technique
+from perfkit.store.layout import rank_folder
+
+SPEC = RunSpec(
+    workload=WorkloadSpec(name="gpt"), techniques=(parse_technique("ckpt"),), launch=LaunchSpec(world_size=2)
+)
+
+
+def test_what_is_read_of_each_rank_is_all_that_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    folders: list[Path] = []
+
+    def launch(spec: RunSpec, folder: Path, report: Callable[[str], None]) -> Run:
+        folders.append(folder)
+        report("setup")
+        for rank in range(spec.launch.world_size):
+            rank_folder(folder, rank).mkdir(parents=True)
+            (rank_folder(folder, rank) / "told").write_text(f"by {rank}")
+        return Run(status=Status.OK, seconds=2.0)
+
+    monkeypatch.setattr(trial, "launch", launch)
+    events: list[Event] = []
+    run, found = tried(SPEC, 3, events.append, lambda rank: (rank / "told").read_text())
+    assert (run.status, found) == (Status.OK, ["by 0", "by 1"])
+    assert not folders[0].exists()
+    label = "ckpt@2 (trial)"
+    assert events == [RunStarted(3, 4, label, 0), PassStarted("setup"), RunFinished(3, 4, label, 0, Status.OK, "", 2.0)]
+
+
+def test_a_trial_has_few_steps_and_no_instruments_but_those_asked_for() -> None:
+    assert shortened(SPEC).passes == ()
+    made = shortened(SPEC, ("memory",))
+    assert (made.passes, made.schedule.warmup, made.schedule.max_warmup, made.schedule.timed) == (("memory",), 1, 1, 1)
+    assert made.variant == SPEC.variant
+
+
+def test_whether_memory_ended_a_run() -> None:
+    assert lacked_memory(Run(status=Status.OUT_OF_MEMORY))
+    assert not lacked_memory(Run(status=Status.FAILED))

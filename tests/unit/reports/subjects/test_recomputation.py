@@ -1,0 +1,44 @@
+"""Searches for the least recomputation, as reports list them."""
+
+from perfkit.store.layout import RecomputationSearch, RecomputationTrial
+from perfkit_reports.document.blocks import Table
+from perfkit_reports.subjects.recomputation import recomputation, said
+
+MIB = 2.0**20
+TRIALS = (
+    RecomputationTrial(variant="baseline", fits=False, planned_bytes=30 * MIB),
+    RecomputationTrial(variant="ckpt", fits=True, planned_bytes=20 * MIB, measured_bytes=21 * MIB, seconds=5.0),
+    RecomputationTrial(variant="ckpt:mode=selective", fits=None, reason="needs values"),
+)
+FOUND = RecomputationSearch(asked="ckpt:fit=24MiB", found="ckpt", limit_bytes=24 * MIB, trials=TRIALS)
+NOT_FOUND = RecomputationSearch(asked="ckpt:fit=1MiB", found=None, limit_bytes=MIB, trials=TRIALS[:1], reason="why")
+
+
+def test_each_trial_tells_what_was_planned_and_what_was_measured() -> None:
+    (section,) = recomputation((FOUND, NOT_FOUND))
+    found, not_found = section.blocks
+    assert isinstance(found, Table)
+    assert isinstance(not_found, Table)
+    assert (found.title, not_found.title) == ("ckpt:fit=24MiB became ckpt", "ckpt:fit=1MiB: why")
+    cells = [[column.cell(trial) for column in found.columns] for trial in found.rows]
+    assert [[cell.text for cell in row] for row in cells] == [
+        ["baseline", "no", "30.0 MiB", "n/a", "n/a"],
+        ["ckpt", "yes", "20.0 MiB", "21.0 MiB", "5.00 s"],
+        ["ckpt:mode=selective", "n/a", "n/a", "n/a", "n/a"],
+    ]
+    assert [row[3].reason for row in cells] == ["nothing was run", "", "needs values"]
+    assert found.caption.startswith("In the order in which they were planned; ")
+    assert "24.0 MiB" in found.caption
+
+
+def test_what_was_found_is_said() -> None:
+    assert list(said((FOUND, NOT_FOUND))) == [
+        "ckpt:fit=24MiB became ckpt: a peak of 20.0 MiB planned, 21.0 MiB measured"
+    ]
+
+
+def test_where_nothing_was_tried_there_is_no_section() -> None:
+    assert list(recomputation(())) == []
+    assert (
+        list(recomputation((RecomputationSearch(asked="a", found=None, limit_bytes=1.0, trials=(), reason="b"),))) == []
+    )
