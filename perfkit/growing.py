@@ -40,6 +40,7 @@ _CONDITIONS: dict[str, Callable[[BenchRequest], object]] = {
     "world-size": lambda request: request.world_size or "as many as are needed",
     "threads": lambda request: request.threads or "cores / ranks",
     "launcher": lambda request: request.launcher,
+    "nnodes": lambda request: request.nodes,
     "memory-limit": lambda request: request.memory_limit_bytes or "none",
     "warmup": lambda request: request.schedule.warmup,
     "steps": lambda request: request.turns or "as many as pay",

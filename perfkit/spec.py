@@ -80,7 +80,11 @@ class Schedule(Struct):
 
 
 class LaunchSpec(Struct):
-    """Where and how workers are started. `threads` is per rank; None leaves torch's own choice."""
+    """Where and how workers are started. `threads` is per rank; None leaves torch's own choice.
+
+    With torchrun ranks may be on several machines, `nodes`, as many on each, which meet at `endpoint`: `HOST:PORT` of
+    the first.
+    """
 
     device: str = "cpu"
     world_size: int = 1
@@ -88,6 +92,8 @@ class LaunchSpec(Struct):
     timeout_s: float = 600.0
     memory_limit_bytes: int | None = None
     launcher: Launcher = "process"
+    nodes: int = 1
+    endpoint: str = ""
 
 
 class WorkloadSpec(Struct):

@@ -19,6 +19,7 @@ from perfkit_cli.bench_request import (
     counting,
     known_ceilings,
     refuse_energy,
+    refuse_nodes,
     with_options,
 )
 from perfkit_cli.folders import refuse_impossible
@@ -137,6 +138,20 @@ Exit codes: 0 done, 1 a run failed or its loss is not finite, 2 the request is w
     metavar=f"[{'|'.join(LAUNCHERS)}]",
     callback=one_of("launcher", LAUNCHERS),
     help="What starts the ranks of a run: a process each, or torchrun's elastic agent.",
+)
+@click.option(
+    "--nnodes",
+    default=1,
+    show_default=True,
+    metavar="N",
+    type=COUNT,
+    help="With torchrun: machines, each with as many ranks.",
+)
+@click.option(
+    "--rdzv-endpoint",
+    default="",
+    metavar="HOST:PORT",
+    help="Where machines meet: this one, and on each other `perfkit join HOST:PORT --node-rank K`.",
 )
 @click.option(
     "--seed", default=0, show_default=True, metavar="N", type=click.IntRange(min=0), help="Seed of parameters and data."
@@ -268,6 +283,7 @@ def _new_suite(ctx: click.Context, folder: Path, console: "Console") -> Callable
     )
     request = with_options(request, {name: options[name] for name in TAKEN})
     refuse_energy(request)
+    refuse_nodes(request)
     request = msgspec.structs.replace(request, variants=chosen_variants(options, request, console))
 
     def measure() -> None:

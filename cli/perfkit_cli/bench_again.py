@@ -18,6 +18,7 @@ from perfkit_cli.bench_request import (
     known_ceilings,
     refuse_energy,
     refuse_given,
+    refuse_nodes,
     with_options,
 )
 
@@ -80,5 +81,6 @@ def _opened(ctx: click.Context, folder: Path, console: "Console", *, resumed: bo
         return to_resume(folder)
     request = with_options(suite_request(folder), given(ctx))
     refuse_energy(request)
+    refuse_nodes(request)
     added = chosen_variants(ctx.params, request, console) if given(ctx, ("technique",)) else ()
     return to_grow(folder, msgspec.structs.replace(request, variants=added), failed=ctx.params["retry"] is not None)

@@ -36,6 +36,8 @@ _FIELDS = {
     "memory_limit": "memory_limit_bytes",
     "threads": "threads",
     "launcher": "launcher",
+    "nnodes": "nodes",
+    "rdzv_endpoint": "endpoint",
     "seed": "seed",
 }
 TAKEN = (*_FIELDS, "warmup", "energy")  # all but what a new suite's workload and device are made from
@@ -80,6 +82,19 @@ def chosen_variants(options: Mapping[str, Any], request: BenchRequest, console: 
     for item in left_out:
         console.out(f"left out: {item.variant}: {item.reason}")
     return variants
+
+
+def refuse_nodes(request: BenchRequest) -> None:
+    """A `UsageError` for several machines without what they need."""
+    from perfkit.measure.launch.nodes import parse_endpoint
+
+    if request.nodes == 1:
+        return
+    if request.launcher != "torchrun":
+        raise UsageError(f"--nnodes {request.nodes} needs --launcher torchrun")
+    if request.world_size is None or request.world_size % request.nodes:
+        raise UsageError(f"--nnodes {request.nodes} needs --world-size, the ranks of all machines: a multiple of it")
+    parse_endpoint(request.endpoint)
 
 
 def refuse_energy(request: BenchRequest) -> None:

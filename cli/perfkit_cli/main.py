@@ -14,6 +14,7 @@ COMMANDS = {
     "bench": "perfkit_cli.bench",
     "run": "perfkit_cli.run",
     "attach": "perfkit_cli.attach",
+    "join": "perfkit_cli.join",
     "analyze": "perfkit_cli.analyze",
     "memory": "perfkit_cli.memory",
     "compare": "perfkit_cli.compare",

@@ -1,5 +1,6 @@
 """Where a rank works: its device, which it makes the current one, and the process group it joins then."""
 
+import os
 from pathlib import Path
 
 import torch
@@ -19,22 +20,22 @@ def take_device(launch: LaunchSpec, world: World) -> torch.device:
     """
     if launch.device != "cuda":
         return torch.device(launch.device)
-    reason = lacking(world.size, torch.cuda.device_count())
+    here = int(os.environ.get("LOCAL_WORLD_SIZE", world.size))  # torchrun may have others on other machines
+    reason = lacking(here, torch.cuda.device_count())
     if reason:
         raise UnavailableError(reason)
     torch.cuda.set_device(world.local_rank)
     return torch.device("cuda", world.local_rank)
 
 
-def join_group(device: torch.device, folder: Path, world: World) -> None:
+def join_group(device: torch.device, folder: Path, world: World, nodes: int = 1) -> None:
     """Join the group of all ranks, after `take_device`: NCCL works on the current device where it is told no other, so
     that a rank that has chosen none would leave a context on the first GPU (pytorch#135279, pytorch#159262).
 
     `device_id` is not given: with it NCCL connects at once, and its buffers would be in what is read as the memory of
     the context alone (`perfkit.instruments.process_memory`), before the first collective is made for them.
     """
-    # A file as the meeting point: no port to find, none to race for.
+    # A file as the meeting point: no port to find, none to race for. Machines have met already, at torchrun's store.
+    place = f"file://{folder / 'rendezvous'}" if nodes == 1 else "env://"
     backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
-    dist.init_process_group(
-        backend, init_method=f"file://{folder / 'rendezvous'}", rank=world.rank, world_size=world.size
-    )
+    dist.init_process_group(backend, init_method=place, rank=world.rank, world_size=world.size)

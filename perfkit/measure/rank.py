@@ -74,7 +74,7 @@ def run_rank(
     try:
         device = take_device(spec.launch, world)
         if world.size > 1:
-            join_group(device, folder, world)
+            join_group(device, folder, world, spec.launch.nodes)
         start = perf_counter()
         session = set_up(spec, device, world, recorder, report)
         taken = {name: perf_counter() - start}

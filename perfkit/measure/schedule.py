@@ -91,7 +91,7 @@ def world_size_for(request: BenchRequest, least: int) -> tuple[int, str]:
     if size is not None:
         if size < least:
             return size, f"needs at least {least} ranks: run with --world-size {least}"
-        return size, "" if request.device == "cpu" else lacking(size, request.device_count)
+        return size, "" if request.device == "cpu" else lacking(size // request.nodes, request.device_count)
     if request.device == "cpu" or least == 1:
         return least, ""
     return max(least, request.device_count), lacking(least, request.device_count, least=True)
@@ -119,6 +119,8 @@ def _spec(request: BenchRequest, techniques: Sequence[TechniqueSpec], size: int)
             timeout_s=request.timeout_s,
             memory_limit_bytes=request.memory_limit_bytes,
             launcher=request.launcher,
+            nodes=request.nodes,
+            endpoint=request.endpoint,
         ),
         passes=VARIANT_PASSES if techniques else BASELINE_PASSES,
     )

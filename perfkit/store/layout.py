@@ -5,7 +5,7 @@
 <suite>/plan.json                   what was predicted of its variants
 <suite>/<variant>/<repeat>/         one run: one launch of one variant; a variant's first has the instrumented passes
     spec.json  run.json
-    agent.json  agent.log           with torchrun: how ranks ended that failed, and what its agent said
+    agent<n>.json  agent<n>.log     with torchrun: how ranks ended that failed on a machine, and what its agent said
     rank<k>/record.json  rank<k>/trace.json.gz  rank<k>/memory.parquet  rank<k>/output.log  rank0/counters.csv
     rank<k>/history.json.gz         on CUDA: the allocator's own history of the memory pass
     rank<k>/stacks.json             sampled Python stacks of a loop: `perfkit.store.stacks`
@@ -40,8 +40,6 @@ NOTEBOOK_FILE = "notebook.html"
 REPORT_JSON = "report.json"
 COUNTERS_FILE = "counters.csv"
 FLIGHT_FILE = "flight_recorder.json.gz"
-AGENT_FILE = "agent.json"
-AGENT_LOG = "agent.log"
 
 
 class SuiteRun(Struct):
@@ -192,3 +190,11 @@ def counters_path(variant: str) -> str:
 
 def rank_folder(run: Path, rank: int) -> Path:
     return run / f"rank{rank}"
+
+
+def agent_file(run: Path, node: int) -> Path:
+    return run / f"agent{node}.json"
+
+
+def agent_log(run: Path, node: int) -> Path:
+    return run / f"agent{node}.log"

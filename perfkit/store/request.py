@@ -35,6 +35,8 @@ class BenchRequest(Struct):
     timeout_s: float = 600.0
     memory_limit_bytes: int | None = None
     launcher: Launcher = "process"
+    nodes: int = 1
+    endpoint: str = ""
 
     @property
     def by_turns(self) -> bool:

@@ -16,6 +16,8 @@ from typing import Any
 import pytest
 
 from perfkit_cli.main import COMMANDS
+from tests.conftest import TINY
+from tests.fixtures.endpoints import free_endpoint
 
 pytestmark = pytest.mark.smoke
 
@@ -154,10 +156,23 @@ def advise(perfkit: Any, suite: Path) -> None:
     assert (out / "suite.json").is_file()
 
 
+def join(perfkit: Any, suite: Path) -> None:
+    where = free_endpoint()
+    perfkit.environment["GLOO_SOCKET_IFNAME"] = "lo"
+    other = perfkit.start("join", where, "--node-rank", "1")
+    machines = ("--launcher", "torchrun", "--nnodes", "2", "--world-size", "2", "--rdzv-endpoint", where)
+    ended = perfkit("bench", *TINY, "-t", "baseline", *machines, "--out", "two")
+    assert ended.returncode == 0, ended.stderr
+    assert perfkit.variants("two")["baseline@2"]["status"] == "ok"
+    assert "two/baseline@2/0" in other.communicate(timeout=60)[1]
+    assert other.returncode == 0
+
+
 ONCE: dict[str, Callable[..., None]] = {
     "bench": bench,
     "run": run,
     "attach": attach,
+    "join": join,
     "analyze": analyze,
     "memory": memory,
     "check": check,

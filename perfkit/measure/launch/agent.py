@@ -1,25 +1,28 @@
-"""torchrun's elastic agent, which starts the ranks of a run: `python -m perfkit.measure.launch.agent FOLDER`.
+"""torchrun's elastic agent, which starts the ranks of a run: `python -m perfkit.measure.launch.agent FOLDER NODE`.
 
-As `torchrun --standalone --nproc-per-node N -m perfkit.measure.worker FOLDER`, but for what it leaves when ranks fail:
-how each of them ended, which torchrun only prints.
+As `torchrun --standalone --nproc-per-node N -m perfkit.measure.worker FOLDER`, or with `--rdzv-backend static` on
+several machines, but for what it leaves when ranks fail: how each of them ended, which torchrun only prints.
 """
 
 import sys
 import uuid
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from perfkit.files import read_json, write_json
 from perfkit.measure.channel import end_with_parent
+from perfkit.measure.launch.nodes import parse_endpoint
 from perfkit.measure.launch.torchrun import RankExits
-from perfkit.spec import RunSpec
-from perfkit.store.layout import AGENT_FILE, SPEC_FILE
+from perfkit.spec import LaunchSpec, RunSpec
+from perfkit.store.layout import SPEC_FILE, agent_file
 
 
 def main() -> None:
     """Entry point of the agent's process."""
     end_with_parent()
     folder = Path(sys.argv[1]).resolve()
+    node = int(sys.argv[2])
     launch = read_json(folder / SPEC_FILE, RunSpec).launch
     from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
@@ -27,12 +30,10 @@ def main() -> None:
 
     with TemporaryDirectory(prefix="perfkit-torchrun-") as logs:
         config = LaunchConfig(
-            min_nodes=1,
-            max_nodes=1,
-            nproc_per_node=launch.world_size,
-            run_id=uuid.uuid4().hex,
-            rdzv_backend="c10d",
-            rdzv_endpoint="localhost:0",
+            min_nodes=launch.nodes,
+            max_nodes=launch.nodes,
+            nproc_per_node=launch.world_size // launch.nodes,
+            **_rendezvous(launch, folder, node),
             max_restarts=0,
             logs_specs=DefaultLogsSpecs(log_dir=logs),
         )
@@ -40,8 +41,16 @@ def main() -> None:
             elastic_launch(config, sys.executable)("-m", "perfkit.measure.worker", str(folder))
         except ChildFailedError as error:
             ended = tuple((rank, failure.exitcode) for rank, failure in error.failures.items())
-            write_json(folder / AGENT_FILE, RankExits(ended=ended))
+            write_json(agent_file(folder, node), RankExits(ended=ended))
             sys.exit(1)
+
+
+def _rendezvous(launch: LaunchSpec, folder: Path, node: int) -> dict[str, Any]:
+    if launch.nodes == 1:
+        return {"run_id": uuid.uuid4().hex, "rdzv_backend": "c10d", "rdzv_endpoint": "localhost:0"}
+    host, port = parse_endpoint(launch.endpoint)
+    endpoint = f"{host}:{port + 1}"  # the first machine tells of its runs at the other
+    return {"run_id": str(folder), "rdzv_backend": "static", "rdzv_endpoint": endpoint, "rdzv_configs": {"rank": node}}
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from perfkit.files import read_json
 from perfkit.measure.launch.waits import flight_records, not_met, waits_of
 from perfkit.record import RankRecord, Run, Status, told_of_rank
 from perfkit.spec import RunSpec
-from perfkit.store.layout import AGENT_LOG, OUTPUT_FILE, RECORD_FILE, rank_folder
+from perfkit.store.layout import OUTPUT_FILE, RECORD_FILE, agent_log, rank_folder
 from perfkit.units import seconds
 
 _TAIL_BYTES = 8192
@@ -111,7 +111,7 @@ def _rank_end(folder: Path, rank: int, exit_codes: Sequence[int | None], order: 
 
 def _crash(rank: int, code: int | None) -> tuple[Status, str]:
     if code is None:
-        return Status.CRASHED, f"torchrun's agent ended before it could say how its ranks did; see {AGENT_LOG}"
+        return Status.CRASHED, "torchrun's agent ended before it could say how its ranks did; see agent0.log"
     if code == -signal.SIGKILL:
         return Status.CRASHED, f"rank {rank} was killed (SIGKILL), most often by the system when memory runs out"
     if code < 0:
@@ -129,7 +129,7 @@ def _output_tail(folder: Path, ranks: Iterable[int]) -> str:
     """The last lines that the ranks printed; where there were none, what torchrun's agent said."""
     tails = {f"rank {rank}": _tail(rank_folder(folder, rank) / OUTPUT_FILE) for rank in ranks}
     if not any(tails.values()):
-        tails = {"torchrun": _tail(folder / AGENT_LOG)}
+        tails = {"torchrun": _tail(agent_log(folder, 0))}
     return "\n\n".join(f"{who}:\n{tail}" for who, tail in tails.items() if tail)
 
 

@@ -16,7 +16,7 @@ from perfkit.files import write_json
 from perfkit.instruments.load import load_between, read_load
 from perfkit.measure.launch.outcome import outcome
 from perfkit.measure.launch.ranks import HERE, RankPlace, RankProcess, end_ranks, start_rank
-from perfkit.measure.launch.torchrun import exits_of, start_agent
+from perfkit.measure.launch.torchrun import end_others, exits_of, start_agent
 from perfkit.record import Run, Status
 from perfkit.spec import LaunchSpec, RunSpec
 from perfkit.store.layout import RUN_FILE, SPEC_FILE
@@ -58,6 +58,7 @@ def launch(
         raise
     finally:
         end_ranks([item.process for item in ranks])
+        end_others(spec.launch)
         run = msgspec.structs.replace(
             outcome(spec, folder, ended, *_exits(spec.launch, folder, ranks, order), terminated),
             started_at=started_at,
@@ -83,7 +84,7 @@ def _exits(
 ) -> tuple[tuple[int | None, ...], list[int]]:
     """The exit codes of ranks, and those that ended by themselves, the first one first."""
     codes = tuple(item.process.returncode for item in ranks)
-    return exits_of(folder, launch.world_size, codes[0]) if launch.launcher == "torchrun" else (codes, order)
+    return exits_of(folder, launch, codes[0]) if launch.launcher == "torchrun" else (codes, order)
 
 
 def _wait(ranks: list[_Rank], timeout_s: float, report: Callable[[str], None], order: list[int]) -> Status | None:

@@ -58,12 +58,13 @@ def start_process(
     *,
     under: Sequence[str] = (),
     obeys: bool = False,
+    arguments: Sequence[str] = (),
 ) -> "RankProcess":
-    """Start `python -m MODULE FOLDER` with these variables added to its environment; its errors go to a log."""
+    """Start `python -m MODULE FOLDER ...` with these variables added to its environment; its errors go to a log."""
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as output:
         return RankProcess(
-            [*under, sys.executable, "-m", module, str(folder.absolute())],
+            [*under, sys.executable, "-m", module, str(folder.absolute()), *arguments],
             stdin=subprocess.PIPE if obeys else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=output,
@@ -119,7 +120,8 @@ def _strays(marks: Container[str]) -> Iterator[psutil.Process]:
 def launch_variables(launch: LaunchSpec, folder: Path | None = None) -> dict[str, str]:
     """What every rank of a launch has in its environment beside what this process has; `folder` is the run's."""
     variables = {}
-    if launch.world_size > 1 and sys.platform == "linux" and "GLOO_SOCKET_IFNAME" not in os.environ:
+    here = launch.nodes == 1 and launch.world_size > 1
+    if here and sys.platform == "linux" and "GLOO_SOCKET_IFNAME" not in os.environ:
         # All ranks are here: Gloo needs no name of this host that resolves.
         variables["GLOO_SOCKET_IFNAME"] = "lo"
     if launch.threads is not None:

@@ -1,8 +1,9 @@
 import pytest
 
+from perfkit.errors import UsageError
 from perfkit.spec import Schedule, WorkloadSpec
 from perfkit.store.request import BenchRequest
-from perfkit_cli.bench_request import with_options
+from perfkit_cli.bench_request import refuse_nodes, with_options
 
 WORKLOAD = WorkloadSpec(name="gpt", params={"size": "nano", "batch_size": 4})
 REQUEST = BenchRequest(workload=WORKLOAD, variants=(), device="cpu", device_count=1, cores=2, rounds=3, seed=7)
@@ -33,3 +34,22 @@ def test_parameters_that_are_not_given_are_those_of_the_same_workload(
 def test_a_precision_takes_the_place_of_a_number_of_rounds() -> None:
     assert with_options(REQUEST, {"precision": 0.02}).rounds is None
     assert with_options(REQUEST, {"precision": 0.02, "rounds": 1}).rounds == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"nnodes": 2}, "--launcher torchrun"),
+        ({"nnodes": 2, "launcher": "torchrun"}, "--world-size"),
+        ({"nnodes": 2, "launcher": "torchrun", "world_size": 3}, "a multiple"),
+        ({"nnodes": 2, "launcher": "torchrun", "world_size": 4, "rdzv_endpoint": "host"}, "HOST:PORT"),
+    ],
+)
+def test_several_machines_need_torchrun_ranks_for_each_and_a_place_to_meet(
+    options: dict[str, object], message: str
+) -> None:
+    with pytest.raises(UsageError, match=message):
+        refuse_nodes(with_options(REQUEST, options))
+    refuse_nodes(REQUEST)
+    whole = {"nnodes": 2, "launcher": "torchrun", "world_size": 4, "rdzv_endpoint": "host:29500"}
+    refuse_nodes(with_options(REQUEST, whole))

@@ -1,0 +1,36 @@
+"""`perfkit join`: this machine's ranks of the runs that another machine makes."""
+
+import click
+
+EXAMPLES = """\b
+Examples:
+  perfkit join host1:29500 --node-rank 1      on the second machine, and on the first, host1:
+  perfkit bench --launcher torchrun --nnodes 2 --world-size 4 --rdzv-endpoint host1:29500 --out /shared/runs/x
+\b
+Exit codes: 0 the first machine is done, 1 it could not be reached, 2 the request is wrong, 130 interrupted.
+"""
+
+
+@click.command(epilog=EXAMPLES, short_help="Run a share of the ranks of a bench on another machine.")
+@click.argument("endpoint", metavar="HOST:PORT")
+@click.option("--node-rank", metavar="K", type=click.IntRange(min=1), required=True, help="The number of this machine.")
+@click.option("-q", "--quiet", is_flag=True, help="Print nothing.")
+def command(*, endpoint: str, node_rank: int, quiet: bool) -> None:
+    """Run this machine's ranks of the runs that `perfkit bench --launcher torchrun` makes on the first machine.
+
+    HOST:PORT is what that was given as --rdzv-endpoint. Start it in the same folder, with the same workload, packages
+    and environment. The folder that is written must be at the same path on every machine. It ends when the first
+    machine is done, and can be started before it.
+    """
+    from perfkit.errors import PerfkitError
+    from perfkit.measure.launch.nodes import Orders
+    from perfkit.measure.launch.torchrun import run_beside
+    from perfkit.store.layout import SPEC_FILE
+
+    orders = Orders(endpoint, first=False)
+    while (folder := orders.next()) is not None:
+        if not (folder / SPEC_FILE).is_file():
+            raise PerfkitError(f"{folder}: not there on this machine: write to a folder that all machines share")
+        if not quiet:
+            click.echo(f"{folder}", err=True)
+        run_beside(folder, node_rank, orders)

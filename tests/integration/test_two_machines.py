@@ -1,0 +1,33 @@
+"""Two agents of torchrun, each with a rank, as two machines would have them: one launches, the other has joined."""
+
+from pathlib import Path
+
+from perfkit.measure.launch.process import launch
+from perfkit.measure.launch.ranks import RankPlace
+from perfkit.record import Status
+from perfkit.spec import LaunchSpec, RunSpec, Schedule, TechniqueSpec, WorkloadSpec
+from tests.fixtures.endpoints import free_endpoint
+from tests.integration.test_rank_failures import WORKLOAD
+
+
+def test_a_rank_that_is_killed_on_the_other_is_named(perfkit, monkeypatch) -> None:
+    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "lo")
+    perfkit.environment["GLOO_SOCKET_IFNAME"] = "lo"
+    folder: Path = perfkit.folder
+    (folder / "mine.py").write_text(WORKLOAD)
+    where = free_endpoint()
+    other = perfkit.start("join", where, "--node-rank", "1")
+    spec = RunSpec(
+        workload=WorkloadSpec(name="mine.py:build", params={"fault": "kill"}),
+        techniques=(TechniqueSpec(name="ddp"),),
+        schedule=Schedule(warmup=1, max_warmup=1, timed=5),
+        launch=LaunchSpec(world_size=2, threads=1, timeout_s=120.0, launcher="torchrun", nodes=2, endpoint=where),
+        passes=(),
+    )
+    run = launch(spec, folder / "run", lambda _: None, place=RankPlace(folder=folder))
+    assert run.status == Status.CRASHED, run
+    assert run.reason.startswith("rank 1 was killed (SIGKILL)")
+    assert [(wait.rank, wait.op) for wait in run.waits] == [(0, "all_reduce")]
+    assert other.poll() is None  # it waits for the next
+    other.terminate()
+    other.communicate(timeout=30)

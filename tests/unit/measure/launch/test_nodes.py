@@ -1,0 +1,35 @@
+"""What the first of several machines tells the others."""
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from perfkit.errors import UsageError
+from perfkit.measure.launch.nodes import Orders, parse_endpoint
+
+
+@pytest.mark.parametrize("endpoint", ["", "host", "host:", ":29500", "host:port", "host:0", "host:65535"])
+def test_an_endpoint_is_a_host_and_a_port_with_one_after_it(endpoint: str) -> None:
+    assert parse_endpoint("node-1.cluster:29500") == ("node-1.cluster", 29500)
+    with pytest.raises(UsageError, match="HOST:PORT"):
+        parse_endpoint(endpoint)
+
+
+def test_the_others_hear_of_each_run_and_of_its_end() -> None:
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        endpoint = f"127.0.0.1:{listening.getsockname()[1]}"
+    first = Orders(endpoint, first=True)
+    other = Orders(endpoint, first=False)
+    for folder in (Path("/shared/a/0"), Path("/shared/b/0")):
+        first.give(folder)
+        assert other.next() == folder
+        assert not other.over()
+        other.done(1)
+        first.end(2, within_s=10)
+        assert other.over()
+    del first
+    assert other.next() is None
+    assert other.over()
+    other.done(1)
