@@ -12,6 +12,7 @@ import multiprocessing
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import fmean
 
 import torch
 import torch.distributed as dist
@@ -25,7 +26,7 @@ from perfkit.techniques.state import TrainState, World
 from perfkit.techniques.table import TECHNIQUES
 from perfkit.techniques.technique import LOSSLESS, Technique
 from perfkit.workloads.table import load_workload
-from perfkit.workloads.workload import split_batch
+from perfkit.workloads.workload import join_batches, split_batch
 
 VARIANTS = (
     "amp",
@@ -41,6 +42,8 @@ VARIANTS = (
     "zero1",
     "zero2",
     "zero3",
+    "tp",
+    "tp:sp=false:loss=false",
     "offload:to=disk",
     "offload:what=optimizer:to=disk",
     "offload:what=parameters:to=disk",
@@ -93,10 +96,11 @@ def train(rank: int, names: tuple[str, ...], folder: str) -> None:
     except UnavailableError as error:
         Path(folder, str(rank)).write_text(f"{REFUSED}{error}")
         return
-    generator = torch.Generator().manual_seed(rank)
+    generators = [torch.Generator().manual_seed(each) for each in state.batches_of_ranks or (rank,)]
     losses = []
     for index in range(STEPS):
-        batches = split_batch(workload.make_batch(generator), state.microbatches)
+        batch = join_batches([workload.make_batch(generator) for generator in generators])
+        batches = split_batch(batch, state.microbatches)
         losses.append(train_step(state, batches, index).item())
     Path(folder, str(rank)).write_text(" ".join(map(str, losses)))
     state.close()
@@ -104,7 +108,7 @@ def train(rank: int, names: tuple[str, ...], folder: str) -> None:
 
 
 def losses_of(names: tuple[str, ...]) -> list[float] | str:
-    """The losses of rank 0, or how the run ended."""
+    """The losses, mean over ranks, or how the run ended."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["torch", "perfkit.techniques.apply", "perfkit.measure.step"])  # imported once
     with tempfile.TemporaryDirectory() as folder:
@@ -119,8 +123,10 @@ def losses_of(names: tuple[str, ...]) -> list[float] | str:
         codes = [process.exitcode for process in ranks]
         if any(codes):
             return f"exit codes {codes}"
-        written = Path(folder, "0").read_text()
-        return written if written.startswith(REFUSED) else [float(loss) for loss in written.split()]
+        written = [Path(folder, str(rank)).read_text() for rank in range(RANKS)]
+        if written[0].startswith(REFUSED):
+            return written[0]
+        return [fmean(map(float, losses)) for losses in zip(*(text.split() for text in written), strict=True)]
 
 
 def listed(names: tuple[str, ...]) -> str:

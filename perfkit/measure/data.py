@@ -1,6 +1,6 @@
 """The batches a run trains on: a pool made before any measuring, cycled through."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -8,7 +8,7 @@ import torch
 
 from perfkit.errors import UsageError
 from perfkit.instruments.tensors import address_of
-from perfkit.workloads.workload import Batch, Workload, samples_of, split_batch
+from perfkit.workloads.workload import Batch, Workload, join_batches, samples_of, split_batch
 
 POOL_BATCHES = 16
 POOL_BYTES = 256 * 2**20
@@ -66,19 +66,28 @@ def microbatches(batches: Steps, index: int, accumulation: int, parts: int) -> M
 
 
 class BatchPool:
-    """Host batches that depend on seed, rank and index alone, so that every variant trains on the same data.
+    """Host batches that depend on seed, ranks and index alone, so that every variant trains on the same data.
+
+    Of several ranks the batches are joined to one, in their order.
 
     At most `most` different batches, fewer where they would exceed `POOL_BYTES`. Floating-point inputs are cast to the
     parameters' dtype. For a GPU they are pinned.
     """
 
     def __init__(
-        self, workload: Workload, *, seed: int, rank: int, dtype: torch.dtype, pinned: bool, most: int = POOL_BATCHES
+        self,
+        workload: Workload,
+        *,
+        seed: int,
+        ranks: Sequence[int],
+        dtype: torch.dtype,
+        pinned: bool,
+        most: int = POOL_BATCHES,
     ) -> None:
-        first = _make(workload, seed, rank, 0, dtype, pinned)
-        size = sum(tensor.nbytes for tensor in first.values())
+        first = _make(workload, seed, ranks, 0, dtype, pinned)
+        size = sum(tensor.nbytes for tensor in first.values()) // len(ranks)  # as many as with one rank each
         count = max(1, min(most, POOL_BYTES // max(1, size)))
-        self._batches = [first, *(_make(workload, seed, rank, index, dtype, pinned) for index in range(1, count))]
+        self._batches = [first, *(_make(workload, seed, ranks, index, dtype, pinned) for index in range(1, count))]
 
     @property
     def nbytes(self) -> int:
@@ -101,10 +110,11 @@ class BatchPool:
         """As above."""
 
 
-def _make(workload: Workload, seed: int, rank: int, index: int, dtype: torch.dtype, pinned: bool) -> Batch:
-    assert workload.make_batch is not None
-    batch = workload.make_batch(torch.Generator().manual_seed(data_seed(seed, rank, index)))
-    cast = in_dtype(checked(batch, f"make_batch of {workload.name}"), dtype)
+def _make(workload: Workload, seed: int, ranks: Sequence[int], index: int, dtype: torch.dtype, pinned: bool) -> Batch:
+    make, made_by = workload.make_batch, f"make_batch of {workload.name}"
+    assert make is not None
+    batches = (make(torch.Generator().manual_seed(data_seed(seed, rank, index))) for rank in ranks)
+    cast = in_dtype(join_batches([checked(batch, made_by) for batch in batches]), dtype)
     return {name: tensor.pin_memory() for name, tensor in cast.items()} if pinned else cast
 
 

@@ -1,7 +1,7 @@
 """From a RunSpec to a session that is ready to train, with the unmodified model measured on the way."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from time import perf_counter
 
@@ -71,17 +71,15 @@ def set_up(
     dtype = torch_dtype(spec.dtype)
     model = built_model(workload).to(device=device, dtype=dtype)
     loading = workload.make_loader is not None
-    data = _loaded(spec, workload, world, Loading()) if loading else _pool(spec, workload, world, device)
+    data = _loaded(spec, workload, world, Loading()) if loading else _pool(spec, workload, (world.rank,), device)
     first = next(iter(data.step(0, 1)))
     if isinstance(data, LoadedBatches):
         data.close()
     model_cost = SetupCost(name="model", seconds=perf_counter() - start)
-    kept = "steps load them" if loading else "the batches that all steps are trained on, made before the first"
-    batches = measured(data.nbytes, "bytes", kept)
     recorder.update(
         setup=(model_cost,),
         workload=_workload_facts(workload, model),
-        process_memory=msgspec.structs.replace(memory, batches=batches),
+        process_memory=msgspec.structs.replace(memory, batches=_kept(data)),
     )
     recorder.add_facts(batch_facts(first))
 
@@ -115,6 +113,9 @@ def set_up(
     if loading:
         data = _loaded(spec, workload, world, applied.state.loading)
         applied.state.on_close.append(data.close)
+    elif applied.state.batches_of_ranks:
+        data = _pool(spec, workload, applied.state.batches_of_ranks, device)
+        recorder.update(process_memory=msgspec.structs.replace(recorder.record.process_memory, batches=_kept(data)))
     recorder.update(
         setup=(model_cost, *applied.setup),
         compute_dtype=applied.state.compute_dtype,
@@ -135,13 +136,20 @@ def set_up(
     )
 
 
-def _pool(spec: RunSpec, workload: Workload, world: World, device: torch.device) -> Source:
+def _pool(spec: RunSpec, workload: Workload, ranks: Sequence[int], device: torch.device) -> Source:
     dtype, pinned = torch_dtype(spec.dtype), device.type == "cuda"
-    return BatchPool(workload, seed=spec.seed, rank=world.rank, dtype=dtype, pinned=pinned)
+    return BatchPool(workload, seed=spec.seed, ranks=ranks, dtype=dtype, pinned=pinned)
 
 
 def _loaded(spec: RunSpec, workload: Workload, world: World, loading: Loading) -> LoadedBatches:
     return LoadedBatches(workload, seed=spec.seed, rank=world.rank, dtype=torch_dtype(spec.dtype), loading=loading)
+
+
+def _kept(data: Source) -> Quantity:
+    """What all batches take in main memory."""
+    loading = isinstance(data, LoadedBatches)
+    kept = "steps load them" if loading else "the batches that all steps are trained on, made before the first"
+    return measured(data.nbytes, "bytes", kept)
 
 
 def _uuid(device: torch.device) -> str:

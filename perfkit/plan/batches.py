@@ -1,5 +1,7 @@
 """Batches of tensors without contents: as the workload makes them, or like the first of its DataLoader."""
 
+from collections.abc import Sequence
+
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
@@ -41,9 +43,9 @@ class LikeTheFirst:
 Batches = BatchPool | LikeTheFirst
 
 
-def batches(workload: Workload, spec: RunSpec, rank: int, steps: int) -> Batches:
-    """The batches of so many steps of a rank of a run, made while tensors have no contents."""
+def batches(workload: Workload, spec: RunSpec, ranks: Sequence[int], steps: int) -> Batches:
+    """The batches of so many steps of a rank of a run, or of several as one, made while tensors have no contents."""
     if workload.make_loader is not None:
-        return LikeTheFirst(workload, spec, rank)
+        return LikeTheFirst(workload, spec, ranks[0])
     most = steps * spec.accumulation
-    return BatchPool(workload, seed=spec.seed, rank=rank, dtype=torch_dtype(spec.dtype), pinned=False, most=most)
+    return BatchPool(workload, seed=spec.seed, ranks=ranks, dtype=torch_dtype(spec.dtype), pinned=False, most=most)

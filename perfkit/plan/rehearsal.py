@@ -119,7 +119,6 @@ def rehearse(spec: RunSpec, gpu: Entry | None = None) -> Rehearsed:
         stack.enter_context(eager_transformers())
         before = [(block.address, block.size_bytes) for block in memory.others(())]
         memory.begin()
-        data = batches(workload, spec, world.rank, steps=2)
         state = TrainState(
             workload=workload,
             model=model,
@@ -131,6 +130,7 @@ def rehearse(spec: RunSpec, gpu: Entry | None = None) -> Rehearsed:
         stack.callback(state.close)
         blocks = len(workload.blocks(model))
         state = apply_all(techniques, state).state
+        data = batches(workload, spec, state.batches_of_ranks or (world.rank,), steps=2)
 
         def step(index: int) -> None:
             parts = microbatches(data, index, spec.accumulation, state.microbatches)

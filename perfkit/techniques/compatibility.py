@@ -52,6 +52,9 @@ _TRIED_WITH_TORCH = (
 # FSDP2 on one dimension of ranks, and on two.
 _FULLY_SHARDED = ("zero2", "zero3", "hsdp")
 _SHARDED = ("zero1", *_FULLY_SHARDED)
+_OF_PLAIN_LAYERS = "tp splits plain linear layers and embeddings, and these are others"
+_ALL_RANKS = "tp has all ranks work on one batch, which leaves none to average gradients with"
+_ONE_LIST = "split and whole parameters do not go in one list of a kernel"
 _UPDATED_TOGETHER = (
     "it counts or scales the updates of all its parameters together, and backward updates each by itself"
 )
@@ -65,6 +68,11 @@ CLASHES = (
         "ZeroRedundancyOptimizer sends every parameter to all ranks after the update, and those that are out have no "
         "memory (Gloo: bad address)",
     ),
+    *(Clash("tp", other, _ALL_RANKS) for other in ("ddp", *_SHARDED)),
+    *(Clash("tp", other, _OF_PLAIN_LAYERS) for other in ("fp8", "lora", "prune", "qat", "qlora", "sparse24")),
+    *(Clash("tp", other, _ONE_LIST) for other in ("amp:dtype=fp16", "optim:use=foreach", "optim:use=fused")),
+    Clash("tp", "fused_ce", "it multiplies by the output layer's weight itself, of which each rank has a part"),
+    Clash("tp:loss=True", "distill", "a teacher has all logits, each rank a part of the model's: use tp:loss=false"),
     *(Clash("offload:what=parameters", other, _OWNS_STORAGE) for other in _FULLY_SHARDED),
     Clash("amp", "bf16", "parameters in bf16 leave autocast nothing to cast"),
     Clash("amp", "tf32", _NO_FP32_PRODUCTS),
@@ -88,7 +96,7 @@ CLASHES = (
         Clash(f"optim:use={use}", other, _TRIED_WITH_TORCH)
         for use, kind in OPTIMIZERS.items()
         if not kind.target.startswith("torch.") or use == "adafactor"
-        for other in (*(("hsdp",) if use == "lion" else _SHARDED), "offload:what=optimizer")
+        for other in (*(("hsdp",) if use == "lion" else _SHARDED), "tp", "offload:what=optimizer")
     ),
     *(Clash("optim:use=sgd", other, "SGD has no state to move") for other in ("zero1", "offload:what=optimizer")),
     *(
@@ -116,7 +124,7 @@ CLASHES = (
         )
         for what in ("optimizer", "parameters")
     ),
-    *(Clash("engine", other, "an engine starts its ranks itself") for other in ("ddp", *_SHARDED)),
+    *(Clash("engine", other, "an engine starts its ranks itself") for other in ("ddp", *_SHARDED, "tp")),
     Clash(
         "flash:backend=math",
         "compile",

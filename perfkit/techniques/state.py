@@ -66,6 +66,7 @@ class TrainState:
         skipped_updates: of each update whether a gradient scaler left it out; tensors where the device knows it.
         accumulation: batches of a step, with one update for all.
         microbatches: in how many equal parts every batch is taken.
+        batches_of_ranks: the ranks of data parallelism whose batches this one trains on, as one; empty: its own.
         loading: what techniques change of the workload's DataLoader.
         non_blocking: the host does not wait for copies of batches to the device.
         parity_rules: what techniques found in this model that keeps its losses from being the baseline's.
@@ -99,6 +100,7 @@ class TrainState:
     checkpointed: tuple[str, ...] = ()
     skipped_updates: list[bool | torch.Tensor] = field(default_factory=list)
     accumulation: int = 1
+    batches_of_ranks: tuple[int, ...] = ()
     loading: Loading = field(default_factory=Loading)
     non_blocking: bool = True
     microbatches: int = 1

@@ -21,6 +21,7 @@ TECHNIQUES: Registry[type[Technique]] = Registry(
         "sparse24": "perfkit.techniques.sparse24:Sparse24",
         "lora": "perfkit.techniques.lora:Lora",
         "qlora": "perfkit.techniques.qlora:Qlora",
+        "tp": "perfkit.techniques.tp:Tp",
         "ckpt": "perfkit.techniques.ckpt:Ckpt",
         "compile": "perfkit.techniques.compile:Compile",
         "ddp": "perfkit.techniques.ddp:Ddp",

@@ -18,6 +18,7 @@ class Stage(IntEnum):
 
     WORKLOAD = 0  # changes the sizes, before anything is built
     MODEL = 10  # changes the modules
+    PARALLEL = 20  # splits layers, within the blocks
     CHECKPOINT = 30
     COMPILE = 40
     SHARD = 50

@@ -8,7 +8,7 @@ attention is nothing but its matrix products and softmax. No dropout, so that th
 import math
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import msgspec
 import torch
@@ -18,7 +18,10 @@ from torch import nn
 from perfkit.errors import UsageError, unknown_name
 from perfkit.workloads import synthetic
 from perfkit.workloads.parameters import Count, Parameters
-from perfkit.workloads.workload import Batch, LinearLoss, Workload, adamw
+from perfkit.workloads.workload import Batch, LinearLoss, Split, Workload, adamw
+
+if TYPE_CHECKING:
+    from torch.distributed.tensor.parallel import ParallelStyle
 
 
 @dataclass(frozen=True)
@@ -104,6 +107,7 @@ class Gpt(Parameters):
             use_sdpa=use_sdpa,
             linear_loss=_linear_loss,
             build_teacher=teacher,
+            tensor_parallel_plan=partial(_tensor_parallel_plan, shape.heads, seq_len),
             model_flops_per_unit=float(flops_per_token(shape, seq_len)),
             description=f"{shape.layers} layers, {shape.heads} heads, width {shape.width}, vocab {shape.vocab:,}, "
             f"{shape.parameters / 1e6:,.1f}M parameters, batch {shape.batch_size} x {seq_len} tokens",
@@ -230,6 +234,12 @@ def _batch(generator: torch.Generator, shape: Shape, seq_len: int) -> Batch:
 def _loss(model: nn.Module, batch: Batch) -> torch.Tensor:
     logits = model(batch["inputs"])
     return F.cross_entropy(logits.flatten(0, 1), batch["targets"].flatten())
+
+
+def _tensor_parallel_plan(heads: int, seq_len: int, _model: nn.Module, split: Split) -> "dict[str, ParallelStyle]":
+    from perfkit.workloads.gpt_split import split_gpt  # imports what other runs do not need
+
+    return split_gpt(heads, seq_len, split)
 
 
 def _linear_loss(model: nn.Module, batch: Batch, loss: LinearLoss) -> torch.Tensor:

@@ -8,7 +8,7 @@ import copy
 import importlib.util
 from collections.abc import Mapping
 from functools import partial
-from typing import Annotated, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 import msgspec
 from torch import nn
@@ -18,7 +18,10 @@ from perfkit.spec import ParamValue, typed_params
 from perfkit.workloads.hf_config import MISSING, import_transformers, load_config
 from perfkit.workloads.hf_tasks import TASKS, Task, heads
 from perfkit.workloads.parameters import Count, Parameters
-from perfkit.workloads.workload import Workload, adamw
+from perfkit.workloads.workload import Split, Workload, adamw
+
+if TYPE_CHECKING:
+    from torch.distributed.tensor.parallel import ParallelStyle
 
 AUTO = "auto"
 DEFAULT_SEQ_LEN = 128  # short enough for a CPU
@@ -76,6 +79,7 @@ class HuggingFace(Parameters):
             make_batch=lambda generator: task.make_batch(generator, config, self.batch_size, seq_len),
             blocks=find_blocks,
             use_sdpa=use_sdpa,
+            tensor_parallel_plan=_tensor_parallel_plan,
             description=f"{model_class} from {self.config}, {task_name}, batch {size}",
         )
 
@@ -125,6 +129,12 @@ def use_sdpa(model: nn.Module) -> None:
         raise UnavailableError(f"{type(model).__name__}: {error}") from error
     if model.config._attn_implementation != "sdpa":  # type: ignore[union-attr]  # it only warns where it cannot switch
         raise UnavailableError(f"{type(model).__name__} cannot change its attention after it is built")
+
+
+def _tensor_parallel_plan(model: nn.Module, split: Split) -> "dict[str, ParallelStyle]":
+    from perfkit.workloads.hf_split import split_by_its_plan  # imports what other runs do not need
+
+    return split_by_its_plan(model, split)
 
 
 def _head(config: Any, wanted: str) -> tuple[str, str]:

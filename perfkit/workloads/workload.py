@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import nn
@@ -12,12 +12,30 @@ from torch.utils.data import DataLoader
 from perfkit.errors import UsageError
 from perfkit.workloads.training import Losses, Training
 
+if TYPE_CHECKING:
+    from torch.distributed.tensor.parallel import ParallelStyle
+
 # A batch is a mapping of names to tensors, on the CPU when made; the worker moves it to the device.
 Batch = dict[str, torch.Tensor]
 Optimizers = Optimizer | Mapping[str, Optimizer] | Sequence[Optimizer]
 # The loss of features (n, width) under an output layer's weight (classes, width), given the n right classes.
 LinearLoss = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 WithLinearLoss = Callable[[nn.Module, Batch, LinearLoss], torch.Tensor]
+
+
+class Split(NamedTuple):
+    """How tensor parallelism splits a model over so many ranks.
+
+    `sequence`: what lies between the layers that are split is split along the sequence (sequence parallelism). `loss`:
+    logits stay split, each rank with a part of the classes (loss parallelism).
+    """
+
+    ranks: int
+    sequence: bool
+    loss: bool
+
+
+TensorParallelPlan = Callable[[nn.Module, Split], Mapping[str, "ParallelStyle"]]
 
 
 def _no_blocks(_model: nn.Module) -> tuple[str, ...]:
@@ -53,6 +71,9 @@ class Workload:
             function; it calls the model as `loss` does. None where there is no such layer.
         build_teacher: a model that is called as the one of `build_model`, whose logits are of as many classes, for
             `distill:teacher=own`; built and moved as that is. None where there is none.
+        tensor_parallel_plan: what `torch.distributed.tensor.parallel.parallelize_module` takes: names of modules, or
+            patterns of them, and how each is split. `UnavailableError` where the model cannot be split so. None where
+            nobody has said how.
         model_flops_per_unit: FLOPs per unit of forward and backward by a closed form; None where none is known.
         description: one line of sizes, for the report.
     """
@@ -70,6 +91,7 @@ class Workload:
     use_sdpa: Callable[[nn.Module], None] | None = None
     linear_loss: WithLinearLoss | None = None
     build_teacher: Callable[[], nn.Module] | None = None
+    tensor_parallel_plan: TensorParallelPlan | None = None
     model_flops_per_unit: float | None = None
     description: str = ""
 
@@ -122,6 +144,13 @@ def split_batch(batch: Batch, parts: int) -> list[Batch]:
         return [batch]
     split = {name: tensor.chunk(parts) for name, tensor in batch.items()}
     return [{name: pieces[place] for name, pieces in split.items()} for place in range(parts)]
+
+
+def join_batches(batches: Sequence[Batch]) -> Batch:
+    """The samples of several batches as one."""
+    if len(batches) == 1:
+        return batches[0]
+    return {name: torch.cat([batch[name] for batch in batches]) for name in batches[0]}
 
 
 def to_device(batch: Batch, device: torch.device, non_blocking: bool = True) -> Batch:

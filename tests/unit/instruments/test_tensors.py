@@ -117,19 +117,21 @@ def test_a_checkpointed_net_saves_next_to_nothing(state):
 
 def test_batches_depend_on_seed_rank_and_index_alone():
     def pool(**changes):
-        options = {"seed": 1, "rank": 0, "dtype": torch.float32, "pinned": False} | changes
+        options = {"seed": 1, "ranks": (0,), "dtype": torch.float32, "pinned": False} | changes
         return BatchPool(workload(), **options)
 
     first = pool().step(0, 1)[0]["x"]
     assert torch.equal(first, pool().step(0, 1)[0]["x"])
     assert not torch.equal(first, pool().step(1, 1)[0]["x"])
-    assert not torch.equal(first, pool(rank=1).step(0, 1)[0]["x"])
+    assert not torch.equal(first, pool(ranks=(1,)).step(0, 1)[0]["x"])
     assert not torch.equal(first, pool(seed=2).step(0, 1)[0]["x"])
     assert pool(dtype=torch.bfloat16).step(0, 1)[0]["x"].dtype == torch.bfloat16
+    joined = pool(ranks=(0, 1)).step(0, 1)[0]["x"]
+    assert torch.equal(joined, torch.cat([first, pool(ranks=(1,)).step(0, 1)[0]["x"]]))
 
 
 def test_microbatches_continue_the_sequence_and_the_pool_is_bounded():
-    pool = BatchPool(workload(), seed=0, rank=0, dtype=torch.float32, pinned=False)
+    pool = BatchPool(workload(), seed=0, ranks=(0,), dtype=torch.float32, pinned=False)
     second, third = pool.step(1, 2)
     assert torch.equal(second["x"], pool.step(2, 1)[0]["x"])
     assert torch.equal(third["x"], pool.step(3, 1)[0]["x"])
@@ -141,12 +143,12 @@ def test_microbatches_continue_the_sequence_and_the_pool_is_bounded():
 )
 def test_batches_that_are_no_dict_of_tensors_are_refused(batch, said):
     with pytest.raises(UsageError, match=said):
-        BatchPool(workload(lambda generator: batch), seed=0, rank=0, dtype=torch.float32, pinned=False)
+        BatchPool(workload(lambda generator: batch), seed=0, ranks=(0,), dtype=torch.float32, pinned=False)
 
 
 def test_large_batches_make_a_small_pool():
     big = workload(lambda generator: {"x": torch.empty(200 * 2**20, dtype=torch.uint8)})
-    pool = BatchPool(big, seed=0, rank=0, dtype=torch.float32, pinned=False)
+    pool = BatchPool(big, seed=0, ranks=(0,), dtype=torch.float32, pinned=False)
     assert pool.step(0, 1)[0]["x"].data_ptr() == pool.step(5, 1)[0]["x"].data_ptr()
 
 

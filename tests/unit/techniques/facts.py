@@ -48,8 +48,8 @@ def saved_bytes(state: TrainState) -> int:
 
     def pack(tensor: torch.Tensor) -> torch.Tensor:
         if id(tensor) not in parameters and not isinstance(tensor._base, torch.nn.Parameter):
-            storage = local_part(tensor).untyped_storage()
-            sizes[storage.data_ptr()] = storage.nbytes()
+            for part in plain_parts(local_part(tensor)):
+                sizes[part.untyped_storage().data_ptr()] = part.untyped_storage().nbytes()
             kept.append(tensor)
         return tensor
 

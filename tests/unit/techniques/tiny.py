@@ -11,7 +11,7 @@ from perfkit.spec import parse_variants
 from perfkit.techniques.apply import Applied, apply_all
 from perfkit.techniques.compose import compose
 from perfkit.techniques.state import TrainState, World
-from perfkit.workloads.workload import Batch, Workload, adamw, built_model, first_batch
+from perfkit.workloads.workload import Batch, Workload, adamw, built_model, first_batch, join_batches
 
 WIDTH, HEADS, TIME, BATCH, BLOCKS = 64, 2, 32, 4, 4
 
@@ -98,9 +98,10 @@ def applied(variant: str, state: TrainState | None = None) -> Applied:
 
 
 def batches(state: TrainState, seed: int, count: int = 1) -> list[Batch]:
-    """Different data for every seed and rank."""
-    generator = torch.Generator().manual_seed(1000 * seed + state.world.rank)
-    made = [first_batch(state.workload, generator) for _ in range(count)]
+    """Different data for every seed and rank, or of all ranks as one where a technique has it so."""
+    ranks = state.batches_of_ranks or (state.world.rank,)
+    generators = [torch.Generator().manual_seed(1000 * seed + rank) for rank in ranks]
+    made = [join_batches([first_batch(state.workload, each) for each in generators]) for _ in range(count)]
     return [{key: value.to(state.device) for key, value in batch.items()} for batch in made]
 
 

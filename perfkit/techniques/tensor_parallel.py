@@ -1,0 +1,143 @@
+"""Splitting a model over ranks by a plan: its parameters become DTensors, and what is one parameter stays one."""
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from fnmatch import fnmatchcase
+from typing import NamedTuple
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.tensor import DTensor
+from torch.distributed.tensor.parallel import ColwiseParallel, ParallelStyle, RowwiseParallel, parallelize_module
+
+from perfkit.errors import UnavailableError
+
+Plan = Mapping[str, ParallelStyle]
+
+
+class SplitLayers(NamedTuple):
+    """What a plan splits: layers by their outputs (columns) and by their inputs (rows), and what parameters it leaves.
+
+    `parameter_bytes` are those of a rank with the largest part.
+    """
+
+    columns: int
+    rows: int
+    parameter_bytes: int
+
+
+def split_layers(model: nn.Module, plan: Plan, ranks: int) -> SplitLayers:
+    """What a plan makes of a model, which is as it was built; `UnavailableError` for a name that it does not have."""
+    columns = rows = 0
+    dimensions: dict[nn.Parameter, int] = {}
+    for pattern, style in plan.items():
+        modules = _modules(model, pattern)
+        if not modules:
+            raise UnavailableError(f"the plan for tensor parallelism splits {pattern}, which the model does not have")
+        if isinstance(style, ColwiseParallel):
+            columns += len(modules)
+        elif isinstance(style, RowwiseParallel):
+            rows += len(modules)
+        for module in modules:
+            dimensions.update(_split_parameters(module, style))
+    if not columns + rows:
+        raise UnavailableError("the plan for tensor parallelism splits no layer")
+    held = (
+        _largest_part(parameter, dimensions[parameter], ranks) if parameter in dimensions else parameter.nbytes
+        for parameter in model.parameters()
+    )
+    return SplitLayers(columns, rows, sum(held))
+
+
+def _modules(model: nn.Module, pattern: str) -> list[nn.Module]:
+    return [module for name, module in model.named_modules() if matches(name, pattern)]
+
+
+def matches(name: str, pattern: str) -> bool:
+    """Whether a pattern of a plan means a module: each part of its name by itself, as `parallelize_module` has it."""
+    parts, patterns = name.split("."), pattern.split(".")
+    return len(parts) == len(patterns) and all(map(fnmatchcase, parts, patterns))
+
+
+def _split_parameters(module: nn.Module, style: ParallelStyle) -> Iterator[tuple[nn.Parameter, int]]:
+    """The parameters of a layer that its style splits, and the dimension along which it does."""
+    embedding = isinstance(module, nn.Embedding)
+    for name, parameter in module.named_parameters(recurse=False):
+        if isinstance(style, ColwiseParallel):
+            yield parameter, 1 if embedding else 0
+        elif isinstance(style, RowwiseParallel) and name == "weight":
+            yield parameter, 0 if embedding else 1
+
+
+def _largest_part(parameter: nn.Parameter, dimension: int, ranks: int) -> int:
+    size = parameter.shape[dimension]
+    return parameter.nbytes // size * math.ceil(size / ranks)
+
+
+def parallelize(model: nn.Module, mesh: DeviceMesh, plan: Plan) -> None:
+    """Split a model in place. All ranks have the first one's parameters and buffers then, as with DDP.
+
+    `UnavailableError` where one parameter of several layers is not split alike in all of them.
+    """
+    for tensor in (*model.parameters(), *model.buffers()):
+        dist.broadcast(tensor.detach(), src=0)
+    shared = _shared_parameters(model)
+    parallelize_module(model, mesh, dict(plan), src_data_rank=None)
+    for names in shared:
+        first, *others = (model.get_parameter(name) for name in names)
+        if any(_placements(other) != _placements(first) for other in others):
+            raise UnavailableError(f"{' and '.join(names)} are one parameter, and the plan does not split them alike")
+        for name in names[1:]:
+            owner, _, leaf = name.rpartition(".")
+            model.get_submodule(owner).register_parameter(leaf, first)
+    for parameter in model.parameters():
+        if isinstance(parameter, DTensor) and parameter.requires_grad:
+            parameter.register_post_accumulate_grad_hook(_placed_as_its_parameter)  # type: ignore[no-untyped-call]
+
+
+def activation_bytes(model: nn.Module, plan: Plan, forward: Callable[[], object]) -> int:
+    """Bytes of what goes into layers to be split by their outputs, and comes out of those to be split by their inputs.
+
+    In `forward` of a model that is not split yet.
+    """
+    found: list[int] = []
+
+    def went_in(_module: nn.Module, inputs: tuple[torch.Tensor, ...], _output: torch.Tensor) -> None:
+        found.append(inputs[0].nbytes)
+
+    def came_out(_module: nn.Module, _inputs: tuple[torch.Tensor, ...], output: torch.Tensor) -> None:
+        found.append(output.nbytes)
+
+    with ExitStack() as stack:
+        for pattern, style in plan.items():
+            for module in _modules(model, pattern):
+                if isinstance(style, ColwiseParallel):
+                    stack.callback(module.register_forward_hook(went_in).remove)
+                elif isinstance(style, RowwiseParallel):
+                    stack.callback(module.register_forward_hook(came_out).remove)
+        forward()
+    return sum(found)
+
+
+def _shared_parameters(model: nn.Module) -> list[list[str]]:
+    """The names of each parameter that has several."""
+    names: dict[nn.Parameter, list[str]] = {}
+    for name, parameter in model.named_parameters(remove_duplicate=False):
+        names.setdefault(parameter, []).append(name)
+    return [several for several in names.values() if len(several) > 1]
+
+
+def _placements(parameter: torch.Tensor) -> object:
+    return parameter.placements if isinstance(parameter, DTensor) else None
+
+
+def _placed_as_its_parameter(parameter: torch.Tensor) -> None:
+    """Gradients of norms are each rank's part of a sum, those of an embedding's rows whole: what an optimizer would
+    make of them in each of its ops is made once."""
+    gradient = parameter.grad
+    assert isinstance(parameter, DTensor)
+    if isinstance(gradient, DTensor) and gradient.placements != parameter.placements:
+        parameter.grad = gradient.redistribute(placements=parameter.placements)

@@ -1,0 +1,158 @@
+"""`tp`: tensor parallelism. Each rank has a part of every matrix, and all work on the same batch."""
+
+from dataclasses import replace
+from functools import partial
+from typing import Annotated, ClassVar, NamedTuple
+
+import msgspec
+import torch
+from torch import nn
+from torch.distributed import device_mesh
+from torch.distributed.tensor import DTensor
+from torch.distributed.tensor.parallel import loss_parallel
+from torch.optim import Optimizer
+
+from perfkit.cost.collective import Kind
+from perfkit.errors import UnavailableError
+from perfkit.record import Claim, Relation
+from perfkit.techniques.state import TrainState
+from perfkit.techniques.technique import Stage, Technique
+from perfkit.techniques.tensor_parallel import activation_bytes, parallelize, split_layers
+from perfkit.techniques.trial import trial_batch
+from perfkit.workloads.loss import loss_of, returned
+from perfkit.workloads.workload import Batch, Split, Workload, first_batch, samples_of
+
+# Facts.
+_LAYERS, _COLUMNS, _ROWS = "split_layers", "column_split_layers", "row_split_layers"
+_HELD, _EXCHANGED = "split_parameter_bytes", "split_activation_bytes"
+
+
+class _Collective(NamedTuple):
+    """What split layers call: its op, what becomes of activations, and the fact of who calls it in backward."""
+
+    kind: Kind
+    op: str
+    done: str
+    in_backward: str
+
+
+# With sequence parallelism and without.
+_COLLECTIVES = {
+    True: (
+        _Collective(Kind.ALL_GATHER, "_c10d_functional::all_gather_into_tensor", "gathered", _ROWS),
+        _Collective(Kind.REDUCE_SCATTER, "_c10d_functional::reduce_scatter_tensor", "summed into parts", _COLUMNS),
+    ),
+    False: (_Collective(Kind.ALL_REDUCE, "_c10d_functional::all_reduce", "summed", _COLUMNS),),
+}
+
+
+class Tp(Technique):
+    """The matrices of attention, MLP, embedding and output layer are split over all ranks (DTensor,
+    `parallelize_module`), by the plan of the workload.
+
+    All ranks take the same batch: those of all ranks of data parallelism, one after the other, so that a step trains on
+    as much and the losses are the same. A pair of layers, the first split by its outputs and the second by its inputs,
+    takes one all-reduce of the activations in forward and one in backward; a block of a transformer two of each.
+
+    With `sp=true` (sequence parallelism) norms and residuals work on a part of the sequence each, and each all-reduce
+    is an all-gather before the pair and a reduce-scatter behind it: as many bytes, and less memory. With `loss=true`
+    (loss parallelism) each rank has the logits of a part of the vocabulary, and cross-entropy exchanges three numbers a
+    token in their place.
+
+    A rank must hold no more bytes of parameters and gradients than its part of the split matrices and all of the rest;
+    collectives must run for every split layer, in forward and in backward, and exchange all of its activations and
+    of their gradients, as a forward pass before tells.
+
+    A workload says how it is split with `Workload(tensor_parallel_plan=...)`. Optimizers update tensor by tensor
+    (`foreach=False`), since those of the ranks' own and split ones do not go in one list.
+    """
+
+    name: ClassVar[str] = "tp"
+    summary: ClassVar[str] = "tensor, sequence and loss parallel: a part of every matrix on each rank (DTensor)"
+    when: ClassVar[str] = (
+        "where a layer is too large for a device, or a batch too small to be dealt out; over fast links"
+    )
+    costs: ClassVar[str] = "activations go over the network four times a layer, and nothing computes meanwhile"
+    paper: ClassVar[str] = (
+        "Shoeybi et al., Megatron-LM: Training Multi-Billion Parameter Language Models Using Model Parallelism, 2019, "
+        "https://arxiv.org/abs/1909.08053; Korthikanti et al., Reducing Activation Recomputation in Large Transformer "
+        "Models, MLSys 2023, https://arxiv.org/abs/2205.05198"
+    )
+    examples: ClassVar[tuple[str, ...]] = ("tp", "tp:sp=false:loss=false")
+    stage: ClassVar[Stage] = Stage.PARALLEL
+    min_world_size: ClassVar[int] = 2
+
+    sp: Annotated[bool, msgspec.Meta(description="norms and residuals on parts of the sequence")] = True
+    loss: Annotated[bool, msgspec.Meta(description="cross-entropy on parts of the vocabulary")] = True
+
+    def apply(self, state: TrainState) -> TrainState:
+        plan_of = state.workload.tensor_parallel_plan
+        if plan_of is None:
+            raise UnavailableError(
+                f"the workload {state.workload.name} does not say how its layers are split (tensor_parallel_plan)"
+            )
+        _check_batches(state.workload)
+        ranks = state.world.size
+        plan = plan_of(state.model, Split(ranks, self.sp, self.loss))
+        split = split_layers(state.model, plan, ranks)
+        exchanged = activation_bytes(state.model, plan, partial(_trial, state))
+        mesh = device_mesh.init_device_mesh(state.device.type, (ranks,), mesh_dim_names=("tp",))
+        parallelize(state.model, mesh, plan)
+        if self.loss:
+            state.enter(loss_parallel())
+            state.workload = replace(state.workload, loss=partial(_local_loss, state.workload))
+        state.group_changes.append(_tensor_by_tensor)
+        state.batches_of_ranks = tuple(range(ranks))
+        state.gradients_reduced = True
+        state.facts |= {
+            _LAYERS: float(split.columns + split.rows),
+            _COLUMNS: float(split.columns),
+            _ROWS: float(split.rows),
+            _HELD: float(split.parameter_bytes),
+            _EXCHANGED: float(exchanged * ranks * state.accumulation),
+        }
+        return state
+
+    def claims(self, state: TrainState) -> tuple[Claim, ...]:
+        ranks = state.world.size
+        held = (("split matrix", "parameter_bytes"), ("gradient of one", "gradient_bytes"))
+        claims = [
+            self._claim(f"a rank holds 1/{ranks} of each {what}", fact, Relation.AT_MOST, 1.0, _HELD)
+            for what, fact in held
+        ]
+        least = partial(self._claim, relation=Relation.AT_LEAST, value=1.0)
+        for each in _COLLECTIVES[self.sp]:
+            done, in_backward = f"activations are {each.done}", f"backward_op_calls:{each.op}"
+            claims += [
+                least(f"{done} for every split layer", f"op_calls:{each.op}", relative_to=_LAYERS),
+                least(f"{done} for gradients in backward", in_backward, relative_to=each.in_backward),
+                least(f"{done} whole, forth and back", f"collective_bytes:{each.kind}", relative_to=_EXCHANGED),
+            ]
+        return tuple(claims)
+
+
+def _check_batches(workload: Workload) -> None:
+    """`UnavailableError` where the batches of ranks cannot be one."""
+    if workload.step is not None:
+        raise UnavailableError(f"the workload {workload.name} has a step of its own, which takes its rank's batch")
+    if workload.make_batch is None:
+        raise UnavailableError(f"the DataLoader of {workload.name} makes each rank's batches, and all need the same")
+    if samples_of(first_batch(workload, torch.Generator().manual_seed(0))) is None:
+        raise UnavailableError(f"the tensors of a batch of {workload.name} do not share their first dimension")
+
+
+def _trial(state: TrainState) -> None:
+    """A forward pass of one rank's batch."""
+    with trial_batch(state) as batch, torch.no_grad(), state.within_forward_contexts():
+        returned(state.workload, state.model, batch)
+
+
+def _local_loss(workload: Workload, model: nn.Module, batch: Batch) -> torch.Tensor:
+    """The loss, which all ranks have, as a plain tensor."""
+    loss = loss_of(workload, model, batch)
+    return loss.to_local() if isinstance(loss, DTensor) else loss
+
+
+def _tensor_by_tensor(optimizer: Optimizer) -> None:
+    for group in optimizer.param_groups:
+        group.update({option: False for option in ("foreach", "fused") if option in group})
