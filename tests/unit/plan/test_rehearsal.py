@@ -280,6 +280,8 @@ def test_paged_state_is_counted_in_full_and_that_is_said() -> None:
     assert any("an upper bound" in line for line in paged.assumptions)
 
 
-def test_ranks_exchange_in_one_group() -> None:
-    found = on_gpu("zero3", ranks=2)
-    assert len({each.group for each in found.issued if isinstance(each, StepCollective)}) == 1
+@pytest.mark.parametrize(("technique", "groups"), [("zero3", 1), ("hsdp", 2)])
+def test_a_rank_exchanges_in_as_many_groups_as_its_mesh_has(technique: str, groups: int) -> None:
+    """HSDP gathers and scatters among those that share parameters, and reduces among those with the same ones."""
+    found = on_gpu(technique, ranks=4)
+    assert len({each.group for each in found.issued if isinstance(each, StepCollective)}) == groups
