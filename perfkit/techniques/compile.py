@@ -12,16 +12,19 @@ from perfkit.techniques.state import TrainState
 from perfkit.techniques.technique import Plannable, Stage, Technique
 
 _AUTOTUNED = ("max-autotune", "max-autotune-no-cudagraphs")
+_ON_A_CPU = "on a CPU inductor has kernels to choose from for batched products, and for weights that are not trained"
 
 
 class Compile(Technique):
     """`torch.compile` with inductor, in place, of the whole model or of each block by itself (`scope=block`), which is
     compiled once for all that are alike.
 
-    `reduce-overhead` is skipped on a CPU, which has no CUDA graphs, and so is `max-autotune`, which finds no products
-    to choose kernels for in training there. Reported: graphs, graph breaks and recompilations with their reasons,
-    seconds spent compiling, hits and misses of the caches on disk. With `scope=block`, or where the model contains
-    hooks of FSDP2 or of offloading, compiled regions are smaller than the model.
+    `reduce-overhead` is skipped on a CPU, which has no CUDA graphs. There `max-autotune` has kernels to choose from for
+    batched products alone, such as those of explicit attention.
+
+    Reported: graphs, graph breaks and recompilations with their reasons, seconds spent compiling, hits and misses of
+    the caches on disk. With `scope=block`, or where the model contains hooks of FSDP2 or of offloading, compiled
+    regions are smaller than the model.
 
     At least one graph must be made, and every step call compiled graphs (one forward and one backward a region). With
     `reduce-overhead`, steps replay CUDA graphs; why torch made none is said beside it. With `max-autotune` inductor
@@ -53,15 +56,8 @@ class Compile(Technique):
     dynamic: bool | None = None
 
     def unavailable(self, device: torch.device) -> str | None:
-        if device.type == "cuda":
-            return None
-        if self.mode == "reduce-overhead":
+        if self.mode == "reduce-overhead" and device.type != "cuda":
             return "mode=reduce-overhead records CUDA graphs, which need a CUDA device"
-        if self.mode in _AUTOTUNED:
-            return (
-                f"mode={self.mode} has nothing to choose from in training on a CPU: inductor's products in C++ are for "
-                "weights that stay as they are (freezing)"
-            )
         return None
 
     def compiles(self) -> bool:
@@ -84,6 +80,8 @@ class Compile(Technique):
         for module in modules:
             _compile(module, fullgraph=self.fullgraph, dynamic=self.dynamic, **options)
         state.on_close.append(torch.compiler.reset)
+        if self.mode in _AUTOTUNED and state.device.type == "cpu":
+            state.fact_notes["autotuned"] = _ON_A_CPU
         return state
 
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
