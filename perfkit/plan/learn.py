@@ -75,11 +75,12 @@ def _of_trace(source: str, gpu: Entry | None) -> Learned:
 
 
 class _Step(NamedTuple):
-    """The traced step of a variant, and how long its steps took without a profiler; None where that is not known, and
-    where ranks wait for each other in it. `context_bytes` are its process's on a GPU."""
+    """The traced step of a variant on so many ranks, and how long its steps took without a profiler; None where that is
+    not known. `context_bytes` are its process's on a GPU."""
 
     analysed: Analysed
     environment: Environment
+    ranks: int
     timed_s: float | None
     context_bytes: int | None = None
 
@@ -106,7 +107,8 @@ def of_suite(stored: StoredSuite, left_out: Callable[[str], None] = lambda _: No
                 analysed = analyse_wholly(ops, _ceilings(stored, environment), environment=environment)
                 threads = environment.threads if environment.device == CPU else None
                 context = context_bytes(rank.record.process_memory)
-                steps[threads].append(_Step(analysed, environment, _timed_s(stored, run), context))
+                ranks = run.spec.launch.world_size
+                steps[threads].append(_Step(analysed, environment, ranks, _timed_s(stored, run), context))
     if not steps:
         raise UnavailableError(f"{stored.folder}: no run of it left a trace")
     learned, reasons = [], []
@@ -146,7 +148,7 @@ def _together(stored: StoredSuite, threads: int | None, steps: list[_Step]) -> L
     host = [
         _host_s(step.timed_s, calls)
         for step, calls in zip(steps, by_step, strict=True)
-        if step.timed_s is not None and calls
+        if step.timed_s is not None and calls and step.ranks == 1  # several also wait for each other
     ]
     return Learned(
         device=stored.ceilings.fingerprint,
@@ -178,8 +180,6 @@ def _host_s(step_s: float, calls: list[Call]) -> float:
 
 
 def _timed_s(stored: StoredSuite, run: StoredRun) -> float | None:
-    if run.spec.launch.world_size > 1:
-        return None
     runs = VariantRuns(run.variant, tuple(other for other in stored.runs if other.variant == run.variant))
     steps = runs.steps(lambda samples: samples.wall_s)
     return median(steps) if steps else None

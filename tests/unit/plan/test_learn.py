@@ -9,12 +9,13 @@ from msgspec.structs import replace
 
 from perfkit.devices.catalogue import named
 from perfkit.errors import UnavailableError
+from perfkit.files import write_json
 from perfkit.plan.learn import learn, sources
 from perfkit.plan.learned import Learned, Program, load, path, store
-from perfkit.record import NOT_MEASURED, DeviceMoment, ProcessMemory, measured
+from perfkit.record import NOT_MEASURED, DeviceMoment, ProcessMemory, Run, Status, measured
 from perfkit.store.layout import CEILINGS_FILE, TRACE_FILE, rank_folder, run_path
 from tests.fixtures.plan_roofs import ceilings
-from tests.fixtures.suites import ENVIRONMENT, changed, record, write_suite
+from tests.fixtures.suites import ENVIRONMENT, changed, record, spec, write_run, write_suite, write_suite_file
 from tests.fixtures.trace_events import Event, event, inputs, kernel, launch, range_
 from tests.fixtures.traces import write_trace
 
@@ -86,13 +87,17 @@ def _suite(folder: Path, variants: dict[str, float], threads: dict[str, int] | N
     }
     write_suite(folder, records, ceilings=ceilings())
     for name in variants:
-        events = [
-            range_("ProfilerStep#1", 0, 100_000),
-            event("aten::mm", 10_000, 20_000, **PRODUCT),
-            event("aten::mm", 50_000, 20_000, **PRODUCT),
-        ]
-        write_trace(rank_folder(folder / run_path(name, 0), 0) / TRACE_FILE, events)
+        _trace(folder, name)
     return folder
+
+
+def _trace(suite: Path, variant: str) -> None:
+    events = [
+        range_("ProfilerStep#1", 0, 100_000),
+        event("aten::mm", 10_000, 20_000, **PRODUCT),
+        event("aten::mm", 50_000, 20_000, **PRODUCT),
+    ]
+    write_trace(rank_folder(suite / run_path(variant, 0), 0) / TRACE_FILE, events)
 
 
 def test_a_suite_tells_the_time_of_calls_without_a_profiler_and_the_hosts_beside_them(tmp_path: Path) -> None:
@@ -104,6 +109,18 @@ def test_a_suite_tells_the_time_of_calls_without_a_profiler_and_the_hosts_beside
     assert (program.name, program.threads) == ("gpt", 2)
     assert sample.seconds == pytest.approx(0.016)
     assert program.host_s == pytest.approx((0.08 - 2 * 0.016) / 2)
+
+
+def test_ranks_tell_the_time_of_calls_without_a_profiler_and_nothing_of_the_host(tmp_path: Path) -> None:
+    # What passes beside their ops they also wait for each other.
+    two, ranks = spec("zero1", world_size=2), [record(0.08, rank=rank, world_size=2) for rank in (0, 1)]
+    write_suite_file(tmp_path, [two.variant], [write_run(tmp_path, two, 0, ranks, Run(status=Status.OK))])
+    write_json(tmp_path / CEILINGS_FILE, ceilings())
+    _trace(tmp_path, two.variant)
+    (learned,) = learn(str(tmp_path))
+    (program,) = learned.programs
+    assert [sample.seconds for sample in program.samples] == [pytest.approx(0.016)]
+    assert program.host_s is None
 
 
 def test_all_variants_of_a_suite_are_one_program_without_those_that_were_disturbed(tmp_path: Path) -> None:
