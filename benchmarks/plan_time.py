@@ -18,7 +18,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from math import exp, log
+from math import exp, isnan, log
 from pathlib import Path
 from shutil import copytree
 from statistics import fmean, median
@@ -148,13 +148,17 @@ def _print(suite: StoredSuite, table: pd.DataFrame, compiled: set[str]) -> None:
     print(f"| variant | measured | {' | '.join(predictions)} |")
     print(f"|---|--:|{'--:|' * len(predictions)}")
     for name, row in table.iterrows():
-        errors = (f"{100 * (row[each] / row['measured'] - 1):+.0f} %" for each in predictions)
+        errors = (_error(row[each], row["measured"]) for each in predictions)
         bound = " (upper bound)" if name in compiled else ""
         print(f"| {name}{bound} | {1e3 * row['measured']:.1f} ms | {' | '.join(errors)} |")
     ranks = table.rank()
     _row("rank correlation", predictions, lambda each: f"{ranks['measured'].corr(ranks[each]):.2f}")
     _row("median factor", predictions, lambda each: f"{exp(_off(table, each).median()):.2f}")
     _row("largest factor", predictions, lambda each: f"{exp(_off(table, each).max()):.2f}")
+
+
+def _error(predicted: float, measured: float) -> str:
+    return "not known" if isnan(predicted) else f"{100 * (predicted / measured - 1):+.0f} %"
 
 
 def _print_repeatability(variants: Iterable[Variant]) -> None:
