@@ -31,6 +31,11 @@ class LikeTheFirst:
             for name, tensor in first.items()
         }
 
+    @property
+    def nbytes(self) -> int:
+        """None are kept: each step loads its own."""
+        return 0
+
     def addresses(self) -> frozenset[int]:
         """Where the storages of the batch begin."""
         return frozenset(address_of(tensor.untyped_storage()) for tensor in self._batch.values())

@@ -20,6 +20,7 @@ def largest_batch(
     margin: float,
     first: int,
     most: int,
+    with_batches: bool = False,
     progress: Callable[[PlannedBatch], None] = lambda _: None,
 ) -> LargestBatch:
     """The largest batch of one variant of a request that leaves the share `margin` of the target's limit free.
@@ -33,6 +34,7 @@ def largest_batch(
         margin: share of the limit.
         first: the size to begin with.
         most: no larger size is planned.
+        with_batches: what a bench keeps of batches in main memory is to fit as well.
         progress: is told of every size.
     """
     assert target.limit_bytes is not None
@@ -42,7 +44,7 @@ def largest_batch(
     usable = target.smaller(margin)
 
     def fits(size: int) -> bool | None:
-        sizes.append(_planned(size, scheduled(request, sized(techniques, size), target), usable))
+        sizes.append(_planned(size, scheduled(request, sized(techniques, size), target), usable, with_batches))
         progress(sizes[-1])
         return sizes[-1].fits
 
@@ -57,10 +59,11 @@ def largest_batch(
     )
 
 
-def _planned(size: int, run: ScheduledRun, target: Target) -> PlannedBatch:
+def _planned(size: int, run: ScheduledRun, target: Target, with_batches: bool) -> PlannedBatch:
     assert target.limit_bytes is not None
     variant = planned(run, target)
     made = partial(PlannedBatch, size=size, needed_bytes=variant.needed_bytes)
     if variant.needed_bytes is None:
         return made(fits=None, reason=variant.reason)
-    return made(fits=variant.needed_bytes.high <= target.limit_bytes)
+    beside = variant.batches_bytes if with_batches else 0
+    return made(fits=variant.needed_bytes.high + beside <= target.limit_bytes)

@@ -94,6 +94,7 @@ def planned(run: ScheduledRun, target: Target = CPU) -> PlannedVariant:
         compute_dtype=rehearsed.compute_dtype,
         optimizers=rehearsed.optimizers,
         blocks=rehearsed.blocks,
+        batches_bytes=rehearsed.batches_bytes,
     )
     threads = run.spec.launch.threads or available_cores()
     told = with_time(told, rehearsed.issued, target, threads)

@@ -27,7 +27,8 @@ def predicted_batch(request: BenchRequest, techniques: Techniques, most: int) ->
         return None
     of_ranks, margin = replace(request, world_size=ranks), 0.0 if on_cpu else MARGIN
     first = batch_size(request.workload, request.device) or 1
-    return largest_batch(of_ranks, techniques, target, margin=margin, first=first, most=most).size
+    largest = largest_batch(of_ranks, techniques, target, margin=margin, first=first, most=most, with_batches=on_cpu)
+    return largest.size
 
 
 def _cpu(request: BenchRequest, ranks: int) -> Target | None:

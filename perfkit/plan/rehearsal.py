@@ -69,6 +69,7 @@ class Rehearsed(NamedTuple):
         compute_dtype: what products are computed in.
         optimizers: the classes of all optimizers.
         blocks: how many repeated blocks the workload names, as it is built.
+        batches_bytes: of the batches that a bench keeps in main memory for all steps.
     """
 
     allocations: Allocations
@@ -85,6 +86,7 @@ class Rehearsed(NamedTuple):
     compute_dtype: str = ""
     optimizers: tuple[str, ...] = ()
     blocks: int = 0
+    batches_bytes: int = 0
 
 
 def rehearse(spec: RunSpec, gpu: Entry | None = None) -> Rehearsed:
@@ -172,6 +174,7 @@ def rehearse(spec: RunSpec, gpu: Entry | None = None) -> Rehearsed:
         compute_dtype=state.compute_dtype,
         optimizers=tuple(sorted({type(each).__name__ for each in trained.optimizers})),
         blocks=blocks,
+        batches_bytes=data.nbytes,
     )
 
 

@@ -84,7 +84,8 @@ class PlannedVariant(Struct):
     `facts` (bytes of parameters by dtype, sizes of the batch), `compute_dtype` and the classes of `optimizers` are what
     the loop of a program is told by. `ops` are the whole step and its ops, the longest first, with FLOPs, bytes and
     predicted seconds of all calls. `step_reason` is why the time of the step is not known.
-    `blocks` is how many repeated blocks the workload names, which `ckpt` works on.
+    `blocks` is how many repeated blocks the workload names, which `ckpt` works on; `batches_bytes` are those of the
+    batches that a bench makes before its first step and keeps in main memory.
     """
 
     name: str
@@ -107,6 +108,7 @@ class PlannedVariant(Struct):
     ops: tuple[OpRow, ...] = ()
     step_reason: str = ""
     blocks: int = 0
+    batches_bytes: int = 0
 
     @property
     def beyond_allocator_bytes(self) -> Interval:

@@ -30,6 +30,12 @@ HERE = RankPlace()
 _MARK = "PERFKIT_RANK_MARK"
 _GENTLY_S = 5.0
 
+# glibc maps a request of so many bytes or more apart from its heaps, and gives it back when it is freed. By itself
+# it raises that, up to 32 MiB, whenever a larger block is freed, and then its heaps keep the holes between tensors:
+# addresses, of which a rank under a limit has only so many. mallopt(3), M_MMAP_THRESHOLD; its value where it begins.
+_MAPPED_APART = "MALLOC_MMAP_THRESHOLD_"
+_MAPPED_APART_BYTES = 128 * 2**10
+
 
 def start_rank(
     module: str,
@@ -124,6 +130,8 @@ def launch_variables(launch: LaunchSpec, folder: Path | None = None) -> dict[str
     if here and sys.platform == "linux" and "GLOO_SOCKET_IFNAME" not in os.environ:
         # All ranks are here: Gloo needs no name of this host that resolves.
         variables["GLOO_SOCKET_IFNAME"] = "lo"
+    if launch.memory_limit_bytes is not None and _MAPPED_APART not in os.environ:
+        variables[_MAPPED_APART] = str(_MAPPED_APART_BYTES)
     if launch.threads is not None:
         variables["OMP_NUM_THREADS"] = str(launch.threads)
     if launch.device == "cuda" and launch.world_size > 1 and folder is not None:

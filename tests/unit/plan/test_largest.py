@@ -55,6 +55,20 @@ def test_the_upper_end_of_what_it_needs_leaves_the_margin(plans: list[str]) -> N
     assert [each.fits for each in told] == [True, True, False, True, True, True, True]
 
 
+def test_batches_that_are_kept_in_main_memory_take_of_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sample takes 10 bytes in a step, and 16 batches of it 40."""
+
+    def planned(run: ScheduledRun, _: Target) -> PlannedVariant:
+        size = int(run.spec.workload.params["batch_size"])
+        peak = Peak(value=10 * size, low=10 * size, high=10 * size, phase="backward", categories={})
+        return PlannedVariant(name="", world_size=1, peak_allocated_bytes=peak, batches_bytes=40 * size)
+
+    monkeypatch.setattr(largest, "planned", planned)
+    for with_batches, size in ((False, 16), (True, 4)):
+        options = {"margin": 0.0, "first": 4, "most": 16, "with_batches": with_batches}
+        assert largest_batch(request_of("ckpt"), (), CPU._replace(limit_bytes=200), **options).size == size
+
+
 def test_a_size_is_planned_under_what_is_usable(monkeypatch: pytest.MonkeyPatch) -> None:
     """An allocator that would keep all that it may: only the limit that it is told makes it give segments back."""
 

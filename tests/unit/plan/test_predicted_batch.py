@@ -63,6 +63,7 @@ def test_on_a_cpu_the_margin_and_what_is_beside_tensors_is_taken_off(
     assert predicted(replace(REQUEST, threads=1), "batch:auto") == 24
     assert largest.target.limit_bytes == int((1 - MARGIN) * 8 * 2**30) - 2**30
     assert (largest.options["margin"], largest.options["first"], largest.options["most"]) == (0.0, 2, 64)
+    assert largest.options["with_batches"]
     assert predicted(REQUEST, "batch:auto") is None  # eight threads take more than there is
 
 
@@ -71,6 +72,7 @@ def test_on_a_gpu_its_own_memory_is_the_limit(largest: Largest, monkeypatch: pyt
     assert predicted(ON_GPU, "batch:auto") == 24
     assert (largest.target.device, largest.target.limit_bytes) == ("a100-sxm-40gb", 40 * 2**30)
     assert largest.options["margin"] == MARGIN
+    assert not largest.options["with_batches"]  # they are on the host
 
     assert largest.request.world_size == 1
 

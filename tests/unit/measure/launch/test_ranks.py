@@ -7,7 +7,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from perfkit.measure.launch.ranks import RankProcess, end_ranks
+from perfkit.measure.launch.ranks import RankProcess, end_ranks, rank_variables
+from perfkit.spec import LaunchSpec
 
 # A rank that ends at once (or not), and leaves a sleeper in a session of its own.
 _LEAVES = "setsid sleep 300 & echo $!; {then}"
@@ -46,3 +47,13 @@ def _asleep(mark: str) -> list[psutil.Process]:
         except psutil.Error:
             continue
     return found
+
+
+def test_under_a_limit_of_addresses_tensors_are_mapped_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """glibc's heaps keep the holes between what was freed; what is mapped apart goes back at once."""
+    name = "MALLOC_MMAP_THRESHOLD_"
+    monkeypatch.delenv(name, raising=False)
+    assert name not in rank_variables(LaunchSpec(), 0)
+    assert rank_variables(LaunchSpec(memory_limit_bytes=2**31), 0)[name] == "131072"
+    monkeypatch.setenv(name, "65536")
+    assert name not in rank_variables(LaunchSpec(memory_limit_bytes=2**31), 0)  # the user's own is inherited
