@@ -28,7 +28,7 @@ RECORDED = {
     "unsharded_parameter_bytes": "bytes of the parameters, with those that techniques add, before they are sharded",
     "split_parameter_bytes": "bytes of a rank's parameters where layers are split by tensor parallelism, by formula",
     "split_activation_bytes": "bytes that split layers exchange in a step, as a forward pass of the whole model tells",
-    "split_layers": "layers that tensor parallelism splits",
+    "split_layers": "layers that tensor parallelism splits and that gradients pass through",
     "column_split_layers": "those of them that it splits by their outputs",
     "row_split_layers": "and by their inputs",
     "gradient_bytes": "bytes of gradients after a backward pass; local bytes of distributed tensors",

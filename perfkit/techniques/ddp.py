@@ -36,8 +36,10 @@ class Ddp(Technique):
 
     `hook` says what is sent: `fp16` and `bf16` half of the bytes; `powersgd` two factors of `rank` columns for every
     matrix that they make at most half as large, from the third step on. What the factors leave out is added to the
-    gradients of the next step, and kept: as much memory as the gradients once more. Losses may differ by 8 roundings
-    with `fp16` and `bf16`; with `powersgd` they are another trajectory's.
+    gradients of the next step, and kept: as much memory as the gradients once more. On a CPU it has one bucket: gloo
+    sends factors from threads of its own, and those of several buckets would meet in another order on each rank.
+
+    Losses may differ by 8 roundings with `fp16` and `bf16`; with `powersgd` they are another trajectory's.
     """
 
     name: ClassVar[str] = "ddp"
@@ -77,7 +79,14 @@ class Ddp(Technique):
             raise UnavailableError(
                 "static_graph=true: every backward pass must average gradients, and with accumulation the last does"
             )
-        state = replicate(state, bucket_mb=self.bucket_mb, static_graph=self.static_graph, bucket_view=self.bucket_view)
+        bucket_mb = self.bucket_mb
+        if self.hook == "powersgd" and state.device.type == "cpu":
+            if bucket_mb is not None:
+                raise UnavailableError(
+                    "hook=powersgd has one bucket on a CPU, where gloo would meet the factors of several in any order"
+                )
+            bucket_mb = 1 + sum(parameter.nbytes for parameter in state.model.parameters()) // _MIB
+        state = replicate(state, bucket_mb=bucket_mb, static_graph=self.static_graph, bucket_view=self.bucket_view)
         models = {name: model for name, model in state.wrapped.items() if isinstance(model, DistributedDataParallel)}
         if self.hook == "powersgd":
             account = _Account(state.facts)

@@ -18,6 +18,16 @@ from perfkit.errors import UnavailableError
 Plan = Mapping[str, ParallelStyle]
 
 
+class Exchanged(NamedTuple):
+    """Layers to be split by their outputs (columns) whose inputs take gradients, those to be split by their inputs
+    (rows) whose outputs do, and the bytes of these inputs and outputs.
+    """
+
+    columns: int
+    rows: int
+    bytes: int
+
+
 class SplitLayers(NamedTuple):
     """What a plan splits: layers by their outputs (columns) and by their inputs (rows), and what parameters it leaves.
 
@@ -98,18 +108,18 @@ def parallelize(model: nn.Module, mesh: DeviceMesh, plan: Plan) -> None:
             parameter.register_post_accumulate_grad_hook(_placed_as_its_parameter)  # type: ignore[no-untyped-call]
 
 
-def activation_bytes(model: nn.Module, plan: Plan, forward: Callable[[], object]) -> int:
-    """Bytes of what goes into layers to be split by their outputs, and comes out of those to be split by their inputs.
-
-    In `forward` of a model that is not split yet.
-    """
-    found: list[int] = []
+def exchanged(model: nn.Module, plan: Plan, forward: Callable[[], object]) -> Exchanged:
+    """What layers exchange in `forward` of a model that is not split yet, and again in backward."""
+    columns: list[int] = []
+    rows: list[int] = []
 
     def went_in(_module: nn.Module, inputs: tuple[torch.Tensor, ...], _output: torch.Tensor) -> None:
-        found.append(inputs[0].nbytes)
+        if inputs[0].requires_grad:
+            columns.append(inputs[0].nbytes)
 
     def came_out(_module: nn.Module, _inputs: tuple[torch.Tensor, ...], output: torch.Tensor) -> None:
-        found.append(output.nbytes)
+        if output.requires_grad:
+            rows.append(output.nbytes)
 
     with ExitStack() as stack:
         for pattern, style in plan.items():
@@ -119,7 +129,7 @@ def activation_bytes(model: nn.Module, plan: Plan, forward: Callable[[], object]
                 elif isinstance(style, RowwiseParallel):
                     stack.callback(module.register_forward_hook(came_out).remove)
         forward()
-    return sum(found)
+    return Exchanged(len(columns), len(rows), sum(columns) + sum(rows))
 
 
 def _shared_parameters(model: nn.Module) -> list[list[str]]:

@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar, NamedTuple
 import msgspec
 import torch
 from torch import nn
+from torch.autograd.graph import saved_tensors_hooks
 from torch.distributed import device_mesh
 from torch.distributed.tensor import DTensor
 from torch.distributed.tensor.parallel import loss_parallel
@@ -17,7 +18,7 @@ from perfkit.errors import UnavailableError
 from perfkit.record import Claim, Relation
 from perfkit.techniques.state import TrainState
 from perfkit.techniques.technique import Stage, Technique
-from perfkit.techniques.tensor_parallel import activation_bytes, parallelize, split_layers
+from perfkit.techniques.tensor_parallel import exchanged, parallelize, split_layers
 from perfkit.techniques.trial import trial_batch
 from perfkit.workloads.loss import loss_of, returned
 from perfkit.workloads.workload import Batch, Split, Workload, first_batch, samples_of
@@ -95,7 +96,7 @@ class Tp(Technique):
         ranks = state.world.size
         plan = plan_of(state.model, Split(ranks, self.sp, self.loss))
         split = split_layers(state.model, plan, ranks)
-        exchanged = activation_bytes(state.model, plan, partial(_trial, state))
+        found = exchanged(state.model, plan, partial(_trial, state))
         mesh = device_mesh.init_device_mesh(state.device.type, (ranks,), mesh_dim_names=("tp",))
         parallelize(state.model, mesh, plan)
         if self.loss:
@@ -105,11 +106,11 @@ class Tp(Technique):
         state.batches_of_ranks = tuple(range(ranks))
         state.gradients_reduced = True
         state.facts |= {
-            _LAYERS: float(split.columns + split.rows),
-            _COLUMNS: float(split.columns),
-            _ROWS: float(split.rows),
+            _LAYERS: float(found.columns + found.rows),
+            _COLUMNS: float(found.columns),
+            _ROWS: float(found.rows),
             _HELD: float(split.parameter_bytes),
-            _EXCHANGED: float(exchanged * ranks * state.accumulation),
+            _EXCHANGED: float(found.bytes * ranks * state.accumulation),
         }
         return state
 
@@ -142,9 +143,14 @@ def _check_batches(workload: Workload) -> None:
 
 
 def _trial(state: TrainState) -> None:
-    """A forward pass of one rank's batch."""
-    with trial_batch(state) as batch, torch.no_grad(), state.within_forward_contexts():
+    """A forward pass of one rank's batch, of which nothing is kept for backward."""
+    kept_nothing = saved_tensors_hooks(lambda _saved: None, _not_kept)
+    with trial_batch(state) as batch, kept_nothing, state.within_forward_contexts():
         returned(state.workload, state.model, batch)
+
+
+def _not_kept(_packed: None) -> torch.Tensor:
+    raise AssertionError("no backward pass is run")
 
 
 def _local_loss(workload: Workload, model: nn.Module, batch: Batch) -> torch.Tensor:

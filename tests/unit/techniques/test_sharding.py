@@ -281,6 +281,11 @@ def test_a_static_graph_and_microbatches_are_refused():
         Ddp(static_graph=True).apply(state)
 
 
+def test_factors_of_several_buckets_are_refused_on_a_cpu():
+    with pytest.raises(UnavailableError, match="hook=powersgd has one bucket on a CPU"):
+        Ddp(hook="powersgd", bucket_mb=1).apply(new_state(world=World(size=2)))
+
+
 def test_whole_tensors_are_dealt_to_the_emptiest_rank():
     assert largest_share([[4, 3, 3, 2]], 2) == 0.5  # 4 + 2 and 3 + 3
     assert largest_share([[8, 1, 1]], 2) == 0.8

@@ -5,6 +5,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 import pytest
+import torch
 from torch import nn
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel
 
@@ -13,6 +14,7 @@ from perfkit.plan.rehearsal import rehearse
 from perfkit.plan.step_ops import StepCollective
 from perfkit.spec import LaunchSpec, RunSpec, WorkloadSpec, parse_variants
 from perfkit.techniques.state import World
+from perfkit.techniques.tensor_parallel import exchanged as exchanged_by
 from perfkit.techniques.tensor_parallel import matches, split_layers
 from perfkit.techniques.tp import Tp
 from perfkit.workloads.gpt import Gpt
@@ -96,6 +98,14 @@ def test_the_first_rank_has_the_larger_part() -> None:
     model = nn.Sequential(nn.Linear(3, 5, bias=False), nn.Linear(5, 3))
     split = split_layers(model, {"0": ColwiseParallel(), "1": RowwiseParallel()}, 2)
     assert split == (1, 1, 4 * (3 * 3 + 3 * 3 + 3))  # three of five rows, three of five columns, and the bias
+
+
+def test_what_takes_no_gradient_is_exchanged_once() -> None:
+    """The first layer's input is data: its gradient is not summed, and its bytes are not counted."""
+    model = nn.Sequential(nn.Linear(3, 5), nn.Linear(5, 3), nn.Linear(3, 4))
+    plan = {"0": ColwiseParallel(), "1": RowwiseParallel(), "2": ColwiseParallel()}
+    found = exchanged_by(model, plan, lambda: model(torch.zeros(7, 3)))
+    assert found == (1, 1, 4 * 7 * (3 + 3))
 
 
 @pytest.mark.parametrize(
