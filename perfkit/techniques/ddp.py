@@ -71,8 +71,10 @@ class Ddp(Technique):
     def plannable(self) -> Plannable:
         if self.hook == "none":
             return Plannable()
+        if self.hook == "powersgd":
+            return Plannable(Planned.NOT, "what the factors leave out is kept, as many bytes as the gradients")
         # Left out, plain `ddp` takes its place.
-        return Plannable(Planned.LEFT_OUT, "planned without its hook: gradients are sent as they are")
+        return Plannable(Planned.LEFT_OUT, "planned without its hook: a low bound, without copies in 16 bits")
 
     def apply(self, state: TrainState) -> TrainState:
         if self.static_graph and state.accumulation * state.microbatches > 1:
