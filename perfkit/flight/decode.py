@@ -6,7 +6,7 @@ The format is that of torch/csrc/distributed/c10d/FlightRecorderDetail.hpp; its 
 import math
 import re
 from collections import defaultdict
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 
@@ -81,11 +81,6 @@ def decode(dump: object, label: str) -> FlightRecord:
     return FlightRecord(version=version, groups=groups, collectives=_ended_together(calls))
 
 
-def is_dump(dump: Any) -> bool:
-    """Whether plain data looks like a dump, sound or not."""
-    return isinstance(dump, dict) and "version" in dump and ("entries" in dump or "pg_config" in dump)
-
-
 def _shapes(entry: _Entry) -> tuple[tuple[int, ...], ...]:
     return entry.input_sizes + entry.output_sizes
 
@@ -94,7 +89,7 @@ def _group(name: str, config: _Config) -> Group:
     ranks = config.ranks
     if isinstance(ranks, str):  # "[0, 1]"
         ranks = tuple(int(number[:9]) for number in _NUMBER.findall(ranks))
-    return Group(name=name, description=config.desc, ranks=tuple(sorted(set(ranks))))
+    return Group(name=name, description=config.desc, ranks=tuple(dict.fromkeys(ranks)))
 
 
 def _collective(entry: _Entry) -> Collective:

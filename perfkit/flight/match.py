@@ -4,7 +4,7 @@ Collectives of a group are matched by their number in it, as NCCL and Gloo do th
 does not match tells nothing more, so that there is at most one a group; messages are matched by who waits for whom.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
 
@@ -83,10 +83,10 @@ def _groups(records: Records) -> tuple[Group, ...]:
 
 def _first(records: Records, group: Group) -> Iterator[Meeting]:
     """The first collective of a group, of those that no ring has dropped, at which its ranks do not meet."""
-    here = {rank: _by_number(records[rank], group) for rank in group.ranks if rank in records}
+    here = {rank: _by_number(records[rank], group) for rank in sorted(group.ranks) if rank in records}
     # A ring that is full may have dropped all that a rank called of the group.
     here = {rank: numbers for rank, numbers in here.items() if numbers or not records[rank].dropped}
-    unrecorded = tuple(rank for rank in group.ranks if rank not in here)
+    unrecorded = tuple(rank for rank in sorted(group.ranks) if rank not in here)
     begun = [min(numbers) for numbers in here.values() if numbers]
     if not begun:
         return
@@ -114,6 +114,9 @@ def _by_number(record: FlightRecord, group: Group) -> dict[int, Calls]:
     for call in record.collectives:
         if call.group == group.name and not call.p2p:
             numbers[call.sequence].append(call)
+    begin = next(iter(numbers), None)
+    if begin is not None and record.dropped and any(call.op.endswith("coalesced") for call in numbers[begin]):
+        del numbers[begin]  # the ring may begin within what was launched as one
     return {number: tuple(calls) for number, calls in numbers.items()}
 
 
@@ -146,24 +149,17 @@ def _sizes(call: Collective) -> object:
 
 
 def _messages(records: Records, group: Group) -> Iterator[Meeting]:
-    """Messages that a rank waits for or with while its peer has nothing of the kind under way."""
-    waiting = {
-        rank: [
-            call
-            for call in records[rank].collectives
-            if call.p2p and call.peers is not None and call.group == group.name and not call.finished
-        ]
-        for rank in group.ranks
+    """Messages that a rank waits for or with while its peer has not called the other side of them.
+
+    Of each rank those of its first launch that has any: they hold up what follows.
+    """
+    messages = {
+        rank: [call for call in records[rank].collectives if call.p2p and call.peers and call.group == group.name]
+        for rank in sorted(group.ranks)
         if rank in records
     }
-    for rank, calls in waiting.items():
-        own = group.ranks.index(rank)
-        for call in calls:
-            assert call.peers is not None
-            other = next((peer for peer in call.peers if peer != own), own)
-            peer = group.ranks[other] if other < len(group.ranks) else None
-            if peer is None or any(answer.peers == call.peers for answer in waiting.get(peer, ())):
-                continue
+    for rank in messages:
+        for call, peer in _unanswered(rank, messages, records, group):
             known = peer in records
             yield Meeting(
                 mismatch=Mismatch.ABSENT,
@@ -173,4 +169,38 @@ def _messages(records: Records, group: Group) -> Iterator[Meeting]:
                 absent=(peer,) if known else (),
                 unrecorded=() if known else (peer,),
             )
-            break  # the first one holds up those after it
+
+
+def _unanswered(
+    rank: int, messages: Mapping[int, list[Collective]], records: Records, group: Group
+) -> list[tuple[Collective, int]]:
+    """The messages of a rank's first launch that some peers have not called, each with its peer.
+
+    A peer's call may have ended while this rank's has not: a launch waits for its last. So the calls of both are
+    counted. Where a full ring has dropped some, only a peer that waits as well is known to have called, and of a launch
+    with several peers that do not it is not known which: nothing is told.
+    """
+    found: list[tuple[Collective, int]] = []
+    counted = True
+    begun: Counter[tuple[int, int] | None] = Counter()
+    for call in messages[rank]:
+        begun[call.peers] += 1
+        peer = _peer(call, group)
+        if call.finished or peer is None:
+            continue
+        if found and call.sequence != found[0][0].sequence:
+            break
+        answers = [each for each in messages.get(peer, ()) if each.peers == call.peers]
+        both = all(not records[each].dropped for each in (rank, peer) if each in records)
+        if len(answers) < begun[call.peers] if both else all(each.finished for each in answers):
+            found.append((call, peer))
+            counted = counted and both
+    return found if counted or len(found) == 1 else []
+
+
+def _peer(call: Collective, group: Group) -> int | None:
+    """The rank of the job at the other end of a message; None where the group's ranks are not told."""
+    assert call.peers is not None
+    source, destination = call.peers
+    other = destination if call.op == "send" else source
+    return group.ranks[other] if other < len(group.ranks) else None

@@ -91,7 +91,10 @@ class Collective(Struct):
 
 
 class Group(Struct):
-    """A process group: its description (`default_pg`), and the ranks of the job that it has; none where not told."""
+    """A process group: its description (`default_pg`), and the ranks of the job that it has; none where not told.
+
+    `ranks` are in the group's own order: the peers of messages are places in it.
+    """
 
     name: str
     description: str

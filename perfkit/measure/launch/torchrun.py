@@ -56,9 +56,12 @@ def exits_of(folder: Path, launch: LaunchSpec, agent_code: int | None) -> tuple[
     told = [path for node in range(launch.nodes) if (path := agent_file(folder, node)).is_file()]
     if not told:
         return (None,) * launch.world_size, []
-    codes = {rank: code for path in told for rank, code in read_json(path, RankExits).ended}
-    # An agent ends its others by SIGTERM once one has failed.
-    order = [rank for rank, code in codes.items() if code != -signal.SIGTERM]
+    seen = [read_json(path, RankExits).ended for path in told]
+    codes = {rank: code for ended in seen for rank, code in ended}
+    # An agent ends its others by SIGTERM once one has failed: the one that it saw first ended by itself.
+    order = [
+        rank for ended in seen for place, (rank, code) in enumerate(ended) if place == 0 or code != -signal.SIGTERM
+    ]
     return tuple(codes.get(rank, 0) for rank in range(launch.world_size)), order
 
 

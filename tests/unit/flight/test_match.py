@@ -116,3 +116,74 @@ def test_a_message_that_nobody_answers() -> None:
     assert (meeting.absent, meeting.waiting, meeting.name) == ((4,), (6,), "recv 1 of tp")
     idle["entries"] = [entry(1, "send 0->1", p2p=True, ended=False, group=TP)]
     assert mismatches({4: decode(idle, "4"), 6: decode(waits, "6")}) == ()
+
+
+def message(number: int, op: str, batch: int, *, ended: bool = True) -> dict[str, Any]:
+    return entry(number, op, sequence=batch, p2p=True, ended=ended)
+
+
+def test_of_messages_launched_as_one_the_peer_that_did_not_call_is_absent() -> None:
+    """A pipeline: rank 1 waits in one launch for both neighbours, and rank 0's own launch has ended."""
+    pipeline = {WORLD: (0, 1, 2)}
+    first = dump(message(0, "send 0->1", 1), message(1, "send 0->1", 2), groups=pipeline)
+    middle = dump(
+        message(0, "recv 1<-0", 1),
+        message(1, "recv 1<-2", 1),
+        message(2, "recv 1<-0", 2, ended=False),
+        message(3, "recv 1<-2", 2, ended=False),
+        groups=pipeline,
+    )
+    last = dump(message(0, "send 2->1", 1), groups=pipeline)
+    [meeting] = mismatches(records(first, middle, last))
+    assert (meeting.absent, meeting.waiting, meeting.name) == ((2,), (1,), "recv 2 of default_pg")
+
+
+def test_of_messages_launched_as_one_all_that_are_not_answered_are_told() -> None:
+    pipeline = {WORLD: (0, 1, 2)}
+    middle = dump(
+        message(0, "recv 1<-0", 1, ended=False),
+        message(1, "recv 1<-2", 1, ended=False),
+        message(2, "recv 1<-2", 2, ended=False),
+        groups=pipeline,
+    )
+    found = mismatches(records(dump(groups=pipeline), middle, dump(groups=pipeline)))
+    assert [(meeting.sequence, meeting.absent) for meeting in found] == [(1, (0,)), (1, (2,))]
+
+
+@pytest.mark.parametrize("waiting", [1, 2])
+def test_of_a_full_ring_no_peer_of_several_is_blamed(waiting: int) -> None:
+    pipeline = {WORLD: (0, 1, 2)}
+    batch = [message(number, f"recv 1<-{peer}", 9, ended=False) for number, peer in ((90, 0), (91, 2))]
+    ended = [dump(message(0, f"send {rank}->1", 1), groups=pipeline) for rank in (0, 2)]
+    found = mismatches(records(ended[0], dump(*batch[:waiting], groups=pipeline), ended[1]))
+    assert [meeting.absent for meeting in found] == [(0,)] * (waiting == 1)
+
+
+def test_the_peers_of_a_message_are_places_in_the_order_of_the_group() -> None:
+    """As of `new_group([4, 0, 2], sort_ranks=False)`: its place 1 is rank 0."""
+    unsorted = {TP: (4, 0, 2)}
+    waits = dump(entry(0, "recv 2<-1", group=TP, p2p=True, ended=False), groups=unsorted)
+    idle = dump(groups=unsorted)
+    [meeting] = mismatches(records(idle, None, waits, None, idle))
+    assert (meeting.absent, meeting.waiting) == ((0,), (2,))
+
+
+def coalesced(number: int, sequence: int) -> list[dict[str, Any]]:
+    """Two collectives that are launched as one, with the entry that stands for both."""
+    ops = ("all_reduce", "_all_gather_base", "allreduce_coalesced")
+    return [entry(number + place, op, sequence=sequence) for place, op in enumerate(ops)]
+
+
+def test_collectives_launched_as_one_are_compared_as_one() -> None:
+    assert mismatches(records(*(dump(*coalesced(0, 1), *coalesced(3, 2)) for _ in range(2)))) == ()
+    other = coalesced(3, 2)
+    other[0]["profiling_name"] = "nccl:broadcast"
+    [meeting] = mismatches(records(dump(*coalesced(0, 1), *coalesced(3, 2)), dump(*coalesced(0, 1), *other)))
+    assert (meeting.mismatch, meeting.sequence) == (Mismatch.ORDER, 2)
+
+
+def test_what_a_full_ring_has_dropped_of_a_launch_is_no_difference() -> None:
+    whole, cut = coalesced(10, 1), coalesced(10, 1)[1:]
+    after = [entry(13, sequence=2), entry(14, sequence=3, ended=False)]
+    [meeting] = mismatches(records(dump(*whole, *after[:1]), dump(*cut, *after)))
+    assert (meeting.mismatch, meeting.sequence, meeting.absent) == (Mismatch.ABSENT, 3, (0,))

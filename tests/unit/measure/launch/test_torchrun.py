@@ -28,6 +28,7 @@ def test_all_ranks_well(tmp_path: Path) -> None:
         (((1, KILL), (0, TERM)), (TERM, KILL, 0), [1]),
         (((0, 1), (1, KILL)), (1, KILL, 0), [0, 1]),
         (((2, 1), (0, TERM), (1, TERM)), (TERM, TERM, 1), [2]),
+        (((1, TERM), (0, TERM)), (TERM, TERM, 0), [1]),
     ],
 )
 def test_ranks_that_the_agent_ended_did_not_end_by_themselves(tmp_path: Path, ended, codes, order) -> None:
