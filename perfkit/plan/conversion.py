@@ -1,5 +1,6 @@
-"""Converting a module of fake tensors (`module.to(dtype)`), which torch's own way refuses."""
+"""Converting a module of fake tensors (`module.to(dtype)`), which torch's own way refuses, and copying one."""
 
+import copy
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -7,6 +8,8 @@ from unittest.mock import patch
 
 import torch
 from torch import nn
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.utils._mode_utils import no_dispatch
 
 
 @contextmanager
@@ -18,6 +21,24 @@ def converts_fakes() -> Iterator[None]:
     """
     with patch.object(nn.Module, "_apply", _apply):
         yield
+
+
+@contextmanager
+def copies_fakes() -> Iterator[None]:
+    """A copy of a fake tensor (`copy.deepcopy`) is one of the same mode while entered.
+
+    torch copies all that a tensor holds: the mode too, and a constant's value, which it cannot while the mode is on.
+    """
+    with patch.object(FakeTensor, "__deepcopy__", _deepcopy, create=True):
+        yield
+
+
+def _deepcopy(self: FakeTensor, memo: dict[int, Any]) -> Any:
+    memo[id(self.fake_mode)] = self.fake_mode
+    if self.constant is not None:
+        with no_dispatch():
+            copy.deepcopy(self.constant, memo)  # which is found in `memo` from here on
+    return torch.Tensor.__deepcopy__(self, memo)  # type: ignore[no-untyped-call]
 
 
 def _apply(self: nn.Module, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> Any:

@@ -22,7 +22,7 @@ from perfkit.measure.step import train_step
 from perfkit.plan.alone import Alone, Tried
 from perfkit.plan.batches import Batches, batches
 from perfkit.plan.built_before import without_contents
-from perfkit.plan.conversion import converts_fakes
+from perfkit.plan.conversion import converts_fakes, copies_fakes
 from perfkit.plan.cuda_dispatch import as_on_cuda
 from perfkit.plan.cuda_scratch import CudaScratch
 from perfkit.plan.failing import named_failures
@@ -112,7 +112,7 @@ def rehearse(spec: RunSpec, gpu: Entry | None = None) -> Rehearsed:
         stack.enter_context(nullcontext() if gpu is None else as_on_cuda(gpu))
         world = stack.enter_context(fake_ranks(spec.launch.world_size))
         stores = nothing_written(), host.nothing_copied()
-        for context in (*stores, more_fake_ops(alone), mode, converts_fakes(), eager_linear()):
+        for context in (*stores, more_fake_ops(alone), mode, converts_fakes(), copies_fakes(), eager_linear()):
             stack.enter_context(context)
         stack.enter_context(memory.recording(alone))
         model = places.model = without_contents(built_model(workload), mode).to(dtype=dtype)

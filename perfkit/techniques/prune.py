@@ -18,7 +18,7 @@ LAYERS = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
 
 
 class Prune(Technique):
-    """Magnitude pruning (`torch.nn.utils.prune.global_unstructured` with `L1Unstructured`).
+    """Magnitude pruning (`torch.nn.utils.prune.L1Unstructured`).
 
     Of the weights of all linear layers and convolutions together, the smallest `amount` are masked before the first
     step and stay zero while the others train. Biases, norms and embeddings are left alone.
@@ -75,13 +75,10 @@ class Prune(Technique):
         if self.late:
             moved = sum(int((now != before).sum()) for now, before in zip(start, built, strict=True))
             state.facts["weights_begun_late"] = float(moved)
-        weights = [(layer, "weight") for layer in layers.values()]
-        prune.global_unstructured(
-            weights,
-            pruning_method=prune.L1Unstructured,
-            importance_scores=dict(zip(weights, chosen_by, strict=True)),
-            amount=self.amount,
-        )
+        # As `global_unstructured` of weights without masks, whose index by a mask needs values, which a plan has not.
+        masks = self._mask(chosen_by).split([weight.numel() for weight in start])
+        for layer, mask in zip(layers.values(), masks, strict=True):
+            prune.custom_from_mask(layer, "weight", mask.view_as(layer.weight))
         return state
 
     def _mask(self, weights: Sequence[torch.Tensor]) -> torch.Tensor:

@@ -53,7 +53,9 @@ def by_category(held: MemoryAccount) -> dict[str, int]:
     return {share.category: share.bytes for share in held.categories}
 
 
-@pytest.mark.parametrize("techniques", ["baseline", "amp", "ckpt", "flash", "accum", "amp+ckpt"])
+@pytest.mark.parametrize(
+    "techniques", ["baseline", "amp", "ckpt", "flash", "accum", "amp+ckpt", "distill", "prune:rewind=1"]
+)
 def test_the_peak_is_that_of_a_real_step_category_by_category(techniques: str, tmp_path: Path) -> None:
     asked = spec(techniques)
     fake, real = planned(asked), measured(asked, tmp_path)
