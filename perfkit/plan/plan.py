@@ -100,7 +100,7 @@ def planned(run: ScheduledRun, target: Target = CPU) -> PlannedVariant:
     told = with_time(told, rehearsed.issued, target, threads)
     if told.step_s is not None:
         threads_of_cpu = threads if target.kind == "cpu" else None
-        step = replace(told.step_s, upper_bound=compiled(run.spec.techniques), threads=threads_of_cpu)
+        step = replace(told.step_s, planned_eagerly=compiled(run.spec.techniques), threads=threads_of_cpu)
         told = replace(told, step_s=step)
     return told if held is None else judged(_with_memory(told, rehearsed, held, target), target)
 

@@ -26,5 +26,5 @@ def planned_techniques(specs: Sequence[TechniqueSpec]) -> tuple[tuple[Technique,
 
 
 def compiled(specs: Sequence[TechniqueSpec]) -> bool:
-    """Whether a run compiles what is planned as it runs eagerly: then its time is an upper bound."""
+    """Whether a run compiles what is planned as it runs eagerly."""
     return any(technique.compiles() for technique in compose(specs))

@@ -39,7 +39,7 @@ class ScoredVariant(Struct):
             return self.disturbed
         if not self.prediction.beforehand:
             return "planned after the first run"
-        return "upper bounds, planned as they run eagerly" if self.prediction.upper_bound else ""
+        return "planned as they run eagerly" if self.prediction.planned_eagerly else ""
 
     @property
     def step(self) -> PredictedFigure | None:

@@ -51,7 +51,10 @@ class Plannable(NamedTuple):
     reason: str = ""
 
 
-_EAGERLY = "planned as it runs eagerly, an upper bound: compiled code keeps less where it fuses"
+_EAGERLY = (
+    "planned as it runs eagerly; compiled code mostly keeps less, but copies of convolutions' weights in another "
+    "layout come on top"
+)
 
 
 class Technique(Struct):

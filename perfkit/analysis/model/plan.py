@@ -60,15 +60,15 @@ class StepTime(Struct):
     """Seconds of a step and of its parts, which add up, the largest, `dominant`, first.
 
     Parts are classes of ops, the host where the device waits for it, and communication that nothing hides. `source` is
-    what the efficiencies are from. `upper_bound`: a run compiles what is planned as it runs eagerly. `threads` are
-    those of a rank on a CPU, None on a GPU.
+    what the efficiencies are from. `planned_eagerly`: a run compiles what is planned as it runs eagerly, which may
+    take it less time or more. `threads` are those of a rank on a CPU, None on a GPU.
     """
 
     total: Interval
     parts: dict[str, float]
     dominant: str
     source: str
-    upper_bound: bool = False
+    planned_eagerly: bool = False
     threads: int | None = None
 
 

@@ -32,7 +32,7 @@ class Prediction(Struct):
     `beforehand` is whether it was planned before the first run began. `reason` is why its memory was not predicted.
     `peak` is of torch's allocator, in bytes, and `categories` are those at the peak; `process` is that and all beyond
     it, of a GPU. `step` is in seconds, and `parts` are those of the traced step, which tracing slows down;
-    `upper_bound`: the step was planned as it runs eagerly and ran compiled. `step_reason` is why the step is not held
+    `planned_eagerly`: the step was planned so, and ran compiled. `step_reason` is why the step is not held
     against what was measured. `basis` says, of a loop that perfkit was attached to, which variant of what was planned
     it is, and what both have in common.
     """
@@ -45,7 +45,7 @@ class Prediction(Struct):
     process: PredictedFigure | None = None
     step: PredictedFigure | None = None
     parts: tuple[PredictedPart, ...] = ()
-    upper_bound: bool = False
+    planned_eagerly: bool = False
     step_reason: str = ""
     basis: str = ""
 

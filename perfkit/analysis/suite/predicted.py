@@ -99,7 +99,7 @@ def prediction_of(beside: PlanBeside, subject: Subject) -> Prediction | None:
         process=_figure(needed, process),
         step=_figure(None if step is None else step.total, step_s),
         parts=_parts(step, passes.trace),
-        upper_bound=step is not None and step.upper_bound,
+        planned_eagerly=step is not None and step.planned_eagerly,
         step_reason=step_reason,
     )
 

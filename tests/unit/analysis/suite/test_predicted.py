@@ -99,12 +99,12 @@ def test_a_step_with_other_threads_is_not_compared_and_memory_is(tmp_path: Path)
     assert held.step_reason == "planned with 4 threads a rank, measured with 2"
 
 
-def test_an_upper_bound_stays_one(tmp_path: Path) -> None:
+def test_a_step_that_is_planned_eagerly_and_runs_compiled_is_told(tmp_path: Path) -> None:
     assert PLANNED.step_s is not None
-    bound = replace(PLANNED, step_s=replace(PLANNED.step_s, upper_bound=True))
-    held = suite(tmp_path, replace(PLAN, variants=(bound,))).variants[0].prediction
+    eager = replace(PLANNED, step_s=replace(PLANNED.step_s, planned_eagerly=True))
+    held = suite(tmp_path, replace(PLAN, variants=(eager,))).variants[0].prediction
     assert held is not None
-    assert held.upper_bound
+    assert held.planned_eagerly
 
 
 def test_what_could_not_be_planned_says_why(tmp_path: Path) -> None:

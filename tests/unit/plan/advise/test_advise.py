@@ -126,7 +126,7 @@ def test_sizes_that_were_asked_for_are_compared_once(subject: Subject) -> None:
 
 def test_that_memory_is_planned_without_compiling_is_said_once(subject: Subject) -> None:
     (option,) = advised(subject, names="compile").options
-    assert len([line for line in option.assumes if "upper bound" in line]) == 1
+    assert len([line for line in option.assumes if "planned as it runs eagerly" in line]) == 1
 
 
 def test_why_the_time_of_a_step_is_not_known_is_told(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
