@@ -153,7 +153,8 @@ def command(
 
     if dumps := dumps_among(traces):
         options = {"against": against, "device": device, "counters": counters, "capture": capture, "what-if": what_ifs}
-        _refuse_of_traces({**options, "export": exports})
+        amounts = {"jobs": jobs, "max-bytes": max_bytes, "time-limit": time_limit}
+        _refuse_of_traces({**options, **amounts, "engine": engine != ENGINES[0], "export": exports})
         _analyze_dumps(dumps, out, static=static, as_json=as_json, verbose=verbose, quiet=quiet)
         return
     sources = expand(traces)

@@ -9,14 +9,15 @@ import torch._C._distributed_c10d as c10d
 from perfkit.flight.file import write_flight_record
 from perfkit.store.layout import FLIGHT_FILE
 
-# Each takes whether to have collectives, their stacks, and only those that have not ended. A build without NCCL lacks
-# the first.
+# NCCL's and Gloo's. Each takes whether to have collectives, their stacks, and only those that have not ended. A build
+# without NCCL lacks the first.
 _RECORDERS = ("_dump_nccl_trace", "_dump_fr_trace")
 
 
 def leave_flight_record(folder: Path) -> None:
     """Write what torch's flight recorder holds into the folder of this rank; nothing where that is nothing.
 
+    Only NCCL's collectives where there are any, as on GPUs, else Gloo's: the two recorders number their own.
     torch records by itself, in timed steps as in any others: it is on in all programs unless they turn it off.
     """
     for name in _RECORDERS:

@@ -99,11 +99,11 @@ def run_rank(
     except (Exception, KeyboardInterrupt, SystemExit) as error:  # noqa: BLE001 - however it ends, the record says so
         traceback.print_exception(error)  # the whole of it, for the log
         recorder.update(**_ending(error, spec, name, session, local_rank))
-        if dist.is_initialized() and recorder.record.status != Status.SKIPPED:
-            _leave_flight_record(recorder)
         if recorder.record.status == Status.OUT_OF_MEMORY:
             request = failed_request(error)
     try:
+        if dist.is_initialized() and recorder.record.status not in (Status.OK, Status.SKIPPED):
+            _leave_flight_record(recorder)  # now that the exception and what its frames held are gone
         if session is not None and request is not None and "memory" in spec.passes:
             _tell_failure(session, request, report)
     finally:
@@ -136,7 +136,7 @@ def _go_without(session: Session, name: str, error: Exception) -> None:
 def _leave_flight_record(recorder: Recorder) -> None:
     try:
         leave_flight_record(recorder.folder)
-    except (PerfkitError, RuntimeError) as error:
+    except (PerfkitError, RuntimeError, MemoryError) as error:
         recorder.warn(f"its last collectives could not be recorded: {first_line(error)}")
 
 

@@ -40,7 +40,7 @@ def _wait(heard: int, folder: Path) -> None:
     while os.read(heard, 1) != bytes((signal.SIGTERM,)):
         pass  # another signal that Python handles
     try:
-        with contextlib.suppress(PerfkitError, RuntimeError):  # a disk that is full; no dump can be had
+        with contextlib.suppress(PerfkitError, RuntimeError, MemoryError):  # a disk that is full; no dump can be had
             leave_flight_record(folder)
         time.sleep(OTHERS_S)
     finally:

@@ -40,6 +40,7 @@ NOTEBOOK_FILE = "notebook.html"
 REPORT_JSON = "report.json"
 COUNTERS_FILE = "counters.csv"
 FLIGHT_FILE = "flight_recorder.json.gz"
+WATCHDOG_DUMP = "nccl_trace_rank_"  # and the rank, as NCCL adds it
 
 
 class SuiteRun(Struct):
@@ -190,6 +191,12 @@ def counters_path(variant: str) -> str:
 
 def rank_folder(run: Path, rank: int) -> Path:
     return run / f"rank{rank}"
+
+
+def flight_file(run: Path, rank: int) -> Path | None:
+    """What is left of a rank's flight recorder: what the rank wrote itself, else NCCL's watchdog; None without."""
+    files = (rank_folder(run, rank) / FLIGHT_FILE, run / f"{WATCHDOG_DUMP}{rank}")
+    return next((file for file in files if file.is_file()), None)
 
 
 def agent_file(run: Path, node: int) -> Path:

@@ -11,7 +11,7 @@ from perfkit.address_space import address_space_bounded
 from perfkit.errors import PerfkitError, RunFormatError, UsageError
 from perfkit.flight.decode import decode
 from perfkit.flight.model import FlightRecord
-from perfkit.store.layout import RECORD_FILE, SUITE_FILE, TRACE_FILE
+from perfkit.store.layout import RECORD_FILE, SPEC_FILE, SUITE_FILE, TRACE_FILE, WATCHDOG_DUMP, flight_file
 from perfkit.trace.reading.source import is_magic, is_url, looks_like_trace, natural, open_source
 from perfkit.trace.reading.stream import Limits, TextBlocks
 from perfkit.trace.reading.unpickle import load_plain
@@ -30,18 +30,24 @@ _ENDS = (".gz", ".zst", ".json", ".pickle", ".pkl")
 
 
 def dumps_among(named: Iterable[str]) -> tuple[str, ...]:
-    """The files that are named, if all of them are dumps; of folders and patterns those in them that are.
+    """The files that are named, if some of them are dumps and none is a trace; of folders and patterns their dumps.
 
-    Nothing where anything else is named, or where a folder or pattern holds traces, too.
+    What else is named as a file is among them, for what reads it to say what is wrong with it. Nothing where anything
+    else is named, or where a folder or pattern holds traces, too. `UsageError` where dumps are of several runs.
     """
-    found: dict[str, None] = {}
+    found: list[Path] = []
+    unread: list[Path] = []
     for name in named:
-        files = [] if is_url(name) else _files(Path(name).expanduser())
+        path = Path(name).expanduser()
+        files = [] if is_url(name) else _files(path)
         dumps = [file for file in files if is_dump_file(file)]
-        if not dumps or any(looks_like_trace(file) for file in files if file not in dumps and not _of_bench(file)):
+        if any(_is_trace(file) for file in files if file not in dumps) or not (dumps or path.is_file()):
             return ()
-        found.update(dict.fromkeys(str(file) for file in dumps))
-    return tuple(sorted(found, key=natural))
+        (found if dumps else unread).extend(dumps or files)
+    if not found:
+        return ()
+    _refuse_several_runs(found)
+    return tuple(sorted({str(file) for file in (*found, *unread)}, key=natural))
 
 
 def _files(path: Path) -> list[Path]:
@@ -53,9 +59,26 @@ def _files(path: Path) -> list[Path]:
     if not path.is_dir() or (path / SUITE_FILE).is_file():
         return []
     here = [file for file in path.iterdir() if file.is_file()]
-    if any(is_dump_file(file) or looks_like_trace(file) for file in here):
+    if not (path / SPEC_FILE).is_file() and any(is_dump_file(file) or looks_like_trace(file) for file in here):
         return here
-    return [file for file in path.rglob("*") if file.is_file()]
+    return [file for file in path.rglob("*") if file.is_file() and not _replaced(file)]
+
+
+def _replaced(file: Path) -> bool:
+    """Whether it is a dump of NCCL's watchdog in a run whose rank has left its own."""
+    rank = file.name.removeprefix(WATCHDOG_DUMP)
+    return rank != file.name and rank.isdecimal() and flight_file(file.parent, int(rank)) != file
+
+
+def _is_trace(file: Path) -> bool:
+    """What is empty is none, whatever its name, nor what a rank of a bench leaves beside its trace."""
+    return file.stat().st_size > 0 and looks_like_trace(file) and not _of_bench(file)
+
+
+def _refuse_several_runs(dumps: Iterable[Path]) -> None:
+    runs = {folder for file in dumps for folder in file.parents[:2] if (folder / SPEC_FILE).is_file()}
+    if len(runs) > 1:
+        raise UsageError(f"these are dumps of {len(runs)} runs: name one of them, such as {min(runs, key=str)}")
 
 
 def _of_bench(file: Path) -> bool:
@@ -106,6 +129,8 @@ def ranks_of(files: Sequence[str]) -> dict[int, str]:
 def read_dump(file: str) -> FlightRecord:
     """A dump as pickle or JSON, plain or packed. `RunFormatError` names a file that is damaged or something else."""
     if _PICKLE.match(_head(file)):
+        if Path(file).suffix == ".zst":
+            raise RunFormatError(f"{file}: a {WHAT} packed with zstd: unpack it first (zstd -d)")
         plain = load_plain(file, WHAT)
     else:
         opened, file_bytes = open_source(file)

@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 
 from perfkit.spec import LaunchSpec
-from perfkit.store.layout import OUTPUT_FILE, rank_folder
+from perfkit.store.layout import OUTPUT_FILE, WATCHDOG_DUMP, rank_folder
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,7 +138,7 @@ def launch_variables(launch: LaunchSpec, folder: Path | None = None) -> dict[str
         # Where NCCL's own watchdog ends a rank, it leaves a dump of its flight recorder that `perfkit analyze` reads.
         dumps = {
             "TORCH_NCCL_DUMP_ON_TIMEOUT": "1",
-            "TORCH_FR_DUMP_TEMP_FILE": str(folder.absolute() / "nccl_trace_rank_"),
+            "TORCH_FR_DUMP_TEMP_FILE": str(folder.absolute() / WATCHDOG_DUMP),
         }
         variables |= {name: value for name, value in dumps.items() if name not in os.environ}
     return variables

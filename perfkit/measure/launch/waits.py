@@ -5,22 +5,22 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from perfkit.errors import RunFormatError
-from perfkit.flight.file import read_flight_record
 from perfkit.flight.match import Meeting, Mismatch, mismatches
 from perfkit.flight.model import FlightRecord
 from perfkit.flight.words import absence, disagreement
 from perfkit.record import RankWait
-from perfkit.store.layout import FLIGHT_FILE, rank_folder
+from perfkit.store.layout import flight_file
 
 
 def flight_records(folder: Path, ranks: Iterable[int]) -> dict[int, FlightRecord]:
-    """What ranks left of their flight recorders, by rank; without those of a torch whose format is not known."""
+    """What is left of ranks' flight recorders, by rank; without those of a torch whose format is not known."""
+    from perfkit.trace.flight import read_dump  # a run that ends well needs no reader of files of others
+
     records = {}
     for rank in ranks:
-        path = rank_folder(folder, rank) / FLIGHT_FILE
-        if path.is_file():
+        if (file := flight_file(folder, rank)) is not None:
             with contextlib.suppress(RunFormatError):
-                records[rank] = read_flight_record(path)
+                records[rank] = read_dump(str(file))
     return records
 
 

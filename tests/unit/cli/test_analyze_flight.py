@@ -34,8 +34,13 @@ def test_a_folder_of_dumps_is_a_report_on_them(folder: Path) -> None:
     assert (meeting["mismatch"], meeting["absent"]) == ("not entered by all", [1])
 
 
-def test_options_of_traces_are_refused(folder: Path) -> None:
-    ended = analyze("comm_lib_trace_rank_0", "--device", "here")
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("device", "here"), ("engine", "ray"), ("jobs", "2"), ("max-bytes", "1GiB"), ("time-limit", "5s")],
+)
+@pytest.mark.usefixtures("folder")
+def test_options_of_traces_are_refused(option: str, value: str) -> None:
+    ended = analyze("comm_lib_trace_rank_0", f"--{option}", value)
     assert isinstance(ended.exception, SystemExit)
     assert ended.exit_code == 2
-    assert "--device is for traces" in ended.output
+    assert f"--{option} is for traces" in ended.output

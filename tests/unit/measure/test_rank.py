@@ -1,5 +1,6 @@
 """What a pass that raises costs: an instrumented one its own figures, any other the run."""
 
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -86,6 +87,33 @@ def test_a_pass_that_everything_rests_on_ends_the_run(tmp_path, monkeypatch, nam
     ended, record = record_of(tmp_path)
     assert (ended, record.status, record.failed_pass) == (Status.FAILED, Status.FAILED, name)
     assert record.reason == "RuntimeError: broken"
+
+
+def test_the_flight_record_is_left_once_the_frames_of_what_failed_are_gone(tmp_path, monkeypatch) -> None:
+    """Of a rank that ran out of memory they hold it; and what memory does not suffice for is warned of."""
+
+    class Held:
+        pass
+
+    held: list[weakref.ref[Held]] = []
+
+    def failing(_: object) -> None:
+        mine = Held()
+        held.append(weakref.ref(mine))
+        raise MemoryError
+
+    def leave(_: Path) -> None:
+        gone = held[0]() is None
+        raise MemoryError(f"frames gone: {gone}")
+
+    Passes(monkeypatch, {})
+    monkeypatch.setitem(rank_module.ALWAYS, "timed steps", failing)
+    monkeypatch.setattr(rank_module.dist, "is_initialized", lambda: True)
+    monkeypatch.setattr(rank_module, "leave_flight_record", leave)
+    monkeypatch.setattr(rank_module, "record_failure", lambda *_: None)
+    _, record = record_of(tmp_path)
+    assert record.status == Status.OUT_OF_MEMORY
+    assert record.warnings == ("its last collectives could not be recorded: MemoryError: frames gone: True",)
 
 
 def test_a_step_that_a_technique_cannot_go_with_is_skipped_with_the_reason(tmp_path, monkeypatch) -> None:

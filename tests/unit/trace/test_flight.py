@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import zstandard
 
 from perfkit.errors import PerfkitError, RunFormatError, UsageError
 from perfkit.flight.decode import decode
@@ -69,6 +70,55 @@ def test_a_run_of_perfkit_that_failed_stands_for_what_its_ranks_left(tmp_path: P
     assert ranks_of(found) == {rank: str(tmp_path / f"rank{rank}" / "flight_recorder.json.gz") for rank in range(2)}
     (tmp_path / "suite.json").write_text("{}")
     assert dumps_among([str(tmp_path)]) == ()
+
+
+@pytest.mark.parametrize("damaged", [b"", sorted_json(DUMP)[:20], pickle.dumps(DUMP, 2)[:20]])
+def test_a_file_that_is_named_beside_dumps_and_cannot_be_read_is_left_to_the_reader(
+    tmp_path: Path, damaged: bytes
+) -> None:
+    whole, broken = tmp_path / "dump_0", tmp_path / "dump_1"
+    whole.write_bytes(FORMS["dump_0"])
+    broken.write_bytes(damaged)
+    assert dumps_among([str(broken), str(whole)]) == (str(whole), str(broken))
+    assert dumps_among([str(broken)]) == ()
+    with pytest.raises(RunFormatError):
+        read_dump(str(broken))
+
+
+def test_an_empty_file_makes_no_folder_of_dumps_one_of_traces(tmp_path: Path) -> None:
+    (tmp_path / "dump_0").write_bytes(FORMS["dump_0"])
+    (tmp_path / "dump_3.json").touch()
+    assert dumps_among([str(tmp_path)]) == (str(tmp_path / "dump_0"),)
+
+
+def run_with_dumps(folder: Path) -> Path:
+    """Both ranks have a dump of NCCL's watchdog, and rank 0 has left its own."""
+    write_flight_record(folder / "rank0" / "flight_recorder.json.gz", DUMP)
+    (folder / "spec.json").write_text("{}")
+    for rank in range(2):
+        (folder / f"nccl_trace_rank_{rank}").write_bytes(FORMS["dump_0"])
+    return folder
+
+
+def test_of_a_run_each_ranks_own_record_comes_before_the_watchdogs(tmp_path: Path) -> None:
+    run = run_with_dumps(tmp_path / "0")
+    expected = (str(run / "nccl_trace_rank_1"), str(run / "rank0" / "flight_recorder.json.gz"))
+    assert dumps_among([str(run)]) == dumps_among([str(tmp_path)]) == expected
+
+
+def test_dumps_of_several_runs_are_not_matched_with_each_other(tmp_path: Path) -> None:
+    for repeat in ("0", "1"):
+        run_with_dumps(tmp_path / repeat)
+    with pytest.raises(UsageError, match=r"dumps of 2 runs: name one of them, such as .*0$"):
+        dumps_among([str(tmp_path)])
+
+
+def test_a_pickle_packed_with_zstd_is_to_be_unpacked(tmp_path: Path) -> None:
+    path = tmp_path / "dump_0.zst"
+    path.write_bytes(zstandard.compress(FORMS["dump_0"]))
+    assert dumps_among([str(path)])
+    with pytest.raises(RunFormatError, match="unpack it first"):
+        read_dump(str(path))
 
 
 @pytest.mark.parametrize("name", ["missing", "https://host/dump_0", "-", "empty", "snapshot.pickle"])

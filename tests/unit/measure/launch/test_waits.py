@@ -1,5 +1,6 @@
 """Where the ranks of a failed run were, from what they left of their flight recorders."""
 
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -66,3 +67,11 @@ def test_what_is_said_of_ranks_that_do_not_meet(tmp_path: Path, ranks: list[dict
 def test_records_of_a_format_that_is_not_known_are_none(tmp_path: Path) -> None:
     assert flight_records(left(tmp_path, dump(waiting(1), version="4.0")), range(2)) == {}
     assert ended(tmp_path, Status.TIMEOUT).waits == ()
+
+
+def test_a_rank_that_the_watchdog_ended_is_known_by_its_dump(tmp_path: Path) -> None:
+    left(tmp_path, dump(waiting(1)))
+    for rank, number in ((0, 5), (1, 7)):
+        (tmp_path / f"nccl_trace_rank_{rank}").write_bytes(pickle.dumps(dump(entry(number)), 2))
+    found = flight_records(tmp_path, range(2))
+    assert [(rank, record.collectives[0].number) for rank, record in found.items()] == [(0, 1), (1, 7)]
