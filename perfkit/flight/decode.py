@@ -6,6 +6,7 @@ The format is that of torch/csrc/distributed/c10d/FlightRecorderDetail.hpp; its 
 import math
 import re
 from collections import defaultdict
+from functools import lru_cache
 from typing import Annotated
 
 import msgspec
@@ -20,12 +21,13 @@ _WITHOUT_EVENTS = ("gloo", "c10d")
 _PEERS = re.compile(r"(?P<op>\w+) (?P<own>\d+)(?P<arrow>->|<-)(?P<other>\d+)$")
 _NUMBER = re.compile(r"\d+")
 _MOST_ELEMENTS = 1 << 50
+_STACKS = 4096  # that are kept to be shared
 
 _Line = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
 _Size = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
 
 
-class _Frame(msgspec.Struct):
+class _Frame(msgspec.Struct, frozen=True):
     name: str
     filename: str
     line: _Line
@@ -112,8 +114,14 @@ def _collective(entry: _Entry) -> Collective:
         p2p=entry.is_p2p,
         peers=peers,
         created_ns=entry.time_created_ns,
-        frames=tuple(Frame(function=frame.name, file=frame.filename, line=frame.line) for frame in entry.frames),
+        frames=_stack(entry.frames),
     )
+
+
+@lru_cache(_STACKS)
+def _stack(frames: tuple[_Frame, ...]) -> tuple[Frame, ...]:
+    """One for all calls from there, of all ranks: they run the same program."""
+    return tuple(Frame(function=frame.name, file=frame.filename, line=frame.line) for frame in frames)
 
 
 def _ended_together(calls: list[Collective]) -> tuple[Collective, ...]:

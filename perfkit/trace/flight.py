@@ -40,7 +40,7 @@ def dumps_among(named: Iterable[str]) -> tuple[str, ...]:
     for name in named:
         path = Path(name).expanduser()
         files = [] if is_url(name) else _files(path)
-        dumps = [file for file in files if is_dump_file(file)]
+        dumps = {file for file in files if is_dump_file(file)}
         if any(_is_trace(file) for file in files if file not in dumps) or not (dumps or path.is_file()):
             return ()
         (found if dumps else unread).extend(dumps or files)

@@ -85,6 +85,11 @@ def test_what_is_no_dump_is_refused_with_what_is_wrong(damage: dict[str, Any], t
     assert "\n" not in str(caught.value)
 
 
+def test_ranks_that_call_from_one_place_share_its_stack() -> None:
+    first, second = (decode(dump(entry(0)), "rank").collectives[0] for _ in range(2))
+    assert first.frames is second.frames
+
+
 def test_a_rank_leaves_its_last_collectives(tmp_path) -> None:
     path = tmp_path / "flight_recorder.json.gz"
     whole = dump(*(entry(number) for number in range(600)))
