@@ -13,7 +13,7 @@ from tests.unit.techniques.ranks import rank_of, results_of, trained
 from tests.unit.techniques.tiny import applied, new_state, relative_difference, train
 
 RANKS = 4
-VARIANTS = ["hsdp", "ckpt+hsdp", "amp:dtype=fp16+hsdp"]
+VARIANTS = ["hsdp", "ckpt+hsdp"]
 
 
 def rank_main(rank: int, folder: str) -> None:

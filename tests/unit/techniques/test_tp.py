@@ -30,7 +30,7 @@ NORMS = 2 * LAYERS + 1
 
 RANKS, SHORT = 2, 16
 LLAMA = Path(__file__).parents[2] / "fixtures" / "workloads" / "llama"
-VARIANTS = ["tp", "tp:sp=false", "tp:loss=false", "tp:sp=false:loss=false", "ckpt+tp", "flash+tp"]
+VARIANTS = ["tp", "tp:sp=false:loss=false", "ckpt+tp", "flash+tp"]
 
 
 def exchanged(variant: str, ranks: int) -> dict[tuple[str, str], float]:
