@@ -35,7 +35,7 @@ _INLINE_ECC = re.compile(r"(a10g?|a16|a2|a40|l4|l40s?|t4)")
 
 
 def handle_bytes(target: Target) -> Interval:
-    """What torch gives a cuBLAS handle to work in, unless CUBLAS_WORKSPACE_CONFIG says otherwise."""
+    """What torch gives a cuBLAS handle to work in, whatever CUBLAS_WORKSPACE_CONFIG says."""
     low, value = _of(target)[0]
     return Interval(value=value, low=low, high=max(low, value))
 
@@ -64,12 +64,13 @@ def beyond_allocator(target: Target, groups: int, cached: Interval) -> tuple[Bey
 
     Args:
         target: the GPU.
-        groups: process groups that the rank exchanges anything in, each with a communicator of its own.
+        groups: process groups that the rank is in, with that of all ranks, each with a communicator of its own.
         cached: bytes that the allocator has reserved and not handed out.
     """
     replay = "the step's requests through a model of torch's caching allocator: 512-byte units, split blocks"
     if target.expandable_segments:
         replay += ", expandable segments"
+    replay += "; what copies of offload reserve beyond it is not modelled"
     rows = [Beyond(name=CACHED, bytes=cached, source=replay), _context(target)]
     return *rows, *([_nccl(groups)] if groups else []), *_reserve(target)
 
@@ -85,18 +86,22 @@ _ALL_MODULES = 700e6
 
 
 def _context(target: Target) -> Beyond:
-    """As runs on such a GPU were measured here, or else as others have told it, by architecture and version of CUDA."""
+    """As runs on GPUs of this name were measured, on whichever machine, within what others have told of its
+    architecture: another version of CUDA or of the driver takes other memory."""
     assert target.entry is not None
     known = load(target.entry.id)
     measured = [] if known is None else [p.context_bytes for p in known.programs if p.context_bytes is not None]
-    if measured:
-        bounds = Interval(value=median(measured), low=min(measured), high=max(measured))
-        source = f"what processes held beside their allocator in {len(measured)} measured programs on this GPU"
-        return Beyond(name=CONTEXT, bytes=bounds, source=source)
     capability = capability_of(target.entry)
     low, value, said = next(
         ((low, value, said) for first, last, low, value, said in _CONTEXTS if first <= capability <= last), _ANY_CONTEXT
     )
+    if measured:
+        bounds = Interval(value=median(measured), low=min(low, *measured), high=max(_ALL_MODULES, *measured))
+        source = (
+            "median of what processes held beside their allocator in programs measured on GPUs of this name: "
+            f"{len(measured)}, whatever machine and version of CUDA; within the published bounds or beyond them"
+        )
+        return Beyond(name=CONTEXT, bytes=bounds, source=source)
     source = (
         f"before any kernel {said}; about 400 MB in use (pytorch#109888); 667 MB with all modules loaded "
         "(pytorch#86509), up to 700 MB by GPU and version (pytorch#28113)"

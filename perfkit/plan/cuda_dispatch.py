@@ -5,8 +5,10 @@ Torch's CPU builds have no tensors on a GPU, fake or not, so a step is gone thro
 architecture of the GPU that is planned for to whoever asks.
 """
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any
 from unittest.mock import patch
 
@@ -42,6 +44,14 @@ _16_BITS = (torch.bfloat16, torch.float16)
 
 _CUDNN_FIRST = ((9, 0), (10, 0), (10, 3))  # `check_prefer_cudnn_attention`
 
+# AMD's GPUs, by id, with kernels of AOTriton that need not be enabled as experimental (`aotriton::check_gpu`): gfx90a,
+# gfx94x and gfx950, but not gfx908 of an MI100 nor gfx11.
+_AOTRITON = re.compile(r"mi[23]\d+")
+
+# GPUs whose shared memory is too small for flash's backward of some widths
+# (`check_requires_grad_and_head_dim_gt192_constraints_on_sm86_89_or_120`).
+_SMALL_SHARED_MEMORY = ((8, 6), (8, 7), (8, 9), (12, 0), (12, 1))
+
 
 @contextmanager
 def as_on_cuda(gpu: Entry) -> Iterator[None]:
@@ -57,7 +67,8 @@ def as_on_cuda(gpu: Entry) -> Iterator[None]:
         for name in _RETURN_FP32.split():
             _register(library, name, "AutocastCPU", _returning_fp32)
         library.impl("dropout", _dropout, "AutogradCPU")
-        library.impl("scaled_dot_product_attention", _attention, "AutogradCPU")
+        aotriton = _AOTRITON.match(gpu.id) is not None
+        library.impl("scaled_dot_product_attention", partial(_attention, aotriton), "AutogradCPU")
         kinds = [*optimizer._foreach_supported_types, FakeTensor]
         stack.enter_context(patch.object(optimizer, "_foreach_supported_types", kinds))
         stack.enter_context(patch.object(optimizer, "_get_foreach_kernels_supported_devices", lambda: ["cpu", "cuda"]))
@@ -103,6 +114,7 @@ def _dropout(input: torch.Tensor, p: float, train: bool) -> torch.Tensor:
 
 
 def _attention(
+    aotriton: bool,
     query: torch.Tensor,
     key: torch.Tensor,
     value: torch.Tensor,
@@ -122,7 +134,7 @@ def _attention(
     Raises:
         RuntimeError: of the backends that the program allows none can, with torch's words.
     """
-    fused = _is_fused(query, key, value, attn_mask, is_causal, enable_gqa)
+    fused = _is_fused(aotriton, query, key, value, attn_mask, dropout_p, is_causal, enable_gqa)
     if not fused and not torch.backends.cuda.math_sdp_enabled():
         raise RuntimeError("No available kernel. Aborting execution.")
     with sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.MATH] if fused else SDPBackend.MATH):
@@ -132,10 +144,12 @@ def _attention(
 
 
 def _is_fused(
+    aotriton: bool,
     query: torch.Tensor,
     key: torch.Tensor,
     value: torch.Tensor,
     mask: torch.Tensor | None,
+    dropout: float,
     is_causal: bool,
     enable_gqa: bool,
 ) -> bool:
@@ -144,15 +158,19 @@ def _is_fused(
 
     Flash and cuDNN are for 16 bits since Ampere, and for any number of heads of keys that divides that of queries;
     flash takes no mask. The memory-efficient kernels take fp32 and masks, and as many heads of keys as of queries.
-    cuDNN comes before explicit attention on Hopper and data-centre Blackwell alone.
+    cuDNN comes before explicit attention on Hopper and data-centre Blackwell alone. AMD's GPUs have fused kernels by
+    `aotriton` alone.
     """
-    if query.dim() != 4:
+    if query.dim() != 4 or (torch.version.hip is not None and not aotriton):
         return False
     allowed, capability, width = torch.backends.cuda, torch.cuda.get_device_capability(), query.shape[-1]
     nvidia, in_16_bits = torch.version.hip is None, query.dtype in _16_BITS
     tensor_cores = in_16_bits and (not nvidia or capability >= (8, 0))
     same_heads = key.shape[-3] == query.shape[-3]
     grouped = same_heads or enable_gqa
+    trained = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (query, key, value))
+    no_backward = trained and (192 < width <= 224 or (width > 224 and dropout > 0))
+    alignment = 8 if in_16_bits else 4 if not nvidia or capability >= (8, 0) else 1  # `minimum_gemm_alignment`
     flash = (
         allowed.flash_sdp_enabled()
         and tensor_cores
@@ -160,6 +178,7 @@ def _is_fused(
         and mask is None
         and key.shape[-1] == width == value.shape[-1] <= 256
         and (query.shape[-2] == key.shape[-2] or not is_causal)
+        and not (nvidia and capability in _SMALL_SHARED_MEMORY and no_backward)
     )
     cudnn = (
         allowed.cudnn_sdp_enabled()
@@ -167,13 +186,14 @@ def _is_fused(
         and tensor_cores
         and grouped
         and (capability in _CUDNN_FIRST or not allowed.math_sdp_enabled())
-        and width % 8 == 0
-        and width <= 128
+        and width % 8 == value.shape[-1] % 8 == 0
+        and max(width, value.shape[-1]) <= (256 if capability == (9, 0) else 128)  # of cuDNN since 9.10
     )
     efficient = (
         allowed.mem_efficient_sdp_enabled()
         and (tensor_cores or query.dtype in (torch.float16, torch.float32))
-        and width % (8 if in_16_bits else 4) == 0
+        and key.shape[-1] == width
+        and width % alignment == value.shape[-1] % alignment == 0
         and same_heads
     )
     return flash or cudnn or efficient

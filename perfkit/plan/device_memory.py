@@ -61,9 +61,10 @@ def device_memory(rehearsed: Rehearsed, held: MemoryAccount, target: Target, wor
 
 
 def _groups(rehearsed: Rehearsed, world_size: int) -> int:
-    """The process groups in which the rank exchanges anything: that of all ranks, if it is in none of its step."""
-    found = {each.group for each in rehearsed.issued if isinstance(each, StepCollective)}
-    return max(len(found), 1) if world_size > 1 else 0
+    """The process groups in which the rank exchanges anything in its step, and that of all ranks, in which the
+    harness waits for all of them."""
+    found = {each.group: each.ranks for each in rehearsed.issued if isinstance(each, StepCollective)}
+    return len(found) + (world_size not in found.values()) if world_size > 1 else 0
 
 
 def _within(rehearsed: Rehearsed, workspaces: tuple[int, ...], target: Target, groups: int) -> Replayed:

@@ -14,7 +14,10 @@ class HostLink(NamedTuple):
     share: float
 
     def seconds(self, nbytes: float) -> Interval:
-        """A copy, as fast as the link at best, and as much slower than expected at worst."""
+        """A copy, as fast as the link at best, and as much slower than expected at worst.
+
+        The upper end is an assumption: the same loss once more. The GPU is taken to have the link to itself.
+        """
         fastest = nbytes / self.nominal
         return Interval(value=fastest / self.share, low=fastest, high=fastest / self.share**2)
 

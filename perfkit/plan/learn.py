@@ -141,7 +141,9 @@ def _together(stored: StoredSuite, threads: int | None, steps: list[_Step]) -> L
     samples = samples_of([call for calls in by_step for call in calls], roofs)
     program = Program(name=stored.runs[0].spec.workload.label, samples=samples, threads=threads)
     if environment.device != CPU:
-        entry, contexts = _entry(environment), [step.context_bytes for step in steps if step.context_bytes is not None]
+        entry = _entry(environment)
+        alone = (step for step in steps if step.ranks == 1)  # several hold buffers for each other as well
+        contexts = [step.context_bytes for step in alone if step.context_bytes is not None]
         program = replace(program, context_bytes=float(median(contexts)) if contexts else None)
         return Learned(device=entry.id, device_name=entry.names[0], programs=(_fed(program, steps[0].analysed),))
     assert stored.ceilings is not None  # they have a bandwidth

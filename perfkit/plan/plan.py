@@ -1,5 +1,6 @@
 """What each variant of a bench would need, before anything is trained."""
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
@@ -106,6 +107,9 @@ def planned(run: ScheduledRun, target: Target = CPU) -> PlannedVariant:
 
 
 def _unknown_settings(target: Target) -> Iterator[str]:
+    asked_of_cublas = os.environ.get("CUBLAS_WORKSPACE_CONFIG")
+    if target.kind == "cuda" and asked_of_cublas is not None:
+        yield f"CUBLAS_WORKSPACE_CONFIG={asked_of_cublas} is not modelled: cuBLAS' workspaces are torch's default"
     if target.other_settings:
         asked = ", ".join(target.other_settings)
         yield f"the environment asks torch's allocator for {asked}, which the plan's model of it does not know"

@@ -60,7 +60,9 @@ def test_attention_with_dropout_does_not_keep_the_scores() -> None:
     assert max(tensor.numel() for tensor in kept) == query.numel()
 
 
-def kept_of_attention(queries: int, keys: int, dtype: torch.dtype, mask: bool = False) -> list[torch.Tensor]:
+def kept_of_attention(
+    queries: int, keys: int, dtype: torch.dtype, mask: bool = False, width: int = 32, dropout: float = 0.0
+) -> list[torch.Tensor]:
     """What causal attention with so many heads keeps for backward, each storage once."""
     kept: dict[int, torch.Tensor] = {}
 
@@ -69,12 +71,12 @@ def kept_of_attention(queries: int, keys: int, dtype: torch.dtype, mask: bool = 
         return tensor
 
     query, key, value = (
-        torch.randn(2, heads, 128, 32, dtype=dtype, requires_grad=True) for heads in (queries, keys, keys)
+        torch.randn(2, heads, 128, width, dtype=dtype, requires_grad=True) for heads in (queries, keys, keys)
     )
     seen = torch.ones(128, 128, dtype=torch.bool) if mask else None
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
         found = functional.scaled_dot_product_attention(
-            query, key, value, seen, is_causal=not mask, enable_gqa=queries != keys
+            query, key, value, seen, dropout, is_causal=not mask, enable_gqa=queries != keys
         )
     found.sum().backward()
     assert key.grad is not None
@@ -104,6 +106,10 @@ def test_flash_keeps_the_heads_of_keys_and_values_that_there_are() -> None:
         ("v100-32g", 2, torch.float16, False, True),
         ("v100-32g", 8, torch.float16, False, False),
         ("mi300x", 2, torch.bfloat16, False, False),
+        ("mi355x", 8, torch.float32, False, False),
+        ("mi210", 8, torch.bfloat16, False, False),
+        ("mi100", 8, torch.bfloat16, False, True),  # of the same capability, and without kernels
+        ("rx-7900-xtx", 8, torch.bfloat16, False, True),  # experimental
     ],
 )
 def test_scores_are_kept_where_cuda_has_no_kernel_without(
@@ -111,6 +117,31 @@ def test_scores_are_kept_where_cuda_has_no_kernel_without(
 ) -> None:
     with as_on_cuda(named(gpu)), FakeTensorMode():
         assert has_scores(kept_of_attention(8, keys, dtype, mask)) == explicit
+
+
+@pytest.mark.parametrize(
+    ("gpu", "dtype", "width", "dropout", "mask", "explicit"),
+    [
+        ("rtx-4090", torch.bfloat16, 192, 0.0, False, False),
+        ("rtx-4090", torch.bfloat16, 208, 0.0, False, True),  # flash has no backward for it
+        ("rtx-5090", torch.bfloat16, 256, 0.0, False, False),
+        ("rtx-5090", torch.bfloat16, 256, 0.1, False, True),
+        ("a100-40g", torch.bfloat16, 208, 0.1, False, False),
+        ("h100-80g", torch.bfloat16, 256, 0.0, True, False),  # cuDNN, which takes a mask
+        ("b200", torch.bfloat16, 256, 0.0, True, True),
+    ],
+)
+def test_fewer_heads_of_keys_keep_the_scores_where_the_width_is_too_much(
+    gpu: str, dtype: torch.dtype, width: int, dropout: float, mask: bool, explicit: bool
+) -> None:
+    with as_on_cuda(named(gpu)), FakeTensorMode():
+        assert has_scores(kept_of_attention(8, 2, dtype, mask, width, dropout)) == explicit
+
+
+@pytest.mark.parametrize(("gpu", "explicit"), [("v100-32g", False), ("t4", False), ("a100-40g", True)])
+def test_fp32_of_any_width_is_fused_before_ampere(gpu: str, explicit: bool) -> None:
+    with as_on_cuda(named(gpu)), FakeTensorMode():
+        assert has_scores(kept_of_attention(8, 8, torch.float32, width=30)) == explicit
 
 
 @pytest.mark.parametrize(

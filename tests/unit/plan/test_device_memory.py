@@ -142,13 +142,19 @@ def test_each_process_group_has_buffers_of_its_own() -> None:
 
 
 def test_a_rank_is_in_the_groups_in_which_it_exchanges_anything() -> None:
-    """As with HSDP: shards are gathered in one group, and their gradients reduced over another."""
+    """As with HSDP: shards are gathered in one group, their gradients reduced over another, and all ranks have one."""
     gathered = message_of_size(Kind.ALL_GATHER, 1.0, 4), message_of_size(Kind.ALL_REDUCE, 1.0, 2)
     shards, replicas = (
         StepCollective(each, ranks, "", group=group) for each, ranks, group in zip(gathered, (4, 2), "ab", strict=True)
     )
     name = "NCCL's buffers"
-    for issued, ranks, groups in (((), 1, None), ((), 8, 1), ((shards, shards), 8, 1), ((shards, replicas), 8, 2)):
+    for issued, ranks, groups in (
+        ((), 1, None),
+        ((), 8, 1),
+        ((shards, shards), 8, 2),
+        ((shards, shards), 4, 1),
+        ((shards, replicas), 8, 3),
+    ):
         found = {row.name: row.bytes.value for row in on("h100-80g", ranks=ranks, issued=issued).beyond}
         assert found.get(name) == (None if groups is None else groups * 24 * 2 * 10 * MIB)
 
@@ -164,8 +170,16 @@ def test_the_context_is_of_the_architecture_until_it_was_measured(gpu: str, leas
     told = [Program(name=name, samples=(), context_bytes=size) for name, size in (("gpt", 510e6), ("resnet", 550e6))]
     store(Learned(device=target.entry.id, device_name=gpu, programs=(*told, Program(name="trace", samples=()))))
     (row,) = (row for row in beyond_allocator(target, 0, NONE) if row.name == CONTEXT)
-    assert row.bytes == Interval(value=530e6, low=510e6, high=550e6)
-    assert "2 measured programs" in row.source
+    assert row.bytes == Interval(value=530e6, low=least, high=700e6)
+    assert "on GPUs of this name: 2" in row.source
+
+
+@pytest.mark.parametrize(("measured", "low", "high"), [(510e6, 268e6, 700e6), (900e6, 268e6, 900e6), (2e8, 2e8, 7e8)])
+def test_one_measured_context_leaves_the_published_bounds(measured: float, low: float, high: float) -> None:
+    program = Program(name="gpt", samples=(), context_bytes=measured)
+    target = target_of("h100-sxm", None)
+    store(Learned(device=target.device, device_name="H100", programs=(program,)))
+    assert rows(target)[CONTEXT] == Interval(value=measured, low=low, high=high)
 
 
 def test_the_drivers_reserve_counts_as_far_as_the_limit_does_not_leave_it() -> None:

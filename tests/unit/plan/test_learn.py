@@ -165,14 +165,23 @@ def test_what_was_learned_is_kept_and_replaced_when_the_same_program_is_learned_
     assert path("h100-sxm").parent.name == "efficiencies"
 
 
-def test_a_suite_of_a_gpu_tells_what_a_process_takes_beside_its_allocator(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("ranks", "expected"), [(1, 600), (2, None)])  # of two it holds communicators as well
+def test_a_suite_of_a_gpu_tells_what_a_process_takes_beside_its_allocator(
+    tmp_path: Path, ranks: int, expected: int | None
+) -> None:
     environment = changed(ENVIRONMENT, device="cuda", device_name="NVIDIA H100 80GB HBM3")
     memory = ProcessMemory(
         at_end=DeviceMoment(allocated=0, reserved=1000, process=measured(1600, "bytes", "NVML"), device=NOT_MEASURED)
     )
     suite = tmp_path / "suite"
-    write_suite(suite, {"baseline": [record(0.001, environment=environment, process_memory=memory)]})
+    run_spec = spec("baseline", world_size=ranks)
+    records = [
+        record(0.001, rank=rank, world_size=ranks, environment=environment, process_memory=memory)
+        for rank in range(ranks)
+    ]
+    run = write_run(suite, run_spec, 0, records, Run(status=Status.OK))
+    write_suite_file(suite, [run_spec.variant], [run])
     trace = _gpu_trace(tmp_path / "model.json").read_bytes()
-    (rank_folder(suite / run_path("baseline", 0), 0) / TRACE_FILE).write_bytes(gzip.compress(trace))
+    (rank_folder(suite / run_path(run_spec.variant, 0), 0) / TRACE_FILE).write_bytes(gzip.compress(trace))
     (learned,) = learn(str(suite))
-    assert [program.context_bytes for program in learned.programs] == [600]
+    assert [program.context_bytes for program in learned.programs] == [expected]

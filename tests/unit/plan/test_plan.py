@@ -51,3 +51,11 @@ def test_what_the_model_of_the_allocator_does_not_know_is_said() -> None:
         "the environment asks torch's allocator for max_split_size_mb, which the plan's model of it does not know"
     ]
     assert [*planning._unknown_settings(CPU)] == []
+
+
+def test_a_setting_of_cublas_that_is_not_modelled_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":16:8")
+    assert [*planning._unknown_settings(target_of("h100-sxm", None))] == [
+        "CUBLAS_WORKSPACE_CONFIG=:16:8 is not modelled: cuBLAS' workspaces are torch's default"
+    ]
+    assert [*planning._unknown_settings(CPU)] == []
