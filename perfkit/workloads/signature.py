@@ -13,6 +13,19 @@ from perfkit.spec import ParamValue, shown_value
 _PLAIN = (bool, int, float, str, type(None))
 
 
+def takes_one(function: Callable[..., object]) -> bool:
+    """Whether a function can be called with one positional argument; so, too, where its signature is not known."""
+    try:
+        signature = inspect.signature(function)
+    except ValueError:  # of some that are written in C
+        return True
+    try:
+        signature.bind(None)
+    except TypeError:
+        return False
+    return True
+
+
 def fitting_arguments(
     function: Callable[..., object], given: Mapping[str, ParamValue], name: str
 ) -> dict[str, ParamValue]:

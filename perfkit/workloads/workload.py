@@ -10,6 +10,7 @@ from torch.optim import Optimizer
 from torch.utils.data import DataLoader
 
 from perfkit.errors import UsageError
+from perfkit.workloads.signature import takes_one
 from perfkit.workloads.training import Losses, Training
 
 if TYPE_CHECKING:
@@ -100,6 +101,9 @@ class Workload:
             raise UsageError(f"the workload {self.name} has a loss and a step of its own: leave one of them out")
         if (self.make_batch is None) == (self.make_loader is None):
             raise UsageError(f"the workload {self.name} must have either make_batch or make_loader")
+        for name, function, given in (("make_batch", self.make_batch, "generator"), ("blocks", self.blocks, "model")):
+            if function is not None and not takes_one(function):
+                raise UsageError(f"{name} of the workload {self.name} must take the {given} alone")
 
 
 def first_batch(workload: Workload, generator: torch.Generator) -> Batch:

@@ -2,13 +2,15 @@
 
 import functools
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 import pytest
+import torch
 
 from perfkit.errors import UsageError
-from perfkit.workloads.signature import fitting_arguments
+from perfkit.workloads.signature import fitting_arguments, takes_one
+from perfkit.workloads.workload import Workload
 
 if TYPE_CHECKING:
     from somewhere import Unknown
@@ -86,3 +88,27 @@ def test_functions_that_say_little_take_anything() -> None:
     assert fitting_arguments(unreadable, {"depth": "x"}, "f") == {"depth": "x"}
     with pytest.raises(UsageError, match="depth=abc"):
         fitting_arguments(wrapped, {"depth": "abc"}, "f")
+
+
+def test_a_function_of_one_argument_is_told_from_one_of_none_or_two() -> None:
+    assert takes_one(lambda model: model)
+    assert takes_one(lambda model, deep=True: (model, deep))
+    assert takes_one(functools.partial(max, 1))  # partial of what has no signature
+    assert not takes_one(lambda: ())
+    assert not takes_one(lambda model, deep: (model, deep))
+
+
+def make_without_generator() -> dict[str, torch.Tensor]:
+    return {}
+
+
+@pytest.mark.parametrize(
+    ("functions", "said"),
+    [
+        ({"make_batch": make_without_generator}, "make_batch of the workload odd must take the generator"),
+        ({"make_batch": lambda generator: {}, "blocks": lambda: ()}, "blocks of the workload odd must take the model"),
+    ],
+)
+def test_a_workload_names_its_function_without_the_parameter(functions: dict[str, Any], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        Workload(name="odd", unit="samples", units_per_batch=1, build_model=list, build_optimizer=list, **functions)
