@@ -82,5 +82,7 @@ def plan_before(folder: Path, request: "BenchRequest", device_name: str, console
 
 def _known(target: "Target | None", device_name: str) -> "Target":
     if target is None:
-        raise UsageError(f"nothing is known of {device_name or 'the GPU'}, so no plan can be made for it")
+        from perfkit.plan.target import nothing_known
+
+        raise UsageError(nothing_known(device_name))
     return target

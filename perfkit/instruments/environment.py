@@ -18,7 +18,7 @@ from perfkit.record import Environment
 PACKAGES = ("numpy", "triton", "transformers", "torchao", "deepspeed", "peft", "bitsandbytes", "pytorch-optimizer")
 VARIABLES = (
     "OMP_NUM_THREADS", "MKL_NUM_THREADS", "CUDA_VISIBLE_DEVICES", "PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF",
-    "NCCL_ALGO", "NCCL_PROTO", "GLOO_SOCKET_IFNAME", "LD_PRELOAD", "MALLOC_ARENA_MAX",
+    "PYTORCH_HIP_ALLOC_CONF", "NCCL_ALGO", "NCCL_PROTO", "GLOO_SOCKET_IFNAME", "LD_PRELOAD", "MALLOC_ARENA_MAX",
     "MALLOC_MMAP_THRESHOLD_", "TORCHINDUCTOR_FX_GRAPH_CACHE",
 )  # fmt: skip
 

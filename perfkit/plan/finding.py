@@ -16,7 +16,7 @@ from perfkit.plan.least_recomputation import Searched, least_recomputation
 from perfkit.plan.plan import plan_of
 from perfkit.plan.predicted_batch import predicted_batch
 from perfkit.plan.recomputation_trials import trials_of
-from perfkit.plan.target import Target, target_here
+from perfkit.plan.target import Target, nothing_known, target_here
 from perfkit.spec import variant_label
 from perfkit.store.layout import BatchSearch, RecomputationSearch
 from perfkit.store.request import BenchRequest
@@ -92,10 +92,7 @@ def _with_least_recomputation(
 ) -> Searched:
     name = find_device(request.device).name
     try:
-        target, unknown = (
-            target_here(request.device, name),
-            f"nothing is known of {name}, so no plan can be made for it",
-        )
+        target, unknown = target_here(request.device, name), nothing_known(name)
     except UsageError as error:  # it comes with several amounts of memory, and the driver does not tell which it has
         target, unknown = None, str(error)
     if target is None:

@@ -1,6 +1,7 @@
 """What a plan is made for: a CPU or a GPU of the catalogue, and how much of its memory a rank may take."""
 
 import os
+from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
 from perfkit.amounts import parse_amount
@@ -24,7 +25,7 @@ class Target(NamedTuple):
         limit_bytes: what a rank may take; None on a CPU of which nothing was said.
         ranks_per_node: GPUs that are linked to each other directly.
         network_bytes_per_s: of a GPU's links to those of other nodes, in one direction; None where it is not known.
-        expandable_segments: whether the environment asks torch's allocator of a GPU for them.
+        expandable_segments: whether the environment, of a recorded run its own, asks torch's allocator for them.
         other_settings: what else it asks that allocator for.
     """
 
@@ -56,19 +57,26 @@ def target_of(gpu: str | None, memory: str | None) -> Target:
         UsageError: an unknown GPU, with those of similar names; a GPU that comes with several amounts of memory; or
             memory that is no amount or more than there is.
     """
-    return _cpu(None, memory) if gpu is None else _gpu(named(gpu), memory)
+    return _cpu(None, memory) if gpu is None else _gpu(named(gpu), memory, os.environ)
 
 
-def target_reported(kind: str, name: str, memory: str | None, reported_bytes: int | None = None) -> Target | None:
+def target_reported(
+    kind: str,
+    name: str,
+    memory: str | None,
+    reported_bytes: int | None = None,
+    variables: Mapping[str, str] | None = None,
+) -> Target | None:
     """The target that torch calls `kind` and whose driver reports `name`; None for a GPU that is not listed.
 
     `reported_bytes` is its memory as torch or the system tells it, None where nobody did: a CPU then has that of this
-    machine. Of a GPU that comes with several amounts it tells which. Raises what `target_of` does.
+    machine. Of a GPU that comes with several amounts it tells which. `variables` are those of the environment that
+    asks for settings of the allocator, this process's unless given. Raises what `target_of` does.
     """
     if kind == "cpu":
         return _cpu(reported_bytes, memory)
     entry = with_memory(name, reported_bytes)
-    return None if entry is None else _gpu(entry, memory)
+    return None if entry is None else _gpu(entry, memory, os.environ if variables is None else variables)
 
 
 def target_here(kind: str, name: str) -> Target | None:
@@ -81,9 +89,18 @@ def target_of_run(kind: str, environment: Environment | None, memory: str | None
     if environment is None:
         return target_reported(kind, "", memory)
     if kind != "cpu":
-        return target_reported(kind, environment.device_name, memory, environment.device_memory_bytes)
+        told_bytes = environment.device_memory_bytes
+        return target_reported(kind, environment.device_name, memory, told_bytes, environment.variables)
     told = (environment.memory_total_bytes, environment.container_memory_limit_bytes)
     return _cpu(min((size for size in told if size is not None), default=None), memory)
+
+
+def nothing_known(device_name: str) -> str:
+    """What is said of a GPU that is not listed."""
+    return (
+        f"nothing is known of {device_name or 'the GPU'}, so no plan can be made for it: perfkit devices lists "
+        "those that are known, and perfkit plan --gpu takes one"
+    )
 
 
 def _cpu(total_bytes: int | None, memory: str | None) -> Target:
@@ -92,12 +109,12 @@ def _cpu(total_bytes: int | None, memory: str | None) -> Target:
     return CPU._replace(capacity_bytes=capacity, limit_bytes=limit)
 
 
-def _gpu(entry: Entry, memory: str | None) -> Target:
+def _gpu(entry: Entry, memory: str | None, variables: Mapping[str, str]) -> Target:
     if entry.memory_gb is None:
         raise UsageError(f"{entry.id} comes with several amounts of memory: write which, such as --gpu {entry.id}-16g")
     capacity = int(entry.memory_gb * 2**30)  # cards of 80 GB have 80 GiB, less what the driver keeps
     limit = capacity if memory is None else _limit(memory, capacity, entry.id)
-    settings = allocator_settings(os.environ)
+    settings = allocator_settings(variables)
     return Target(
         device=entry.id,
         kind="cuda",

@@ -12,7 +12,7 @@ from perfkit.errors import UsageError
 from perfkit.plan.advise import traced
 from perfkit.plan.advise.model import Kind
 from perfkit.plan.advise.traced import TracedStep
-from perfkit.plan.target import Target, target_of_run
+from perfkit.plan.target import Target, nothing_known, target_of_run
 from perfkit.store.read import StoredSuite, read_suite
 from perfkit.store.request import BenchRequest
 
@@ -84,7 +84,7 @@ def of_run(folder: Path, memory: str | None = None) -> Subject:
     request = next((session.request for session in stored.suite.sessions if session.request is not None), None)
     target = None if request is None else target_of_run(launch.device, environment, memory)
     if target is None:
-        unknown = _UNNAMED if request is None else f"nothing is known of {device}, so that no plan can be made for it"
+        unknown = _UNNAMED if request is None else nothing_known(device)
         notes.append(f"memory is not known: {unknown}")
         if step is None:
             raise UsageError(f"{folder}: {'; '.join(notes)}")

@@ -11,7 +11,7 @@ from perfkit.errors import UsageError
 from perfkit.measure.schedule import Techniques
 from perfkit.plan import finding
 from perfkit.plan.finding import find, find_by_plan
-from perfkit.plan.target import CPU
+from perfkit.plan.target import CPU, nothing_known
 from perfkit.spec import WorkloadSpec, parse_variants, variant_label
 from perfkit.store.layout import BatchSearch, RecomputationTrial
 from perfkit.store.request import BenchRequest
@@ -121,7 +121,7 @@ def test_on_a_gpu_of_which_nothing_is_known_nothing_is_found(monkeypatch: pytest
     monkeypatch.setattr(finding, "find_device", lambda _: Device("cuda", "A GPU of tomorrow", 1))
     found = find(request("ckpt:fit=900B", device="cuda", device_count=1), lambda _: None)
     assert labels(found.request) == ["ckpt:fit=900B"]
-    assert found.refusals == {"ckpt:fit=900B": "nothing is known of A GPU of tomorrow, so no plan can be made for it"}
+    assert found.refusals == {"ckpt:fit=900B": nothing_known("A GPU of tomorrow")}
 
 
 def test_what_cannot_run_is_neither_planned_nor_tried(plans: list[str]) -> None:

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from perfkit.errors import UsageError
 from perfkit.plan import target
-from perfkit.plan.target import CPU, target_of, target_of_run
+from perfkit.plan.target import CPU, nothing_known, target_of, target_of_run
 from perfkit.record import Environment
 
 GIB = 2**30
@@ -125,3 +125,19 @@ def test_a_smaller_device_leaves_the_driver_as_large_a_part() -> None:
     shared = target_of("rtx-4090", "50%").smaller(0.25)  # half of it is left anyway
     assert (shared.capacity_bytes, shared.limit_bytes) == (21 * GIB, 9 * GIB)
     assert CPU._replace(limit_bytes=1000).smaller(0.1).limit_bytes == 900
+
+
+def test_a_recorded_run_asks_the_allocator_and_this_shell_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    reported = environment("cuda", "NVIDIA H100 80GB HBM3", device_bytes=79 * GIB)
+    asked = replace(reported, variables={"PYTORCH_HIP_ALLOC_CONF": "expandable_segments:True"})
+    monkeypatch.setenv("PYTORCH_ALLOC_CONF", "max_split_size_mb:128")
+    plain, expandable = (target_of_run("cuda", each, None) for each in (reported, asked))
+    assert plain is not None
+    assert expandable is not None
+    assert (plain.expandable_segments, plain.other_settings) == (False, ())
+    assert (expandable.expandable_segments, expandable.other_settings) == (True, ())
+
+
+def test_of_a_gpu_that_is_not_listed_it_is_said_where_those_are_that_are() -> None:
+    assert nothing_known("Abacus 1").startswith("nothing is known of Abacus 1, so no plan")
+    assert nothing_known("").startswith("nothing is known of the GPU, so no plan")
