@@ -56,6 +56,12 @@ def test_without_a_peak_a_product_has_a_place_and_no_roof() -> None:
     assert product.no_share == "no roof is known for fp8"
 
 
+def test_an_op_without_a_roof_takes_at_best_what_it_takes() -> None:
+    """Of 6 ms 4 have a roof, at which they take 2; the others are 2 of the other op."""
+    step, *_ = rows(PRODUCT, HALF, step_s=6e-3)
+    assert (step.attainable_s, step.efficiency) == (pytest.approx(4e-3), pytest.approx(2 / 3))
+
+
 def test_vector_work_without_a_peak_is_bound_by_its_bytes() -> None:
     add = StepOp(Work("elementwise", "int64", 1e6, 1e8, matrix=False, op="aten::add"), "forward")
     _, row = rows(add)
