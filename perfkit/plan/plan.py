@@ -25,6 +25,8 @@ from perfkit.plan.verdict import judged
 from perfkit.spec import variant_label
 from perfkit.store.request import BenchRequest
 
+PlanOne = Callable[[Techniques], PlannedVariant]  # the plan of one combination of techniques
+
 _NO_REFUSALS: Mapping[str, str] = {}
 
 
@@ -49,9 +51,7 @@ def plan_schedule(
     return bench_schedule(replace(request, device="cpu", device_count=0), min_world_size, refusal)
 
 
-def plan_of(
-    request: BenchRequest, target: Target, progress: Callable[[str], None] = lambda _: None
-) -> Callable[[Techniques], PlannedVariant]:
+def plan_of(request: BenchRequest, target: Target, progress: Callable[[str], None] = lambda _: None) -> PlanOne:
     """What plans combinations of techniques, each once, on as many ranks as a bench has; `progress` is told of each."""
     known: dict[str, PlannedVariant] = {}
 

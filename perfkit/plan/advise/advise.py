@@ -8,9 +8,9 @@ from perfkit.plan.advise.combine import combine
 from perfkit.plan.advise.estimates import Estimate, Estimates
 from perfkit.plan.advise.judge import Judge, Worth
 from perfkit.plan.advise.model import Advice, Goal, Option
-from perfkit.plan.advise.planned import Planner
 from perfkit.plan.advise.shelf import Candidate, Techniques, candidate, risk, shelf
 from perfkit.plan.advise.subject import Subject
+from perfkit.plan.plan import PlanOne, plan_of
 from perfkit.plan.verdict import fits
 from perfkit.spec import TechniqueSpec
 
@@ -34,9 +34,9 @@ def advise(
     """
     request, target = subject.request, subject.target
     size = None if request is None else batch_size(request.workload, subject.place.device)
-    planner = None if request is None or target is None else Planner(request, target, progress)
+    plan = None if request is None or target is None else plan_of(request, target, progress)
     limit = None if target is None else target.limit_bytes
-    if goal in ("memory", "batch") and planner is None:
+    if goal in ("memory", "batch") and plan is None:
         raise UsageError(f"--goal {goal} needs a plan, and {subject.notes[-1]}")
     if goal == "batch" and (limit is None or size is None):
         raise UsageError("--goal batch needs to know how much memory there is, and the size of a batch: --memory 24GiB")
@@ -44,14 +44,14 @@ def advise(
     if goal == "cost" and size is not None:
         asked += [batch for times in _TIMES if (batch := _batch(size * times)) not in asked]
     candidates, left_out = shelf(asked, subject, goal, size)
-    estimates = Estimates(subject.step, planner, size, limit)
+    estimates = Estimates(subject.step, plan, size, limit)
     before = estimates.of(())
-    step_s = _step_s(subject, planner)
+    step_s = _step_s(subject, plan)
     notes = subject.notes
-    if step_s is None and planner is not None and goal in ("time", "cost"):
-        as_it_is = planner.of(())
-        reason = as_it_is.step_reason or as_it_is.reason
-        notes = (*notes, f"the time of a step is not known: {reason}; or advise a suite of it, or use --goal memory")
+    if step_s is None and plan is not None and goal in ("time", "cost"):
+        as_it_is = plan(())
+        reason = (as_it_is.step_reason or as_it_is.reason).rstrip(".")
+        notes = (*notes, f"the time of a step is not known: {reason}. Advise a suite of it, or use --goal memory")
     judge = _judge(goal, limit, before, step_s)
     ranked = sorted(candidates, key=lambda each: judge.order(estimates.of(each.specs)))
     comparable = (each for each in ranked if risk(each.techniques).comparable)
@@ -81,10 +81,10 @@ def _batch(size: int) -> Techniques:
     return (TechniqueSpec(name="batch", params={"size": size}),)
 
 
-def _step_s(subject: Subject, planner: Planner | None) -> float | None:
+def _step_s(subject: Subject, plan: PlanOne | None) -> float | None:
     if subject.step is not None:
         return subject.step.step_s
-    planned = None if planner is None else planner.of(()).step_s
+    planned = None if plan is None else plan(()).step_s
     return None if planned is None else planned.total.value
 
 

@@ -4,10 +4,11 @@ from typing import NamedTuple
 
 from perfkit.analysis.model.plan import Interval
 from perfkit.plan.advise.model import Saving
-from perfkit.plan.advise.planned import Planner, largest_batch, planned_saving
+from perfkit.plan.advise.planned import largest_batch, planned_saving
 from perfkit.plan.advise.shelf import Candidate, Techniques, candidate
 from perfkit.plan.advise.time import TimeSaved, time_saved
 from perfkit.plan.advise.traced import TracedStep
+from perfkit.plan.plan import PlanOne
 from perfkit.spec import variant_label
 from perfkit.techniques.batch import Batch
 from perfkit.units import nbytes, seconds
@@ -31,9 +32,9 @@ class Estimates:
     """
 
     def __init__(
-        self, step: TracedStep | None, planner: Planner | None, batch_size: int | None, limit_bytes: float | None
+        self, step: TracedStep | None, plan: PlanOne | None, batch_size: int | None, limit_bytes: float | None
     ) -> None:
-        self._step, self._planner = step, planner
+        self._step, self._plan = step, plan
         self._batch_size, self._limit_bytes = batch_size, limit_bytes
         self._known: dict[str, Estimate] = {}
 
@@ -46,9 +47,9 @@ class Estimates:
 
     def _made(self, variant: Candidate) -> Estimate:
         time = self._time(variant)
-        if self._planner is None:
+        if self._plan is None:
             return Estimate(time.saving, None, None, time.why, time.assumes, time.not_known)
-        planned = self._planner.of(variant.specs)
+        planned = self._plan(variant.specs)
         held = planned.needed_bytes
         largest = None
         if self._limit_bytes is not None and self._batch_size is not None:
@@ -60,10 +61,10 @@ class Estimates:
     def _time(self, variant: Candidate) -> TimeSaved:
         if self._step is not None:
             return time_saved(self._step, variant.techniques, self._ratio(variant))
-        assert self._planner is not None, "a subject has a recorded step or a workload"
+        assert self._plan is not None, "a subject has a recorded step or a workload"
         if any(each.compiles() for each in variant.techniques):
             return TimeSaved(None, not_known=("time: a plan knows nothing of what is compiled",))
-        without, planned = self._planner.of(()), self._planner.of(variant.specs)
+        without, planned = self._plan(()), self._plan(variant.specs)
         before, after = without.step_s, planned.step_s
         saving = planned_saving(before, after, self._ratio(variant))
         if saving is None or before is None or after is None:
@@ -79,8 +80,8 @@ class Estimates:
 
     def _less(self, variant: Candidate) -> str:
         """Which part of the memory becomes how much smaller, as evidence; empty where none does."""
-        assert self._planner is not None
-        before, after = (self._planner.of(specs).peak_allocated_bytes for specs in ((), variant.specs))
+        assert self._plan is not None
+        before, after = (self._plan(specs).peak_allocated_bytes for specs in ((), variant.specs))
         if before is None or after is None:
             return ""
         less = {name: held - after.categories.get(name, 0) for name, held in before.categories.items()}

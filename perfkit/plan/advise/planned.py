@@ -1,34 +1,11 @@
-"""What techniques would need, from the plan of the workload: its step on fake tensors."""
-
-from collections.abc import Callable
+"""What the plans of two variants say of the batch that fits, and of the time that is saved."""
 
 from perfkit.allocations import BUFFER, GRADIENT, OPTIMIZER_STATE, PARAMETER
 from perfkit.analysis.model.plan import PlannedVariant, StepTime
 from perfkit.plan.advise.model import Saving
-from perfkit.plan.advise.shelf import Techniques
-from perfkit.plan.plan import planned, scheduled
-from perfkit.plan.target import Target
-from perfkit.spec import variant_label
-from perfkit.store.request import BenchRequest
 
 # What takes as much whatever the batch.
 _OF_THE_MODEL = (PARAMETER, GRADIENT, OPTIMIZER_STATE, BUFFER)
-
-
-class Planner:
-    """Plans of variants of one request, each made once. `progress` is told the name of each."""
-
-    def __init__(self, request: BenchRequest, target: Target, progress: Callable[[str], None] = lambda _: None) -> None:
-        self._request, self._target, self._progress = request, target, progress
-        self._known: dict[str, PlannedVariant] = {}
-
-    def of(self, specs: Techniques) -> PlannedVariant:
-        """The plan of a variant; of no technique that of the baseline."""
-        name = variant_label(specs)
-        if name not in self._known:
-            self._known[name] = planned(scheduled(self._request, specs, self._target), self._target)
-            self._progress(name)
-        return self._known[name]
 
 
 def largest_batch(variant: PlannedVariant, batch_size: float, limit_bytes: float) -> int | None:

@@ -6,7 +6,6 @@ import pytest
 from perfkit.analysis.model.plan import Interval, Peak, PlannedVariant, StepTime
 from perfkit.errors import UsageError
 from perfkit.measure.schedule import ScheduledRun
-from perfkit.plan.advise import planned
 from perfkit.plan.advise.advise import advise
 from perfkit.plan.advise.model import Advice, Goal
 from perfkit.plan.advise.subject import Subject, of_workload
@@ -55,7 +54,7 @@ def fake_plan(run: ScheduledRun, _target: Target) -> PlannedVariant:
 
 @pytest.fixture
 def subject(monkeypatch: pytest.MonkeyPatch) -> Subject:
-    monkeypatch.setattr(planned, "planned", fake_plan)
+    monkeypatch.setattr("perfkit.plan.plan.planned", fake_plan)
     return of_workload(REQUEST, CPU)
 
 
@@ -133,10 +132,10 @@ def test_why_the_time_of_a_step_is_not_known_is_told(subject: Subject, monkeypat
     def untimed(run: ScheduledRun, target: Target) -> PlannedVariant:
         return msgspec.structs.replace(fake_plan(run, target), step_s=None, step_reason="calibrate first")
 
-    monkeypatch.setattr(planned, "planned", untimed)
+    monkeypatch.setattr("perfkit.plan.plan.planned", untimed)
     advice = advised(subject, names="amp")
     assert advice.options[0].not_known == ("time: calibrate first",)
-    assert advice.notes[-1].startswith("the time of a step is not known: calibrate first; ")
+    assert advice.notes[-1].startswith("the time of a step is not known: calibrate first. Advise a suite")
 
 
 def test_the_json_is_what_programs_were_promised(subject: Subject) -> None:
