@@ -58,9 +58,9 @@ def closed_forms(spec: RunSpec, kind: str, parameters: int, trained: int, adam: 
     """The model states of a rank by the ZeRO stage that shards them; the activations of a `gpt` in 16 bits.
 
     `kind` is that of the device, `cpu` or `cuda`, by which a workload has its default sizes. `trained` are those
-    of the `parameters` that are not frozen; `adam` says whether every optimizer is Adam or AdamW. With others, in 16
-    bits throughout, or with a technique that changes what there is of parameters, gradients or optimizer state, no
-    model states are yielded.
+    of the `parameters` that are not frozen; `adam` says whether every optimizer is Adam or AdamW, without amsgrad.
+    With others, in 16 bits throughout, or with a technique that changes what there is of parameters, gradients or
+    optimizer state, no model states are yielded.
     """
     names = {technique.name for technique in spec.techniques}
     if adam and spec.dtype == "fp32" and names <= _STATES_AS_COUNTED:

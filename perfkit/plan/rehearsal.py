@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.optim import Adam, AdamW
+from torch.optim import Adam, AdamW, Optimizer
 
 from perfkit.allocations import Allocations
 from perfkit.devices.catalogue import Entry
@@ -169,7 +169,7 @@ def rehearse(spec: RunSpec, gpu: Entry | None = None) -> Rehearsed:
         scratch=scratch,
         parameters=parameters,
         trainable=trainable,
-        adam=all(type(local_optimizer(each)) in (Adam, AdamW) for each in trained.optimizers),
+        adam=all(map(_is_plain_adam, map(local_optimizer, trained.optimizers))),
         facts=facts,
         compute_dtype=state.compute_dtype,
         optimizers=tuple(sorted({type(each).__name__ for each in trained.optimizers})),
@@ -187,3 +187,8 @@ def _changes(recorded: Recorded, data: Batches) -> tuple[Change, ...]:
     """What was allocated and freed, without the batches on the host."""
     host = data.addresses()
     return tuple((event.address, event.size) for event in recorded.allocations if event.address not in host)
+
+
+def _is_plain_adam(optimizer: Optimizer) -> bool:
+    """Whether its state is two tensors a parameter: with amsgrad there is a third, the largest second moment."""
+    return type(optimizer) in (Adam, AdamW) and not any(group["amsgrad"] for group in optimizer.param_groups)

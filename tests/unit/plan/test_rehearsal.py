@@ -11,7 +11,7 @@ from perfkit.analysis.model.memory import MemoryAccount
 from perfkit.devices.catalogue import named
 from perfkit.errors import UnavailableError
 from perfkit.measure.rank import run_rank
-from perfkit.plan.rehearsal import Rehearsed, rehearse
+from perfkit.plan.rehearsal import Rehearsed, _is_plain_adam, rehearse
 from perfkit.plan.step_ops import StepCollective, StepCopy, StepOp
 from perfkit.record import Status
 from perfkit.spec import LaunchSpec, RunSpec, Schedule, WorkloadSpec, parse_variants
@@ -181,6 +181,12 @@ def test_the_first_step_of_shards_takes_no_more_than_the_second() -> None:
 @pytest.mark.parametrize(("workload", "adam"), [("gpt", True), ("resnet", False)])
 def test_it_is_known_whether_the_optimizer_is_adam(workload: str, adam: bool) -> None:
     assert rehearse(RunSpec(workload=WorkloadSpec(name=workload), launch=LaunchSpec())).adam == adam
+
+
+def test_adam_with_amsgrad_has_more_state_than_is_counted() -> None:
+    weights = [torch.nn.Parameter(torch.zeros(1))]
+    assert _is_plain_adam(torch.optim.AdamW(weights))
+    assert not _is_plain_adam(torch.optim.AdamW(weights, amsgrad=True))
 
 
 def test_what_the_workload_freezes_is_not_trained(tmp_path: Path) -> None:
