@@ -19,5 +19,8 @@ def refusal(techniques: Sequence[Technique], device: str, dtype: str) -> str:
         dtype = technique.computes_in(dtype)
         if technique.needs_16_bits(device) and dtype not in _16_BITS:
             instead = "+".join(["amp", *map(shown, techniques)])
-            return f"{shown(technique)} runs in bf16 or fp16 on a GPU: type --technique {instead}, or --dtype bf16"
+            return (
+                f"{shown(technique)} runs in bf16 or fp16 on a GPU: type --technique {instead}, or hold the model "
+                "in bf16 (--dtype bf16)"
+            )
     return ""

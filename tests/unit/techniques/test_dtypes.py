@@ -11,18 +11,20 @@ from perfkit.techniques.apply import apply_all
 from perfkit.techniques.flash import Flash
 from tests.unit.techniques.tiny import new_state
 
+FLASH = "flash runs in bf16 or fp16 on a GPU: type --technique amp+flash, or hold the model in bf16 (--dtype bf16)"
+
 
 @pytest.mark.parametrize(
     ("technique", "dtype", "reason"),
     [
-        ("flash", "fp32", "flash runs in bf16 or fp16 on a GPU: type --technique amp+flash, or --dtype bf16"),
+        ("flash", "fp32", FLASH),
         (
             "ckpt+flash:backend=cudnn",
             "fp32",
             "flash:backend=cudnn runs in bf16 or fp16 on a GPU: type --technique amp+flash:backend=cudnn+ckpt, "
-            "or --dtype bf16",
+            "or hold the model in bf16 (--dtype bf16)",
         ),
-        ("flash", "tf32", "flash runs in bf16 or fp16 on a GPU: type --technique amp+flash, or --dtype bf16"),
+        ("flash", "tf32", FLASH),
         ("flash", "bf16", ""),
         ("flash", "fp16", ""),
         ("amp+flash", "fp32", ""),
@@ -51,5 +53,5 @@ def test_the_parent_of_a_bench_skips_it():
 
 def test_a_worker_refuses_it_too(monkeypatch):
     monkeypatch.setattr(Flash, "needs_16_bits", lambda _technique, _device: True)
-    with pytest.raises(UnavailableError, match="type --technique amp\\+flash, or --dtype bf16"):
+    with pytest.raises(UnavailableError, match="type --technique amp\\+flash, or hold the model in bf16"):
         apply_all((Flash(),), new_state())
