@@ -169,7 +169,7 @@ def profile(
         stacks: how often a second the Python stacks of the loop and of DataLoaders' workers are sampled, from outside
             and for some seconds after all else; None for never.
         plan: the folder of a plan (`perfkit plan --out`) that the report holds the loop against, if it is of the same
-            model: against the variant called `name`, else the baseline.
+            model: against the variant called `name`, else the only one, else the baseline.
 
     Raises:
         UsageError: an option that makes no sense, or a folder without a plan.

@@ -320,7 +320,7 @@ def _parameters() -> list[click.Parameter]:
             metavar="FOLDER",
             type=click.Path(path_type=Path),
             help="Hold the loop against the plan of perfkit plan --out FOLDER, if it is of the same model: against the "
-            "variant called as --name says, else the baseline.",
+            "variant called as --name says, else the only one, else the baseline.",
         ),
         click.Option(
             ["--no-report"], is_flag=True, help="Write what was measured only; perfkit report draws it later."

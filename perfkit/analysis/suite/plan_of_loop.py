@@ -3,7 +3,7 @@
 Such a program has no workload that could be the plan's own, so it is told by what it trains.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from perfkit.analysis.model.plan import Plan, PlannedVariant
@@ -52,7 +52,8 @@ def of_loop(plan: Plan, name: str, record: RankRecord, device: str) -> OfLoop:
     same = ", ".join(f"{key.name} {key.ran}" for key in keys if key.is_known)
     unknown = ", ".join(key.name for key in keys if not key.is_known)
     without = f"; not known of both: {unknown}" if unknown else ""
-    return OfLoop(planned, f"{planned.name} of {plan.workload.label}, which has the same {same}{without}")
+    others = f"; {_unnamed(plan, name)}" if len(plan.variants) > 1 and not _called(plan.variants, name) else ""
+    return OfLoop(planned, f"{planned.name} of {plan.workload.label}, which has the same {same}{without}{others}")
 
 
 _BYTES = "bytes of parameters"
@@ -60,9 +61,18 @@ _BYTES = "bytes of parameters"
 
 def _variant(plan: Plan, name: str, world_size: int) -> PlannedVariant | None:
     there = [variant for variant in plan.variants if variant.world_size == world_size]
-    named = [variant for variant in there if name in (variant.name, variant.name.partition("@")[0])]
-    chosen = named or (there if len(there) == 1 else [variant for variant in there if variant.is_baseline])
+    baselines = [variant for variant in there if variant.is_baseline]
+    chosen = _called(there, name) or (there if len(there) == 1 else baselines)
     return chosen[0] if chosen else None
+
+
+def _called(variants: Iterable[PlannedVariant], name: str) -> list[PlannedVariant]:
+    return [variant for variant in variants if name in (variant.name, variant.name.partition("@")[0])]
+
+
+def _unnamed(plan: Plan, name: str) -> str:
+    there = ", ".join(variant.name for variant in plan.variants)
+    return f"the plan has no variant called {name}, by which the run goes; it has {there}"
 
 
 def _keys(plan: Plan, planned: PlannedVariant, record: RankRecord, device: str) -> Iterator[_Key]:

@@ -100,6 +100,8 @@ def test_the_variant_is_called_as_the_run_or_is_the_baseline(name: str, chosen: 
     found = of_loop(plan(variant(), variant("ckpt"), variant("flash@2", 2)), name, loop(), "cpu")
     assert found.planned is not None
     assert found.planned.name == chosen
+    unnamed = f"; the plan has no variant called {name}, by which the run goes; it has baseline, ckpt, flash@2"
+    assert found.told.endswith(unnamed) == (name == "train")
 
 
 def test_the_only_variant_is_meant() -> None:
