@@ -72,7 +72,7 @@ def _called(variants: Iterable[PlannedVariant], name: str) -> list[PlannedVarian
 
 def _unnamed(plan: Plan, name: str) -> str:
     there = ", ".join(variant.name for variant in plan.variants)
-    return f"the plan has no variant called {name}, by which the run goes; it has {there}"
+    return f"the run's name, {name}, is none of its variants: {there}"
 
 
 def _keys(plan: Plan, planned: PlannedVariant, record: RankRecord, device: str) -> Iterator[_Key]:

@@ -100,7 +100,7 @@ def test_the_variant_is_called_as_the_run_or_is_the_baseline(name: str, chosen: 
     found = of_loop(plan(variant(), variant("ckpt"), variant("flash@2", 2)), name, loop(), "cpu")
     assert found.planned is not None
     assert found.planned.name == chosen
-    unnamed = f"; the plan has no variant called {name}, by which the run goes; it has baseline, ckpt, flash@2"
+    unnamed = f"; the run's name, {name}, is none of its variants: baseline, ckpt, flash@2"
     assert found.told.endswith(unnamed) == (name == "train")
 
 
