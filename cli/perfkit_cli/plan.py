@@ -232,13 +232,16 @@ def _target(options: Mapping[str, Any]) -> "Target":
 def request_of(options: Mapping[str, Any]) -> "BenchRequest":
     """What to plan, by the options `workload`, `technique` and those of sizes."""
     from perfkit.devices.machine import available_cores
+    from perfkit.plan.quiet import quiet_libraries
     from perfkit.store.request import BenchRequest
     from perfkit.workloads.table import sized_workload
     from perfkit_cli.variants import named_variants
 
     sizes = options["batch_size"], options["seq_len"], options["accumulate"]
+    with quiet_libraries():  # Transformers imports torchao
+        workload = sized_workload(options["workload"], "cuda" if options["gpu"] else "cpu", *sizes)
     return BenchRequest(
-        workload=sized_workload(options["workload"], "cuda" if options["gpu"] else "cpu", *sizes),
+        workload=workload,
         variants=named_variants(options["technique"]),
         device="cpu",
         device_count=0,
