@@ -1,22 +1,7 @@
 """What counts as a hit, by hand."""
 
 from benchmarks.advise import judged
-from perfkit.plan.advise.model import Option, Risk
-
-
-def option(name: str) -> Option:
-    return Option(
-        name=name,
-        saves_s=None,
-        saves_share=None,
-        peak_bytes=None,
-        saves_bytes=None,
-        largest_batch=None,
-        fits=None,
-        why=(),
-        assumes=(),
-        risk=Risk(comparable=True, tolerance=None, basis=""),
-    )
+from tests.fixtures.advised import option
 
 
 def test_the_measured_best_is_among_the_first_three_or_not() -> None:

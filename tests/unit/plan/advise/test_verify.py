@@ -4,28 +4,14 @@ import msgspec
 import pytest
 
 from perfkit.errors import UsageError
-from perfkit.plan.advise.model import Advice, Option, Risk
+from perfkit.plan.advise.model import Advice
 from perfkit.plan.advise.verify import request_of, with_measured
 from perfkit.spec import WorkloadSpec, variant_label
 from perfkit.store.request import BenchRequest
 from tests.fixtures import sample_analysis
+from tests.fixtures.advised import option
 
 REQUEST = BenchRequest(workload=WorkloadSpec(name="gpt"), variants=(), device="cpu", device_count=1, cores=2)
-
-
-def option(name: str) -> Option:
-    return Option(
-        name=name,
-        saves_s=None,
-        saves_share=None,
-        peak_bytes=None,
-        saves_bytes=None,
-        largest_batch=None,
-        fits=None,
-        why=(),
-        assumes=(),
-        risk=Risk(comparable=True, tolerance=None, basis=""),
-    )
 
 
 def advice(*names: str, best: str = "") -> Advice:
