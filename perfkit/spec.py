@@ -21,10 +21,6 @@ ENERGY_S = 5.0
 
 ParamValue = bool | int | float | str
 
-# What starts the ranks of a run: a process each, or torchrun's elastic agent.
-Launcher = Literal["process", "torchrun"]
-LAUNCHERS: tuple[Launcher, ...] = get_args(Launcher)
-
 # Parameters of techniques that may be named without a value.
 _FLAGS = ("auto",)
 
@@ -82,8 +78,8 @@ class Schedule(Struct):
 class LaunchSpec(Struct):
     """Where and how workers are started. `threads` is per rank; None leaves torch's own choice.
 
-    With torchrun ranks may be on several machines, `nodes`, as many on each, which meet at `endpoint`: `HOST:PORT` of
-    the first.
+    `launcher` is a name of `perfkit.measure.launch.table`. Ranks may be on several machines, `nodes`, as many on each.
+    Those of torchrun meet at `endpoint`: `HOST:PORT` of the first.
     """
 
     device: str = "cpu"
@@ -91,7 +87,7 @@ class LaunchSpec(Struct):
     threads: int | None = None
     timeout_s: float = 600.0
     memory_limit_bytes: int | None = None
-    launcher: Launcher = "process"
+    launcher: str = "process"
     nodes: int = 1
     endpoint: str = ""
 

@@ -10,7 +10,8 @@ import msgspec
 
 from perfkit.devices.wanted import DEVICES
 from perfkit.errors import UsageError, raise_terminated
-from perfkit.spec import ENERGY_S, LAUNCHERS
+from perfkit.measure.launch.table import LAUNCHERS
+from perfkit.spec import ENERGY_S
 from perfkit_cli.bench_request import (
     DEFAULTS,
     TAKEN,
@@ -19,7 +20,6 @@ from perfkit_cli.bench_request import (
     counting,
     known_ceilings,
     refuse_energy,
-    refuse_nodes,
     with_options,
 )
 from perfkit_cli.folders import refuse_impossible
@@ -133,10 +133,10 @@ Exit codes: 0 done, 1 a run failed or its loss is not finite, 2 the request is w
 )
 @click.option(
     "--launcher",
-    default=LAUNCHERS[0],
+    default="process",
     show_default=True,
-    metavar=f"[{'|'.join(LAUNCHERS)}]",
-    callback=one_of("launcher", LAUNCHERS),
+    metavar=f"[{'|'.join(LAUNCHERS.names())}]",
+    callback=one_of("launcher", LAUNCHERS.names()),
     help="What starts the ranks of a run: a process each, or torchrun's elastic agent.",
 )
 @click.option(
@@ -258,6 +258,7 @@ def _new_suite(ctx: click.Context, folder: Path, console: "Console") -> Callable
     from perfkit.measure.bench import bench
     from perfkit.measure.limits import check_limits, check_sampling
     from perfkit.measure.occupied import refuse_occupied
+    from perfkit.measure.schedule import check_launcher
     from perfkit.store.request import BenchRequest
     from perfkit.workloads.table import sized_workload
     from perfkit_cli.finding import find
@@ -283,7 +284,7 @@ def _new_suite(ctx: click.Context, folder: Path, console: "Console") -> Callable
     )
     request = with_options(request, {name: options[name] for name in TAKEN})
     refuse_energy(request)
-    refuse_nodes(request)
+    check_launcher(request)
     request = msgspec.structs.replace(request, variants=chosen_variants(options, request, console))
 
     def measure() -> None:

@@ -18,7 +18,6 @@ from perfkit_cli.bench_request import (
     known_ceilings,
     refuse_energy,
     refuse_given,
-    refuse_nodes,
     with_options,
 )
 
@@ -76,11 +75,12 @@ def existing_suite(ctx: click.Context, console: "Console") -> tuple[Path, Callab
 
 def _opened(ctx: click.Context, folder: Path, console: "Console", *, resumed: bool) -> "Opened":
     from perfkit.growing import suite_request, to_grow, to_resume
+    from perfkit.measure.schedule import check_launcher
 
     if resumed:
         return to_resume(folder)
     request = with_options(suite_request(folder), given(ctx))
     refuse_energy(request)
-    refuse_nodes(request)
+    check_launcher(request)
     added = chosen_variants(ctx.params, request, console) if given(ctx, ("technique",)) else ()
     return to_grow(folder, msgspec.structs.replace(request, variants=added), failed=ctx.params["retry"] is not None)

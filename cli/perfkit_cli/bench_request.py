@@ -84,19 +84,6 @@ def chosen_variants(options: Mapping[str, Any], request: BenchRequest, console: 
     return variants
 
 
-def refuse_nodes(request: BenchRequest) -> None:
-    """A `UsageError` for several machines without what they need."""
-    from perfkit.measure.launch.nodes import parse_endpoint
-
-    if request.nodes == 1:
-        return
-    if request.launcher != "torchrun":
-        raise UsageError(f"--nnodes {request.nodes} needs --launcher torchrun")
-    if request.world_size is None or request.world_size % request.nodes:
-        raise UsageError(f"--nnodes {request.nodes} needs --world-size, the ranks of all machines: a multiple of it")
-    parse_endpoint(request.endpoint)
-
-
 def refuse_energy(request: BenchRequest) -> None:
     """A `UsageError` for a device without a counter of its energy."""
     if request.schedule.energy_s and request.device != "cuda":

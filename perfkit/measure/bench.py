@@ -18,14 +18,21 @@ from perfkit.devices.resolve import ceilings_for
 from perfkit.files import write_bytes
 from perfkit.instruments.ncu import ncu_command, refusal
 from perfkit.measure.events import Event, PassStarted, RunFinished, RunStarted
-from perfkit.measure.launch.process import launch
+from perfkit.measure.launch.launch import launch
 from perfkit.measure.left_open import Find, found_by_nobody
 from perfkit.measure.limits import check_limits, check_sampling
 from perfkit.measure.making import COMPILE_CACHE, SuiteInMaking, new_suite
 from perfkit.measure.occupied import refuse_occupied
 from perfkit.measure.own_size import own_size
 from perfkit.measure.rounds import sample
-from perfkit.measure.schedule import BenchSchedule, ScheduledRun, Techniques, bench_schedule, world_size_for
+from perfkit.measure.schedule import (
+    BenchSchedule,
+    ScheduledRun,
+    Techniques,
+    bench_schedule,
+    check_launcher,
+    world_size_for,
+)
 from perfkit.record import Run, Status
 from perfkit.spec import RunSpec, WorkloadSpec, variant_label
 from perfkit.store.layout import COUNTERS_FILE, Suite, counters_path, rank_folder, run_path
@@ -63,6 +70,7 @@ def bench(
     """
     check_limits(request.timeout_s, request.memory_limit_bytes)
     check_sampling(request.rounds, request.precision, request.budget_s)
+    check_launcher(request)
     refuse_occupied(folder)
     schedule = _schedule(request)
     with sole_writer(folder):

@@ -14,7 +14,7 @@ from perfkit.devices.machine import usable_cpus
 from perfkit.files import read_json, write_json
 from perfkit.instruments.load import LoadReading, load_between, read_load
 from perfkit.measure.events import PassStarted, RunEvent, RunFinished, RunStarted
-from perfkit.measure.launch.process import launch
+from perfkit.measure.launch.launch import launch
 from perfkit.measure.launch.ranks import HERE, RankPlace
 from perfkit.measure.occupied import refuse_occupied
 from perfkit.measure.schedule import BenchSchedule, ScheduledRun

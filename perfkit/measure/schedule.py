@@ -7,6 +7,7 @@ import msgspec
 
 from perfkit.devices.visible import lacking
 from perfkit.errors import UnavailableError, UnknownParameterError, UsageError
+from perfkit.measure.launch.table import LAUNCHERS
 from perfkit.spec import LaunchSpec, RunSpec, TechniqueSpec
 from perfkit.store.request import BenchRequest
 from perfkit.techniques.compose import resized
@@ -98,9 +99,6 @@ def world_size_for(request: BenchRequest, least: int) -> tuple[int, str]:
 
 
 def _spec(request: BenchRequest, techniques: Sequence[TechniqueSpec], size: int) -> RunSpec:
-    threads = request.threads
-    if threads is None and request.device == "cpu":
-        threads = max(1, request.cores // size)
     schedule = request.schedule
     if request.by_turns:  # the rounds tell the time: as many steps as losses are compared of, steady or not
         enough = max(1, schedule.parity - schedule.warmup)
@@ -112,15 +110,28 @@ def _spec(request: BenchRequest, techniques: Sequence[TechniqueSpec], size: int)
         seed=request.seed,
         accumulation=request.accumulation,
         schedule=schedule,
-        launch=LaunchSpec(
-            device=request.device,
-            world_size=size,
-            threads=threads,
-            timeout_s=request.timeout_s,
-            memory_limit_bytes=request.memory_limit_bytes,
-            launcher=request.launcher,
-            nodes=request.nodes,
-            endpoint=request.endpoint,
-        ),
+        launch=launch_spec(request, size),
         passes=VARIANT_PASSES if techniques else BASELINE_PASSES,
+    )
+
+
+def check_launcher(request: BenchRequest) -> None:
+    """Raise a `UsageError` where the launcher cannot start the ranks that are asked for."""
+    LAUNCHERS.load(request.launcher).check(launch_spec(request, request.world_size or 1))
+
+
+def launch_spec(request: BenchRequest, size: int) -> LaunchSpec:
+    """Where and how `size` ranks of a suite are started. On CPUs those of one machine share its cores."""
+    threads = request.threads
+    if threads is None and request.device == "cpu":
+        threads = max(1, request.cores * request.nodes // size)
+    return LaunchSpec(
+        device=request.device,
+        world_size=size,
+        threads=threads,
+        timeout_s=request.timeout_s,
+        memory_limit_bytes=request.memory_limit_bytes,
+        launcher=request.launcher,
+        nodes=request.nodes,
+        endpoint=request.endpoint,
     )

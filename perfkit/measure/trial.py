@@ -8,8 +8,8 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from perfkit.measure.events import Event, PassStarted, RunFinished, RunStarted
+from perfkit.measure.launch.launch import launch
 from perfkit.measure.launch.outcome import killed_by_system
-from perfkit.measure.launch.process import launch
 from perfkit.record import Run, Status
 from perfkit.spec import RunSpec, Schedule
 from perfkit.store.layout import rank_folder

@@ -24,18 +24,21 @@ if TYPE_CHECKING:
 
 def main() -> None:
     """Entry point of the worker process."""
-    work(lambda _report: None)
+    work(lambda _report: None, first_alone=True)
 
 
-def work(passes: Callable[[Callable[[str], None]], "Mapping[str, Pass] | None"]) -> None:
-    """Run this rank and end the process. `passes` are given what reports progress; None: those of the spec."""
+def work(passes: Callable[[Callable[[str], None]], "Mapping[str, Pass] | None"], *, first_alone: bool = False) -> None:
+    """Run this rank and end the process. `passes` are given what reports progress; None: those of the spec.
+
+    `first_alone`: no rank but 0 reports anything, since ranks may have one channel in common.
+    """
     end_with_parent()
     folder = Path(sys.argv[1]).resolve()
     rank = int(os.environ.get("RANK", "0"))
     report = progress_channel(rank_folder(folder, rank) / OUTPUT_FILE)
     spec = read_json(folder / SPEC_FILE, RunSpec)
-    if spec.launch.launcher == "torchrun" and rank:
-        report = _silent  # its ranks have one channel in common
+    if first_alone and rank:
+        report = _silent
     if spec.launch.memory_limit_bytes is not None:
         resource.setrlimit(resource.RLIMIT_AS, (spec.launch.memory_limit_bytes,) * 2)
     report("importing torch")

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from perfkit.spec import Launcher, Schedule, Struct, TechniqueSpec, WorkloadSpec
+from perfkit.spec import Schedule, Struct, TechniqueSpec, WorkloadSpec
 
 
 class BenchRequest(Struct):
@@ -34,7 +34,7 @@ class BenchRequest(Struct):
     threads: int | None = None
     timeout_s: float = 600.0
     memory_limit_bytes: int | None = None
-    launcher: Launcher = "process"
+    launcher: str = "process"
     nodes: int = 1
     endpoint: str = ""
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from perfkit.files import read_json
-from perfkit.measure.launch.process import launch
+from perfkit.measure.launch.launch import launch
 from perfkit.measure.launch.ranks import RankPlace
 from perfkit.record import RankRecord, Run, Status, traceback_of
 from perfkit.spec import LaunchSpec, RunSpec, Schedule, parse_workload

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from perfkit.measure.launch.process import launch
+from perfkit.measure.launch.launch import launch
 from perfkit.measure.launch.ranks import RankPlace
 from perfkit.record import Status
 from perfkit.spec import LaunchSpec, RunSpec, Schedule, TechniqueSpec, WorkloadSpec

@@ -8,7 +8,7 @@ import msgspec
 
 from perfkit.check.sides.side import Side, failure, places
 from perfkit.files import read_json
-from perfkit.measure.launch.process import launch
+from perfkit.measure.launch.launch import launch
 from perfkit.measure.launch.ranks import RankPlace
 from perfkit.record import RankRecord, Samples, Status
 from perfkit.sampling import slowest

@@ -13,6 +13,7 @@ from typing import Any
 from perfkit.files import read_json, write_json
 from perfkit.measure.channel import end_with_parent
 from perfkit.measure.launch.nodes import parse_endpoint
+from perfkit.measure.launch.ranks import ranks_per_node
 from perfkit.measure.launch.torchrun import RankExits
 from perfkit.spec import LaunchSpec, RunSpec
 from perfkit.store.layout import SPEC_FILE, agent_file
@@ -32,7 +33,7 @@ def main() -> None:
         config = LaunchConfig(
             min_nodes=launch.nodes,
             max_nodes=launch.nodes,
-            nproc_per_node=launch.world_size // launch.nodes,
+            nproc_per_node=ranks_per_node(launch),
             **_rendezvous(launch, folder, node),
             max_restarts=0,
             logs_specs=DefaultLogsSpecs(log_dir=logs),

@@ -14,6 +14,7 @@ from typing import Any
 
 import psutil
 
+from perfkit.errors import UsageError
 from perfkit.spec import LaunchSpec
 from perfkit.store.layout import OUTPUT_FILE, WATCHDOG_DUMP, rank_folder
 
@@ -29,6 +30,9 @@ class RankPlace:
 HERE = RankPlace()
 _MARK = "PERFKIT_RANK_MARK"
 _GENTLY_S = 5.0
+
+# Once a rank has failed, the others wait for it in a collective: they get this long to end by themselves.
+GRACE_S = 10.0
 
 # glibc maps a request of so many bytes or more apart from its heaps, and gives it back when it is freed. By itself
 # it raises that, up to 32 MiB, whenever a larger block is freed, and then its heaps keep the holes between tensors:
@@ -146,8 +150,16 @@ def launch_variables(launch: LaunchSpec, folder: Path | None = None) -> dict[str
 
 def rank_variables(launch: LaunchSpec, rank: int, folder: Path | None = None) -> dict[str, str]:
     """The same of one rank, with its numbers, as torchrun calls them."""
-    numbers = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(launch.world_size)}
-    return launch_variables(launch, folder) | numbers
+    here = ranks_per_node(launch)
+    numbers = {"RANK": rank, "LOCAL_RANK": rank % here, "WORLD_SIZE": launch.world_size, "LOCAL_WORLD_SIZE": here}
+    return launch_variables(launch, folder) | {name: str(number) for name, number in numbers.items()}
+
+
+def ranks_per_node(launch: LaunchSpec) -> int:
+    """How many ranks each machine has. A `UsageError` where not all have as many."""
+    if launch.world_size % launch.nodes:
+        raise UsageError(f"--nnodes {launch.nodes} needs --world-size, the ranks of all machines: a multiple of it")
+    return launch.world_size // launch.nodes
 
 
 def _signal(process: subprocess.Popen[bytes], number: signal.Signals) -> None:

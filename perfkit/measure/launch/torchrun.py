@@ -3,17 +3,66 @@
 import contextlib
 import signal
 import subprocess
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
 from perfkit.files import read_json
-from perfkit.measure.launch.nodes import Orders
-from perfkit.measure.launch.ranks import HERE, RankPlace, RankProcess, end_ranks, launch_variables, start_process
+from perfkit.measure.launch.launcher import Exits, Report, StartedRanks
+from perfkit.measure.launch.listen import Deadline, lines_of
+from perfkit.measure.launch.nodes import Orders, parse_endpoint
+from perfkit.measure.launch.ranks import (
+    HERE,
+    RankPlace,
+    RankProcess,
+    end_ranks,
+    launch_variables,
+    ranks_per_node,
+    start_process,
+)
 from perfkit.spec import LaunchSpec, RunSpec, Struct
 from perfkit.store.layout import SPEC_FILE, agent_file, agent_log
 
 _OTHERS_S = 30.0
 _LOOK_S = 0.2
+
+
+class _Torchrun:
+    def check(self, launch: LaunchSpec) -> None:
+        ranks_per_node(launch)
+        if launch.nodes > 1:
+            parse_endpoint(launch.endpoint)
+
+    def start(self, spec: RunSpec, folder: Path, place: RankPlace, under: Sequence[str]) -> StartedRanks:
+        return _Ranks(spec.launch, folder, start_agent(spec.launch, folder, place=place))
+
+
+class _Ranks:
+    def __init__(self, launch: LaunchSpec, folder: Path, agent: RankProcess) -> None:
+        self._launch = launch
+        self._folder = folder
+        self._agent = agent
+
+    def wait(self, timeout_s: float, report: Report) -> bool:
+        try:
+            for _, line in lines_of([self._agent], Deadline(timeout_s)):
+                if line is not None:
+                    report(line)
+        except TimeoutError:
+            return False
+        self._agent.wait()
+        return True
+
+    def end(self) -> None:
+        end_ranks([self._agent])
+        if self._launch.nodes > 1:
+            _orders(self._launch.endpoint).end(self._launch.nodes, _OTHERS_S)
+
+    def exits(self) -> Exits:
+        return exits_of(self._folder, self._launch, self._agent.returncode)
+
+
+TORCHRUN = _Torchrun()
 
 
 class RankExits(Struct):
@@ -34,35 +83,29 @@ def start_agent(launch: LaunchSpec, folder: Path, *, place: RankPlace = HERE, no
     return start_process("perfkit.measure.launch.agent", folder, log, variables, place, arguments=(str(node),))
 
 
-def end_others(launch: LaunchSpec) -> None:
-    """Once the agent of the first machine has ended, all others end as well."""
-    if launch.nodes > 1:
-        _orders(launch.endpoint).end(launch.nodes, _OTHERS_S)
-
-
 @cache
 def _orders(endpoint: str) -> Orders:
     """One for all runs: the others stay connected, and go when this process ends."""
     return Orders(endpoint, first=True)
 
 
-def exits_of(folder: Path, launch: LaunchSpec, agent_code: int | None) -> tuple[tuple[int | None, ...], list[int]]:
-    """The exit code of each rank, and those that ended by themselves, the first one of each machine first.
+def exits_of(folder: Path, launch: LaunchSpec, agent_code: int | None) -> Exits:
+    """How ranks ended; those that ended by themselves with the first one of each machine first.
 
     None for all where the agent itself failed, or was ended, before it could tell.
     """
     if agent_code == 0:
-        return (0,) * launch.world_size, list(range(launch.world_size))
+        return Exits((0,) * launch.world_size, tuple(range(launch.world_size)))
     told = [path for node in range(launch.nodes) if (path := agent_file(folder, node)).is_file()]
     if not told:
-        return (None,) * launch.world_size, []
+        return Exits((None,) * launch.world_size)
     seen = [read_json(path, RankExits).ended for path in told]
     codes = {rank: code for ended in seen for rank, code in ended}
     # An agent ends its others by SIGTERM once one has failed: the one that it saw first ended by itself.
-    order = [
+    order = tuple(
         rank for ended in seen for place, (rank, code) in enumerate(ended) if place == 0 or code != -signal.SIGTERM
-    ]
-    return tuple(codes.get(rank, 0) for rank in range(launch.world_size)), order
+    )
+    return Exits(tuple(codes.get(rank, 0) for rank in range(launch.world_size)), order)
 
 
 def run_beside(folder: Path, node: int, orders: Orders) -> None:

@@ -13,8 +13,7 @@ from typing import Self
 from perfkit.errors import PerfkitError
 from perfkit.files import write_json
 from perfkit.measure.launch.outcome import outcome
-from perfkit.measure.launch.process import GRACE_S
-from perfkit.measure.launch.ranks import HERE, RankPlace, RankProcess, end_ranks, start_rank
+from perfkit.measure.launch.ranks import GRACE_S, HERE, RankPlace, RankProcess, end_ranks, start_rank
 from perfkit.measure.turns import protocol
 from perfkit.measure.turns.cores import Cores, keep_to
 from perfkit.record import Run, Samples, Status

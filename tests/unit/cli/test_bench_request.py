@@ -1,9 +1,10 @@
 import pytest
 
 from perfkit.errors import UsageError
+from perfkit.measure.schedule import check_launcher
 from perfkit.spec import Schedule, WorkloadSpec
 from perfkit.store.request import BenchRequest
-from perfkit_cli.bench_request import refuse_nodes, with_options
+from perfkit_cli.bench_request import with_options
 
 WORKLOAD = WorkloadSpec(name="gpt", params={"size": "nano", "batch_size": 4})
 REQUEST = BenchRequest(workload=WORKLOAD, variants=(), device="cpu", device_count=1, cores=2, rounds=3, seed=7)
@@ -49,7 +50,7 @@ def test_several_machines_need_torchrun_ranks_for_each_and_a_place_to_meet(
     options: dict[str, object], message: str
 ) -> None:
     with pytest.raises(UsageError, match=message):
-        refuse_nodes(with_options(REQUEST, options))
-    refuse_nodes(REQUEST)
+        check_launcher(with_options(REQUEST, options))
+    check_launcher(REQUEST)
     whole = {"nnodes": 2, "launcher": "torchrun", "world_size": 4, "rdzv_endpoint": "host:29500"}
-    refuse_nodes(with_options(REQUEST, whole))
+    check_launcher(with_options(REQUEST, whole))

@@ -57,3 +57,9 @@ def test_under_a_limit_of_addresses_tensors_are_mapped_apart(monkeypatch: pytest
     assert rank_variables(LaunchSpec(memory_limit_bytes=2**31), 0)[name] == "131072"
     monkeypatch.setenv(name, "65536")
     assert name not in rank_variables(LaunchSpec(memory_limit_bytes=2**31), 0)  # the user's own is inherited
+
+
+def test_the_numbers_of_a_rank_on_several_machines() -> None:
+    variables = rank_variables(LaunchSpec(world_size=6, nodes=2), 4)
+    numbers = {name: variables[name] for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")}
+    assert list(numbers.values()) == ["4", "6", "1", "3"]

@@ -1,0 +1,55 @@
+"""Launching a run: its ranks are started by a launcher, and the parent sleeps while they measure."""
+
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+import perfkit
+from perfkit.errors import Terminated
+from perfkit.files import write_json
+from perfkit.instruments.load import load_between, read_load
+from perfkit.measure.launch.outcome import outcome
+from perfkit.measure.launch.ranks import HERE, RankPlace
+from perfkit.measure.launch.table import LAUNCHERS
+from perfkit.record import Run, Status
+from perfkit.spec import RunSpec
+from perfkit.store.layout import RUN_FILE, SPEC_FILE
+
+
+def launch(
+    spec: RunSpec, folder: Path, report: Callable[[str], None], *, under: Sequence[str] = (), place: RankPlace = HERE
+) -> Run:
+    """Run `spec` in `folder`, which must not hold a run, and return how it ended; `run.json` says the same.
+
+    `report` gets the name of each pass as rank 0 enters it. `under` is the command of a profiler that starts each
+    rank's process, put before its own command line; `place` is where the processes run. A KeyboardInterrupt ends the
+    ranks, is written down as the run's status, and is raised again.
+    """
+    folder.mkdir(parents=True)
+    write_json(folder / SPEC_FILE, spec)
+    started_at = datetime.now(UTC).isoformat(timespec="seconds")
+    start, before = time.monotonic(), read_load()
+    ranks = LAUNCHERS.load(spec.launch.launcher).start(spec, folder, place, under)
+    ended: Status | None = None
+    terminated = False
+    try:
+        if not ranks.wait(spec.launch.timeout_s, report):
+            ended = Status.TIMEOUT
+    except KeyboardInterrupt as error:
+        ended = Status.INTERRUPTED
+        terminated = isinstance(error, Terminated)
+        raise
+    finally:
+        ranks.end()
+        run = msgspec.structs.replace(
+            outcome(spec, folder, ended, *ranks.exits(), terminated),
+            started_at=started_at,
+            seconds=time.monotonic() - start,
+            perfkit=perfkit.__version__,
+            load=load_between(before, read_load()),
+        )
+        write_json(folder / RUN_FILE, run)
+    return run

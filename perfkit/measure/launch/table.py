@@ -1,0 +1,13 @@
+"""What may start the ranks of a run: `--launcher`."""
+
+from perfkit.measure.launch.launcher import Launcher
+from perfkit.registry import Registry
+
+LAUNCHERS: Registry[Launcher] = Registry(
+    "launcher",
+    "perfkit.launchers",
+    {
+        "process": "perfkit.measure.launch.process:PROCESS",
+        "torchrun": "perfkit.measure.launch.torchrun:TORCHRUN",
+    },
+)

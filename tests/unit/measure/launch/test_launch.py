@@ -1,0 +1,78 @@
+"""A launch writes down how it ended, whatever launcher it has and whoever ended it."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from perfkit.errors import Terminated
+from perfkit.files import read_json
+from perfkit.measure.launch import launch as launching
+from perfkit.measure.launch.launch import launch
+from perfkit.measure.launch.launcher import Exits, Report
+from perfkit.measure.launch.ranks import RankPlace
+from perfkit.record import Run, Status
+from perfkit.spec import LaunchSpec, RunSpec, WorkloadSpec
+
+
+class _Ranks:
+    """Of a launcher that starts nothing, and whose ranks do what `waiting` does."""
+
+    def __init__(self, waiting: BaseException | bool) -> None:
+        self.waiting = waiting
+        self.ended = False
+
+    def wait(self, timeout_s: float, report: Report) -> bool:
+        if isinstance(self.waiting, BaseException):
+            raise self.waiting
+        return self.waiting
+
+    def end(self) -> None:
+        self.ended = True
+
+    def exits(self) -> Exits:
+        assert self.ended
+        return Exits((-9,))
+
+    def check(self, launch: LaunchSpec) -> None: ...
+
+    def start(self, spec: RunSpec, folder: Path, place: RankPlace, under: Sequence[str]) -> "_Ranks":
+        assert read_json(folder / "spec.json", RunSpec) == spec
+        return self
+
+
+@pytest.fixture
+def run_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    spec = RunSpec(workload=WorkloadSpec(name="gpt"), launch=LaunchSpec(launcher="fake", timeout_s=7.0))
+
+    def launched(waiting: BaseException | bool) -> Run:
+        ranks = _Ranks(waiting)
+        monkeypatch.setattr(launching.LAUNCHERS, "load", {"fake": ranks}.__getitem__)
+        try:
+            launch(spec, tmp_path / "run", lambda _: None)
+        finally:
+            assert ranks.ended
+        return read_json(tmp_path / "run" / "run.json", Run)
+
+    return launched
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"), [(KeyboardInterrupt, "interrupted from the keyboard"), (Terminated, "terminated (SIGTERM)")]
+)
+def test_the_signal_is_told(tmp_path: Path, run_of, error: type[KeyboardInterrupt], reason: str) -> None:
+    with pytest.raises(error):
+        run_of(error())
+    run = read_json(tmp_path / "run" / "run.json", Run)
+    assert (run.status, run.reason, run.exit_codes) == (Status.INTERRUPTED, reason, (-9,))
+
+
+def test_ranks_that_have_not_ended_in_time(run_of) -> None:
+    run = run_of(False)
+    assert (run.status, run.reason) == (Status.TIMEOUT, "not done after 7.00 s (--timeout)")
+
+
+def test_ranks_that_have_ended_tell_how(run_of) -> None:
+    run = run_of(True)
+    assert run.status == Status.CRASHED
+    assert run.reason.startswith("rank 0 was killed (SIGKILL)")

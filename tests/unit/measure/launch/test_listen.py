@@ -1,0 +1,31 @@
+import time
+
+import pytest
+
+from perfkit.measure.launch.listen import Deadline, lines_of
+from perfkit.measure.launch.ranks import RankProcess, end_ranks
+
+PATH = {"PATH": "/usr/bin:/bin"}
+
+
+def shell(script: str) -> RankProcess:
+    return RankProcess(["sh", "-c", script], env=PATH, stdout=-1)
+
+
+def test_lines_are_whole_and_the_end_is_told() -> None:
+    processes = [shell("printf 'tim'; sleep 0.1; printf 'ed steps\\nmemory\\n'"), shell("sleep 0.3; printf half")]
+    heard = list(lines_of(processes, Deadline(10.0)))
+    end_ranks(processes)
+    assert heard == [(0, "timed steps"), (0, "memory"), (0, None), (1, None)]
+
+
+def test_a_deadline_that_comes_nearer() -> None:
+    process = shell("echo one; sleep 60")
+    deadline = Deadline(60.0)
+    start = time.monotonic()
+    with pytest.raises(TimeoutError):
+        for _ in lines_of([process], deadline):
+            deadline.shorten(0.2)
+            deadline.shorten(60.0)
+    assert time.monotonic() - start < 10.0
+    end_ranks([process])
