@@ -12,6 +12,7 @@ from perfkit.devices.wanted import DEVICES
 from perfkit.errors import UsageError, raise_terminated
 from perfkit.measure.launch.table import LAUNCHERS
 from perfkit.spec import ENERGY_S
+from perfkit_cli.bench_kubernetes import KUBERNETES, kubernetes_options, refuse_kubernetes_options, write_manifest
 from perfkit_cli.bench_request import (
     DEFAULTS,
     TAKEN,
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
     from perfkit.analysis.model.suite import Analysis
 
+
+_STARTED_BY = (*LAUNCHERS.names(), KUBERNETES)
 
 EXAMPLES = """\b
 Examples:
@@ -135,9 +138,10 @@ Exit codes: 0 done, 1 a run failed or its loss is not finite, 2 the request is w
     "--launcher",
     default="process",
     show_default=True,
-    metavar=f"[{'|'.join(LAUNCHERS.names())}]",
-    callback=one_of("launcher", LAUNCHERS.names()),
-    help="What starts the ranks of a run: a process each, or torchrun's elastic agent.",
+    metavar=f"[{'|'.join(_STARTED_BY)}]",
+    callback=one_of("launcher", _STARTED_BY),
+    help="What starts the ranks of a run: a process each, or torchrun's elastic agent. kubernetes: nothing is run, and "
+    "the manifest of a bench in pods is printed.",
 )
 @click.option(
     "--nnodes",
@@ -153,6 +157,7 @@ Exit codes: 0 done, 1 a run failed or its loss is not finite, 2 the request is w
     metavar="HOST:PORT",
     help="Where machines meet: this one, and on each other `perfkit join HOST:PORT --node-rank K`.",
 )
+@kubernetes_options
 @click.option(
     "--seed", default=0, show_default=True, metavar="N", type=click.IntRange(min=0), help="Seed of parameters and data."
 )
@@ -219,6 +224,10 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     from perfkit.store.layout import SUITE_FILE
     from perfkit_cli.main import how_interrupted
 
+    if options["launcher"] == KUBERNETES:
+        write_manifest(ctx)
+        return
+    refuse_kubernetes_options(ctx)
     quiet, verbose, calibrate = options["quiet"], options["verbose"], not options["no_calibrate"]
     console = Console(stderr=True, quiet=quiet)
     if options["into"] is None and options["resume"] is None:

@@ -1,5 +1,7 @@
 """`perfkit join`: this machine's ranks of the runs that another machine makes."""
 
+import signal
+
 import click
 
 EXAMPLES = """\b
@@ -7,7 +9,8 @@ Examples:
   perfkit join host1:29500 --node-rank 1      on the second machine, and on the first, host1:
   perfkit bench --launcher torchrun --nnodes 2 --world-size 4 --rdzv-endpoint host1:29500 --out /shared/runs/x
 \b
-Exit codes: 0 the first machine is done, 1 it could not be reached, 2 the request is wrong, 130 interrupted.
+Exit codes: 0 the first machine is done, 1 it could not be reached, 2 the request is wrong, 130 interrupted,
+143 terminated.
 """
 
 
@@ -20,14 +23,20 @@ def command(*, endpoint: str, node_rank: int, quiet: bool) -> None:
 
     HOST:PORT is what that was given as --rdzv-endpoint. Start it in the same folder, with the same workload, packages
     and environment. The folder that is written must be at the same path on every machine. It ends when the first
-    machine is done, and can be started before it.
+    machine is done, and can be started before it: it waits for an hour.
     """
-    from perfkit.errors import PerfkitError
-    from perfkit.measure.launch.nodes import Orders
+    from perfkit.errors import PerfkitError, raise_terminated
+    from perfkit.measure.launch.nodes import Orders, await_first
     from perfkit.measure.launch.torchrun import run_beside
     from perfkit.store.layout import SPEC_FILE
 
+    # The first process of a container is deaf to a signal that it does not handle.
+    signal.signal(signal.SIGTERM, raise_terminated)
+    if not quiet:
+        click.echo(f"waiting for {endpoint}", err=True)
+    await_first(endpoint)
     orders = Orders(endpoint, first=False)
+    orders.join(node_rank)
     while (folder := orders.next()) is not None:
         if not (folder / SPEC_FILE).is_file():
             raise PerfkitError(f"{folder}: not there on this machine: write to a folder that all machines share")

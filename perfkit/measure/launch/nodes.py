@@ -1,5 +1,6 @@
 """Runs on several machines: the first tells the others which is next, through torch's TCPStore, and when it is over."""
 
+import socket
 import time
 from datetime import timedelta
 from pathlib import Path
@@ -10,6 +11,8 @@ from perfkit.errors import PerfkitError, UsageError
 
 _POLL_S = 0.2
 _CONNECT_S = 300.0
+# Machines come when a cluster has them, and then fetch their images.
+JOINED_WITHIN_S = 3600.0
 
 
 def parse_endpoint(endpoint: str) -> tuple[str, int]:
@@ -18,6 +21,24 @@ def parse_endpoint(endpoint: str) -> tuple[str, int]:
     if not host or not colon or not port.isdecimal() or not 0 < int(port) < 65535:
         raise UsageError(f"--rdzv-endpoint must be HOST:PORT of the first machine, got {endpoint!r}")
     return host, int(port)
+
+
+def await_first(endpoint: str, within_s: float = JOINED_WITHIN_S) -> None:
+    """Wait until the first machine listens there; a `PerfkitError` says why it cannot be reached.
+
+    torch's own waiting fills the terminal with warnings.
+    """
+    where, limit = parse_endpoint(endpoint), time.monotonic() + within_s
+    while True:
+        try:
+            socket.create_connection(where, timeout=_CONNECT_S).close()
+        except OSError as error:  # there is no such name yet, nobody listens yet
+            if time.monotonic() > limit:
+                said = error.strerror or error
+                raise PerfkitError(f"{endpoint}: the first machine cannot be reached there ({said})") from None
+            time.sleep(_POLL_S)
+        else:
+            return
 
 
 class Orders:
@@ -31,7 +52,24 @@ class Orders:
         except RuntimeError as error:
             said = str(error).strip().splitlines()[0]
             raise PerfkitError(f"{endpoint}: the machines cannot meet there ({said})") from None
+        self._endpoint = endpoint
         self._runs = 0
+
+    def await_others(self, nodes: int, within_s: float = JOINED_WITHIN_S) -> None:
+        """Wait until all machines have joined; a `PerfkitError` names those that have not."""
+        limit = time.monotonic() + within_s
+        while absent := [node for node in range(1, nodes) if not self._store.check([f"joined {node}"])]:
+            if time.monotonic() > limit:
+                ranks = ", ".join(map(str, absent))
+                raise PerfkitError(
+                    f"machine {ranks} of {nodes} has not joined: `perfkit join {self._endpoint} --node-rank K` "
+                    "there, and see whether it reaches this one"
+                )
+            time.sleep(_POLL_S)
+
+    def join(self, node: int) -> None:
+        """Say that this is the machine `node`, and there."""
+        self._store.set(f"joined {node}", "")
 
     def give(self, folder: Path) -> None:
         """Have the other machines start their ranks of the run in `folder`, which they find at the same path."""

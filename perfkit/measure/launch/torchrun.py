@@ -77,7 +77,9 @@ def start_agent(launch: LaunchSpec, folder: Path, *, place: RankPlace = HERE, no
     Its standard output is a pipe, on which rank 0 tells its progress.
     """
     if launch.nodes > 1 and node == 0:
-        _orders(launch.endpoint).give(folder.absolute())
+        orders = _orders(launch.endpoint)
+        orders.await_others(launch.nodes)
+        orders.give(folder.absolute())
     variables = launch_variables(launch, folder)
     log = agent_log(folder, node)
     return start_process("perfkit.measure.launch.agent", folder, log, variables, place, arguments=(str(node),))

@@ -1,0 +1,150 @@
+"""`perfkit bench --launcher kubernetes`: the manifest of a bench in pods, on standard output. Nothing is run here."""
+
+import re
+import shlex
+import sys
+from collections.abc import Callable, Sequence
+from functools import reduce
+from pathlib import PurePosixPath
+from typing import Any, TypeVar
+
+import click
+
+from perfkit.errors import UsageError
+from perfkit_cli.bench_request import command_line, refuse_given
+
+KUBERNETES = "kubernetes"
+_NEVER = ("into", "resume", "retry", "plan", "rdzv_endpoint", "verbose", "quiet")
+_OWN = ("launcher", "image", "volume_claim", "out")
+_MOUNT = "/runs"
+_LONGEST_NAME = 50  # a pod is named so with its number behind it: a label of 63 characters
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_OPTIONS: Sequence[Callable[[Any], Any]] = (
+    click.option(
+        "--image",
+        metavar="NAME",
+        help="With --launcher kubernetes: the container image, which holds perfkit, the workload and what it needs.",
+    ),
+    click.option(
+        "--volume-claim",
+        metavar="NAME[:PATH]",
+        help="With --launcher kubernetes: the claim of a volume that all pods can write, and where they mount it."
+        f"  [default PATH: {_MOUNT}]",
+    ),
+)
+
+
+def kubernetes_options(command: F) -> F:
+    """`command` with the options that only a manifest needs."""
+    return reduce(lambda made, option: option(made), reversed(_OPTIONS), command)
+
+
+def refuse_kubernetes_options(ctx: click.Context) -> None:
+    """A `UsageError` where another launcher is given what only pods need."""
+    refuse_given(ctx, ("image", "volume_claim"), "pods need --launcher kubernetes")
+
+
+def write_manifest(ctx: click.Context) -> None:
+    """Print the manifest for the command that was given; a `UsageError` says what it lacks."""
+    from perfkit.measure.launch.kubernetes import Pods, Volume, manifest
+
+    options = ctx.params
+    refuse_given(ctx, _NEVER, "--launcher kubernetes writes the manifest of a new bench, and runs nothing")
+    _check(options)
+    claim, _, path = options["volume_claim"].partition(":")
+    volume = Volume(claim=claim, path=path or _MOUNT)
+    out = _out(options, volume.path)
+    name, count = _job_name(out), options["nnodes"]
+    ranks, threads = options["world_size"] // count, options["threads"]
+    pods = Pods(
+        name=name,
+        image=options["image"],
+        count=count,
+        gpus=ranks if options["device"] == "cuda" else 0,
+        cpus=None if threads is None else ranks * threads,
+        volume=volume,
+        command=_command(_asked(ctx), name, count, out),
+    )
+    comment = f"{command_line()}\nIts report will be {out}/report.html on the claim {claim}."
+    click.echo(manifest(pods, comment), nl=False)
+
+
+def _check(options: dict[str, Any]) -> None:
+    """What is wrong is told here and not minutes later by a pod."""
+    from perfkit.measure.limits import check_limits, check_sampling
+    from perfkit.spec import parse_workload
+    from perfkit.workloads.table import WORKLOADS, load_workload
+    from perfkit_cli.variants import named_variants
+
+    for option, what in (
+        ("image", "the container image to run, which holds perfkit and the workload: --image NAME"),
+        ("volume_claim", "a volume that all pods can write, in which the results stay: --volume-claim NAME"),
+        ("world_size", "the ranks of all pods: --world-size N, of which every pod has as many"),
+    ):
+        if options[option] is None:
+            raise UsageError(f"--launcher kubernetes needs {what}")
+    if options["device"] == "auto":
+        raise UsageError("--launcher kubernetes cannot see the device of the pods: name it, --device cuda or cpu")
+    if options["world_size"] % options["nnodes"]:
+        raise UsageError(
+            f"--world-size {options['world_size']} is no multiple of --nnodes {options['nnodes']}: each pod has as many"
+        )
+    check_limits(options["timeout"], options["memory_limit"])
+    check_sampling(options["rounds"], options["precision"], options["budget"])
+    named_variants(options["technique"])
+    workload = parse_workload(options["workload"], WORKLOADS.names())
+    if workload.name in WORKLOADS.names():  # the files of others are those of the image
+        load_workload(workload, device=options["device"])
+
+
+def _out(options: dict[str, Any], mount: str) -> str:
+    """The suite's folder in the pods, on their volume."""
+    from perfkit.measure.bench import default_folder
+
+    if not mount.startswith("/"):
+        raise UsageError(f"--volume-claim {options['volume_claim']}: expected NAME:/PATH, a path in the pods")
+    out = PurePosixPath(mount) / (options["out"] or default_folder(options["workload"]).name)
+    if ".." in out.parts or not out.is_relative_to(mount) or out == PurePosixPath(mount):
+        raise UsageError(
+            f"--out {options['out']} is no folder in {mount}, the volume of the pods; what they write elsewhere goes "
+            "with them: leave it out, or name a folder in it"
+        )
+    return str(out)
+
+
+def _job_name(out: str) -> str:
+    """After the suite's folder, as a DNS label."""
+    label = re.sub(r"[^a-z0-9]+", "-", f"perfkit-{PurePosixPath(out).name.lower()}")
+    return label[:_LONGEST_NAME].strip("-")
+
+
+def _asked(ctx: click.Context) -> list[str]:
+    """The options that were given and hold in the pods, each as it was written."""
+    written = sys.argv[sys.argv.index("bench") + 1 :]
+    own = {name for param in ctx.command.params if param.name in _OWN for name in param.opts}
+    kept, left = [], iter(written)
+    for part in left:
+        if part in own:
+            next(left)
+        elif part.partition("=")[0] not in own:
+            kept.append(part)
+    return kept
+
+
+def _command(asked: list[str], name: str, count: int, out: str) -> tuple[str, ...]:
+    from perfkit.measure.launch.kubernetes import INDEX, endpoint
+
+    bench = ["perfkit", "bench", *asked]
+    if count == 1:
+        return (*bench, "--out", out)
+    bench += ["--launcher", "torchrun", "--out", out]
+    script = f"""\
+first={endpoint(name)}
+if [ "${INDEX}" = 0 ]; then
+  exec {shlex.join(bench)} --rdzv-endpoint "$first"
+fi
+exec perfkit join "$first" --node-rank "${INDEX}"
+"""
+    return ("/bin/sh", "-c", script)

@@ -1,0 +1,121 @@
+"""A bench in the pods of a Kubernetes cluster: its manifest, an Indexed Job with a pod a machine.
+
+The first pod runs the bench, the others join it. Kubernetes documents both parts: "Job with Pod-to-Pod Communication"
+(the headless Service by which pods find each other) and "Indexed Job" (JOB_COMPLETION_INDEX, the number of a pod).
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from perfkit.missing import missing
+
+# What a pod's number is called in its environment.
+INDEX = "JOB_COMPLETION_INDEX"
+_PORT = 29500
+_GPU = "nvidia.com/gpu"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Volume:
+    """A claim of storage that all pods mount at the same path."""
+
+    claim: str
+    path: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pods:
+    """What the pods of a bench need, and the command that all of them run.
+
+    `name` is that of the Job and its Service. `gpus` and `cpus` are those of each pod; None: as many CPUs as it finds.
+    """
+
+    name: str
+    image: str
+    count: int
+    gpus: int
+    cpus: int | None
+    volume: Volume | None
+    command: tuple[str, ...]
+
+
+def endpoint(name: str) -> str:
+    """`HOST:PORT` of the first pod of the Job `name`, whose Service is called so, too."""
+    return f"{name}-0.{name}:{_PORT}"
+
+
+def manifest(pods: Pods, comment: str) -> str:
+    """The YAML of the Job, and of the Service that names its pods where there are several, after `comment`.
+
+    `UnavailableError` without PyYAML.
+    """
+    try:
+        import yaml
+    except ModuleNotFoundError as error:
+        raise missing("yaml", "'perfkit[kubernetes]'", error) from None
+
+    class Dumper(yaml.SafeDumper):
+        """Text of several lines as it is read."""
+
+    def text(dumper: yaml.SafeDumper, value: str) -> yaml.Node:
+        style = "|" if "\n" in value else None
+        return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
+
+    Dumper.add_representer(str, text)
+    documents = [_job(pods)] if pods.count == 1 else [_service(pods.name), _job(pods)]
+    written: str = yaml.dump_all(documents, Dumper=Dumper, sort_keys=False, width=10_000)
+    head = "".join(f"# {line}".rstrip() + "\n" for line in comment.splitlines())
+    return head + written
+
+
+def _service(name: str) -> dict[str, Any]:
+    # No address of its own: it only gives each pod a name, and at once, since they wait for each other.
+    spec = {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": {"job-name": name}}
+    return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": spec}
+
+
+def _job(pods: Pods) -> dict[str, Any]:
+    spec = {
+        "completionMode": "Indexed",
+        "completions": pods.count,
+        "parallelism": pods.count,
+        "backoffLimit": 0,  # a bench that is begun anew finds its folder occupied
+        "template": {"metadata": {"labels": {"app.kubernetes.io/name": "perfkit"}}, "spec": _pod(pods)},
+    }
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": pods.name}, "spec": spec}
+
+
+def _pod(pods: Pods) -> dict[str, Any]:
+    container: dict[str, Any] = {
+        "name": "perfkit",
+        "image": pods.image,
+        "command": list(pods.command),
+        **_resources(pods),
+        "volumeMounts": [{"name": "shm", "mountPath": "/dev/shm"}],
+    }
+    # A container's own /dev/shm has 64 MiB, too little for a DataLoader's workers and for NCCL.
+    volumes: list[dict[str, Any]] = [{"name": "shm", "emptyDir": {"medium": "Memory"}}]
+    if pods.volume is not None:
+        container["volumeMounts"].append({"name": "runs", "mountPath": pods.volume.path})
+        volumes.append({"name": "runs", "persistentVolumeClaim": {"claimName": pods.volume.claim}})
+    pod: dict[str, Any] = {"restartPolicy": "Never"}
+    if pods.count > 1:
+        pod |= {"subdomain": pods.name, "affinity": _apart(pods.name)}
+    if pods.gpus:
+        pod["tolerations"] = [{"key": _GPU, "operator": "Exists", "effect": "NoSchedule"}]
+    return {**pod, "containers": [container], "volumes": volumes}
+
+
+def _resources(pods: Pods) -> dict[str, Any]:
+    resources: dict[str, Any] = {}
+    if pods.cpus is not None:
+        resources["requests"] = {"cpu": str(pods.cpus)}
+    if pods.gpus:
+        resources["limits"] = {_GPU: str(pods.gpus)}
+    return {"resources": resources} if resources else {}
+
+
+def _apart(name: str) -> dict[str, Any]:
+    """Each pod on a machine of its own: two on one would talk through its memory, and be told as two machines."""
+    term = {"labelSelector": {"matchLabels": {"job-name": name}}, "topologyKey": "kubernetes.io/hostname"}
+    return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
