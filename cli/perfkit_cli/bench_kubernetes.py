@@ -83,7 +83,7 @@ def _check(options: dict[str, Any]) -> None:
         ("volume_claim", "a volume that all pods can write, in which the results stay: --volume-claim NAME"),
         ("world_size", "the ranks of all pods: --world-size N, of which every pod has as many"),
     ):
-        if options[option] is None:
+        if not options[option]:
             raise UsageError(f"--launcher kubernetes needs {what}")
     if options["device"] == "auto":
         raise UsageError("--launcher kubernetes cannot see the device of the pods: name it, --device cuda or cpu")

@@ -18,6 +18,7 @@ import pytest
 from perfkit_cli.main import COMMANDS
 from tests.conftest import TINY
 from tests.fixtures.endpoints import free_endpoint
+from tests.fixtures.pods import arguments_of_pod
 
 pytestmark = pytest.mark.smoke
 
@@ -157,11 +158,15 @@ def advise(perfkit: Any, suite: Path) -> None:
 
 
 def join(perfkit: Any, suite: Path) -> None:
-    where = free_endpoint()
+    """What the pods of a manifest run, which know each other by other names."""
+    pods = ("--launcher", "kubernetes", "--image", "mine", "--volume-claim", f"runs:{perfkit.folder}")
+    machines = ("--device", "cpu", "--nnodes", "2", "--world-size", "2", "--out", "two")
+    manifest = perfkit("bench", *TINY, "-t", "baseline", *pods, *machines).stdout
+    manifest = manifest.replace("perfkit-two-0.perfkit-two:29500", free_endpoint())
+    first, second = (arguments_of_pod(manifest, index, perfkit.folder) for index in range(2))
     perfkit.environment["GLOO_SOCKET_IFNAME"] = "lo"
-    other = perfkit.start("join", where, "--node-rank", "1")
-    machines = ("--launcher", "torchrun", "--nnodes", "2", "--world-size", "2", "--rdzv-endpoint", where)
-    ended = perfkit("bench", *TINY, "-t", "baseline", *machines, "--out", "two")
+    other = perfkit.start(*second)
+    ended = perfkit(*first)
     assert ended.returncode == 0, ended.stderr
     assert perfkit.variants("two")["baseline@2"]["status"] == "ok"
     assert "two/baseline@2/0" in other.communicate(timeout=60)[1]

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from perfkit.errors import UsageError
-from perfkit.measure.launch.nodes import Orders, parse_endpoint
+from perfkit.errors import PerfkitError, UsageError
+from perfkit.measure.launch.nodes import Orders, await_first, parse_endpoint
 
 
 @pytest.mark.parametrize("endpoint", ["", "host", "host:", ":29500", "host:port", "host:0", "host:65535"])
@@ -20,8 +20,15 @@ def test_the_others_hear_of_each_run_and_of_its_end() -> None:
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         endpoint = f"127.0.0.1:{listening.getsockname()[1]}"
+    with pytest.raises(PerfkitError, match=r"the first machine cannot be reached there \(Connection refused\)"):
+        await_first(endpoint, within_s=0.0)
     first = Orders(endpoint, first=True)
+    await_first(endpoint, within_s=0.0)
     other = Orders(endpoint, first=False)
+    with pytest.raises(PerfkitError, match="machine 1, 2 of 3 has not joined: `perfkit join 127"):
+        first.await_others(3, within_s=0.0)
+    other.join(1)
+    first.await_others(2, within_s=0.0)
     for folder in (Path("/shared/a/0"), Path("/shared/b/0")):
         first.give(folder)
         assert other.next() == folder
