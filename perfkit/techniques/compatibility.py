@@ -49,6 +49,10 @@ _TRIED_WITH_TORCH = (
     "shards and pieces of an update are right for an optimizer that treats each weight or tensor by itself and takes "
     "DTensors: of torch's own only it is known, and of lion with zero1 to zero3"
 )
+_KEPT_SCALED = (
+    "what is left out of gradients is added to those of the next step, which have another scale where the scaler has "
+    "changed it, and an overflow would stay"
+)
 # FSDP2 on one dimension of ranks, and on two.
 _FULLY_SHARDED = ("zero2", "zero3", "hsdp")
 _SHARDED = ("zero1", *_FULLY_SHARDED)
@@ -107,6 +111,7 @@ CLASHES = (
     Clash("amp:dtype=fp16", "optim_in_backward", "gradients are scaled back after backward, when it has used them"),
     Clash("ddp", "optim_in_backward", _REDUCED_LAST),
     Clash("ddp:static_graph=True", "accum", "every backward pass must average gradients, as the first did"),
+    *(Clash(f"ddp:hook={hook}", "amp:dtype=fp16", _KEPT_SCALED) for hook in ("powersgd", "topk")),
     Clash("zero1", "optim_in_backward", _REDUCED_LAST),
     Clash("accum", "optim_in_backward", "parameters would be updated after every microbatch"),
     Clash(

@@ -12,6 +12,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from perfkit.errors import UnavailableError
 from perfkit.record import Claim, ParityRule, Relation
+from perfkit.techniques.gathered_gradients import bytes_in_8_bits, largest_bytes, send_in_8_bits, send_largest
 from perfkit.techniques.gradient_hooks import HALVES, low_rank_bytes, send_in_16_bits, send_low_rank
 from perfkit.techniques.state import TrainState
 from perfkit.techniques.technique import LOSSLESS, Plannable, Planned, Stage, Technique
@@ -19,8 +20,19 @@ from perfkit.techniques.technique import LOSSLESS, Plannable, Planned, Stage, Te
 _ROUNDINGS = 8  # as `amp`
 _SENT = "bytes_of_factors"
 _REDUCED = "collective_bytes:all-reduce"
+_GATHERED = "collective_bytes:all-gather"
 _COPIED = "op_calls:torch.distributed.ddp.reducer::copy_bucket_to_grad"
 _MIB = 2**20
+
+# Hooks that keep what they leave out, those of which a rank receives what every other sends, and what becomes of
+# gradients where losses are another trajectory's.
+_KEEPING = ("powersgd", "topk")
+_OF_ALL_RANKS = {"topk": "the largest gradients", "quantized": "8 bits of the gradients"}
+_APPROXIMATED = {
+    "powersgd": "approximated by matrices of low rank",
+    "topk": "sent when they are the largest, later than they are made",
+    "quantized": "rounded to 8 bits",
+}
 
 
 class Ddp(Technique):
@@ -38,8 +50,16 @@ class Ddp(Technique):
     matrix that they make at most half as large, from the third step on. What the factors leave out is added to the
     gradients of the next step, and kept: as much memory as the gradients once more. On a CPU it has one bucket: gloo
     sends factors from threads of its own, and those of several buckets would meet in another order on each rank.
+    `topk` sends the largest numbers of each gradient, a `share` of it, with their places; what is left out is kept and
+    added, too. `quantized` sends 8 bits of each number, and a scale for each gradient. (torch's own hook of this kind,
+    `quantization_pertensor_hook`, fails over Gloo, and has one scale for all gradients of a bucket.)
 
-    Losses may differ by 8 roundings with `fp16` and `bf16`; with `powersgd` they are another trajectory's.
+    What `topk` and `quantized` send cannot be summed on the way: every rank gathers it from all others. Over N ranks
+    that is N - 1 times what one sends, and an all-reduce takes 2 (N - 1) / N times the gradients: of fp32 `quantized`
+    takes less below 8 ranks, `topk` below 1 / `share`.
+
+    Losses may differ by 8 roundings with `fp16` and `bf16`; with `powersgd`, `topk` and `quantized` they are another
+    trajectory's, which the report shows over steps and over time.
     """
 
     name: ClassVar[str] = "ddp"
@@ -49,9 +69,20 @@ class Ddp(Technique):
     paper: ClassVar[str] = (
         "Li et al., PyTorch Distributed: Experiences on Accelerating Data Parallel Training, VLDB 2020, "
         "https://arxiv.org/abs/2006.15704; Vogels et al., PowerSGD: Practical Low-Rank Gradient Compression for "
-        "Distributed Optimization, NeurIPS 2019, https://arxiv.org/abs/1905.13727"
+        "Distributed Optimization, NeurIPS 2019, https://arxiv.org/abs/1905.13727; Stich et al., Sparsified SGD with "
+        "Memory, NeurIPS 2018, https://arxiv.org/abs/1809.07599; Lin et al., Deep Gradient Compression: Reducing the "
+        "Communication Bandwidth for Distributed Training, ICLR 2018, https://arxiv.org/abs/1712.01887; Alistarh et "
+        "al., QSGD: Communication-Efficient SGD via Gradient Quantization and Encoding, NeurIPS 2017, "
+        "https://arxiv.org/abs/1610.02132"
     )
-    examples: ClassVar[tuple[str, ...]] = ("ddp", "ddp:hook=fp16", "ddp:hook=bf16", "ddp:hook=powersgd")
+    examples: ClassVar[tuple[str, ...]] = (
+        "ddp",
+        "ddp:hook=fp16",
+        "ddp:hook=bf16",
+        "ddp:hook=powersgd",
+        "ddp:hook=topk",
+        "ddp:hook=quantized",
+    )
     stage: ClassVar[Stage] = Stage.SHARD
     min_world_size: ClassVar[int] = 2
 
@@ -61,20 +92,25 @@ class Ddp(Technique):
     ) = None
     static_graph: Annotated[bool, msgspec.Meta(description="every step is the same as the first")] = False
     bucket_view: Annotated[bool, msgspec.Meta(description="gradients are views of the buckets")] = True
-    hook: Annotated[Literal["none", "fp16", "bf16", "powersgd"], msgspec.Meta(description="what is sent")] = "none"
+    hook: Annotated[
+        Literal["none", "fp16", "bf16", "powersgd", "topk", "quantized"], msgspec.Meta(description="what is sent")
+    ] = "none"
     rank: Annotated[int, msgspec.Meta(ge=1, description="of the factors of `powersgd`")] = 1
+    share: Annotated[float, msgspec.Meta(gt=0, lt=1, description="of each gradient that `topk` sends")] = 0.01
 
     def __post_init__(self) -> None:
         if self.rank != 1 and self.hook != "powersgd":
             raise ValueError("rank belongs to hook=powersgd")
+        if self.share != 0.01 and self.hook != "topk":
+            raise ValueError("share belongs to hook=topk")
 
     def plannable(self) -> Plannable:
         if self.hook == "none":
             return Plannable()
-        if self.hook == "powersgd":
-            return Plannable(Planned.NOT, "what the factors leave out is kept, as many bytes as the gradients")
+        if self.hook in _KEEPING:
+            return Plannable(Planned.NOT, f"what {self.hook} leaves out is kept, as many bytes as the gradients")
         # Left out, plain `ddp` takes its place.
-        return Plannable(Planned.LEFT_OUT, "planned without its hook: a low bound, without copies in 16 bits")
+        return Plannable(Planned.LEFT_OUT, "planned without its hook: a low bound, without its copies of gradients")
 
     def apply(self, state: TrainState) -> TrainState:
         if self.static_graph and state.accumulation * state.microbatches > 1:
@@ -94,20 +130,28 @@ class Ddp(Technique):
             account = _Account(state.facts)
             for name, model in models.items():
                 send_low_rank(model, self.rank, partial(account.add, name))
-        elif self.hook != "none":
-            for model in models.values():
+        for model in models.values():
+            if self.hook in HALVES:
                 send_in_16_bits(model, self.hook)
+            elif self.hook == "topk":
+                send_largest(model, self.share)
+            elif self.hook == "quantized":
+                send_in_8_bits(model)
         return state
 
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
         trained = [parameter for parameter in state.model.parameters() if parameter.requires_grad]
         # A step of the workload's own may average the gradients of a model more than once.
         relation = Relation.EQUAL if state.workload.step is None else Relation.AT_LEAST
-        claims = [averages_gradients(self.name), self._sent(trained, relation)]
+        if self.hook in _OF_ALL_RANKS:
+            claims = list(self._gathered(trained, relation, state.world.size))
+        else:
+            claims = [averages_gradients(self.name), self._sent(trained, relation)]
         if self.bucket_mb is not None:
-            least = fewest_buckets(trained, self.bucket_mb * _MIB)
-            statement = f"gradients are reduced in buckets of {self.bucket_mb} MiB"
-            claims.append(self._claim(statement, "op_calls:c10d::allreduce_*", Relation.AT_LEAST, float(least)))
+            least = float(fewest_buckets(trained, self.bucket_mb * _MIB))
+            op = "c10d::_allgather_base_" if self.hook in _OF_ALL_RANKS else "c10d::allreduce_*"
+            statement = f"gradients are sent in buckets of {self.bucket_mb} MiB"
+            claims.append(self._claim(statement, f"op_calls:{op}", Relation.AT_LEAST, least))
         if self.bucket_view:
             claims.append(self._claim("gradients are not copied out of buckets", _COPIED, Relation.EQUAL, 0.0))
         else:
@@ -123,9 +167,17 @@ class Ddp(Technique):
             return self._claim(f"all gradients are sent once, in {self.hook}", _REDUCED, relation, halves)
         return self._claim("all gradients are sent once", _REDUCED, relation, 1.0, "gradient_bytes")
 
+    def _gathered(self, trained: list[torch.nn.Parameter], relation: Relation, ranks: int) -> tuple[Claim, Claim]:
+        sent = largest_bytes(trained, self.share) if self.hook == "topk" else bytes_in_8_bits(trained)
+        statement = f"each rank gathers {_OF_ALL_RANKS[self.hook]} of all ranks once"
+        return (
+            self._claim(statement, _GATHERED, relation, float(ranks * sent)),
+            self._claim("no gradient is sent whole", _REDUCED, Relation.EQUAL, 0.0),
+        )
+
     def parity(self) -> ParityRule:
-        if self.hook == "powersgd":
-            return ParityRule(relative=None, basis="gradients are approximated by matrices of low rank")
+        if self.hook in _APPROXIMATED:
+            return ParityRule(relative=None, basis=f"gradients are {_APPROXIMATED[self.hook]}")
         if self.hook in HALVES:
             relative = _ROUNDINGS * torch.finfo(HALVES[self.hook]).eps
             return ParityRule(relative=relative, basis=f"{_ROUNDINGS} roundings of gradients to {self.hook}")

@@ -1,6 +1,7 @@
 """What takes several ranks, on two real ones over Gloo: one launch trains all variants and checks every claim."""
 
 import gc
+import math
 from importlib.util import find_spec
 from unittest.mock import patch
 
@@ -9,6 +10,7 @@ import torch
 import torch.distributed as dist
 
 from perfkit.errors import UnavailableError
+from perfkit.instruments.exchanged import ExchangedBytes
 from perfkit.spec import parse_technique, typed_params
 from perfkit.techniques.ddp import Ddp, fewest_buckets
 from perfkit.techniques.gradient_hooks import POWERSGD_STARTS, low_rank_bytes
@@ -23,14 +25,15 @@ from tests.unit.techniques.tiny import applied, batches, new_state, relative_dif
 
 pytestmark = pytest.mark.slow
 
-LOW_RANK = "ddp:hook=powersgd"
+LOW_RANK, LARGEST, IN_8_BITS = "ddp:hook=powersgd", "ddp:hook=topk:share=0.25", "ddp:hook=quantized"
+APPROXIMATED = (LOW_RANK, LARGEST, IN_8_BITS)  # other gradients, and so other losses
 
 VARIANTS = [
     "ddp:bucket_mb=1",
     "ddp:bucket_view=false",
     "ddp:hook=fp16",
     "ddp:hook=bf16",
-    LOW_RANK,
+    *APPROXIMATED,
     "zero1",
     "zero2",
     "zero3",
@@ -76,6 +79,8 @@ def rank_main(rank: int, folder: str) -> None:
             results[UNEQUAL] = trained(UNEQUAL, world, results["baseline"]["facts"])
         results["overflow"] = overflow(rank)
         results["factors"] = factors(rank)
+        results["feedback"] = feedback(world)
+        results["accumulated"] = accumulated(world)
         results["static graph"] = [
             train(applied(variant, new_state(world=world)).state) for variant in ("ddp", "ckpt+ddp:static_graph=true")
         ]
@@ -118,6 +123,34 @@ def factors(rank: int) -> list[int]:
     return [sum(sent), low_rank_bytes(made.state.model.parameters(), 2)]
 
 
+def gradients_of(state: TrainState) -> torch.Tensor:
+    """All gradients of one batch, with no update and nothing left behind."""
+    state.backward(state.loss(batches(state, 0)[0]))
+    found = torch.cat([parameter.grad.flatten().clone() for parameter in state.model.parameters()])
+    state.zero_grad()
+    return found
+
+
+def feedback(world: World) -> list[float]:
+    """How far the mean of one and of twelve gradients by `topk` is from the whole one, relative to that."""
+    whole = gradients_of(applied("ddp", new_state(world=world)).state)
+    state = applied("ddp:hook=topk:share=0.1", new_state(world=world)).state
+    sent = torch.stack([gradients_of(state) for _ in range(12)])
+    return [((sent[:steps].mean(0) - whole).norm() / whole.norm()).item() for steps in (1, 12)]
+
+
+def accumulated(world: World) -> list[float]:
+    """Bytes of all-reduces of a step over two microbatches, as it is and without `no_sync`."""
+    state = applied("ddp", new_state(world=world)).state
+    found = []
+    for _ in range(2):
+        with ExchangedBytes() as exchanged:
+            train(state, steps=1, accumulation=2)
+        found.append(exchanged.facts()["collective_bytes:all-reduce"])
+        state.no_sync = None
+    return found
+
+
 def overflow(rank: int) -> int:
     """How many parameters change on this rank when only the other rank's shard has overflowed."""
     made = applied("amp:dtype=fp16+zero3", new_state(world=World(rank=rank, size=2, local_rank=rank)))
@@ -134,7 +167,7 @@ def ranks(tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    "variant", [v for v in VARIANTS if v != LOW_RANK] + [f"grouped {variant}" for variant in GROUPED]
+    "variant", [v for v in VARIANTS if v not in APPROXIMATED] + [f"grouped {variant}" for variant in GROUPED]
 )
 def test_losses_are_the_baselines_on_every_rank(ranks, variant):
     baseline = "grouped baseline" if variant.startswith("grouped") else "baseline"
@@ -207,14 +240,46 @@ def test_low_rank_gradients_are_other_gradients_of_fewer_bytes(ranks):
         assert sent == in_theory < rank["baseline"]["facts"]["gradient_bytes"] / 4
 
 
+@pytest.mark.parametrize(
+    ("variant", "bytes_of"),
+    [(LARGEST, lambda each: 8 * math.ceil(each.numel() / 4)), (IN_8_BITS, lambda each: each.numel() + 4)],
+)
+def test_what_is_gathered_is_what_all_ranks_send_to_the_byte(ranks, variant, bytes_of):
+    """A number and its place take 8 bytes; 8 bits of each number come with a scale."""
+    sent = sum(map(bytes_of, new_state().model.parameters()))
+    for rank in ranks:
+        assert rank[variant]["facts"]["collective_bytes:all-gather"] == 2 * sent
+        assert rank[variant]["losses"][-1] != rank["baseline"]["losses"][-1]
+
+
+def test_eight_bits_of_gradients_lose_little(ranks):
+    for rank in ranks:
+        assert relative_difference(rank[IN_8_BITS]["losses"], rank["baseline"]["losses"]) < 1e-3
+
+
+def test_what_topk_leaves_out_is_sent_later(ranks):
+    for rank in ranks:
+        once, twelve_times = rank["feedback"]
+        assert once > 0.3
+        assert twelve_times < once / 2
+
+
+def test_microbatches_are_all_reduced_together(ranks):
+    for rank in ranks:
+        whole = rank["baseline"]["facts"]["gradient_bytes"]
+        assert rank["accumulated"] == [whole, 2 * whole]
+
+
 def test_no_claim_of_a_hook_holds_for_whole_gradients(ranks):
     """The baseline's own facts, with those that a hook sets when it has sent nothing."""
-    for variant in ("ddp:hook=fp16", "ddp:hook=bf16", LOW_RANK):
+    for variant in ("ddp:hook=fp16", "ddp:hook=bf16", *APPROXIMATED):
         technique = typed_params(Ddp, "technique", "ddp", parse_technique(variant).params)
         state = new_state()
         facts = {**ranks[0]["baseline"]["facts"], "bytes_of_factors": 0.0}
         claims = [claim for claim in technique.claims(state) if claim.fact in facts]
-        assert [verdict for verdict, _ in check_claims(claims, state, facts, facts)] == [False]
+        verdicts = [verdict for verdict, _ in check_claims(claims, state, facts, facts)]
+        assert verdicts
+        assert not any(verdicts)
 
 
 @pytest.mark.parametrize("variant", OWN_STEP)

@@ -1,0 +1,109 @@
+"""Gradients that ranks gather from each other in place of summing them on the way: the largest, or 8 bits of each.
+
+Sums of what is compressed are not compressed, so an all-reduce cannot make them: every rank receives what all send and
+sums it itself, and what it receives grows with their number. Whatever is chosen or scaled is so within one parameter's
+gradient, so that it does not depend on how DistributedDataParallel deals them to buckets.
+"""
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch._C._distributed_c10d import GradBucket
+from torch.nn.parallel import DistributedDataParallel
+
+_INDEX = torch.int32
+_LARGEST_CODE = 127
+_SCALE = torch.float32
+
+
+def send_largest(model: DistributedDataParallel, share: float) -> None:
+    """Send this share of each gradient, its largest numbers, and add what is left to the next step's gradient."""
+    left: dict[torch.Tensor, torch.Tensor] = {}
+
+    def largest(_state: None, bucket: GradBucket) -> torch.futures.Future[torch.Tensor]:
+        gradients, parameters, parts = bucket.buffer(), bucket.parameters(), _parts(bucket)
+        chosen, offset = [], 0
+        for parameter, part in zip(parameters, parts, strict=True):
+            if parameter in left:
+                part += left[parameter]
+            chosen.append(offset + part.abs().topk(numbers_sent(part, share), sorted=False).indices)
+            offset += part.numel()
+        places = torch.cat(chosen)
+        values = gradients[places]
+        gradients[places] = 0
+        for parameter, part in zip(parameters, parts, strict=True):
+            left.setdefault(parameter, torch.empty_like(part)).copy_(part)
+        all_places, placed = _gathered(places.to(_INDEX), model)
+        all_values, sent = _gathered(values, model)
+
+        def averaged(_sent: Any) -> torch.Tensor:
+            placed.wait()
+            gradients.zero_()
+            # Rank by rank, so that each number is summed in the same order on all of them.
+            for of_rank, its_values in zip(all_places, all_values, strict=True):
+                gradients.index_add_(0, of_rank, its_values)
+            return gradients.div_(len(all_values))
+
+        return sent.get_future().then(averaged)
+
+    model.register_comm_hook(None, largest)
+
+
+def send_in_8_bits(model: DistributedDataParallel) -> None:
+    """Send each gradient as integers from -127 to 127 and what one of them stands for.
+
+    An overflow stays one: the scale is infinite then.
+    """
+
+    def in_8_bits(_state: None, bucket: GradBucket) -> torch.futures.Future[torch.Tensor]:
+        gradients, parts = bucket.buffer(), _parts(bucket)
+        sizes = [part.numel() for part in parts]
+        scales = torch.stack([part.abs().max() for part in parts]).to(_SCALE) / _LARGEST_CODE
+        steps = scales.clamp_min(torch.finfo(_SCALE).tiny)  # gradients of zeros are no division by zero
+        codes = [(part / step).round().to(torch.int8) for part, step in zip(parts, steps, strict=True)]
+        all_scales, scaled = _gathered(scales, model)
+        all_codes, sent = _gathered(torch.cat(codes), model)
+
+        def averaged(_sent: Any) -> torch.Tensor:
+            scaled.wait()
+            gradients.zero_()
+            for its_codes, its_scales in zip(all_codes, all_scales, strict=True):
+                for part, code, scale in zip(parts, its_codes.split(sizes), its_scales, strict=True):
+                    part += code * scale
+            return gradients.div_(len(all_codes))
+
+        return sent.get_future().then(averaged)
+
+    model.register_comm_hook(None, in_8_bits)
+
+
+def numbers_sent(gradient: torch.Tensor, share: float) -> int:
+    """How many numbers of a gradient are this share of it; at least one."""
+    return max(1, math.ceil(share * gradient.numel()))
+
+
+def largest_bytes(gradients: Iterable[torch.Tensor], share: float) -> int:
+    """Bytes of what a rank sends: numbers and their places in a bucket."""
+    return sum(numbers_sent(each, share) * (each.element_size() + _INDEX.itemsize) for each in gradients)
+
+
+def bytes_in_8_bits(gradients: Iterable[torch.Tensor]) -> int:
+    """Bytes of what a rank sends: one a number, and a scale."""
+    return sum(each.numel() + _SCALE.itemsize for each in gradients)
+
+
+def _parts(bucket: GradBucket) -> tuple[torch.Tensor, ...]:
+    """The gradients as they lie in the bucket, whatever the layout of their parameters."""
+    parts: tuple[torch.Tensor, ...] = bucket.buffer().split([each.numel() for each in bucket.parameters()])
+    return parts
+
+
+def _gathered(tensor: torch.Tensor, model: DistributedDataParallel) -> tuple[torch.Tensor, dist.Work]:
+    """What every rank gives, a row each, once the work is done."""
+    rows = tensor.new_empty(model.process_group.size(), tensor.numel())
+    work = dist.all_gather_into_tensor(rows.view(-1), tensor, group=model.process_group, async_op=True)
+    assert work is not None
+    return rows, work
