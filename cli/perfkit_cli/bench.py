@@ -25,6 +25,7 @@ from perfkit_cli.bench_request import (
 )
 from perfkit_cli.folders import refuse_impossible
 from perfkit_cli.size_options import COUNT, size_options
+from perfkit_cli.slurm import is_submitted, parameters, run_as_job
 from perfkit_cli.values import amount, duration, one_of, price, share
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ Examples:
   perfkit bench --workload gpt:size=small --technique compile:mode=max-autotune,amp+compile --batch-size 8
   perfkit bench --workload train.py:build --technique zero1,zero2,zero3 --world-size 2
   perfkit bench --technique ddp,zero3 --launcher torchrun
+  perfkit bench --technique zero3 --launcher slurm --nnodes 2 --world-size 16 --slurm partition=gpu --slurm time=1:00:00
   perfkit bench --workload gpt:size=small --technique amp,amp+flash --energy
   perfkit bench --technique 'batch:size=4|8|16,accum:steps=2'
   perfkit bench --technique batch:auto --memory-limit 6GiB
@@ -140,7 +142,7 @@ Exit codes: 0 done, 1 a run failed or its loss is not finite, 2 the request is w
     show_default=True,
     metavar=f"[{'|'.join(_STARTED_BY)}]",
     callback=one_of("launcher", _STARTED_BY),
-    help="What starts the ranks of a run: a process each, or torchrun's elastic agent. kubernetes: nothing is run, and "
+    help="What starts the ranks of a run: a process each, torchrun's elastic agent, or Slurm. kubernetes: nothing is run, and "
     "the manifest of a bench in pods is printed.",
 )
 @click.option(
@@ -149,13 +151,20 @@ Exit codes: 0 done, 1 a run failed or its loss is not finite, 2 the request is w
     show_default=True,
     metavar="N",
     type=COUNT,
-    help="With torchrun: machines, each with as many ranks.",
+    help="With torchrun or slurm: machines, each with as many ranks.",
+)
+@click.option(
+    "--slurm",
+    multiple=True,
+    metavar="KEY=VALUE",
+    callback=parameters,
+    help="With slurm, for each option of the job: as sbatch calls it, such as partition=gpu or exclusive.",
 )
 @click.option(
     "--rdzv-endpoint",
     default="",
     metavar="HOST:PORT",
-    help="Where machines meet: this one, and on each other `perfkit join HOST:PORT --node-rank K`.",
+    help="With torchrun, where machines meet: this one, and on each other `perfkit join HOST:PORT --node-rank K`.",
 )
 @kubernetes_options
 @click.option(
@@ -230,7 +239,11 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     refuse_kubernetes_options(ctx)
     quiet, verbose, calibrate = options["quiet"], options["verbose"], not options["no_calibrate"]
     console = Console(stderr=True, quiet=quiet)
-    if options["into"] is None and options["resume"] is None:
+    new = options["into"] is None and options["resume"] is None
+    if is_submitted(ctx):
+        folder = options["resume"] or options["into"] or options["out"] or default_folder(options["workload"])
+        ctx.exit(run_as_job(ctx, folder))
+    if new:
         folder = options["out"] or default_folder(options["workload"])
         measure = _new_suite(ctx, folder, console)
     else:

@@ -112,10 +112,18 @@ def memory_bytes(root: Path = CGROUP) -> int:
 
 
 def available_cores() -> int:
-    """How many CPUs' worth of work this process can do at once: those it may run on, within the container's limit."""
-    limit = container_cpu_limit()
-    usable = len(usable_cpus())
-    return usable if limit is None else max(1, min(usable, int(limit)))
+    """How many CPUs' worth of work this process can do at once: those it may run on, within the container's limit.
+
+    In a Slurm job those of the job, which not every cluster keeps its processes to.
+    """
+    limits = (container_cpu_limit(), slurm_cpus())
+    return max(1, min([len(usable_cpus()), *(int(limit) for limit in limits if limit is not None)]))
+
+
+def slurm_cpus() -> int | None:
+    """The CPUs of this machine that a Slurm job or step has, of which this process is one; None elsewhere."""
+    given = os.environ.get("SLURM_CPUS_ON_NODE", "")
+    return int(given) if given.isdecimal() else None
 
 
 def data_caches(cpus: Iterable[int], root: Path = Path("/sys/devices/system/cpu")) -> dict[int, Cache]:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from perfkit.errors import UsageError
 from perfkit.files import read_json
-from perfkit.store.layout import LOCK_FILE, NOTEBOOK_FILE
+from perfkit.store.layout import LOCK_FILE, NOTEBOOK_FILE, SLURM_FOLDER
 from perfkit.store.summary import (
     FIGURES_FOLDER,
     MARKDOWN_FILE,
@@ -21,7 +21,8 @@ _PLAN_FOLDERS = {TABLES_FOLDER: (".parquet",), FIGURES_FOLDER: (".png", ".svg")}
 
 
 def refuse_occupied(folder: Path) -> None:
-    """A `UsageError` for a file, or a folder that holds anything but its lock or a plan with its report."""
+    """A `UsageError` for a file, or a folder that holds anything but its lock, the Slurm job that is to write it, or a plan
+    with its report."""
     if folder.exists() and not (folder.is_dir() and _is_free(folder)):
         raise UsageError(
             f"{folder} exists already and is never overwritten: name another folder with --out, add to a suite with "
@@ -30,7 +31,7 @@ def refuse_occupied(folder: Path) -> None:
 
 
 def _is_free(folder: Path) -> bool:
-    inside = {path.name: path for path in folder.iterdir() if path.name != LOCK_FILE}
+    inside = {path.name: path for path in folder.iterdir() if path.name not in (LOCK_FILE, SLURM_FOLDER)}
     if not inside:
         return True
     planned = inside.keys() >= {PLAN_FILE, SUMMARY_FILE} and all(map(_is_of_a_plan, inside.values()))

@@ -2,12 +2,14 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.distributed as dist
 
 from perfkit.devices.visible import lacking
 from perfkit.errors import UnavailableError
+from perfkit.measure.meeting import meet
 from perfkit.spec import LaunchSpec
 from perfkit.techniques.state import World
 
@@ -35,7 +37,12 @@ def join_group(device: torch.device, folder: Path, world: World, nodes: int = 1)
     `device_id` is not given: with it NCCL connects at once, and its buffers would be in what is read as the memory of
     the context alone (`perfkit.instruments.process_memory`), before the first collective is made for them.
     """
-    # A file as the meeting point: no port to find, none to race for. Machines have met already, at torchrun's store.
-    place = f"file://{folder / 'rendezvous'}" if nodes == 1 else "env://"
+    place: dict[str, Any]
+    if nodes == 1:  # a file as the meeting point: no port to find, none to race for
+        place = {"init_method": f"file://{folder / 'rendezvous'}"}
+    elif "MASTER_PORT" in os.environ:  # the launcher has one, such as torchrun's store
+        place = {"init_method": "env://"}
+    else:
+        place = {"store": meet(folder, world)}
     backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
-    dist.init_process_group(backend, init_method=place, rank=world.rank, world_size=world.size)
+    dist.init_process_group(backend, **place, rank=world.rank, world_size=world.size)

@@ -6,6 +6,7 @@
 <suite>/<variant>/<repeat>/         one run: one launch of one variant; a variant's first has the instrumented passes
     spec.json  run.json
     agent<n>.json  agent<n>.log     with torchrun: how ranks ended that failed on a machine, and what its agent said
+    agent0.log  meeting.json        with slurm: what srun said, and where ranks on several nodes meet
     rank<k>/record.json  rank<k>/trace.json.gz  rank<k>/memory.parquet  rank<k>/output.log  rank0/counters.csv
     rank<k>/history.json.gz         on CUDA: the allocator's own history of the memory pass
     rank<k>/stacks.json             sampled Python stacks of a loop: `perfkit.store.stacks`
@@ -13,6 +14,7 @@
     rank<k>/flight_recorder.json.gz the last collectives of a rank that did not end well: `perfkit.flight`
 <suite>/<variant>/counters/         the launch under Nsight Compute, whose counts the first run's `counters.csv` holds
 <suite>/.lock                       held by the `perfkit bench` that writes the suite
+<suite>/slurm/                      with --launcher slurm: what was submitted, and what the job printed
 <suite>/report.html, report.json, ... what `perfkit report` renders; notebook.html where a notebook asked for it
 """
 
@@ -28,6 +30,7 @@ from perfkit.store.request import BenchRequest
 SUITE_VERSION = 2
 SUITE_FILE = "suite.json"
 LOCK_FILE = ".lock"
+SLURM_FOLDER = "slurm"
 CEILINGS_FILE = "ceilings.json"
 SPEC_FILE = "spec.json"
 RUN_FILE = "run.json"

@@ -45,7 +45,7 @@ def launch(
     finally:
         ranks.end()
         run = msgspec.structs.replace(
-            outcome(spec, folder, ended, *ranks.exits(), terminated),
+            outcome(spec, folder, ended, ranks.exits(), terminated),
             started_at=started_at,
             seconds=time.monotonic() - start,
             perfkit=perfkit.__version__,

@@ -13,11 +13,12 @@ Report = Callable[[str], None]
 class Exits(NamedTuple):
     """The exit code of each rank, negative for a signal, and the ranks that ended by themselves, the first one first.
 
-    A code is None where it is not known.
+    A code is None where it is not known, and `untold` says why.
     """
 
     codes: tuple[int | None, ...]
     order: tuple[int, ...] = ()
+    untold: str = ""
 
 
 class StartedRanks(Protocol):

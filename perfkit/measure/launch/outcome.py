@@ -2,7 +2,6 @@
 
 import re
 import signal
-from collections.abc import Iterable, Sequence
 from enum import IntEnum
 from pathlib import Path
 from typing import NamedTuple
@@ -10,9 +9,10 @@ from typing import NamedTuple
 import msgspec
 
 from perfkit.files import read_json
+from perfkit.measure.launch.launcher import Exits
 from perfkit.measure.launch.waits import flight_records, not_met, waits_of
 from perfkit.record import RankRecord, Run, Status, told_of_rank
-from perfkit.spec import RunSpec
+from perfkit.spec import LaunchSpec, RunSpec
 from perfkit.store.layout import OUTPUT_FILE, RECORD_FILE, agent_log, rank_folder
 from perfkit.units import seconds
 
@@ -52,16 +52,15 @@ def outcome(
     spec: RunSpec,
     folder: Path,
     ended: Status | None,
-    exit_codes: tuple[int | None, ...],
-    order: Sequence[int] = (),
+    exits: Exits,
     terminated: bool = False,
 ) -> Run:
     """The status of a run: `ended` where the parent ended it, else that of the rank that explains it, which is named.
 
-    That is the one that ended first without having lost another. `order` has the ranks that ended by themselves, the
-    first one first; `terminated` tells SIGTERM from Ctrl-C. Where the run failed, it says where each rank was.
+    That is the one that ended first without having lost another. `terminated` tells SIGTERM from Ctrl-C. Where the run
+    failed, it says where each rank was.
     """
-    run = _ended(spec, folder, ended, exit_codes, order, terminated)
+    run = _ended(spec, folder, ended, exits, terminated)
     if run.status in (Status.OK, Status.SKIPPED):
         return run
     records = flight_records(folder, range(spec.launch.world_size))
@@ -73,33 +72,33 @@ def _ended(
     spec: RunSpec,
     folder: Path,
     ended: Status | None,
-    exit_codes: tuple[int | None, ...],
-    order: Sequence[int],
+    exits: Exits,
     terminated: bool,
 ) -> Run:
-    tail = _output_tail(folder, range(spec.launch.world_size))
+    exit_codes = exits.codes
+    tail = _output_tail(spec.launch, folder)
     if ended == Status.TIMEOUT:
         limit = seconds(spec.launch.timeout_s)
         return Run(status=ended, reason=f"not done after {limit} (--timeout)", output_tail=tail, exit_codes=exit_codes)
     if ended == Status.INTERRUPTED:
         reason = "terminated (SIGTERM)" if terminated else "interrupted from the keyboard"
         return Run(status=ended, reason=reason, output_tail=tail, exit_codes=exit_codes)
-    first = min(_rank_end(folder, rank, exit_codes, order) for rank in range(len(exit_codes)))
+    first = min(_rank_end(folder, rank, exits) for rank in range(len(exit_codes)))
     if first.status == Status.OK:
         return Run(status=first.status, reason=first.reason, exit_codes=exit_codes)
-    ranks = sorted(range(spec.launch.world_size), key=lambda rank: rank != first.rank)
-    return Run(status=first.status, reason=first.reason, output_tail=_output_tail(folder, ranks), exit_codes=exit_codes)
+    tail = _output_tail(spec.launch, folder, first.rank)
+    return Run(status=first.status, reason=first.reason, output_tail=tail, exit_codes=exit_codes)
 
 
-def _rank_end(folder: Path, rank: int, exit_codes: Sequence[int | None], order: Sequence[int]) -> _End:
-    path, code = rank_folder(folder, rank) / RECORD_FILE, exit_codes[rank]
+def _rank_end(folder: Path, rank: int, exits: Exits) -> _End:
+    path, code, order = rank_folder(folder, rank) / RECORD_FILE, exits.codes[rank], exits.order
     record = read_json(path, RankRecord) if path.exists() else None
     place = order.index(rank) if rank in order else len(order)
     if record is None or record.status == Status.CRASHED:
         by_us = rank not in order and bool(order) and code in _BY_PERFKIT
         if by_us and record is not None and record.samples.wall_s:
             return _End(_Role.OK, place, rank, Status.OK, "")  # it waited in a pass that another rank had left
-        status, reason = _crash(rank, code)
+        status, reason = _crash(rank, code, exits.untold)
         return _End(_Role.ENDED_BY_US if by_us else _Role.CAUSE, place, rank, status, reason)
     role = _Role.CAUSE
     if record.status in (Status.OK, Status.SKIPPED):
@@ -109,9 +108,9 @@ def _rank_end(folder: Path, rank: int, exit_codes: Sequence[int | None], order: 
     return _End(role, place, rank, record.status, told_of_rank(record))
 
 
-def _crash(rank: int, code: int | None) -> tuple[Status, str]:
+def _crash(rank: int, code: int | None, untold: str = "") -> tuple[Status, str]:
     if code is None:
-        return Status.CRASHED, "torchrun's agent ended before it could say how its ranks did; see agent0.log"
+        return Status.CRASHED, untold
     if code == -signal.SIGKILL:
         return Status.CRASHED, f"rank {rank} was killed (SIGKILL), most often by the system when memory runs out"
     if code < 0:
@@ -125,11 +124,12 @@ def killed_by_system(run: Run) -> bool:
     return any((run.status, run.reason) == _crash(rank, -signal.SIGKILL) for rank in killed)
 
 
-def _output_tail(folder: Path, ranks: Iterable[int]) -> str:
-    """The last lines that the ranks printed; where there were none, what torchrun's agent said."""
+def _output_tail(launch: LaunchSpec, folder: Path, first: int = 0) -> str:
+    """The last lines that the ranks printed, one of them `first`; where there were none, what the launcher said."""
+    ranks = sorted(range(launch.world_size), key=lambda rank: rank != first)
     tails = {f"rank {rank}": _tail(rank_folder(folder, rank) / OUTPUT_FILE) for rank in ranks}
     if not any(tails.values()):
-        tails = {"torchrun": _tail(agent_log(folder, 0))}
+        tails = {launch.launcher: _tail(agent_log(folder, 0))}
     return "\n\n".join(f"{who}:\n{tail}" for who, tail in tails.items() if tail)
 
 

@@ -100,7 +100,8 @@ def exits_of(folder: Path, launch: LaunchSpec, agent_code: int | None) -> Exits:
         return Exits((0,) * launch.world_size, tuple(range(launch.world_size)))
     told = [path for node in range(launch.nodes) if (path := agent_file(folder, node)).is_file()]
     if not told:
-        return Exits((None,) * launch.world_size)
+        untold = "torchrun's agent ended before it could say how its ranks did; see agent0.log"
+        return Exits((None,) * launch.world_size, untold=untold)
     seen = [read_json(path, RankExits).ended for path in told]
     codes = {rank: code for ended in seen for rank, code in ended}
     # An agent ends its others by SIGTERM once one has failed: the one that it saw first ended by itself.

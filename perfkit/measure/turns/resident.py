@@ -12,6 +12,7 @@ from typing import Self
 
 from perfkit.errors import PerfkitError
 from perfkit.files import write_json
+from perfkit.measure.launch.launcher import Exits
 from perfkit.measure.launch.outcome import outcome
 from perfkit.measure.launch.ranks import GRACE_S, HERE, RankPlace, RankProcess, end_ranks, start_rank
 from perfkit.measure.turns import protocol
@@ -97,8 +98,8 @@ class Team:
         if ended is None:
             self._wait_for_end(GRACE_S)  # the other ranks learn in their next collective that one has failed
         self.end()
-        order = [number for number, rank in enumerate(self.ranks) if rank is first]
-        run = outcome(self.spec, self.folder, ended, self.exit_codes, order)
+        order = tuple(number for number, rank in enumerate(self.ranks) if rank is first)
+        run = outcome(self.spec, self.folder, ended, Exits(self.exit_codes, order))
         if run.status == Status.OK:
             run = Run(status=Status.CRASHED, reason="it ended before it was told to", exit_codes=run.exit_codes)
         return TeamFailedError(self, run)

@@ -13,6 +13,7 @@ from perfkit.measure.largest_batch import (
     sized,
     with_largest_batch,
 )
+from perfkit.measure.launch.launcher import Exits
 from perfkit.measure.launch.outcome import outcome
 from perfkit.measure.schedule import ScheduledRun
 from perfkit.record import Environment, MemoryPeaks, RankRecord, Run, Status, Unknown, measured
@@ -142,9 +143,9 @@ def test_on_a_cpu_the_limit_is_of_addresses_so_a_trial_is_given_what_the_margin_
 
 def test_what_the_system_killed_does_not_fit(tmp_path):
     spec = RunSpec(workload=WorkloadSpec(name="gpt"), launch=LaunchSpec(world_size=2))
-    killed = outcome(spec, tmp_path, None, (-signal.SIGTERM, -signal.SIGKILL), order=[1])
+    killed = outcome(spec, tmp_path, None, Exits((-signal.SIGTERM, -signal.SIGKILL), (1,)))
     assert search(end=lambda _: killed)[0].fits(8) is False
-    crashed = outcome(spec, tmp_path, None, (-signal.SIGKILL, -signal.SIGSEGV), order=[1])
+    crashed = outcome(spec, tmp_path, None, Exits((-signal.SIGKILL, -signal.SIGSEGV), (1,)))
     assert search(end=lambda _: crashed)[0].fits(8) is None
 
 

@@ -5,6 +5,7 @@ import signal
 import pytest
 
 from perfkit.files import write_json
+from perfkit.measure.launch.launcher import Exits
 from perfkit.measure.launch.outcome import outcome
 from perfkit.record import RankRecord, Samples, Status
 from perfkit.spec import LaunchSpec, RunSpec, WorkloadSpec
@@ -26,7 +27,7 @@ def ended(tmp_path):
             codes.append(code)
         launch = LaunchSpec(world_size=len(ranks), timeout_s=90)
         spec = RunSpec(workload=WorkloadSpec(name="gpt"), launch=launch)
-        return outcome(spec, tmp_path, by_parent, tuple(codes), order, terminated)
+        return outcome(spec, tmp_path, by_parent, Exits(tuple(codes), tuple(order)), terminated)
 
     return ask
 

@@ -19,7 +19,7 @@ THREE = LaunchSpec(world_size=3, launcher="torchrun")
 
 
 def test_all_ranks_well(tmp_path: Path) -> None:
-    assert exits_of(tmp_path, THREE, 0) == ((0, 0, 0), (0, 1, 2))
+    assert exits_of(tmp_path, THREE, 0) == ((0, 0, 0), (0, 1, 2), "")
 
 
 @pytest.mark.parametrize(
@@ -33,14 +33,14 @@ def test_all_ranks_well(tmp_path: Path) -> None:
 )
 def test_ranks_that_the_agent_ended_did_not_end_by_themselves(tmp_path: Path, ended, codes, order) -> None:
     write_json(tmp_path / "agent0.json", RankExits(ended=ended))
-    assert exits_of(tmp_path, THREE, 1) == (codes, tuple(order))
+    assert exits_of(tmp_path, THREE, 1) == (codes, tuple(order), "")
 
 
 def test_what_the_agents_of_all_machines_saw_counts(tmp_path: Path) -> None:
     launch = LaunchSpec(world_size=4, launcher="torchrun", nodes=2, endpoint="host:29500")
     write_json(tmp_path / "agent0.json", RankExits(ended=((0, 1), (1, TERM))))
     write_json(tmp_path / "agent1.json", RankExits(ended=((3, KILL), (2, TERM))))
-    assert exits_of(tmp_path, launch, 1) == ((1, TERM, TERM, KILL), (0, 3))
+    assert exits_of(tmp_path, launch, 1) == ((1, TERM, TERM, KILL), (0, 3), "")
 
 
 def test_a_rank_that_was_killed_explains_the_run_whatever_was_seen_first(tmp_path: Path) -> None:
@@ -50,7 +50,7 @@ def test_a_rank_that_was_killed_explains_the_run_whatever_was_seen_first(tmp_pat
         write_json(tmp_path / f"rank{record.rank}" / "record.json", record)
     write_json(tmp_path / "agent0.json", RankExits(ended=((0, 1), (1, KILL))))
     spec = RunSpec(workload=WorkloadSpec(name="gpt"), launch=LaunchSpec(world_size=2, launcher="torchrun"))
-    run = outcome(spec, tmp_path, None, *exits_of(tmp_path, spec.launch, 1))
+    run = outcome(spec, tmp_path, None, exits_of(tmp_path, spec.launch, 1))
     assert (run.status, run.exit_codes) == (Status.CRASHED, (1, KILL))
     assert run.reason.startswith("rank 1 was killed (SIGKILL)")
 
@@ -58,7 +58,7 @@ def test_a_rank_that_was_killed_explains_the_run_whatever_was_seen_first(tmp_pat
 def test_an_agent_that_failed_itself_is_told_with_what_it_said(tmp_path: Path) -> None:
     (tmp_path / "agent0.log").write_text("RendezvousConnectionError: no store\n")
     spec = RunSpec(workload=WorkloadSpec(name="gpt"), launch=LaunchSpec(world_size=2, launcher="torchrun"))
-    run = outcome(spec, tmp_path, None, *exits_of(tmp_path, spec.launch, 1))
+    run = outcome(spec, tmp_path, None, exits_of(tmp_path, spec.launch, 1))
     assert (run.status, run.exit_codes) == (Status.CRASHED, (None, None))
     assert "torchrun's agent" in run.reason
     assert run.output_tail == "torchrun:\nRendezvousConnectionError: no store"

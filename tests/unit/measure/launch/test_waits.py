@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from perfkit.flight.file import write_flight_record
+from perfkit.measure.launch.launcher import Exits
 from perfkit.measure.launch.outcome import outcome
 from perfkit.measure.launch.waits import flight_records, not_met
 from perfkit.record import RankWait, Run, Status
@@ -22,7 +23,7 @@ def left(folder: Path, *ranks: dict[str, Any]) -> Path:
 
 def ended(folder: Path, by_parent: Status | None) -> Run:
     spec = RunSpec(workload=WorkloadSpec(name="gpt"), launch=LaunchSpec(world_size=2, timeout_s=90))
-    return outcome(spec, folder, by_parent, (-15, -15))
+    return outcome(spec, folder, by_parent, Exits((-15, -15)))
 
 
 def waiting(number: int) -> dict[str, Any]:

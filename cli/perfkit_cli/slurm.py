@@ -1,0 +1,146 @@
+"""`perfkit bench --launcher slurm` outside of a job: the same command is submitted as one, and followed."""
+
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from perfkit.errors import PerfkitError, UsageError, raise_terminated
+from perfkit_cli.bench_request import TAKEN, given, with_options
+
+if TYPE_CHECKING:
+    from perfkit.measure.launch.slurm_queue import Queued
+    from perfkit.store.request import BenchRequest
+
+
+def parameters(_ctx: click.Context, param: click.Parameter, values: Iterable[str]) -> dict[str, str | bool]:
+    """From `partition=gpu` and `exclusive` to options of sbatch by name. A click callback."""
+    found: dict[str, str | bool] = {}
+    for value in values:
+        name, equals, said = value.partition("=")
+        if not name.replace("-", "").replace("_", "").isalnum():
+            raise UsageError(f"{param.opts[-1]}: {value!r} is no option of sbatch: expected such as partition=gpu")
+        found[name.removeprefix("--").replace("_", "-")] = said if equals else True
+    return found
+
+
+def is_submitted(ctx: click.Context) -> bool:
+    """Whether this command has to become a job. A `UsageError` for options of one where it has not."""
+    from perfkit.measure.launch.allocation import in_slurm_job
+
+    by_slurm = _launcher(ctx) == "slurm"
+    if given(ctx, ("slurm",)) and not by_slurm:
+        raise UsageError("--slurm has options of a job: add --launcher slurm")
+    return by_slurm and not in_slurm_job()
+
+
+def run_as_job(ctx: click.Context, folder: Path) -> int:
+    """Submit this command with all that it was given, print what it prints, and return its exit code.
+
+    Raises a `PerfkitError` where Slurm ended the job before the command had ended.
+    """
+    from perfkit.measure.launch.slurm_job import SlurmJob
+    from perfkit.store.layout import SLURM_FOLDER
+    from perfkit_cli.main import how_interrupted
+
+    nodes, tasks = _size(_request(ctx, folder))
+    os.environ["COLUMNS"] = str(shutil.get_terminal_size().columns)  # the job inherits it
+    signal.signal(signal.SIGTERM, raise_terminated)
+    job = SlurmJob(
+        _arguments(ctx, folder),
+        folder.resolve() / SLURM_FOLDER,
+        nodes=nodes,
+        tasks_per_node=tasks,
+        parameters=ctx.params["slurm"],
+    )
+    tell = _silent if ctx.params["quiet"] else _told(job.number, folder)
+    out, err = sys.stdout.buffer, sys.stderr.buffer
+    interrupted: int | None = None
+    try:
+        ended = job.follow(out, err, tell)
+    except KeyboardInterrupt as error:
+        word, interrupted = how_interrupted(error)
+        job.cancel()
+        click.echo(f"{word}: job {job.number} is cancelled", err=True)
+        ended = job.follow(out, err, tell)
+    if interrupted is not None:
+        return interrupted
+    if ended.code is None:
+        raise PerfkitError(
+            f"the Slurm job {job.number} has ended before perfkit had: {ended.told or 'Slurm does not say why'}; what it "
+            f"left is in {folder}, and its output in {job.err.parent}"
+        )
+    if ended.code and ended.told.partition(" ")[0] not in ("", "COMPLETED", "COMPLETING", "RUNNING"):
+        click.echo(f"job {job.number}: {ended.told}", err=True)
+    return ended.code
+
+
+def _launcher(ctx: click.Context) -> str:
+    existing = ctx.params["resume"] or ctx.params["into"]
+    if existing is None or given(ctx, ("launcher",)):
+        return str(ctx.params["launcher"])
+    from perfkit.growing import suite_request
+
+    return suite_request(existing).launcher
+
+
+def _request(ctx: click.Context, folder: Path) -> "BenchRequest":
+    """What is asked for, as far as another machine can tell: wrong names are told before anything waits in a queue."""
+    from perfkit.growing import suite_request, whole_request
+    from perfkit.measure.occupied import refuse_occupied
+    from perfkit.spec import parse_variants
+    from perfkit.store.request import BenchRequest
+    from perfkit.techniques.every import with_all
+    from perfkit.workloads.table import sized_workload
+    from perfkit_cli.folders import refuse_impossible
+
+    options: dict[str, Any] = ctx.params
+    if options["resume"] is not None:
+        return whole_request(folder)
+    variants = tuple(parse_variants(with_all(options["technique"])))
+    if options["into"] is not None:
+        return with_options(suite_request(folder), {**given(ctx), "variants": variants})
+    refuse_impossible(folder)
+    refuse_occupied(folder)
+    device = "cpu" if options["device"] == "auto" else options["device"]
+    sizes = options["batch_size"], options["seq_len"], options["accumulate"]
+    workload = sized_workload(options["workload"], device, *sizes)
+    request = BenchRequest(workload=workload, variants=variants, device=device, device_count=0, cores=1)
+    return with_options(request, {name: options[name] for name in TAKEN})
+
+
+def _size(request: "BenchRequest") -> tuple[int, int]:
+    """Nodes, and tasks on each: as many as the largest variant has ranks."""
+    from perfkit.measure.bench import min_world_size
+    from perfkit.measure.launch.ranks import ranks_per_node
+    from perfkit.measure.schedule import bench_schedule
+
+    runs = bench_schedule(request, min_world_size).runs
+    return request.nodes, max(ranks_per_node(run.spec.launch) for run in runs)
+
+
+def _arguments(ctx: click.Context, folder: Path) -> list[str]:
+    arguments = sys.argv[1:]
+    new = ctx.params["into"] is None and ctx.params["resume"] is None
+    return [*arguments, "--out", str(folder)] if new and ctx.params["out"] is None else arguments
+
+
+def _silent(_place: "Queued") -> None:
+    pass
+
+
+def _told(job: str, folder: Path) -> Any:
+    click.echo(f"job {job} writes {folder}; Ctrl-C cancels it", err=True)
+
+    def tell(place: "Queued") -> None:
+        if place.state == "PENDING":
+            click.echo(f"job {job} waits in the partition {place.partition}: {place.reason}", err=True)
+        elif place.state == "RUNNING":
+            click.echo(f"job {job} runs on {place.nodes}", err=True)
+
+    return tell

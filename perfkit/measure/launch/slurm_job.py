@@ -1,0 +1,152 @@
+"""A command of perfkit as a Slurm job, submitted through submitit and followed until it has ended."""
+
+import contextlib
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+
+from perfkit.errors import UsageError
+from perfkit.measure.launch.slurm_queue import Queued, how_ended, queued
+from perfkit.missing import missing
+
+if TYPE_CHECKING:
+    import submitit
+
+_LOOK_S = 0.5
+_ASK_S = 5.0  # how often Slurm is asked: its controller serves all users
+_RESULT_S = 20.0  # until a file that another machine has written is seen here
+_END_S = 60.0  # Slurm kills what has not ended half a minute after it was cancelled, as it is set up by default
+
+
+class Ended(NamedTuple):
+    """`code` is the command's exit code, None where the job ended without it; `told` is what Slurm says of the job."""
+
+    code: int | None
+    told: str
+
+
+def run_command(arguments: Sequence[str], out: str, err: str) -> int:
+    """The job: `perfkit ARGUMENTS` on the first node, its output in files. Its exit code."""
+    with Path(out).open("ab") as stdout, Path(err).open("ab") as stderr:
+        command = [sys.executable, "-m", "perfkit_cli", *arguments]
+        return subprocess.run(command, stdout=stdout, stderr=stderr, check=False).returncode
+
+
+class SlurmJob:
+    """`perfkit ARGUMENTS` in the queue, with `nodes` nodes of `tasks_per_node` tasks each. Its files lie in `folder`.
+
+    `parameters` are options of sbatch by name (`partition`, `cpus-per-task`), True for those without a value.
+
+    Raises:
+        UsageError: there is no Slurm here, or it refuses the job.
+    """
+
+    def __init__(
+        self,
+        arguments: Sequence[str],
+        folder: Path,
+        *,
+        nodes: int,
+        tasks_per_node: int,
+        parameters: Mapping[str, str | bool],
+    ) -> None:
+        executor = _executor(folder)
+        # submitit asks for a time of its own where none is given, and has the ranks told (SIGUSR2, which ends them) that
+        # the end is near. Slurm's own default, and its SIGTERM at the end, are what is wanted.
+        executor.update_parameters(
+            job_name="perfkit",
+            nodes=nodes,
+            ntasks_per_node=tasks_per_node,
+            time=None,
+            wckey=None,
+            use_srun=False,
+            additional_parameters={"signal": "B:CONT@1", **parameters},
+        )
+        self.out, self.err = folder / "output.log", folder / "error.log"
+        self._files = (self.out, self.err)
+        self._read = [file.stat().st_size if file.exists() else 0 for file in self._files]
+        self._job = _submitted(executor, arguments, str(self.out), str(self.err))
+        self._asked = time.monotonic()
+
+    @property
+    def number(self) -> str:
+        """As Slurm numbers jobs."""
+        return self._job.job_id
+
+    def cancel(self) -> None:
+        """Have Slurm end it: what runs gets SIGTERM, and is killed later. `follow` waits until it has ended."""
+        self._job.cancel(check=False)
+
+    def follow(self, out: BinaryIO, err: BinaryIO, tell: Callable[[Queued], None]) -> Ended:
+        """Copy what the command prints until the job has ended; `tell` hears when its place in the queue changes."""
+        for place in self._places():
+            if place is not None:
+                tell(place)
+            self._copy(out, err)
+        self._copy(out, err)
+        result = self._job.paths.result_pickle
+        code = self._job.result() if result.exists() else None
+        for file in (result, self._job.paths.submitted_pickle):
+            file.unlink(missing_ok=True)
+        return Ended(code, how_ended(self.number))
+
+    def _places(self) -> Iterator[Queued | None]:
+        """Now and then until the job has ended: where it is, None where that has not changed or is not known."""
+        result = self._job.paths.result_pickle
+        last: Queued | None = None
+        gone_at: float | None = None
+        asked_at = 0.0
+        while not result.exists():
+            now = time.monotonic()
+            if gone_at is not None and now > gone_at + _RESULT_S:
+                return
+            if gone_at is None and now > asked_at + _ASK_S:
+                asked_at = now
+                try:
+                    place = queued(self.number)
+                except OSError:
+                    place = last  # the controller is away: the job goes on
+                if place is None:
+                    gone_at = now
+                elif place != last:
+                    last = place
+                    yield place
+            yield None
+            time.sleep(_LOOK_S)
+
+    def _copy(self, *streams: BinaryIO) -> None:
+        for index, (file, stream) in enumerate(zip(self._files, streams, strict=True)):
+            if file.exists():
+                with file.open("rb") as written:
+                    written.seek(self._read[index])
+                    data = written.read()
+                self._read[index] += len(data)
+                stream.write(data)
+                stream.flush()
+
+
+def _executor(folder: Path) -> "submitit.SlurmExecutor":
+    try:
+        import submitit
+    except ModuleNotFoundError as error:
+        raise missing("submitit", "'perfkit[slurm]'", error) from None
+    try:
+        return submitit.SlurmExecutor(folder=folder)
+    except RuntimeError:
+        raise UsageError(
+            "--launcher slurm: there is no Slurm on this machine (srun and sbatch are not found)"
+        ) from None
+
+
+def _submitted(executor: "submitit.SlurmExecutor", arguments: Sequence[str], out: str, err: str) -> "submitit.Job[int]":
+    from submitit.core.utils import FailedJobError, FailedSubmissionError
+
+    try:
+        with contextlib.redirect_stderr(None):  # submitit prints what it raises
+            return executor.submit(run_command, tuple(arguments), out, err)
+    except (FailedJobError, FailedSubmissionError) as error:
+        said = [line for line in str(error).splitlines() if line.startswith("sbatch:")]
+        raise UsageError(f"Slurm refuses the job: {'; '.join(said) or error}") from None

@@ -1,0 +1,49 @@
+"""A task of a job step, which is one rank: `python -m perfkit.measure.launch.slurm_task FOLDER`, started by srun.
+
+The rank is a process of its own. This one says on its standard output, which srun carries to the launcher, how that
+ended: Slurm itself tells it in words of srun's, and in its accounting, which not every cluster has.
+"""
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+from perfkit.files import read_json
+from perfkit.measure.launch.listen import Deadline, lines_of
+from perfkit.measure.launch.ranks import RankPlace, end_ranks, start_rank
+from perfkit.spec import RunSpec
+from perfkit.store.layout import SPEC_FILE
+
+# The first words of what it says: the number of the step; a pass that rank 0 enters; a rank, and its exit code.
+STEP, PASS, EXIT = "perfkit-step", "perfkit-pass", "perfkit-exit"
+
+_LONGER_S = 60.0  # than the launcher waits, who ends what takes too long
+
+
+def main() -> None:
+    """Entry point of the task's process."""
+    signal.signal(signal.SIGTERM, lambda *_: None)  # the rank, which has it too, ends first
+    folder = Path(sys.argv[1])
+    launch = read_json(folder / SPEC_FILE, RunSpec).launch
+    number = int(os.environ["SLURM_PROCID"])
+    if number == 0:
+        _say(STEP, os.environ["SLURM_STEP_ID"])
+    os.environ.pop("MASTER_PORT", None)  # of the user's own script
+    place = RankPlace(environment={"MASTER_ADDR": os.environ["SLURMD_NODENAME"]})
+    rank = start_rank("perfkit.measure.worker", launch, folder, number, place=place)
+    for _, line in lines_of([rank], Deadline(launch.timeout_s + _LONGER_S)):
+        if line is not None:
+            _say(PASS, line)
+    code = rank.wait()
+    end_ranks([rank])
+    _say(EXIT, f"{number} {code}")
+    sys.exit(0 if code == 0 else 1)
+
+
+def _say(word: str, text: str) -> None:
+    print(word, text, flush=True)
+
+
+if __name__ == "__main__":
+    main()
