@@ -142,8 +142,8 @@ Exit codes: 0 done, 1 a run failed or its loss is not finite, 2 the request is w
     show_default=True,
     metavar=f"[{'|'.join(_STARTED_BY)}]",
     callback=one_of("launcher", _STARTED_BY),
-    help="What starts the ranks of a run: a process each, torchrun's elastic agent, or Slurm. kubernetes: nothing is run, and "
-    "the manifest of a bench in pods is printed.",
+    help="What starts the ranks of a run: a process each, torchrun's elastic agent, or Slurm. kubernetes: nothing is "
+    "run, and the manifest of a bench in pods is printed.",
 )
 @click.option(
     "--nnodes",

@@ -23,7 +23,7 @@ def parameters(_ctx: click.Context, param: click.Parameter, values: Iterable[str
     found: dict[str, str | bool] = {}
     for value in values:
         name, equals, said = value.partition("=")
-        if not name.replace("-", "").replace("_", "").isalnum():
+        if not name.replace("-", "").replace("_", "").isalnum() or "\n" in said:
             raise UsageError(f"{param.opts[-1]}: {value!r} is no option of sbatch: expected such as partition=gpu")
         found[name.removeprefix("--").replace("_", "-")] = said if equals else True
     return found
@@ -72,8 +72,8 @@ def run_as_job(ctx: click.Context, folder: Path) -> int:
         return interrupted
     if ended.code is None:
         raise PerfkitError(
-            f"the Slurm job {job.number} has ended before perfkit had: {ended.told or 'Slurm does not say why'}; what it "
-            f"left is in {folder}, and its output in {job.err.parent}"
+            f"the Slurm job {job.number} has ended before perfkit had: {ended.told or 'Slurm does not say why'}; what "
+            f"it left is in {folder}, and its output in {job.err.parent}"
         )
     if ended.code and ended.told.partition(" ")[0] not in ("", "COMPLETED", "COMPLETING", "RUNNING"):
         click.echo(f"job {job.number}: {ended.told}", err=True)
@@ -138,7 +138,7 @@ def _told(job: str, folder: Path) -> Any:
     click.echo(f"job {job} writes {folder}; Ctrl-C cancels it", err=True)
 
     def tell(place: "Queued") -> None:
-        if place.state == "PENDING":
+        if place.state == "PENDING" and place.reason != "None":  # which it is until Slurm has looked at it
             click.echo(f"job {job} waits in the partition {place.partition}: {place.reason}", err=True)
         elif place.state == "RUNNING":
             click.echo(f"job {job} runs on {place.nodes}", err=True)

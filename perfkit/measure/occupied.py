@@ -21,7 +21,7 @@ _PLAN_FOLDERS = {TABLES_FOLDER: (".parquet",), FIGURES_FOLDER: (".png", ".svg")}
 
 
 def refuse_occupied(folder: Path) -> None:
-    """A `UsageError` for a file, or a folder that holds anything but its lock, the Slurm job that is to write it, or a plan
+    """A `UsageError` for a file, or a folder that holds anything but its lock, the Slurm job that writes it, and a plan
     with its report."""
     if folder.exists() and not (folder.is_dir() and _is_free(folder)):
         raise UsageError(

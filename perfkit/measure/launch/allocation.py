@@ -29,8 +29,8 @@ def allocation_here() -> Allocation:
         )
     if not in_slurm_job():
         raise UsageError(
-            f"--launcher slurm: this shell is of the Slurm job {os.environ['SLURM_JOB_ID']} and runs on none of its nodes, "
-            "whose devices are to be measured: put `srun --overlap --nodes=1 --ntasks=1` before the command"
+            f"--launcher slurm: this shell is of the Slurm job {os.environ['SLURM_JOB_ID']} and on none of its nodes, "
+            "which are to be measured: put `srun --overlap --nodes=1 --ntasks=1` before the command"
         )
     return Allocation(
         job=os.environ["SLURM_JOB_ID"],

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 _LOOK_S = 0.5
 _ASK_S = 5.0  # how often Slurm is asked: its controller serves all users
 _RESULT_S = 20.0  # until a file that another machine has written is seen here
-_END_S = 60.0  # Slurm kills what has not ended half a minute after it was cancelled, as it is set up by default
 
 
 class Ended(NamedTuple):
@@ -54,8 +53,8 @@ class SlurmJob:
         parameters: Mapping[str, str | bool],
     ) -> None:
         executor = _executor(folder)
-        # submitit asks for a time of its own where none is given, and has the ranks told (SIGUSR2, which ends them) that
-        # the end is near. Slurm's own default, and its SIGTERM at the end, are what is wanted.
+        # submitit asks for a time of its own where none is given, and has ranks told by SIGUSR2, which ends them, that
+        # the end is near. What is wanted is Slurm's default, and its SIGTERM at the end.
         executor.update_parameters(
             job_name="perfkit",
             nodes=nodes,
@@ -67,9 +66,10 @@ class SlurmJob:
         )
         self.out, self.err = folder / "output.log", folder / "error.log"
         self._files = (self.out, self.err)
+        self._result_s = _RESULT_S
         self._read = [file.stat().st_size if file.exists() else 0 for file in self._files]
-        self._job = _submitted(executor, arguments, str(self.out), str(self.err))
-        self._asked = time.monotonic()
+        # One process, in the job's script, whatever the number of tasks is.
+        self._job = _submitted(executor, arguments, str(self.out), str(self.err)).task(0)
 
     @property
     def number(self) -> str:
@@ -79,6 +79,7 @@ class SlurmJob:
     def cancel(self) -> None:
         """Have Slurm end it: what runs gets SIGTERM, and is killed later. `follow` waits until it has ended."""
         self._job.cancel(check=False)
+        self._result_s = _LOOK_S  # of what is ended from here nobody needs the code
 
     def follow(self, out: BinaryIO, err: BinaryIO, tell: Callable[[Queued], None]) -> Ended:
         """Copy what the command prints until the job has ended; `tell` hears when its place in the queue changes."""
@@ -101,7 +102,7 @@ class SlurmJob:
         asked_at = 0.0
         while not result.exists():
             now = time.monotonic()
-            if gone_at is not None and now > gone_at + _RESULT_S:
+            if gone_at is not None and now > gone_at + self._result_s:
                 return
             if gone_at is None and now > asked_at + _ASK_S:
                 asked_at = now

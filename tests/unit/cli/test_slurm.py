@@ -1,0 +1,36 @@
+import click
+import pytest
+
+from perfkit.errors import UsageError
+from perfkit.spec import TechniqueSpec, WorkloadSpec
+from perfkit.store.request import BenchRequest
+from perfkit_cli.slurm import _size, parameters
+
+OPTION = click.Option(["--slurm"])
+CONTEXT = click.Context(click.Command("bench"))
+
+
+def test_options_of_sbatch_are_passed_on_by_name() -> None:
+    given = ("partition=gpu", "exclusive", "time=1:00:00", "cpus_per_task=8", "--gres=gpu:h100:8", "comment=")
+    assert parameters(CONTEXT, OPTION, given) == {
+        "partition": "gpu",
+        "exclusive": True,
+        "time": "1:00:00",
+        "cpus-per-task": "8",
+        "gres": "gpu:h100:8",
+        "comment": "",
+    }
+
+
+@pytest.mark.parametrize("given", ["", "=gpu", "a b=c", "x\n#SBATCH --y"])
+def test_what_is_no_option(given: str) -> None:
+    with pytest.raises(UsageError, match="is no option of sbatch"):
+        parameters(CONTEXT, OPTION, (given,))
+
+
+def test_a_job_is_as_large_as_the_largest_variant() -> None:
+    variants = ((TechniqueSpec(name="amp"),), (TechniqueSpec(name="ddp"),))
+    request = BenchRequest(
+        workload=WorkloadSpec(name="gpt"), variants=variants, device="cpu", device_count=0, cores=1, launcher="slurm"
+    )
+    assert _size(request) == (1, 2)

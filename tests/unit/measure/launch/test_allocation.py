@@ -1,0 +1,42 @@
+import pytest
+
+from perfkit.devices.machine import available_cores
+from perfkit.errors import UsageError
+from perfkit.measure.launch.allocation import Allocation, allocation_here
+from perfkit.measure.launch.table import LAUNCHERS
+from perfkit.spec import LaunchSpec
+
+JOB = {"SLURM_JOB_ID": "7", "SLURM_JOB_NUM_NODES": "3", "SLURMD_NODENAME": "n1"}
+
+
+def enter(monkeypatch: pytest.MonkeyPatch, cpus: str, **variables: str) -> None:
+    for name, value in {**JOB, "SLURM_JOB_CPUS_PER_NODE": cpus, **variables}.items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.mark.parametrize(("told", "least"), [("72", 72), ("72(x3)", 72), ("72(x2),36", 36), ("8,16(x2)", 8)])
+def test_the_node_with_fewest_cpus_counts(monkeypatch: pytest.MonkeyPatch, told: str, least: int) -> None:
+    enter(monkeypatch, told)
+    assert allocation_here() == Allocation("7", 3, least)
+
+
+def test_elsewhere_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in JOB:
+        monkeypatch.delenv(name, raising=False)
+    slurm = LAUNCHERS.load("slurm")
+    with pytest.raises(UsageError, match="is no Slurm job: run `perfkit bench --launcher slurm`"):
+        slurm.check(LaunchSpec())
+    monkeypatch.setenv("SLURM_JOB_ID", "7")  # as in salloc's shell, on the machine that it was typed on
+    with pytest.raises(UsageError, match="put `srun --overlap"):
+        slurm.check(LaunchSpec())
+
+
+def test_a_job_with_too_few_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    enter(monkeypatch, "1(x3)")
+    with pytest.raises(UsageError, match="--nnodes 4: the Slurm job 7 has 3"):
+        LAUNCHERS.load("slurm").check(LaunchSpec(world_size=4, nodes=4))
+
+
+def test_a_process_of_a_job_takes_the_cores_of_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLURM_CPUS_ON_NODE", "1")
+    assert available_cores() == 1
