@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
+from math import ceil
 from typing import Any
 from unittest.mock import patch
 
@@ -30,7 +31,7 @@ def fake_ranks(size: int) -> Iterator[World]:
         yield world
         return
     # Distributed tensors take a third of a second to import, which a plan of one rank does without.
-    from torch.distributed.fsdp._fully_shard import _fsdp_init
+    from torch.distributed.fsdp._fully_shard import _fsdp_init, _fsdp_param
     from torch.distributed.tensor._sharding_prop import ShardingPropagator
 
     dist.init_process_group("fake", rank=world.rank, world_size=size, store=FakeStore())
@@ -38,6 +39,7 @@ def fake_ranks(size: int) -> Iterator[World]:
         stack.callback(dist.destroy_process_group)
         for module in (device_mesh, _fsdp_init):
             stack.enter_context(patch.object(module, "init_device_mesh", _real_mesh))
+        stack.enter_context(patch.object(_fsdp_param, "_chunk_with_empty", _first_chunk))
         shapes = _outside_of_modes(ShardingPropagator._propagate_tensor_meta_non_cached)
         stack.enter_context(patch.object(ShardingPropagator, "_propagate_tensor_meta_non_cached", shapes))
         wrapping = _averaging(DistributedDataParallel.__init__)
@@ -49,6 +51,11 @@ def _real_mesh(*args: Any, **kwargs: Any) -> DeviceMesh:
     """A mesh is looked into when it is made, which must not be done with fake tensors."""
     with _disable_current_modes():
         return init_device_mesh(*args, **kwargs)
+
+
+def _first_chunk(tensor: torch.Tensor, num_chunks: int, dim: int) -> list[torch.Tensor]:
+    """The shard of this rank alone, the first: FSDP2 makes those of all, which is most of the work of thousands."""
+    return [tensor.narrow(dim, 0, ceil(tensor.size(dim) / num_chunks))]
 
 
 def _outside_of_modes(shapes_of_all_ranks: Any) -> Any:

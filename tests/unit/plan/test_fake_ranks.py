@@ -50,3 +50,15 @@ def test_gloo_takes_as_much(collective, tmp_path: Path) -> None:  # type: ignore
     operands = 4 * SHARD * (1 if collective is all_reduce else 2)
     copied = 0 if collective is all_reduce else 4 * SHARD
     assert sum(event.size for event in mine if event.size > 0) == operands + copied
+
+
+@pytest.mark.parametrize("size", [1, 3, 4, 10, 4096])
+def test_a_rank_is_given_its_own_shard_of_a_parameter_and_none_of_the_others(size: int) -> None:
+    from torch.distributed.fsdp._fully_shard import _fsdp_param
+
+    real = _fsdp_param._chunk_with_empty
+    weight = torch.arange(20.0).view(10, 2)
+    with fake_ranks(max(2, size)):
+        ours = _fsdp_param._chunk_with_empty(weight, size, dim=0)
+    assert len(ours) == 1
+    assert torch.equal(ours[0], real(weight, size, dim=0)[0])
