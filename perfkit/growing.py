@@ -19,12 +19,13 @@ from perfkit.measure.left_open import Find, found_by_nobody
 from perfkit.measure.limits import check_limits, check_sampling
 from perfkit.measure.making import SuiteInMaking
 from perfkit.measure.schedule import Techniques, bench_schedule
+from perfkit.measure.settled import settled
 from perfkit.record import Environment, Status
 from perfkit.spec import LaunchSpec
 from perfkit.store.layout import CEILINGS_FILE, Session, Suite
 from perfkit.store.price import Price
 from perfkit.store.read import StoredSuite, read_suite, read_suite_file
-from perfkit.store.request import BenchRequest
+from perfkit.store.request import BenchRequest, ranks
 from perfkit.workloads.sources import changed_sources
 from perfkit.workloads.table import load_workload
 
@@ -37,7 +38,8 @@ _CONDITIONS: dict[str, Callable[[BenchRequest], object]] = {
     "dtype": lambda request: request.dtype,
     "seed": lambda request: request.seed,
     "accumulate": lambda request: request.accumulation,
-    "world-size": lambda request: request.world_size or "as many as are needed",
+    "world-size": lambda request: "given" if request.sizes else "as many as are needed",
+    "scaling": lambda request: request.scaling,
     "threads": lambda request: request.threads or "cores / ranks",
     "launcher": lambda request: request.launcher,
     "nnodes": lambda request: request.nodes,
@@ -68,8 +70,10 @@ class Opened:
 
 
 def suite_request(folder: Path) -> BenchRequest:
-    """What a suite was asked for first. Raises `UsageError` where it does not tell, `RunFormatError` for no suite."""
-    return _request(folder, read_suite_file(folder), 0)
+    """What a suite was asked for first, on the numbers of ranks of all sessions. Raises `UsageError` where it does not
+    tell, `RunFormatError` for no suite."""
+    suite = read_suite_file(folder)
+    return _on_all_sizes(suite, _request(folder, suite, 0))
 
 
 def whole_request(folder: Path) -> BenchRequest:
@@ -94,13 +98,16 @@ def to_grow(folder: Path, request: BenchRequest, *, failed: bool = False, ask: A
     """A suite that more is asked of: the variants of `request`, those that never came to an end, and those that
     `failed` where these are asked for.
 
-    `request` may differ from `suite_request` in how long is measured, and in nothing else. One of its variants that was
+    `request` may differ from `suite_request` in how long is measured, and name more numbers of ranks: its variants are
+    then measured beside each other on all of the suite's, since another day's machine may be another one. Else it may
+    differ in nothing. One of its variants that was
     skipped is tried again; one that has failed is left out unless `failed` is asked for. Raises what `to_resume` does,
     and a `UsageError` where nothing is left to do.
     """
     check_limits(request.timeout_s, request.memory_limit_bytes)
     check_sampling(request.rounds, request.precision, request.budget_s)
     stored = read_suite(folder)
+    request = settled(_on_all_sizes(stored.suite, request))
     named, broken = _named(request), _failed(stored)
     left_out: tuple[str, ...] = ()
     if not failed:
@@ -163,7 +170,14 @@ def _with_all(suite: Suite, request: BenchRequest) -> BenchRequest:
     """With the variants of all sessions of a suite before its own."""
     asked = [session.request for session in suite.sessions if session.request is not None]
     variants = [variant for each in (*asked, request) for variant in each.variants]
-    return msgspec.structs.replace(request, variants=_once(variants))
+    return _on_all_sizes(suite, msgspec.structs.replace(request, variants=_once(variants)))
+
+
+def _on_all_sizes(suite: Suite, request: BenchRequest) -> BenchRequest:
+    """On the numbers of ranks of all sessions of a suite and its own."""
+    asked = [session.request for session in suite.sessions if session.request is not None]
+    sizes = sorted({size for each in (*asked, request) for size in each.sizes})
+    return msgspec.structs.replace(request, **ranks(sizes))
 
 
 def _refuse_other(stored: StoredSuite, now: BenchRequest, ask: Ask) -> None:

@@ -21,6 +21,10 @@ ENERGY_S = 5.0
 
 ParamValue = bool | int | float | str
 
+# What stays as ranks are added: each rank's batch, or that of all ranks together.
+Scaling = Literal["weak", "strong"]
+SCALINGS: tuple[Scaling, ...] = get_args(Scaling)
+
 # Parameters of techniques that may be named without a value.
 _FLAGS = ("auto",)
 

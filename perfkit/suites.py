@@ -14,6 +14,7 @@ from perfkit.measure.bench import bench as run_suite
 from perfkit.measure.bench import ceilings_of, default_folder
 from perfkit.measure.events import Event
 from perfkit.measure.limits import check_limits
+from perfkit.measure.settled import settled
 from perfkit.remeasure import analyse_and_remeasure
 from perfkit.spec import Schedule, parse_variants
 from perfkit.store.request import BenchRequest
@@ -53,8 +54,8 @@ def bench(
             were faster than once more.
         progress: gets the events of `perfkit.measure.events`.
         options: other fields of `perfkit.store.request.BenchRequest`: `precision` (0.05), `budget_s`, `rounds`,
-            `dtype` (`fp32`, `bf16`, `fp16`), `world_size`, `threads`, `accumulation`, `seed`, `timeout_s`,
-            `memory_limit_bytes`, `launcher` (`process`, `torchrun`).
+            `dtype` (`fp32`, `bf16`, `fp16`), `world_size`, `world_sizes`, `scaling` (`weak`, `strong`), `threads`,
+            `accumulation`, `seed`, `timeout_s`, `memory_limit_bytes`, `launcher` (`process`, `torchrun`).
 
     Raises:
         UsageError: the request is wrong; nothing was run.
@@ -83,6 +84,7 @@ def bench(
     except TypeError as error:
         raise UsageError(f"perfkit.bench: {error}") from None
     check_limits(request.timeout_s, request.memory_limit_bytes)
+    request = settled(request)
     ceilings = ceilings_of(request, target.name, calibrate=calibrate)
     run_suite(
         request,

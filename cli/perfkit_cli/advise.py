@@ -141,4 +141,5 @@ def _subject(ctx: click.Context) -> "Subject":
     if path.suffix in (".json", ".gz", ".zst") or (len(path.parts) > 1 and ":" not in text):
         raise UsageError(f"{text}: there is no such file or folder")
     refuse_given(ctx, ("device",), f"--device is for a trace, and {text} is a workload: --gpu plans it for a GPU")
-    return of_workload(request_of({**options, "workload": text}), target_of(options["gpu"], memory))
+    ranks = () if options["world_size"] is None else (options["world_size"],)
+    return of_workload(request_of({**options, "workload": text}, ranks), target_of(options["gpu"], memory))

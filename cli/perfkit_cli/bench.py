@@ -24,7 +24,7 @@ from perfkit_cli.bench_request import (
     with_options,
 )
 from perfkit_cli.folders import refuse_impossible
-from perfkit_cli.size_options import COUNT, size_options
+from perfkit_cli.size_options import COUNT, size_options_of_several
 from perfkit_cli.slurm import is_submitted, parameters, run_as_job
 from perfkit_cli.values import amount, duration, one_of, price, share
 
@@ -44,6 +44,7 @@ Examples:
   perfkit bench --workload train.py:build --technique zero1,zero2,zero3 --world-size 2
   perfkit bench --technique ddp,zero3 --launcher torchrun
   perfkit bench --technique zero3 --launcher slurm --nnodes 2 --world-size 16 --slurm partition=gpu --slurm time=1:00:00
+  perfkit bench --technique ddp,zero2 --world-size 1,2,4 --scaling strong
   perfkit bench --workload gpt:size=small --technique amp,amp+flash --energy
   perfkit bench --technique 'batch:size=4|8|16,accum:steps=2'
   perfkit bench --technique batch:auto --memory-limit 6GiB
@@ -120,7 +121,7 @@ Exit codes: 0 done, 1 a run failed or its loss is not finite, 2 the request is w
     callback=one_of("device", DEVICES),
     help="auto: the GPU that is there, or the CPU.",
 )
-@size_options
+@size_options_of_several
 @click.option(
     "--timeout",
     default=600.0,
@@ -134,7 +135,7 @@ Exit codes: 0 done, 1 a run failed or its loss is not finite, 2 the request is w
     "--threads",
     metavar="N",
     type=COUNT,
-    help="CPU threads of each rank.  [default: cores / ranks on a CPU]",
+    help="CPU threads of each rank.  [default: cores / ranks on a CPU, of several numbers of ranks the most]",
 )
 @click.option(
     "--launcher",
@@ -281,6 +282,7 @@ def _new_suite(ctx: click.Context, folder: Path, console: "Console") -> Callable
     from perfkit.measure.limits import check_limits, check_sampling
     from perfkit.measure.occupied import refuse_occupied
     from perfkit.measure.schedule import check_launcher
+    from perfkit.measure.settled import settled
     from perfkit.store.request import BenchRequest
     from perfkit.workloads.table import sized_workload
     from perfkit_cli.finding import find
@@ -305,6 +307,7 @@ def _new_suite(ctx: click.Context, folder: Path, console: "Console") -> Callable
         cores=available_cores(),
     )
     request = with_options(request, {name: options[name] for name in TAKEN})
+    request = settled(request)
     refuse_energy(request)
     check_launcher(request)
     request = msgspec.structs.replace(request, variants=chosen_variants(options, request, console))

@@ -57,7 +57,7 @@ def write_manifest(ctx: click.Context) -> None:
     volume = Volume(claim=claim, path=path or _MOUNT)
     out = _out(options, volume.path)
     name, count = _job_name(out), options["nnodes"]
-    ranks, threads = options["world_size"] // count, options["threads"]
+    ranks, threads = max(options["world_sizes"]) // count, options["threads"]
     pods = Pods(
         name=name,
         image=options["image"],
@@ -81,16 +81,17 @@ def _check(options: dict[str, Any]) -> None:
     for option, what in (
         ("image", "the container image to run, which holds perfkit and the workload: --image NAME"),
         ("volume_claim", "a volume that all pods can write, in which the results stay: --volume-claim NAME"),
-        ("world_size", "the ranks of all pods: --world-size N, of which every pod has as many"),
+        ("world_sizes", "the ranks of all pods: --world-size N, of which every pod has as many"),
     ):
         if not options[option]:
             raise UsageError(f"--launcher kubernetes needs {what}")
     if options["device"] == "auto":
         raise UsageError("--launcher kubernetes cannot see the device of the pods: name it, --device cuda or cpu")
-    if options["world_size"] % options["nnodes"]:
-        raise UsageError(
-            f"--world-size {options['world_size']} is no multiple of --nnodes {options['nnodes']}: each pod has as many"
-        )
+    for size in options["world_sizes"]:
+        if size % options["nnodes"]:
+            raise UsageError(
+                f"--world-size {size} is no multiple of --nnodes {options['nnodes']}: each pod has as many"
+            )
     check_limits(options["timeout"], options["memory_limit"])
     check_sampling(options["rounds"], options["precision"], options["budget"])
     named_variants(options["technique"])

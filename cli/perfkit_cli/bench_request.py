@@ -13,7 +13,7 @@ import msgspec
 from perfkit.devices.wanted import find_device
 from perfkit.errors import UsageError
 from perfkit.spec import ENERGY_S, Schedule, WorkloadSpec, parse_workload
-from perfkit.store.request import BenchRequest
+from perfkit.store.request import BenchRequest, ranks
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -30,7 +30,7 @@ _FIELDS = {
     "budget": "budget_s",
     "steps": "turns",
     "dtype": "dtype",
-    "world_size": "world_size",
+    "scaling": "scaling",
     "accumulate": "accumulation",
     "timeout": "timeout_s",
     "memory_limit": "memory_limit_bytes",
@@ -40,7 +40,7 @@ _FIELDS = {
     "rdzv_endpoint": "endpoint",
     "seed": "seed",
 }
-TAKEN = (*_FIELDS, "warmup", "energy")  # all but what a new suite's workload and device are made from
+TAKEN = (*_FIELDS, "world_sizes", "warmup", "energy")  # all but what a new suite's workload and device are made from
 _WORKLOAD = ("workload", "batch_size", "seq_len")
 ASKED = (*TAKEN, *_WORKLOAD, "device")
 
@@ -53,7 +53,8 @@ def given(ctx: click.Context, names: Iterable[str] = ASKED) -> dict[str, Any]:
 
 def refuse_given(ctx: click.Context, names: Iterable[str], why: str) -> None:
     """A `UsageError` where any of the options `names` is on the command line."""
-    written = [f"--{name.removeprefix('as_').replace('_', '-')}" for name in given(ctx, names)]
+    flags = {option.name: option.opts[-1] for option in ctx.command.params}
+    written = [flags[name] for name in given(ctx, names)]
     if written:
         raise UsageError(f"{why}: leave {', '.join(written)} out")
 
@@ -65,6 +66,8 @@ def with_options(request: BenchRequest, options: Mapping[str, Any]) -> BenchRequ
         fields["rounds"] = None  # a number of rounds would stand in for them
     if "device" in options:
         fields["device"] = find_device(options["device"]).kind
+    if "world_sizes" in options:
+        fields |= ranks(options["world_sizes"])
     if any(name in options for name in _WORKLOAD):
         fields["workload"] = _workload(request.workload, options)
     return msgspec.structs.replace(request, schedule=_schedule(request.schedule, options), **fields)

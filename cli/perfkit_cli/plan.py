@@ -1,6 +1,6 @@
 """`perfkit plan`: the memory that each variant would need, before anything is trained."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +10,7 @@ from perfkit.errors import UsageError
 from perfkit.measure.limits import MARGIN
 from perfkit_cli.bench_request import refuse_given
 from perfkit_cli.folders import refuse_foreign
-from perfkit_cli.size_options import COUNT, size_options_of_plans
+from perfkit_cli.size_options import COUNT, size_options_of_several
 from perfkit_cli.values import amount, one_of, share
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ _OF_A_PLAN = (
     "technique",
     "dtype",
     "world_sizes",
+    "scaling",
     "batch_size",
     "seq_len",
     "accumulate",
@@ -66,7 +67,7 @@ Exit codes: 0 done, 2 the request is wrong, 130 interrupted.
 @click.option(
     "-t", "--technique", default="amp,ckpt", show_default=True, metavar="LIST", help="What to switch on, as for bench."
 )
-@size_options_of_plans
+@size_options_of_several
 @click.option("--gpu", metavar="NAME", help="Plan for this GPU, such as h100-80g; perfkit devices lists them.")
 @click.option(
     "--network",
@@ -173,6 +174,7 @@ def command(ctx: click.Context, /, **options: Any) -> None:
         refuse_given(ctx, _OF_A_SEARCH, "these are of a search for the largest batch, --max batch_size")
     if options["gpu"] is None:
         refuse_given(ctx, _OF_A_GPU, "these are of GPUs, and a plan without --gpu is of a CPU")
+    from perfkit.measure.settled import settled
     from perfkit_reports.subjects.plan.document import document
 
     if options["max"] or options["search"]:
@@ -180,8 +182,7 @@ def command(ctx: click.Context, /, **options: Any) -> None:
         return
     folder = None if as_json or options["no_report"] else _folder(options["workload"], options["out"])
     target = _target(options)
-    sizes = options["world_sizes"] or (None,)
-    plan = planned(request_of({**options, "world_size": None}), target, console, sizes)
+    plan = planned(settled(request_of(options, options["world_sizes"]), target.kind), target, console)
     if as_json:
         click.echo(_as_json(plan))
     elif folder is None:
@@ -204,10 +205,10 @@ def _show_found(ctx: click.Context, console: "Console") -> None:
     refuse_given(ctx, ("out", "no_report"), "a search keeps no report")
     if options["search"]:
         refuse_given(ctx, ("technique", "max"), "--search chooses the techniques")
-    sizes = options["world_sizes"] or (None,)
-    if len(sizes) > 1:
+    if len(options["world_sizes"]) > 1:
         raise UsageError("a search is of one number of ranks: name one with --world-size")
-    request, target = request_of({**options, "world_size": sizes[0]}), _target(options)
+    refuse_given(ctx, ("scaling",), "a search is of the batch of one rank")
+    request, target = request_of(options, options["world_sizes"]), _target(options)
     if options["search"]:
         searched = plan_search.searched(request, target, console)
         lines, told = plan_search.lines(searched), plan_search.as_builtins(searched)
@@ -229,11 +230,11 @@ def _target(options: Mapping[str, Any]) -> "Target":
     return target_of(options["gpu"], options["memory"])._replace(**links)
 
 
-def request_of(options: Mapping[str, Any]) -> "BenchRequest":
-    """What to plan, by the options `workload`, `technique` and those of sizes."""
+def request_of(options: Mapping[str, Any], world_sizes: Sequence[int]) -> "BenchRequest":
+    """What to plan, by the options `workload`, `technique` and those of sizes, on these numbers of ranks."""
     from perfkit.devices.machine import available_cores
     from perfkit.plan.quiet import quiet_libraries
-    from perfkit.store.request import BenchRequest
+    from perfkit.store.request import BenchRequest, ranks
     from perfkit.workloads.table import sized_workload
     from perfkit_cli.variants import named_variants
 
@@ -248,7 +249,8 @@ def request_of(options: Mapping[str, Any]) -> "BenchRequest":
         cores=available_cores(),
         dtype=options["dtype"],
         accumulation=options["accumulate"],
-        world_size=options["world_size"],
+        scaling=options.get("scaling", "weak"),
+        **ranks(world_sizes),
     )
 
 

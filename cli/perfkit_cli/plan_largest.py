@@ -8,7 +8,7 @@ from rich.console import Console
 
 from perfkit.analysis.model.plan import LargestBatch, PlannedBatch
 from perfkit.errors import UsageError
-from perfkit.measure.bench import batch_size
+from perfkit.measure.own_size import batch_size
 from perfkit.plan.largest import largest_batch
 from perfkit.plan.target import Target
 from perfkit.spec import variant_label

@@ -1,7 +1,6 @@
 """Planning with progress: for `perfkit plan`, for a suite that is there, and before a bench."""
 
 import os
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,13 +24,12 @@ def silence_kineto() -> None:
     os.environ.setdefault("KINETO_LOG_LEVEL", "6")
 
 
-def planned(
-    request: "BenchRequest", target: "Target", console: "Console", world_sizes: Sequence[int | None] = ()
-) -> "Plan":
-    """The plan of a request's variants, on each of these numbers of ranks if any are given; `batch:auto` is a
-    `UsageError`."""
+def planned(request: "BenchRequest", target: "Target", console: "Console") -> "Plan":
+    """The plan of a request's variants on each of its numbers of ranks; `batch:auto` is a `UsageError`."""
     silence_kineto()
 
+    from perfkit.measure.bench import min_world_size
+    from perfkit.measure.scaled import of_each_size
     from perfkit.plan.finding import find_by_plan
     from perfkit.plan.least_change import with_least_change
     from perfkit.plan.plan import plan
@@ -41,8 +39,7 @@ def planned(
     searches: list[RecomputationSearch] = []
     variants: list[Techniques] = []
     with console.status("planning") as status:
-        for size in world_sizes or (request.world_size,):
-            sized = msgspec.structs.replace(request, world_size=size)
+        for sized in of_each_size(request, min_world_size):
             found = find_by_plan(sized, target, lambda name: status.update(f"planned {name}"))
             searches += found.recomputations
             variants += [each for each in found.request.variants if each not in variants]

@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 import click
 
+from perfkit.spec import SCALINGS
 from perfkit_cli.values import counts, one_of
 
 DTYPES = ("fp32", "bf16", "fp16")
@@ -30,6 +31,15 @@ _NUMBERS_OF_RANKS = click.option(
     callback=counts,
     help=f"Ranks of every run; several numbers tell how it scales, such as 1,2,8,64.  {_AS_MANY_AS_NEEDED}",
 )
+_SCALING = click.option(
+    "--scaling",
+    default=SCALINGS[0],
+    show_default=True,
+    metavar=f"[{'|'.join(SCALINGS)}]",
+    callback=one_of("value of --scaling", SCALINGS),
+    help="What stays as ranks are added: weak, the batch of each rank; strong, that of all together (--batch-size is "
+    "theirs), which is divided.",
+)
 _SIZES = (
     click.option(
         "--batch-size",
@@ -47,9 +57,9 @@ def size_options(command: F) -> F:
     return _with((_DTYPE, _RANKS, *_SIZES), command)
 
 
-def size_options_of_plans(command: F) -> F:
+def size_options_of_several(command: F) -> F:
     """The same, of any numbers of ranks (`world_sizes`)."""
-    return _with((_DTYPE, _NUMBERS_OF_RANKS, *_SIZES), command)
+    return _with((_DTYPE, _NUMBERS_OF_RANKS, _SCALING, *_SIZES), command)
 
 
 def _with(options: Sequence[Callable[[F], F]], command: F) -> F:

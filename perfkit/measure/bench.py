@@ -33,8 +33,9 @@ from perfkit.measure.schedule import (
     check_launcher,
     world_size_for,
 )
+from perfkit.measure.settled import settled
 from perfkit.record import Run, Status
-from perfkit.spec import RunSpec, WorkloadSpec, variant_label
+from perfkit.spec import RunSpec, variant_label
 from perfkit.store.layout import COUNTERS_FILE, Suite, counters_path, rank_folder, run_path
 from perfkit.store.lock import sole_writer
 from perfkit.store.price import Price
@@ -43,8 +44,6 @@ from perfkit.techniques import dtypes
 from perfkit.techniques.compose import compose, left_open
 from perfkit.techniques.technique import Technique, cannot_act
 from perfkit.workloads.sources import sources_of
-from perfkit.workloads.table import load_workload
-from perfkit.workloads.workload import first_batch, samples_of
 
 _NO_REFUSALS: Mapping[str, str] = {}
 
@@ -72,6 +71,7 @@ def bench(
     check_sampling(request.rounds, request.precision, request.budget_s)
     check_launcher(request)
     refuse_occupied(folder)
+    request = settled(request)
     schedule = _schedule(request)
     with sole_writer(folder):
         sources = sources_of(request.workload.name)
@@ -166,15 +166,9 @@ def _schedule(request: BenchRequest, refusals: Mapping[str, str] = _NO_REFUSALS)
 
 
 def first_run(request: BenchRequest, techniques: Techniques) -> ScheduledRun:
-    """The first run of one combination of techniques."""
+    """The first run of one combination of techniques; of several numbers of ranks on the most, which need the most."""
     schedule = bench_schedule(msgspec.structs.replace(request, variants=(techniques,)), min_world_size, refusal_of)
-    return next(run for run in schedule.runs if run.spec.techniques == techniques)
-
-
-def batch_size(workload: WorkloadSpec, device: str) -> int | None:
-    """Samples in a batch of the workload as it is on a kind of device; None where its batches do not tell."""
-    built = load_workload(workload, device=device)
-    return samples_of(first_batch(built, torch.Generator().manual_seed(0)))
+    return next(run for run in reversed(schedule.runs) if run.spec.techniques == techniques)
 
 
 def _count(making: SuiteInMaking, specs: list[RunSpec], ncu: Path, progress: Callable[[Event], None]) -> None:

@@ -1,4 +1,4 @@
-"""Sizes that a workload has anyway: with them a variant is the baseline once more."""
+"""Sizes that a workload has by itself: with them a variant is the baseline once more."""
 
 import torch
 
@@ -9,7 +9,7 @@ from perfkit.spec import WorkloadSpec
 from perfkit.store.request import BenchRequest
 from perfkit.techniques.compose import resized
 from perfkit.workloads.table import load_workload
-from perfkit.workloads.workload import Workload, first_batch
+from perfkit.workloads.workload import Workload, first_batch, samples_of
 
 
 def own_size(request: BenchRequest, techniques: Techniques) -> str:
@@ -29,6 +29,12 @@ def own_size(request: BenchRequest, techniques: Techniques) -> str:
     except PerfkitError:
         return ""  # told where the variant is built
     return f"{own.name} has this size as it is, so that nothing would change" if same else ""
+
+
+def batch_size(workload: WorkloadSpec, device: str) -> int | None:
+    """Samples in a batch of the workload as it is on a kind of device; None where its batches do not tell."""
+    built = load_workload(workload, device=device)
+    return samples_of(first_batch(built, torch.Generator().manual_seed(0)))
 
 
 def _sizes(workload: Workload) -> dict[str, float]:

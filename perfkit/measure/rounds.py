@@ -41,7 +41,9 @@ def sample(
 ) -> None:
     """Measure rounds of all variants whose first run ended well; the session's `sampling` says how it went.
 
-    What was measured of them before counts, of this session and of earlier ones.
+    What was measured of them before counts, of this session and of earlier ones. On several numbers of ranks it is that
+    of this session alone, and baselines are timed with nothing to compare them with, since sizes are held against each
+    other: the machine of another day is none to compare with.
     """
     if request.rounds != 0:
         _Rounds(making, schedule, request, progress).measure()
@@ -83,13 +85,13 @@ class _Rounds:
         self.resident_bytes = {name: self.making.resident_bytes(spec) or math.inf for name, spec in self.specs.items()}
         against = {name: self.schedule.baselines[name] for name in self.specs}
         compared = {name: other for name, other in against.items() if other != name and other in self.specs}
-        begun = self.making.suite.sessions[-1].first_repeat
         alone = {
             name: name
             for name in self.specs
             if name not in compared
             and name not in compared.values()
-            and (self.making.first_repeat(name) or 0) >= begun  # else it has been measured, with others
+            # Else it has been measured, with others.
+            and (self.request.world_sizes or (self.making.first_repeat(name) or 0) >= self._begun)
         }
         self.references = compared | alone
         self.logs = {name: [] for name in self.references}
@@ -106,6 +108,11 @@ class _Rounds:
             state = msgspec.structs.replace(state, rounds=self._done, seconds=self.clock() - start)
             self.making.update_session(sampling=state)
         self.making.update_session(sampling=msgspec.structs.replace(state, ended=ended))
+
+    @property
+    def _begun(self) -> int:
+        """The first repeat of this session."""
+        return self.making.suite.sessions[-1].first_repeat
 
     @property
     def _done(self) -> int:
@@ -230,7 +237,8 @@ class _Rounds:
             pair = {name, reference}
             firsts = {self.making.first_repeat(each) for each in pair} if self.request.by_turns else set()
             made = {each: {run.repeat for run in self.making.suite.runs if run.variant == each} for each in pair}
-            for repeat in sorted(made[name] & made[reference] - firsts):
+            since = self._begun if self.request.world_sizes else 0
+            for repeat in sorted(each for each in made[name] & made[reference] - firsts if each >= since):
                 self._learn([name], repeat, together=reference in self.making.turns(name, repeat))
 
     def _learn(self, names: Sequence[str], repeat: int, *, together: bool) -> None:

@@ -1,6 +1,6 @@
 """From what was asked for to the list of runs: variants, their world sizes and baselines, and who runs when."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import msgspec
@@ -8,9 +8,9 @@ import msgspec
 from perfkit.devices.visible import lacking
 from perfkit.errors import UnavailableError, UnknownParameterError, UsageError
 from perfkit.measure.launch.table import LAUNCHERS
+from perfkit.measure.scaled import MinWorldSize, of_each_size, of_rank, own_batch
 from perfkit.spec import LaunchSpec, RunSpec, TechniqueSpec
 from perfkit.store.request import BenchRequest
-from perfkit.techniques.compose import resized
 from perfkit.workloads.table import load_workload
 from perfkit.workloads.user import UserCodeError
 
@@ -52,27 +52,29 @@ class BenchSchedule:
 
 
 def bench_schedule(
-    request: BenchRequest, min_world_size: Callable[[Techniques], int], refusal: Refusal = lambda *_: ""
+    request: BenchRequest, min_world_size: MinWorldSize, refusal: Refusal = lambda *_: ""
 ) -> BenchSchedule:
     """Baselines first, one for every world size in use: sharded training is compared with plain data parallelism."""
-    chosen: dict[str, tuple[Techniques, int, str]] = {}
-    for techniques in request.variants:
-        size, skip = world_size_for(request, min_world_size(techniques))
-        skip = skip or refusal(techniques, request.device, request.dtype) or unbuildable(request, techniques)
-        for item in (techniques,) if skip else ((), techniques):
-            chosen.setdefault(_spec(request, item, size).variant, (item, size, skip))
+    chosen: dict[str, ScheduledRun] = {}
+    for sized in of_each_size(request, min_world_size):
+        for techniques in sized.variants:
+            size, skip = world_size_for(sized, min_world_size(techniques))
+            skip = skip or refusal(techniques, request.device, request.dtype) or own_batch(sized, techniques)
+            skip = skip or unbuildable(sized, techniques, size)
+            for item in (techniques,) if skip else ((), techniques):
+                run = ScheduledRun(_spec(sized, item, size), 0, skip)
+                chosen.setdefault(run.spec.variant, run)
     if not chosen:
         raise UsageError("nothing to run: name at least one technique, such as --technique amp")
-    ordered = sorted(chosen, key=lambda name: (chosen[name][1], bool(chosen[name][0])))
-    names = {size: name for name, (techniques, size, _) in chosen.items() if not techniques}
-    baselines = {name: names[size] for name, (_, size, skip) in chosen.items() if not skip}
-    runs = [ScheduledRun(_spec(request, *chosen[name][:2]), 0, chosen[name][2]) for name in ordered]
-    return BenchSchedule(variants=tuple(ordered), baselines=baselines, runs=tuple(runs))
+    runs = sorted(chosen.values(), key=lambda run: (run.spec.launch.world_size, bool(run.spec.techniques)))
+    names = {run.spec.launch.world_size: run.spec.variant for run in runs if not run.spec.techniques}
+    baselines = {run.spec.variant: names[run.spec.launch.world_size] for run in runs if not run.skip}
+    return BenchSchedule(variants=tuple(run.spec.variant for run in runs), baselines=baselines, runs=tuple(runs))
 
 
-def unbuildable(request: BenchRequest, techniques: Techniques) -> str:
-    """Why the workload cannot have the sizes that techniques give it; empty if it can."""
-    workload = resized(request.workload, techniques)
+def unbuildable(request: BenchRequest, techniques: Techniques, ranks: int) -> str:
+    """Why the workload cannot have the sizes that techniques and so many ranks give it; empty if it can."""
+    workload = of_rank(request, techniques, ranks)
     if workload == request.workload:
         return ""
     try:
@@ -87,8 +89,8 @@ def unbuildable(request: BenchRequest, techniques: Techniques) -> str:
 
 
 def world_size_for(request: BenchRequest, least: int) -> tuple[int, str]:
-    """The number of ranks for a variant that needs at least `least`, and why it cannot run here, if so."""
-    size = request.world_size
+    """The number of ranks, of several the most, for a variant that needs `least`, and why it cannot run here, if so."""
+    size = max(request.sizes, default=None)
     if size is not None:
         if size < least:
             return size, f"needs at least {least} ranks: run with --world-size {least}"
@@ -98,14 +100,14 @@ def world_size_for(request: BenchRequest, least: int) -> tuple[int, str]:
     return max(least, request.device_count), lacking(least, request.device_count, least=True)
 
 
-def _spec(request: BenchRequest, techniques: Sequence[TechniqueSpec], size: int) -> RunSpec:
+def _spec(request: BenchRequest, techniques: Techniques, size: int) -> RunSpec:
     schedule = request.schedule
     if request.by_turns:  # the rounds tell the time: as many steps as losses are compared of, steady or not
         enough = max(1, schedule.parity - schedule.warmup)
         schedule = msgspec.structs.replace(schedule, max_warmup=schedule.warmup, timed=min(schedule.timed, enough))
     return RunSpec(
-        workload=resized(request.workload, techniques),
-        techniques=tuple(techniques),
+        workload=of_rank(request, techniques, size),
+        techniques=techniques,
         dtype=request.dtype,
         seed=request.seed,
         accumulation=request.accumulation,
@@ -117,7 +119,8 @@ def _spec(request: BenchRequest, techniques: Sequence[TechniqueSpec], size: int)
 
 def check_launcher(request: BenchRequest) -> None:
     """Raise a `UsageError` where the launcher cannot start the ranks that are asked for."""
-    LAUNCHERS.load(request.launcher).check(launch_spec(request, request.world_size or 1))
+    for size in request.sizes or (1,):
+        LAUNCHERS.load(request.launcher).check(launch_spec(request, size))
 
 
 def launch_spec(request: BenchRequest, size: int) -> LaunchSpec:

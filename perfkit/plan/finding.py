@@ -7,10 +7,11 @@ from msgspec.structs import replace
 
 from perfkit.devices.wanted import find_device
 from perfkit.errors import UsageError
-from perfkit.measure.bench import batch_size, first_run
+from perfkit.measure.bench import first_run
 from perfkit.measure.events import Event
 from perfkit.measure.largest_batch import with_largest_batch
 from perfkit.measure.left_open import Found
+from perfkit.measure.own_size import batch_size
 from perfkit.measure.schedule import Techniques
 from perfkit.plan.least_recomputation import Searched, least_recomputation
 from perfkit.plan.plan import plan_of

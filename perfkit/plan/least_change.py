@@ -32,7 +32,7 @@ def with_least_change(
     closest = min((variant for variant in planned if variant.fits is False), key=_needed, default=None)
     if closest is None or any(variant.fits is not False for variant in planned if variant.needed_bytes is not None):
         return [*planned]
-    request = replace(request, world_size=closest.world_size)
+    request = replace(request, world_size=closest.world_size, world_sizes=())
     runs = plan_schedule(request, target).runs
     techniques = next(run.spec.techniques for run in runs if run.spec.variant == closest.name)
     lossless = f"{_LOSSLESS_OF_RANKS},{_LOSSLESS}" if closest.world_size > 1 else _LOSSLESS

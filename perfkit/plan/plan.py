@@ -60,7 +60,7 @@ def plan_of(request: BenchRequest, target: Target, progress: Callable[[str], Non
         if name in known:
             return known[name]
         ranks, _ = world_size_for(request, min_world_size(techniques))
-        known[name] = planned(scheduled(replace(request, world_size=ranks), techniques, target), target)
+        known[name] = planned(scheduled(replace(request, world_size=ranks, world_sizes=()), techniques, target), target)
         progress(known[name].name)
         return known[name]
 

@@ -5,8 +5,9 @@ from msgspec.structs import replace
 
 from perfkit.devices.wanted import find_device
 from perfkit.errors import UsageError
-from perfkit.measure.bench import batch_size, min_world_size
+from perfkit.measure.bench import min_world_size
 from perfkit.measure.limits import MARGIN
+from perfkit.measure.own_size import batch_size
 from perfkit.measure.schedule import Techniques, world_size_for
 from perfkit.plan.host_process import beside_tensors
 from perfkit.plan.largest import largest_batch
@@ -25,7 +26,7 @@ def predicted_batch(request: BenchRequest, techniques: Techniques, most: int) ->
     target = None if lacking else _cpu(request, ranks) if on_cpu else _gpu(request)
     if target is None:
         return None
-    of_ranks, margin = replace(request, world_size=ranks), 0.0 if on_cpu else MARGIN
+    of_ranks, margin = replace(request, world_size=ranks, world_sizes=()), 0.0 if on_cpu else MARGIN
     first = batch_size(request.workload, request.device) or 1
     largest = largest_batch(of_ranks, techniques, target, margin=margin, first=first, most=most, with_batches=on_cpu)
     return largest.size

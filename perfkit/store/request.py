@@ -1,15 +1,25 @@
 """What a suite was asked for: kept with it, so that it can go on and grow under the same conditions."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import msgspec
 
-from perfkit.spec import Schedule, Struct, TechniqueSpec, WorkloadSpec
+from perfkit.spec import Scaling, Schedule, Struct, TechniqueSpec, WorkloadSpec
+
+
+def ranks(sizes: Sequence[int]) -> dict[str, Any]:
+    """The fields of a request of these numbers of ranks: none, one or several."""
+    return {"world_size": sizes[0] if len(sizes) == 1 else None, "world_sizes": tuple(sizes) if len(sizes) > 1 else ()}
 
 
 class BenchRequest(Struct):
     """What `perfkit bench` was asked for.
 
     `world_size` None lets techniques that need several ranks run with as many as they need, and all others
-    with one. `threads` None divides the CPU's cores among the ranks.
+    with one. In its place `world_sizes` are several numbers of ranks, on each of which every variant runs that can: the
+    batch of each rank stays (weak `scaling`), or that of all ranks together, which is then the workload's (strong).
+    `threads` None divides the CPU's cores among the ranks.
 
     Each variant is run once with its instruments. `rounds` of processes follow that are timed beside each other; None:
     until the interval of every comparison reaches no further than `precision` (relative) to either side, or for
@@ -31,12 +41,19 @@ class BenchRequest(Struct):
     budget_s: float | None = None
     turns: int | None = None
     world_size: int | None = None
+    world_sizes: tuple[int, ...] = ()
+    scaling: Scaling = "weak"
     threads: int | None = None
     timeout_s: float = 600.0
     memory_limit_bytes: int | None = None
     launcher: str = "process"
     nodes: int = 1
     endpoint: str = ""
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The numbers of ranks that were asked for; none where it is as many as are needed."""
+        return self.world_sizes or (() if self.world_size is None else (self.world_size,))
 
     @property
     def by_turns(self) -> bool:

@@ -75,19 +75,21 @@ class Machine:
     def _write(self, spec: RunSpec, folder: Path) -> Run:
         status = self.ends.get(spec.variant, Status.OK)
         samples = Samples(wall_s=(self.step_s,) * 4) if status == Status.OK else Samples()
-        record = RankRecord(
-            rank=0,
-            world_size=1,
-            status=status,
-            samples=samples,
-            steady=True,
-            environment=HERE,
-            losses=(2.0, 1.0),
-            memory=msgspec.structs.replace(NO_MEMORY, rss=measured(1e6, "bytes", "getrusage")),
-        )
         run = Run(status=status, reason="" if status == Status.OK else "too long")
         write_json(folder / RUN_FILE, run)
-        write_json(folder / "rank0/record.json", record)
+        ranks = spec.launch.world_size
+        for rank in range(ranks):
+            record = RankRecord(
+                rank=rank,
+                world_size=ranks,
+                status=status,
+                samples=samples,
+                steady=True,
+                environment=HERE,
+                losses=(2.0, 1.0),
+                memory=msgspec.structs.replace(NO_MEMORY, rss=measured(1e6, "bytes", "getrusage")),
+            )
+            write_json(folder / f"rank{rank}/record.json", record)
         return run
 
 
@@ -160,6 +162,39 @@ def test_rounds_are_of_what_was_added_with_its_baseline(machine: Machine, tmp_pa
     difference = of(again, "amp").difference
     assert difference is not None
     assert difference.pairs == 3
+
+
+def test_more_ranks_are_measured_beside_all_sizes_of_the_suite(machine: Machine, tmp_path: Path) -> None:
+    suite = started(tmp_path / "s", variants=tuple(parse_variants("ddp,amp")), world_sizes=(1, 2), rounds=2)
+    assert machine.log[:4] == ["baseline", "amp", "baseline@2", "ddp@2"]
+    machine.log.clear()
+    grown(suite, "ddp", world_size=4, world_sizes=(), rounds=1)
+    alone, together = machine.log[:2], machine.log[2:]
+    assert alone == ["baseline@4", "ddp@4"]
+    assert sorted(together) == ["baseline", "baseline@2 ddp@2", "baseline@4 ddp@4"]
+    machine.log.clear()
+    grown(suite, "flash", rounds=1)  # what is not said is the suite's
+    assert machine.log[:3] == ["flash", "flash@2", "flash@4"]
+
+
+def test_how_ranks_share_the_work_is_a_condition_of_a_suite_and_their_number_is_none(
+    machine: Machine, tmp_path: Path
+) -> None:
+    suite = started(tmp_path / "s", world_sizes=(1, 2))
+    with pytest.raises(UsageError, match="scaling: weak -> strong"):
+        grown(suite, "flash", scaling="strong")
+    other = started(tmp_path / "t")
+    with pytest.raises(UsageError, match="world-size: as many as are needed -> given"):
+        grown(other, "flash", world_size=2)
+
+
+def test_an_interruption_between_sizes_is_gone_on_with(machine: Machine, tmp_path: Path) -> None:
+    machine.kill_at = 3
+    with pytest.raises(Killed):
+        started(tmp_path / "s", variants=tuple(parse_variants("amp")), world_sizes=(1, 2), rounds=1)
+    machine.kill_at = None
+    resumed(tmp_path / "s")
+    assert machine.log == ["baseline", "amp", "baseline@2", "baseline@2", "amp@2", "amp baseline", "amp@2 baseline@2"]
 
 
 def test_what_an_interruption_left_is_done_and_nothing_twice(machine: Machine, tmp_path: Path) -> None:

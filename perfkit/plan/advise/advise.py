@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 
 from perfkit.errors import UsageError
-from perfkit.measure.bench import batch_size
+from perfkit.measure.own_size import batch_size
 from perfkit.plan.advise.combine import combine
 from perfkit.plan.advise.estimates import Estimate, Estimates
 from perfkit.plan.advise.judge import Judge, Worth

@@ -90,7 +90,7 @@ def _skipped(found: Candidate, subject: Subject) -> str:
     if request is not None and subject.target is not None and subject.step is None:
         return scheduled(request, found.specs, subject.target).skip
     refused = refusal_of(found.specs, place.device, place.dtype)
-    return refused or ("" if request is None else unbuildable(request, found.specs))
+    return refused or ("" if request is None else unbuildable(request, found.specs, place.world_size))
 
 
 def risk(techniques: Iterable[Technique]) -> Risk:

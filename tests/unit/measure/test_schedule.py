@@ -53,6 +53,48 @@ def test_a_given_world_size_holds_for_all():
     assert result.variants == ("baseline@2", "amp@2", "zero1@2")
 
 
+def test_every_variant_runs_on_each_number_of_ranks_that_it_can_run_on():
+    result = bench_schedule(request("zero1,amp", world_sizes=(4, 1, 2)), least)
+    assert result.variants == (
+        "baseline", "amp", "baseline@2", "zero1@2", "amp@2", "baseline@4", "zero1@4", "amp@4",
+    )  # fmt: skip
+    assert result.baselines["zero1@4"] == "baseline@4"
+    assert not any(run.skip for run in result.runs)
+
+
+def test_a_size_that_no_other_variant_has_still_has_its_baseline():
+    assert bench_schedule(request("zero1", world_sizes=(1, 2)), least).variants == ("baseline", "baseline@2", "zero1@2")
+
+
+def test_what_needs_more_ranks_than_the_most_is_skipped_once():
+    result = bench_schedule(request("zero1,amp", world_sizes=(1, 2)), lambda each: 4 if least(each) > 1 else 1)
+    assert [(run.spec.variant, run.skip) for run in result.runs if run.skip] == [
+        ("zero1@2", "needs at least 4 ranks: run with --world-size 4")
+    ]
+
+
+def test_a_number_of_ranks_for_which_there_are_too_few_gpus_is_skipped():
+    result = bench_schedule(request("amp", device="cuda", device_count=2, world_sizes=(2, 4)), least)
+    assert [run.spec.variant for run in result.runs if run.skip] == ["baseline@4", "amp@4"]
+
+
+def test_strong_scaling_divides_the_batch_and_weak_scaling_does_not():
+    for scaling, batches in (("strong", [8, 4, 2]), ("weak", [8, 8, 8])):
+        asked = request("baseline", world_sizes=(1, 2, 4), scaling=scaling)
+        whole = msgspec.structs.replace(asked, workload=asked.workload.with_params(batch_size=8))
+        result = bench_schedule(whole, least)
+        assert [run.spec.workload.params["batch_size"] for run in result.runs] == batches
+
+
+def test_a_batch_of_its_own_is_skipped_where_that_of_all_ranks_stays():
+    asked = request("batch:size=4", world_size=2, scaling="strong")
+    whole = msgspec.structs.replace(asked, workload=asked.workload.with_params(batch_size=8, size="nano"))
+    (run,) = bench_schedule(whole, least).runs
+    assert run.skip == (
+        "it gives each rank a batch of its own, and with --scaling strong that of all ranks together stays"
+    )
+
+
 def test_too_few_ranks_skip_the_variant_with_the_remedy():
     result = bench_schedule(request("zero1,amp", world_size=1), least)
     skipped = [run for run in result.runs if run.skip]

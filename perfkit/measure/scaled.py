@@ -1,0 +1,58 @@
+"""A suite on several numbers of ranks: what is asked for on each of them."""
+
+from collections.abc import Callable
+
+from msgspec.structs import replace
+
+from perfkit.spec import TechniqueSpec, WorkloadSpec
+from perfkit.store.request import BenchRequest
+from perfkit.techniques.batch import PARAMETER
+from perfkit.techniques.compose import resized
+
+MinWorldSize = Callable[[tuple[TechniqueSpec, ...]], int]  # the number of ranks that techniques need
+
+
+def of_each_size(request: BenchRequest, min_world_size: MinWorldSize) -> tuple[BenchRequest, ...]:
+    """The request of each number of ranks, from the fewest on, with the variants that run there: the baseline and those
+    that do not need more. What needs more than the most is left among the variants of the most.
+
+    Where it is not said on how many ranks, it is the request itself.
+    """
+    sizes = sorted(request.sizes)
+    if not sizes:
+        return (request,)
+    of_each = [
+        (size, tuple(each for each in request.variants if min_world_size(each) <= size or size == sizes[-1]))
+        for size in sizes
+    ]
+    return tuple(
+        replace(
+            request,
+            world_size=size,
+            world_sizes=(),
+            variants=variants if len(sizes) == 1 else ((), *filter(None, variants)),
+        )
+        for size, variants in of_each
+    )
+
+
+def of_rank(request: BenchRequest, techniques: tuple[TechniqueSpec, ...], ranks: int) -> WorkloadSpec:
+    """The workload of each of so many ranks, with the sizes that techniques give it.
+
+    With strong scaling its batch is divided among them: `perfkit.measure.settled` has made sure that it can be.
+    """
+    workload = resized(request.workload, techniques)
+    return divided(workload, ranks) if request.scaling == "strong" else workload
+
+
+def divided(workload: WorkloadSpec, ranks: int) -> WorkloadSpec:
+    """The workload of a rank of so many that share its batch."""
+    return workload.with_params(**{PARAMETER: int(workload.params[PARAMETER]) // ranks})
+
+
+def own_batch(request: BenchRequest, techniques: tuple[TechniqueSpec, ...]) -> str:
+    """Why techniques with a batch of their own are not measured where that of all ranks stays; empty for others."""
+    bare = WorkloadSpec(name=request.workload.name)
+    if request.scaling == "weak" or PARAMETER not in resized(bare, techniques).params:
+        return ""
+    return "it gives each rank a batch of its own, and with --scaling strong that of all ranks together stays"
