@@ -42,8 +42,8 @@ def test_a_precision_takes_the_place_of_a_number_of_rounds() -> None:
     [
         ({"nnodes": 2}, "--launcher torchrun"),
         ({"nnodes": 2, "launcher": "torchrun"}, "--world-size"),
-        ({"nnodes": 2, "launcher": "torchrun", "world_size": 3}, "a multiple"),
-        ({"nnodes": 2, "launcher": "torchrun", "world_size": 4, "rdzv_endpoint": "host"}, "HOST:PORT"),
+        ({"nnodes": 2, "launcher": "torchrun", "world_sizes": (3,)}, "a multiple"),
+        ({"nnodes": 2, "launcher": "torchrun", "world_sizes": (4,), "rdzv_endpoint": "host"}, "HOST:PORT"),
     ],
 )
 def test_several_machines_need_torchrun_ranks_for_each_and_a_place_to_meet(
@@ -52,5 +52,12 @@ def test_several_machines_need_torchrun_ranks_for_each_and_a_place_to_meet(
     with pytest.raises(UsageError, match=message):
         check_launcher(with_options(REQUEST, options))
     check_launcher(REQUEST)
-    whole = {"nnodes": 2, "launcher": "torchrun", "world_size": 4, "rdzv_endpoint": "host:29500"}
+    whole = {"nnodes": 2, "launcher": "torchrun", "world_sizes": (4,), "rdzv_endpoint": "host:29500"}
     check_launcher(with_options(REQUEST, whole))
+
+
+def test_one_number_of_ranks_is_one_and_several_are_several() -> None:
+    one, several = (with_options(REQUEST, {"world_sizes": sizes}) for sizes in ((2,), (1, 2)))
+    assert (one.world_size, one.world_sizes) == (2, ())
+    assert (several.world_size, several.world_sizes) == (None, (1, 2))
+    assert with_options(several, {"world_sizes": (4,)}).sizes == (4,)
