@@ -119,8 +119,9 @@ def _size(request: "BenchRequest") -> tuple[int, int]:
     from perfkit.measure.bench import min_world_size
     from perfkit.measure.launch.ranks import ranks_per_node
     from perfkit.measure.schedule import bench_schedule
+    from perfkit.measure.settled import settled
 
-    runs = bench_schedule(request, min_world_size).runs
+    runs = bench_schedule(settled(request), min_world_size).runs
     return request.nodes, max(ranks_per_node(run.spec.launch) for run in runs)
 
 
