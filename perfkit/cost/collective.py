@@ -96,8 +96,10 @@ _NUMBER = r"(?:\([\w ]+\))?(\d+)"
 _RANKS = tuple(
     re.compile(pattern)
     for pattern in (
-        rf"cross_device_reduce_\w+<[^,<>]+, *{_NUMBER}",  # vLLM, SGLang, aiter
+        rf"cross_device_(?:reduce_\w+|store)<[^,<>]+, *{_NUMBER}",  # vLLM, SGLang, aiter
         rf"(?:one|two)_shot_all_reduce_kernel\w*<[^,<>]+, *(?:\(\w+\))?\d+, *{_NUMBER}",  # torch
+        rf"one_shot_all_reduce_norm_kernel<[^,<>]+, *{_NUMBER}",  # TensorRT-LLM
+        rf"deep_ep::intranode::(?:barrier|dispatch|combine<[^,<>]+,)<? *{_NUMBER}",
         rf"(?:one|two)shotAllreduce\w*<{_NUMBER}",  # FlashInfer, over NVLink of several nodes
         rf"allreduce_fusion_kernel\w*<[^,]+, *[^,<>]+, *{_NUMBER}",  # FlashInfer, TensorRT-LLM
         rf"allreduce_prototype\w*<.*Codec\w*<[^,<>]+, *{_NUMBER}",  # quickreduce

@@ -160,11 +160,16 @@ _COLLECTIVE_KERNEL = re.compile(
 )
 
 
-# Kernels by which ranks read and write each other's memory: torch's symmetric memory, the custom all-reduces of vLLM,
-# SGLang and aiter, quickreduce, FlashInfer's and TensorRT-LLM's with a norm behind them, DeepEP's all-to-all.
+# Kernels by which ranks read and write each other's memory: torch's symmetric memory and NVSHMEM extension, NVSHMEM's own,
+# the custom all-reduces of vLLM, SGLang and aiter, quickreduce, FlashInfer's and TensorRT-LLM's with a norm behind them,
+# their all-to-all of experts, Transformer Engine's userbuffers, DeepEP's, its hybrid's and MORI's all-to-all.
 _PEER_KERNEL = re.compile(
     r"cross_device_reduce|all_?(reduce|gather|to_?all)|reduce_?scatter|^(\w+_)?(put|wait)_signal_kernel$"
-    r"|^barrier_kernel$|^deep_ep::int(er|ra)node(_ll)?::(cached_)?(notify_)?(dispatch|combine)",
+    r"|^barrier_kernel$|^multimem_one_shot_reduce_kernel$"
+    r"|^c10d::nvshmem_extension::|^(barrier|sync|alltoall|broadcast|fcollect|rdxn|\w*reduce)(_all)?_on_stream_kernel"
+    r"|^deep_ep::int(er|ra)node(_ll)?::(barrier$|(cached_)?(notify_)?(dispatch|combine))"
+    r"|^hybrid_ep::(dispatch|combine)_kernel|moeA2A(Dispatch|Combine)Kernel|^mori::moe::Ep(Dispatch|Combine)"
+    r"|^userbuffers_fp16_sum_inplace|^kuserbuffers_(push|pull)(send|recv)",
     re.IGNORECASE,
 )
 # These compute, too, and are told by what they compute.
