@@ -126,7 +126,7 @@ def _learned(suites: Iterable[StoredSuite]) -> Iterator[None]:
     """What these suites tell is all that is known while entered, beside the measured ceilings of this machine."""
     own = cache.folder()
     with tempfile.TemporaryDirectory() as folder, patch.object(known, "packaged", lambda: ()):
-        for kept in ("ceilings", "gloo", "disk"):
+        for kept in ("ceilings", "links", "disk"):
             if (own / kept).is_dir():
                 copytree(own / kept, Path(folder) / kept)
         before = os.environ.get("PERFKIT_CACHE")

@@ -1,14 +1,21 @@
 """`perfkit calibrate`: measure what this machine can do at most."""
 
+from typing import TYPE_CHECKING
+
 import click
 
 from perfkit.devices.wanted import DEVICES
+from perfkit.errors import UsageError
 from perfkit_cli.values import one_of
+
+if TYPE_CHECKING:
+    from perfkit.devices.wanted import Device
 
 EXAMPLES = """\b
 Examples:
   perfkit calibrate
   perfkit calibrate --device cpu --threads 1,2 --force
+  perfkit calibrate --world-size 4         how fast are collectives between 4 ranks?
 """
 
 
@@ -22,12 +29,18 @@ Examples:
     help="auto: the GPU that is there, or the CPU.",
 )
 @click.option("--threads", metavar="LIST", help="Numbers of CPU threads to measure with.  [default: 1 and all cores]")
+@click.option(
+    "--world-size",
+    type=click.IntRange(min=2),
+    metavar="N",
+    help="Measure collectives between N ranks on this machine instead.",
+)
 @click.option("--short", is_flag=True, help="Fewer repeats: what `perfkit bench` does by itself.")
 @click.option(
     "--force", is_flag=True, help="Measure again what is known already; of all calibrations the best value holds."
 )
-def command(device: str, threads: str | None, short: bool, force: bool) -> None:
-    """Measure this machine's ceilings: FLOP/s of each dtype, bandwidth of each memory.
+def command(device: str, threads: str | None, world_size: int | None, short: bool, force: bool) -> None:
+    """Measure this machine's ceilings: FLOP/s of each dtype, bandwidth of each memory, collectives between ranks.
 
     They are the roofs of the roofline. The result is kept for this machine and used by `perfkit bench`; the best of all
     calibrations holds. Leave the machine alone meanwhile: what does not repeat is labelled as low confidence, and what
@@ -43,6 +56,11 @@ def command(device: str, threads: str | None, short: bool, force: bool) -> None:
     from perfkit_cli.lines import show_lines
 
     target = find_device(device)
+    if world_size is not None:
+        if threads:
+            raise UsageError("--threads and --world-size: ranks are timed with one thread each; leave one of them out")
+        _between_ranks(target, world_size, short=short, force=force)
+        return
     counts: tuple[int, ...] = ()
     if target.kind == "cpu":
         counts = parse_threads(threads) if threads else tuple(sorted({1, available_cores()}))
@@ -57,19 +75,30 @@ def command(device: str, threads: str | None, short: bool, force: bool) -> None:
         console.print(f"note: {note}", markup=False, highlight=False)
     if target.kind == "cpu" and not short:
         if available_cores() > 1:
-            console.print(_links(force), markup=False, highlight=False)
+            _between_ranks(target, 2, short=True, force=force)
         console.print(_files(force), markup=False, highlight=False)
 
 
-def _links(force: bool) -> str:
-    """How fast ranks on the CPU exchange messages, which `perfkit plan` goes by; measured where it is not known."""
-    from perfkit.plan.gloo import gloo, measure_gloo
-    from perfkit.units import bandwidth, seconds
+def _between_ranks(target: "Device", ranks: int, *, short: bool, force: bool) -> None:
+    """Show what collectives between so many ranks reach; measured where it is not known."""
+    from rich.console import Console
 
-    known = (None if force else gloo()) or measure_gloo()
-    if known is None:
-        return "between ranks: two processes could not exchange messages by gloo"
-    return f"between ranks: {bandwidth(known.within)}, {seconds(known.protocols[0].hop_s)} a hop ({known.source})"
+    from perfkit.devices.links.calibrate import known, measure, missing
+    from perfkit.devices.visible import lacking
+    from perfkit_cli.ceilings import links_notes, links_table
+    from perfkit_cli.lines import show_lines
+
+    if target.kind == "cuda" and (why := lacking(ranks, target.visible)):
+        raise UsageError(f"--world-size {ranks}: {why}")
+    rates = known(target.kind, target.name)
+    if force or missing(rates, ranks):
+        with show_lines(Console(stderr=True)) as tell:
+            rates = measure(target.kind, target.name, ranks, short=short, progress=tell)
+    of_these = [rate for rate in rates if rate.ranks == ranks]
+    console = Console()
+    console.print(links_table(of_these, ranks))
+    for note in links_notes(of_these):
+        console.print(f"note: {note}", markup=False, highlight=False)
 
 
 def _files(force: bool) -> str:

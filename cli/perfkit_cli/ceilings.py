@@ -1,10 +1,13 @@
-"""The table of a device's ceilings."""
+"""The tables of a device's ceilings, and of its links'."""
+
+from collections.abc import Iterator, Sequence
 
 from rich.table import Table
 
-from perfkit.devices.ceiling import Ceiling, DeviceCeilings, Kind
+from perfkit.cost.link_ceiling import bus_bandwidth
+from perfkit.devices.ceiling import Ceiling, Confidence, DeviceCeilings, Kind, LinkRate
 from perfkit.devices.unit_names import unit_name
-from perfkit.units import bandwidth, flops_per_s, percent
+from perfkit.units import bandwidth, flops_per_s, nbytes, percent, seconds
 
 # Columns of text that the table needs to say where each figure comes from, too.
 _WIDE = 120
@@ -37,3 +40,41 @@ def _cells(ceiling: Ceiling, device_name: str) -> tuple[str, ...]:
         "disturbed" if ceiling.disturbed else confidence,
         ceiling.source,
     )
+
+
+def links_table(rates: Sequence[LinkRate], ranks: int) -> Table:
+    """A row for each size of a message, a column for each collective: its bus bandwidth, and how long it takes."""
+    backend = rates[0].backend if rates else ""
+    made = Table(title=f"collectives between {ranks} ranks ({backend})", title_justify="left", box=None, pad_edge=False)
+    made.add_column("message", justify="right", no_wrap=True)
+    of = {(rate.collective, rate.bytes): rate for rate in rates}
+    collectives = list(dict.fromkeys(rate.collective for rate in rates))
+    for name in collectives:
+        made.add_column(name, justify="right")
+    mark = "" if all(map(_doubtful, rates)) else "? "
+    for size in sorted({rate.bytes for rate in rates}):
+        made.add_row(nbytes(size), *(_of_link(of.get((name, size)), mark) for name in collectives))
+    return made
+
+
+def _of_link(rate: LinkRate | None, mark: str) -> str:
+    if rate is None:
+        return "-"
+    return f"{mark if _doubtful(rate) else ''}{bandwidth(bus_bandwidth(rate))}\n{seconds(rate.seconds)}"
+
+
+def _doubtful(rate: LinkRate) -> bool:
+    return bool(rate.disturbed) or rate.confidence == Confidence.LOW
+
+
+def links_notes(rates: Sequence[LinkRate]) -> Iterator[str]:
+    """What the figures are, and how far they can be relied on."""
+    yield "bus bandwidth as nccl-tests counts it, and the time of a call; the best of all calibrations"
+    doubtful = list(filter(_doubtful, rates))
+    if doubtful:
+        worst = max((rate.spread or 0.0 for rate in doubtful), default=0.0)
+        how_many = "all of them" if len(doubtful) == len(rates) else f"{len(doubtful)} of {len(rates)}, marked ?"
+        yield (
+            f"low confidence, {how_many}: halves of the repeats differ by up to {percent(worst)}, "
+            "or the machine was busy; `--force` on a quiet machine measures again"
+        )

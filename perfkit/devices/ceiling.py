@@ -68,9 +68,31 @@ class Cache(Struct):
     source: str
 
 
+class LinkRate(Struct):
+    """What a collective (`all-reduce`, as `perfkit.cost.collective.Kind` calls it) takes at best among ranks of one
+    machine, of a message of so many bytes as nccl-tests counts them.
+
+    `spread` is the relative difference between the best of two halves of the repeats, `repeats_s` are those themselves;
+    `disturbed` says what kept them from telling what the links can do.
+    """
+
+    collective: str
+    ranks: int
+    bytes: int
+    seconds: float
+    backend: str
+    spread: float | None = None
+    confidence: Confidence | None = None
+    measured_at: str = ""
+    disturbed: str = ""
+    repeats_s: tuple[float, ...] = ()
+
+
 class DeviceCeilings(Struct):
-    """All ceilings known for a device. `fingerprint` identifies the machine the measured ones hold for, `measured_at`
-    is the time of the latest calibration."""
+    """All ceilings known for a device, and what its links were measured to do.
+
+    `fingerprint` identifies the machine the measured ones hold for, `measured_at` is when it was calibrated last.
+    """
 
     schema_version: int = CEILINGS_VERSION
     device: str  # "cpu" or "cuda"
@@ -79,6 +101,7 @@ class DeviceCeilings(Struct):
     measured_at: str = ""
     ceilings: tuple[Ceiling, ...] = ()
     caches: tuple[Cache, ...] = ()
+    links: tuple[LinkRate, ...] = ()
     notes: tuple[str, ...] = ()
 
     def find(

@@ -21,6 +21,11 @@ def faster_than(ceiling: Ceiling, what: str = "this") -> str:
             "the clock or the name of the device is wrong"
         )
     threads = "" if ceiling.threads is None else f" --device cpu --threads {ceiling.threads}"
+    if ceiling.level == Level.INTERCONNECT:
+        return (
+            f"{what} ran faster than the {rate} that was measured between ranks: measure them again with `perfkit "
+            "calibrate --world-size N --force`"
+        )
     again = f"measure it again with `perfkit calibrate{threads} --force`"
     # Modelled bytes are what must move; where from is not known.
     cached = "" if is_rate else ", unless its operands were in a faster cache"

@@ -11,6 +11,7 @@ from perfkit.devices.calibrate import Repeats, repeats_path
 from perfkit.devices.catalogue import caches, ceilings, find
 from perfkit.devices.ceiling import Confidence, DeviceCeilings
 from perfkit.devices.fingerprint import fingerprint
+from perfkit.devices.links import calibrate as between_ranks
 from perfkit.errors import PerfkitError, RunFormatError
 from perfkit.files import read_json
 
@@ -26,12 +27,19 @@ def _silent(_: str) -> None:
 
 
 def ceilings_for(
-    device: str, device_name: str, threads: Sequence[int], *, calibrate: bool, progress: Progress = _silent
+    device: str,
+    device_name: str,
+    threads: Sequence[int],
+    *,
+    calibrate: bool,
+    progress: Progress = _silent,
+    ranks: Sequence[int] = (),
 ) -> DeviceCeilings:
     """Every ceiling known for a device: measured ones first, then the datasheet's.
 
     `device` is `cpu` or `cuda`, `device_name` what the worker recorded, `threads` the numbers of threads that
-    runs use (ignored on a GPU). With `calibrate`, what has not been measured yet, and what was disturbed whenever it
+    runs use (ignored on a GPU), `ranks` how many talk to each other. With `calibrate`, what has not been measured yet,
+    and what was disturbed whenever it
     was or has been refuted since, is measured now, in the short version, in a process of its own, which takes up to
     15 s for each number of threads. A calibration that fails or a cache that cannot be read becomes a note, since a run
     is worth having without its ceilings.
@@ -60,6 +68,13 @@ def ceilings_for(
         notes.append("not calibrated on this machine; run `perfkit calibrate`")
     measured = cached.measured if cached is not None else None
     notes += [] if measured is None else _doubts(measured)
+    links = between_ranks.known(device, device_name)
+    for count in ranks:
+        if calibrate and between_ranks.missing(links, count):
+            try:
+                links = between_ranks.measure(device, device_name, count, short=True, progress=progress)
+            except between_ranks.LinksError as error:
+                notes.append(str(error))
     entry = find(device_name) if device != "cpu" else None
     sheet = () if entry is None else ceilings(entry)
     if device == "cpu":
@@ -73,6 +88,7 @@ def ceilings_for(
         measured_at=measured.measured_at if measured else "",
         ceilings=(*(measured.ceilings if measured else ()), *sheet),
         caches=() if entry is None else caches(entry),
+        links=links,
         notes=(*(measured.notes if measured else ()), *notes),
     )
 

@@ -25,10 +25,12 @@ class ExchangedBytes(TorchDispatchMode):
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._bytes: Counter[Kind] = Counter(dict.fromkeys(_ALWAYS, 0))
+        self._carried: Counter[Kind] = Counter(dict.fromkeys(_ALWAYS, 0))
 
     def facts(self) -> dict[str, float]:
-        """The fact `collective_bytes:<kind>` of each kind of collective."""
-        return {f"collective_bytes:{kind}": float(size) for kind, size in self._bytes.items()}
+        """The facts `collective_bytes:<kind>` and `collective_volume:<kind>` of each kind of collective."""
+        asked = {f"collective_bytes:{kind}": float(size) for kind, size in self._bytes.items()}
+        return asked | {f"collective_volume:{kind}": float(size) for kind, size in self._carried.items()}
 
     def __torch_dispatch__(
         self, func: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -39,5 +41,7 @@ class ExchangedBytes(TorchDispatchMode):
         result = func(*args, **(kwargs or {}))
         found = exchange(func, args, result)
         if found is not None:
-            self._bytes[found.message.kind] += int(found.message.bytes)
+            message = found.message
+            self._bytes[message.kind] += int(message.bytes)
+            self._carried[message.kind] += round(message.bus_factor * message.bytes)
         return result

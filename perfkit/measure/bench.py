@@ -251,7 +251,10 @@ def ceilings_of(
     """What the device can at most do, with every number of threads that the runs of `request` will use."""
     runs = bench_schedule(request, min_world_size, refusal_of).runs
     threads = sorted({run.spec.launch.threads for run in runs if run.spec.launch.threads is not None and not run.skip})
-    return ceilings_for(request.device, device_name, threads, calibrate=calibrate, progress=progress)
+    launches = [run.spec.launch for run in runs if not run.skip]
+    # What was measured between ranks of one machine says nothing of the network between several.
+    ranks = sorted({each.world_size for each in launches if each.world_size > 1 and each.nodes == 1})
+    return ceilings_for(request.device, device_name, threads, calibrate=calibrate, progress=progress, ranks=ranks)
 
 
 def standing_refusal(request: BenchRequest, technique: Technique) -> str:

@@ -160,9 +160,9 @@ _COLLECTIVE_KERNEL = re.compile(
 )
 
 
-# Kernels by which ranks read and write each other's memory: torch's symmetric memory and NVSHMEM extension, NVSHMEM's own,
-# the custom all-reduces of vLLM, SGLang and aiter, quickreduce, FlashInfer's and TensorRT-LLM's with a norm behind them,
-# their all-to-all of experts, Transformer Engine's userbuffers, DeepEP's, its hybrid's and MORI's all-to-all.
+# Kernels by which ranks read and write each other's memory: torch's symmetric memory and NVSHMEM extension, NVSHMEM's
+# own, the custom all-reduces of vLLM, SGLang and aiter, quickreduce, FlashInfer's and TensorRT-LLM's with a norm behind
+# them, their all-to-all of experts, Transformer Engine's userbuffers, the all-to-all of DeepEP and its hybrid, MORI's.
 _PEER_KERNEL = re.compile(
     r"cross_device_reduce|all_?(reduce|gather|to_?all)|reduce_?scatter|^(\w+_)?(put|wait)_signal_kernel$"
     r"|^barrier_kernel$|^multimem_one_shot_reduce_kernel$"

@@ -155,6 +155,7 @@ class Trace:
         cut: whether the file is damaged or ends too early, so that events after those that were read are missing.
         runtime: whose device's runtime was recorded, by the categories of its events (`mtia`, `xpu`, `hpu` ...); empty
             for CUDA's and HIP's, which share theirs, and where they do not tell.
+        group_sizes: how many ranks the process groups have, each number once; empty where the file does not tell.
         thread_names: what the file calls each of `threads`; empty text where it does not.
     """
 
@@ -196,6 +197,7 @@ class Trace:
     source: str = ""
     runtime: str = ""
     thread_names: list[str] = field(default_factory=list)
+    group_sizes: tuple[int, ...] = ()
     untimed: Compact = field(default_factory=lambda: np.empty(0, np.int64))
 
     def __len__(self) -> int:

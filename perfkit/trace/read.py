@@ -189,6 +189,7 @@ def _trace(
         notes=remarks(counts, blocks, splitter, around),
         rank=rank,
         world_size=around.world_size,
+        group_sizes=around.group_sizes,
         properties=around.properties,
         base_ns=around.base_ns,
         devices=around.devices,

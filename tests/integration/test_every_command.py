@@ -131,6 +131,9 @@ def calibrate(perfkit: Any, suite: Path) -> None:
     ended = perfkit("calibrate", "--device", "cpu", "--threads", "1", "--short")
     assert ended.returncode == 0, ended.stderr
     assert "GB/s" in ended.stdout
+    between = perfkit("calibrate", "--device", "cpu", "--world-size", "2", "--short")
+    assert between.returncode == 0, between.stderr
+    assert all(name in between.stdout for name in ("all-reduce", "all-gather", "all-to-all", "16.0 MiB", "GB/s"))
 
 
 def plan(perfkit: Any, suite: Path) -> None:

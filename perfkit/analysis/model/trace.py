@@ -94,6 +94,10 @@ class CollectiveRow(Struct):
     the factor of the collective, which can be held against the link's rate whatever the number of ranks; `no_share`
     says why it has no share of that.
 
+    `kind` is what it is whatever a backend calls it (`all-reduce`), "" where that is not known; `asked` is the call of
+    the program where the backend made it of another collective. `volume_bytes` is what the links of each rank carry of
+    it, the bytes of the bus bandwidth; None where the size or the number of ranks is not known.
+
     `seconds` are summed over calls, which may overlap; `wall_s` is how long any of them was going on, `exposed_s` of
     that not beside computing. `all_calls` and `all_s` (summed) are of the whole trace, outside of its steps, too.
     """
@@ -114,6 +118,14 @@ class CollectiveRow(Struct):
     ceiling: float | None
     ceiling_source: str = ""
     no_share: str = ""
+    kind: str = ""
+    asked: str = ""
+    volume_bytes: float | None = None
+
+    @property
+    def hidden(self) -> float | None:
+        """The share of its time that lay beside computing; None where it took none within the steps."""
+        return 1 - self.exposed_s / self.wall_s if self.wall_s > 0 else None
 
 
 class CopyRow(Struct):

@@ -8,9 +8,9 @@ from perfkit.analysis.trace.roofs import Roofs, beyond, describe
 from perfkit.analysis.trace.work.grouping import group
 from perfkit.analysis.trace.work.messages import Messages, message_of
 from perfkit.analysis.trace.work.pieces import Kind, Pieces
-from perfkit.cost.collective import ranks_in_kernel
-from perfkit.devices.ceiling import Level
-from perfkit.trace.read import NONE, Collective
+from perfkit.cost.collective import Kind as CollectiveKind
+from perfkit.cost.collective import collective_kind, ranks_in_kernel
+from perfkit.trace.read import NONE, Category, Collective
 
 
 def collective_rows(pieces: Pieces, exchanged: Messages, parts: int, roofs: Roofs) -> tuple[CollectiveRow, ...]:
@@ -20,7 +20,9 @@ def collective_rows(pieces: Pieces, exchanged: Messages, parts: int, roofs: Roof
         exchanged: what the pieces exchanged.
         parts: the number of steps, 1 for none.
     """
-    rows = np.flatnonzero(pieces.of(Kind.COMMUNICATION))
+    asked = _asked(pieces)
+    calling = np.isin(np.arange(len(pieces)), asked[asked != NONE])
+    rows = np.flatnonzero(pieces.of(Kind.COMMUNICATION) & ~calling)
     which = exchanged.which
     if not len(rows):
         return ()
@@ -28,7 +30,6 @@ def collective_rows(pieces: Pieces, exchanged: Messages, parts: int, roofs: Roof
     order, ends = np.argsort(groups.of, kind="stable"), np.cumsum(groups.counts())
     members = np.split(rows[order], ends[:-1])
     wall_ns, exposed_ns = _going_on(pieces, members)
-    link = roofs.bandwidth(Level.INTERCONNECT)
     table = []
     for index, (first, mine) in enumerate(zip(groups.first.tolist(), members, strict=True)):
         within = mine[pieces.step[mine] != NONE]
@@ -39,9 +40,11 @@ def collective_rows(pieces: Pieces, exchanged: Messages, parts: int, roofs: Roof
         label = pieces.ops.trace.names[int(pieces.label[rows[first]])]
         name, within_group, dtype, message_bytes = (label, "", "", None) if about is None else key_of(about)
         moved = None if about is None else message_of(about)
+        kind = collective_kind(name) if moved is None else moved.kind
         timed = moved if mean_s > 0 else None
         # The factor of the bus bandwidth needs the number of ranks.
         ranks = about.group_size if about is not None and about.group_size > 0 else ranks_in_kernel(name)
+        link = None if moved is None or ranks is None else roofs.link(moved, ranks)
         on_bus = None if about is None or about.group_size <= 0 else timed
         table.append(
             CollectiveRow(
@@ -61,9 +64,41 @@ def collective_rows(pieces: Pieces, exchanged: Messages, parts: int, roofs: Roof
                 ceiling=None if link is None else link.value,
                 ceiling_source="" if link is None else describe(link),
                 no_share=beyond(None if on_bus is None else on_bus.bus_bandwidth(mean_s), link),
+                kind="" if kind is None else str(kind),
+                asked=_asked_as(pieces, asked[mine], kind),
+                volume_bytes=None
+                if moved is None or ranks is None
+                else moved.bus_factor * moved.bytes * len(within) / parts,
             )
         )
     return tuple(sorted(table, key=lambda row: (-row.seconds, -row.all_s)))
+
+
+def _asked(pieces: Pieces) -> Ints:
+    """For each collective that a backend ran on the host the row of the op that asked for it, NONE for all else.
+
+    A backend's thread takes up what the program handed over last, or a moment ago: the latest op before it that no
+    other has been found to run. That op's own time is of handing over, and copying what a collective is made of.
+    """
+    asked = np.full(len(pieces), NONE, np.int64)
+    if pieces.on_device:
+        return asked
+    exchanging = np.flatnonzero(pieces.of(Kind.COMMUNICATION))
+    runs = pieces.ops.trace.category[pieces.event[exchanging]] == Category.RANGE
+    waiting: list[int] = []
+    for row, ran in zip(exchanging.tolist(), runs.tolist(), strict=True):  # in the order of their begin
+        if not ran:
+            waiting.append(row)
+        elif waiting:
+            asked[row] = waiting.pop()
+    return asked
+
+
+def _asked_as(pieces: Pieces, asked: Ints, kind: CollectiveKind | None) -> str:
+    """What the program called, where that is another kind than what ran."""
+    trace = pieces.ops.trace
+    names = {trace.names[int(pieces.label[row])] for row in np.unique(asked[asked != NONE]).tolist()}
+    return ", ".join(sorted(name for name in names if collective_kind(name) is not kind))
 
 
 def key_of(about: Collective) -> tuple[str, str, str, int | None]:

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 
 from perfkit.cost.call import Unit
+from perfkit.cost.collective import Message
+from perfkit.cost.link_ceiling import link_ceiling
 from perfkit.devices.ceiling import Ceiling, DeviceCeilings, Kind, Level
 from perfkit.devices.peak import CPU, IEEE, TF32, Fp32Settings, matrix_ceiling
 from perfkit.devices.refuted import faster_than
@@ -63,6 +65,12 @@ class Roofs:
     def bandwidth(self, level: Level = Level.MEMORY) -> Ceiling | None:
         """The bandwidth of a level of memory or of a link."""
         return self._find(level, None, None)
+
+    def link(self, message: Message, ranks: int) -> Ceiling | None:
+        """The bus bandwidth of a collective of this kind and size, as measured; else the rate of the links."""
+        if self.ceilings is None or self.ceilings.device != self.device:
+            return None
+        return link_ceiling(self.ceilings.links, message, ranks) or self.bandwidth(Level.INTERCONNECT)
 
     def capacity(self, level: Level) -> float | None:
         """The bytes that a cache holds."""

@@ -27,6 +27,7 @@ class Surroundings:
     devices: dict[int, str] = field(default_factory=dict)
     rank: int | None = None
     world_size: int | None = None
+    group_sizes: tuple[int, ...] = ()
     properties: dict[str, str] = field(default_factory=dict)
     complete: bool = True
 
@@ -44,6 +45,7 @@ def read_surroundings(text: bytes) -> Surroundings:
         devices=_devices(devices),
         rank=_natural(place.get("rank")),
         world_size=_natural(place.get("world_size")),
+        group_sizes=_group_sizes(place.get("pg_config")),
         properties=_properties(members) | _sizes(devices),
         complete=complete,
     )
@@ -87,6 +89,13 @@ def _decoded(raw: msgspec.Raw | None) -> object:
 def _natural(value: object) -> int | None:
     number = integer(value)
     return number if number >= 0 else None
+
+
+def _group_sizes(value: object) -> tuple[int, ...]:
+    """How many ranks the process groups have, each number once."""
+    groups = [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+    sizes = {size for each in groups if (size := _natural(each.get("pg_size"))) is not None}
+    return tuple(sorted(sizes))
 
 
 def _devices(value: object) -> dict[int, str]:

@@ -27,6 +27,12 @@ def test_messages_add_up_by_kind() -> None:
         "collective_bytes:all-to-all": 0,
         "collective_bytes:broadcast": 40,
         "collective_bytes:barrier": 0,
+        "collective_volume:all-reduce": 2 * 3 / 4 * 60,
+        "collective_volume:all-gather": 3 / 4 * 320,
+        "collective_volume:reduce-scatter": 3 / 4 * 320,
+        "collective_volume:all-to-all": 0,
+        "collective_volume:broadcast": 40,
+        "collective_volume:barrier": 0,
     }
 
 

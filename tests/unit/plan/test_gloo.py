@@ -1,15 +1,32 @@
 """Links between ranks on a CPU, from times that are known."""
 
+from collections.abc import Iterable
+
 import pytest
 
 from perfkit.cost.collective import Kind, message_of_size
-from perfkit.plan import gloo
-from perfkit.plan.gloo import Exchanged, fitted
+from perfkit.devices.ceiling import LinkRate
+from perfkit.plan.collectives import Interconnect
+from perfkit.plan.gloo import fitted, gloo
 
 
-def test_hops_and_bandwidth_are_found() -> None:
-    exchanged = [Exchanged(bytes=size, seconds=2 * 30e-6 + size / 2e9) for size in (1024, 65536, 1 << 20, 16 << 20)]
-    links = fitted(exchanged)
+def reduced(times: Iterable[tuple[int, float]], ranks: int = 2) -> list[LinkRate]:
+    return [
+        LinkRate(collective="all-reduce", ranks=ranks, bytes=size, seconds=took, backend="gloo") for size, took in times
+    ]
+
+
+def links_of(rates: list[LinkRate]) -> Interconnect:
+    found = fitted(rates)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_hops_and_bandwidth_are_found(ranks: int) -> None:
+    factor = 2 * (ranks - 1) / ranks
+    sizes = (1024, 65536, 1 << 20, 16 << 20)
+    links = links_of(reduced([(size, 2 * (ranks - 1) * 30e-6 + factor * size / 2e9) for size in sizes], ranks))
     assert links.within == pytest.approx(2e9)
     assert links.spread == pytest.approx(1)
     gathered = links.seconds(message_of_size(Kind.ALL_GATHER, 8e6, 4), 4)
@@ -17,21 +34,23 @@ def test_hops_and_bandwidth_are_found() -> None:
     assert gathered.value == pytest.approx(3 * 30e-6 + 3 / 4 * 8e6 / 2e9)
 
 
+def test_those_of_the_fewest_ranks_count() -> None:
+    two, four = reduced([(1 << 20, 1e-3), (1 << 24, 16e-3)]), reduced([(1 << 20, 9e-3), (1 << 24, 99e-3)], 4)
+    assert fitted(four + two) == fitted(two)
+
+
 def test_the_spread_is_how_far_the_times_lie_from_the_fit() -> None:
-    links = fitted([Exchanged(bytes=size, seconds=size / 1e9 * off) for size, off in ((1 << 20, 0.8), (1 << 24, 1.25))])
+    links = links_of(reduced([(size, size / 1e9 * off) for size, off in ((1 << 20, 0.8), (1 << 24, 1.25))]))
     assert 1.2 < links.spread < 1.6
 
 
-def test_what_was_measured_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    exchanged = (Exchanged(bytes=1 << 20, seconds=1e-3), Exchanged(bytes=1 << 24, seconds=16e-3))
-    monkeypatch.setattr(gloo, "_measured", lambda: gloo.Measured(exchanged=exchanged))
-    assert gloo.gloo() is None
-    assert gloo.measure_gloo() == gloo.gloo() == fitted(exchanged)
+def test_what_was_not_measured_is_not_known() -> None:
+    assert gloo() is None
 
 
 def test_gloo_reduce_scatters_by_reducing_to_all() -> None:
-    links = fitted([Exchanged(bytes=size, seconds=size / 1e9) for size in (1 << 20, 1 << 24)])
-    scattered, reduced = (
+    links = links_of(reduced([(size, size / 1e9) for size in (1 << 20, 1 << 24)]))
+    scattered, by_all = (
         links.seconds(message_of_size(kind, 1e6, 4), 4) for kind in (Kind.REDUCE_SCATTER, Kind.ALL_REDUCE)
     )
-    assert scattered == reduced
+    assert scattered == by_all

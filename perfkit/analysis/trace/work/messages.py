@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from perfkit.analysis.trace.work.grouping import group
 from perfkit.analysis.trace.work.pieces import Kind, Pieces
 from perfkit.cost.args import all_tensors
 from perfkit.cost.call import TensorArg
@@ -14,7 +15,7 @@ from perfkit.cost.collective import Message, collective_kind, kernel_collective,
 from perfkit.cost.dtypes import BY_NAME, UNKNOWN
 from perfkit.trace.naming import named
 from perfkit.trace.ops import Ops
-from perfkit.trace.read import NONE, Collective, Ints, Trace
+from perfkit.trace.read import NONE, Category, Collective, Ints, Trace
 from perfkit.trace.signatures import arguments
 
 # What a collective recorded lies on its kernel or on one of the innermost ops around the launch (`record_param_comms`).
@@ -96,7 +97,37 @@ def messages(pieces: Pieces) -> Messages:
             rows_by_key[key] = len(table)
             table.append(_by_inputs(trace.names[name], list(tensors), trace.names[kernel], only))
         which[piece] = rows_by_key[key]
+    _by_ranges(pieces, which, table, only)
     return Messages(which, tuple(table))
+
+
+def _by_ranges(pieces: Pieces, which: Ints, table: list[Collective], only: tuple[str, int]) -> None:
+    """Fill in what collectives exchange whose backend ran them on the host, by the inputs of its ranges."""
+    trace = pieces.ops.trace
+    signature = trace.signature[pieces.event]
+    ranges = pieces.of(Kind.COMMUNICATION) & (which == NONE) & (trace.category[pieces.event] == Category.RANGE)
+    told = np.flatnonzero(ranges & (signature != NONE))
+    alike = group(pieces.name[told], signature[told])
+    for number, first in enumerate(told[alike.first].tolist()):
+        tensors = list(all_tensors(arguments(trace.signatures[int(signature[first])]) or ()))
+        which[told[alike.of == number]] = len(table)
+        table.append(_by_parts(trace.names[int(pieces.name[first])], tensors, only))
+
+
+# What the inputs of a backend's range are a part of; of others they are the whole.
+_OWN_PARTS = (CollectiveKind.ALL_GATHER, CollectiveKind.GATHER)
+
+
+def _by_parts(name: str, tensors: list[TensorArg], only: tuple[str, int]) -> Collective:
+    """A range has the tensors that the rank puts in (`gloo:all_gather`: its own part). Where parts make the whole and
+    the number of ranks is not known, neither is the size."""
+    described, size = only
+    sent = sum(math.prod(tensor.shape) for tensor in tensors) if tensors else NONE
+    if collective_kind(name) in _OWN_PARTS and size == NONE:
+        sent = NONE
+    dtypes = {tensor.dtype for tensor in tensors}
+    dtype = _c10(next(iter(dtypes))) if len(dtypes) == 1 else ""
+    return Collective(name, dtype, sent, NONE, described, described, size)
 
 
 # Ops of torch's process groups; what other ops exchange they do in one kernel of their own.
@@ -104,9 +135,13 @@ _OF_GROUPS = ("c10d::", "_c10d_functional::", "c10d_functional::", "_c10d_functi
 
 
 def _only_group(trace: Trace) -> tuple[str, int]:
-    """Name and size of the one group that kernels of no recorded one can be of; NONE where there are several."""
-    sizes = {known.group_size for known in trace.collectives if known.group_size > 1} or {trace.world_size or NONE}
-    return ("all ranks of the only group", sizes.pop()) if len(sizes) == 1 else ("", NONE)
+    """Name and size of the one group that kernels of no recorded one can be of; NONE where sizes of groups differ."""
+    recorded = {known.group_size for known in trace.collectives if known.group_size > 1}
+    sizes = recorded or set(trace.group_sizes) or {trace.world_size or NONE}
+    if len(sizes) != 1:
+        return "", NONE
+    size = sizes.pop()
+    return "all ranks of the only group" if size == (trace.world_size or size) else "", size
 
 
 def _by_inputs(name: str, tensors: list[TensorArg], kernel: str, only: tuple[str, int]) -> Collective:

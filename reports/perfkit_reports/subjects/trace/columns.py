@@ -53,8 +53,10 @@ def _of_link(reached: float | None, row: CollectiveRow | CopyRow) -> Cell:
 
 
 _NO_SIZE = "its size was not recorded"
+_NO_VOLUME = "its size or its number of ranks was not recorded"
 COLLECTIVES: tuple[Column[CollectiveRow], ...] = (
     Column("Collective", lambda row: code(row.name), numeric=False, code=True),
+    Column("Asked as", lambda row: code(row.asked), numeric=False, code=True, help="where it is another one"),
     Column("Group", lambda row: short(row.group, 32), numeric=False),
     Column("Ranks", lambda row: known(row.group_size, lambda value: f"{value:,.0f}", "the group was not recorded")),
     Column("Dtype", lambda row: text(row.dtype), numeric=False),
@@ -68,6 +70,16 @@ COLLECTIVES: tuple[Column[CollectiveRow], ...] = (
         weight=Weight.DETAIL,
     ),
     Column("Exposed", lambda row: seconds(row.exposed_s), help="not beside computing, per step"),
+    Column(
+        "Hidden",
+        lambda row: known(row.hidden, lambda value: units.percent(value, 0), "it took no time within the steps"),
+        help="the share of its time that lies beside computing",
+    ),
+    Column(
+        "Volume",
+        lambda row: known(row.volume_bytes, units.nbytes, _NO_VOLUME),
+        help="what the links of each rank carry of it in a step",
+    ),
     Column("In all", lambda row: seconds(row.all_s), help="of the whole trace, outside of its steps, too"),
     Column(
         "Algbw",

@@ -1,0 +1,36 @@
+"""The measured rate of the links between ranks as a ceiling: bus bandwidth at the size of a message."""
+
+from collections.abc import Sequence
+
+from perfkit.cost.collective import Kind, Message, message_of_size
+from perfkit.devices.ceiling import Ceiling, Level, LinkRate
+from perfkit.devices.ceiling import Kind as Obtained
+from perfkit.devices.links.rates import at_size
+from perfkit.units import nbytes
+
+# Both ends of a message between two ranks take equally long.
+_MEASURED_AS = {Kind.RECEIVE: Kind.SEND}
+
+
+def bus_bandwidth(rate: LinkRate) -> float:
+    """Bytes a second that the links carried for each rank, by nccl-tests' factors."""
+    return message_of_size(Kind(rate.collective), rate.bytes, rate.ranks).bus_bandwidth(rate.seconds)
+
+
+def link_ceiling(rates: Sequence[LinkRate], message: Message, ranks: int) -> Ceiling | None:
+    """The bus bandwidth that collectives of this kind and size reached among so many ranks; None where not timed."""
+    found = at_size(rates, _MEASURED_AS.get(message.kind, message.kind), ranks, message.bytes)
+    if found is None:
+        return None
+    return Ceiling(
+        level=Level.INTERCONNECT,
+        dtype=None,
+        value=bus_bandwidth(found),
+        unit="B/s",
+        kind=Obtained.MEASURED,
+        source=f"{found.collective} of {nbytes(found.bytes)} among {ranks} ranks by {found.backend}",
+        spread=found.spread,
+        confidence=found.confidence,
+        measured_at=found.measured_at,
+        disturbed=found.disturbed,
+    )

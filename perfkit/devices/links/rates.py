@@ -1,0 +1,60 @@
+"""What collectives took between ranks of one machine, and what that says of a message of another size."""
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+
+from msgspec.structs import replace
+
+from perfkit.devices.ceiling import Confidence, LinkRate
+from perfkit.devices.repeats import SPREAD_TOLERANCE
+
+_Key = tuple[str, int, int]
+
+
+def merged(rates: Iterable[LinkRate]) -> tuple[LinkRate, ...]:
+    """The fastest of each collective, number of ranks and size, whichever calibration it is from.
+
+    What a disturbed calibration reached was reached. The result is called disturbed unless an undisturbed one came as
+    close as two good ones do.
+    """
+    best: dict[_Key, LinkRate] = {}
+    undisturbed: dict[_Key, float] = {}
+    for rate in rates:
+        key = rate.collective, rate.ranks, rate.bytes
+        best[key] = min(best.get(key, rate), rate, key=lambda each: each.seconds)
+        if not rate.disturbed:
+            undisturbed[key] = min(undisturbed.get(key, rate.seconds), rate.seconds)
+    return tuple(
+        replace(rate, disturbed="")
+        if key in undisturbed and rate.seconds >= (1 - SPREAD_TOLERANCE) * undisturbed[key]
+        else rate
+        for key, rate in sorted(best.items())
+    )
+
+
+def at_size(rates: Sequence[LinkRate], collective: str, ranks: int, nbytes: float) -> LinkRate | None:
+    """What a message of this size takes at best: between two measured sizes in proportion, a smaller one as long as the
+    smallest, a larger one at the rate of the largest. None where the collective was not measured among so many ranks.
+    """
+    known = sorted((rate for rate in rates if (rate.collective, rate.ranks) == (collective, ranks)), key=_size)
+    if not known or nbytes <= 0:
+        return None
+    for below, above in pairwise(known):
+        if below.bytes <= nbytes <= above.bytes:
+            share = (nbytes - below.bytes) / (above.bytes - below.bytes)
+            nearest = above if share > 1 / 2 else below
+            doubtful = any(each.confidence == Confidence.LOW for each in (below, above))
+            return replace(
+                nearest,
+                bytes=round(nbytes),
+                seconds=below.seconds + share * (above.seconds - below.seconds),
+                confidence=Confidence.LOW if doubtful else nearest.confidence,
+                disturbed=below.disturbed or above.disturbed,
+            )
+    end = known[0] if nbytes < known[0].bytes else known[-1]
+    longer = max(1.0, nbytes / end.bytes)
+    return replace(end, bytes=round(nbytes), seconds=end.seconds * longer)
+
+
+def _size(rate: LinkRate) -> int:
+    return rate.bytes

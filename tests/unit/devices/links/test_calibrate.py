@@ -1,0 +1,82 @@
+"""What is kept of a calibration of the links, and when it is made again; what ranks took is made up."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from perfkit.devices import machine
+from perfkit.devices.ceiling import Confidence
+from perfkit.devices.links import calibrate
+from perfkit.devices.links.calibrate import known, measure, missing
+from perfkit.devices.links.exchange import Taken
+from perfkit.devices.resolve import ceilings_for
+
+
+@pytest.fixture
+def taken(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Seconds of the repeats of the one collective that is timed."""
+    seconds = [1.0e-3, 1.01e-3, 1.02e-3, 1.0e-3]
+    monkeypatch.setattr(
+        calibrate,
+        "_taken",
+        lambda *_, **__: [Taken(collective="all-reduce", bytes=1024, repeats_s=tuple(seconds))],
+    )
+    monkeypatch.setattr(machine, "cpu_pressure", lambda: 0.0)
+    monkeypatch.setattr(machine, "available_cores", lambda: 8)
+    return seconds
+
+
+def test_repeats_that_agree_are_trusted_and_kept(taken: Sequence[float]) -> None:
+    (rate,) = measure("cpu", "", 2, short=True)
+    assert (rate.seconds, rate.confidence, rate.disturbed) == (1e-3, Confidence.HIGH, "")
+    assert rate.repeats_s == tuple(taken)
+    assert known("cpu", "") == (rate,)
+    assert not missing(known("cpu", ""), 2)
+    assert missing(known("cpu", ""), 4)
+
+
+def test_halves_that_differ_are_of_low_confidence(taken: list[float]) -> None:
+    taken[2:] = [1.2e-3, 1.3e-3]
+    (rate,) = measure("cpu", "", 2, short=True)
+    assert rate.spread == pytest.approx(1 - 1 / 1.2)
+    assert (rate.confidence, rate.disturbed) == (Confidence.LOW, "")
+
+
+@pytest.mark.usefixtures("taken")
+def test_ranks_that_share_cores_are_of_low_confidence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "available_cores", lambda: 1)
+    (rate,) = measure("cpu", "", 2, short=True)
+    assert rate.confidence == Confidence.LOW
+
+
+def test_what_a_busy_machine_disturbed_is_measured_again(taken: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "cpu_pressure", lambda: 0.4)
+    taken[:] = [2e-3, 3e-3]
+    found = ceilings_for("cpu", "", (), calibrate=True, ranks=[2])
+    assert "40.0 %" in found.links[0].disturbed
+    monkeypatch.setattr(machine, "cpu_pressure", lambda: 0.0)
+    taken[:] = [1e-3, 1e-3]
+    (rate,) = ceilings_for("cpu", "", (), calibrate=True, ranks=[2]).links
+    assert (rate.seconds, rate.disturbed) == (1e-3, "")
+    taken[:] = [0.5e-3, 0.5e-3]
+    assert ceilings_for("cpu", "", (), calibrate=True, ranks=[2]).links == (rate,)  # known well enough
+
+
+def test_a_damaged_file_is_replaced(taken: Sequence[float]) -> None:
+    file = calibrate._file("cpu", "")
+    file.parent.mkdir(parents=True)
+    file.write_text("{")
+    assert known("cpu", "") == ()
+    (rate,) = measure("cpu", "", 2, short=True)
+    assert known("cpu", "") == (rate,)
+    assert rate.seconds == min(taken)
+
+
+def test_a_rank_that_fails_becomes_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> list[Taken]:
+        raise calibrate.LinksError("rank 1 of 2 could not exchange messages: no interface")
+
+    monkeypatch.setattr(calibrate, "_taken", fail)
+    found = ceilings_for("cpu", "", (), calibrate=True, ranks=[2])
+    assert found.links == ()
+    assert "rank 1 of 2 could not exchange messages: no interface" in found.notes

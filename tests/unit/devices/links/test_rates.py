@@ -1,0 +1,73 @@
+"""What is kept of several calibrations of the links, and what is told of sizes in between, by hand."""
+
+import pytest
+from msgspec.structs import replace
+
+from perfkit.cost.collective import Kind, message_of_size
+from perfkit.cost.link_ceiling import bus_bandwidth, link_ceiling
+from perfkit.devices.ceiling import Confidence, LinkRate
+from perfkit.devices.links.exchange import COLLECTIVES
+from perfkit.devices.links.rates import at_size, merged
+
+RATE = LinkRate(
+    collective="all-reduce", ranks=4, bytes=1 << 20, seconds=1e-3, backend="gloo", confidence=Confidence.HIGH
+)
+LARGER = replace(RATE, bytes=4 << 20, seconds=3e-3)
+
+
+def test_the_fastest_of_all_days_holds() -> None:
+    slower = replace(RATE, seconds=2e-3, measured_at="later")
+    assert merged([slower, LARGER, RATE]) == (RATE, LARGER)
+
+
+@pytest.mark.parametrize(("seconds", "disturbed"), [(1.04e-3, ""), (1.2e-3, "busy")])
+def test_what_was_disturbed_stays_so_unless_a_good_one_comes_close(seconds: float, disturbed: str) -> None:
+    (kept,) = merged([replace(RATE, disturbed="busy"), replace(RATE, seconds=seconds)])
+    assert (kept.seconds, kept.disturbed) == (1e-3, disturbed)
+
+
+@pytest.mark.parametrize(
+    ("nbytes", "seconds"),
+    [
+        (1 << 20, 1e-3),
+        (2 << 20, 1e-3 + 2e-3 / 3),  # in proportion
+        (1 << 10, 1e-3),  # latency is all there is of a small one
+        (8 << 20, 6e-3),  # at the rate of the largest
+    ],
+)
+def test_the_time_of_other_sizes(nbytes: int, seconds: float) -> None:
+    found = at_size([LARGER, RATE], "all-reduce", 4, nbytes)
+    assert found is not None
+    assert found.seconds == pytest.approx(seconds)
+    assert found.bytes == nbytes
+
+
+def test_what_was_not_measured_is_not_known() -> None:
+    assert at_size([RATE], "all-reduce", 2, 1 << 20) is None
+    assert at_size([RATE], "all-gather", 4, 1 << 20) is None
+
+
+def test_doubt_of_either_end_is_doubt_in_between() -> None:
+    doubtful = replace(LARGER, confidence=Confidence.LOW)
+    found = at_size([RATE, doubtful], "all-reduce", 4, (1 << 20) + 1)
+    assert found is not None
+    assert found.confidence == Confidence.LOW
+
+
+def test_bus_bandwidth_is_the_ceiling_of_a_message() -> None:
+    assert bus_bandwidth(RATE) == pytest.approx(2 * 3 / 4 * (1 << 20) / 1e-3)
+    ceiling = link_ceiling([RATE], message_of_size(Kind.ALL_REDUCE, 1 << 20, 4), 4)
+    assert ceiling is not None
+    assert ceiling.value == bus_bandwidth(RATE)
+    assert ceiling.source == "all-reduce of 1.00 MiB among 4 ranks by gloo"
+
+
+def test_receiving_takes_what_sending_takes() -> None:
+    sent = replace(RATE, collective="send", ranks=2)
+    ceiling = link_ceiling([sent], message_of_size(Kind.RECEIVE, 1 << 20, 2), 2)
+    assert ceiling is not None
+    assert ceiling.value == pytest.approx((1 << 20) / 1e-3)
+
+
+def test_collectives_bear_the_names_of_their_kinds() -> None:
+    assert all(Kind(name) == name for name in COLLECTIVES)
