@@ -59,6 +59,7 @@ _SHARDED = ("zero1", *_FULLY_SHARDED)
 _OF_PLAIN_LAYERS = "tp splits plain linear layers and embeddings, and these are others"
 _ALL_RANKS = "tp has all ranks work on one batch, which leaves none to average gradients with"
 _ONE_LIST = "split and whole parameters do not go in one list of a kernel"
+_OTHER_EXPERTS = "ZeroRedundancyOptimizer sends each updated parameter to all ranks, and ep gives each other experts"
 _UPDATED_TOGETHER = (
     "it counts or scales the updates of all its parameters together, and backward updates each by itself"
 )
@@ -72,6 +73,9 @@ CLASHES = (
         "ZeroRedundancyOptimizer sends every parameter to all ranks after the update, and those that are out have no "
         "memory (Gloo: bad address)",
     ),
+    Clash("ep", "zero1", _OTHER_EXPERTS),
+    Clash("ep", "tp", "tp splits layers by a plan of the workload, and none that has experts has one"),
+    Clash("ep", "amp:dtype=fp16", "an overflow in one rank's experts would leave the update out on that rank alone"),
     *(Clash("tp", other, _ALL_RANKS) for other in ("ddp", *_SHARDED)),
     *(Clash("tp", other, _OF_PLAIN_LAYERS) for other in ("fp8", "lora", "prune", "qat", "qlora", "sparse24")),
     *(Clash("tp", other, _ONE_LIST) for other in ("amp:dtype=fp16", "optim:use=foreach", "optim:use=fused")),
@@ -100,7 +104,7 @@ CLASHES = (
         Clash(f"optim:use={use}", other, _TRIED_WITH_TORCH)
         for use, kind in OPTIMIZERS.items()
         if not kind.target.startswith("torch.") or use == "adafactor"
-        for other in (*(("hsdp",) if use == "lion" else _SHARDED), "tp", "offload:what=optimizer")
+        for other in (*(("hsdp",) if use == "lion" else (*_SHARDED, "ep")), "tp", "offload:what=optimizer")
     ),
     *(Clash("optim:use=sgd", other, "SGD has no state to move") for other in ("zero1", "offload:what=optimizer")),
     *(
@@ -129,7 +133,7 @@ CLASHES = (
         )
         for what in ("optimizer", "parameters")
     ),
-    *(Clash("engine", other, "an engine starts its ranks itself") for other in ("ddp", *_SHARDED, "tp")),
+    *(Clash("engine", other, "an engine starts its ranks itself") for other in ("ddp", *_SHARDED, "tp", "ep")),
     Clash(
         "flash:backend=math",
         "compile",

@@ -140,13 +140,14 @@ class Ddp(Technique):
         return state
 
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
-        trained = [parameter for parameter in state.model.parameters() if parameter.requires_grad]
+        others = state.dealt_parameters
+        trained = [each for each in state.model.parameters() if each.requires_grad and each not in others]
         # A step of the workload's own may average the gradients of a model more than once.
         relation = Relation.EQUAL if state.workload.step is None else Relation.AT_LEAST
         if self.hook in _OF_ALL_RANKS:
-            claims = list(self._gathered(trained, relation, state.world.size))
+            claims = list(self._gathered(trained, relation, state))
         else:
-            claims = [averages_gradients(self.name), self._sent(trained, relation)]
+            claims = [averages_gradients(self.name), self._sent(trained, relation, state)]
         if self.bucket_mb is not None:
             least = float(fewest_buckets(trained, self.bucket_mb * _MIB))
             op = "c10d::_allgather_base_" if self.hook in _OF_ALL_RANKS else "c10d::allreduce_*"
@@ -158,21 +159,27 @@ class Ddp(Technique):
             claims.append(self._claim("gradients are copied out of buckets", _COPIED, Relation.AT_LEAST, 1.0))
         return tuple(claims)
 
-    def _sent(self, trained: list[torch.nn.Parameter], relation: Relation) -> Claim:
+    def _sent(self, trained: list[torch.nn.Parameter], relation: Relation, state: TrainState) -> Claim:
         if self.hook == "powersgd":
             factors = float(low_rank_bytes(trained, self.rank))
             return self._claim("factors of the gradients are sent in their place", _SENT, relation, factors)
         if self.hook in HALVES:
-            halves = float(HALVES[self.hook].itemsize * sum(parameter.numel() for parameter in trained))
-            return self._claim(f"all gradients are sent once, in {self.hook}", _REDUCED, relation, halves)
+            halves = HALVES[self.hook].itemsize * sum(parameter.numel() for parameter in trained)
+            sent = float(halves + state.reduced_beside_bytes)
+            return self._claim(f"all gradients are sent once, in {self.hook}", _REDUCED, relation, sent)
+        if state.dealt:
+            sent = float(sum(parameter.nbytes for parameter in trained) + state.reduced_beside_bytes)
+            return self._claim("gradients that other ranks have, too, are sent once", _REDUCED, relation, sent)
         return self._claim("all gradients are sent once", _REDUCED, relation, 1.0, "gradient_bytes")
 
-    def _gathered(self, trained: list[torch.nn.Parameter], relation: Relation, ranks: int) -> tuple[Claim, Claim]:
+    def _gathered(
+        self, trained: list[torch.nn.Parameter], relation: Relation, state: TrainState
+    ) -> tuple[Claim, Claim]:
         sent = largest_bytes(trained, self.share) if self.hook == "topk" else bytes_in_8_bits(trained)
         statement = f"each rank gathers {_OF_ALL_RANKS[self.hook]} of all ranks once"
         return (
-            self._claim(statement, _GATHERED, relation, float(ranks * sent)),
-            self._claim("no gradient is sent whole", _REDUCED, Relation.EQUAL, 0.0),
+            self._claim(statement, _GATHERED, relation, float(state.world.size * sent)),
+            self._claim("no gradient is sent whole", _REDUCED, Relation.EQUAL, float(state.reduced_beside_bytes)),
         )
 
     def parity(self) -> ParityRule:
@@ -202,6 +209,9 @@ def replicate(
 ) -> TrainState:
     """Wrap every model that is trained in DistributedDataParallel."""
     # Buckets that gradients are views of, so that they are not held twice.
+    for model in state.models.values():
+        ignored = [name for name, parameter in model.named_parameters() if parameter in state.dealt_parameters]
+        DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(model, ignored)
     wrapped = {
         name: DistributedDataParallel(
             model, bucket_cap_mb=bucket_mb, static_graph=static_graph, gradient_as_bucket_view=bucket_view

@@ -54,6 +54,8 @@ class TrainState:
         after_updates: called once a step, after the last update.
         engine: runs a whole step over microbatches on the host in place of perfkit's own loop, and returns its loss;
             it marks its phases. None: perfkit's own.
+        dealt: names of the parameters of which each rank has a part of its own, and over how many ranks they are dealt.
+        reduced_beside_bytes: bytes of gradients that others than a data-parallel technique all-reduce in a step.
         gradients_reduced: a technique already averages gradients over ranks, so no plain DDP is added.
         no_sync: entered around every microbatch but the last of a step, to skip gradient reduction.
         compute_dtype: dtype of the matrix products' operands ("fp32", "tf32", "bf16", "fp16"), the peak MFU refers to.
@@ -90,6 +92,8 @@ class TrainState:
     optimizer_step: Callable[[Optimizer, Closure | None], object] = _step
     after_updates: Callable[[], None] = lambda: None
     engine: Callable[[Sequence[Batch], Mark], torch.Tensor] | None = None
+    dealt: dict[str, int] = field(default_factory=dict)
+    reduced_beside_bytes: float = 0.0
     gradients_reduced: bool = False
     no_sync: Callable[[], AbstractContextManager[object]] | None = None
     compute_dtype: str = "fp32"
@@ -137,6 +141,11 @@ class TrainState:
     def blocks(self) -> tuple[nn.Module, ...]:
         """The repeated blocks as they are now."""
         return tuple(self.model.get_submodule(name) for name in self.block_names)
+
+    @property
+    def dealt_parameters(self) -> frozenset[nn.Parameter]:
+        """The parameters of which each rank has a part of its own."""
+        return frozenset(map(self.model.get_parameter, self.dealt))
 
     def enter(self, context: AbstractContextManager[object]) -> None:
         """Enter a context that lasts until the state is closed."""

@@ -22,6 +22,7 @@ TECHNIQUES: Registry[type[Technique]] = Registry(
         "lora": "perfkit.techniques.lora:Lora",
         "qlora": "perfkit.techniques.qlora:Qlora",
         "tp": "perfkit.techniques.tp:Tp",
+        "ep": "perfkit.techniques.ep:Ep",
         "ckpt": "perfkit.techniques.ckpt:Ckpt",
         "compile": "perfkit.techniques.compile:Compile",
         "ddp": "perfkit.techniques.ddp:Ddp",

@@ -4,8 +4,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
+from torch.autograd.graph import saved_tensors_hooks
 
 from perfkit.techniques.state import TrainState
+from perfkit.workloads.loss import returned
 from perfkit.workloads.workload import Batch, batches_of
 
 
@@ -32,6 +34,17 @@ def trial_batches(state: TrainState) -> Iterator[Iterator[Batch]]:
             with torch.no_grad():
                 for name, before in kept.items():
                     state.model.get_buffer(name).copy_(before)
+
+
+def trial_forward(state: TrainState) -> None:
+    """A forward pass of one rank's batch, of which nothing is kept for backward."""
+    kept_nothing = saved_tensors_hooks(lambda _saved: None, _not_kept)
+    with trial_batch(state) as batch, kept_nothing, state.within_forward_contexts():
+        returned(state.workload, state.model, batch)
+
+
+def _not_kept(_packed: None) -> torch.Tensor:
+    raise AssertionError("no backward pass is run")
 
 
 def _placed(batch: Batch, device: torch.device, dtype: torch.dtype) -> Batch:

@@ -6,6 +6,7 @@ attention is nothing but its matrix products and softmax. No dropout, so that th
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, ClassVar
@@ -80,7 +81,7 @@ class Gpt(Parameters):
         """The sizes of this model; an unknown size, or a vocabulary of one token, is a `UsageError`."""
         shape = _of_size(self.size)
         if self.vocab == 1:
-            raise UsageError("gpt: vocab must be at least 2, or there is nothing to predict")
+            raise UsageError(f"{self.usage}: vocab must be at least 2, or there is nothing to predict")
         return replace(
             shape,
             vocab=self.vocab or shape.vocab,
@@ -102,10 +103,10 @@ class Gpt(Parameters):
             build_model=partial(GptModel, shape, seq_len),
             build_optimizer=adamw,
             make_batch=partial(_batch, shape=shape, seq_len=seq_len),
-            loss=_loss,
+            loss=loss,
             blocks=lambda _model: tuple(f"blocks.{index}" for index in range(shape.layers)),
             use_sdpa=use_sdpa,
-            linear_loss=_linear_loss,
+            linear_loss=linear_loss,
             build_teacher=teacher,
             tensor_parallel_plan=partial(_tensor_parallel_plan, shape.heads, seq_len),
             model_flops_per_unit=float(flops_per_token(shape, seq_len)),
@@ -165,16 +166,12 @@ class Attention(nn.Module):
 class Block(nn.Module):
     """Attention and MLP, each behind a norm and beside a residual connection."""
 
-    def __init__(self, shape: Shape, seq_len: int) -> None:
+    def __init__(self, shape: Shape, seq_len: int, make_mlp: Callable[[Shape], nn.Module]) -> None:
         super().__init__()
         self.norm1 = nn.LayerNorm(shape.width)
         self.attention = Attention(shape, seq_len)
         self.norm2 = nn.LayerNorm(shape.width)
-        self.mlp = nn.Sequential(
-            nn.Linear(shape.width, 4 * shape.width),
-            nn.GELU(approximate="tanh"),
-            nn.Linear(4 * shape.width, shape.width),
-        )
+        self.mlp = make_mlp(shape)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """(batch, time, width) -> the same."""
@@ -183,14 +180,26 @@ class Block(nn.Module):
         return out
 
 
-class GptModel(nn.Module):
-    """Token ids (batch, time) -> logits (batch, time, vocab), or with targets (batch, time) -> the loss."""
+def dense_mlp(shape: Shape) -> nn.Module:
+    """(batch, time, width) -> the same, through four times the width."""
+    return nn.Sequential(
+        nn.Linear(shape.width, 4 * shape.width),
+        nn.GELU(approximate="tanh"),
+        nn.Linear(4 * shape.width, shape.width),
+    )
 
-    def __init__(self, shape: Shape, seq_len: int) -> None:
+
+class GptModel(nn.Module):
+    """Token ids (batch, time) -> logits (batch, time, vocab), or with targets (batch, time) -> the loss.
+
+    `make_mlp` makes the second half of each block, whose output layer is scaled here where it is `dense_mlp`'s.
+    """
+
+    def __init__(self, shape: Shape, seq_len: int, make_mlp: Callable[[Shape], nn.Module] = dense_mlp) -> None:
         super().__init__()
         self.tokens = nn.Embedding(shape.vocab, shape.width)
         self.positions = nn.Embedding(shape.positions, shape.width)
-        self.blocks = nn.ModuleList(Block(shape, seq_len) for _ in range(shape.layers))
+        self.blocks = nn.ModuleList(Block(shape, seq_len, make_mlp) for _ in range(shape.layers))
         self.norm = nn.LayerNorm(shape.width)
         self.head = nn.Linear(shape.width, shape.vocab, bias=False)
         self.head.weight = self.tokens.weight
@@ -231,7 +240,8 @@ def _batch(generator: torch.Generator, shape: Shape, seq_len: int) -> Batch:
     return {"inputs": ids[:, :-1].contiguous(), "targets": ids[:, 1:].contiguous()}
 
 
-def _loss(model: nn.Module, batch: Batch) -> torch.Tensor:
+def loss(model: nn.Module, batch: Batch) -> torch.Tensor:
+    """Cross-entropy of the next tokens."""
     logits = model(batch["inputs"])
     return F.cross_entropy(logits.flatten(0, 1), batch["targets"].flatten())
 
@@ -242,6 +252,7 @@ def _tensor_parallel_plan(heads: int, seq_len: int, _model: nn.Module, split: Sp
     return split_gpt(heads, seq_len, split)
 
 
-def _linear_loss(model: nn.Module, batch: Batch, loss: LinearLoss) -> torch.Tensor:
+def linear_loss(model: nn.Module, batch: Batch, loss: LinearLoss) -> torch.Tensor:
+    """The same, with the output layer left to `loss`."""
     found: torch.Tensor = model(batch["inputs"], batch["targets"], loss)
     return found

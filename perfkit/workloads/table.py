@@ -18,6 +18,7 @@ WORKLOADS: Registry[type[Parameters]] = Registry(
     "perfkit.workloads",
     {
         "gpt": "perfkit.workloads.gpt:Gpt",
+        "moe": "perfkit.workloads.moe:Moe",
         "resnet": "perfkit.workloads.resnet:ResNet",
         "images": "perfkit.workloads.images:Images",
         "hf": "perfkit.workloads.hf:HuggingFace",

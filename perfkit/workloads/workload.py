@@ -75,6 +75,9 @@ class Workload:
         tensor_parallel_plan: what `torch.distributed.tensor.parallel.parallelize_module` takes: names of modules, or
             patterns of them, and how each is split. `UnavailableError` where the model cannot be split so. None where
             nobody has said how.
+        expert_parallel: names of the modules of experts that `ep` deals over ranks: their parameters have the expert as
+            first dimension, and they map (experts, slots, width) to the same, each expert its own slots. None where the
+            model has no experts, or nobody has said which.
         model_flops_per_unit: FLOPs per unit of forward and backward by a closed form; None where none is known.
         description: one line of sizes, for the report.
     """
@@ -93,6 +96,7 @@ class Workload:
     linear_loss: WithLinearLoss | None = None
     build_teacher: Callable[[], nn.Module] | None = None
     tensor_parallel_plan: TensorParallelPlan | None = None
+    expert_parallel: Callable[[nn.Module], tuple[str, ...]] | None = None
     model_flops_per_unit: float | None = None
     description: str = ""
 

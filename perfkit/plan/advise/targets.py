@@ -20,7 +20,7 @@ _FUSING = (
 _COPIES = (transfer.pageable_copies, transfer.exposed_copies)
 
 
-_SHARED = ("ddp", "zero1", "zero2", "zero3", "hsdp", "tp")
+_SHARED = ("ddp", "zero1", "zero2", "zero3", "hsdp", "tp", "ep")
 
 
 class Row(NamedTuple):

@@ -1,0 +1,115 @@
+"""`ep`: expert parallelism. Each rank has some of the experts of every layer, and tokens travel to theirs."""
+
+from functools import partial
+from typing import Annotated, ClassVar
+
+import msgspec
+from torch.distributed import device_mesh
+
+from perfkit.errors import UnavailableError
+from perfkit.record import Claim, Relation
+from perfkit.spec import BASELINE
+from perfkit.techniques.expert_parallel import check_experts, deal, exchanged
+from perfkit.techniques.state import TrainState
+from perfkit.techniques.technique import Stage, Technique
+from perfkit.techniques.trial import trial_forward
+from perfkit.techniques.zero1 import SLACK
+
+# Facts.
+_CALLS, _BACKWARD, _BYTES = "expert_exchanges", "backward_expert_exchanges", "expert_exchanged_bytes"
+_HELD, _SHARE = "dealt_parameter_bytes", "dealt_parameter_share"
+_ALL_TO_ALL = "_c10d_functional::all_to_all_single"
+
+
+class Ep(Technique):
+    """The experts of every layer are dealt over the ranks; all else is data parallelism.
+
+    Each rank has its own tokens and sends them to the ranks that have their experts (all-to-all), which send back what
+    these make of them; so twice a layer in forward, and twice in backward for the gradients. Slots are sent, filled or
+    not, so that sizes are known beforehand: an all-to-all is experts x slots x width. Routing is each rank's own, with
+    the slots that its batch has without `ep`: the losses are those of data parallelism.
+
+    With `size=N` experts are dealt over groups of N ranks next to each other, and the groups are replicas: then the
+    gradients of experts are averaged over these before the update. What is no expert is averaged over all ranks
+    by `ddp`, or sharded by `zero2`, `zero3` or `hsdp`.
+
+    A rank must hold no more parameters, gradients and optimizer state than its part of the experts and all of the rest;
+    an all-to-all must run forth and back for every layer, in forward and in backward, with as many bytes as a
+    forward pass before tells, to the byte where nothing is computed twice.
+
+    A workload says which modules hold its experts with `Workload(expert_parallel=...)`: their parameters have the
+    expert as first dimension, and they map (experts, slots, width) to the same.
+    """
+
+    name: ClassVar[str] = "ep"
+    summary: ClassVar[str] = "expert parallel: some of the experts on each rank, tokens sent to theirs by all-to-all"
+    when: ClassVar[str] = "where the experts of a mixture fill the memory of each of several ranks"
+    costs: ClassVar[str] = "tokens go over the network four times a layer, and ranks wait for the one with most to do"
+    paper: ClassVar[str] = (
+        "Lepikhin et al., GShard: Scaling Giant Models with Conditional Computation and Automatic Sharding, ICLR 2021, "
+        "https://arxiv.org/abs/2006.16668; Fedus et al., Switch Transformers: Scaling to Trillion Parameter Models "
+        "with Simple and Efficient Sparsity, JMLR 2022, https://arxiv.org/abs/2101.03961"
+    )
+    stage: ClassVar[Stage] = Stage.PARALLEL
+    min_world_size: ClassVar[int] = 2
+
+    size: (
+        Annotated[int, msgspec.Meta(ge=2, description="ranks that the experts are dealt over; by default all")] | None
+    ) = None
+
+    def apply(self, state: TrainState) -> TrainState:
+        experts_of = state.workload.expert_parallel
+        if experts_of is None:
+            raise UnavailableError(
+                f"the workload {state.workload.name} does not say which modules hold experts (expert_parallel)"
+            )
+        ranks = self.size or state.world.size
+        if state.world.size % ranks:
+            raise UnavailableError(f"{state.world.size} ranks do not divide into groups of {ranks}")
+        names = experts_of(state.model)
+        check_experts(state.model, names, ranks)
+        found = exchanged(state.model, names, partial(trial_forward, state))
+        before = {name: parameter.nbytes for name, parameter in state.model.named_parameters()}
+        replicas = state.world.size // ranks
+        # By its module, where a plan has another that is no affair of fake tensors.
+        mesh = device_mesh.init_device_mesh(state.device.type, (replicas, ranks), mesh_dim_names=("replicate", "ep"))
+        for name in names:
+            experts = state.model.get_submodule(name)
+            state.dealt |= {f"{name}.{each}": ranks for each, _ in experts.named_parameters()}
+            deal(experts, mesh.get_group("ep"), mesh.get_group("replicate"))
+        passes = state.accumulation * state.microbatches
+        if replicas > 1:
+            dealt = map(state.model.get_parameter, state.dealt)
+            state.reduced_beside_bytes += passes * sum(each.nbytes for each in dealt if each.requires_grad)
+        held = sum(nbytes // state.dealt.get(name, 1) for name, nbytes in before.items())
+        state.facts |= {
+            _CALLS: float(found.calls * passes),
+            _BACKWARD: float(found.backward * passes),
+            _BYTES: float(found.bytes * state.accumulation),
+            _HELD: float(held),
+            _SHARE: held / sum(before.values()),
+        }
+        return state
+
+    def claims(self, state: TrainState) -> tuple[Claim, ...]:
+        ranks = self.size or state.world.size
+        held = partial(self._claim, relation=Relation.AT_MOST)
+        least = partial(self._claim, relation=Relation.AT_LEAST, value=1.0)
+        part = f"a rank holds 1/{ranks} of the experts, and"
+        share = state.facts[_SHARE] + SLACK
+        # Blocks that run again send their tokens again; of microbatches each has its slots rounded up.
+        exact = not state.checkpointed and state.microbatches == 1
+        return (
+            held(f"{part} the parameters of the rest", "parameter_bytes", value=1.0, relative_to=_HELD),
+            held(f"{part} the gradients of the rest", "gradient_bytes", value=1.0, relative_to=_HELD),
+            held(f"{part} the optimizer state of the rest", "optimizer_state_bytes", value=share, relative_to=BASELINE),
+            least("tokens go to their experts and back", f"op_calls:{_ALL_TO_ALL}", relative_to=_CALLS),
+            least("so do their gradients in backward", f"backward_op_calls:{_ALL_TO_ALL}", relative_to=_BACKWARD),
+            self._claim(
+                "all slots are sent, forth and back",
+                "collective_bytes:all-to-all",
+                Relation.EQUAL if exact else Relation.AT_LEAST,
+                1.0,
+                _BYTES,
+            ),
+        )

@@ -1,0 +1,108 @@
+"""`moe`: the transformer of `gpt` with a mixture of experts for every MLP."""
+
+import math
+from dataclasses import replace
+from functools import partial
+from typing import Annotated, ClassVar, Literal
+
+import msgspec
+import torch
+from torch import nn
+
+from perfkit.errors import UsageError
+from perfkit.workloads import gpt
+from perfkit.workloads.experts import Experts, MixtureOfExperts, Router, auxiliary_losses
+from perfkit.workloads.gpt import Gpt, GptModel, Shape
+from perfkit.workloads.parameters import Count
+from perfkit.workloads.routing import ROUTERS, slots_of
+from perfkit.workloads.workload import Batch, LinearLoss, Workload
+
+AUXILIARY_WEIGHT = 0.01  # alpha of Switch Transformers, section 2.2
+
+
+class Moe(Gpt):
+    """Parameters of `moe`. What is not given comes from the size, the sizes being those of `gpt`."""
+
+    usage: ClassVar[str] = "moe"
+    summary: ClassVar[str] = "gpt with a mixture of experts for every MLP: Switch, GShard or expert-choice routing"
+    on_gpu: ClassVar = {"size": "small", "experts": 8}
+
+    router: Annotated[Literal["switch", "gshard", "expert_choice"], msgspec.Meta(description="who goes where")] = (
+        "switch"
+    )
+    experts: Annotated[Count, msgspec.Meta(title="integer", description="experts of a layer")] = 4
+    capacity: Annotated[
+        Annotated[float, msgspec.Meta(gt=0)] | None, msgspec.Meta(title="number", description="factor, by router")
+    ] = None
+
+    def build(self) -> Workload:
+        dense = super().build()
+        kind = ROUTERS[self.router]
+        if self.experts < (kind.active or 1):
+            raise UsageError(f"moe: router={self.router} sends a token to {kind.active} experts: use experts=2 or more")
+        shape = self.shape()
+        seq_len = self.seq_len or shape.positions
+        tokens = dense.units_per_batch
+        capacity = kind.capacity if self.capacity is None else self.capacity
+        slots = slots_of(tokens, self.experts, capacity)
+        parameters = parameters_of(shape, self.experts)
+        return replace(
+            dense,
+            name=f"moe {self.size}",
+            build_model=partial(GptModel, shape, seq_len, partial(_mixture, self.router, self.experts, capacity)),
+            loss=_loss,
+            linear_loss=_linear_loss,
+            tensor_parallel_plan=None,
+            expert_parallel=experts_of,
+            model_flops_per_unit=float(flops_per_token(shape, seq_len, self.experts, self.experts * slots / tokens)),
+            description=f"{shape.layers} layers, {shape.heads} heads, width {shape.width}, vocab {shape.vocab:,}, "
+            f"{self.experts} experts a layer, {self.router} routing, {slots:,} slots an expert (capacity factor "
+            f"{capacity:g}), {parameters / 1e6:,.1f}M parameters, batch {shape.batch_size} x {seq_len} tokens",
+        )
+
+
+def parameters_of(shape: Shape, experts: int) -> int:
+    """All parameters of a model whose layers have so many experts each."""
+    return shape.parameters + round(_more(shape, experts, experts))
+
+
+def flops_per_token(shape: Shape, seq_len: int, experts: int, active: float) -> float:
+    """Model FLOPs of forward and backward per token, 6N + 12LHQT as those of `gpt`, N being the active parameters.
+
+    A token takes `active` of the experts, and all of the router. Slots are counted, filled or not, since the products
+    are computed: `active` is the capacity factor.
+    """
+    return gpt.flops_per_token(shape, seq_len) + 6 * _more(shape, experts, active)
+
+
+def _more(shape: Shape, experts: int, active: float) -> float:
+    """Parameters beside those of `gpt`, which has one MLP a layer: of experts, and of the router."""
+    return shape.layers * ((active - 1) * (8 * shape.width**2 + 5 * shape.width) + experts * shape.width)
+
+
+def experts_of(model: nn.Module) -> tuple[str, ...]:
+    """Names of the modules whose parameters have the expert as first dimension."""
+    return tuple(name for name, module in model.named_modules() if isinstance(module, Experts))
+
+
+def _mixture(router: str, experts: int, capacity: float, shape: Shape) -> nn.Module:
+    kind = ROUTERS[router]
+    scale = 1 / math.sqrt(2 * shape.layers)  # as the output layers of gpt's branches
+    return MixtureOfExperts(Router(shape.width, experts, kind, capacity), Experts(shape.width, experts, scale))
+
+
+def _loss(model: nn.Module, batch: Batch) -> torch.Tensor:
+    with auxiliary_losses(model) as layers:
+        return _evened(gpt.loss(model, batch), layers)
+
+
+def _linear_loss(model: nn.Module, batch: Batch, loss: LinearLoss) -> torch.Tensor:
+    with auxiliary_losses(model) as layers:
+        return _evened(gpt.linear_loss(model, batch, loss), layers)
+
+
+def _evened(loss: torch.Tensor, layers: tuple[MixtureOfExperts, ...]) -> torch.Tensor:
+    for layer in layers:
+        if layer.auxiliary is not None:
+            loss = loss + AUXILIARY_WEIGHT * layer.auxiliary
+    return loss

@@ -1,0 +1,189 @@
+"""Expert parallelism of moe: volumes by hand on fake ranks, training on four real ones over Gloo."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from unittest.mock import patch
+
+import pytest
+import torch
+from torch import nn
+
+from perfkit.errors import UnavailableError
+from perfkit.plan.rehearsal import rehearse
+from perfkit.plan.step_ops import StepCollective
+from perfkit.spec import LaunchSpec, RunSpec, WorkloadSpec, parse_variants
+from perfkit.techniques.ep import Ep
+from perfkit.techniques.expert_parallel import check_experts
+from perfkit.techniques.expert_parallel import exchanged as exchanged_by
+from perfkit.techniques.state import World
+from perfkit.workloads.gpt import SIZES, Shape
+from perfkit.workloads.moe import Moe
+from perfkit.workloads.workload import Workload
+from tests.unit.techniques.ranks import rank_of, results_of, trained
+from tests.unit.techniques.tiny import WORKLOAD, new_state, relative_difference
+
+SMALL = Shape(layers=2, heads=2, width=64, positions=16, vocab=256, batch_size=2)  # in the place of nano
+LAYERS, WIDTH, EXPERTS, TIME = 2, 64, 4, 16
+SLOTS = {"switch": 10, "gshard": 16, "expert_choice": 16}  # of 32 tokens over 4 experts, times 1.25, 2 and 2
+# Parameters: of an expert, and of all that is none: embeddings and norms, and of a layer attention, norms and router.
+EXPERT = 8 * WIDTH**2 + 5 * WIDTH
+REST = (256 + 16 + 2) * WIDTH + LAYERS * (4 * WIDTH**2 + 4 * WIDTH + 4 * WIDTH + EXPERTS * WIDTH)
+
+RANKS = 4
+VARIANTS = ["ep", "ep:size=2", "ckpt+ep"]
+
+
+@pytest.fixture(autouse=True)
+def small() -> Iterator[None]:
+    with patch.dict(SIZES, nano=SMALL):
+        yield
+
+
+def moe() -> Workload:
+    """Updated by the size of gradients, which AdamW would not mind."""
+    with patch.dict(SIZES, nano=SMALL):
+        made = Moe().build()
+    return replace(made, build_optimizer=lambda model: torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9))
+
+
+def sent(router: str) -> int:
+    """Bytes of all-to-all in a step: slots of all experts, there and back, and so their gradients."""
+    return 4 * LAYERS * EXPERTS * SLOTS[router] * WIDTH * 4
+
+
+@pytest.mark.parametrize("router", list(SLOTS))
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_slots_are_sent_forth_and_back_and_other_gradients_summed(router: str, ranks: int) -> None:
+    (techniques,) = parse_variants("ep")
+    workload = WorkloadSpec(name="moe", params={"router": router})
+    rehearsed = rehearse(RunSpec(workload=workload, techniques=techniques, launch=LaunchSpec(world_size=ranks)))
+    sums: dict[tuple[str, str], float] = {}
+    for each in rehearsed.issued:
+        if isinstance(each, StepCollective):
+            key = (each.message.kind.value, each.phase)
+            sums[key] = sums.get(key, 0.0) + each.message.bytes
+    assert sums == {
+        ("all-to-all", "forward"): sent(router) / 2,
+        ("all-to-all", "backward"): sent(router) / 2,
+        ("all-reduce", "backward"): 4 * REST,
+        ("broadcast", "forward"): LAYERS * TIME**2,  # DDP keeps buffers alike, here attention's masks
+    }
+
+
+@pytest.mark.parametrize(
+    ("shapes", "ranks", "reason"),
+    [
+        ([(4, 2, 3), (4, 3)], 3, "the 4 experts of 0 do not divide by 3 ranks"),
+        ([(4, 2), (2, 4)], 2, "0 has first dimensions of 2, 4: ep deals modules whose parameters have the expert as"),
+        ([], 2, "0 has no parameters: ep deals modules"),
+    ],
+)
+def test_experts_that_cannot_be_dealt_are_refused(shapes, ranks, reason):
+    experts = nn.Module()
+    for number, shape in enumerate(shapes):
+        experts.register_parameter(f"p{number}", nn.Parameter(torch.zeros(shape)))
+    with pytest.raises(UnavailableError, match=re.escape(reason)):
+        check_experts(nn.Sequential(experts), ("0",), ranks)
+
+
+@pytest.mark.parametrize(
+    ("names", "reason"),
+    [((), "names no module of experts"), (("mlp",), "expert_parallel names mlp, which the model does not have")],
+)
+def test_names_that_the_model_does_not_have_are_refused(names, reason):
+    with pytest.raises(UnavailableError, match=reason):
+        check_experts(nn.Sequential(nn.Linear(2, 2)), names, 2)
+
+
+def test_tokens_that_do_not_come_in_slots_are_refused():
+    model = nn.Sequential(nn.Linear(3, 4))  # its parameters have four rows each, its input two
+    with pytest.raises(UnavailableError, match=r"0 takes or returns \[2, 3\]: ep deals modules"):
+        exchanged_by(model, ("0",), lambda: model(torch.zeros(2, 3)))
+
+
+def test_what_takes_no_gradient_is_sent_once():
+    class Doubled(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.scale = nn.Parameter(torch.ones(4, 1, 1))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x * self.scale
+
+    model = nn.Sequential(Doubled())
+    nbytes = 4 * 4 * 5 * 3
+    assert exchanged_by(model, ("0",), lambda: model(torch.zeros(4, 5, 3))) == (3, 1, 3 * nbytes)
+
+
+@pytest.mark.parametrize(
+    ("technique", "size", "reason"),
+    [
+        (Ep(), 3, "the 4 experts of blocks.0.mlp.experts do not divide by 3 ranks"),
+        (Ep(size=3), 4, "4 ranks do not divide into groups of 3"),
+    ],
+)
+def test_ranks_that_do_not_divide_are_refused(technique, size, reason):
+    with pytest.raises(UnavailableError, match=reason):
+        technique.apply(new_state(moe(), world=World(size=size)))
+
+
+def test_a_workload_without_experts_is_refused():
+    with pytest.raises(UnavailableError, match="does not say which modules hold experts"):
+        Ep().apply(new_state(WORKLOAD, world=World(size=2)))
+
+
+def rank_main(rank: int, folder: str) -> None:
+    with rank_of(rank, RANKS, folder) as (world, results):
+        workload = moe()
+        results["baseline"] = baseline = trained("baseline", world, None, workload)
+        for variant in VARIANTS:
+            results[variant] = trained(variant, world, baseline["facts"], workload)
+        with patch("perfkit.techniques.ep.deal"):
+            results["sabotage"] = trained("ep", world, baseline["facts"], workload)
+        with patch("perfkit.techniques.expert_parallel._averaged", lambda _ranks, _replicas, gradient: gradient):
+            results["summed"] = trained("ep", world, baseline["facts"], workload)
+
+
+@pytest.fixture(scope="module")
+def ranks(tmp_path_factory):
+    return results_of(rank_main, tmp_path_factory.mktemp("ranks"), RANKS)
+
+
+def losses_of(ranks, variant: str) -> list[float]:
+    return [sum(losses) / RANKS for losses in zip(*(each[variant]["losses"] for each in ranks), strict=True)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_losses_are_those_of_data_parallelism_and_claims_hold(ranks, variant):
+    assert relative_difference(losses_of(ranks, variant), losses_of(ranks, "baseline")) <= 1e-5
+    for rank in ranks:
+        assert rank[variant]["techniques"][-1] == "ddp"
+        assert rank[variant]["checked"]
+        assert [text for verdict, text in rank[variant]["checked"] if not verdict] == []
+
+
+@pytest.mark.slow
+def test_gradients_that_are_not_averaged_are_told_by_the_losses(ranks):
+    assert relative_difference(losses_of(ranks, "summed"), losses_of(ranks, "baseline")) > 1e-4
+
+
+@pytest.mark.slow
+def test_a_rank_holds_its_part_and_the_volume_is_that_of_slots_and_of_the_rest(ranks):
+    for rank in ranks:
+        for variant, over in (("ep", 4), ("ep:size=2", 2)):
+            facts = rank[variant]["facts"]
+            held = 4 * (REST + LAYERS * EXPERTS * EXPERT // over)
+            assert facts["parameter_bytes"] == facts["gradient_bytes"] == held
+            assert facts["collective_bytes:all-to-all"] == sent("switch")
+            # Of two groups each sums the gradients of its experts with the other's.
+            assert facts["collective_bytes:all-reduce"] == (4 * REST if over == RANKS else held)
+        again = rank["ckpt+ep"]["facts"]["collective_bytes:all-to-all"]
+        assert again == sent("switch") * 3 / 2  # forward once more
+
+
+@pytest.mark.slow
+def test_no_claim_of_its_own_holds_where_nothing_is_dealt(ranks):
+    for rank in ranks:
+        assert [text for verdict, text in rank["sabotage"]["checked"] if verdict and text.startswith("ep:")] == []
