@@ -15,7 +15,7 @@ BIN = $(VENV)/bin
 READY = $(VENV)/.ready
 DEV = $(VENV)/.ready-dev
 
-.PHONY: help setup dev demo bench test test-slow test-all fuzz fuzz-traces fuzz-memory fuzz-flight soak check lint types imports regressions
+.PHONY: help setup dev demo bench test test-slow test-all test-clusters fuzz fuzz-traces fuzz-memory fuzz-flight soak check lint types imports regressions
 .DEFAULT_GOAL := help
 
 help:
@@ -25,6 +25,7 @@ help:
 	@echo 'make dev     the same with everything that developing it needs, which the following do by themselves:'
 	@echo 'make test    the tests that take no process of their own, in minutes'
 	@echo 'make test-slow  the others: trainings, the command line, browsers, Ray, torch.compile; make test-all: both'
+	@echo 'make test-clusters  what takes a cluster of two nodes, which is started here: Ray'
 	@echo 'make check   the linters and the type checker'
 	@echo 'make fuzz    feed the readers of traces, memory and flight recorders with damaged bytes for a minute'
 	@echo 'make soak    ranks that fail, fifty times in a row'
@@ -53,6 +54,10 @@ test-slow: $(DEV)
 
 test-all: $(DEV)
 	$(PYTEST) -n $(SLOW_WORKERS) $(ARGS)
+
+# Clusters take minutes, and are no part of CI.
+test-clusters: $(DEV)
+	$(PYTEST) -m clusters $(ARGS)
 
 fuzz: fuzz-traces fuzz-memory fuzz-flight
 

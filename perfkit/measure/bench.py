@@ -19,9 +19,10 @@ from perfkit.files import write_bytes
 from perfkit.instruments.ncu import ncu_command, refusal
 from perfkit.measure.events import Event, PassStarted, RunFinished, RunStarted
 from perfkit.measure.launch.launch import launch
+from perfkit.measure.launch.ranks import COMPILE_CACHE
 from perfkit.measure.left_open import Find, found_by_nobody
 from perfkit.measure.limits import check_limits, check_sampling
-from perfkit.measure.making import COMPILE_CACHE, SuiteInMaking, new_suite
+from perfkit.measure.making import SuiteInMaking, new_suite
 from perfkit.measure.occupied import refuse_occupied
 from perfkit.measure.own_size import own_size
 from perfkit.measure.rounds import sample

@@ -15,7 +15,7 @@ from perfkit.files import read_json, write_json
 from perfkit.instruments.load import LoadReading, load_between, read_load
 from perfkit.measure.events import PassStarted, RunEvent, RunFinished, RunStarted
 from perfkit.measure.launch.launch import launch
-from perfkit.measure.launch.ranks import HERE, RankPlace
+from perfkit.measure.launch.ranks import COMPILE_CACHE, HERE, RankPlace
 from perfkit.measure.occupied import refuse_occupied
 from perfkit.measure.schedule import BenchSchedule, ScheduledRun
 from perfkit.measure.turns.cores import cores_of_round
@@ -39,8 +39,6 @@ from perfkit.store.layout import (
 from perfkit.store.request import BenchRequest
 
 Progress = Callable[[RunEvent], None]
-
-COMPILE_CACHE = "TORCHINDUCTOR_CACHE_DIR"  # of all of torch.compile's caches on disk, Triton's too
 
 
 class SuiteInMaking:

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from perfkit.analysis.parallel.processes import attempt
-from perfkit.errors import PerfkitError, UnavailableError
+from perfkit.errors import PerfkitError
+from perfkit.ray_cluster import connect, last_line
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -15,20 +16,13 @@ Result = TypeVar("Result")
 # Submitted at once per CPU of the cluster: enough that none waits for the next item, few enough that neither tasks nor
 # finished results pile up.
 _IN_FLIGHT_PER_CPU = 2
-_REACH_S = 10.0
 
 
 def run(
     function: Callable[[Item], Result], items: Sequence[Item], jobs: int | None = None
 ) -> Iterator[tuple[Item, Result | PerfkitError]]:
-    """See `engines.run`. Uses the cluster of `RAY_ADDRESS`, else one that runs on this machine, else starts one here.
-
-    `UnavailableError` says what is missing where Ray is not installed or the cluster cannot be reached.
-    """
-    ray = _ray()
-    connected_here = not ray.is_initialized()
-    if connected_here:
-        _connect(ray)
+    """See `engines.run`. Raises what `connect` does."""
+    ray, connected_here = connect()
     # A node that is lost does not cost its items: working on a trace twice does no harm.
     task = ray.remote(num_cpus=1, max_retries=2)(_task)
     waiting = iter(items)
@@ -75,34 +69,4 @@ def _result(ray: Any, reference: Any, item: object) -> Any:
     try:
         return ray.get(reference)
     except ray.exceptions.RayError as error:
-        return PerfkitError(f"{item}: failed on Ray: {_last_line(error)}")
-
-
-def _last_line(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[-1].strip() if lines else type(error).__name__
-
-
-def _ray() -> Any:
-    try:
-        import ray
-    except ImportError:
-        raise UnavailableError("the engine ray needs Ray: pip install 'perfkit[ray]'") from None
-    return ray
-
-
-def _connect(ray: Any) -> None:
-    address = os.environ.get("RAY_ADDRESS", "")
-    try:
-        _reach(address)
-        ray.init(log_to_driver=False, logging_level="ERROR", include_dashboard=False)
-    except (OSError, ValueError, RuntimeError) as error:
-        where = f"at RAY_ADDRESS={address} " if address else ""
-        raise UnavailableError(f"no Ray cluster {where}can be reached or started: {_last_line(error)}") from None
-
-
-def _reach(address: str) -> None:
-    """`OSError` where nothing answers at `host:port`: Ray itself would try for minutes."""
-    host, _, port = address.rpartition("://")[2].rpartition(":")
-    if host and port.isdecimal():
-        socket.create_connection((host, int(port)), timeout=_REACH_S).close()
+        return PerfkitError(f"{item}: failed on Ray: {last_line(error)}")

@@ -28,6 +28,7 @@ class RankPlace:
 
 
 HERE = RankPlace()
+COMPILE_CACHE = "TORCHINDUCTOR_CACHE_DIR"  # of all of torch.compile's caches on disk, Triton's too
 _MARK = "PERFKIT_RANK_MARK"
 _GENTLY_S = 5.0
 
@@ -95,7 +96,17 @@ class RankProcess(subprocess.Popen[bytes]):
 
 
 def end_ranks(processes: Sequence[RankProcess]) -> None:
-    """End ranks and everything that they started (compile workers, samplers), gently first.
+    """End ranks and everything that they started (compile workers, samplers), gently first; nobody listens any more."""
+    kill_ranks(processes)
+    for process in processes:
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                with contextlib.suppress(BrokenPipeError):  # what it was sent last and never read
+                    pipe.close()
+
+
+def kill_ranks(processes: Sequence[RankProcess]) -> None:
+    """End ranks and what they started; another thread may still listen to them.
 
     All are told at once, so that each can say what it waits for before another's end is the end of that. Also what has
     gone into a session of its own is ended, on systems that tell a process's environment.
@@ -113,11 +124,6 @@ def end_ranks(processes: Sequence[RankProcess]) -> None:
     for stray in _strays({process.mark for process in processes}):
         with contextlib.suppress(psutil.Error):  # it has ended meanwhile
             stray.kill()
-    for process in processes:
-        for pipe in (process.stdin, process.stdout):
-            if pipe is not None:
-                with contextlib.suppress(BrokenPipeError):  # what it was sent last and never read
-                    pipe.close()
 
 
 def _strays(marks: Container[str]) -> Iterator[psutil.Process]:

@@ -10,5 +10,6 @@ LAUNCHERS: Registry[Launcher] = Registry(
         "process": "perfkit.measure.launch.process:PROCESS",
         "torchrun": "perfkit.measure.launch.torchrun:TORCHRUN",
         "slurm": "perfkit.measure.launch.slurm:SLURM",
+        "ray": "perfkit.measure.launch.ray:RAY",
     },
 )

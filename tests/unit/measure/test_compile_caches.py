@@ -4,7 +4,7 @@ import pytest
 from torch._inductor.runtime.cache_dir_utils import cache_dir
 
 from perfkit.measure.bench import compile_caches
-from perfkit.measure.making import COMPILE_CACHE
+from perfkit.measure.launch.ranks import COMPILE_CACHE
 
 
 def test_they_have_a_folder_that_is_empty_and_gone_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,154 @@
+"""A node's part of a run on a Ray cluster: an actor starts its ranks as processes, says what they do, and gives back
+what they wrote.
+"""
+
+import contextlib
+import os
+import shutil
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+import psutil
+
+from perfkit.files import write_json
+from perfkit.measure.launch.listen import Deadline, lines_of
+from perfkit.measure.launch.ranks import (
+    COMPILE_CACHE,
+    RankPlace,
+    RankProcess,
+    end_ranks,
+    kill_ranks,
+    start_rank,
+)
+from perfkit.spec import RunSpec
+from perfkit.store.layout import SPEC_FILE
+
+_PART_BYTES = 8 * 2**20
+_FOREVER_S = 2e6  # the launcher ends what takes too long
+_NOT_RETURNED = (SPEC_FILE, "rendezvous")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Share:
+    """What one node does of a run, the `number`-th that it takes part in: the ranks from `first` on.
+
+    `folder` is where the command was given: ranks work there where the node has it, else where Ray has put the job's
+    files. `environment` is added to that of the node.
+    """
+
+    number: int
+    spec: RunSpec
+    first: int
+    ranks: int
+    folder: str
+    environment: dict[str, str] = field(default_factory=dict)
+
+
+class Ended(NamedTuple):
+    """A rank has ended."""
+
+    rank: int
+    code: int
+
+
+class Part(NamedTuple):
+    """The next bytes of a file that a rank wrote, `path` seen from the run's folder."""
+
+    path: str
+    data: bytes
+
+
+Said = str | Ended | Part  # a text: rank 0 has entered this pass
+
+
+class Node:
+    """The actor. `end` may be called while `run` is at work: it has to have two threads."""
+
+    def __init__(self) -> None:
+        self._ranks: list[RankProcess] = []
+        self._over = -1
+        self._caches: set[str] = set()
+
+    def meeting(self) -> dict[str, str]:
+        """Where ranks on several nodes meet if this has the first of them."""
+        from ray.util import get_node_ip_address
+
+        with socket.socket() as free:
+            free.bind(("", 0))
+            return {"MASTER_ADDR": get_node_ip_address(), "MASTER_PORT": str(free.getsockname()[1])}
+
+    def run(self, share: Share) -> Iterator[Said]:
+        """Run this node's ranks in a folder that goes with them."""
+        with TemporaryDirectory(prefix="perfkit-ray-") as temporary:
+            folder = Path(temporary) / "run"
+            write_json(folder / SPEC_FILE, share.spec)
+            self._ranks = []
+            if COMPILE_CACHE in share.environment:
+                self._caches.add(share.environment[COMPILE_CACHE])
+            try:
+                for rank in range(share.first, share.first + share.ranks):
+                    self._ranks.append(_started(share, rank, folder))
+                if self._over >= share.number:
+                    kill_ranks(self._ranks)
+                yield from self._heard(share.first)
+            finally:
+                end_ranks(self._ranks)
+            yield from _written(folder)
+
+    def end(self, number: int) -> None:
+        """End what this node still runs of its run `number`, gently first."""
+        self._over = number
+        kill_ranks(self._ranks)
+
+    def clear(self) -> None:
+        """Remove what compiled code runs have left, in folders that were made for them."""
+        for folder in map(Path, self._caches):
+            shutil.rmtree(folder, ignore_errors=True)
+            with contextlib.suppress(OSError):  # another's is in it still
+                folder.parent.rmdir()
+
+    def _heard(self, first: int) -> Iterator[Said]:
+        for index, line in lines_of(self._ranks, Deadline(_FOREVER_S)):
+            if line is None:
+                yield Ended(first + index, self._ranks[index].wait())
+            elif first + index == 0:
+                yield line
+
+
+def _started(share: Share, rank: int, folder: Path) -> RankProcess:
+    here = Path(share.folder)
+    environment = share.environment | _interface(share.environment.get("MASTER_ADDR"))
+    place = RankPlace(folder=here if here.is_dir() else None, environment=environment)
+    return start_rank("perfkit.measure.worker", share.spec.launch, folder, rank, place=place)
+
+
+def interface_of(address: str) -> str | None:
+    """The name of the network interface of this machine with an address; None where it has none."""
+    interfaces = psutil.net_if_addrs().items()
+    return next((name for name, all_of_it in interfaces if any(each.address == address for each in all_of_it)), None)
+
+
+def _interface(meeting: str | None) -> dict[str, str]:
+    """The network by which nodes of the cluster reach each other, which that of a machine's own name need not be."""
+    if meeting is None or "GLOO_SOCKET_IFNAME" in os.environ:
+        return {}
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as towards:
+        towards.connect((meeting, 1))  # sends nothing
+        found = interface_of(towards.getsockname()[0])
+    return {} if found is None else {"GLOO_SOCKET_IFNAME": found}
+
+
+def _written(folder: Path) -> Iterator[Part]:
+    """What ranks left, in parts."""
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        name = path.relative_to(folder).as_posix()
+        if name in _NOT_RETURNED:
+            continue
+        with path.open("rb") as file:
+            yield Part(name, file.read(_PART_BYTES))
+            while data := file.read(_PART_BYTES):
+                yield Part(name, data)

@@ -1,0 +1,87 @@
+"""The Ray cluster that work is given to: that of `RAY_ADDRESS`, else one that runs here, else one started here."""
+
+import os
+import signal
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+from perfkit.errors import UnavailableError
+
+_REACH_S = 10.0
+
+
+def connect() -> tuple[Any, bool]:
+    """The module `ray`, connected, and whether it was not before: then whoever asks shuts it down.
+
+    `UnavailableError` says what is missing where Ray is not installed or the cluster cannot be reached.
+    """
+    handler = signal.getsignal(signal.SIGTERM)
+    ray = _ray()
+    if ray.is_initialized():
+        return ray, False
+    address = os.environ.get("RAY_ADDRESS", "")
+    try:
+        _reach(address)
+        ray.init(log_to_driver=False, logging_level="ERROR", include_dashboard=False)
+    except (OSError, ValueError, RuntimeError) as error:
+        where = f"at RAY_ADDRESS={address} " if address else ""
+        raise UnavailableError(f"no Ray cluster {where}can be reached or started: {last_line(error)}") from None
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, handler)  # Ray puts one of its own in its place
+    return ray, True
+
+
+@contextmanager
+def as_raised() -> Iterator[None]:
+    """What a handler of SIGTERM raises while Ray waits comes out of this as it was raised.
+
+    Ray itself raises a plain KeyboardInterrupt in its place, whatever the signal.
+    """
+    handler = signal.getsignal(signal.SIGTERM)
+    if not callable(handler) or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    raised: list[BaseException] = []
+
+    def remember(number: int, frame: FrameType | None) -> None:
+        try:
+            handler(number, frame)
+        except BaseException as error:
+            raised.append(error)
+            raise
+
+    signal.signal(signal.SIGTERM, remember)
+    try:
+        yield
+    except KeyboardInterrupt:
+        if raised:
+            raise raised[0] from None
+        raise
+    finally:
+        signal.signal(signal.SIGTERM, handler)
+
+
+def last_line(error: Exception) -> str:
+    """What an error of Ray says in the end, after tracebacks of its own."""
+    lines = str(error).strip().splitlines()
+    return lines[-1].strip() if lines else type(error).__name__
+
+
+def _ray() -> Any:
+    try:
+        import ray
+    except ImportError:
+        raise UnavailableError("Ray is needed: pip install 'perfkit[ray]'") from None
+    return ray
+
+
+def _reach(address: str) -> None:
+    """`OSError` where nothing answers at `host:port`: Ray itself would try for minutes."""
+    host, _, port = address.rpartition("://")[2].rpartition(":")
+    if host and port.isdecimal():
+        socket.create_connection((host, int(port)), timeout=_REACH_S).close()
