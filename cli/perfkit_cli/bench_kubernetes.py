@@ -14,7 +14,7 @@ from perfkit.errors import UsageError
 from perfkit_cli.bench_request import command_line, refuse_given
 
 KUBERNETES = "kubernetes"
-_NEVER = ("into", "resume", "retry", "plan", "rdzv_endpoint", "verbose", "quiet")
+_NEVER = ("into", "resume", "retry", "plan", "rdzv_endpoint", "slurm", "verbose", "quiet")
 _OWN = ("launcher", "image", "volume_claim", "out")
 _MOUNT = "/runs"
 _LONGEST_NAME = 50  # a pod is named so with its number behind it: a label of 63 characters

@@ -79,7 +79,8 @@ class Node:
 
         with socket.socket() as free:
             free.bind(("", 0))
-            return {"MASTER_ADDR": get_node_ip_address(), "MASTER_PORT": str(free.getsockname()[1])}
+            here: str = get_node_ip_address()  # type: ignore[no-untyped-call]
+            return {"MASTER_ADDR": here, "MASTER_PORT": str(free.getsockname()[1])}
 
     def run(self, share: Share) -> Iterator[Said]:
         """Run this node's ranks in a folder that goes with them."""

@@ -1,0 +1,161 @@
+"""What the launcher makes of what nodes of a Ray cluster say; a real cluster is started in tests/clusters."""
+
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import psutil
+import pytest
+
+from perfkit.errors import Terminated, UsageError, raise_terminated
+from perfkit.measure.launch.launcher import Exits
+from perfkit.measure.launch.ranks import HERE
+from perfkit.measure.launch.ray import RAY, _Ranks, _wanted
+from perfkit.measure.launch.ray_node import Ended, Part, _written, interface_of
+from perfkit.ray_cluster import as_raised
+from perfkit.spec import LaunchSpec, RunSpec, WorkloadSpec
+
+
+class GoneError(Exception):
+    """A RayError."""
+
+
+class Stream:
+    """What a node says, one by one; an exception is the end of the node, None that it says no more for now."""
+
+    def __init__(self, said: list[Any]) -> None:
+        self.said = said
+
+    def __next__(self) -> Any:
+        if not self.said:
+            raise StopIteration
+        return self.said.pop(0)
+
+
+class Places:
+    """Nodes that say what they are told to."""
+
+    def __init__(self, *said: list[Any]) -> None:
+        self.lost = False
+        self.ended: list[int] = []
+        self.nodes = [self._node(each) for each in said]
+        self.ray = SimpleNamespace(wait=self._wait, get=self._get, exceptions=SimpleNamespace(RayError=GoneError))
+
+    def meeting(self) -> dict[str, str]:
+        return {}
+
+    def _node(self, said: list[Any]) -> Any:
+        run = SimpleNamespace(options=lambda num_returns: SimpleNamespace(remote=lambda share: Stream(said)))
+        return SimpleNamespace(run=run, end=SimpleNamespace(remote=lambda number: self._end(said)))
+
+    def _end(self, said: list[Any]) -> None:
+        self.ended.append(len(self.ended))
+        said[:] = [each for each in said if each is not None]
+
+    @staticmethod
+    def _wait(streams: list[Stream], num_returns: int, timeout: float) -> tuple[list[Stream], list[Stream]]:
+        ready = [stream for stream in streams if not stream.said or stream.said[0] is not None]
+        return ready[:1], streams
+
+    @staticmethod
+    def _get(said: Any) -> Any:
+        if isinstance(said, Exception):
+            raise said
+        return said
+
+
+def started(folder: Path, *said: list[Any]) -> tuple[_Ranks, Places, list[str]]:
+    launch = LaunchSpec(world_size=len(said), launcher="ray", nodes=len(said))
+    places = Places(*said)
+    spec = RunSpec(workload=WorkloadSpec(name="gpt"), launch=launch)
+    return _Ranks(places, spec, folder, HERE), places, []  # type: ignore[arg-type]
+
+
+def test_what_ranks_wrote_is_put_together_in_the_runs_folder(tmp_path: Path) -> None:
+    first = ["timed steps", Ended(0, 0), Part("rank0/a", b"1"), Part("rank0/a", b"2")]
+    ranks, _, told = started(tmp_path, first, [Ended(1, 0), Part("rank1/b", b"")])
+    assert ranks.wait(1.0, told.append)
+    ranks.end()
+    assert told == ["timed steps"]
+    assert sorted(ranks.exits().order) == [0, 1]
+    assert ranks.exits()._replace(order=()) == Exits((0, 0))
+    assert (tmp_path / "rank0" / "a").read_bytes() == b"12"
+    assert (tmp_path / "rank1" / "b").read_bytes() == b""
+
+
+def test_a_rank_that_fails_shortens_the_wait_for_the_others(tmp_path: Path) -> None:
+    ranks, places, told = started(tmp_path, [None, Ended(0, -signal.SIGTERM)], [Ended(1, 1)])
+    assert ranks.wait(1000.0, told.append)
+    assert not places.ended
+    ranks.end()
+    assert ranks.exits() == Exits((-signal.SIGTERM, 1), (1,))
+    assert places.ended == [0]  # the other has said all
+
+
+def test_ranks_that_do_not_end_in_time_are_told_to(tmp_path: Path) -> None:
+    ranks, places, told = started(tmp_path, [None, Ended(0, -15)], [None, Ended(1, -9)])
+    assert not ranks.wait(0.0, told.append)
+    ranks.end()
+    assert ranks.exits() == Exits((-15, -9))
+    assert not places.lost
+
+
+def test_a_node_that_is_lost_is_told_with_why(tmp_path: Path) -> None:
+    ranks, places, told = started(tmp_path, [Ended(0, 1)], [GoneError("a traceback\nThe node has died.")])
+    assert ranks.wait(1000.0, told.append)
+    ranks.end()
+    assert places.lost
+    assert ranks.exits().codes == (1, None)
+    assert ranks.exits().untold == "the Ray node of rank 1 ended: The node has died."
+
+
+def test_a_place_has_the_cpus_and_gpus_of_its_ranks() -> None:
+    launch = LaunchSpec(world_size=8, nodes=2, threads=3, launcher="ray")
+    assert _wanted(launch) == (2, {"CPU": 12.0})
+    assert _wanted(LaunchSpec(world_size=8, nodes=2, device="cuda", launcher="ray")) == (2, {"CPU": 4.0, "GPU": 4.0})
+
+
+def test_a_cluster_that_is_connected_to_from_outside_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAY_ADDRESS", "ray://head:10001")
+    with pytest.raises(UsageError, match="ray job submit -- perfkit bench"):
+        RAY.check(LaunchSpec(launcher="ray"))
+
+
+def test_files_come_in_parts_but_for_those_that_are_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("perfkit.measure.launch.ray_node._PART_BYTES", 2)
+    (tmp_path / "rank0").mkdir()
+    (tmp_path / "rank0" / "a").write_bytes(b"12345")
+    (tmp_path / "rank0" / "empty").touch()
+    (tmp_path / "spec.json").touch()
+    parts = list(_written(tmp_path))
+    assert b"".join(part.data for part in parts if part.path == "rank0/a") == b"12345"
+    assert len(parts) == 4
+    assert {part.path for part in parts} == {"rank0/a", "rank0/empty"}
+
+
+def test_an_interface_is_found_by_its_address() -> None:
+    assert interface_of("192.0.2.200") is None
+    name, addresses = next(iter(psutil.net_if_addrs().items()))
+    assert interface_of(addresses[0].address) == name
+
+
+def test_sigterm_is_told_from_ctrl_c_though_ray_raises_the_same_for_both(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = signal.signal(signal.SIGTERM, raise_terminated)
+    try:
+        with pytest.raises(Terminated), as_raised():
+            _interrupted_as_ray_does(lambda: signal.raise_signal(signal.SIGTERM))
+        with pytest.raises(KeyboardInterrupt) as plain, as_raised():
+            _interrupted_as_ray_does(lambda: signal.raise_signal(signal.SIGINT))
+        assert type(plain.value) is KeyboardInterrupt
+        assert signal.getsignal(signal.SIGTERM) is raise_terminated
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _interrupted_as_ray_does(interrupt: Callable[[], None]) -> None:
+    try:
+        interrupt()
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt from None
