@@ -23,7 +23,7 @@ import msgspec
 from perfkit.allocations import Allocations
 from perfkit.analysis.memory.account import account
 from perfkit.errors import UnavailableError
-from perfkit.measure.bench import min_world_size, refusal_of
+from perfkit.measure.bench import ranks_needed, refusal_of
 from perfkit.measure.rank import run_rank
 from perfkit.measure.schedule import ScheduledRun, bench_schedule
 from perfkit.plan.rehearsal import rehearse
@@ -93,7 +93,7 @@ def runs(name: str, techniques: str) -> Iterator[ScheduledRun]:
         device_count=0,
         cores=1,
     )
-    for run in bench_schedule(request, min_world_size, refusal_of).runs:
+    for run in bench_schedule(request, ranks_needed, refusal_of).runs:
         yield replace(run, spec=msgspec.structs.replace(run.spec, schedule=_SHORT, passes=("memory",)))
 
 

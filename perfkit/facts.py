@@ -53,6 +53,7 @@ RECORDED = {
     "batch_size": "samples of a batch; absent where its tensors do not agree on it",
     "sequence_length": "tokens of its sequences; absent where its tables of integers do not agree on it",
     "collective_bytes:<kind>": "bytes of the messages of a kind of collective (all-reduce, all-gather) in a step",
+    "collective_bytes:<kind>:<dimension>": "those of them among ranks along a dimension of the mesh (dp, tp)",
     "backward_passes": "backward passes of a step; absent for a workload's own step",
     "convolutions": "calls of 2-d convolutions in one forward pass; absent for compiled code",
     "channels_last_convolutions": "those of them whose output has its channels last in memory",

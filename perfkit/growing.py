@@ -12,7 +12,7 @@ from perfkit.analysis.compare.environments import Effect, differences
 from perfkit.devices.ceiling import DeviceCeilings, Kind, Level
 from perfkit.errors import UsageError
 from perfkit.files import write_json
-from perfkit.measure.bench import go_on, min_world_size, refusal_of
+from perfkit.measure.bench import go_on, ranks_needed, refusal_of
 from perfkit.measure.events import Event
 from perfkit.measure.here import environment_here, request_here
 from perfkit.measure.left_open import Find, found_by_nobody
@@ -222,7 +222,7 @@ def _failed(stored: StoredSuite) -> tuple[str, ...]:
 
 def _named(request: BenchRequest) -> dict[str, Techniques]:
     """The variants that are asked for by name, without their baselines."""
-    runs = bench_schedule(request, min_world_size, refusal_of).runs if request.variants else ()
+    runs = bench_schedule(request, ranks_needed, refusal_of).runs if request.variants else ()
     return {run.spec.variant: run.spec.techniques for run in runs if run.spec.techniques in request.variants}
 
 
@@ -245,7 +245,7 @@ def _again(stored: StoredSuite, gone: Iterable[str], broken: Iterable[str]) -> I
     known = {
         run.spec.variant: run.spec.techniques
         for place in range(len(suite.sessions))
-        for run in bench_schedule(_request(stored.folder, suite, place), min_world_size, refusal_of).runs
+        for run in bench_schedule(_request(stored.folder, suite, place), ranks_needed, refusal_of).runs
     }
     names = {name for name in known if name not in begun}
     names |= {run.variant for run in suite.runs if run.path in bad}

@@ -5,6 +5,7 @@ each a `+`-joined list of techniques with `:key=value` parameters.
 """
 
 import math
+import re
 from collections.abc import Iterable, Mapping
 from itertools import product, starmap
 from typing import Any, Literal, dataclass_transform, get_args, get_origin
@@ -27,6 +28,9 @@ SCALINGS: tuple[Scaling, ...] = get_args(Scaling)
 
 # Parameters of techniques that may be named without a value.
 _FLAGS = ("auto",)
+
+# Techniques whose `size`, the ranks that they take, may be written behind their names: `tp2` is `tp:size=2`.
+_SIZED = re.compile("(tp|pp|cp|ep)([0-9]+)")
 
 
 class _StructMeta(msgspec.StructMeta):
@@ -52,7 +56,10 @@ class TechniqueSpec(Struct):
 
     @property
     def label(self) -> str:
-        return ":".join((self.name, *starmap(shown_param, self.params.items())))
+        params, name = dict(self.params), self.name
+        if _SIZED.fullmatch(f"{name}{params.get('size')}"):
+            name += str(params.pop("size"))
+        return ":".join((name, *starmap(shown_param, params.items())))
 
 
 class Schedule(Struct):
@@ -170,10 +177,16 @@ def _alternatives(text: str) -> list[TechniqueSpec]:
 
 
 def parse_technique(text: str) -> TechniqueSpec:
-    """`"offload:what=activations:to=disk"` -> TechniqueSpec; `"batch:auto"` is short for `batch:auto=true`."""
+    """`"offload:what=activations:to=disk"` -> TechniqueSpec.
+
+    `"batch:auto"` is short for `batch:auto=true`, and `"tp2"` for `tp:size=2`.
+    """
     name, *rest = text.strip().split(":")
     if not name:
         raise UsageError(f"empty technique name in {text!r}")
+    if sized := _SIZED.fullmatch(name):
+        name, size = sized.groups()
+        rest = [f"size={size}", *rest]
     return TechniqueSpec(name=name, params=_params((_flag(part) for part in rest), text))
 
 

@@ -28,7 +28,7 @@ def planned(request: "BenchRequest", target: "Target", console: "Console") -> "P
     """The plan of a request's variants on each of its numbers of ranks; `batch:auto` is a `UsageError`."""
     silence_kineto()
 
-    from perfkit.measure.bench import min_world_size
+    from perfkit.measure.bench import ranks_needed
     from perfkit.measure.scaled import of_each_size
     from perfkit.plan.finding import find_by_plan
     from perfkit.plan.least_change import with_least_change
@@ -39,7 +39,7 @@ def planned(request: "BenchRequest", target: "Target", console: "Console") -> "P
     searches: list[RecomputationSearch] = []
     variants: list[Techniques] = []
     with console.status("planning") as status:
-        for sized in of_each_size(request, min_world_size):
+        for sized in of_each_size(request, ranks_needed):
             found = find_by_plan(sized, target, lambda name: status.update(f"planned {name}"))
             searches += found.recomputations
             variants += [each for each in found.request.variants if each not in variants]

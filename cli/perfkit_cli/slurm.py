@@ -116,12 +116,12 @@ def _request(ctx: click.Context, folder: Path) -> "BenchRequest":
 
 def _size(request: "BenchRequest") -> tuple[int, int]:
     """Nodes, and tasks on each: as many as the largest variant has ranks."""
-    from perfkit.measure.bench import min_world_size
+    from perfkit.measure.bench import ranks_needed
     from perfkit.measure.launch.ranks import ranks_per_node
     from perfkit.measure.schedule import bench_schedule
     from perfkit.measure.settled import settled
 
-    runs = bench_schedule(settled(request), min_world_size).runs
+    runs = bench_schedule(settled(request), ranks_needed).runs
     return request.nodes, max(ranks_per_node(run.spec.launch) for run in runs)
 
 

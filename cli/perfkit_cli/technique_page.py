@@ -7,6 +7,7 @@ import torch
 
 from perfkit.record import Claim, ParityRule, Relation
 from perfkit.spec import BASELINE, WorkloadSpec
+from perfkit.techniques.ranks import mesh_of, ranks_needed
 from perfkit.techniques.state import TrainState, World
 from perfkit.techniques.technique import LOSSLESS, Planned, Technique, first_example
 from perfkit.units import percent
@@ -72,11 +73,13 @@ def _text(kind: type[Technique]) -> list[str]:
 def _claims(kind: type[Technique]) -> list[str]:
     """What the technique claims as its first example has it, on the smallest workload."""
     workload = load_workload(_WORKLOAD)
-    world = World(size=kind.min_world_size)
-    state = TrainState(workload=workload, model=built_model(workload), device=torch.device("cpu"), world=world)
+    technique, device = first_example(kind), torch.device("cpu")
+    world = World(size=ranks_needed((technique,)).least)
+    state = TrainState(workload=workload, model=built_model(workload), device=device, world=world)
+    state.mesh = mesh_of((technique,), world, device)
     state.build_optimizers()
     try:
-        claims = first_example(kind).claims(state)
+        claims = technique.claims(state)
     except (KeyError, AttributeError):  # of what `apply` finds out
         return ["## What is checked", "That depends on what it finds of the model."]
     rows = [(claim.statement, _asserted(claim)) for claim in claims]

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from perfkit.check.config import EXAMPLE, Case, CheckConfig, Thresholds
 from perfkit.errors import UsageError
-from perfkit.measure.bench import min_world_size
+from perfkit.measure.bench import ranks_needed
 from perfkit.measure.left_open import refuse_left_open
 from perfkit.measure.schedule import bench_schedule
 from perfkit.spec import ENERGY_S, RunSpec, Schedule, WorkloadSpec, parse_variants, parse_workload, variant_label
@@ -83,7 +83,7 @@ def _planned(number: int, case: Case, config: CheckConfig, machine: Machine, sch
     wanted = {variant_label(techniques) for techniques in named}
     specs = tuple(
         item.spec
-        for item in bench_schedule(request, min_world_size).runs
+        for item in bench_schedule(request, ranks_needed).runs
         if variant_label(item.spec.techniques) in wanted
     )
     folder = f"{number}-{re.sub(r'[^A-Za-z0-9._-]+', '-', request.workload.label).strip('-')[:60]}"

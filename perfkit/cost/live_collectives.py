@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import torch
 from torch._C._distributed_c10d import _resolve_process_group
 from torch.distributed import ProcessGroup
-from torch.distributed.distributed_c10d import GroupName
+from torch.distributed.distributed_c10d import GroupName, get_process_group_ranks
 from torch.utils._pytree import tree_leaves
 
 from perfkit.cost.collective import Kind, Message, collective_kind, message_of_size
@@ -41,6 +41,11 @@ def exchange(func: Any, args: Sequence[Any], result: Any) -> Exchange | None:
     sides = (*args, *result) if isinstance(result, tuple) else (*args, result)
     nbytes = 0 if kind is Kind.BARRIER else max(map(tensor_bytes, sides))
     return Exchange(message_of_size(kind, nbytes, ranks), ranks, name.startswith("_c10d_functional"), group.group_name)
+
+
+def group_ranks(group: str) -> tuple[int, ...]:
+    """The ranks of a process group, in its order."""
+    return tuple(get_process_group_ranks(_resolve_process_group(GroupName(group))))
 
 
 def tensor_bytes(tree: Any) -> int:

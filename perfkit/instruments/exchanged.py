@@ -1,13 +1,13 @@
 """What ranks exchange in a step, counted where the program asks for it."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from perfkit.cost.collective import Kind
-from perfkit.cost.live_collectives import exchange
+from perfkit.cost.live_collectives import exchange, group_ranks
 
 # Counted also where there are none of them, so that a claim about them can fail.
 _ALWAYS = (Kind.ALL_REDUCE, Kind.ALL_GATHER, Kind.REDUCE_SCATTER, Kind.ALL_TO_ALL)
@@ -16,19 +16,24 @@ _ALWAYS = (Kind.ALL_REDUCE, Kind.ALL_GATHER, Kind.REDUCE_SCATTER, Kind.ALL_TO_AL
 class ExchangedBytes(TorchDispatchMode):
     """Counts the messages of all collectives that are asked for while it is entered, as nccl-tests counts their bytes.
 
+    `lines` are this rank's lines of ranks, by the dimension of the mesh that each lies along.
+
     Seen is what this thread and its backward passes ask for, and not what a thread of gloo does when a collective ends:
     torch's PowerSGD sends its factors from there.
     """
 
     supports_higher_order_operators = True
 
-    def __init__(self) -> None:
+    def __init__(self, lines: Mapping[str, tuple[int, ...]]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self._bytes: Counter[Kind] = Counter(dict.fromkeys(_ALWAYS, 0))
+        self._lines = lines
+        self._bytes: Counter[str] = Counter(dict.fromkeys(_ALWAYS, 0))
+        self._bytes.update({f"{kind}:{dimension}": 0 for kind in _ALWAYS for dimension in lines})
         self._carried: Counter[Kind] = Counter(dict.fromkeys(_ALWAYS, 0))
 
     def facts(self) -> dict[str, float]:
-        """The facts `collective_bytes:<kind>` and `collective_volume:<kind>` of each kind of collective."""
+        """The facts `collective_bytes:<kind>`, also by dimension (`collective_bytes:<kind>:<dimension>`), and
+        `collective_volume:<kind>` of each kind of collective."""
         asked = {f"collective_bytes:{kind}": float(size) for kind, size in self._bytes.items()}
         return asked | {f"collective_volume:{kind}": float(size) for kind, size in self._carried.items()}
 
@@ -41,7 +46,9 @@ class ExchangedBytes(TorchDispatchMode):
         result = func(*args, **(kwargs or {}))
         found = exchange(func, args, result)
         if found is not None:
-            message = found.message
-            self._bytes[message.kind] += int(message.bytes)
+            message, size = found.message, int(found.message.bytes)
+            self._bytes[message.kind] += size
             self._carried[message.kind] += round(message.bus_factor * message.bytes)
+            ranks = group_ranks(found.group)
+            self._bytes.update({f"{message.kind}:{name}": size for name, line in self._lines.items() if line == ranks})
         return result

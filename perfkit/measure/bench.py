@@ -41,9 +41,9 @@ from perfkit.store.layout import COUNTERS_FILE, Suite, counters_path, rank_folde
 from perfkit.store.lock import sole_writer
 from perfkit.store.price import Price
 from perfkit.store.request import BenchRequest
-from perfkit.techniques import dtypes
+from perfkit.techniques import dtypes, ranks
 from perfkit.techniques.compose import compose, left_open
-from perfkit.techniques.technique import Technique, cannot_act
+from perfkit.techniques.technique import Ranks, Technique, cannot_act
 from perfkit.workloads.sources import sources_of
 
 _NO_REFUSALS: Mapping[str, str] = {}
@@ -163,12 +163,12 @@ def _schedule(request: BenchRequest, refusals: Mapping[str, str] = _NO_REFUSALS)
         known = refusals.get(variant_label(techniques))
         return known or refusal_of(techniques, device, dtype) or own_size(request, techniques)
 
-    return bench_schedule(request, min_world_size, refusal)
+    return bench_schedule(request, ranks_needed, refusal)
 
 
 def first_run(request: BenchRequest, techniques: Techniques) -> ScheduledRun:
     """The first run of one combination of techniques; of several numbers of ranks on the most, which need the most."""
-    schedule = bench_schedule(msgspec.structs.replace(request, variants=(techniques,)), min_world_size, refusal_of)
+    schedule = bench_schedule(msgspec.structs.replace(request, variants=(techniques,)), ranks_needed, refusal_of)
     return next(run for run in reversed(schedule.runs) if run.spec.techniques == techniques)
 
 
@@ -213,9 +213,9 @@ def _count_one(spec: RunSpec, making: SuiteInMaking, ncu: Path, progress: Callab
     return run, reason
 
 
-def min_world_size(techniques: Techniques) -> int:
-    """The number of ranks that a combination of techniques needs."""
-    return max((technique.min_world_size for technique in compose(techniques)), default=1)
+def ranks_needed(techniques: Techniques) -> Ranks:
+    """The ranks that a combination of techniques needs."""
+    return ranks.ranks_needed(compose(techniques))
 
 
 def refusal_of(techniques: Techniques, device: str, dtype: str) -> str:
@@ -250,7 +250,7 @@ def ceilings_of(
     request: BenchRequest, device_name: str, *, calibrate: bool, progress: Callable[[str], None] = lambda _: None
 ) -> DeviceCeilings:
     """What the device can at most do, with every number of threads that the runs of `request` will use."""
-    runs = bench_schedule(request, min_world_size, refusal_of).runs
+    runs = bench_schedule(request, ranks_needed, refusal_of).runs
     threads = sorted({run.spec.launch.threads for run in runs if run.spec.launch.threads is not None and not run.skip})
     launches = [run.spec.launch for run in runs if not run.skip]
     # What was measured between ranks of one machine says nothing of the network between several.
@@ -260,7 +260,7 @@ def ceilings_of(
 
 def standing_refusal(request: BenchRequest, technique: Technique) -> str:
     """Why a technique cannot act here, whatever goes with it; empty if it can, as far as is known before it is run."""
-    _, lacking = world_size_for(request, technique.min_world_size)
+    _, lacking = world_size_for(request, ranks.ranks_needed((technique,)))
     try:
         return lacking or cannot_act(technique, torch.device(request.device)) or ""
     except Exception:  # noqa: BLE001 - as in `refusal_of`

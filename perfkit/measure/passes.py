@@ -216,8 +216,8 @@ def _count_step(session: Session) -> None:
     batches = session.batches(index)
     compiled = _model_is_compiled(session)
     state = session.state
-    drawn = random_updates(state.optimizers.values(), state.device)
-    with counted_backward_passes(state) as passes, drawn as random, ExchangedBytes() as exchanged:
+    drawn, exchanged = random_updates(state.optimizers.values(), state.device), ExchangedBytes(state.mesh.lines)
+    with counted_backward_passes(state) as passes, drawn as random, exchanged:
         count = count_flops(lambda: train_step(state, batches, index))
     session.recorder.add_facts(random | (exchanged.facts() if state.world.size > 1 else {}))
     if state.workload.step is None:  # a step of its own calls backward as it likes

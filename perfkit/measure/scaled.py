@@ -8,23 +8,24 @@ from perfkit.spec import TechniqueSpec, WorkloadSpec
 from perfkit.store.request import BenchRequest
 from perfkit.techniques.batch import PARAMETER
 from perfkit.techniques.compose import resized
+from perfkit.techniques.ranks import lacks
+from perfkit.techniques.technique import Ranks
 
-MinWorldSize = Callable[[tuple[TechniqueSpec, ...]], int]  # the number of ranks that techniques need
+RanksNeeded = Callable[[tuple[TechniqueSpec, ...]], Ranks]  # the ranks that techniques need
 
 
-def of_each_size(request: BenchRequest, min_world_size: MinWorldSize) -> tuple[BenchRequest, ...]:
+def of_each_size(request: BenchRequest, needed: RanksNeeded) -> tuple[BenchRequest, ...]:
     """The request of each number of ranks, from the fewest on, with the variants that run there: the baseline and those
-    that do not need more. What needs more than the most is left among the variants of the most.
+    that such a number serves. What none of them serves is left among the variants of the most.
 
     Where it is not said on how many ranks, it is the request itself.
     """
     sizes = sorted(request.sizes)
     if not sizes:
         return (request,)
-    of_each = [
-        (size, tuple(each for each in request.variants if min_world_size(each) <= size or size == sizes[-1]))
-        for size in sizes
-    ]
+    variants = [(each, needed(each)) for each in request.variants]
+    served = [(each, [size for size in sizes if not lacks(ranks, size)] or sizes[-1:]) for each, ranks in variants]
+    of_each = [(size, tuple(each for each, fitting in served if size in fitting)) for size in sizes]
     return tuple(
         replace(
             request,

@@ -8,9 +8,11 @@ import msgspec
 from perfkit.devices.visible import lacking
 from perfkit.errors import UnavailableError, UnknownParameterError, UsageError
 from perfkit.measure.launch.table import LAUNCHERS
-from perfkit.measure.scaled import MinWorldSize, of_each_size, of_rank, own_batch
+from perfkit.measure.scaled import RanksNeeded, of_each_size, of_rank, own_batch
 from perfkit.spec import LaunchSpec, RunSpec, TechniqueSpec
 from perfkit.store.request import BenchRequest
+from perfkit.techniques.ranks import lacks
+from perfkit.techniques.technique import Ranks
 from perfkit.workloads.table import load_workload
 from perfkit.workloads.user import UserCodeError
 
@@ -51,14 +53,12 @@ class BenchSchedule:
         return again if repeat % 2 == 0 else again[::-1]
 
 
-def bench_schedule(
-    request: BenchRequest, min_world_size: MinWorldSize, refusal: Refusal = lambda *_: ""
-) -> BenchSchedule:
+def bench_schedule(request: BenchRequest, needed: RanksNeeded, refusal: Refusal = lambda *_: "") -> BenchSchedule:
     """Baselines first, one for every world size in use: sharded training is compared with plain data parallelism."""
     chosen: dict[str, ScheduledRun] = {}
-    for sized in of_each_size(request, min_world_size):
+    for sized in of_each_size(request, needed):
         for techniques in sized.variants:
-            size, skip = world_size_for(sized, min_world_size(techniques))
+            size, skip = world_size_for(sized, needed(techniques))
             skip = skip or refusal(techniques, request.device, request.dtype) or own_batch(sized, techniques)
             skip = skip or unbuildable(sized, techniques, size)
             for item in (techniques,) if skip else ((), techniques):
@@ -88,16 +88,17 @@ def unbuildable(request: BenchRequest, techniques: Techniques, ranks: int) -> st
     return ""
 
 
-def world_size_for(request: BenchRequest, least: int) -> tuple[int, str]:
-    """The number of ranks, of several the most, for a variant that needs `least`, and why it cannot run here, if so."""
-    size = max(request.sizes, default=None)
+def world_size_for(request: BenchRequest, needed: Ranks) -> tuple[int, str]:
+    """The number of ranks, of several the most, for a variant that needs so many, and why it cannot run here, if so."""
+    size, (least, multiple) = max(request.sizes, default=None), needed
     if size is not None:
-        if size < least:
-            return size, f"needs at least {least} ranks: run with --world-size {least}"
-        return size, "" if request.device == "cpu" else lacking(size // request.nodes, request.device_count)
+        on_gpus = request.device != "cpu"
+        lack = lacks(needed, size)
+        return size, lack or (lacking(size // request.nodes, request.device_count) if on_gpus else "")
     if request.device == "cpu" or least == 1:
         return least, ""
-    return max(least, request.device_count), lacking(least, request.device_count, least=True)
+    most = request.device_count // multiple * multiple
+    return max(least, most), lacking(least, request.device_count, least=True)
 
 
 def _spec(request: BenchRequest, techniques: Techniques, size: int) -> RunSpec:

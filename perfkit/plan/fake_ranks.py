@@ -38,8 +38,12 @@ def fake_ranks(size: int) -> Iterator[World]:
     with ExitStack() as stack:
         stack.callback(dist.destroy_process_group)
         for module in (device_mesh, _fsdp_init):
-            stack.enter_context(patch.object(module, "init_device_mesh", _real_mesh))
+            stack.enter_context(patch.object(module, "init_device_mesh", _outside_of_modes(init_device_mesh)))
+        for method in ("__getitem__", "_unflatten"):
+            made = _outside_of_modes(getattr(DeviceMesh, method))
+            stack.enter_context(patch.object(DeviceMesh, method, made))
         stack.enter_context(patch.object(_fsdp_param, "_chunk_with_empty", _first_chunk))
+        # What an op makes of the whole tensors of all ranks is asked of fake tensors once: they are nobody's memory.
         shapes = _outside_of_modes(ShardingPropagator._propagate_tensor_meta_non_cached)
         stack.enter_context(patch.object(ShardingPropagator, "_propagate_tensor_meta_non_cached", shapes))
         wrapping = _averaging(DistributedDataParallel.__init__)
@@ -47,25 +51,19 @@ def fake_ranks(size: int) -> Iterator[World]:
         yield world
 
 
-def _real_mesh(*args: Any, **kwargs: Any) -> DeviceMesh:
-    """A mesh is looked into when it is made, which must not be done with fake tensors."""
-    with _disable_current_modes():
-        return init_device_mesh(*args, **kwargs)
+def _outside_of_modes(function: Any) -> Any:
+    """A mesh, for one, is looked into when it is made, which must not be done with fake tensors."""
+
+    def outside(*args: Any, **kwargs: Any) -> Any:
+        with _disable_current_modes():
+            return function(*args, **kwargs)
+
+    return outside
 
 
 def _first_chunk(tensor: torch.Tensor, num_chunks: int, dim: int) -> list[torch.Tensor]:
     """The shard of this rank alone, the first: FSDP2 makes those of all, which is most of the work of thousands."""
     return [tensor.narrow(dim, 0, ceil(tensor.size(dim) / num_chunks))]
-
-
-def _outside_of_modes(shapes_of_all_ranks: Any) -> Any:
-    """What an op makes of the whole tensors of all ranks is asked of fake tensors once: they are nobody's memory."""
-
-    def shapes(*args: Any, **kwargs: Any) -> Any:
-        with _disable_current_modes():
-            return shapes_of_all_ranks(*args, **kwargs)
-
-    return shapes
 
 
 def _averaging(init: Any) -> Any:
@@ -74,7 +72,7 @@ def _averaging(init: Any) -> Any:
     def wrapping(self: DistributedDataParallel, *args: Any, **kwargs: Any) -> None:
         with patch.object(dist, "_compute_bucket_assignment_by_size", partial(_buckets, self)):
             init(self, *args, init_sync=False, **kwargs)
-        self.register_comm_hook(None, _all_reduced)
+        self.register_comm_hook(self.process_group, _all_reduced)
         self.reducer = _Reducer(self.reducer)  # type: ignore[assignment]
 
     return wrapping
@@ -107,9 +105,9 @@ class _Reducer:
         return False
 
 
-def _all_reduced(_state: None, bucket: GradBucket) -> torch.futures.Future[torch.Tensor]:
+def _all_reduced(group: dist.ProcessGroup, bucket: GradBucket) -> torch.futures.Future[torch.Tensor]:
     buffer = bucket.buffer()
-    dist.all_reduce(buffer)
+    dist.all_reduce(buffer, group=group)
     reduced: torch.futures.Future[torch.Tensor] = torch.futures.Future()
     reduced.set_result(buffer)
     return reduced

@@ -11,7 +11,7 @@ from perfkit.analysis.model.memory import MemoryAccount
 from perfkit.analysis.model.plan import Peak, PlannedVariant
 from perfkit.devices.machine import available_cores
 from perfkit.errors import UnavailableError
-from perfkit.measure.bench import min_world_size, refusal_of
+from perfkit.measure.bench import ranks_needed, refusal_of
 from perfkit.measure.schedule import BenchSchedule, ScheduledRun, Techniques, bench_schedule, world_size_for
 from perfkit.plan.closed_forms import closed_forms
 from perfkit.plan.device_memory import device_memory
@@ -48,7 +48,7 @@ def plan_schedule(
     def refusal(techniques: Techniques, _device: str, dtype: str) -> str:
         return refusals.get(variant_label(techniques)) or refusal_of(techniques, target.kind, dtype)
 
-    return bench_schedule(replace(request, device="cpu", device_count=0), min_world_size, refusal)
+    return bench_schedule(replace(request, device="cpu", device_count=0), ranks_needed, refusal)
 
 
 def plan_of(request: BenchRequest, target: Target, progress: Callable[[str], None] = lambda _: None) -> PlanOne:
@@ -59,7 +59,7 @@ def plan_of(request: BenchRequest, target: Target, progress: Callable[[str], Non
         name = variant_label(techniques)
         if name in known:
             return known[name]
-        ranks, _ = world_size_for(request, min_world_size(techniques))
+        ranks, _ = world_size_for(request, ranks_needed(techniques))
         known[name] = planned(scheduled(replace(request, world_size=ranks, world_sizes=()), techniques, target), target)
         progress(known[name].name)
         return known[name]

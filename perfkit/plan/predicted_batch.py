@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from perfkit.devices.wanted import find_device
 from perfkit.errors import UsageError
-from perfkit.measure.bench import min_world_size
+from perfkit.measure.bench import ranks_needed
 from perfkit.measure.limits import MARGIN
 from perfkit.measure.own_size import batch_size
 from perfkit.measure.schedule import Techniques, world_size_for
@@ -21,7 +21,7 @@ def predicted_batch(request: BenchRequest, techniques: Techniques, most: int) ->
     The limit is that of the search, less its margin: on a CPU `--memory-limit`, or else each rank's share of what is
     available on this machine, less what a process takes beside tensors; a GPU's own memory. Not verified on a GPU yet.
     """
-    ranks, lacking = world_size_for(request, min_world_size(techniques))
+    ranks, lacking = world_size_for(request, ranks_needed(techniques))
     on_cpu = request.device == "cpu"
     target = None if lacking else _cpu(request, ranks) if on_cpu else _gpu(request)
     if target is None:

@@ -9,6 +9,7 @@ from perfkit.errors import UnavailableError
 from perfkit.record import ParityRule, SetupCost
 from perfkit.techniques.ddp import Ddp
 from perfkit.techniques.dtypes import refusal
+from perfkit.techniques.ranks import check_joined, mesh_of
 from perfkit.techniques.state import TrainState
 from perfkit.techniques.technique import LOSSLESS, Technique, cannot_act, refused
 
@@ -36,9 +37,12 @@ def apply_all(techniques: Sequence[Technique], state: TrainState) -> Applied:
     reason = refusal(techniques, state.acts_on.type, state.compute_dtype)
     if reason:
         raise UnavailableError(reason)
+    state.mesh = mesh_of(techniques, state.world, state.device)
+    if len(state.batches_of_ranks) > 1:
+        check_joined(state.workload)
     for technique in techniques:
         state = _apply(technique, state, setup)
-    if state.world.size > 1 and not state.gradients_reduced:
+    if state.mesh.size("dp") > 1 and not state.gradients_reduced:
         added = Ddp()
         state = _apply(added, state, setup)
         techniques = (*techniques, added)
@@ -51,11 +55,6 @@ def apply_all(techniques: Sequence[Technique], state: TrainState) -> Applied:
 
 
 def _apply(technique: Technique, state: TrainState, setup: list[SetupCost]) -> TrainState:
-    if state.world.size < technique.min_world_size:
-        raise UnavailableError(
-            f"{technique.name} needs at least {technique.min_world_size} ranks, this run has {state.world.size}: "
-            f"use --world-size {technique.min_world_size}"
-        )
     reason = cannot_act(technique, state.acts_on)
     if reason is not None:
         raise UnavailableError(reason)

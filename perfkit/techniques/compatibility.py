@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from perfkit.errors import UsageError
-from perfkit.spec import shown_param
+from perfkit.spec import TechniqueSpec
 from perfkit.techniques.optimizers import OPTIMIZERS
 from perfkit.techniques.technique import Technique
 
@@ -57,7 +57,6 @@ _KEPT_SCALED = (
 _FULLY_SHARDED = ("zero2", "zero3", "hsdp")
 _SHARDED = ("zero1", *_FULLY_SHARDED)
 _OF_PLAIN_LAYERS = "tp splits plain linear layers and embeddings, and these are others"
-_ALL_RANKS = "tp has all ranks work on one batch, which leaves none to average gradients with"
 _ONE_LIST = "split and whole parameters do not go in one list of a kernel"
 _OTHER_EXPERTS = "ZeroRedundancyOptimizer sends each updated parameter to all ranks, and ep gives each other experts"
 _UPDATED_TOGETHER = (
@@ -76,7 +75,7 @@ CLASHES = (
     Clash("ep", "zero1", _OTHER_EXPERTS),
     Clash("ep", "tp", "tp splits layers by a plan of the workload, and none that has experts has one"),
     Clash("ep", "amp:dtype=fp16", "an overflow in one rank's experts would leave the update out on that rank alone"),
-    *(Clash("tp", other, _ALL_RANKS) for other in ("ddp", *_SHARDED)),
+    Clash("tp", "zero1", "ZeroRedundancyOptimizer sends whole tensors, and parts of layers are distributed ones"),
     *(Clash("tp", other, _OF_PLAIN_LAYERS) for other in ("fp8", "lora", "prune", "qat", "qlora", "sparse24")),
     *(Clash("tp", other, _ONE_LIST) for other in ("amp:dtype=fp16", "optim:use=foreach", "optim:use=fused")),
     Clash("tp", "fused_ce", "it multiplies by the output layer's weight itself, of which each rank has a part"),
@@ -175,9 +174,9 @@ def _find(pattern: str, techniques: Sequence[Technique]) -> Technique | None:
 
 def shown(technique: Technique) -> str:
     """The technique as it is written on the command line, with the parameters that differ from their defaults."""
-    given = (
-        shown_param(field.name, getattr(technique, field.name))
+    given = {
+        field.name: getattr(technique, field.name)
         for field in msgspec.structs.fields(technique)
         if getattr(technique, field.name) != field.default
-    )
-    return ":".join((technique.name, *given))
+    }
+    return TechniqueSpec(name=technique.name, params=given).label

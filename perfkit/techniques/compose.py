@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from perfkit.errors import UsageError
 from perfkit.spec import TechniqueSpec, WorkloadSpec, typed_params
 from perfkit.techniques.compatibility import check, shown
+from perfkit.techniques.ranks import check_shares
 from perfkit.techniques.table import TECHNIQUES
 from perfkit.techniques.technique import Technique
 
@@ -24,6 +25,7 @@ def compose(specs: Sequence[TechniqueSpec]) -> tuple[Technique, ...]:
             )
         techniques.append(technique)
     check(techniques)
+    check_shares(techniques)
     wanting = [technique for technique in techniques if technique.left_open()]
     if len(wanting) > 1:
         raise UsageError(

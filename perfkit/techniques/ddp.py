@@ -12,6 +12,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from perfkit.errors import UnavailableError
 from perfkit.record import Claim, ParityRule, Relation
+from perfkit.techniques.compatibility import shown
 from perfkit.techniques.gathered_gradients import bytes_in_8_bits, largest_bytes, send_in_8_bits, send_largest
 from perfkit.techniques.gradient_hooks import HALVES, low_rank_bytes, send_in_16_bits, send_low_rank
 from perfkit.techniques.state import TrainState
@@ -19,8 +20,8 @@ from perfkit.techniques.technique import LOSSLESS, Plannable, Planned, Stage, Te
 
 _ROUNDINGS = 8  # as `amp`
 _SENT = "bytes_of_factors"
-_REDUCED = "collective_bytes:all-reduce"
-_GATHERED = "collective_bytes:all-gather"
+_REDUCED = "collective_bytes:all-reduce:dp"
+_GATHERED = "collective_bytes:all-gather:dp"
 _COPIED = "op_calls:torch.distributed.ddp.reducer::copy_bucket_to_grad"
 _MIB = 2**20
 
@@ -117,6 +118,8 @@ class Ddp(Technique):
             raise UnavailableError(
                 "static_graph=true: every backward pass must average gradients, and with accumulation the last does"
             )
+        if state.mesh.size("tp") > 1:
+            return self._with_split_layers(state)
         bucket_mb = self.bucket_mb
         if self.hook == "powersgd" and state.device.type == "cpu":
             if bucket_mb is not None:
@@ -139,6 +142,18 @@ class Ddp(Technique):
                 send_in_8_bits(model)
         return state
 
+    def _with_split_layers(self, state: TrainState) -> TrainState:
+        """FSDP2's `replicate`: DistributedDataParallel makes plain tensors of distributed ones around each forward."""
+        # Distributed tensors take a third of a second to import.
+        from torch.distributed._composable.replicate_with_fsdp import replicate as replicate_with_fsdp
+
+        from perfkit.techniques.fsdp import wrap
+
+        if self != Ddp():
+            raise UnavailableError(f"{shown(self)}: FSDP2 averages gradients of split layers, without such options")
+        wrap(state, partial(replicate_with_fsdp, mesh=state.mesh.submesh("dp")))
+        return state
+
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
         others = state.dealt_parameters
         trained = [each for each in state.model.parameters() if each.requires_grad and each not in others]
@@ -153,6 +168,8 @@ class Ddp(Technique):
             op = "c10d::_allgather_base_" if self.hook in _OF_ALL_RANKS else "c10d::allreduce_*"
             statement = f"gradients are sent in buckets of {self.bucket_mb} MiB"
             claims.append(self._claim(statement, f"op_calls:{op}", Relation.AT_LEAST, least))
+        if state.mesh.size("tp") > 1:
+            return tuple(claims)
         if self.bucket_view:
             claims.append(self._claim("gradients are not copied out of buckets", _COPIED, Relation.EQUAL, 0.0))
         else:
@@ -164,11 +181,10 @@ class Ddp(Technique):
             factors = float(low_rank_bytes(trained, self.rank))
             return self._claim("factors of the gradients are sent in their place", _SENT, relation, factors)
         if self.hook in HALVES:
-            halves = HALVES[self.hook].itemsize * sum(parameter.numel() for parameter in trained)
-            sent = float(halves + state.reduced_beside_bytes)
-            return self._claim(f"all gradients are sent once, in {self.hook}", _REDUCED, relation, sent)
+            halves = float(HALVES[self.hook].itemsize * sum(parameter.numel() for parameter in trained))
+            return self._claim(f"all gradients are sent once, in {self.hook}", _REDUCED, relation, halves)
         if state.dealt:
-            sent = float(sum(parameter.nbytes for parameter in trained) + state.reduced_beside_bytes)
+            sent = float(sum(parameter.nbytes for parameter in trained))
             return self._claim("gradients that other ranks have, too, are sent once", _REDUCED, relation, sent)
         return self._claim("all gradients are sent once", _REDUCED, relation, 1.0, "gradient_bytes")
 
@@ -178,8 +194,8 @@ class Ddp(Technique):
         sent = largest_bytes(trained, self.share) if self.hook == "topk" else bytes_in_8_bits(trained)
         statement = f"each rank gathers {_OF_ALL_RANKS[self.hook]} of all ranks once"
         return (
-            self._claim(statement, _GATHERED, relation, float(state.world.size * sent)),
-            self._claim("no gradient is sent whole", _REDUCED, Relation.EQUAL, float(state.reduced_beside_bytes)),
+            self._claim(statement, _GATHERED, relation, float(state.mesh.size("dp") * sent)),
+            self._claim("no gradient is sent whole", _REDUCED, Relation.EQUAL, 0.0),
         )
 
     def parity(self) -> ParityRule:
@@ -208,13 +224,18 @@ def replicate(
     state: TrainState, *, bucket_mb: int | None = None, static_graph: bool = False, bucket_view: bool = True
 ) -> TrainState:
     """Wrap every model that is trained in DistributedDataParallel."""
+    group = None if state.mesh.whole("dp") else state.mesh.group("dp")
     # Buckets that gradients are views of, so that they are not held twice.
     for model in state.models.values():
         ignored = [name for name, parameter in model.named_parameters() if parameter in state.dealt_parameters]
         DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(model, ignored)
     wrapped = {
         name: DistributedDataParallel(
-            model, bucket_cap_mb=bucket_mb, static_graph=static_graph, gradient_as_bucket_view=bucket_view
+            model,
+            process_group=group,
+            bucket_cap_mb=bucket_mb,
+            static_graph=static_graph,
+            gradient_as_bucket_view=bucket_view,
         )
         for name, model in state.models.items()
         if any(parameter.requires_grad for parameter in model.parameters())

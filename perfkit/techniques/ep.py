@@ -4,14 +4,13 @@ from functools import partial
 from typing import Annotated, ClassVar
 
 import msgspec
-from torch.distributed import device_mesh
 
 from perfkit.errors import UnavailableError
 from perfkit.record import Claim, Relation
 from perfkit.spec import BASELINE
 from perfkit.techniques.expert_parallel import check_experts, deal, exchanged
 from perfkit.techniques.state import TrainState
-from perfkit.techniques.technique import Stage, Technique
+from perfkit.techniques.technique import Ranks, Stage, Technique
 from perfkit.techniques.trial import trial_forward
 from perfkit.techniques.zero1 import SLACK
 
@@ -57,30 +56,26 @@ class Ep(Technique):
         Annotated[int, msgspec.Meta(ge=2, description="ranks that the experts are dealt over; by default all")] | None
     ) = None
 
+    def ranks(self) -> Ranks:
+        return Ranks(self.size or self.min_world_size, self.size or 1)
+
     def apply(self, state: TrainState) -> TrainState:
         experts_of = state.workload.expert_parallel
         if experts_of is None:
             raise UnavailableError(
                 f"the workload {state.workload.name} does not say which modules hold experts (expert_parallel)"
             )
-        ranks = self.size or state.world.size
-        if state.world.size % ranks:
-            raise UnavailableError(f"{state.world.size} ranks do not divide into groups of {ranks}")
+        ranks = self.size or state.mesh.size("dp")
         names = experts_of(state.model)
         check_experts(state.model, names, ranks)
         found = exchanged(state.model, names, partial(trial_forward, state))
         before = {name: parameter.nbytes for name, parameter in state.model.named_parameters()}
-        replicas = state.world.size // ranks
-        # By its module, where a plan has another that is no affair of fake tensors.
-        mesh = device_mesh.init_device_mesh(state.device.type, (replicas, ranks), mesh_dim_names=("replicate", "ep"))
+        mesh = state.mesh.divided("dp", ranks, ("ep_replicate", "ep"))
         for name in names:
             experts = state.model.get_submodule(name)
             state.dealt |= {f"{name}.{each}": ranks for each, _ in experts.named_parameters()}
-            deal(experts, mesh.get_group("ep"), mesh.get_group("replicate"))
+            deal(experts, mesh.get_group("ep"), mesh.get_group("ep_replicate"))
         passes = state.accumulation * state.microbatches
-        if replicas > 1:
-            dealt = map(state.model.get_parameter, state.dealt)
-            state.reduced_beside_bytes += passes * sum(each.nbytes for each in dealt if each.requires_grad)
         held = sum(nbytes // state.dealt.get(name, 1) for name, nbytes in before.items())
         state.facts |= {
             _CALLS: float(found.calls * passes),
@@ -89,10 +84,11 @@ class Ep(Technique):
             _HELD: float(held),
             _SHARE: held / sum(before.values()),
         }
+        state.parameter_share *= state.facts[_SHARE]
         return state
 
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
-        ranks = self.size or state.world.size
+        ranks = self.size or state.mesh.size("dp")
         held = partial(self._claim, relation=Relation.AT_MOST)
         least = partial(self._claim, relation=Relation.AT_LEAST, value=1.0)
         part = f"a rank holds 1/{ranks} of the experts, and"

@@ -5,6 +5,7 @@ import warnings
 from perfkit.errors import UsageError
 from perfkit.spec import parse_variants
 from perfkit.techniques.compose import compose
+from perfkit.techniques.ranks import ranks_needed
 from perfkit.techniques.table import TECHNIQUES
 from perfkit.techniques.technique import Technique
 
@@ -47,4 +48,4 @@ def _effort(variant: str) -> tuple[int, bool]:
     """What it takes to start: processes, then compiling."""
     (specs,) = parse_variants(variant)
     techniques = compose(specs)
-    return max(each.min_world_size for each in techniques), any(each.compiles() for each in techniques)
+    return ranks_needed(techniques).least, any(each.compiles() for each in techniques)

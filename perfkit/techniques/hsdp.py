@@ -3,13 +3,11 @@
 from typing import Annotated, ClassVar
 
 import msgspec
-from torch.distributed import device_mesh
 from torch.distributed.device_mesh import DeviceMesh
 
-from perfkit.errors import UnavailableError
 from perfkit.record import Claim, Relation
 from perfkit.techniques.state import TrainState
-from perfkit.techniques.technique import Plannable
+from perfkit.techniques.technique import Plannable, Ranks
 from perfkit.techniques.zero23 import FullyShard
 
 
@@ -40,27 +38,21 @@ class Hsdp(FullyShard):
 
     shard: Annotated[int, msgspec.Meta(ge=2, description="ranks that share a replica")] = 2
 
+    def ranks(self) -> Ranks:
+        return Ranks(2 * self.shard, self.shard)  # in groups of `shard` alone they are one replica, which is zero3
+
     def plannable(self) -> Plannable:
         # The plan knows how many ranks a collective has, and not which.
         return Plannable(reason="sums over replicas are timed as among neighbours: too short where groups are nodes")
 
-    def apply(self, state: TrainState) -> TrainState:
-        ranks = state.world.size
-        if ranks % self.shard:
-            raise UnavailableError(f"hsdp: {ranks} ranks do not divide into groups of {self.shard}")
-        if ranks == self.shard:
-            raise UnavailableError(f"hsdp: {ranks} ranks in groups of {self.shard} are one replica, which is zero3")
-        return super().apply(state)
-
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
         statement = "the shards' gradients are summed over replicas"
-        summed = self._claim(statement, "collective_bytes:all-reduce", Relation.AT_LEAST, 1.0, "gradient_bytes")
+        sent = "collective_bytes:all-reduce:replicate"
+        summed = self._claim(statement, sent, Relation.AT_LEAST, 1.0, "gradient_bytes")
         return (*super().claims(state), summed)
 
     def _mesh(self, state: TrainState) -> DeviceMesh:
-        sizes = (state.world.size // self.shard, self.shard)
-        # By its module, where a plan has another that is no affair of fake tensors.
-        return device_mesh.init_device_mesh(state.device.type, sizes, mesh_dim_names=("replicate", "shard"))
+        return state.mesh.divided("dp", self.shard, ("replicate", "shard"))
 
-    def _shards(self, _state: TrainState) -> int:
+    def _slices(self, _state: TrainState) -> int:
         return self.shard

@@ -46,7 +46,7 @@ class OptimInBackward(Technique):
             )
         if state.accumulation > 1:
             raise UnavailableError("parameters would be updated after every microbatch: leave out --accumulate")
-        if state.world.size > 1 and not state.gradients_reduced:
+        if state.mesh.size("dp") > 1 and not state.gradients_reduced:
             raise UnavailableError(
                 "ddp averages gradients over ranks when backward is over: use zero2 or zero3, which do it before"
             )

@@ -11,6 +11,7 @@ from torch.optim import Optimizer
 from perfkit.errors import UnavailableError
 from perfkit.record import ParityRule
 from perfkit.techniques.as_built import as_built
+from perfkit.techniques.mesh import Mesh
 from perfkit.techniques.phases import Mark
 from perfkit.techniques.segments import Joined
 from perfkit.workloads.loaders import Loading
@@ -39,6 +40,8 @@ class TrainState:
 
     Attributes:
         device: where tensors are.
+        mesh: the same ranks along the dimensions that techniques share them by.
+        parameter_share: of the model's bytes of parameters the most that a rank has as layers or stages are split.
         planned_for: the device of a plan, whose tensors without contents are on another; None in a run.
         model: the workload's own model, changed in place by techniques; `Models` where it has several.
         teacher: a frozen model that is called beside it.
@@ -55,7 +58,6 @@ class TrainState:
         engine: runs a whole step over microbatches on the host in place of perfkit's own loop, and returns its loss;
             it marks its phases. None: perfkit's own.
         dealt: names of the parameters of which each rank has a part of its own, and over how many ranks they are dealt.
-        reduced_beside_bytes: bytes of gradients that others than a data-parallel technique all-reduce in a step.
         gradients_reduced: a technique already averages gradients over ranks, so no plain DDP is added.
         no_sync: entered around every microbatch but the last of a step, to skip gradient reduction.
         compute_dtype: dtype of the matrix products' operands ("fp32", "tf32", "bf16", "fp16"), the peak MFU refers to.
@@ -68,7 +70,6 @@ class TrainState:
         skipped_updates: of each update whether a gradient scaler left it out; tensors where the device knows it.
         accumulation: batches of a step, with one update for all.
         microbatches: in how many equal parts every batch is taken.
-        batches_of_ranks: the ranks of data parallelism whose batches this one trains on, as one; empty: its own.
         loading: what techniques change of the workload's DataLoader.
         non_blocking: the host does not wait for copies of batches to the device.
         parity_rules: what techniques found in this model that keeps its losses from being the baseline's.
@@ -80,6 +81,8 @@ class TrainState:
     model: nn.Module
     device: torch.device
     world: World
+    mesh: Mesh = field(init=False)
+    parameter_share: float = 1.0
     planned_for: torch.device | None = None
     teacher: nn.Module | None = None
     wrapped: dict[str, nn.Module] = field(default_factory=dict)
@@ -93,7 +96,6 @@ class TrainState:
     after_updates: Callable[[], None] = lambda: None
     engine: Callable[[Sequence[Batch], Mark], torch.Tensor] | None = None
     dealt: dict[str, int] = field(default_factory=dict)
-    reduced_beside_bytes: float = 0.0
     gradients_reduced: bool = False
     no_sync: Callable[[], AbstractContextManager[object]] | None = None
     compute_dtype: str = "fp32"
@@ -104,13 +106,20 @@ class TrainState:
     checkpointed: tuple[str, ...] = ()
     skipped_updates: list[bool | torch.Tensor] = field(default_factory=list)
     accumulation: int = 1
-    batches_of_ranks: tuple[int, ...] = ()
     loading: Loading = field(default_factory=Loading)
     non_blocking: bool = True
     microbatches: int = 1
     parity_rules: list[ParityRule] = field(default_factory=list)
     applied: tuple[str, ...] = ()
     on_close: list[Callable[[], None]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.mesh = Mesh(self.device.type, self.world.rank, {"dp": self.world.size})
+
+    @property
+    def batches_of_ranks(self) -> tuple[int, ...]:
+        """The ranks whose batches this one trains on, as one: its own, and those that it shares its samples with."""
+        return self.mesh.samples_of
 
     @property
     def acts_on(self) -> torch.device:

@@ -10,6 +10,7 @@ import torch
 from perfkit.missing import needs
 from perfkit.record import Claim, ParityRule, Relation
 from perfkit.spec import Struct, WorkloadSpec, parse_variants, typed_params
+from perfkit.techniques.mesh import Dimension
 from perfkit.techniques.state import TrainState
 
 
@@ -34,6 +35,13 @@ class Package(NamedTuple):
 
     module: str
     install: str
+
+
+class Ranks(NamedTuple):
+    """A number of ranks that serves: at least so many, and a multiple of this."""
+
+    least: int = 1
+    multiple: int = 1
 
 
 class Planned(StrEnum):
@@ -71,6 +79,8 @@ class Technique(Struct):
         costs: what it takes for that, in a line.
         paper: author, title, venue or year and URL; of the library's documentation where there is no paper.
         examples: variants to try, as on the command line; `--technique all` runs them. Its name alone if empty.
+        min_world_size: how many ranks it needs, with its defaults and by itself.
+        dimension: of the mesh of ranks the dimension that it acts along.
     """
 
     name: ClassVar[str]
@@ -81,6 +91,7 @@ class Technique(Struct):
     paper: ClassVar[str] = ""
     examples: ClassVar[tuple[str, ...]] = ()
     min_world_size: ClassVar[int] = 1
+    dimension: ClassVar[Dimension] = "dp"
     # Words of torch's message where a step does what the technique cannot go with, and why it cannot.
     refusals: ClassVar[Mapping[str, str]] = {}
 
@@ -102,6 +113,10 @@ class Technique(Struct):
     def compiles(self) -> bool:
         """Whether code is compiled before its first step, which takes long."""
         return False
+
+    def ranks(self) -> Ranks:
+        """How many ranks it needs along its dimension, as its parameters are."""
+        return Ranks(self.min_world_size)
 
     def plannable(self) -> Plannable:
         """How it is planned: as it acts in a run, but for compiled code, unless a subclass says otherwise."""

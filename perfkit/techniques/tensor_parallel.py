@@ -10,7 +10,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 from torch.distributed.device_mesh import DeviceMesh
-from torch.distributed.tensor import DTensor
+from torch.distributed.tensor import DTensor, Shard
 from torch.distributed.tensor.parallel import ColwiseParallel, ParallelStyle, RowwiseParallel, parallelize_module
 
 from perfkit.errors import UnavailableError
@@ -85,6 +85,24 @@ def _split_parameters(module: nn.Module, style: ParallelStyle) -> Iterator[tuple
 def _largest_part(parameter: nn.Parameter, dimension: int, ranks: int) -> int:
     size = parameter.shape[dimension]
     return parameter.nbytes // size * math.ceil(size / ranks)
+
+
+def split_shape(parameter: torch.Tensor) -> torch.Size:
+    """The shape of a rank's part of a parameter as it is split over ranks, sliced further or not."""
+    if not isinstance(parameter, DTensor) or "tp" not in (parameter.device_mesh.mesh_dim_names or ()):
+        return parameter.shape
+    assert parameter.device_mesh.mesh_dim_names is not None
+    along = parameter.device_mesh.mesh_dim_names.index("tp")
+    placement = parameter.placements[along]
+    sizes = list(parameter.shape)
+    if isinstance(placement, Shard):
+        sizes[placement.dim] = math.ceil(sizes[placement.dim] / parameter.device_mesh.size(along))
+    return torch.Size(sizes)
+
+
+def split_bytes(parameter: torch.Tensor) -> int:
+    """The bytes of such a part."""
+    return parameter.nbytes // parameter.numel() * split_shape(parameter).numel() if parameter.numel() else 0
 
 
 def parallelize(model: nn.Module, mesh: DeviceMesh, plan: Plan) -> None:

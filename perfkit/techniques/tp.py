@@ -8,7 +8,6 @@ import msgspec
 import torch
 from torch import nn
 from torch.autograd.graph import saved_tensors_hooks
-from torch.distributed import device_mesh
 from torch.distributed.tensor import DTensor
 from torch.distributed.tensor.parallel import loss_parallel
 from torch.optim import Optimizer
@@ -16,12 +15,14 @@ from torch.optim import Optimizer
 from perfkit.cost.collective import Kind
 from perfkit.errors import UnavailableError
 from perfkit.record import Claim, Relation
+from perfkit.techniques.mesh import Dimension
+from perfkit.techniques.ranks import ModelParallel
 from perfkit.techniques.state import TrainState
-from perfkit.techniques.technique import Stage, Technique
+from perfkit.techniques.technique import Stage
 from perfkit.techniques.tensor_parallel import exchanged, parallelize, split_layers
 from perfkit.techniques.trial import trial_batch
 from perfkit.workloads.loss import loss_of, returned
-from perfkit.workloads.workload import Batch, Split, Workload, first_batch, samples_of
+from perfkit.workloads.workload import Batch, Split, Workload
 
 # Facts.
 _LAYERS, _COLUMNS, _ROWS = "split_layers", "column_split_layers", "row_split_layers"
@@ -47,7 +48,7 @@ _COLLECTIVES = {
 }
 
 
-class Tp(Technique):
+class Tp(ModelParallel):
     """The matrices of attention, MLP, embedding and output layer are split over all ranks (DTensor,
     `parallelize_module`), by the plan of the workload.
 
@@ -82,6 +83,7 @@ class Tp(Technique):
     examples: ClassVar[tuple[str, ...]] = ("tp", "tp:sp=false:loss=false")
     stage: ClassVar[Stage] = Stage.PARALLEL
     min_world_size: ClassVar[int] = 2
+    dimension: ClassVar[Dimension] = "tp"
 
     sp: Annotated[bool, msgspec.Meta(description="norms and residuals on parts of the sequence")] = True
     loss: Annotated[bool, msgspec.Meta(description="cross-entropy on parts of the vocabulary")] = True
@@ -92,31 +94,30 @@ class Tp(Technique):
             raise UnavailableError(
                 f"the workload {state.workload.name} does not say how its layers are split (tensor_parallel_plan)"
             )
-        _check_batches(state.workload)
-        ranks = state.world.size
+        ranks = state.mesh.size("tp")
         plan = plan_of(state.model, Split(ranks, self.sp, self.loss))
         split = split_layers(state.model, plan, ranks)
         found = exchanged(state.model, plan, partial(_trial, state))
-        mesh = device_mesh.init_device_mesh(state.device.type, (ranks,), mesh_dim_names=("tp",))
-        parallelize(state.model, mesh, plan)
+        state.parameter_share *= split.parameter_bytes / sum(each.nbytes for each in state.model.parameters())
+        parallelize(state.model, state.mesh.submesh("tp"), plan)
         if self.loss:
             state.enter(loss_parallel())
             state.workload = replace(state.workload, loss=partial(_local_loss, state.workload))
         state.group_changes.append(_tensor_by_tensor)
-        state.batches_of_ranks = tuple(range(ranks))
-        state.gradients_reduced = True
         state.facts |= {
             _LAYERS: float(found.columns + found.rows),
             _COLUMNS: float(found.columns),
             _ROWS: float(found.rows),
             _HELD: float(split.parameter_bytes),
-            _EXCHANGED: float(found.bytes * ranks * state.accumulation),
+            _EXCHANGED: float(found.bytes * len(state.batches_of_ranks) * state.accumulation),
         }
         return state
 
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
-        ranks = state.world.size
-        held = (("split matrix", "parameter_bytes"), ("gradient of one", "gradient_bytes"))
+        ranks = state.mesh.size("tp")
+        held = [("split matrix", "parameter_bytes"), ("gradient of one", "gradient_bytes")]
+        if "unsharded_parameter_bytes" in state.facts:  # the sharding claims what is left of them
+            held = [("split matrix before it is sharded", "unsharded_parameter_bytes")]
         claims = [
             self._claim(f"a rank holds 1/{ranks} of each {what}", fact, Relation.AT_MOST, 1.0, _HELD)
             for what, fact in held
@@ -127,19 +128,9 @@ class Tp(Technique):
             claims += [
                 least(f"{done} for every split layer", f"op_calls:{each.op}", relative_to=_LAYERS),
                 least(f"{done} for gradients in backward", in_backward, relative_to=each.in_backward),
-                least(f"{done} whole, forth and back", f"collective_bytes:{each.kind}", relative_to=_EXCHANGED),
+                least(f"{done} whole, forth and back", f"collective_bytes:{each.kind}:tp", relative_to=_EXCHANGED),
             ]
         return tuple(claims)
-
-
-def _check_batches(workload: Workload) -> None:
-    """`UnavailableError` where the batches of ranks cannot be one."""
-    if workload.step is not None:
-        raise UnavailableError(f"the workload {workload.name} has a step of its own, which takes its rank's batch")
-    if workload.make_batch is None:
-        raise UnavailableError(f"the DataLoader of {workload.name} makes each rank's batches, and all need the same")
-    if samples_of(first_batch(workload, torch.Generator().manual_seed(0))) is None:
-        raise UnavailableError(f"the tensors of a batch of {workload.name} do not share their first dimension")
 
 
 def _trial(state: TrainState) -> None:

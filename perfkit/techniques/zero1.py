@@ -44,7 +44,7 @@ class Zero1(Technique):
         return state
 
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
-        ranks = state.world.size
+        ranks = state.mesh.size("dp")
         shares = [
             largest_share([[parameter.numel() for parameter in group["params"]] for group in each.param_groups], ranks)
             for each in state.optimizers.values()
@@ -55,7 +55,8 @@ class Zero1(Technique):
                 statement=f"a rank holds its part of 1/{ranks} of the optimizer state, in whole tensors",
                 fact="optimizer_state_bytes",
                 relation=Relation.AT_MOST,
-                value=max(shares) + SLACK,  # of each optimizer, hence of what they hold together
+                # Of each optimizer, hence of what they hold together.
+                value=(max(shares) + SLACK) * state.parameter_share,
                 relative_to="baseline",
             ),
             averages_gradients(self.name),

@@ -5,18 +5,20 @@ and keeps them from forward to backward, `zero3` frees them after each block's f
 """
 
 import math
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from functools import partial
 from typing import ClassVar, Literal
 
 import torch
 from torch import nn
 from torch.distributed.device_mesh import DeviceMesh
-from torch.distributed.fsdp import CPUOffloadPolicy, FSDPModule, OffloadPolicy, fully_shard
+from torch.distributed.fsdp import CPUOffloadPolicy, OffloadPolicy, fully_shard
 
 from perfkit.record import Claim, Relation
+from perfkit.techniques.fsdp import wrap
 from perfkit.techniques.state import TrainState
 from perfkit.techniques.technique import Plannable, Planned, Stage, Technique
+from perfkit.techniques.tensor_parallel import split_bytes, split_shape
 from perfkit.techniques.zero1 import SLACK, ZERO
 
 _NO_HOST = "offload=cpu needs a device with memory of its own: on a CPU the parameters already are in host memory"
@@ -56,42 +58,23 @@ class FullyShard(Technique):
 
     def apply(self, state: TrainState) -> TrainState:
         policy = CPUOffloadPolicy(pin_memory=True) if self.offload == "cpu" else OffloadPolicy()
-        roots = tuple(state.models.values())
-        state.facts["unsharded_parameter_bytes"] = float(sum(each.nbytes for each in state.model.parameters()))
-        mesh = self._mesh(state)
-        for module in (*state.blocks, *roots):
-            fully_shard(module, mesh=mesh, reshard_after_forward=self._reshard, offload_policy=policy)
-        for root in roots:
-            _clear_shards(root)
-
-        def sync(on: bool) -> None:
-            for root in roots:
-                assert isinstance(root, FSDPModule)
-                root.set_requires_gradient_sync(on)
-
-        @contextmanager
-        def no_sync() -> Iterator[None]:
-            sync(False)
-            try:
-                yield
-            finally:
-                sync(True)
-
-        state.no_sync = no_sync
-        state.gradients_reduced = True
+        state.facts["unsharded_parameter_bytes"] = float(sum(map(split_bytes, state.model.parameters())))
+        one = partial(fully_shard, mesh=self._mesh(state), reshard_after_forward=self._reshard, offload_policy=policy)
+        wrap(state, one)
         return state
 
-    def _mesh(self, _state: TrainState) -> DeviceMesh | None:
-        """The ranks that share parameters along its last dimension; None: all."""
-        return None
+    def _mesh(self, state: TrainState) -> DeviceMesh:
+        """The ranks that share parameters along its last dimension."""
+        return state.mesh.submesh("dp")
 
-    def _shards(self, state: TrainState) -> int:
+    def _slices(self, state: TrainState) -> int:
         """How many ranks share parameters."""
-        return state.world.size
+        return state.mesh.size("dp")
 
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
-        ranks = self._shards(state)
+        ranks = self._slices(state)
         share = largest_slice(state.model, ranks) + SLACK
+        of_states = share * state.parameter_share
         units = float(len(state.block_names) or len(state.models))
         claims = [
             self._claim("gradients are reduced into shards", "op_calls:c10d::*reduce_scatter*", Relation.AT_LEAST, 1.0),
@@ -101,7 +84,7 @@ class FullyShard(Technique):
             claims += [
                 self._sharded("parameters", "parameter_bytes", share, "unsharded_parameter_bytes", ranks),
                 self._sharded("gradients", "gradient_bytes", share, "unsharded_parameter_bytes", ranks),
-                self._sharded("optimizer state", "optimizer_state_bytes", share, "baseline", ranks),
+                self._sharded("optimizer state", "optimizer_state_bytes", of_states, "baseline", ranks),
             ]
         else:
             statement = "shards of the parameters are not on the device"
@@ -137,32 +120,15 @@ class Zero3(FullyShard):
     _reshard: ClassVar[bool] = True
 
 
-def _clear_shards(model: nn.Module) -> None:
-    """Have `model.zero_grad()` clear the gradients of the shards, which the optimizer updates by, at any time.
-
-    Between forward and backward `zero2` keeps whole parameters in the modules, of which `nn.Module.zero_grad` would
-    clear the gradients that they do not have.
-    """
-    shards = tuple(model.parameters())
-
-    def zero_grad(set_to_none: bool = True) -> None:
-        for shard in shards:
-            if set_to_none:
-                shard.grad = None
-            elif shard.grad is not None:
-                shard.grad.zero_()
-
-    model.zero_grad = zero_grad  # type: ignore[method-assign]
-
-
 def largest_slice(model: nn.Module, ranks: int) -> float:
     """The largest rank's share when every parameter is sliced along its first dimension, as FSDP2 does.
 
-    It is 1/ranks where the first dimensions divide by the number of ranks.
+    It is 1/ranks where the first dimensions divide by the number of ranks. Of parameters that are split over ranks, a
+    rank's part is sliced.
     """
     sliced = total = 0
-    for parameter in model.parameters():
-        rows = parameter.shape[0] if parameter.dim() else 1
-        sliced += math.ceil(rows / ranks) * (parameter.numel() // rows)
-        total += parameter.numel()
+    for shape in map(split_shape, model.parameters()):
+        rows = shape[0] if shape else 1
+        sliced += math.ceil(rows / ranks) * (shape.numel() // rows)
+        total += shape.numel()
     return sliced / total

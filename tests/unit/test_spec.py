@@ -51,7 +51,14 @@ def test_parameters_get_the_type_they_look_like() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["offload:what=activations:to=disk", "ckpt", "x:a=3:b=0.5:c=true:d=false:e=cpu", "zero2:offload=cpu"]
+    "text",
+    [
+        "offload:what=activations:to=disk",
+        "ckpt",
+        "x:a=3:b=0.5:c=true:d=false:e=cpu",
+        "zero2:offload=cpu",
+        "tp2:sp=false",
+    ],
 )
 def test_a_label_parses_back_to_the_same_technique(text: str) -> None:
     spec = parse_technique(text)
@@ -146,6 +153,15 @@ def test_what_is_refused(
 def test_a_schedule_refuses_negative_steps(field: str) -> None:
     with pytest.raises(ValueError, match=f"schedule.{field} must not be negative"):
         Schedule(**{field: -1})
+
+
+def test_ranks_that_a_technique_takes_are_written_behind_its_name() -> None:
+    assert parse_technique("tp2") == parse_technique("tp:size=2") == TechniqueSpec(name="tp", params={"size": 2})
+    assert parse_variants("zero2+tp:sp=false:size=2|4") == parse_variants("zero2+tp2:sp=false,zero2+tp4:sp=false")
+    assert parse_technique("zero2") == TechniqueSpec(name="zero2")
+    assert parse_technique("batch:size=2").label == "batch:size=2"
+    with pytest.raises(UsageError, match="'size' is given twice in 'tp2:size=4'"):
+        parse_technique("tp2:size=4")
 
 
 def test_a_flag_is_shown_as_it_is_written() -> None:

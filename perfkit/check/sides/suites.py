@@ -6,7 +6,7 @@ from pathlib import Path
 
 from perfkit.check.sides.side import Side, places
 from perfkit.devices.ceiling import DeviceCeilings
-from perfkit.measure.bench import dtype_refusal, min_world_size
+from perfkit.measure.bench import dtype_refusal, ranks_needed
 from perfkit.measure.events import RunEvent
 from perfkit.measure.making import new_suite
 from perfkit.measure.schedule import bench_schedule
@@ -30,7 +30,7 @@ def measure_sides(
     Instruments run in the first of the `repeats`. A variant's runs take turns in the order ABBA. `progress` gets the
     side's label with each event. A run that fails is a result in its suite, and is not repeated on its side.
     """
-    schedule = bench_schedule(request, min_world_size, dtype_refusal)
+    schedule = bench_schedule(request, ranks_needed, dtype_refusal)
     making = [
         (side, place, new_suite(schedule, folder / name, command=command, ceilings=ceilings))
         for side, place, name in zip((before, after), places(before, after), ("before", "after"), strict=True)
@@ -52,7 +52,7 @@ def measure_side(
     progress: Callable[[str, RunEvent], None],
 ) -> Suite:
     """Run every variant of `request` once on one side alone, into `folder`, which must not exist."""
-    schedule = bench_schedule(request, min_world_size, dtype_refusal)
+    schedule = bench_schedule(request, ranks_needed, dtype_refusal)
     suite = new_suite(schedule, folder, command=command, ceilings=ceilings)
     place, _ = places(side, side)
     for item in schedule.runs:

@@ -5,13 +5,14 @@ from typing import NamedTuple
 
 import torch
 
-from perfkit.measure.bench import min_world_size, refusal_of
+from perfkit.measure.bench import ranks_needed, refusal_of
 from perfkit.measure.schedule import unbuildable
 from perfkit.plan.advise.model import Goal, LeftOut, Risk
 from perfkit.plan.advise.subject import Subject
 from perfkit.plan.plan import scheduled
 from perfkit.spec import TechniqueSpec, variant_label
 from perfkit.techniques.compose import compose, left_open
+from perfkit.techniques.ranks import lacks
 from perfkit.techniques.technique import Technique
 
 Techniques = tuple[TechniqueSpec, ...]
@@ -77,9 +78,10 @@ def _other_work(found: Candidate, goal: Goal, batch_size: int | None) -> str:
 
 def _refusal(found: Candidate, subject: Subject) -> str:
     """Why it cannot act where the step runs; empty if it can."""
-    place, ranks = subject.place, min_world_size(found.specs)
-    if ranks > place.world_size:
-        return f"needs at least {ranks} ranks: {_MORE_RANKS[subject.kind].format(ranks)}"
+    place = subject.place
+    lacking = lacks(ranks_needed(found.specs), place.world_size, _MORE_RANKS[subject.kind])
+    if lacking:
+        return lacking
     emulated = (each.emulated(torch.device(place.device)) for each in found.techniques)
     return _skipped(found, subject) or next(filter(None, emulated), "")
 

@@ -12,7 +12,7 @@ from perfkit.plan.fake_ranks import fake_ranks
 
 def test_messages_add_up_by_kind() -> None:
     part, whole = torch.zeros(10), torch.zeros(40, dtype=torch.float64)
-    with fake_ranks(4), ExchangedBytes() as counted:
+    with fake_ranks(4), ExchangedBytes({}) as counted:
         dist.all_reduce(part)
         dist.all_reduce(part.bfloat16())
         dist.all_gather_into_tensor(torch.zeros(40), part)
@@ -40,7 +40,7 @@ def test_what_distributed_tensors_exchange_counts() -> None:
     with fake_ranks(4):
         mesh = init_device_mesh("cpu", (4,))
         sharded = distribute_tensor(torch.zeros(8, 4), mesh, [Shard(0)], src_data_rank=None)
-        with ExchangedBytes() as counted:
+        with ExchangedBytes({}) as counted:
             sharded.full_tensor()
     assert counted.facts()["collective_bytes:all-gather"] == 4 * 8 * 4
 
@@ -57,6 +57,6 @@ def test_backward_passes_count() -> None:
             return gradient
 
     x = torch.zeros(6, requires_grad=True)
-    with fake_ranks(4), ExchangedBytes() as counted:
+    with fake_ranks(4), ExchangedBytes({}) as counted:
         Summed.apply(x).sum().backward()
     assert counted.facts()["collective_bytes:all-reduce"] == 24

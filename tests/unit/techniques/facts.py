@@ -111,7 +111,7 @@ def measured_facts(state: TrainState, reference: dict[str, float]) -> dict[str, 
         facts["gradient_bytes"] = storage_bytes(p.grad for p in state.model.parameters() if p.grad is not None)
 
     # torch.compile leaves what is called under a dispatch mode as it is: one rank, which exchanges nothing, has none.
-    exchanged = ExchangedBytes() if state.world.size > 1 else nullcontext()
+    exchanged = ExchangedBytes(state.mesh.lines) if state.world.size > 1 else nullcontext()
     with random_updates(state.optimizers.values(), state.device) as drawn, exchanged as collectives:
         train(state, steps=1, after_backward=after_backward)
     facts |= drawn | (collectives.facts() if collectives else {})

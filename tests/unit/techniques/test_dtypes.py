@@ -3,7 +3,7 @@
 import pytest
 
 from perfkit.errors import UnavailableError
-from perfkit.measure.bench import dtype_refusal, min_world_size
+from perfkit.measure.bench import dtype_refusal, ranks_needed
 from perfkit.measure.schedule import bench_schedule
 from perfkit.spec import WorkloadSpec, parse_variants
 from perfkit.store.request import BenchRequest
@@ -46,7 +46,7 @@ def test_the_parent_of_a_bench_skips_it():
         workload=WorkloadSpec(name="gpt"), variants=tuple(parse_variants("flash,amp+flash")), device="cuda",
         device_count=1, cores=8, rounds=0,
     )  # fmt: skip
-    skipped = {run.spec.variant: run.skip for run in bench_schedule(request, min_world_size, dtype_refusal).runs}
+    skipped = {run.spec.variant: run.skip for run in bench_schedule(request, ranks_needed, dtype_refusal).runs}
     assert skipped["flash"].startswith("flash runs in bf16 or fp16 on a GPU")
     assert skipped["amp+flash"] == skipped["baseline"] == ""
 

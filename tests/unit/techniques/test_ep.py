@@ -21,7 +21,7 @@ from perfkit.workloads.gpt import SIZES, Shape
 from perfkit.workloads.moe import Moe
 from perfkit.workloads.workload import Workload
 from tests.unit.techniques.ranks import rank_of, results_of, trained
-from tests.unit.techniques.tiny import WORKLOAD, new_state, relative_difference
+from tests.unit.techniques.tiny import WORKLOAD, applied, new_state, relative_difference
 
 SMALL = Shape(layers=2, heads=2, width=64, positions=16, vocab=256, batch_size=2)  # in the place of nano
 LAYERS, WIDTH, EXPERTS, TIME = 2, 64, 4, 16
@@ -117,15 +117,15 @@ def test_what_takes_no_gradient_is_sent_once():
 
 
 @pytest.mark.parametrize(
-    ("technique", "size", "reason"),
+    ("variant", "size", "reason"),
     [
-        (Ep(), 3, "the 4 experts of blocks.0.mlp.experts do not divide by 3 ranks"),
-        (Ep(size=3), 4, "4 ranks do not divide into groups of 3"),
+        ("ep", 3, "the 4 experts of blocks.0.mlp.experts do not divide by 3 ranks"),
+        ("ep3", 4, "ep3 needs a multiple of 3 ranks, and 4 is none: run with --world-size 3 or 6"),
     ],
 )
-def test_ranks_that_do_not_divide_are_refused(technique, size, reason):
+def test_ranks_that_do_not_divide_are_refused(variant, size, reason):
     with pytest.raises(UnavailableError, match=reason):
-        technique.apply(new_state(moe(), world=World(size=size)))
+        applied(variant, new_state(moe(), world=World(size=size)))
 
 
 def test_a_workload_without_experts_is_refused():

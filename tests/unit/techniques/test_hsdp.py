@@ -73,11 +73,11 @@ def test_updates_in_backward_take_gradients_of_all_replicas(ranks):
 
 @pytest.mark.parametrize(
     ("shard", "size", "reason"),
-    [(3, 4, "4 ranks do not divide into groups of 3"), (4, 4, "are one replica, which is zero3")],
+    [(3, 8, "hsdp:shard=3 needs a multiple of 3 ranks"), (4, 4, "hsdp:shard=4 needs at least 8 ranks")],
 )
 def test_a_mesh_that_is_none_is_refused(shard, size, reason):
     with pytest.raises(UnavailableError, match=reason):
-        Hsdp(shard=shard).apply(new_state(world=World(size=size)))
+        applied(f"hsdp:shard={shard}", new_state(world=World(size=size)))
 
 
 def test_it_is_planned_as_it_runs():

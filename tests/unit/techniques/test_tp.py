@@ -16,13 +16,12 @@ from perfkit.spec import LaunchSpec, RunSpec, WorkloadSpec, parse_variants
 from perfkit.techniques.state import World
 from perfkit.techniques.tensor_parallel import exchanged as exchanged_by
 from perfkit.techniques.tensor_parallel import matches, split_layers
-from perfkit.techniques.tp import Tp
 from perfkit.workloads.gpt import Gpt
 from perfkit.workloads.hf import HuggingFace
 from perfkit.workloads.workload import Split, Workload, built_model
 from tests.fixtures.workloads import gan
 from tests.unit.techniques.ranks import rank_of, results_of, trained
-from tests.unit.techniques.tiny import WORKLOAD, new_state, relative_difference
+from tests.unit.techniques.tiny import WORKLOAD, applied, new_state, relative_difference
 
 LAYERS, WIDTH, TIME, BATCH, VOCAB = 4, 256, 64, 2, 256  # of gpt nano; BATCH is a rank's of data parallelism
 SPLIT = 2 * LAYERS + 1  # layers split by outputs: of attention, of the MLP, and the head; as many by inputs
@@ -131,13 +130,15 @@ def test_a_pattern_stands_for_as_many_parts_as_it_has() -> None:
 )
 def test_what_does_not_divide_is_refused(ranks: int, options: dict[str, int], reason: str) -> None:
     with pytest.raises(UnavailableError, match=reason):
-        Tp().apply(new_state(Gpt(**options).build(), world=World(size=ranks)))
+        applied("tp", new_state(Gpt(**options).build(), world=World(size=ranks)))
 
 
-@pytest.mark.parametrize("workload", [WORKLOAD, gan.build()])
-def test_a_workload_without_a_plan_is_refused(workload: Workload) -> None:
-    with pytest.raises(UnavailableError, match="does not say how its layers are split"):
-        Tp().apply(new_state(workload, world=World(size=2)))
+@pytest.mark.parametrize(
+    ("workload", "reason"), [(WORKLOAD, "does not say how its layers are split"), (gan.build(), "a step of its own")]
+)
+def test_a_workload_that_cannot_be_split_is_refused(workload: Workload, reason: str) -> None:
+    with pytest.raises(UnavailableError, match=reason):
+        applied("tp", new_state(workload, world=World(size=2)))
 
 
 def rank_main(rank: int, folder: str) -> None:

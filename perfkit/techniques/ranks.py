@@ -1,0 +1,98 @@
+"""How techniques share the ranks of a run: what a combination needs, and the mesh that comes of it."""
+
+import math
+from collections.abc import Sequence
+from typing import Annotated
+
+import msgspec
+import torch
+
+from perfkit.errors import UnavailableError, UsageError
+from perfkit.techniques.compatibility import shown
+from perfkit.techniques.mesh import DIMENSIONS, Dimension, Mesh
+from perfkit.techniques.state import World
+from perfkit.techniques.technique import Ranks, Technique
+from perfkit.workloads.workload import Workload, first_batch, samples_of
+
+
+class ModelParallel(Technique):
+    """Base of techniques that take ranks of a `dimension` other than `dp` for themselves.
+
+    These ranks work together on the batches of all of them.
+    """
+
+    size: (
+        Annotated[int, msgspec.Meta(ge=2, description="ranks that work together; all that no other technique takes")]
+        | None
+    ) = None
+
+    def ranks(self) -> Ranks:
+        return Ranks(self.size or self.min_world_size, self.size or 1)
+
+
+def ranks_needed(techniques: Sequence[Technique]) -> Ranks:
+    """What a combination needs of a run: along its dimensions what each technique needs there."""
+    along = [_needed([each.ranks() for each in techniques if each.dimension == name]) for name in DIMENSIONS]
+    return Ranks(math.prod(each.least for each in along), math.prod(each.multiple for each in along))
+
+
+def check_shares(techniques: Sequence[Technique]) -> None:
+    """Raise `UsageError` where a technique without a size takes the ranks that another needs."""
+    taking = [each for each in techniques if isinstance(each, ModelParallel) and each.size is None]
+    needing = [each for each in techniques if each.dimension == "dp" and each.ranks().least > 1]
+    if len(taking) > 1 or (taking and needing):
+        first, second = [*taking, *needing][:2]
+        raise UsageError(
+            f"{shown(first)} and {shown(second)} do not go together: {first.name} without a size takes all ranks that "
+            f"are left, and {second.name} needs some: use {first.name}2"
+        )
+
+
+def _needed(asked: Sequence[Ranks]) -> Ranks:
+    """What all need that share a dimension."""
+    multiple = math.lcm(*(each.multiple for each in asked))
+    least = max((each.least for each in asked), default=1)
+    return Ranks(math.ceil(least / multiple) * multiple, multiple)
+
+
+def lacks(needed: Ranks, size: int, others: str = "run with --world-size {}") -> str:
+    """Why so many ranks do not serve, and in the words of `others` how many would; empty where they do."""
+    least, multiple = needed
+    if size < least:
+        return f"needs at least {least} ranks: {others.format(least)}"
+    if size % multiple:
+        below = size // multiple * multiple
+        fitting = " or ".join(str(each) for each in (below, below + multiple) if each >= least)
+        return f"needs a multiple of {multiple} ranks, and {size} is none: {others.format(fitting)}"
+    return ""
+
+
+def dealt(techniques: Sequence[Technique], size: int) -> dict[Dimension, int]:
+    """How many of `size` ranks each dimension has, `dp` what the others leave.
+
+    Raises `UnavailableError` where the ranks do not serve.
+    """
+    reason = lacks(ranks_needed(techniques), size)
+    if reason:
+        raise UnavailableError(f"{'+'.join(shown(each) for each in techniques if each.ranks().least > 1)} {reason}")
+    sizes: dict[Dimension, int] = {}
+    taking = [each for each in techniques if isinstance(each, ModelParallel)]
+    for technique in sorted(taking, key=lambda each: each.size is None):
+        sizes[technique.dimension] = technique.size or size // math.prod(sizes.values())
+    sizes["dp"] = size // math.prod(sizes.values())
+    return sizes
+
+
+def mesh_of(techniques: Sequence[Technique], world: World, device: torch.device) -> Mesh:
+    """The mesh of a run with these techniques; raises what `dealt` does."""
+    return Mesh(device.type, world.rank, dealt(techniques, world.size))
+
+
+def check_joined(workload: Workload) -> None:
+    """`UnavailableError` where batches of several ranks cannot be one."""
+    if workload.step is not None:
+        raise UnavailableError(f"the workload {workload.name} has a step of its own, which takes its rank's batch")
+    if workload.make_batch is None:
+        raise UnavailableError(f"the DataLoader of {workload.name} makes each rank's batches, and all need the same")
+    if samples_of(first_batch(workload, torch.Generator().manual_seed(0))) is None:
+        raise UnavailableError(f"the tensors of a batch of {workload.name} do not share their first dimension")
