@@ -42,6 +42,23 @@ def log_interval(logs: Sequence[float], *, until_narrow: bool = False) -> tuple[
     return centre - half, centre + half
 
 
+def difference_interval(
+    before: Sequence[float], after: Sequence[float], *, until_narrow: bool = False
+) -> tuple[float, float] | None:
+    """Welch's two-sided interval at `LEVEL` of mean(`after`) - mean(`before`) of logs that are no pairs; None where
+    either has fewer than two (Welch, Biometrika 34, 1947; degrees of freedom by Satterthwaite)."""
+    if len(before) < 2 or len(after) < 2:
+        return None
+    parts = [(stdev(logs) ** 2 / len(logs), len(logs) - 1) for logs in (before, after)]
+    variance = sum(part for part, _ in parts)
+    centre = fmean(after) - fmean(before)
+    if not variance:
+        return centre, centre
+    freedom = variance**2 / sum(part**2 / free for part, free in parts)
+    half = t_quantile(1 - _error(until_narrow=until_narrow), freedom) * math.sqrt(variance)
+    return centre - half, centre + half
+
+
 def half_width(logs: Sequence[float]) -> float | None:
     """How far the interval of sampling until narrow reaches on either side of the ratio, relative; None for fewer than
     two."""
@@ -106,5 +123,9 @@ def same_clock(
 
 
 def _half_width(spread: float, count: int, *, until_narrow: bool) -> float:
-    error = (1 - LEVEL) / (4 if until_narrow else 2)
-    return t_quantile(1 - error, count - 1) * spread / math.sqrt(count)
+    return t_quantile(1 - _error(until_narrow=until_narrow), count - 1) * spread / math.sqrt(count)
+
+
+def _error(*, until_narrow: bool) -> float:
+    """What is left to either side of the interval."""
+    return (1 - LEVEL) / (4 if until_narrow else 2)

@@ -8,6 +8,7 @@ import pytest
 from perfkit.record import Samples
 from perfkit.sampling import (
     LEAST_ROUNDS,
+    difference_interval,
     half_width,
     is_narrow,
     log_interval,
@@ -97,3 +98,26 @@ def test_a_step_of_several_ranks_is_that_of_its_slowest() -> None:
     ]
     assert slowest(ranks) == Samples(wall_s=(2.0, 5.0), cpu_s=(3.0, 2.0), device_s=(7.0, 8.0))
     assert slowest([Samples(wall_s=(1.0,), cpu_s=(1.0,))]) == Samples(wall_s=(1.0,), cpu_s=(1.0,))
+
+
+def test_an_interval_of_samples_that_are_no_pairs_is_welchs() -> None:
+    before, after = [0.0, 0.1, 0.2], [1.0, 1.4]
+    # Variances 0.01 / 3 and 0.08 / 2, so (0.13 / 3)^2 / ((0.01 / 3)^2 / 2 + 0.04^2 / 1) degrees of freedom.
+    freedom = (0.13 / 3) ** 2 / ((0.01 / 3) ** 2 / 2 + 0.04**2)
+    half = t_quantile(0.975, freedom) * math.sqrt(0.13 / 3)
+    assert difference_interval(before, after) == pytest.approx((1.1 - half, 1.1 + half))
+    wider = difference_interval(before, after, until_narrow=True)
+    assert wider is not None
+    assert wider[1] > 1.1 + half
+    assert difference_interval([1.0, 1.0], [2.0, 2.0]) == (1.0, 1.0)
+    assert difference_interval([1.0], after) is None
+
+
+def test_welchs_interval_holds_the_truth_in_95_percent() -> None:
+    rng = random.Random(0)
+    held = 0
+    for _ in range(2000):
+        bounds = difference_interval([rng.gauss(0, 0.02) for _ in range(4)], [rng.gauss(1, 0.1) for _ in range(6)])
+        assert bounds is not None
+        held += bounds[0] <= 1 <= bounds[1]
+    assert held / 2000 >= 0.94

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from perfkit.analysis.findings.memory import allocator, categories, failure, tensors
 from perfkit.analysis.findings.memory.view import AccountView
-from perfkit.analysis.findings.suite import budgets, compiled, loops, measurement, outcomes, slow_dtypes
+from perfkit.analysis.findings.suite import budgets, compiled, loops, measurement, outcomes, scaling, slow_dtypes
 from perfkit.analysis.findings.suite.view import SuiteView
 from perfkit.analysis.findings.trace import (
     data,
@@ -66,6 +66,7 @@ RULES = (
     Rule(compiled.graph_breaks, SuiteView, About.OUTCOME),
     Rule(compiled.compile_time, SuiteView, About.OUTCOME),
     Rule(budgets.needs_more_with_less, SuiteView, About.OUTCOME),
+    Rule(scaling.falls, SuiteView, About.OUTCOME),
     Rule(products.vector_units, TraceView, About.STEP, "amp"),
     Rule(products.odd_dims, TraceView, About.STEP),
     Rule(efficiency.gemms, TraceView, About.STEP),

@@ -11,6 +11,7 @@ from perfkit.analysis.findings.order import ordered
 from perfkit.analysis.findings.suite.view import SuiteView, step_s
 from perfkit.analysis.findings.trace.view import TraceView
 from perfkit.analysis.model.finding import Finding
+from perfkit.analysis.model.scaling import SuiteScaling
 from perfkit.analysis.model.suite import MeasuredSession, Variant
 from perfkit.analysis.suite.passes import Passes
 from perfkit.devices.ceiling import DeviceCeilings
@@ -28,13 +29,14 @@ def suite_findings(
     passes: Mapping[str, Passes] | None = None,
     sampling: Sampling | None = None,
     sessions: tuple[MeasuredSession, ...] = (),
+    scaling: SuiteScaling | None = None,
 ) -> tuple[Finding, ...]:
     """All rules' findings; among gains those that variants showed come before those that a traced step promises.
 
     `passes` are what the instrumented passes of variants showed, by name; `sampling` is how long they were timed,
-    `sessions` when.
+    `sessions` when, `scaling` on how many ranks.
     """
-    suite = SuiteView(tuple(variants), environment, ceilings, passes or {}, sampling, sessions)
+    suite = SuiteView(tuple(variants), environment, ceilings, passes or {}, sampling, sessions, scaling)
     findings = [*plainly(suite), *_of_traces(suite), *_of_fleets(suite)]
     findings += [(About.MEMORY, finding) for finding in _of_memory(suite)]
     return ordered(findings)

@@ -8,6 +8,7 @@ from perfkit.analysis.model.loop import Loop
 from perfkit.analysis.model.memory import MemoryAccount
 from perfkit.analysis.model.prediction import Prediction
 from perfkit.analysis.model.provenance import Provenance
+from perfkit.analysis.model.scaling import SuiteScaling
 from perfkit.analysis.model.shown import Shown
 from perfkit.analysis.model.step import OUTSIDE, OpRow, TimeShare
 from perfkit.analysis.model.sweep import Sweep
@@ -198,6 +199,7 @@ class Analysis(Struct, Shown):
     sessions: tuple[MeasuredSession, ...] = ()
     price: Price | None = None
     sweeps: tuple[Sweep, ...] = ()
+    scaling: SuiteScaling | None = None
     searches: tuple[BatchSearch, ...] = ()
     recomputations: tuple[RecomputationSearch, ...] = ()
     load: MachineLoad | None = None  # while the timed runs were made

@@ -16,6 +16,7 @@ from perfkit.analysis.suite.predicted import plan_beside, prediction_of
 from perfkit.analysis.suite.provenance import provenance
 from perfkit.analysis.suite.read_passes import read_passes
 from perfkit.analysis.suite.runs import VariantRuns, baseline_names
+from perfkit.analysis.suite.scaling import scaling_of
 from perfkit.analysis.suite.sessions import sessions_of
 from perfkit.analysis.suite.sweeps import sweeps_of
 from perfkit.analysis.suite.variant import variant_of
@@ -73,6 +74,8 @@ def examine(stored: StoredSuite, *, by_step: bool = False) -> Examined:
         variants.append(variant_of(subject, verdicts, is_baseline=name in baselines, prediction=prediction))
 
     sessions = sessions_of(suite, runs, sorted(baselines))
+    load = mean_load(run.run.load for variant in runs.values() for run in variant.timed)
+    scaling = scaling_of(suite, runs, variants, beside, None if load is None else load.cores)
     label = stored.runs[0].spec.workload.label if stored.runs else "no runs"
     analysis = Analysis(
         title=f"{label} on {environment.device_name}" if environment is not None else label,
@@ -90,8 +93,9 @@ def examine(stored: StoredSuite, *, by_step: bool = False) -> Examined:
         sweeps=sweeps_of(variants),
         searches=suite.searches,
         recomputations=suite.recomputations,
-        load=mean_load(run.run.load for variant in runs.values() for run in variant.timed),
-        findings=suite_findings(variants, environment, ceilings, passes, suite.sampling, sessions),
+        scaling=scaling,
+        load=load,
+        findings=suite_findings(variants, environment, ceilings, passes, suite.sampling, sessions, scaling),
         provenance=provenance(variants, environment, ceilings),
         warnings=(*suite.warnings, *filter(None, [beside.refused])),
     )

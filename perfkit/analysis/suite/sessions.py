@@ -11,12 +11,17 @@ from perfkit.store.layout import Suite
 
 def sessions_of(suite: Suite, runs: Mapping[str, VariantRuns], baselines: Iterable[str]) -> tuple[MeasuredSession, ...]:
     """Each session with what was run in it, in order."""
-    begins = [*(session.first_repeat for session in suite.sessions), None]
     named = tuple(baselines)
     return tuple(
-        _session(session.created_at, session.command, _between(runs, first, end), named)
-        for session, (first, end) in zip(suite.sessions, pairwise(begins), strict=True)
+        _session(session.created_at, session.command, of_session, named)
+        for session, of_session in zip(suite.sessions, by_session(suite, runs), strict=True)
     )
+
+
+def by_session(suite: Suite, runs: Mapping[str, VariantRuns]) -> list[dict[str, VariantRuns]]:
+    """The timed runs of each session, by variant."""
+    begins = [*(session.first_repeat for session in suite.sessions), None]
+    return [_between(runs, first, end) for first, end in pairwise(begins)]
 
 
 def _session(

@@ -1,7 +1,8 @@
 """A figure of variants over the number of ranks, a line for each combination of techniques."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from perfkit_reports.charts.frame import axis, figure, hover, safe, scatter
 from perfkit_reports.document.blocks import Chart
@@ -10,19 +11,33 @@ from perfkit_reports.palette import Style
 _HEIGHT = 320
 
 
+Span = tuple[float, float] | None  # the bounds of a value, where there are any
+
+
 @dataclass(frozen=True)
 class Line:
-    """A combination of techniques: (ranks, value) from the fewest ranks on."""
+    """A combination of techniques: (ranks, value) from the fewest ranks on, and the bounds of each.
+
+    What was `predicted` beside what was measured is drawn dotted and with hollow points.
+    """
 
     name: str
     style: Style
     points: tuple[tuple[int, float], ...]
+    spans: tuple[Span, ...] = ()
+    predicted: bool = False
 
 
 def chart(
-    lines: Sequence[Line], name: str, title: str, scale: float, unit: str, show: Callable[[float], str]
+    lines: Sequence[Line],
+    name: str,
+    title: str,
+    scale: float,
+    unit: str,
+    show: Callable[[float], str],
+    most: float | None = None,
 ) -> Chart | None:
-    """`scale` is what one `unit` of the axis is. None where no line has two points."""
+    """`scale` is what one `unit` of the axis is, `most` where it ends. None where no line has two points."""
     drawn = [line for line in lines if len(line.points) > 1]
     if not drawn:
         return None
@@ -32,22 +47,57 @@ def chart(
             "lines+markers",
             [ranks for ranks, _ in line.points],
             [value / scale for _, value in line.points],
-            [hover(f"{line.name} on {ranks:,} ranks", show(value)) for ranks, value in line.points],
-            name=safe(line.name),
-            line={"color": line.style.colour, "width": 1.8, "dash": line.style.dash},
-            marker={"color": line.style.colour, "symbol": line.style.symbol, "size": 8},
+            list(_told(line, show)),
+            name=safe(_name(line)),
+            error_y=_bounds(line, scale),
+            line=_stroke(line),
+            marker={"color": line.style.colour, "symbol": _symbol(line), "size": 8},
         )
         for line in drawn
     ]
+    ends: dict[str, object] = {"rangemode": "tozero"} if most is None else {"range": [0.0, most / scale]}
     return Chart(
         id=name,
         title=title,
         figure=figure(
             traces,
             xaxis=axis("ranks", type="log", tickvals=sizes, ticktext=[f"{size:,}" for size in sizes]),
-            yaxis=axis(unit, rangemode="tozero"),
+            yaxis=axis(unit, **ends),
         ),
         height=_HEIGHT,
         label=f"{title} over the number of ranks; the table below holds the same figures",
-        legend=[(line.name, line.style.colour, line.style.symbol) for line in drawn],
+        legend=list(dict.fromkeys((line.name, line.style.colour, line.style.symbol) for line in drawn)),
     )
+
+
+def _name(line: Line) -> str:
+    return f"{line.name}, predicted" if line.predicted else line.name
+
+
+def _symbol(line: Line) -> str:
+    return f"{line.style.symbol}-open" if line.predicted else line.style.symbol
+
+
+def _stroke(line: Line) -> dict[str, object]:
+    width, dash = (1.2, "dot") if line.predicted else (1.8, line.style.dash)
+    return {"color": line.style.colour, "width": width, "dash": dash}
+
+
+def _told(line: Line, show: Callable[[float], str]) -> Iterator[str]:
+    for (ranks, value), span in zip_longest(line.points, line.spans):
+        bounds = "" if span is None else f"{show(span[0])} to {show(span[1])}"
+        yield hover(f"{_name(line)} on {ranks:,} ranks", show(value), bounds)
+
+
+def _bounds(line: Line, scale: float) -> dict[str, object]:
+    """A bar from each value to its bounds; none where no value has any."""
+    if not any(line.spans):
+        return {"visible": False}
+    ends = [span or (value, value) for (_, value), span in zip(line.points, line.spans, strict=True)]
+    return {
+        "type": "data",
+        "array": [(high - value) / scale for (_, value), (_, high) in zip(line.points, ends, strict=True)],
+        "arrayminus": [(value - low) / scale for (_, value), (low, _) in zip(line.points, ends, strict=True)],
+        "thickness": 0.8 if line.predicted else 1.2,
+        "width": 4,
+    }

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from perfkit.analysis.model.estimate import Estimate
+from perfkit.analysis.model.scaling import SuiteScaling
 from perfkit.analysis.model.suite import MeasuredSession, Variant
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.suite.passes import Passes
@@ -15,7 +16,7 @@ from perfkit.store.layout import Sampling
 @dataclass(frozen=True)
 class SuiteView:
     """The variants of a suite, in the order of the report, where they ran, the ceilings, by name what their
-    instrumented passes showed, how long they were timed, and the sessions in which they were."""
+    instrumented passes showed, how long they were timed, the sessions in which they were, and on how many ranks."""
 
     variants: tuple[Variant, ...]
     environment: Environment | None
@@ -23,6 +24,7 @@ class SuiteView:
     passes: Mapping[str, Passes] = field(default_factory=dict)
     sampling: Sampling | None = None
     sessions: tuple[MeasuredSession, ...] = ()
+    scaling: SuiteScaling | None = None
 
     @property
     def loops(self) -> tuple[Variant, ...]:

@@ -7,7 +7,9 @@ from typing import Any
 
 from perfkit.analysis.model.estimate import Difference, Estimate, Missing
 from perfkit.analysis.model.loop import Loop
+from perfkit.analysis.model.plan import Interval
 from perfkit.analysis.model.prediction import PredictedFigure, PredictedPart, Prediction
+from perfkit.analysis.model.scaling import Efficiency, ScalingCurve
 from perfkit.analysis.model.step import TimeShare
 from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit.devices.ceiling import Ceiling
@@ -78,6 +80,7 @@ def data(analysis: Analysis) -> tuple[Data, ...]:
         *of_costs(traces(analysis), "variant"),
         owned("time", TimeShare, {"variant": str}, variants, lambda variant: variant.time_split),
         *_of_predictions(analysis),
+        *_of_scaling(analysis),
         plain("ceilings", Ceiling, analysis.ceilings.ceilings if analysis.ceilings else ()),
     )
 
@@ -101,6 +104,48 @@ def _of_predictions(analysis: Analysis) -> Iterator[Data]:
         yield owned(table, PredictedPart, {"variant": str}, [([name], held) for name, held in rows], pick)
 
 
+_SCALING: Schema = {
+    "techniques": str, "world_size": int, "variant": str, "threads": int, "reference": str, "efficiency": float,
+    "efficiency_low": float, "efficiency_high": float, "against_baseline": float, "communication": float,
+    "planned_step_s": float, "planned_step_low_s": float, "planned_step_high_s": float, "planned_efficiency": float,
+    "planned_efficiency_low": float, "planned_efficiency_high": float,
+}  # fmt: skip
+
+
+def _of_scaling(analysis: Analysis) -> Iterator[Data]:
+    """A row for each number of ranks that was measured or planned; none of a suite of one."""
+    found = analysis.scaling
+    if found is not None:
+        yield Data("scaling", _SCALING, lambda: [row for curve in found.curves for row in _of_curve(curve)])
+
+
+def _of_curve(curve: ScalingCurve) -> Iterator[Mapping[str, Any]]:
+    points = {point.world_size: point for point in curve.points}
+    planned = {point.world_size: point for point in curve.planned}
+    for ranks in sorted({*points, *planned}):
+        point, plan = points.get(ranks), planned.get(ranks)
+        own = None if point is None else point.efficiency
+        yield {
+            "techniques": curve.name,
+            "world_size": ranks,
+            "variant": None if point is None else point.variant,
+            "threads": None if point is None else point.threads,
+            "reference": _of(own, "reference"),
+            "efficiency": _of(own, "value"),
+            "efficiency_low": _of(own, "low"),
+            "efficiency_high": _of(own, "high"),
+            "against_baseline": None if point is None else _of(point.against_baseline, "value"),
+            "communication": None if point is None else point.communication,
+            **_bounded("planned_step", "_s", None if plan is None else plan.step_s),
+            **_bounded("planned_efficiency", "", None if plan is None else plan.efficiency),
+        }
+
+
+def _bounded(name: str, unit: str, found: Interval | None) -> dict[str, float | None]:
+    ends = {f"{name}{unit}": "value", f"{name}_low{unit}": "low", f"{name}_high{unit}": "high"}
+    return {column: None if found is None else getattr(found, end) for column, end in ends.items()}
+
+
 def _figures(name: str, held: Prediction) -> Iterator[Mapping[str, Any]]:
     for what, unit in (("peak", "bytes"), ("process", "bytes"), ("step", "s")):
         figure: PredictedFigure | None = getattr(held, what)
@@ -118,7 +163,7 @@ def _variant(variant: Variant, analysis: Analysis) -> dict[str, Any]:
     return {**row, _FRONT: variant.name in analysis.pareto}
 
 
-def _of(part: Estimate | Missing | Loop | Difference | None, name: str) -> Any:
+def _of(part: Estimate | Missing | Loop | Difference | Efficiency | None, name: str) -> Any:
     """A field of what was measured of a variant; None where it was not."""
     return None if part is None or isinstance(part, Missing) else getattr(part, name)
 

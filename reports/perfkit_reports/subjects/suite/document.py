@@ -19,6 +19,7 @@ from perfkit_reports.subjects.memory import story
 from perfkit_reports.subjects.suite import cells, columns, headline, losses, sections, sizes
 from perfkit_reports.subjects.suite.look import styles
 from perfkit_reports.subjects.suite.predicted import predicted
+from perfkit_reports.subjects.suite.scaling import scaling
 from perfkit_reports.subjects.tables import listed
 from perfkit_reports.wording import sentence
 
@@ -46,6 +47,7 @@ def _bench(analysis: Analysis) -> Document:
         sections=[
             sections.what_was_found(analysis, "Variant"),
             *_trade_off(analysis),
+            *scaling(analysis),
             *predicted(analysis),
             *losses.losses(analysis),
             *sizes.sizes(analysis),

@@ -1,0 +1,70 @@
+"""How the step time of variants goes with the number of ranks."""
+
+from perfkit.analysis.model.estimate import Missing
+from perfkit.analysis.model.plan import Interval
+from perfkit.spec import Scaling, Struct
+
+
+class Efficiency(Struct, tag="efficiency"):
+    """Which part of the ranks' time is of use, against `reference` on fewer ranks: 1 where nothing is lost by more.
+
+    `value` is of geometric means over processes, `low` and `high` its 95 % interval, None with a single process on
+    either side. `processes` are those of the reference, and its own.
+    """
+
+    reference: str
+    value: float
+    low: float | None
+    high: float | None
+    processes: tuple[int, int]
+
+
+class ScalingPoint(Struct):
+    """A variant on so many ranks of `threads` CPU threads each.
+
+    `efficiency` is against the same techniques on the fewest ranks that they run on, `against_baseline` against the
+    baseline on the fewest; None where it is that variant itself. `communication` is the share of the traced step that
+    is exposed communication, None where none was traced.
+    """
+
+    variant: str
+    world_size: int
+    threads: int | None
+    efficiency: Efficiency | Missing | None
+    against_baseline: Efficiency | Missing | None
+    communication: float | None
+
+
+class PlannedPoint(Struct):
+    """The step as it was planned on so many ranks; `efficiency` as in `ScalingPoint`, None where it is that itself.
+
+    Its bounds are those of both steps, as if their errors had nothing to do with each other.
+    """
+
+    world_size: int
+    step_s: Interval
+    efficiency: Interval | None
+
+
+class ScalingCurve(Struct):
+    """The same techniques, `name`, from the fewest ranks on: as measured, and as planned, there and beyond."""
+
+    name: str
+    is_baseline: bool
+    points: tuple[ScalingPoint, ...]
+    planned: tuple[PlannedPoint, ...] = ()
+
+
+class SuiteScaling(Struct):
+    """All that was measured on several numbers of ranks.
+
+    `mode` is what stays as ranks are added: each rank's batch (weak) or that of all ranks (strong). `notes` say what is
+    not to be read out of the figures. `basis` is what the efficiencies of a plan are from, "" without a plan;
+    `not_planned` is why it tells less than all.
+    """
+
+    mode: Scaling
+    curves: tuple[ScalingCurve, ...]
+    notes: tuple[str, ...] = ()
+    basis: str = ""
+    not_planned: tuple[str, ...] = ()

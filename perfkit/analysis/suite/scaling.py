@@ -1,0 +1,208 @@
+"""Scaling efficiency: how the step times of the same techniques go with the number of ranks."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from perfkit.analysis.model.estimate import Missing
+from perfkit.analysis.model.plan import Interval
+from perfkit.analysis.model.scaling import Efficiency, PlannedPoint, ScalingCurve, ScalingPoint, SuiteScaling
+from perfkit.analysis.model.suite import Variant
+from perfkit.analysis.model.time_split import COMMUNICATION
+from perfkit.analysis.suite.predicted import PlanBeside
+from perfkit.analysis.suite.runs import VariantRuns, step_series
+from perfkit.analysis.suite.sessions import by_session
+from perfkit.record import Status
+from perfkit.sampling import difference_interval
+from perfkit.spec import BASELINE, Scaling
+from perfkit.store.layout import Suite
+
+Steps = Mapping[str, Sequence[float]]  # by variant the median step of each process
+
+
+@dataclass(frozen=True)
+class _Measured:
+    """What efficiencies are made of: `sessions` are the steps of each, since the machine of another day is none to
+    compare with; `until_narrow` as in `perfkit.sampling`."""
+
+    mode: Scaling
+    sessions: Sequence[Steps]
+    until_narrow: bool
+
+
+def scaling_of(
+    suite: Suite,
+    runs: Mapping[str, VariantRuns],
+    variants: Sequence[Variant],
+    beside: PlanBeside,
+    cores: int | None,
+) -> SuiteScaling | None:
+    """The scaling of a suite that was asked for on several numbers of ranks; None of any other.
+
+    `cores` are those that its processes may run on, None where that is not known.
+    """
+    asked = [session.request for session in suite.sessions if session.request is not None]
+    if len({size for request in asked for size in request.sizes}) < 2:
+        return None
+    sampling = suite.sampling
+    measured = _Measured(
+        asked[0].scaling,
+        [{name: of.steps(step_series) for name, of in session.items()} for session in by_session(suite, runs)],
+        sampling is not None and sampling.precision is not None,
+    )
+    families: dict[str, list[Variant]] = {}
+    for variant in sorted(variants, key=lambda variant: variant.world_size):
+        if variant.status == Status.OK:
+            families.setdefault(_techniques(variant.name), []).append(variant)
+    whole = next(iter(families.get(BASELINE, [])), None)
+    curves = [_curve(name, members, whole, measured, runs, beside) for name, members in families.items()]
+    threads = {point.world_size: point.threads for curve in curves for point in curve.points}
+    on_cpu = any(run.spec.launch.device == "cpu" for of in runs.values() for run in of.runs)
+    steps = [planned.step_s for planned in beside.variants.values() if planned.step_s is not None]
+    return SuiteScaling(
+        mode=measured.mode,
+        curves=tuple(curves),
+        notes=tuple(_notes(threads, cores)) if on_cpu else (),
+        basis=next((step.source for step in steps), ""),
+        not_planned=tuple(_not_planned(curves, beside)),
+    )
+
+
+def efficiency(mode: Scaling, ranks: int, fewest: int, ratio: float) -> float:
+    """Of steps that take `ratio` times as long as on the fewest ranks: weak T(1) / T(N), strong T(1) / (N T(N))."""
+    return 1 / ratio if mode == "weak" else fewest / (ranks * ratio)
+
+
+def _curve(
+    name: str,
+    members: Sequence[Variant],
+    whole: Variant | None,
+    measured: _Measured,
+    runs: Mapping[str, VariantRuns],
+    beside: PlanBeside,
+) -> ScalingCurve:
+    points = [
+        ScalingPoint(
+            variant=variant.name,
+            world_size=variant.world_size,
+            threads=threads_of(runs[variant.name]),
+            efficiency=None if variant is members[0] else _efficiency(variant, members[0], measured),
+            against_baseline=None if variant is whole else _against(variant, whole, measured),
+            communication=_communication(variant),
+        )
+        for variant in members
+    ]
+    return ScalingCurve(
+        name=name,
+        is_baseline=name == BASELINE,
+        points=tuple(points),
+        planned=tuple(_planned(name, points, measured.mode, beside)),
+    )
+
+
+def _efficiency(variant: Variant, reference: Variant, measured: _Measured) -> Efficiency | Missing:
+    together = [steps for steps in measured.sessions if steps.get(variant.name) and steps.get(reference.name)]
+    if not together:
+        return Missing(reason=f"it was not timed in one session with {reference.name}")
+    steps = max(together, key=lambda each: min(len(each[variant.name]), len(each[reference.name])))
+    before, after = ([math.log(each) for each in steps[of.name]] for of in (reference, variant))
+    bounds = difference_interval(before, after, until_narrow=measured.until_narrow)
+
+    def at(log: float) -> float:
+        return efficiency(measured.mode, variant.world_size, reference.world_size, math.exp(log))
+
+    return Efficiency(
+        reference=reference.name,
+        value=at(fmean(after) - fmean(before)),
+        low=None if bounds is None else at(bounds[1]),
+        high=None if bounds is None else at(bounds[0]),
+        processes=(len(before), len(after)),
+    )
+
+
+def _against(variant: Variant, whole: Variant | None, measured: _Measured) -> Efficiency | Missing:
+    """Against the baseline on the fewest ranks, where a step works on as much."""
+    if whole is None:
+        return Missing(reason="no baseline was measured")
+    if variant.emulated:
+        return Missing(reason=variant.emulated)
+    ours, theirs = variant.units_per_step, whole.units_per_step
+    if ours is None or theirs is None:
+        return Missing(reason="how much a step works on is not known")
+    ranks = 1 if measured.mode == "strong" else variant.world_size / whole.world_size
+    if not math.isclose(ours, theirs * ranks):
+        return Missing(reason="its batches are not those of the baseline")
+    return _efficiency(variant, whole, measured)
+
+
+def _communication(variant: Variant) -> float | None:
+    split = variant.time_split
+    return sum(part.share for part in split if part.category == COMMUNICATION) if split else None
+
+
+def threads_of(runs: VariantRuns) -> int | None:
+    """CPU threads of each rank of a variant."""
+    return next((run.spec.launch.threads for run in runs.runs), None)
+
+
+def _notes(threads: Mapping[int, int | None], cores: int | None) -> Iterator[str]:
+    """What figures of a CPU are not of the program."""
+    known = {ranks: count for ranks, count in sorted(threads.items()) if count is not None}
+    if cores is not None:
+        over = [
+            f"{ranks:,} ranks of {_counted(count, 'thread')} each"
+            for ranks, count in known.items()
+            if ranks * count > cores
+        ]
+        if over:
+            yield (
+                f"{' and '.join(over)} share the {_counted(cores, 'core')} of this machine: efficiency there is "
+                "that of the cores, not of the program."
+            )
+    if len(set(known.values())) > 1:
+        told = ", ".join(f"{_counted(count, 'thread')} on {ranks:,}" for ranks, count in known.items())
+        yield f"Ranks have different numbers of CPU threads ({told}): efficiency is not that of adding ranks."
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+def _planned(name: str, points: Sequence[ScalingPoint], mode: Scaling, beside: PlanBeside) -> Iterator[PlannedPoint]:
+    """On every number of ranks of the plan, against the fewest that were measured."""
+    threads = {point.threads for point in points}
+    known = {
+        each.world_size: each.step_s.total
+        for each in sorted(beside.variants.values(), key=lambda each: each.world_size)
+        if _techniques(each.name) == name and each.step_s is not None and each.step_s.threads in (None, *threads)
+    }
+    fewest = points[0].world_size
+    reference = known.get(fewest)
+    for ranks, step in known.items():
+        if ranks >= fewest:
+            found = None if reference is None or ranks == fewest else _of_both(mode, ranks, fewest, step, reference)
+            yield PlannedPoint(world_size=ranks, step_s=step, efficiency=found)
+
+
+def _of_both(mode: Scaling, ranks: int, fewest: int, step: Interval, reference: Interval) -> Interval:
+    def at(ours: float, theirs: float) -> float:
+        return efficiency(mode, ranks, fewest, ours / theirs)
+
+    return Interval(
+        value=at(step.value, reference.value), low=at(step.high, reference.low), high=at(step.low, reference.high)
+    )
+
+
+def _not_planned(curves: Sequence[ScalingCurve], beside: PlanBeside) -> Iterator[str]:
+    """Why curves have no planned steps."""
+    for curve in curves:
+        ours = [each for each in beside.variants.values() if _techniques(each.name) == curve.name]
+        if ours and not curve.planned:
+            reasons = dict.fromkeys(each.step_reason or each.reason for each in ours)
+            told = "; ".join(filter(None, reasons)) or "it was planned with another number of threads"
+            yield f"{curve.name}: no step is predicted: {told}"
+
+
+def _techniques(variant: str) -> str:
+    return variant.partition("@")[0]

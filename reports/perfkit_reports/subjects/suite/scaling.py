@@ -1,0 +1,225 @@
+"""A suite on several numbers of ranks: scaling efficiency as measured and, where a plan is kept, as predicted."""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from perfkit import units
+from perfkit.analysis.model.estimate import Estimate, Missing
+from perfkit.analysis.model.plan import Interval
+from perfkit.analysis.model.scaling import Efficiency, PlannedPoint, ScalingCurve, ScalingPoint, SuiteScaling
+from perfkit.analysis.model.suite import Analysis, Variant
+from perfkit_reports import palette
+from perfkit_reports.cells import known, span, whole
+from perfkit_reports.charts.frame import time_scale
+from perfkit_reports.charts.scaling import Line, Span, chart
+from perfkit_reports.document.blocks import Block, Group, Section, Table, Text
+from perfkit_reports.document.cells import Cell, unknown
+from perfkit_reports.document.tables import Column
+from perfkit_reports.document.weight import Weight
+from perfkit_reports.palette import Style
+from perfkit_reports.subjects.plan.cells import time_span
+from perfkit_reports.subjects.suite import cells
+from perfkit_reports.subjects.tables import listed
+
+MEANING = {
+    "weak": "Weak scaling: every rank keeps its batch, so that a step of more ranks does more work; efficiency is "
+    "T(fewest) / T(N).",
+    "strong": "Strong scaling: the batch of all ranks together stays and each has its part of it; efficiency is "
+    "fewest × T(fewest) / (N × T(N)).",
+}
+_UNPAIRED = (
+    "Processes on different numbers of ranks are no pairs: an interval (95 %) is of the medians of the processes of "
+    "both."
+)
+_PREDICTED = (
+    "Hollow points and dotted lines are predicted by the plan, which gives every rank cores or a GPU of its own, and "
+    "links as fast as those it knows; their bars are its bounds, of an efficiency those of both steps."
+)
+_HIGHEST = 1.5  # where the axis of efficiencies ends: bounds of a plan may reach further
+
+
+class _Row(NamedTuple):
+    """A curve at a number of ranks: what was measured there, and what was planned."""
+
+    curve: ScalingCurve
+    ranks: int
+    point: ScalingPoint | None
+    variant: Variant | None
+    planned: PlannedPoint | None
+
+
+def scaling(analysis: Analysis) -> Iterator[Section]:
+    """None where the suite is not of several numbers of ranks."""
+    found = analysis.scaling
+    if found is not None:
+        intro = (MEANING[found.mode], _UNPAIRED)
+        yield Section(
+            "scaling", "Over the number of ranks", tuple(_blocks(analysis, found)), nav="Scaling", intro=intro
+        )
+
+
+def _blocks(analysis: Analysis, found: SuiteScaling) -> Iterator[Block]:
+    by_name = {variant.name: variant for variant in analysis.variants}
+    styles = palette.styles([(curve.name, curve.is_baseline) for curve in found.curves])
+    charts = (_efficiencies(found, styles), _times(found, styles, by_name))
+    if drawn := tuple(each for each in charts if each is not None):
+        yield Group(id="scaling-charts", blocks=drawn, beside=True)
+    rows = [row for curve in found.curves for row in _rows(curve, by_name)]
+    planned = any(row.planned for row in rows)
+    yield Table(
+        id="scaling-table",
+        title=f"{found.mode.capitalize()} scaling",
+        columns=_columns(found, planned=planned),
+        rows=[row for row in rows if row.point is not None],
+        what="variant",
+        data="scaling",
+        caption=f"{_PREDICTED} Efficiencies of ops: {found.basis}." if planned else "",
+        weight=Weight.BRIEF,
+    )
+    if onwards := [row for row in rows if row.point is None]:
+        yield Table(
+            id="scaling-onwards",
+            title="Onwards, as predicted",
+            columns=[*_NAMES, *_PLANNED],
+            rows=onwards,
+            what="variant",
+            data="scaling",
+            caption="Nothing was measured on so many ranks.",
+        )
+    for place, note in enumerate(found.notes):
+        yield Text(id=f"scaling-note-{place}", style="callout", lines=(note,), weight=Weight.BRIEF)
+    yield from listed("scaling-not-planned", found.not_planned)
+
+
+def _rows(curve: ScalingCurve, by_name: dict[str, Variant]) -> Iterator[_Row]:
+    points = {point.world_size: point for point in curve.points}
+    planned = {point.world_size: point for point in curve.planned}
+    for ranks in sorted({*points, *planned}):
+        point = points.get(ranks)
+        yield _Row(curve, ranks, point, None if point is None else by_name[point.variant], planned.get(ranks))
+
+
+def _efficiencies(found: SuiteScaling, styles: dict[str, Style]) -> Block | None:
+    lines = [line for curve in found.curves for line in _lines_of_efficiency(curve, styles[curve.name])]
+    most = max((value for line in lines for _, value in line.points), default=1.0)
+    return chart(
+        lines, "scaling-efficiency", "Efficiency", 0.01, "%", lambda value: units.percent(value, 0), max(_HIGHEST, most)
+    )
+
+
+def _lines_of_efficiency(curve: ScalingCurve, style: Style) -> Iterator[Line]:
+    points: list[tuple[int, float]] = []
+    spans: list[Span] = []
+    for point in curve.points:
+        if not isinstance(point.efficiency, Missing):
+            points.append((point.world_size, 1.0 if point.efficiency is None else point.efficiency.value))
+            spans.append(_span(point.efficiency))
+    yield Line(curve.name, style, tuple(points), tuple(spans))
+    planned = [point for point in curve.planned if point.efficiency or point is curve.planned[0]]
+    yield Line(
+        curve.name,
+        style,
+        tuple((point.world_size, point.efficiency.value if point.efficiency else 1.0) for point in planned),
+        tuple((each.low, each.high) if (each := point.efficiency) else None for point in planned),
+        predicted=True,
+    )
+
+
+def _times(found: SuiteScaling, styles: dict[str, Style], by_name: dict[str, Variant]) -> Block | None:
+    lines = [line for curve in found.curves for line in _lines_of_time(curve, styles[curve.name], by_name)]
+    most = max((value for line in lines for _, value in line.points), default=0.0)
+    return chart(lines, "scaling-time", "Step time", *time_scale(most), units.seconds)
+
+
+def _lines_of_time(curve: ScalingCurve, style: Style, by_name: dict[str, Variant]) -> Iterator[Line]:
+    times = [(point.world_size, by_name[point.variant].step_time) for point in curve.points]
+    known = [(ranks, time) for ranks, time in times if isinstance(time, Estimate)]
+    yield Line(
+        curve.name, style, tuple((ranks, time.value) for ranks, time in known), tuple(_span(time) for _, time in known)
+    )
+    planned = [(point.world_size, point.step_s) for point in curve.planned]
+    yield Line(
+        curve.name,
+        style,
+        tuple((ranks, step.value) for ranks, step in planned),
+        tuple((step.low, step.high) for _, step in planned),
+        predicted=True,
+    )
+
+
+def _span(figure: Efficiency | Estimate | None) -> Span:
+    return None if figure is None or figure.low is None or figure.high is None else (figure.low, figure.high)
+
+
+def _columns(found: SuiteScaling, *, planned: bool) -> list[Column[_Row]]:
+    whole_batch = next((point.variant for curve in found.curves for point in curve.points if curve.is_baseline), "")
+    others = any(not curve.is_baseline for curve in found.curves)
+    against = Column[_Row](
+        f"Against {whole_batch}",
+        lambda row: _NOT if row.point is None else _efficiency(row.point.against_baseline),
+        weight=Weight.BRIEF,
+        help="the same of the baseline on the fewest ranks",
+    )
+    return [
+        *_NAMES,
+        Column("Step time", lambda row: cells.step_time(row.variant) if row.variant else _NOT, weight=Weight.BRIEF),
+        Column(
+            "Efficiency",
+            lambda row: _NOT if row.point is None else _efficiency(row.point.efficiency),
+            weight=Weight.BRIEF,
+            help="against the same techniques on the fewest ranks that they run on",
+        ),
+        *([against] if others and whole_batch else []),
+        Column("Exposed communication", _communication, weight=Weight.BRIEF, help="share of the traced step"),
+        *(_PLANNED if planned else ()),
+    ]
+
+
+_NOT = unknown("nothing was measured on so many ranks")
+
+
+def _efficiency(found: Efficiency | Missing | None) -> Cell:
+    match found:
+        case None:
+            return Cell("reference")
+        case Missing():
+            return unknown(found.reason)
+        case Efficiency():
+            low, high = found.low, found.high
+            detail = "" if low is None or high is None else _percent_span(low, high)
+            return Cell(units.percent(found.value, 0), detail=detail, value=found.value)
+
+
+def _percent_span(low: float, high: float) -> str:
+    return span(units.percent(low, 0), units.percent(high, 0), " %")
+
+
+def _communication(row: _Row) -> Cell:
+    found = None if row.point is None else row.point.communication
+    return known(found, units.percent, "no step was traced")
+
+
+def _planned_step(row: _Row) -> Cell:
+    if row.planned is None:
+        return unknown("it was not planned on so many ranks")
+    step = row.planned.step_s
+    return Cell(units.seconds(step.value), detail=time_span(step), value=step.value)
+
+
+def _planned_efficiency(row: _Row) -> Cell:
+    if row.planned is None:
+        return unknown("it was not planned on so many ranks")
+    found: Interval | None = row.planned.efficiency
+    if found is None:
+        return Cell("reference") if row.planned is row.curve.planned[0] else unknown("the reference was not planned")
+    return Cell(units.percent(found.value, 0), detail=_percent_span(found.low, found.high), value=found.value)
+
+
+_NAMES: Sequence[Column[_Row]] = (
+    Column("Variant", lambda row: Cell(row.curve.name), numeric=False, weight=Weight.BRIEF),
+    Column("Ranks", lambda row: whole(row.ranks), weight=Weight.BRIEF),
+)
+_PLANNED: Sequence[Column[_Row]] = (
+    Column("Step predicted", _planned_step, weight=Weight.BRIEF),
+    Column("Efficiency predicted", _planned_efficiency, weight=Weight.BRIEF),
+)

@@ -1,0 +1,58 @@
+"""Where more ranks lose, and what grows."""
+
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from perfkit.analysis.findings.suite.scaling import falls
+from perfkit.analysis.findings.suite.view import SuiteView
+from perfkit.analysis.model.finding import Finding
+from perfkit.analysis.model.step import TimeShare
+from perfkit.analysis.model.time_split import COMMUNICATION, COMPUTE_BOUND
+from perfkit.analysis.suite.analyse import analyse
+from tests.fixtures.rank_traces import rank_trace
+from tests.fixtures.scaled_suites import Steps, scaled_suite
+
+STEPS: Steps = {
+    "baseline": [1.0, 1.01, 0.99],
+    "baseline@2": [1.02, 1.03, 1.01],
+    "baseline@4": [2.0, 2.02, 1.98],
+    "baseline@8": [4.0, 4.02, 3.98],
+}
+
+
+def found(folder: Path, steps: Steps = STEPS, cores: int = 64, **exposed: float) -> list[Finding]:
+    analysis = analyse(scaled_suite(folder, steps, cores=cores))
+
+    def split(share: float) -> tuple[TimeShare, ...]:
+        parts = {COMMUNICATION: share, COMPUTE_BOUND: 1 - share}
+        return tuple(TimeShare(category=name, seconds=part, share=part) for name, part in parts.items())
+
+    variants = [
+        replace(each, trace=rank_trace(time_split=split(exposed[f"on{each.world_size}"])))
+        if f"on{each.world_size}" in exposed
+        else each
+        for each in analysis.variants
+    ]
+    return list(falls(SuiteView(tuple(variants), None, None, scaling=analysis.scaling)))
+
+
+def test_where_efficiency_falls_is_told_once_with_what_grew(tmp_path: Path) -> None:
+    (finding,) = found(tmp_path, on1=0.0, on4=0.4)
+    assert finding.title == "baseline keeps 50 % of its efficiency on 4 ranks, 25 % on 8"
+    assert finding.variant == "baseline@4"
+    assert "exposed communication grew from 0 % to 40 % of the traced step" in finding.evidence
+    assert "3 and 3 processes" in finding.evidence
+    assert finding.action.startswith("Send less or later")
+
+
+def test_cores_that_are_shared_come_first(tmp_path: Path) -> None:
+    (finding,) = found(tmp_path, cores=2)
+    assert finding.action.startswith("Measure where every rank has cores of its own")
+    assert "8 ranks of 1 thread each share the 2 cores" in finding.details[0]
+
+
+def test_what_is_not_shown_to_fall_is_not_told(tmp_path: Path) -> None:
+    assert found(tmp_path / "even", {"baseline": [1.0, 1.01], "baseline@2": [1.01, 1.02]}) == []
+    assert found(tmp_path / "noisy", {"baseline": [1.0, 2.0], "baseline@2": [2.0, 4.0]}) == []
+    assert found(tmp_path / "one", {"baseline": [1.0], "baseline@2": [2.0]}) == []
