@@ -93,10 +93,10 @@ def _request(ctx: click.Context, folder: Path) -> "BenchRequest":
     """What is asked for, as far as another machine can tell: wrong names are told before anything waits in a queue."""
     from perfkit.growing import suite_request, whole_request
     from perfkit.measure.occupied import refuse_occupied
-    from perfkit.spec import parse_variants
+    from perfkit.spec import parse_variants, parse_workload
     from perfkit.store.request import BenchRequest
     from perfkit.techniques.every import with_all
-    from perfkit.workloads.table import sized_workload
+    from perfkit.workloads.table import WORKLOADS, sized_workload
     from perfkit_cli.folders import refuse_impossible
 
     options: dict[str, Any] = ctx.params
@@ -108,8 +108,10 @@ def _request(ctx: click.Context, folder: Path) -> "BenchRequest":
     refuse_impossible(folder)
     refuse_occupied(folder)
     device = "cpu" if options["device"] == "auto" else options["device"]
-    sizes = options["batch_size"], options["seq_len"], options["accumulate"]
-    workload = sized_workload(options["workload"], device, *sizes)
+    workload = parse_workload(options["workload"], WORKLOADS.names())
+    if workload.name in WORKLOADS.names():  # a user's own may need what only the job's nodes have
+        sizes = options["batch_size"], options["seq_len"], options["accumulate"]
+        workload = sized_workload(options["workload"], device, *sizes)
     request = BenchRequest(workload=workload, variants=variants, device=device, device_count=0, cores=1)
     return with_options(request, {name: options[name] for name in TAKEN})
 

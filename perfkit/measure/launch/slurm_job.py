@@ -1,6 +1,7 @@
 """A command of perfkit as a Slurm job, submitted through submitit and followed until it has ended."""
 
 import contextlib
+import io
 import subprocess
 import sys
 import time
@@ -88,6 +89,7 @@ class SlurmJob:
                 tell(place)
             self._copy(out, err)
         self._copy(out, err)
+        self._leave()
         result = self._job.paths.result_pickle
         code = self._job.result() if result.exists() else None
         for file in (result, self._job.paths.submitted_pickle):
@@ -118,6 +120,13 @@ class SlurmJob:
             yield None
             time.sleep(_LOOK_S)
 
+    def _leave(self) -> None:
+        """Wait until Slurm has cleaned up after the job: nothing of it runs then."""
+        limit = time.monotonic() + _RESULT_S
+        with contextlib.suppress(OSError):
+            while queued(self.number) is not None and time.monotonic() < limit:
+                time.sleep(_LOOK_S)
+
     def _copy(self, *streams: BinaryIO) -> None:
         for index, (file, stream) in enumerate(zip(self._files, streams, strict=True)):
             if file.exists():
@@ -146,7 +155,7 @@ def _submitted(executor: "submitit.SlurmExecutor", arguments: Sequence[str], out
     from submitit.core.utils import FailedJobError, FailedSubmissionError
 
     try:
-        with contextlib.redirect_stderr(None):  # submitit prints what it raises
+        with contextlib.redirect_stderr(io.StringIO()):  # submitit prints what it raises
             return executor.submit(run_command, tuple(arguments), out, err)
     except (FailedJobError, FailedSubmissionError) as error:
         said = [line for line in str(error).splitlines() if line.startswith("sbatch:")]

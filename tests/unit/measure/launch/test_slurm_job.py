@@ -67,6 +67,7 @@ def test_it_prints_what_the_job_prints_and_has_its_exit_code(tmp_path: Path, sub
             return
         (tmp_path / "job" / "output.log").write_text("report: x\n")
         (tmp_path / "job" / "error.log").write_text("[1/3] baseline: done\n")
+        (tmp_path / "queue").write_text("")
         (tmp_path / "job" / "7_0_result.pkl").write_bytes(cloudpickle.dumps(("success", 1)))
 
     ended, out, err = follow(job, heard)
@@ -97,7 +98,7 @@ def test_one_that_is_interrupted_is_cancelled(tmp_path: Path, submit) -> None:
 def test_what_slurm_refuses(submit, capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(UsageError, match="Slurm refuses the job: sbatch: error: invalid partition specified: nope"):
         submit("echo 'sbatch: error: invalid partition specified: nope' >&2; exit 1")
-    assert capfd.readouterr().err == ""
+    assert capfd.readouterr() == ("", "")
 
 
 def test_without_slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
