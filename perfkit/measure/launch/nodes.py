@@ -8,9 +8,11 @@ from pathlib import Path
 from torch._C._distributed_c10d import TCPStore
 
 from perfkit.errors import PerfkitError, UsageError
+from perfkit.measure.launch.network import address_towards
 
 _POLL_S = 0.2
 _CONNECT_S = 300.0
+_LEAVE_S = 2.0
 # Machines come when a cluster has them, and then fetch their images.
 JOINED_WITHIN_S = 3600.0
 
@@ -54,6 +56,7 @@ class Orders:
             raise PerfkitError(f"{endpoint}: the machines cannot meet there ({said})") from None
         self._endpoint = endpoint
         self._runs = 0
+        self._node = 0
 
     def await_others(self, nodes: int, within_s: float = JOINED_WITHIN_S) -> None:
         """Wait until all machines have joined; a `PerfkitError` names those that have not."""
@@ -68,8 +71,20 @@ class Orders:
             time.sleep(_POLL_S)
 
     def join(self, node: int) -> None:
-        """Say that this is the machine `node`, and there."""
-        self._store.set(f"joined {node}", "")
+        """Say that this is the machine `node`, and there, and by which of its addresses it came."""
+        self._node = node
+        self._store.set(f"joined {node}", address_towards(parse_endpoint(self._endpoint)[0]))
+
+    def address(self, node: int) -> str:
+        """That of a machine that has joined."""
+        return self._store.get(f"joined {node}").decode()
+
+    def leave(self, nodes: int) -> None:
+        """Let the other machines go, and give them a moment to hear it while somebody is there."""
+        self._store.set(f"run {self._runs + 1}", "")
+        limit = time.monotonic() + _LEAVE_S
+        while not self._store.check([f"gone {node}" for node in range(1, nodes)]) and time.monotonic() < limit:
+            time.sleep(_POLL_S)
 
     def give(self, folder: Path) -> None:
         """Have the other machines start their ranks of the run in `folder`, which they find at the same path."""
@@ -90,7 +105,10 @@ class Orders:
         try:
             while not self._store.check([f"run {self._runs}"]):
                 time.sleep(_POLL_S)
-            return Path(self._store.get(f"run {self._runs}").decode())
+            folder = self._store.get(f"run {self._runs}").decode()
+            if not folder:
+                self._store.set(f"gone {self._node}", "")
+            return Path(folder) if folder else None
         except RuntimeError:  # the connection
             return None
 

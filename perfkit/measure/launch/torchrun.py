@@ -1,5 +1,6 @@
 """A run whose ranks torchrun starts: an agent on each machine, which ends all of its ranks as soon as one fails."""
 
+import atexit
 import contextlib
 import signal
 import subprocess
@@ -10,6 +11,7 @@ from pathlib import Path
 from perfkit.files import read_json
 from perfkit.measure.launch.launcher import Exits, Report, StartedRanks
 from perfkit.measure.launch.listen import Deadline, lines_of
+from perfkit.measure.launch.network import gloo_variables
 from perfkit.measure.launch.nodes import Orders, parse_endpoint
 from perfkit.measure.launch.ranks import (
     HERE,
@@ -56,7 +58,7 @@ class _Ranks:
     def end(self) -> None:
         end_ranks([self._agent])
         if self._launch.nodes > 1:
-            _orders(self._launch.endpoint).end(self._launch.nodes, _OTHERS_S)
+            _orders(self._launch.endpoint, self._launch.nodes).end(self._launch.nodes, _OTHERS_S)
 
     def exits(self) -> Exits:
         return exits_of(self._folder, self._launch, self._agent.returncode)
@@ -76,19 +78,25 @@ def start_agent(launch: LaunchSpec, folder: Path, *, place: RankPlace = HERE, no
 
     Its standard output is a pipe, on which rank 0 tells its progress.
     """
-    if launch.nodes > 1 and node == 0:
-        orders = _orders(launch.endpoint)
-        orders.await_others(launch.nodes)
-        orders.give(folder.absolute())
     variables = launch_variables(launch, folder)
+    if launch.nodes > 1:
+        towards, _ = parse_endpoint(launch.endpoint)
+        if node == 0:
+            orders = _orders(launch.endpoint, launch.nodes)
+            orders.await_others(launch.nodes)
+            orders.give(folder.absolute())
+            towards = orders.address(1)
+        variables |= gloo_variables(towards)
     log = agent_log(folder, node)
     return start_process("perfkit.measure.launch.agent", folder, log, variables, place, arguments=(str(node),))
 
 
 @cache
-def _orders(endpoint: str) -> Orders:
+def _orders(endpoint: str, nodes: int) -> Orders:
     """One for all runs: the others stay connected, and go when this process ends."""
-    return Orders(endpoint, first=True)
+    orders = Orders(endpoint, first=True)
+    atexit.register(orders.leave, nodes)
+    return orders
 
 
 def exits_of(folder: Path, launch: LaunchSpec, agent_code: int | None) -> Exits:

@@ -1,12 +1,13 @@
 """What the first of several machines tells the others."""
 
-import socket
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from perfkit.errors import PerfkitError, UsageError
 from perfkit.measure.launch.nodes import Orders, await_first, parse_endpoint
+from tests.fixtures.endpoints import free_endpoint
 
 
 @pytest.mark.parametrize("endpoint", ["", "host", "host:", ":29500", "host:port", "host:0", "host:65535"])
@@ -17,9 +18,7 @@ def test_an_endpoint_is_a_host_and_a_port_with_one_after_it(endpoint: str) -> No
 
 
 def test_the_others_hear_of_each_run_and_of_its_end() -> None:
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        endpoint = f"127.0.0.1:{listening.getsockname()[1]}"
+    endpoint = free_endpoint()
     with pytest.raises(PerfkitError, match=r"the first machine cannot be reached there \(Connection refused\)"):
         await_first(endpoint, within_s=0.0)
     first = Orders(endpoint, first=True)
@@ -28,7 +27,8 @@ def test_the_others_hear_of_each_run_and_of_its_end() -> None:
     with pytest.raises(PerfkitError, match="machine 1, 2 of 3 has not joined: `perfkit join 127"):
         first.await_others(3, within_s=0.0)
     other.join(1)
-    first.await_others(2, within_s=0.0)
+    first.await_others(2, within_s=10.0)
+    assert first.address(1) == "127.0.0.1"
     for folder in (Path("/shared/a/0"), Path("/shared/b/0")):
         first.give(folder)
         assert other.next() == folder
@@ -36,6 +36,16 @@ def test_the_others_hear_of_each_run_and_of_its_end() -> None:
         other.done(1)
         first.end(2, within_s=10)
         assert other.over()
+    with ThreadPoolExecutor() as threads:
+        left = threads.submit(first.leave, 2)
+        assert other.next() is None
+    assert left.result() is None
+
+
+def test_the_others_go_when_the_first_has_ended_without_a_word() -> None:
+    endpoint = free_endpoint()
+    first = Orders(endpoint, first=True)
+    other = Orders(endpoint, first=False)
     del first
     assert other.next() is None
     assert other.over()

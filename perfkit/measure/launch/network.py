@@ -1,0 +1,30 @@
+"""By which of its networks a machine reaches another one, for Gloo, which else takes that of the machine's own name.
+
+That is often the loopback interface: Debian's installer maps a machine's name to 127.0.1.1.
+"""
+
+import contextlib
+import os
+import socket
+
+import psutil
+
+VARIABLE = "GLOO_SOCKET_IFNAME"
+
+
+def address_towards(host: str) -> str:
+    """This machine's own address on the way to `host`; "" where that cannot be told. Nothing is sent."""
+    with contextlib.suppress(OSError):
+        family, kind, protocol, _, where = socket.getaddrinfo(host, 9, type=socket.SOCK_DGRAM)[0]
+        with socket.socket(family, kind, protocol) as way:
+            way.connect(where)
+            return str(way.getsockname()[0])
+    return ""
+
+
+def gloo_variables(host: str) -> dict[str, str]:
+    """What has Gloo take the network on which `host` is, unless the user has named one, or it cannot be told."""
+    address = address_towards(host)
+    names = (name for name, known in psutil.net_if_addrs().items() if address in (each.address for each in known))
+    name = next(names, "")
+    return {VARIABLE: name} if name and VARIABLE not in os.environ else {}
