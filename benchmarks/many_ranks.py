@@ -5,7 +5,7 @@
 Writes synthetic traces of a data-parallel job (one file a rank; in every collective one rank is late by a known time,
 and every rank's clock is off by a known time), analyses 1, 4, 16 ... of them with the per-rank function of
 `perfkit analyze`, and reduces them. Then feeds the reducer alone with up to 16 times as many ranks. Checks that the
-late rank, its lateness and the clocks come out as they were put in.
+late rank, its lateness in every step, and the clocks come out as they were put in.
 """
 
 import argparse
@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace
 
-from perfkit.analysis.model.fleet import Fleet
+from perfkit.analysis.model.fleet import LATE, Fleet
 from perfkit.analysis.parallel import engines
 from perfkit.analysis.ranks.fleet import FleetReducer
 from perfkit.analysis.trace.analyse import Job, Outcome, analyse_file
@@ -120,8 +120,12 @@ def check(fleet: Fleet) -> None:
         assert row.late_s is not None, row
         assert abs(row.late_s - expected) < 1e-9, (row, expected)
         assert row.rank is not None, row
+        assert row.last_share == float(row.rank == LATE_RANK), row
         assert row.clock_offset_s == row.rank * CLOCK_NS / 1e9, row
     assert fleet.skew[0].latest_rank == f"rank {LATE_RANK}", fleet.skew
+    assert fleet.grid is not None, fleet
+    late_rows = {place for place, row in enumerate(fleet.grid.figures[LATE]) if any(row)}
+    assert late_rows == {LATE_RANK // fleet.grid.ranks_per_row}, late_rows
 
 
 def reduce(outcomes: list[Outcome], ranks: int) -> dict[str, Any]:

@@ -2,9 +2,14 @@
 
 from perfkit.spec import Struct
 
+# Figures of a `StepGrid`.
+STEP, LATE, WAIT, CPU_TIME = "step", "straggler delay", "wait at collectives", "CPU time"
+
 
 class RankRow(Struct):
-    """A rank among the others. `late_s` is how much later than the first rank it comes to collectives, per step."""
+    """A rank among the others, per step. `late_s` is how much later than the first rank it comes to collectives,
+    `wait_s` how long it waits in them for the last one, `last_share` the share of the steps in which it was the latest
+    of all ranks; None where its collectives are not known."""
 
     label: str
     rank: int | None
@@ -15,6 +20,8 @@ class RankRow(Struct):
     idle_s: float
     late_s: float | None
     clock_offset_s: float | None
+    wait_s: float | None = None
+    last_share: float | None = None
 
 
 class SkewRow(Struct):
@@ -33,6 +40,55 @@ class SkewRow(Struct):
     latest_share: float
 
 
+class StepGrid(Struct):
+    """Seconds by rank and step: for each figure (`STEP`, `LATE`, `WAIT`, `CPU_TIME`) a row a rank, a value a step.
+
+    `ranks` and `steps` name rows and columns by their first, each of which stands for so many of them:
+    `ranks_per_row`, `steps_per_column` (the last for what is left). A value is the largest of those that it stands for,
+    `worst_rank` the rank that it is of; None where none is known.
+    """
+
+    ranks: tuple[str, ...]
+    steps: tuple[int, ...]
+    figures: dict[str, tuple[tuple[float | None, ...], ...]]
+    worst_rank: dict[str, tuple[tuple[str, ...], ...]] = {}
+    ranks_per_row: int = 1
+    steps_per_column: int = 1
+    all_ranks: int = 0
+    all_steps: int = 0
+
+
+class TimedRank(Struct):
+    """A rank in the timed steps of a run of perfkit's own: its medians over all of them, and how many these are.
+
+    Ranks that wait for each other have steps that take equally long: `cpu_s` tells who works more, where ranks do not
+    wait by computing.
+    """
+
+    rank: int
+    host: str
+    step_s: float
+    cpu_s: float | None
+    steps: int
+
+
+class Volume(Struct):
+    """A kind of collective in a step of a rank. `asked_bytes` are its messages as counted where the program calls,
+    `least_bytes` what the links of a rank carry of these in theory; `carried_bytes` is the same of what the traced
+    steps show, where the backend may have made it of another kind (`ran_as`). None where not counted, or not told.
+    """
+
+    kind: str
+    calls: float
+    asked_bytes: float | None
+    least_bytes: float | None
+    carried_bytes: float | None
+    ran_as: str
+    seconds: float
+    exposed_s: float
+    hidden: float | None
+
+
 class Fleet(Struct):
     """Several ranks of one job: who is late, and by how much. `notes` name ranks that are missing or differ."""
 
@@ -41,3 +97,4 @@ class Fleet(Struct):
     straggler: str
     step_spread: float | None
     notes: tuple[str, ...] = ()
+    grid: StepGrid | None = None

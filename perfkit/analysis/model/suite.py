@@ -4,6 +4,7 @@ from typing import ClassVar
 
 from perfkit.analysis.model.estimate import Difference, Estimate, Missing
 from perfkit.analysis.model.finding import Finding
+from perfkit.analysis.model.fleet import Fleet, StepGrid, TimedRank, Volume
 from perfkit.analysis.model.loop import Loop
 from perfkit.analysis.model.memory import MemoryAccount
 from perfkit.analysis.model.prediction import Prediction
@@ -100,7 +101,8 @@ class Variant(Struct):
     `emulated` is why the device only emulates a technique, "" where it does not: such a variant is compared with none.
     `data_wait_share` is the share of the timed steps of its first run that was waiting for the workload's DataLoader,
     on the rank that waits most; None where it has none. `prediction` is there where a plan of it is kept.
-    `waits` says where the ranks of its first failed run were.
+    `waits` says where the ranks of its first failed run were. Of several ranks `ranks` and `steps_by_rank` are their
+    timed steps beside each other, `fleet` what their traces tell of who waits for whom.
     """
 
     name: str
@@ -148,6 +150,10 @@ class Variant(Struct):
     trace: RankTrace | None = None
     prediction: Prediction | None = None
     waits: tuple[RankWait, ...] = ()
+    ranks: tuple[TimedRank, ...] = ()
+    steps_by_rank: StepGrid | None = None
+    fleet: Fleet | None = None
+    volumes: tuple[Volume, ...] = ()
 
     @property
     def traced_step(self) -> RankTrace | None:

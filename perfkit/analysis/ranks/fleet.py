@@ -13,7 +13,7 @@ from typing import BinaryIO, NamedTuple, cast
 import numpy as np
 from msgspec.structs import replace
 
-from perfkit.analysis.model.fleet import Fleet, RankRow, SkewRow
+from perfkit.analysis.model.fleet import LATE, STEP, WAIT, Fleet, RankRow, SkewRow, StepGrid
 from perfkit.analysis.model.time_split import (
     COMPUTE_BOUND,
     DATA,
@@ -25,7 +25,9 @@ from perfkit.analysis.model.time_split import (
 )
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.ranks.arrivals import Arrivals, CollectiveKind
+from perfkit.analysis.ranks.by_step import ByStep, by_step
 from perfkit.analysis.ranks.clocks import Clock
+from perfkit.analysis.ranks.grid import MOST_ROWS, step_grid
 from perfkit.analysis.ranks.matching import matching, rows_of
 from perfkit.analysis.ranks.notes import fleet_notes
 from perfkit.analysis.ranks.skew import Matched, lateness
@@ -48,6 +50,7 @@ class Member(NamedTuple):
     world_size: int | None
     steps: int
     unlike: tuple[int, ...]
+    step_s: dict[int, float]
     first: int
     length: int
 
@@ -75,6 +78,7 @@ class FleetReducer:
             world_size=rank.world_size,
             steps=len(rank.steps),
             unlike=tuple(step.number for step in rank.unlike),
+            step_s={step.number: step.seconds for step in rank.steps},
             first=self._values,
             length=len(arrivals),
         )
@@ -102,8 +106,13 @@ class FleetReducer:
         matched = _within_steps(matched, unlike) if any(member.steps for member in members) else matched
         parts = max(1, len(np.unique(matched.step[matched.counted])))
         late = [lateness(source(index), slots, matched) for index in range(len(chosen))]
+        found = by_step(source, len(chosen), slots, matched)
+        last = found.last_shares()
         placed = {
-            id(member): _placed(member.row, late[index], clocks[index], parts) for index, member in enumerate(chosen)
+            id(member): _placed(
+                member.row, late[index], clocks[index], parts, _mean_wait(found, index, parts), last[index]
+            )
+            for index, member in enumerate(chosen)
         }
         rows = tuple(placed.get(id(member), member.row) for member in members)
         kinds = list(self._kinds)
@@ -115,6 +124,7 @@ class FleetReducer:
             straggler=_straggler(rows),
             step_spread=_spread([row.step_s for row in rows]),
             notes=fleet_notes(rows, paths, sizes, matched, kinds, clocks),
+            grid=_grid(chosen, found),
         )
 
     def _write(self, member: Member, rows: Iterable[Ints]) -> None:
@@ -149,12 +159,39 @@ def _row(rank: RankTrace) -> RankRow:
     )
 
 
-def _placed(row: RankRow, late_ns: int | None, clock: Clock | None, parts: int) -> RankRow:
+def _placed(
+    row: RankRow, late_ns: int | None, clock: Clock | None, parts: int, wait_s: float | None, last_share: float | None
+) -> RankRow:
     return replace(
         row,
+        wait_s=wait_s,
+        last_share=last_share,
         late_s=None if late_ns is None else late_ns / 1e9 / parts,
         clock_offset_s=None if clock is None or clock.island else clock.offset_ns / 1e9,
     )
+
+
+def _mean_wait(found: ByStep, rank: int, parts: int) -> float | None:
+    waits = found.wait_s[rank]
+    return None if np.isnan(waits).all() else float(np.nansum(waits)) / parts
+
+
+def _grid(members: Sequence[Member], found: ByStep) -> StepGrid | None:
+    """Of what every rank's own trace calls a step; none of traces without steps."""
+    steps = sorted({number for member in members for number in member.step_s})
+    if not steps:
+        return None
+    times = np.array([[member.step_s.get(number, np.nan) for number in steps] for member in members])
+    shared = np.isin(steps, found.steps)
+    at = np.searchsorted(found.steps, np.array(steps)[shared])
+    figures = {STEP: times}
+    for name, values in ((LATE, found.late_s), (WAIT, found.wait_s)):
+        figures[name] = np.full(times.shape, np.nan)
+        figures[name][:, shared] = values[:, at]
+    if len(members) > MOST_ROWS:
+        # Of several ranks the longest wait is shown, and who waits for nobody would not be seen.
+        del figures[WAIT]
+    return step_grid([member.row.label for member in members], steps, figures)
 
 
 def _first_of_each_rank(members: Sequence[Member]) -> list[Member]:

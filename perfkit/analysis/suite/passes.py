@@ -13,9 +13,9 @@ from perfkit.analysis.trace.work.per_step import OpsByStep
 class Passes:
     """Facts of every rank, recorded and derived; the account of the fullest rank; the traces, wholly analysed.
 
-    Of the many ranks of a bench, which do the same, the first with a traced step is analysed. Of a loop that perfkit
-    was attached to all are, and `fleet` says who waits for whom: it has nothing to be compared with, so that its traces
-    must say why it is slow. `by_step` are the ops of `trace`, where they were asked for.
+    Of the many ranks of a bench, which do the same, the first with a traced step is analysed wholly. Of a loop that
+    perfkit was attached to all are: it has nothing to be compared with, so that its traces must say why it is slow.
+    `fleet` says of both who waits for whom. `by_step` are the ops of `trace`, where they were asked for.
     """
 
     facts: tuple[Facts, ...] = ()

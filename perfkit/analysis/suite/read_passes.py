@@ -13,6 +13,7 @@ from perfkit.analysis.suite.facts import trace_facts
 from perfkit.analysis.suite.passes import Passes
 from perfkit.analysis.suite.runs import VariantRuns
 from perfkit.analysis.trace.bounds import Facts
+from perfkit.analysis.trace.rank_trace import analyse_ops
 from perfkit.analysis.trace.with_replay import Whole, analyse_and_replay
 from perfkit.analysis.trace.work.per_step import OpsByStep, ops_by_step
 from perfkit.devices.ceiling import DeviceCeilings
@@ -45,10 +46,11 @@ def read_passes(
     fleet = FleetReducer()
     traced = sum(rank.trace is not None for rank in runs.main.ranks)
     with_others = runs.attached and 1 < traced <= MOST_RANKS
+    beside = set() if runs.attached or traced < 2 else _traced_ranks(runs)
     met: list[tuple[Arrivals, RankReplay | None]] = []
     for rank in runs.main.ranks:
         wanted = runs.attached or not any(trace.steps for trace in traces)
-        ops = _ops(rank) if wanted or names else None  # of the other ranks only facts are read
+        ops = _ops(rank) if wanted or names or rank.record.rank in beside else None
         facts.append({**rank.record.facts, **({} if ops is None else trace_facts(ops, names))})
         if wanted and ops is not None and len(ops.trace):
             wants_steps = by_step and not any(trace.steps for trace in traces)
@@ -58,6 +60,10 @@ def read_passes(
             if runs.attached:
                 met.append((arrivals(ops), analysed.replay))
                 fleet.add(traces[-1], met[-1][0])
+            elif rank.record.rank in beside:
+                fleet.add(traces[-1], arrivals(ops))
+        elif rank.record.rank in beside and ops is not None and len(ops.trace):
+            fleet.add(_beside(runs, rank, ops, ceilings), arrivals(ops))
     if len(met) > 1:
         traces = simulated_together(traces, [came for came, _ in met], [replay for _, replay in met])
     return Passes(
@@ -67,8 +73,25 @@ def read_passes(
         by_step=next(
             (steps for steps, trace in zip(by_steps, traces, strict=True) if trace.steps), next(iter(by_steps), None)
         ),
-        fleet=fleet.result({trace.reading.path: trace.label for trace in traces}),
+        fleet=fleet.result(
+            {trace.reading.path: trace.label for trace in traces}
+            if runs.attached
+            else {str(rank.trace): f"{runs.name}, rank {rank.record.rank}" for rank in runs.main.ranks}
+        ),
     )
+
+
+def _traced_ranks(runs: VariantRuns) -> set[int]:
+    """Those of a bench that are compared with each other: not so many that reading them all takes long."""
+    ranks = () if runs.main is None else runs.main.ranks
+    return {rank.record.rank for rank in [rank for rank in ranks if rank.trace is not None][:MOST_RANKS]}
+
+
+def _beside(runs: VariantRuns, rank: StoredRank, ops: Ops, ceilings: DeviceCeilings | None) -> RankTrace:
+    """A further rank of a bench, of which only what ranks are compared by is kept."""
+    environment = rank.record.environment
+    trace = analyse_ops(ops, that_hold(ceilings, environment), environment=environment)
+    return replace(trace, rank=rank.record.rank, world_size=runs.world_size)
 
 
 def _trace(

@@ -6,8 +6,10 @@ from perfkit.analysis.model.prediction import Prediction
 from perfkit.analysis.model.suite import Variant
 from perfkit.analysis.suite.attached import loop_of
 from perfkit.analysis.suite.engagement import engaged
+from perfkit.analysis.suite.ranks import timed_grid, timed_ranks
 from perfkit.analysis.suite.runs import VariantRuns
 from perfkit.analysis.suite.verdicts import Subject, Verdicts, emulation_of
+from perfkit.analysis.suite.volumes import volumes
 from perfkit.analysis.trace.tables import with_longest_rows
 from perfkit.store.stacks import Stacks, read_stacks
 
@@ -65,6 +67,10 @@ def variant_of(
         trace=None if passes.trace is None else with_longest_rows(passes.trace),
         data_wait_share=max((record.facts[WAIT] for record in records if WAIT in record.facts), default=None),
         prediction=prediction,
+        ranks=timed_ranks(runs),
+        steps_by_rank=timed_grid(runs),
+        fleet=passes.fleet,
+        volumes=volumes(runs, passes.trace) if runs.world_size > 1 else (),
         loop=loop_of(records, None if runs.main is None else runs.main.ranks[0].live, _stacks(runs)),
     )
 

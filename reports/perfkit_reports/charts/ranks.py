@@ -103,6 +103,11 @@ def _figures(rows: Sequence[RankRow], splits: Mapping[str, Sequence[TimeShare]])
     return {name: values for name, values in known.items() if any(values)}
 
 
+def coloured(away: float | None) -> str:
+    """The colour of a cell, from -1 to 1; what is not known has none."""
+    return "#00000000" if away is None else _colour(max(-1.0, min(1.0, away)))
+
+
 def _colour(away: float) -> str:
     """From blue at -1 over a grey that any background shines through to orange at 1."""
     end = bytes.fromhex((VERMILLION if away > 0 else BLUE)[1:] + "ff")

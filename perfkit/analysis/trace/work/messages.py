@@ -141,7 +141,7 @@ def _only_group(trace: Trace) -> tuple[str, int]:
     if len(sizes) != 1:
         return "", NONE
     size = sizes.pop()
-    return "all ranks of the only group" if size == (trace.world_size or size) else "", size
+    return "all ranks" if size == (trace.world_size or size) else "", size
 
 
 def _by_inputs(name: str, tensors: list[TensorArg], kernel: str, only: tuple[str, int]) -> Collective:

@@ -7,7 +7,7 @@ from perfkit_reports.document.blocks import Block, Facts, Group, Section, Table,
 from perfkit_reports.document.document import Document
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.subjects.loop import headline, stacks, watched
-from perfkit_reports.subjects.suite import cells, columns, predicted, sections
+from perfkit_reports.subjects.suite import cells, columns, communication, predicted, sections
 from perfkit_reports.subjects.tables import listed, table
 
 _UNTRACED = "No step of the loop was traced: “How this loop was watched” says how far it came."
@@ -34,6 +34,7 @@ def document(analysis: Analysis) -> Document:
         sections=[
             sections.what_was_found(analysis, "Loop", "" if examined else _UNFOUND),
             *predicted.predicted(analysis),
+            *communication.communication(analysis),
             *sections.instrumented(analysis, "loop", "the first step to a later capture's", _UNTRACED),
             sections.samples(
                 analysis,

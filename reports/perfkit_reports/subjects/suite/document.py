@@ -16,7 +16,7 @@ from perfkit_reports.document.weight import Weight
 from perfkit_reports.subjects import recomputation
 from perfkit_reports.subjects.loop.document import document as of_loop
 from perfkit_reports.subjects.memory import story
-from perfkit_reports.subjects.suite import cells, columns, headline, losses, sections, sizes
+from perfkit_reports.subjects.suite import cells, columns, communication, headline, losses, sections, sizes
 from perfkit_reports.subjects.suite.look import styles
 from perfkit_reports.subjects.suite.predicted import predicted
 from perfkit_reports.subjects.suite.scaling import scaling
@@ -52,6 +52,7 @@ def _bench(analysis: Analysis) -> Document:
             *losses.losses(analysis),
             *sizes.sizes(analysis),
             *recomputation.recomputation(analysis.recomputations),
+            *communication.communication(analysis),
             *sections.instrumented(analysis, "variant", "the baseline's step to a variant's", _UNTRACED),
             sections.samples(analysis, *_LANES),
         ],

@@ -80,7 +80,12 @@ COLLECTIVES: tuple[Column[CollectiveRow], ...] = (
         lambda row: known(row.volume_bytes, units.nbytes, _NO_VOLUME),
         help="what the links of each rank carry of it in a step",
     ),
-    Column("In all", lambda row: seconds(row.all_s), help="of the whole trace, outside of its steps, too"),
+    Column(
+        "In all",
+        lambda row: seconds(row.all_s),
+        help="of the whole trace, outside of its steps, too",
+        weight=Weight.DETAIL,
+    ),
     Column(
         "Algbw",
         lambda row: known(row.algorithm_bandwidth, units.bandwidth, _NO_SIZE),
@@ -122,6 +127,12 @@ RANKS: tuple[Column[RankRow], ...] = (
     Column("Communication", lambda row: seconds(row.communication_s), help="per step"),
     Column("Exposed", lambda row: seconds(row.exposed_communication_s), help="not beside computing, per step"),
     Column("Idle", lambda row: seconds(row.idle_s), help="per step"),
+    Column(
+        "Last to arrive",
+        lambda row: known(row.last_share, units.percent, _NO_SKEW),
+        help="the share of the steps in which it came to collectives later than all others",
+    ),
+    Column("Waits", lambda row: known(row.wait_s, units.seconds, _NO_SKEW), help="for the last rank, per step"),
     Column(
         "Straggler delay", lambda row: known(row.late_s, units.seconds, _NO_SKEW), help="after the first rank, per step"
     ),

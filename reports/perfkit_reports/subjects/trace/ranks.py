@@ -2,6 +2,7 @@
 
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit_reports.charts import ranks as chart
+from perfkit_reports.charts import steps_of_ranks
 from perfkit_reports.document.blocks import Section
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.subjects.tables import listed, table
@@ -18,6 +19,7 @@ def ranks(analysis: TraceAnalysis) -> Section | None:
     blocks = (
         *listed("fleet", story.fleet(fleet), style="paragraph", weight=Weight.BRIEF),
         chart.chart(fleet.ranks, {trace.label: trace.time_split for trace in analysis.traces}),
+        *(() if fleet.grid is None else steps_of_ranks.charts(fleet.grid, "rank-steps")),
         *table("ranks", "Ranks, the slowest first", columns.RANKS, slowest, "rank", limit=_ROWS),
         *table("skew", "Who is waited for", columns.SKEW, fleet.skew, "collective", sorted="Waiting"),
     )

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from perfkit.analysis.model.fleet import Fleet
+from perfkit.analysis.model.fleet import LATE, STEP, WAIT, Fleet
 from perfkit.analysis.model.step import TimeShare
 from perfkit.analysis.model.time_split import COMMUNICATION, COMPUTE_BOUND, IDLE_QUEUED, MEMORY_BOUND, WAITING_FOR_CPU
 from perfkit.analysis.model.trace import Overlap, RankTrace, StepRow
@@ -12,6 +12,7 @@ from perfkit.analysis.ranks.arrivals import Arrivals, CollectiveKind
 from perfkit.analysis.ranks.fleet import FleetReducer
 from perfkit.trace.read import NONE
 from tests.fixtures.rank_traces import rank_trace
+from tests.fixtures.suites import changed
 
 WORLD = CollectiveKind("0", "default_pg", 3, "all-reduce")
 US, MS, S = 1_000, 1_000_000, 1_000_000_000
@@ -86,6 +87,54 @@ def test_waits_lateness_and_the_straggler_by_hand() -> None:
     # 8 ms is 4.5 ms more than the middle rank: less than a hundredth of a step of 1 s.
     assert fleet.straggler == ""
     assert fleet.notes == ()
+
+
+def test_who_waits_and_who_is_last_step_by_step() -> None:
+    steps = tuple(StepRow(number=number, start_s=0.0, seconds=number / 10, time_split=()) for number in (1, 2))
+    fleet = reduced(*((changed(trace, steps=steps), arrived) for trace, arrived in three()))
+    # Waits of step 1 and 2: 9 and 9, 7 and 4, 0 and 2 ms; lateness: 0 and 0, 2 and 5, 9 and 7 ms.
+    assert [each.wait_s for each in fleet.ranks] == pytest.approx([9e-3, 5.5e-3, 1e-3])
+    assert [each.last_share for each in fleet.ranks] == [0.0, 0.0, 1.0]
+    grid = fleet.grid
+    assert grid is not None
+    assert (grid.ranks, grid.steps) == (("rank 0", "rank 1", "rank 2"), (1, 2))
+    assert grid.figures[STEP] == ((0.1, 0.2),) * 3
+    assert [list(row) for row in grid.figures[WAIT]] == [
+        pytest.approx([9e-3, 9e-3]), pytest.approx([7e-3, 4e-3]), pytest.approx([0.0, 2e-3]),
+    ]  # fmt: skip
+
+
+def test_where_all_come_at_once_nobody_is_the_last() -> None:
+    ends = [14 * MS, 27 * MS]
+    fleet = reduced(*((rank(number), came([10 * MS, 20 * MS], ends, steps=[1, 2])) for number in range(2)))
+    assert [each.last_share for each in fleet.ranks] == [0.0, 0.0]
+
+
+def test_many_ranks_and_one_that_is_late_in_every_step() -> None:
+    """256 ranks, 40 steps of 10 ms with a collective each; rank 200 is a millisecond late."""
+    count, steps = 256, 40
+    ends = [(10 * step + 9) * MS for step in range(steps)]
+    marked = tuple(StepRow(number=step, start_s=step / 100, seconds=0.01, time_split=()) for step in range(steps))
+    kind = CollectiveKind("0", "default_pg", count, "all-reduce")
+    reducer = FleetReducer()
+    for number in range(count):
+        starts = [end - (1 if number == 200 else 2) * MS for end in ends]
+        arrived = came(starts, ends, steps=range(steps), kind=kind, clock=number * MS)
+        reducer.add(
+            rank_trace(label=f"rank {number}", rank=number, world_size=count, step_s=0.01, steps=marked), arrived
+        )
+    fleet = reducer.result()
+    assert fleet is not None
+    assert fleet.straggler == "rank 200"
+    late = fleet.ranks[200]
+    assert (late.wait_s, late.last_share) == (0.0, 1.0)
+    assert all(each.wait_s == pytest.approx(1e-3) for each in fleet.ranks if each is not late)
+    grid = fleet.grid
+    assert grid is not None
+    assert (grid.all_ranks, grid.all_steps, len(grid.figures[LATE])) == (256, 40, 128)
+    assert [place for place, row in enumerate(grid.figures[LATE]) if max(filter(None, row), default=0.0)] == [100]
+    assert set(grid.worst_rank[LATE][100]) == {"rank 200"}
+    assert WAIT not in grid.figures  # the longest wait of two ranks says nothing of the one that waits for nobody
 
 
 def test_who_comes_much_later_than_the_middle_rank_is_the_straggler() -> None:

@@ -6,7 +6,8 @@ import pytest
 
 from perfkit.analysis.model.fleet import RankRow
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
-from perfkit_reports.charts import ranks, time_bars
+from perfkit.analysis.ranks.grid import MOST_CELLS
+from perfkit_reports.charts import ranks, steps_of_ranks, time_bars
 from perfkit_reports.charts.changes import by_op
 from perfkit_reports.document.blocks import Bar, Bars, Chart, Figure
 from perfkit_reports.subjects.trace import document
@@ -178,3 +179,29 @@ def test_bars_to_scale_are_as_long_as_what_they_take() -> None:
     assert dict(zip(computing["y"], computing["x"], strict=True)) == {"a": 100.0, "b": 100.0}
     assert computing["text"] == ["100 ms", "100 ms"]
     assert figure["layout"]["xaxis"]["range"] == [0, 200.0]
+
+
+def test_a_map_of_ranks_and_steps_shows_who_is_slow() -> None:
+    step, late = steps_of_ranks.charts(sample.steps_of_ranks(), "map")
+    assert (step.title, late.title) == ("Step by rank and step", "Straggler delay by rank and step")
+    (chart,) = late.blocks
+    assert isinstance(chart, Chart)
+    go.Figure(chart.figure)
+    rows = chart.figure["data"]
+    assert len(rows) == 128  # of 256 ranks two a row
+    assert len(rows) * len(rows[0]["x"]) <= MOST_CELLS
+    assert "A column is 10 steps, a row 2 ranks. A cell is the longest" in chart.caption
+    assert rows[96]["hovertext"][0] == "16.0 ms, rank 193"
+    assert rows[96]["hovertemplate"].startswith("<b>rank 192 and the next 1, 10 steps from %{x}</b>")
+    hottest = max((colour, place) for place, row in enumerate(rows) for colour in row["marker"]["color"][20:22])
+    assert [place for place, row in enumerate(rows) if hottest[0] in row["marker"]["color"]] == [96]
+
+
+def test_of_few_ranks_each_has_a_row_with_its_name() -> None:
+    step, _ = steps_of_ranks.charts(sample.steps_of_ranks(3, 20), "map")
+    (chart,) = step.blocks
+    assert isinstance(chart, Chart)
+    assert chart.figure["layout"]["yaxis"]["ticktext"] == ["rank 0", "rank 1", "rank 2"]
+    assert "longest of" not in chart.caption
+    # All wait for the one that is slow, so that their steps are alike.
+    assert chart.figure["data"][0]["marker"]["color"] == chart.figure["data"][2]["marker"]["color"]

@@ -1,0 +1,45 @@
+"""What ranks exchange in a step: as asked for and counted, in theory, and as the traced steps show it."""
+
+from collections.abc import Sequence
+
+from perfkit.analysis.model.fleet import Volume
+from perfkit.analysis.model.trace import CollectiveRow, RankTrace
+from perfkit.analysis.suite.runs import VariantRuns
+from perfkit.cost.collective import Kind, collective_kind
+
+
+def volumes(runs: VariantRuns, trace: RankTrace | None) -> tuple[Volume, ...]:
+    """A row for each kind of collective that the first rank asked for, or that its trace shows."""
+    facts = runs.records[0].facts if runs.records else {}
+    rows: dict[str, list[CollectiveRow]] = {}
+    for row in trace.collectives if trace is not None and trace.steps else ():
+        if row.calls:
+            rows.setdefault(_asked(row), []).append(row)
+    found = []
+    for kind in Kind:
+        asked, least = (facts.get(f"collective_{what}:{kind}") for what in ("bytes", "volume"))
+        if asked or kind in rows:
+            found.append(_volume(kind, asked, least, rows.get(kind, [])))
+    return tuple(found)
+
+
+def _asked(row: CollectiveRow) -> str:
+    """The kind that the program called: what ran may be another."""
+    called = {collective_kind(name.rpartition("::")[2]) for name in row.asked.split(", ")} if row.asked else set()
+    return str(called.pop()) if len(called) == 1 else row.kind
+
+
+def _volume(kind: Kind, asked: float | None, least: float | None, rows: Sequence[CollectiveRow]) -> Volume:
+    carried = [row.volume_bytes for row in rows]
+    wall_s, exposed_s = sum(row.wall_s for row in rows), sum(row.exposed_s for row in rows)
+    return Volume(
+        kind=str(kind),
+        calls=sum(row.calls for row in rows),
+        asked_bytes=asked,
+        least_bytes=least,
+        carried_bytes=None if not rows or None in carried else sum(each for each in carried if each is not None),
+        ran_as=", ".join(sorted({row.kind for row in rows if row.kind != kind})),
+        seconds=sum(row.seconds for row in rows),
+        exposed_s=exposed_s,
+        hidden=1 - exposed_s / wall_s if wall_s > 0 else None,
+    )

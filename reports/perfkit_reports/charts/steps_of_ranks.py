@@ -1,0 +1,137 @@
+"""Ranks by steps as a map: how far each lies from the median of its figure, in colours that everyone can tell apart."""
+
+from collections.abc import Iterator, Sequence
+from statistics import median
+
+from perfkit import units
+from perfkit.analysis.model.fleet import LATE, STEP, WAIT, StepGrid
+from perfkit_reports.charts.frame import Trace, figure, safe
+from perfkit_reports.charts.ranks import coloured
+from perfkit_reports.document.blocks import Chart, Group
+from perfkit_reports.palette import BLUE, VERMILLION
+from perfkit_reports.wording import plural
+
+_LEAST = 0.05  # of the median step: where colours end at the least, so that noise shows none
+_MOST = 1.0  # and at the most, so that one long step leaves the others their colours
+_FROM_NONE = (LATE, WAIT)  # of these none is what is expected
+_NAMED = 24  # rows beside which there is room for a name
+_HEIGHT = 420  # of many rows, pixels
+
+
+def charts(grid: StepGrid, name: str) -> tuple[Group, ...]:
+    """A map for each figure that is known, under its title; `name` begins their ids."""
+    return tuple(
+        Group(
+            id=f"{name}-{place}",
+            title=f"{told[0].upper()}{told[1:]} by rank and step",
+            blocks=(_chart(grid, told, f"{name}-chart-{place}"),),
+        )
+        for place, told in enumerate(grid.figures)
+    )
+
+
+def _chart(grid: StepGrid, name: str, block: str) -> Chart:
+    cells = grid.figures[name]
+    known = [value for row in cells for value in row if value is not None]
+    scale = median([value for row in grid.figures.get(STEP, cells) for value in row if value is not None])
+    middle = 0.0 if name in _FROM_NONE else median(known)
+    away = [[None if value is None else _share(value - middle, scale) for value in row] for row in cells]
+    farthest = max(abs(each) for row in away for each in row if each is not None)
+    far = min(_MOST, max(_LEAST, farthest))
+    ends = "from none" if name in _FROM_NONE else "from the median of all"
+    return Chart(
+        id=block,
+        figure=_map(grid, name, away, far),
+        label=f"{name} of {plural(grid.all_ranks, 'rank')} in {plural(grid.all_steps, 'step')}",
+        caption=" ".join(_told(grid, f"A column is {_columns(grid)}, a row {_rows(grid)}.", ends, far, farthest)),
+        legend=[("longer", VERMILLION, ""), *([] if name in _FROM_NONE else [("shorter", BLUE, "")])],
+        height=_height(len(cells)),
+    )
+
+
+def _told(grid: StepGrid, what: str, ends: str, far: float, farthest: float) -> Iterator[str]:
+    yield what
+    if grid.ranks_per_row > 1 or grid.steps_per_column > 1:
+        yield "A cell is the longest of what it stands for, and names its rank."
+    more = ", and what lies farther has the same" if farthest > far else ""
+    yield f"Colours go {ends} to {units.percent(far, 0)} of the median step{more}."
+
+
+def _columns(grid: StepGrid) -> str:
+    return "a step" if grid.steps_per_column == 1 else f"{grid.steps_per_column:,} steps"
+
+
+def _rows(grid: StepGrid) -> str:
+    return "a rank" if grid.ranks_per_row == 1 else f"{grid.ranks_per_row:,} ranks"
+
+
+def _map(grid: StepGrid, name: str, away: Sequence[Sequence[float | None]], far: float) -> dict[str, object]:
+    columns = [f"{step:,}" for step in grid.steps]
+    height = 0.92 if len(away) <= _NAMED else 1.0
+    traces: list[Trace] = [
+        {
+            "type": "bar",
+            "name": safe(grid.ranks[place], 18),
+            "x": columns,
+            "y": [height] * len(columns),
+            "base": place,
+            "width": 1,
+            "marker": {"color": [coloured(None if each is None else each / far) for each in row], "line": {"width": 0}},
+            "hovertext": list(_hovered(grid, name, place)),
+            "hovertemplate": f"<b>{_rows_from(grid, place)}, {_steps_from(grid)}</b><br>"
+            f"{safe(name)} %{{hovertext}}<extra></extra>",
+        }
+        for place, row in enumerate(away)
+    ]
+    few = len(away) <= _NAMED
+    every = max(1, len(away) // 8)
+    rows = range(len(away)) if few else range(0, len(away), every)
+    return figure(
+        traces,
+        height=_height(len(away)),
+        barmode="overlay",
+        barcornerradius=0,
+        bargap=0,
+        margin={"l": 110, "r": 12, "t": 8, "b": 44},
+        xaxis={
+            "title": {"text": "step"},
+            "type": "category",
+            "tickvals": columns[:: max(1, -(-len(columns) // 8))],
+            "range": [-0.5, len(columns) - 0.5],
+            "showgrid": False,
+            "zeroline": False,
+        },
+        yaxis={
+            "tickvals": [row + 0.46 for row in rows],
+            "ticktext": [safe(grid.ranks[row], 16) for row in rows],
+            "range": [len(away), -0.04],
+            "showgrid": False,
+            "zeroline": False,
+            "fixedrange": True,
+        },
+    )
+
+
+def _height(rows: int) -> int:
+    return 60 + 30 * rows if rows <= 12 else _HEIGHT
+
+
+def _hovered(grid: StepGrid, name: str, place: int) -> Iterator[str]:
+    """The values of a row, with their ranks where it stands for several."""
+    worst = grid.worst_rank.get(name)
+    for column, value in enumerate(grid.figures[name][place]):
+        told = "not known" if value is None else units.seconds(value)
+        yield told if worst is None or value is None else f"{told}, {safe(worst[place][column], 24)}"
+
+
+def _rows_from(grid: StepGrid, place: int) -> str:
+    first = safe(grid.ranks[place], 24)
+    return first if grid.ranks_per_row == 1 else f"{first} and the next {grid.ranks_per_row - 1}"
+
+
+def _steps_from(grid: StepGrid) -> str:
+    return "step %{x}" if grid.steps_per_column == 1 else f"{grid.steps_per_column:,} steps from %{{x}}"
+
+
+def _share(seconds: float, step: float) -> float:
+    return seconds / step if step > 0 else 0.0

@@ -1,0 +1,97 @@
+"""The ranks of a bench beside each other: their timed steps, and what they exchange; figures by hand."""
+
+from pathlib import Path
+
+import pytest
+
+from perfkit.analysis.model.fleet import CPU_TIME, STEP
+from perfkit.analysis.model.suite import Variant
+from perfkit.analysis.suite.analyse import analyse
+from perfkit.analysis.suite.runs import VariantRuns
+from perfkit.analysis.suite.volumes import volumes
+from perfkit.record import RankRecord, Run, Samples, Status
+from perfkit.store.read import read_suite
+from tests.fixtures.rank_traces import collective, rank_trace
+from tests.fixtures.suites import record, spec, write_run, write_suite_file
+
+
+def analysed(folder: Path, *runs: list[RankRecord]) -> Variant:
+    ranks = len(runs[0])
+    whole = spec(world_size=ranks)
+    entries = [write_run(folder, whole, number, records, Run(status=Status.OK)) for number, records in enumerate(runs)]
+    write_suite_file(folder, [whole.variant], entries)
+    (variant,) = analyse(folder).variants
+    return variant
+
+
+def timed(rank: int, *wall_s: float, ranks: int = 2, cpu: float = 0.5) -> RankRecord:
+    samples = Samples(wall_s=wall_s, cpu_s=tuple(cpu * each for each in wall_s))
+    return record(rank=rank, world_size=ranks, samples=samples)
+
+
+def test_medians_are_over_all_timed_steps_of_a_rank(tmp_path: Path) -> None:
+    first = [timed(0, 0.1, 0.2), timed(1, 0.1, 0.2, cpu=0.9)]
+    second = [timed(0, 0.3, 0.3), timed(1, 0.3, 0.5, cpu=0.9)]
+    zero, one = analysed(tmp_path, first, second).ranks
+    assert (zero.rank, zero.host, zero.steps) == (0, "host", 4)
+    assert (zero.step_s, zero.cpu_s) == pytest.approx((0.25, 0.125))
+    assert (one.step_s, one.cpu_s) == pytest.approx((0.25, 0.225))
+
+
+def test_the_map_has_the_steps_of_all_processes_one_after_another(tmp_path: Path) -> None:
+    grid = analysed(tmp_path, [timed(0, 0.1, 0.2), timed(1, 0.1, 0.2)], [timed(0, 0.3, 0.3), timed(1, 0.4, 0.5)])
+    assert grid.steps_by_rank is not None
+    assert grid.steps_by_rank.ranks == ("rank 0", "rank 1")
+    assert grid.steps_by_rank.figures[STEP] == ((0.1, 0.2, 0.3, 0.3), (0.1, 0.2, 0.4, 0.5))
+    assert set(grid.steps_by_rank.figures) == {STEP, CPU_TIME}
+
+
+def test_a_run_that_lacks_a_rank_or_steps_of_one_is_left_out(tmp_path: Path) -> None:
+    whole, short = [timed(0, 0.1, 0.2), timed(1, 0.1, 0.2)], [timed(0, 0.3, 0.3), timed(1, 0.4)]
+    variant = analysed(tmp_path, whole, short, [timed(0, 0.7, 0.7)])
+    assert variant.steps_by_rank is not None
+    assert variant.steps_by_rank.steps == (0, 1)
+    assert variant.ranks[0].steps == 2
+
+
+def test_one_rank_has_nobody_beside_it(tmp_path: Path) -> None:
+    variant = analysed(tmp_path, [timed(0, 0.1, 0.2, ranks=1)])
+    assert (variant.ranks, variant.steps_by_rank, variant.volumes) == ((), None, ())
+
+
+def test_hundreds_of_ranks_are_thinned_and_keep_the_slow_one(tmp_path: Path) -> None:
+    variant = analysed(tmp_path, [timed(rank, *[0.2 if rank == 77 else 0.1] * 6, ranks=256) for rank in range(256)])
+    grid = variant.steps_by_rank
+    assert grid is not None
+    assert (grid.all_ranks, grid.ranks_per_row) == (256, 2)
+    assert [name for name, row in zip(grid.ranks, grid.figures[STEP], strict=True) if max(row) == 0.2] == ["rank 76"]
+    assert grid.worst_rank[STEP][38] == ("rank 77",) * 6
+
+
+def test_what_is_asked_for_stands_beside_theory_and_what_ran(tmp_path: Path) -> None:
+    """Gloo reduce-scatters 1,000 bytes by an all-reduce, which carries twice as much; a broadcast is not known."""
+    facts = {
+        "collective_bytes:all-reduce": 400.0,
+        "collective_volume:all-reduce": 400.0,
+        "collective_bytes:reduce-scatter": 1000.0,
+        "collective_volume:reduce-scatter": 500.0,
+        "collective_bytes:all-to-all": 0.0,
+    }
+    made = {"calls": 1.0, "wall_s": 0.02, "seconds": 0.02, "kind": "all-reduce"}
+    trace = rank_trace(
+        collectives=(
+            collective("gloo:all_reduce", 0.005, **made, volume_bytes=400.0),
+            collective("gloo:all_reduce", 0.005, **made, volume_bytes=1000.0, asked="c10d::_reduce_scatter_base_"),
+            collective("gloo:broadcast", 0.005, **{**made, "kind": "broadcast"}, volume_bytes=None),
+        )
+    )
+    write_suite_file(
+        tmp_path, ["baseline"], [write_run(tmp_path, spec(), 0, [record(facts=facts)], Run(status=Status.OK))]
+    )
+    rows = {row.kind: row for row in volumes(VariantRuns("baseline", read_suite(tmp_path).runs), trace)}
+    assert set(rows) == {"all-reduce", "reduce-scatter", "broadcast"}
+    reduced, scattered, sent = rows["all-reduce"], rows["reduce-scatter"], rows["broadcast"]
+    assert (reduced.asked_bytes, reduced.least_bytes, reduced.carried_bytes, reduced.ran_as) == (400, 400, 400, "")
+    assert (scattered.least_bytes, scattered.carried_bytes, scattered.ran_as) == (500, 1000, "all-reduce")
+    assert scattered.hidden == pytest.approx(3 / 4)
+    assert (sent.asked_bytes, sent.least_bytes, sent.carried_bytes) == (None, None, None)
