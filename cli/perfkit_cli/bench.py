@@ -26,6 +26,7 @@ from perfkit_cli.bench_request import (
 from perfkit_cli.folders import refuse_impossible
 from perfkit_cli.size_options import COUNT, size_options_of_several
 from perfkit_cli.slurm import is_submitted, parameters, run_as_job
+from perfkit_cli.url_folders import FolderOrUrl
 from perfkit_cli.values import amount, duration, one_of, price, share
 
 if TYPE_CHECKING:
@@ -143,6 +144,7 @@ Exit codes: 0 done, 1 a run failed or its loss is not finite, 2 the request is w
     show_default=True,
     metavar=f"[{'|'.join(_STARTED_BY)}]",
     callback=one_of("launcher", _STARTED_BY),
+    is_eager=True,  # what --out stands for depends on it
     help="What starts the ranks of a run: a process each, torchrun's elastic agent, or Slurm. kubernetes: nothing is "
     "run, and the manifest of a bench in pods is printed.",
 )
@@ -171,11 +173,16 @@ Exit codes: 0 done, 1 a run failed or its loss is not finite, 2 the request is w
 @click.option(
     "--seed", default=0, show_default=True, metavar="N", type=click.IntRange(min=0), help="Seed of parameters and data."
 )
-@click.option("--out", type=click.Path(path_type=Path), help="Folder to write.  [default: runs/TIME-WORKLOAD]")
+@click.option(
+    "--out",
+    metavar="FOLDER",
+    type=FolderOrUrl(new=True),
+    help="Folder to write, or a URL such as s3://bucket/x, to which it is copied.  [default: runs/TIME-WORKLOAD]",
+)
 @click.option(
     "--into",
     metavar="FOLDER",
-    type=click.Path(path_type=Path),
+    type=FolderOrUrl(),
     help="Add variants to this suite. Whatever is not given is the suite's; another machine or workload is refused.",
 )
 @click.option(
@@ -187,7 +194,7 @@ Exit codes: 0 done, 1 a run failed or its loss is not finite, 2 the request is w
 @click.option(
     "--resume",
     metavar="FOLDER",
-    type=click.Path(path_type=Path),
+    type=FolderOrUrl(),
     help="Go on with a suite that was interrupted, with the suite's own options.",
 )
 @click.option(

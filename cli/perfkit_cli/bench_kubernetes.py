@@ -12,6 +12,7 @@ import click
 
 from perfkit.errors import UsageError
 from perfkit_cli.bench_request import command_line, refuse_given
+from perfkit_cli.url_folders import url_of
 
 KUBERNETES = "kubernetes"
 _NEVER = ("into", "resume", "retry", "plan", "rdzv_endpoint", "slurm", "verbose", "quiet")
@@ -52,10 +53,11 @@ def write_manifest(ctx: click.Context) -> None:
 
     options = ctx.params
     refuse_given(ctx, _NEVER, "--launcher kubernetes writes the manifest of a new bench, and runs nothing")
-    _check(options)
-    claim, _, path = options["volume_claim"].partition(":")
-    volume = Volume(claim=claim, path=path or _MOUNT)
-    out = _out(options, volume.path)
+    url = url_of(ctx, "out")
+    _check(options, url)
+    claim, _, path = (options["volume_claim"] or "").partition(":")
+    volume = Volume(claim=claim, path=path or _MOUNT) if claim else None
+    out = url or _out(options, path or _MOUNT)
     name, count = _job_name(out), options["nnodes"]
     ranks, threads = max(options["world_sizes"]) // count, options["threads"]
     pods = Pods(
@@ -67,11 +69,11 @@ def write_manifest(ctx: click.Context) -> None:
         volume=volume,
         command=_command(_asked(ctx), name, count, out),
     )
-    comment = f"{command_line()}\nIts report will be {out}/report.html on the claim {claim}."
+    comment = f"{command_line()}\nIts report will be {out}/report.html" + (f", on the claim {claim}." if claim else ".")
     click.echo(manifest(pods, comment), nl=False)
 
 
-def _check(options: dict[str, Any]) -> None:
+def _check(options: dict[str, Any], url: str | None) -> None:
     """What is wrong is told here and not minutes later by a pod."""
     from perfkit.measure.limits import check_limits, check_sampling
     from perfkit.spec import parse_workload
@@ -80,11 +82,16 @@ def _check(options: dict[str, Any]) -> None:
 
     for option, what in (
         ("image", "the container image to run, which holds perfkit and the workload: --image NAME"),
-        ("volume_claim", "a volume that all pods can write, in which the results stay: --volume-claim NAME"),
+        (
+            "volume_claim",
+            "a volume that keeps the results, which all pods write: --volume-claim NAME; or, of one pod, --out URL",
+        ),
         ("world_sizes", "the ranks of all pods: --world-size N, of which every pod has as many"),
     ):
-        if not options[option]:
+        if not options[option] and not (option == "volume_claim" and url):
             raise UsageError(f"--launcher kubernetes needs {what}")
+    if url and options["nnodes"] > 1:
+        raise UsageError(f"--out {url}: several pods need a folder in common: name one on the volume of --volume-claim")
     if options["device"] == "auto":
         raise UsageError("--launcher kubernetes cannot see the device of the pods: name it, --device cuda or cpu")
     for size in options["world_sizes"]:

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from perfkit_cli.folders import folder_for
+from perfkit_cli.url_folders import local_copy
 
 OUT = Path("perfkit-compare")
 
@@ -40,8 +41,17 @@ Exit codes: 0 done, 1 it could not be done, 2 the request is wrong or a run cann
 @click.option("--json", "as_json", is_flag=True, help="Print the whole comparison as JSON, and write no report.")
 @click.option("-v", "--verbose", is_flag=True, help="Print all tables.")
 @click.option("-q", "--quiet", is_flag=True, help="Print the path of the report only.")
+@click.pass_context
 def command(
-    *, runs: tuple[str, ...], out: Path | None, anyway: bool, static: bool, as_json: bool, verbose: bool, quiet: bool
+    ctx: click.Context,
+    *,
+    runs: tuple[str, ...],
+    out: Path | None,
+    anyway: bool,
+    static: bool,
+    as_json: bool,
+    verbose: bool,
+    quiet: bool,
 ) -> None:
     """Hold runs against the first of them: their figures, where the time and the memory went, and which ops changed.
 
@@ -55,7 +65,8 @@ def command(
 
     default = OUT / _name(runs)
     folder = None if as_json else folder_for(runs, out, default, COMPARISON_FILE, "perfkit compare")
-    comparison = compare_runs(runs, anyway=anyway, command=shlex.join(["perfkit", *sys.argv[1:]]))
+    here = [local_copy(ctx, run) for run in runs]
+    comparison = compare_runs(here, anyway=anyway, command=shlex.join(["perfkit", *sys.argv[1:]]))
     if folder is None:
         from perfkit_reports.document.raw import as_json as encoded
 

@@ -7,6 +7,7 @@ import click
 
 from perfkit.store.price import Price
 from perfkit_cli import values
+from perfkit_cli.url_folders import FolderOrUrl
 
 if TYPE_CHECKING:
     from perfkit_reports.document.document import Document
@@ -16,6 +17,7 @@ Examples:
   perfkit report runs/2026-01-31-120000-gpt
   perfkit report runs/2026-01-31-120000-gpt --out /tmp/shared-report
   perfkit report runs/2026-01-31-120000-gpt --price '$2.49/h'
+  perfkit report s3://bucket/runs/x                     a copy of it, in runs/x, and its new report there, too
   perfkit report perfkit-analyze/trace --static
   perfkit report perfkit-memory/snapshot
   perfkit report runs/2026-01-31-120000-check
@@ -23,7 +25,7 @@ Examples:
 
 
 @click.command(epilog=EXAMPLES)
-@click.argument("folder", metavar="FOLDER", type=click.Path(path_type=Path))
+@click.argument("folder", metavar="FOLDER", type=FolderOrUrl())
 @click.option(
     "--out", type=click.Path(path_type=Path, file_okay=False), help="Folder to write to.  [default: FOLDER itself]"
 )

@@ -25,7 +25,8 @@ from perfkit.store.layout import CEILINGS_FILE, SUITE_FILE
 from perfkit.store.read import StoredRun, StoredSuite, read_suite
 from perfkit.trace.ops import read_ops
 from perfkit.trace.read import NONE, read_trace
-from perfkit.trace.reading.source import expand, is_url, trace_name
+from perfkit.trace.reading.source import expand, trace_name
+from perfkit.urls import is_url
 
 # A recorded step that took so many times what steps without a profiler took was disturbed by something else.
 _DISTURBED = 1.25

@@ -12,9 +12,10 @@ from perfkit.errors import PerfkitError, RunFormatError, UsageError
 from perfkit.flight.decode import decode
 from perfkit.flight.model import FlightRecord
 from perfkit.store.layout import RECORD_FILE, SPEC_FILE, SUITE_FILE, TRACE_FILE, WATCHDOG_DUMP, flight_file
-from perfkit.trace.reading.source import is_magic, is_url, looks_like_trace, natural, open_source
+from perfkit.trace.reading.source import is_magic, looks_like_trace, natural, open_source
 from perfkit.trace.reading.stream import Limits, TextBlocks
 from perfkit.trace.reading.unpickle import load_plain
+from perfkit.urls import is_url
 
 WHAT = "dump of torch's flight recorder"
 

@@ -41,6 +41,7 @@ def cluster() -> Iterator[Any]:
 @pytest.fixture(autouse=True)
 def _nothing_stays() -> Iterator[None]:
     yield
+    on_ray.RAY.give_back()
     assert not [process for process in psutil.process_iter() if _is_rank(process)]
     assert not list(Path("/tmp").glob("perfkit-ray-*"))
 

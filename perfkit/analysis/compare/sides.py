@@ -29,7 +29,7 @@ from perfkit.store.summary import (
     PROCESS_FILE,
     TRACE_REPORT_FILE,
 )
-from perfkit.trace.reading.source import is_url
+from perfkit.urls import is_url
 
 # What stands between a suite's folder and one of its variants.
 AT = "@"

@@ -25,8 +25,9 @@ from perfkit.analysis.trace.provenance import trace_provenance
 from perfkit.devices.catalogue import named
 from perfkit.devices.for_trace import HERE, TraceCeilings
 from perfkit.errors import PerfkitError, RunFormatError, UsageError
-from perfkit.trace.reading.source import Named, expand, is_url, trace_name
+from perfkit.trace.reading.source import Named, expand, trace_name
 from perfkit.trace.reading.stream import Limits
+from perfkit.urls import is_url
 
 # Of a large job every rank keeps its figures, but only the first few keep every row of their tables: a few
 # thousand rows each would otherwise add up to gigabytes over hundreds of ranks.

@@ -39,12 +39,17 @@ class _Ray:
         assert not under, "a profiler starts its rank itself"
         return _Ranks(self._places(spec.launch), spec, folder, place)
 
+    def give_back(self) -> None:
+        """Let others have the nodes of the last run, which are kept for the next one."""
+        if self._held is not None:
+            self._held.give_back()
+            self._held = None
+
     def _places(self, launch: LaunchSpec) -> "_Places":
         """Those of the last run where they do for this one; else they are given back first."""
         wanted = _wanted(launch)
         if self._held is not None and (self._held.wanted != wanted or not self._held.usable):
-            self._held.give_back()
-            self._held = None
+            self.give_back()
         if self._held is None:
             self._held = _Places(*wanted)
         return self._held

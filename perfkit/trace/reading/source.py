@@ -1,20 +1,20 @@
 """Where traces lie: files, folders of ranks, glob patterns and fsspec URLs."""
 
-import errno
 import glob
 import re
 import sys
 from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
-from typing import Any, BinaryIO, NoReturn, cast
+from typing import BinaryIO, cast
 
 import zstandard
 from isal import igzip_lib
 
-from perfkit.errors import PerfkitError, RunFormatError, UsageError, with_those_behind
-from perfkit.store.layout import RECORD_FILE, SUITE_FILE, TRACE_FILE
+from perfkit.errors import RunFormatError, UsageError
+from perfkit.store.layout import RECORD_FILE, SPEC_FILE, SUITE_FILE, TRACE_FILE
 from perfkit.trace.reading.captures import folders_beside, is_capture, without_captures
 from perfkit.trace.reading.stream import GzipError
+from perfkit.urls import file_system, is_url, refuse
 
 _JSON = (".json", ".json.gz", ".json.zst")
 _PERHAPS = ("", ".gz", ".gzip", ".zst", ".trace", ".raw")
@@ -66,11 +66,6 @@ def open_source(source: str | Path) -> tuple[BinaryIO, int]:
         return path.open("rb"), path.stat().st_size
     except (OSError, ValueError) as error:
         raise RunFormatError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})") from None
-
-
-def is_url(source: str) -> bool:
-    """Whether fsspec is to open it."""
-    return "://" in source
 
 
 def is_magic(name: str) -> bool:
@@ -163,43 +158,37 @@ def _beginning(raw: bytes, whole: bool) -> tuple[bytes, bool]:
 
 def _remote(url: str) -> list[str]:
     try:
-        system, path = _file_system(url)
+        system, path = file_system(url)
         if _MAGIC.search(path):
             matches = [str(name) for name in system.glob(path)]
         elif url.startswith("http") or system.isfile(path):
             return [url]
         else:
             matches = [str(name) for name in system.ls(path, detail=False)] if system.isdir(path) else []
-        traces = [match for match in matches if match.endswith((*_JSON, ".gz", ".zst"))]
+            if not any(map(_named_as_trace, matches)) or any(map(_is_of_a_run, matches)):
+                below = [str(name) for name in system.find(path)]
+                matches = [name for name in below if PurePosixPath(name).name == TRACE_FILE] or below
+        traces = [match for match in matches if _named_as_trace(match)]
     except (OSError, ImportError, ValueError) as error:
-        _refuse(url, error)
+        refuse(url, error)
     if not traces:
         raise UsageError(f"{url}: no trace there (.json, .json.gz, .json.zst)")
     return sorted((str(system.unstrip_protocol(trace)) for trace in traces), key=natural)
 
 
+def _is_of_a_run(name: str) -> bool:
+    """Whether it tells the folder of a run, whose other files are named as traces are."""
+    return PurePosixPath(name).name == SPEC_FILE
+
+
+def _named_as_trace(name: str) -> bool:
+    return name.endswith((*_JSON, ".gz", ".zst"))
+
+
 def _open_remote(url: str) -> tuple[BinaryIO, int]:
     try:
-        system, path = _file_system(url)
+        system, path = file_system(url)
         file = system.open(path, "rb")
     except (OSError, ImportError, ValueError) as error:
-        _refuse(url, error)
+        refuse(url, error)
     return cast(BinaryIO, file), int(getattr(file, "size", 0) or 0)
-
-
-def _file_system(url: str) -> tuple[Any, str]:
-    """fsspec's file system of a URL, and the path in it."""
-    from fsspec.core import url_to_fs  # with asyncio and what else it brings, which no trace on a disk needs
-
-    system, path = url_to_fs(url)
-    return system, path
-
-
-def _refuse(url: str, error: Exception) -> NoReturn:
-    if isinstance(error, ImportError):
-        raise PerfkitError(f"{url}: this kind of URL needs another package: {error}") from None
-    # Libraries wrap what went wrong: a refused connection comes out of HTTP's as a file that is not there.
-    behind = next((each for each in with_those_behind(error) if isinstance(each, OSError) and each.errno), None)
-    if isinstance(error, FileNotFoundError) and (behind is None or behind.errno == errno.ENOENT):
-        raise RunFormatError(f"{url}: no such file") from None
-    raise RunFormatError(f"{url}: cannot be read ({behind or error})") from None

@@ -51,6 +51,16 @@ def test_variants_of_a_suite_and_json(tmp_path: Path) -> None:
     assert not (tmp_path / "perfkit-compare").exists()
 
 
+def test_a_suite_at_a_url_is_named_as_there_and_its_copy_goes(tmp_path: Path) -> None:
+    suite = write_suite(tmp_path / "suite", {"baseline": [record(0.1)], "amp": [record(0.05)]})
+    result = compare(f"file://{suite}@baseline", f"file://{suite}@amp", "--json")
+    assert result.exit_code == 0, result.output
+    sides = json.loads(result.stdout)["sides"]
+    assert [side["of"] for side in sides] == ["baseline", "amp"]
+    assert "suite" in sides[0]["name"]
+    assert not Path(sides[0]["path"].partition("@")[0]).exists()
+
+
 def test_a_wrong_request_has_exit_code_2(tmp_path: Path) -> None:
     write_suite(tmp_path / "suite", {"baseline": [record(0.1)]})
     assert compare("suite").exit_code == 2

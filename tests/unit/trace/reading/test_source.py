@@ -88,6 +88,14 @@ def test_urls() -> None:
         read_trace("nowhere://x.json")
 
 
+def test_of_the_files_of_a_run_at_a_url_only_its_traces_are_traces() -> None:
+    system = fsspec.filesystem("memory")
+    for name in ("spec.json", "run.json", "rank1/trace.json.gz", "rank0/trace.json.gz", "rank0/record.json"):
+        system.pipe(f"/suite/amp/0/{name}", TRACE)
+    found = expand(["memory://suite/amp/0"])
+    assert [each.rsplit("/", 2)[1:] for each in found] == [["rank0", "trace.json.gz"], ["rank1", "trace.json.gz"]]
+
+
 def test_of_the_files_of_a_bench_only_traces_of_steps_are_traces(tmp_path: Path) -> None:
     long = b'{"segments": [' + b"0, " * 100_000 + b"0]}"  # more than is looked at to tell what it is
     for rank in ("rank0", "rank1"):

@@ -1,0 +1,94 @@
+"""Folders that may be named by a URL: a command works on a copy here, and what it changes is written back."""
+
+from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import click
+
+from perfkit.errors import UsageError
+from perfkit.store.layout import SUITE_FILE
+from perfkit.store.summary import SUMMARY_FILE
+from perfkit.urls import fetch, files_in, has_file, is_url, send
+
+_HERE = Path("runs")
+_AT = "@"  # between a suite and one of its variants
+
+
+class FolderOrUrl(click.ParamType):
+    """A `Path`, for a URL that of its copy, in `runs`; `url_of` tells which. A `new` one must not be there yet."""
+
+    name = "folder"
+
+    def __init__(self, *, new: bool = False) -> None:
+        self._new = new
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        if isinstance(value, Path) or not is_url(value):
+            return Path(value)
+        here = _free(_HERE / _name(value))
+        if ctx is None or param is None or ctx.resilient_parsing:
+            return here
+        ctx.meta[_key(param.name)] = value
+        if ctx.params.get("launcher") != "kubernetes":  # which runs nothing here
+            before = self._before(value, here)
+            ctx.call_on_close(lambda: _send(here, value, before))
+        return here
+
+    def _before(self, url: str, here: Path) -> Any:
+        if not self._new:
+            held = fetch(url, here)
+            click.echo(f"{url} is copied to {here}", err=True)
+            return held
+        if files_in(url):
+            raise UsageError(f"{url} exists already and is never overwritten: name another, or add to it with --into")
+        return {}
+
+
+def url_of(ctx: click.Context, option: str) -> str | None:
+    """The URL that an option of this type was given; None where it was a folder of this machine, or nothing."""
+    found: str | None = ctx.meta.get(_key(option))
+    return found
+
+
+def local_copy(ctx: click.Context, named: str) -> str:
+    """What `named` stands for on this machine until the command ends: for a URL of a suite or report a copy of it.
+
+    `URL@VARIANT` is a copy, too. Anything else is returned as it is.
+    """
+    if not is_url(named):
+        return named
+    folder, at, variant = named.rpartition(_AT) if _AT in _name(named) else (named, "", "")
+    if not any(has_file(folder, marker) for marker in (SUITE_FILE, SUMMARY_FILE)):
+        return named
+    copies = TemporaryDirectory(prefix="perfkit-copy-")
+    ctx.call_on_close(copies.cleanup)
+    here = Path(copies.name) / _name(folder)
+    fetch(folder, here)
+    return f"{here}{at}{variant}"
+
+
+def _send(here: Path, url: str, before: Any) -> None:
+    if send(here, url, before, last=SUITE_FILE):
+        click.echo(f"{here} is copied to {url}", err=True)
+
+
+def _key(option: str | None) -> str:
+    return f"{__name__}.{option}"
+
+
+def _name(url: str) -> str:
+    """The last part of a URL's path."""
+    name = PurePosixPath(url.partition("://")[2].partition("?")[0].rstrip("/")).name
+    if not name:
+        raise UsageError(f"{url}: expected the URL of a folder, such as s3://bucket/runs/x")
+    return name
+
+
+def _free(folder: Path) -> Path:
+    """`folder`, or the next `folder-2` that is not there."""
+    number, free = 1, folder
+    while free.exists():
+        number += 1
+        free = folder.with_name(f"{folder.name}-{number}")
+    return free

@@ -1,0 +1,107 @@
+"""Places that fsspec reads and writes: `s3://bucket/runs/x`, `gs://`, `https://`, `file://`; and folders at them."""
+
+import errno
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+from typing import Any, NoReturn
+
+from perfkit.errors import PerfkitError, RunFormatError, with_those_behind
+
+# Size and time of change of every file of a folder, by its name from there.
+Contents = Mapping[str, tuple[int, int]]
+
+
+def is_url(name: str) -> bool:
+    """Whether fsspec is to open it."""
+    return "://" in name
+
+
+def file_system(url: str) -> tuple[Any, str]:
+    """fsspec's file system of a URL, and the path in it."""
+    from fsspec.core import url_to_fs  # with asyncio and what else it brings, which nothing on a disk needs
+
+    system, path = url_to_fs(url)
+    return system, path
+
+
+def refuse(url: str, error: Exception) -> NoReturn:
+    """Raise what is told of an error of fsspec or of the file systems behind it."""
+    if isinstance(error, ImportError):
+        raise PerfkitError(f"{url}: this kind of URL needs another package: {error}") from None
+    # Libraries wrap what went wrong: a refused connection comes out of HTTP's as a file that is not there.
+    behind = next((each for each in with_those_behind(error) if isinstance(each, OSError) and each.errno), None)
+    if isinstance(error, FileNotFoundError) and (behind is None or behind.errno == errno.ENOENT):
+        raise RunFormatError(f"{url}: no such file") from None
+    raise RunFormatError(f"{url}: cannot be read ({behind or error})") from None
+
+
+def has_file(url: str, name: str) -> bool:
+    """Whether there is a file `name` in the folder at `url`. Raises what `refuse` does where that cannot be told."""
+    try:
+        system, path = file_system(url)
+        return bool(system.isfile(f"{path.rstrip('/')}/{name}"))
+    except (OSError, ImportError, ValueError) as error:
+        refuse(url, error)
+
+
+def files_in(url: str) -> tuple[str, ...]:
+    """The files in the folder at `url` and in those below, by their names from there; none where there is no folder."""
+    try:
+        system, path = file_system(url)
+        found = [str(name) for name in system.find(path)] if system.exists(path) else []
+    except (OSError, ImportError, ValueError) as error:
+        refuse(url, error)
+    root = path.strip("/")
+    inside = [PurePosixPath(name.strip("/")) for name in found]
+    return tuple(sorted(str(name.relative_to(root)) for name in inside if name != PurePosixPath(root)))
+
+
+def fetch(url: str, folder: Path) -> Contents:
+    """Copy the folder at `url`, and say what `folder` holds then."""
+    names = files_in(url)
+    if not names:
+        raise RunFormatError(f"{url}: no such folder, or an empty one")
+    if any(".." in PurePosixPath(name).parts for name in names):
+        raise RunFormatError(f"{url}: a name in it leads out of it")
+    try:
+        system, path = file_system(url)
+        for name in names:
+            target = folder / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            system.get_file(f"{path.rstrip('/')}/{name}", str(target))
+    except (OSError, ValueError) as error:
+        refuse(url, error)
+    return contents(folder)
+
+
+def send(folder: Path, url: str, before: Contents, last: str) -> int:
+    """Write to `url` what is new or other in `folder` than it was `before`, and remove there what has gone.
+
+    The file called `last`, by which others know what the folder is, follows all else. Returns how many files were
+    written.
+
+    Raises:
+        PerfkitError: it cannot be written; what is in `folder` is all that there is.
+    """
+    now = contents(folder)
+    changed = sorted(name for name, what in now.items() if before.get(name) != what)
+    changed.sort(key=lambda name: name == last)
+    try:
+        system, path = file_system(url)
+        root = path.rstrip("/")
+        for name in changed:
+            target = f"{root}/{name}"
+            system.makedirs(target.rpartition("/")[0], exist_ok=True)
+            system.put_file(str(folder / name), target)
+        for name in before.keys() - now.keys():
+            system.rm_file(f"{root}/{name}")
+    except (OSError, ImportError, ValueError) as error:
+        raise PerfkitError(f"{url}: cannot be written ({error}); all of it is in {folder}") from None
+    return len(changed)
+
+
+def contents(folder: Path) -> Contents:
+    """What a folder holds, but for hidden files, such as locks; nothing where it is not there."""
+    files = (path for path in folder.rglob("*") if path.is_file() and not path.name.startswith("."))
+    stats = {path.relative_to(folder).as_posix(): path.stat() for path in files}
+    return {name: (stat.st_size, stat.st_mtime_ns) for name, stat in stats.items()}
