@@ -2,7 +2,7 @@
 
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,7 +15,13 @@ _HERE = Path("runs")
 _AT = "@"  # between a suite and one of its variants
 
 
-class FolderOrUrl(click.ParamType):
+if TYPE_CHECKING:
+    _Type = click.ParamType[Path]
+else:
+    _Type = click.ParamType  # of which older clicks have no kinds
+
+
+class FolderOrUrl(_Type):
     """A `Path`, for a URL that of its copy, in `runs`; `url_of` tells which. A `new` one must not be there yet."""
 
     name = "folder"
