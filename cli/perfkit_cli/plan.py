@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _OF_A_SEARCH = ("margin", "cap")
 _OF_A_GPU = ("network", "gpus_per_node")
+_LINKS_OF_A_CPU = "these are of GPUs, and a plan without --gpu is of a CPU"
 
 # What a new plan is of, and where it is written.
 _OF_A_PLAN = (
@@ -56,6 +57,7 @@ Examples:
   perfkit plan -w gpt:size=large --gpu rtx-4090 --search
   perfkit plan -w gpt:size=medium -t amp+ckpt:fit=20GiB --gpu rtx-4090       the least recomputation that fits
   perfkit plan --into runs/gpt                    predicted beside measured, for all variants of the suite
+  perfkit plan --into runs/gpt --world-size 8,64,4096             and onwards, for a suite of several numbers of ranks
   perfkit plan --score runs/                      the errors of all plans that are kept
 \b
 Exit codes: 0 done, 2 the request is wrong, 130 interrupted.
@@ -164,16 +166,20 @@ def command(ctx: click.Context, /, **options: Any) -> None:
         show_score(options["score"], as_json=as_json, console=console)
         return
     if options["into"] is not None:
-        refuse_given(ctx, (*_OF_A_PLAN, "as_json"), "--into plans what the suite was asked for")
+        asked = [name for name in _OF_A_PLAN if name not in ("world_sizes", *_OF_A_GPU)]
+        refuse_given(ctx, (*asked, "as_json"), "--into plans what the suite was asked for")
+        from perfkit.growing import suite_request
         from perfkit_reports.subjects.registry import document_of
 
-        plan_beside(options["into"], options["memory"], console)
+        if suite_request(options["into"]).device == "cpu":
+            refuse_given(ctx, _OF_A_GPU, _LINKS_OF_A_CPU)
+        plan_beside(options["into"], options["memory"], console, options["world_sizes"], **_links(options))
         write_and_show(document_of(options["into"]), options["into"], **shown)
         return
     if not options["max"]:
         refuse_given(ctx, _OF_A_SEARCH, "these are of a search for the largest batch, --max batch_size")
     if options["gpu"] is None:
-        refuse_given(ctx, _OF_A_GPU, "these are of GPUs, and a plan without --gpu is of a CPU")
+        refuse_given(ctx, _OF_A_GPU, _LINKS_OF_A_CPU)
     from perfkit.measure.settled import settled
     from perfkit_reports.subjects.plan.document import document
 
@@ -226,8 +232,11 @@ def _show_found(ctx: click.Context, console: "Console") -> None:
 def _target(options: Mapping[str, Any]) -> "Target":
     from perfkit.plan.target import target_of
 
-    links = {"ranks_per_node": options["gpus_per_node"], "network_bytes_per_s": options["network"]}
-    return target_of(options["gpu"], options["memory"])._replace(**links)
+    return target_of(options["gpu"], options["memory"])._replace(**_links(options))
+
+
+def _links(options: Mapping[str, Any]) -> dict[str, Any]:
+    return {"ranks_per_node": options["gpus_per_node"], "network_bytes_per_s": options["network"]}
 
 
 def request_of(options: Mapping[str, Any], world_sizes: Sequence[int]) -> "BenchRequest":

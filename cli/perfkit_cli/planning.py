@@ -1,8 +1,9 @@
 """Planning with progress: for `perfkit plan`, for a suite that is there, and before a bench."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -51,30 +52,43 @@ def planned(request: "BenchRequest", target: "Target", console: "Console") -> "P
     return whole_plan(request, target, told, command_line(), searches)
 
 
-def plan_beside(folder: Path, memory: str | None, console: "Console") -> None:
-    """Plan all variants that a suite was asked for, and keep the plan in its folder in place of an earlier one."""
+def plan_beside(
+    folder: Path, memory: str | None, console: "Console", further: Sequence[int] = (), **links: Any
+) -> None:
+    """Plan all variants that a suite was asked for, and keep the plan in its folder in place of an earlier one.
+
+    A suite of several numbers of ranks is planned on more of them, `further` or else up to 4,096. `links` are those
+    between GPUs, as a `Target` has them.
+    """
+    from msgspec.structs import replace
+
     from perfkit.files import write_json
     from perfkit.growing import whole_request
+    from perfkit.measure.settled import settled
+    from perfkit.plan.onwards import onwards
     from perfkit.plan.target import target_of_run
     from perfkit.store.read import read_suite
+    from perfkit.store.request import ranks
     from perfkit.store.summary import PLAN_FILE
 
     request = whole_request(folder)
-    ranks = (rank.record.environment for run in read_suite(folder).runs for rank in run.ranks)
-    environment = next((each for each in ranks if each is not None), None)
+    places = (rank.record.environment for run in read_suite(folder).runs for rank in run.ranks)
+    environment = next((each for each in places if each is not None), None)
     name = "" if environment is None else environment.device_name
-    target = _known(target_of_run(request.device, environment, memory), name)
-    write_json(folder / PLAN_FILE, planned(request, target, console))
+    target = _known(target_of_run(request.device, environment, memory), name)._replace(**links)
+    sized = replace(request, **ranks(sorted({*request.sizes, *further}))) if further else onwards(request)
+    write_json(folder / PLAN_FILE, planned(settled(sized), target, console))
 
 
 def plan_before(folder: Path, request: "BenchRequest", device_name: str, console: "Console") -> None:
     """Plan what is to be measured, with its report, in the folder in which the suite will be."""
+    from perfkit.plan.onwards import onwards
     from perfkit.plan.target import target_here
     from perfkit_reports.render.write import write
     from perfkit_reports.subjects.plan.document import document
 
     target = _known(target_here(request.device, device_name), device_name)
-    write(document(planned(request, target, console)), folder)
+    write(document(planned(onwards(request), target, console)), folder)
 
 
 def _known(target: "Target | None", device_name: str) -> "Target":

@@ -28,6 +28,7 @@ def whole_plan(
         workload=request.workload,
         dtype=request.dtype,
         accumulation=request.accumulation,
+        scaling=request.scaling,
         variants=planned,
         recomputations=tuple(recomputations),
         sources=sources_of(request.workload.name),

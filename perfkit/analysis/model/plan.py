@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from perfkit.analysis.model.memory import MemoryAccount
 from perfkit.analysis.model.step import OpRow
 from perfkit.devices.ceiling import DeviceCeilings
-from perfkit.spec import BASELINE, Struct, WorkloadSpec
+from perfkit.spec import BASELINE, Scaling, Struct, WorkloadSpec
 from perfkit.store.layout import RecomputationSearch
 
 PLAN_VERSION = 1
@@ -182,7 +182,8 @@ class Plan(Struct):
     `device` is `cpu` or `cuda`, `device_name` which one, "" where the plan is of none in particular. `limit_bytes` is
     what a rank may take, None where nothing was said of it. `ceilings` are what is known of the device's. `sources` are
     digests of the files of the user's own workload, as a suite keeps them. `recomputations` are how variants of
-    `ckpt:fit` were found.
+    `ckpt:fit` were found. `scaling` is what stays as ranks are added; where it is the batch of all ranks together
+    (strong), that is the workload's.
     """
 
     schema_version: int = PLAN_VERSION
@@ -192,6 +193,7 @@ class Plan(Struct):
     workload: WorkloadSpec
     dtype: str
     accumulation: int
+    scaling: Scaling = "weak"
     variants: tuple[PlannedVariant, ...]
     recomputations: tuple[RecomputationSearch, ...] = ()
     sources: dict[str, str] = {}

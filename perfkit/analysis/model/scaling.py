@@ -38,7 +38,7 @@ class ScalingPoint(Struct):
 class PlannedPoint(Struct):
     """The step as it was planned on so many ranks; `efficiency` as in `ScalingPoint`, None where it is that itself.
 
-    Its bounds are those of both steps, as if their errors had nothing to do with each other.
+    Its bounds are with both steps at the same end of theirs: what an op is off by, it is off on any number of ranks.
     """
 
     world_size: int

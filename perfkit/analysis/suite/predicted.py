@@ -19,6 +19,7 @@ from perfkit.analysis.trace.op_class import OpClass, work_class
 from perfkit.devices.catalogue import with_memory
 from perfkit.record import Environment, value_of
 from perfkit.spec import RunSpec
+from perfkit.store.layout import Suite
 from perfkit.store.read import StoredSuite
 from perfkit.store.summary import PLAN_FILE
 
@@ -48,7 +49,7 @@ def plan_beside(stored: StoredSuite, environment: Environment | None) -> PlanBes
         if planned is None:
             return PlanBeside(refused=f"the plan in {PLAN_FILE} is not held against this loop: {told}")
         return PlanBeside(plan.created_at, {first.variant: planned}, basis=told)
-    different = ", ".join(_differing(plan, first.spec, stored.suite.sources, environment))
+    different = ", ".join(_differing(plan, first.spec, stored.suite, environment))
     if different:
         return PlanBeside(
             refused=f"the plan in {PLAN_FILE} is of another {different}: it is not held against these runs"
@@ -56,9 +57,12 @@ def plan_beside(stored: StoredSuite, environment: Environment | None) -> PlanBes
     return PlanBeside(plan.created_at, {variant.name: variant for variant in plan.variants})
 
 
-def _differing(plan: Plan, spec: RunSpec, sources: Mapping[str, str], environment: Environment | None) -> list[str]:
+def _differing(plan: Plan, spec: RunSpec, suite: Suite, environment: Environment | None) -> list[str]:
+    asked, sources = next((each.request for each in suite.sessions if each.request is not None), None), suite.sources
+    divided = asked is not None and asked.scaling == "strong"  # then a run has a part of the batch that was asked for
     conditions = {
-        "workload": plan.workload == spec.workload,
+        "workload": plan.workload == (asked.workload if asked is not None and divided else spec.workload),
+        "scaling": plan.scaling == ("strong" if divided else "weak"),
         "content of the workload's files": all(
             sources.get(name, digest) == digest for name, digest in plan.sources.items()
         ),

@@ -186,12 +186,9 @@ def _planned(name: str, points: Sequence[ScalingPoint], mode: Scaling, beside: P
 
 
 def _of_both(mode: Scaling, ranks: int, fewest: int, step: Interval, reference: Interval) -> Interval:
-    def at(ours: float, theirs: float) -> float:
-        return efficiency(mode, ranks, fewest, ours / theirs)
-
-    return Interval(
-        value=at(step.value, reference.value), low=at(step.high, reference.low), high=at(step.low, reference.high)
-    )
+    ends = ((step.value, reference.value), (step.low, reference.low), (step.high, reference.high))
+    value, *others = (efficiency(mode, ranks, fewest, ours / theirs) for ours, theirs in ends)
+    return Interval(value=value, low=min(value, *others), high=max(value, *others))
 
 
 def _not_planned(curves: Sequence[ScalingCurve], beside: PlanBeside) -> Iterator[str]:

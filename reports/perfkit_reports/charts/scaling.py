@@ -10,6 +10,14 @@ from perfkit_reports.palette import Style
 
 _HEIGHT = 320
 
+# What stays as ranks are added, and what efficiency is then.
+MEANING = {
+    "weak": "Weak scaling: every rank keeps its batch, so that a step of more ranks does more work; efficiency is "
+    "T(fewest) / T(N).",
+    "strong": "Strong scaling: the batch of all ranks together stays and each has its part of it; efficiency is "
+    "fewest × T(fewest) / (N × T(N)).",
+}
+
 
 Span = tuple[float, float] | None  # the bounds of a value, where there are any
 

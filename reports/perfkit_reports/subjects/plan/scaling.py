@@ -4,20 +4,18 @@ from collections.abc import Callable, Iterator, Sequence
 
 from perfkit import units
 from perfkit.analysis.model.plan import Plan, PlannedVariant
+from perfkit.analysis.suite.scaling import efficiency as of_steps
+from perfkit.spec import Scaling
 from perfkit_reports import palette
 from perfkit_reports.cells import share, whole
 from perfkit_reports.charts.frame import byte_scale, time_scale
-from perfkit_reports.charts.scaling import Line, chart
+from perfkit_reports.charts.scaling import MEANING, Line, chart
 from perfkit_reports.document.blocks import Block, Group, Section, Table
 from perfkit_reports.document.cells import Cell, unknown
 from perfkit_reports.document.tables import Column
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.subjects.plan import cells
 
-_INTRO = (
-    "Every rank has a batch of its own, so that a step of more ranks does more work: at a scaling efficiency of 100 % "
-    "it takes no longer."
-)
 Sizes = dict[str, list[PlannedVariant]]  # by techniques, from the fewest ranks on
 
 
@@ -25,14 +23,16 @@ def scaling(plan: Plan) -> Iterator[Section]:
     """None where nothing was planned on several numbers of ranks."""
     sizes = {name: variants for name, variants in _by_techniques(plan).items() if len(variants) > 1}
     if sizes:
-        yield Section("scaling", "Over the number of ranks", tuple(_blocks(sizes)), nav="Scaling", intro=(_INTRO,))
+        blocks = tuple(_blocks(sizes, plan.scaling))
+        yield Section("scaling", "Over the number of ranks", blocks, nav="Scaling", intro=(MEANING[plan.scaling],))
 
 
-def efficiency(variant: PlannedVariant, fewest: PlannedVariant) -> float | None:
-    """Time of a step on the fewest ranks / its own; None where one of them is not known."""
+def efficiency(mode: Scaling, variant: PlannedVariant, fewest: PlannedVariant) -> float | None:
+    """Of a variant against the same on the fewest ranks; None where the step of one of them is not known."""
     if variant.step_s is None or fewest.step_s is None:
         return None
-    return fewest.step_s.total.value / variant.step_s.total.value
+    ratio = variant.step_s.total.value / fewest.step_s.total.value
+    return of_steps(mode, variant.world_size, fewest.world_size, ratio)
 
 
 def _by_techniques(plan: Plan) -> Sizes:
@@ -42,7 +42,7 @@ def _by_techniques(plan: Plan) -> Sizes:
     return found
 
 
-def _blocks(sizes: Sizes) -> Iterator[Block]:
+def _blocks(sizes: Sizes, mode: Scaling) -> Iterator[Block]:
     memory = _lines(sizes, lambda variant: None if variant.needed_bytes is None else variant.needed_bytes.value)
     times = _lines(sizes, lambda variant: None if variant.step_s is None else variant.step_s.total.value)
     drawn = (
@@ -54,7 +54,7 @@ def _blocks(sizes: Sizes) -> Iterator[Block]:
     yield Table(
         id="scaling-table",
         title="",
-        columns=_COLUMNS,
+        columns=_columns(mode),
         rows=[(variant, _fewest(variants)) for variants in sizes.values() for variant in variants],
         what="variant",
         data="variants",
@@ -83,8 +83,8 @@ def _most(lines: Sequence[Line]) -> float:
     return max((value for line in lines for _, value in line.points), default=0.0)
 
 
-def _efficiency(row: tuple[PlannedVariant, PlannedVariant]) -> Cell:
-    found = efficiency(*row)
+def _efficiency(mode: Scaling, row: tuple[PlannedVariant, PlannedVariant]) -> Cell:
+    found = efficiency(mode, *row)
     return unknown("no time was predicted") if found is None else share(found)
 
 
@@ -97,11 +97,17 @@ def _dominant(variant: PlannedVariant) -> Cell:
     return Cell(step.dominant, detail=f"{units.percent(part / sum(step.parts.values()), 0)} of the step")
 
 
-_COLUMNS: tuple[Column[tuple[PlannedVariant, PlannedVariant]], ...] = (
-    Column("Variant", lambda row: Cell(row[0].name), numeric=False, weight=Weight.BRIEF),
-    Column("Ranks", lambda row: whole(row[0].world_size), weight=Weight.BRIEF),
-    Column("Needed by a rank", lambda row: cells.needed(row[0]), weight=Weight.BRIEF),
-    Column("Step time", lambda row: cells.step_time(row[0]), weight=Weight.BRIEF),
-    Column("Scaling efficiency", _efficiency, weight=Weight.BRIEF, help="time on the fewest ranks / its own"),
-    Column("Takes the most", lambda row: _dominant(row[0]), numeric=False, weight=Weight.BRIEF),
-)
+def _columns(mode: Scaling) -> tuple[Column[tuple[PlannedVariant, PlannedVariant]], ...]:
+    return (
+        Column("Variant", lambda row: Cell(row[0].name), numeric=False, weight=Weight.BRIEF),
+        Column("Ranks", lambda row: whole(row[0].world_size), weight=Weight.BRIEF),
+        Column("Needed by a rank", lambda row: cells.needed(row[0]), weight=Weight.BRIEF),
+        Column("Step time", lambda row: cells.step_time(row[0]), weight=Weight.BRIEF),
+        Column(
+            "Scaling efficiency",
+            lambda row: _efficiency(mode, row),
+            weight=Weight.BRIEF,
+            help="against the same techniques on the fewest ranks",
+        ),
+        Column("Takes the most", lambda row: _dominant(row[0]), numeric=False, weight=Weight.BRIEF),
+    )

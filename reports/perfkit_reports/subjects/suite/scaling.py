@@ -11,7 +11,7 @@ from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit_reports import palette
 from perfkit_reports.cells import known, span, whole
 from perfkit_reports.charts.frame import time_scale
-from perfkit_reports.charts.scaling import Line, Span, chart
+from perfkit_reports.charts.scaling import MEANING, Line, Span, chart
 from perfkit_reports.document.blocks import Block, Group, Section, Table, Text
 from perfkit_reports.document.cells import Cell, unknown
 from perfkit_reports.document.tables import Column
@@ -21,19 +21,14 @@ from perfkit_reports.subjects.plan.cells import time_span
 from perfkit_reports.subjects.suite import cells
 from perfkit_reports.subjects.tables import listed
 
-MEANING = {
-    "weak": "Weak scaling: every rank keeps its batch, so that a step of more ranks does more work; efficiency is "
-    "T(fewest) / T(N).",
-    "strong": "Strong scaling: the batch of all ranks together stays and each has its part of it; efficiency is "
-    "fewest × T(fewest) / (N × T(N)).",
-}
 _UNPAIRED = (
     "Processes on different numbers of ranks are no pairs: an interval (95 %) is of the medians of the processes of "
     "both."
 )
 _PREDICTED = (
     "Hollow points and dotted lines are predicted by the plan, which gives every rank cores or a GPU of its own, and "
-    "links as fast as those it knows; their bars are its bounds, of an efficiency those of both steps."
+    "links as fast as those it knows. Their bars are its bounds; of an efficiency with both steps at the same end of "
+    "theirs, since what an op is off by, it is off on any number of ranks."
 )
 _HIGHEST = 1.5  # where the axis of efficiencies ends: bounds of a plan may reach further
 
@@ -64,6 +59,8 @@ def _blocks(analysis: Analysis, found: SuiteScaling) -> Iterator[Block]:
     charts = (_efficiencies(found, styles), _times(found, styles, by_name))
     if drawn := tuple(each for each in charts if each is not None):
         yield Group(id="scaling-charts", blocks=drawn, beside=True)
+    for place, note in enumerate(found.notes):
+        yield Text(id=f"scaling-note-{place}", style="callout", lines=(note,), weight=Weight.BRIEF)
     rows = [row for curve in found.curves for row in _rows(curve, by_name)]
     planned = any(row.planned for row in rows)
     yield Table(
@@ -86,8 +83,6 @@ def _blocks(analysis: Analysis, found: SuiteScaling) -> Iterator[Block]:
             data="scaling",
             caption="Nothing was measured on so many ranks.",
         )
-    for place, note in enumerate(found.notes):
-        yield Text(id=f"scaling-note-{place}", style="callout", lines=(note,), weight=Weight.BRIEF)
     yield from listed("scaling-not-planned", found.not_planned)
 
 

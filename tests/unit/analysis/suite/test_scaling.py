@@ -133,14 +133,17 @@ def scaled_by_hand(folder: Path, plan: PlanBeside = NO_PLAN, ended: dict[str, St
 
 def test_a_plan_is_beside_what_was_measured_and_goes_on(tmp_path: Path) -> None:
     sizes = ((1, "baseline"), (2, "baseline@2"), (4096, "baseline@4096"))
-    scaled = scaled_by_hand(tmp_path, beside(*(planned(name, ranks, 1.0 + ranks / 4096) for ranks, name in sizes)))
+    of_sizes = [planned(name, ranks, 1.0 + ranks / 4096) for ranks, name in sizes]
+    slow = replace(of_sizes[-1].step_s, total=Interval(value=2.0, low=1.5, high=3.0))
+    scaled = scaled_by_hand(tmp_path, beside(*of_sizes[:-1], replace(of_sizes[-1], step_s=slow)))
     points = curve(scaled, "baseline").planned
     assert [point.world_size for point in points] == [1, 2, 4096]
     assert points[0].efficiency is None
     last = points[-1].efficiency
     assert last is not None
     assert last.value == pytest.approx((1 + 1 / 4096) / 2)
-    assert (last.low, last.high) == pytest.approx((last.value / 4, last.value * 4))  # bounds of both steps
+    one = 1 + 1 / 4096  # whose bounds are half and twice as much; both steps are at the same end
+    assert (last.low, last.high) == pytest.approx((one / 2 / 1.5, 2 * one / 3.0))
     assert scaled.basis == "this machine"
     assert scaled.not_planned == ()
 
