@@ -45,6 +45,8 @@ Examples:
   perfkit bench --workload train.py:build --technique zero1,zero2,zero3 --world-size 2
   perfkit bench --technique ddp,zero3 --launcher torchrun
   perfkit bench --technique zero3 --launcher slurm --nnodes 2 --world-size 16 --slurm partition=gpu --slurm time=1:00:00
+  perfkit bench --technique zero3 --launcher ray --nnodes 2 --world-size 16
+  perfkit bench --launcher kubernetes --nnodes 2 --world-size 16 --device cuda --image train:1 --volume-claim runs
   perfkit bench --technique ddp,zero2 --world-size 1,2,4 --scaling strong
   perfkit bench --workload gpt:size=small --technique amp,amp+flash --energy
   perfkit bench --technique 'batch:size=4|8|16,accum:steps=2'
@@ -145,8 +147,8 @@ Exit codes: 0 done, 1 a run failed or its loss is not finite, 2 the request is w
     metavar=f"[{'|'.join(_STARTED_BY)}]",
     callback=one_of("launcher", _STARTED_BY),
     is_eager=True,  # what --out stands for depends on it
-    help="What starts the ranks of a run: a process each, torchrun's elastic agent, or Slurm. kubernetes: nothing is "
-    "run, and the manifest of a bench in pods is printed.",
+    help="What starts the ranks of a run: a process each, torchrun's elastic agent, Slurm, or Ray. kubernetes: nothing "
+    "is run, and the manifest of a bench in pods is printed.",
 )
 @click.option(
     "--nnodes",
@@ -154,7 +156,7 @@ Exit codes: 0 done, 1 a run failed or its loss is not finite, 2 the request is w
     show_default=True,
     metavar="N",
     type=COUNT,
-    help="With torchrun or slurm: machines, each with as many ranks.",
+    help="Machines, each with as many ranks, with any launcher but process.",
 )
 @click.option(
     "--slurm",
