@@ -307,6 +307,22 @@ class Attached(Struct):
     trigger: str = ""
 
 
+class ExpertLoad(Struct):
+    """What a layer's router made of the tokens of a batch.
+
+    `sent` counts by expert the tokens that are to go there, `taken` those of them that found a slot, `dropped` the
+    tokens that no expert takes. `auxiliary_loss` is the one that evens the load out, before its weight; None where the
+    router has none.
+    """
+
+    layer: str
+    tokens: int
+    sent: tuple[int, ...]
+    taken: tuple[int, ...]
+    dropped: int
+    auxiliary_loss: float | None = None
+
+
 class RankRecord(Struct):
     """Everything one rank measured. Written again after every pass, so a killed worker leaves what it had.
 
@@ -314,8 +330,8 @@ class RankRecord(Struct):
     one rounding away (baselines only), of several the furthest from `losses`: where they leave these, losses can tell
     nothing more. `seeded_losses` are
     those of compiled code that was trained once more with the random numbers of eager code. `energy` is that of a step
-    (J) and `power` the mean over the steps that it was taken from (W). `attached` is there for loops that perfkit was
-    attached to, and None for those that it ran itself.
+    (J) and `power` the mean over the steps that it was taken from (W). `experts` is of a batch after the timed
+    steps. `attached` is there for loops that perfkit was attached to, and None for those that it ran itself.
     """
 
     schema_version: int = RECORD_VERSION
@@ -348,6 +364,7 @@ class RankRecord(Struct):
     facts: dict[str, float] = {}
     fact_notes: dict[str, str] = {}
     attached: Attached | None = None
+    experts: tuple[ExpertLoad, ...] = ()
     warnings: tuple[str, ...] = ()
 
 

@@ -13,6 +13,7 @@ from perfkit.instruments.clock import step_times
 from perfkit.instruments.compiling import holds_compiled
 from perfkit.instruments.energy import EnergyWindow, no_counter, unknown
 from perfkit.instruments.exchanged import ExchangedBytes
+from perfkit.instruments.expert_loads import expert_loads
 from perfkit.instruments.layout import convolution_layouts
 from perfkit.instruments.memory.allocator import unreported
 from perfkit.instruments.memory.history import allocator_history
@@ -150,6 +151,8 @@ def evidence_pass(session: Session) -> None:
         claims=tuple(claim for technique in session.techniques for claim in technique.claims(state))
     )
     batch = to_device(next(iter(session.batches(session.next_step))), state.device)
+    if state.workload.expert_parallel is not None and state.workload.step is None:
+        session.recorder.update(experts=expert_loads(state.model, lambda: state.loss(batch)))
     compiled = _model_is_compiled(session)
     with convolution_layouts(state.model) as layouts:
         if state.workload.step is not None:

@@ -14,13 +14,15 @@ class Routing(NamedTuple):
     """What a router made of some tokens.
 
     Attributes:
-        tokens: which token lies in each slot, (experts, slots), int64; the number of tokens where it is empty.
+        total: how many tokens there are.
+        tokens: which token lies in each slot, (experts, slots), int64; `total` where it is empty.
         weights: what each slot's output is multiplied with, (experts, slots); 0 where it is empty.
         sent: how many tokens want each expert, (experts,), slots or not.
         auxiliary: the loss that evens the load out, before its weight; 1 where all experts are sent as many tokens at
             equal probabilities. None where nothing has to be evened out.
     """
 
+    total: int
     tokens: torch.Tensor
     weights: torch.Tensor
     sent: torch.Tensor
@@ -31,11 +33,12 @@ class Routing(NamedTuple):
         """How many tokens each expert takes, (experts,)."""
         return self.sent.clamp(max=self.tokens.shape[1])
 
-    def dropped(self, count: int) -> torch.Tensor:
-        """How many of the `count` tokens no expert takes."""
-        found = torch.zeros(count + 1, dtype=torch.bool, device=self.tokens.device)
+    @property
+    def dropped(self) -> torch.Tensor:
+        """How many tokens no expert takes."""
+        found = torch.zeros(self.total + 1, dtype=torch.bool, device=self.tokens.device)
         found[self.tokens.flatten()] = True
-        return (~found[:count]).sum()
+        return (~found[: self.total]).sum()
 
 
 class Kind(NamedTuple):
@@ -69,7 +72,7 @@ def expert_choice(probabilities: torch.Tensor, slots: int) -> Routing:
     Choice Routing, arXiv 2202.09368, section 3.2). All slots are filled; a token goes to any number of experts, or
     to none."""
     weights, tokens = probabilities.T.topk(slots, dim=1)
-    return Routing(tokens, weights, torch.full_like(tokens[:, 0], slots), None)
+    return Routing(len(probabilities), tokens, weights, torch.full_like(tokens[:, 0], slots), None)
 
 
 ROUTERS = {
@@ -88,7 +91,7 @@ def _to_their_experts(probabilities: torch.Tensor, choices: int, slots: int) -> 
     wanted = chosen.T.flatten()[:, None] == torch.arange(experts, device=chosen.device)  # first choices first
     first = wanted[: len(chosen)].sum(dim=0)
     tokens, kept = _in_slots(wanted, weights.T.flatten(), slots, count=len(chosen))
-    return Routing(tokens, kept, wanted.sum(dim=0), _unevenness(probabilities, first))
+    return Routing(len(chosen), tokens, kept, wanted.sum(dim=0), _unevenness(probabilities, first))
 
 
 def _in_slots(wanted: torch.Tensor, weights: torch.Tensor, slots: int, count: int) -> tuple[torch.Tensor, torch.Tensor]:

@@ -17,7 +17,7 @@ from perfkit.analysis.model.sweep import Sweep
 # Not at the top: the results of traces are made of what stands above.
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.devices.ceiling import DeviceCeilings
-from perfkit.record import NOT_MEASURED, Environment, MachineLoad, Quantity, RankWait, SetupCost, Status
+from perfkit.record import NOT_MEASURED, Environment, ExpertLoad, MachineLoad, Quantity, RankWait, SetupCost, Status
 from perfkit.spec import Struct
 from perfkit.store.layout import BatchSearch, RecomputationSearch, Sampling
 from perfkit.store.price import Price
@@ -103,6 +103,7 @@ class Variant(Struct):
     on the rank that waits most; None where it has none. `prediction` is there where a plan of it is kept.
     `waits` says where the ranks of its first failed run were. Of several ranks `ranks` and `steps_by_rank` are their
     timed steps beside each other, `fleet` what their traces tell of who waits for whom.
+    `experts` are the loads of each layer's experts, over all ranks of its first run.
     """
 
     name: str
@@ -154,6 +155,7 @@ class Variant(Struct):
     steps_by_rank: StepGrid | None = None
     fleet: Fleet | None = None
     volumes: tuple[Volume, ...] = ()
+    experts: tuple[ExpertLoad, ...] = ()
 
     @property
     def traced_step(self) -> RankTrace | None:

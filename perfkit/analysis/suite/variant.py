@@ -6,6 +6,7 @@ from perfkit.analysis.model.prediction import Prediction
 from perfkit.analysis.model.suite import Variant
 from perfkit.analysis.suite.attached import loop_of
 from perfkit.analysis.suite.engagement import engaged
+from perfkit.analysis.suite.expert_loads import over_ranks
 from perfkit.analysis.suite.ranks import timed_grid, timed_ranks
 from perfkit.analysis.suite.runs import VariantRuns
 from perfkit.analysis.suite.verdicts import Subject, Verdicts, emulation_of
@@ -71,6 +72,7 @@ def variant_of(
         steps_by_rank=timed_grid(runs),
         fleet=passes.fleet,
         volumes=volumes(runs, passes.trace) if runs.world_size > 1 else (),
+        experts=over_ranks(records),
         loop=loop_of(records, None if runs.main is None else runs.main.ranks[0].live, _stacks(runs)),
     )
 

@@ -10,6 +10,7 @@ from perfkit.analysis.model import time_split
 from perfkit.analysis.model.fleet import RankRow
 from perfkit.analysis.model.step import TimeShare
 from perfkit_reports.charts import frame
+from perfkit_reports.charts.diverging import colour
 from perfkit_reports.charts.frame import POINT, Figure, Trace, axis, figure, hover, safe, scatter, time_scale
 from perfkit_reports.document.blocks import Chart
 from perfkit_reports.palette import BLUE, VERMILLION, legend, ordered_categories
@@ -19,7 +20,6 @@ COMPUTING, IDLE, OTHER, LATE = "computing", "idle", "other", "late at collective
 CATEGORIES = (COMPUTING, time_split.COMMUNICATION, IDLE, OTHER)
 _LABELLED = 16  # more names than this do not fit below the bars
 _LEAST = 0.05  # of the median step: where the colours of a map end at the least, so that noise shows none
-_EVEN = "#7d848f40"
 _Known = Mapping[str, Sequence[float | None]]
 
 
@@ -60,7 +60,7 @@ def _map(names: Sequence[str], known: _Known, away: Mapping[str, Sequence[float]
             "y": [0.94] * len(names),
             "base": place,
             "width": 1,
-            "marker": {"color": [_colour(share / far) for share in away[name]], "line": {"width": 0}},
+            "marker": {"color": [colour(share / far) for share in away[name]], "line": {"width": 0}},
             "hovertext": ["not known" if value is None else units.seconds(value) for value in values],
             "hovertemplate": f"<b>%{{x}}: {safe(name)}</b><br>%{{hovertext}}<extra></extra>",
         }
@@ -105,14 +105,7 @@ def _figures(rows: Sequence[RankRow], splits: Mapping[str, Sequence[TimeShare]])
 
 def coloured(away: float | None) -> str:
     """The colour of a cell, from -1 to 1; what is not known has none."""
-    return "#00000000" if away is None else _colour(max(-1.0, min(1.0, away)))
-
-
-def _colour(away: float) -> str:
-    """From blue at -1 over a grey that any background shines through to orange at 1."""
-    end = bytes.fromhex((VERMILLION if away > 0 else BLUE)[1:] + "ff")
-    mixed = (round(even + (full - even) * abs(away)) for even, full in zip(bytes.fromhex(_EVEN[1:]), end, strict=True))
-    return f"#{bytes(mixed).hex()}"
+    return "#00000000" if away is None else colour(max(-1.0, min(1.0, away)))
 
 
 def _deviations(known: _Known) -> dict[str, list[float]]:

@@ -51,7 +51,7 @@ def test_tokens_take_free_slots_of_their_experts_in_order(probabilities, route, 
     assert held(routing) == pytest.approx(kept)
     assert routing.sent.tolist() == sent
     assert routing.taken.tolist() == [min(each, slots) for each in sent]
-    assert routing.dropped(TOKENS) == TOKENS - len({token for _, token in kept})
+    assert routing.dropped == TOKENS - len({token for _, token in kept})
 
 
 @pytest.mark.parametrize(("route", "choices"), [(switch, 1), (gshard, 2)])
@@ -83,7 +83,7 @@ def test_experts_choose_their_most_probable_tokens(probabilities):
     }
     assert held(routing) == pytest.approx(expected)
     assert routing.sent.tolist() == [6] * EXPERTS
-    assert routing.dropped(TOKENS) == TOKENS - len({token for _, token in expected})
+    assert routing.dropped == TOKENS - len({token for _, token in expected})
     assert routing.auxiliary is None
 
 

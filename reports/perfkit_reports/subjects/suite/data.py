@@ -20,6 +20,7 @@ from perfkit_reports.subjects.trace.data import of_costs
 
 _STEPS: Schema = {"variant": str, "repeat": int, "step": int, "warmup": bool, "wall_s": float}
 _LOSSES: Schema = {"variant": str, "step": int, "end_s": float, "loss": float}
+_EXPERTS: Schema = {"variant": str, "layer": str, "expert": int, "tokens": int, "sent": int, "taken": int}
 # (type, what of a variant) by column.
 _VARIANTS: Mapping[str, tuple[type | GenericAlias, Callable[[Variant], Any]]] = {
     "variant": (str, lambda variant: variant.name),
@@ -77,12 +78,21 @@ def data(analysis: Analysis) -> tuple[Data, ...]:
         Data("variants", schema, lambda: [_variant(variant, analysis) for variant in analysis.variants]),
         Data("steps", _STEPS, lambda: list(_steps(analysis))),
         Data("losses", _LOSSES, lambda: list(_losses(analysis))),
+        Data("experts", _EXPERTS, lambda: list(_experts(analysis))),
         *of_costs(traces(analysis), "variant"),
         owned("time", TimeShare, {"variant": str}, variants, lambda variant: variant.time_split),
         *_of_predictions(analysis),
         *_of_scaling(analysis),
         plain("ceilings", Ceiling, analysis.ceilings.ceilings if analysis.ceilings else ()),
     )
+
+
+def _experts(analysis: Analysis) -> Iterator[dict[str, Any]]:
+    for variant in analysis.variants:
+        for load in variant.experts:
+            for expert, (sent, taken) in enumerate(zip(load.sent, load.taken, strict=True)):
+                of = {"variant": variant.name, "layer": load.layer, "expert": expert, "tokens": load.tokens}
+                yield {**of, "sent": sent, "taken": taken}
 
 
 _PREDICTIONS: Schema = {

@@ -16,7 +16,7 @@ from perfkit_reports.document.weight import Weight
 from perfkit_reports.subjects import recomputation
 from perfkit_reports.subjects.loop.document import document as of_loop
 from perfkit_reports.subjects.memory import story
-from perfkit_reports.subjects.suite import cells, columns, communication, headline, losses, sections, sizes
+from perfkit_reports.subjects.suite import cells, columns, communication, experts, headline, losses, sections, sizes
 from perfkit_reports.subjects.suite.look import styles
 from perfkit_reports.subjects.suite.predicted import predicted
 from perfkit_reports.subjects.suite.scaling import scaling
@@ -50,6 +50,7 @@ def _bench(analysis: Analysis) -> Document:
             *scaling(analysis),
             *predicted(analysis),
             *losses.losses(analysis),
+            *experts.experts(analysis),
             *sizes.sizes(analysis),
             *recomputation.recomputation(analysis.recomputations),
             *communication.communication(analysis),

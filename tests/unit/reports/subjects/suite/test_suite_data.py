@@ -19,7 +19,7 @@ def test_every_row_has_the_columns_of_its_table(analysis: Analysis) -> None:
 
 def test_the_tables_are_these(nothing_measured: Analysis) -> None:
     assert list(tables(nothing_measured)) == [
-        "variants", "steps", "losses", "kernels", "ops", "modules", "phases", "roofline", "gemms",
+        "variants", "steps", "losses", "experts", "kernels", "ops", "modules", "phases", "roofline", "gemms",
         "attentions", "time", "ceilings",
         "memory", "memory_timeline", "memory_largest", "memory_rows", "memory_growth", "memory_bands",
     ]  # fmt: skip

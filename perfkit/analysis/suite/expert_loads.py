@@ -1,0 +1,29 @@
+"""The load of experts over all ranks."""
+
+from collections.abc import Sequence
+from statistics import fmean
+
+from perfkit.record import ExpertLoad, RankRecord
+
+
+def over_ranks(records: Sequence[RankRecord]) -> tuple[ExpertLoad, ...]:
+    """Layer by layer what the routers of all ranks made of their batches together.
+
+    Nothing where ranks have other layers than the first: then there is no whole.
+    """
+    layers = {tuple(load.layer for load in record.experts) for record in records}
+    if len(layers) != 1:
+        return ()
+    return tuple(map(_together, zip(*(record.experts for record in records), strict=True)))
+
+
+def _together(ranks: Sequence[ExpertLoad]) -> ExpertLoad:
+    losses = [load.auxiliary_loss for load in ranks if load.auxiliary_loss is not None]
+    return ExpertLoad(
+        layer=ranks[0].layer,
+        tokens=sum(load.tokens for load in ranks),
+        sent=tuple(map(sum, zip(*(load.sent for load in ranks), strict=True))),
+        taken=tuple(map(sum, zip(*(load.taken for load in ranks), strict=True))),
+        dropped=sum(load.dropped for load in ranks),
+        auxiliary_loss=fmean(losses) if losses else None,
+    )

@@ -1,0 +1,97 @@
+"""How evenly routers deal tokens to experts, and what is dropped."""
+
+from collections.abc import Iterator, Sequence
+from statistics import fmean
+
+from perfkit.analysis.model.suite import Analysis, Variant
+from perfkit.record import ExpertLoad
+from perfkit.units import percent
+from perfkit_reports.charts import expert_loads
+from perfkit_reports.document.blocks import Block, Section, Table
+from perfkit_reports.document.cells import Cell, unknown
+from perfkit_reports.document.tables import Column
+
+_HOW = (
+    "Of one batch of each rank, after the timed steps, of which variants may have run different numbers by then.",
+    "An expert's load is the tokens sent to it. A token that no expert takes is dropped: it passes by the layer.",
+)
+
+
+def experts(analysis: Analysis) -> Iterator[Section]:
+    """None where no model has routers that are known."""
+    variants = [variant for variant in analysis.variants if variant.experts]
+    if not variants:
+        return
+    first = next((variant for variant in variants if variant.is_baseline), variants[0])
+    chart = expert_loads.chart(first.name, first.experts)
+    yield Section("experts", "Experts", (_table(variants), chart), intro=_HOW)
+
+
+def _table(variants: Sequence[Variant]) -> Table:
+    return Table(
+        id="expert-loads",
+        title="Load of the experts",
+        columns=[
+            Column("Variant", lambda variant: Cell(variant.name, value=variant.name), numeric=False),
+            Column("Busiest expert", _busiest),
+            Column("Dropped tokens", _dropped),
+            Column("Auxiliary loss", _auxiliary),
+        ],
+        rows=variants,
+        what="variant",
+        data="experts",
+        caption="The busiest expert's load is beside the mean of its layer's; the auxiliary loss is before its weight, "
+        "and 1 where the load is even.",
+        emphasis=lambda variant: variant.is_baseline,
+        details=_layers,
+    )
+
+
+def _busiest(variant: Variant) -> Cell:
+    worst = max(variant.experts, key=expert_loads.unevenness)
+    mean = fmean(map(expert_loads.unevenness, variant.experts))
+    return Cell(
+        f"{mean:.2f}× the mean",
+        detail=f"up to {expert_loads.unevenness(worst):.2f}× in {worst.layer}",
+        value=mean,
+    )
+
+
+def _dropped(variant: Variant) -> Cell:
+    worst = max(variant.experts, key=_share)
+    share = sum(load.dropped for load in variant.experts) / sum(load.tokens for load in variant.experts)
+    return Cell(percent(share), detail=f"up to {percent(_share(worst))} in {worst.layer}" if share else "", value=share)
+
+
+def _auxiliary(variant: Variant) -> Cell:
+    losses = [load.auxiliary_loss for load in variant.experts if load.auxiliary_loss is not None]
+    return Cell(f"{fmean(losses):.3f}", detail="mean of its layers", value=fmean(losses)) if losses else unknown(_NONE)
+
+
+_NONE = "the router has none"
+
+
+def _share(load: ExpertLoad) -> float:
+    return load.dropped / load.tokens
+
+
+def _layers(variant: Variant) -> Sequence[Block]:
+    table = Table(
+        id=f"expert-layers-{variant.name}",
+        title="Layers",
+        columns=[
+            Column("Layer", lambda load: Cell(load.layer), numeric=False),
+            Column("Tokens sent to each expert", lambda load: Cell(", ".join(f"{sent:,}" for sent in load.sent))),
+            Column("Busiest expert", lambda load: Cell(f"{expert_loads.unevenness(load):.2f}× the mean")),
+            Column("Dropped tokens", lambda load: Cell(percent(_share(load)), detail=f"{load.dropped:,}")),
+            Column("Auxiliary loss", _auxiliary_of_layer),
+        ],
+        rows=variant.experts,
+        what="layer",
+        show_title=False,
+    )
+    return (table,)
+
+
+def _auxiliary_of_layer(load: ExpertLoad) -> Cell:
+    return unknown(_NONE) if load.auxiliary_loss is None else Cell(f"{load.auxiliary_loss:.3f}")

@@ -1,0 +1,60 @@
+"""The section on experts: their load, what is dropped, and where there is nothing to tell."""
+
+from pathlib import Path
+
+import plotly.graph_objects as go
+
+from perfkit.analysis.suite.analyse import analyse
+from perfkit.record import ExpertLoad
+from perfkit_reports.document.blocks import Chart, Table
+from perfkit_reports.subjects.suite.experts import experts
+from tests.fixtures.suites import record, write_suite
+
+LOADS = (
+    ExpertLoad(layer="blocks.0.mlp", tokens=8, sent=(5, 3), taken=(4, 3), dropped=1, auxiliary_loss=1.25),
+    ExpertLoad(layer="blocks.1.mlp", tokens=8, sent=(8, 0), taken=(4, 0), dropped=4, auxiliary_loss=1.75),
+)
+
+
+def texts(table: Table) -> list[list[tuple[str, str]]]:
+    cells = [[column.cell(row) for column in table.columns] for row in table.rows]
+    return [[(cell.text, cell.detail or cell.reason) for cell in row] for row in cells]
+
+
+def test_load_and_dropped_tokens_of_each_variant(tmp_path: Path) -> None:
+    even = tuple(ExpertLoad(layer=f"{place}", tokens=8, sent=(4, 4), taken=(4, 4), dropped=0) for place in range(2))
+    analysis = analyse(
+        write_suite(tmp_path, {"baseline": [record(0.1, experts=LOADS)], "ep": [record(0.1, experts=even)]})
+    )
+    (section,) = experts(analysis)
+    table, chart = section.blocks
+    assert isinstance(table, Table)
+    assert isinstance(chart, Chart)
+    assert texts(table) == [
+        [
+            ("baseline", ""),
+            ("1.62× the mean", "up to 2.00× in blocks.1.mlp"),
+            ("31.2 %", "up to 50.0 % in blocks.1.mlp"),
+            ("1.500", "mean of its layers"),
+        ],
+        [("ep", ""), ("1.00× the mean", "up to 1.00× in 0"), ("0.0 %", ""), ("n/a", "the router has none")],
+    ]
+    assert table.details is not None
+    (layers,) = table.details(table.rows[0])
+    assert isinstance(layers, Table)
+    assert texts(layers)[1] == [
+        ("blocks.1.mlp", ""),
+        ("8, 0", ""),
+        ("2.00× the mean", ""),
+        ("50.0 %", "4"),
+        ("1.750", ""),
+    ]
+    drawn = go.Figure(chart.figure)
+    assert [list(trace.x) for trace in drawn.data] == [[0, 1], [0, 1]]
+    (more, less), (most, none) = (trace.marker.color for trace in drawn.data)
+    assert len({more, less, most, none}) == 4
+    assert most.endswith("ff")  # furthest from the mean
+
+
+def test_nothing_is_said_of_models_without_experts(tmp_path: Path) -> None:
+    assert list(experts(analyse(write_suite(tmp_path, {"baseline": [record(0.1)]})))) == []
