@@ -32,7 +32,7 @@ RECORDED = {
     "column_split_layers": "those of them that it splits by their outputs",
     "row_split_layers": "and by their inputs",
     "dealt_parameter_bytes": "bytes of a rank's parameters where experts are dealt over ranks, by formula",
-    "dealt_parameter_share": "the same as a share of all parameters",
+    "dealt_gradient_bytes": "bytes of gradients of a rank's experts that are summed over their replicas in a step",
     "expert_exchanges": "all-to-alls that layers of experts take in a step, as a forward pass of the whole model tells",
     "backward_expert_exchanges": "those of them in backward",
     "expert_exchanged_bytes": "and the bytes of all of them",

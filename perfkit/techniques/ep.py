@@ -16,7 +16,11 @@ from perfkit.techniques.zero1 import SLACK
 
 # Facts.
 _CALLS, _BACKWARD, _BYTES = "expert_exchanges", "backward_expert_exchanges", "expert_exchanged_bytes"
-_HELD, _SHARE = "dealt_parameter_bytes", "dealt_parameter_share"
+_HELD, _AVERAGED = "dealt_parameter_bytes", "dealt_gradient_bytes"
+_HELD_AS = (("parameters", "parameter_bytes"), ("gradients", "gradient_bytes"))
+_UNSHARDED = "unsharded_parameter_bytes"
+# The ranks that have the same experts, as the mesh calls their line.
+_REPLICAS = "ep_replicate"
 _ALL_TO_ALL = "_c10d_functional::all_to_all_single"
 
 
@@ -28,8 +32,8 @@ class Ep(Technique):
     not, so that sizes are known beforehand: an all-to-all is experts x slots x width. Routing is each rank's own, with
     the slots that its batch has without `ep`: the losses are those of data parallelism.
 
-    With `size=N` experts are dealt over groups of N ranks next to each other, and the groups are replicas: then the
-    gradients of experts are averaged over these before the update. What is no expert is averaged over all ranks
+    With `size=N` experts are dealt over groups of N ranks next to each other, and the groups are replicas: gradients of
+    experts are then averaged over these, after each microbatch. What is no expert is averaged over all ranks
     by `ddp`, or sharded by `zero2`, `zero3` or `hsdp`.
 
     A rank must hold no more parameters, gradients and optimizer state than its part of the experts and all of the rest;
@@ -65,47 +69,57 @@ class Ep(Technique):
             raise UnavailableError(
                 f"the workload {state.workload.name} does not say which modules hold experts (expert_parallel)"
             )
-        ranks = self.size or state.mesh.size("dp")
+        ranks = self._dealt_over(state)
         names = experts_of(state.model)
         check_experts(state.model, names, ranks)
         found = exchanged(state.model, names, partial(trial_forward, state))
         before = {name: parameter.nbytes for name, parameter in state.model.named_parameters()}
-        mesh = state.mesh.divided("dp", ranks, ("ep_replicate", "ep"))
+        mesh = state.mesh.divided("dp", ranks, (_REPLICAS, "ep"))
         for name in names:
             experts = state.model.get_submodule(name)
             state.dealt |= {f"{name}.{each}": ranks for each, _ in experts.named_parameters()}
-            deal(experts, mesh.get_group("ep"), mesh.get_group("ep_replicate"))
-        passes = state.accumulation * state.microbatches
+            deal(experts, state.mesh.group("dp"), mesh.get_group("ep"), mesh.get_group(_REPLICAS))
         held = sum(nbytes // state.dealt.get(name, 1) for name, nbytes in before.items())
+        averaged = sum(parameter.nbytes for parameter in state.dealt_parameters if parameter.requires_grad)
+        passes = state.accumulation * state.microbatches
+        state.parameter_share *= held / sum(before.values())
         state.facts |= {
             _CALLS: float(found.calls * passes),
             _BACKWARD: float(found.backward * passes),
             _BYTES: float(found.bytes * state.accumulation),
             _HELD: float(held),
-            _SHARE: held / sum(before.values()),
+            _AVERAGED: float(averaged * passes),
         }
-        state.parameter_share *= state.facts[_SHARE]
         return state
 
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
-        ranks = self.size or state.mesh.size("dp")
-        held = partial(self._claim, relation=Relation.AT_MOST)
-        least = partial(self._claim, relation=Relation.AT_LEAST, value=1.0)
+        ranks = self._dealt_over(state)
         part = f"a rank holds 1/{ranks} of the experts, and"
-        share = state.facts[_SHARE] + SLACK
+        held = [(f"{part} the {what} of the rest", fact) for what, fact in _HELD_AS]
+        if _UNSHARDED in state.facts:  # the sharding claims what is left of them
+            held = [(f"{part} all of the rest before it is sharded", _UNSHARDED)]
+        least = partial(self._claim, relation=Relation.AT_LEAST, value=1.0)
         # Blocks that run again send their tokens again; of microbatches each has its slots rounded up.
         exact = not state.checkpointed and state.microbatches == 1
-        return (
-            held(f"{part} the parameters of the rest", "parameter_bytes", value=1.0, relative_to=_HELD),
-            held(f"{part} the gradients of the rest", "gradient_bytes", value=1.0, relative_to=_HELD),
-            held(f"{part} the optimizer state of the rest", "optimizer_state_bytes", value=share, relative_to=BASELINE),
+        same = partial(self._claim, relation=Relation.EQUAL if exact else Relation.AT_LEAST, value=1.0)
+        claims = [self._claim(statement, fact, Relation.AT_MOST, 1.0, _HELD) for statement, fact in held]
+        claims += [
+            self._claim(
+                f"{part} the optimizer state of the rest",
+                "optimizer_state_bytes",
+                Relation.AT_MOST,
+                state.parameter_share + SLACK,
+                BASELINE,
+            ),
             least("tokens go to their experts and back", f"op_calls:{_ALL_TO_ALL}", relative_to=_CALLS),
             least("so do their gradients in backward", f"backward_op_calls:{_ALL_TO_ALL}", relative_to=_BACKWARD),
-            self._claim(
-                "all slots are sent, forth and back",
-                "collective_bytes:all-to-all",
-                Relation.EQUAL if exact else Relation.AT_LEAST,
-                1.0,
-                _BYTES,
-            ),
-        )
+            same("all slots are sent, forth and back", "collective_bytes:all-to-all:ep", relative_to=_BYTES),
+        ]
+        if ranks < state.mesh.size("dp"):
+            summed = "gradients of experts are summed over their replicas"
+            claims.append(least(summed, f"collective_bytes:all-reduce:{_REPLICAS}", relative_to=_AVERAGED))
+        return tuple(claims)
+
+    def _dealt_over(self, state: TrainState) -> int:
+        """How many ranks the experts of a layer are dealt over."""
+        return self.size or state.mesh.size("dp")

@@ -70,17 +70,17 @@ def exchanged(model: nn.Module, names: tuple[str, ...], forward: Callable[[], ob
     return Exchanged(len(forth) + len(back), len(back), sum(size for size, _ in forth) + sum(back))
 
 
-def deal(experts: nn.Module, group: ProcessGroup, replicas: ProcessGroup) -> None:
-    """Leave this rank of the group its part of the experts, and have tokens go where theirs are.
+def deal(experts: nn.Module, everyone: ProcessGroup, group: ProcessGroup, replicas: ProcessGroup) -> None:
+    """Leave this rank of the `group` its part of the experts, and have tokens go where theirs are.
 
-    All ranks have the experts of the first then, as with DDP. `replicas` are the ranks that have the same ones.
+    All ranks of `everyone` have the experts of its first then, as with DDP. `replicas` are those with the same part.
     """
-    ranks = group.size()
+    ranks, first = group.size(), dist.get_process_group_ranks(everyone)[0]
     for name, parameter in list(experts.named_parameters()):
-        dist.broadcast(parameter.detach(), src=0)
+        dist.broadcast(parameter.detach(), src=first, group=everyone)
         own = nn.Parameter(parameter.detach().chunk(ranks)[group.rank()].clone(), parameter.requires_grad)
         if own.requires_grad:
-            own.register_hook(partial(_averaged, ranks * replicas.size(), replicas))
+            own.register_hook(partial(_averaged, everyone.size(), replicas))
         owner, _, leaf = name.rpartition(".")
         experts.get_submodule(owner).register_parameter(leaf, own)
     experts.register_forward_pre_hook(partial(_sent, group))

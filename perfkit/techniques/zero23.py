@@ -59,7 +59,13 @@ class FullyShard(Technique):
     def apply(self, state: TrainState) -> TrainState:
         policy = CPUOffloadPolicy(pin_memory=True) if self.offload == "cpu" else OffloadPolicy()
         state.facts["unsharded_parameter_bytes"] = float(sum(map(split_bytes, state.model.parameters())))
-        one = partial(fully_shard, mesh=self._mesh(state), reshard_after_forward=self._reshard, offload_policy=policy)
+        one = partial(
+            fully_shard,
+            mesh=self._mesh(state),
+            reshard_after_forward=self._reshard,
+            offload_policy=policy,
+            ignored_params=set(state.dealt_parameters),
+        )
         wrap(state, one)
         return state
 
@@ -73,18 +79,19 @@ class FullyShard(Technique):
 
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
         ranks = self._slices(state)
-        share = largest_slice(state.model, ranks) + SLACK
+        share = largest_slice(state.model, ranks, state.dealt_parameters) + SLACK
         of_states = share * state.parameter_share
         units = float(len(state.block_names) or len(state.models))
+        but = " but for its experts" if state.dealt else ""
         claims = [
             self._claim("gradients are reduced into shards", "op_calls:c10d::*reduce_scatter*", Relation.AT_LEAST, 1.0),
             self._claim("parameters are gathered for every block", f"op_calls:{_GATHERS}", Relation.AT_LEAST, units),
         ]
         if self.offload == "none":  # offloaded shards are on the host, and the facts are of the training device
             claims += [
-                self._sharded("parameters", "parameter_bytes", share, "unsharded_parameter_bytes", ranks),
-                self._sharded("gradients", "gradient_bytes", share, "unsharded_parameter_bytes", ranks),
-                self._sharded("optimizer state", "optimizer_state_bytes", of_states, "baseline", ranks),
+                self._sharded(f"parameters{but}", "parameter_bytes", share, "unsharded_parameter_bytes", ranks),
+                self._sharded(f"gradients{but}", "gradient_bytes", share, "unsharded_parameter_bytes", ranks),
+                self._sharded(f"optimizer state{but}", "optimizer_state_bytes", of_states, "baseline", ranks),
             ]
         else:
             statement = "shards of the parameters are not on the device"
@@ -120,14 +127,14 @@ class Zero3(FullyShard):
     _reshard: ClassVar[bool] = True
 
 
-def largest_slice(model: nn.Module, ranks: int) -> float:
+def largest_slice(model: nn.Module, ranks: int, whole: frozenset[nn.Parameter] = frozenset()) -> float:
     """The largest rank's share when every parameter is sliced along its first dimension, as FSDP2 does.
 
     It is 1/ranks where the first dimensions divide by the number of ranks. Of parameters that are split over ranks, a
-    rank's part is sliced.
+    rank's part is sliced; those that are `whole` are not.
     """
-    sliced = total = 0
-    for shape in map(split_shape, model.parameters()):
+    sliced = total = sum(parameter.numel() for parameter in whole)
+    for shape in (split_shape(parameter) for parameter in model.parameters() if parameter not in whole):
         rows = shape[0] if shape else 1
         sliced += math.ceil(rows / ranks) * (shape.numel() // rows)
         total += shape.numel()
