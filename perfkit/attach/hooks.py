@@ -23,8 +23,8 @@ from torch.utils.data.dataloader import _BaseDataLoaderIter
 import perfkit
 from perfkit.attach.guard import Guard
 from perfkit.errors import with_those_behind
-from perfkit.instruments.calls import Call, put_around
 from perfkit.instruments.compiling import is_compiling, never_compiled, uncompiled
+from perfkit.techniques.calls import Call, put_around
 
 _OURS = tuple(f"{Path(perfkit.__file__).parent / name}{os.sep}" for name in ("attach", "instruments"))
 

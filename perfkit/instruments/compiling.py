@@ -17,6 +17,8 @@ from torch._C._dynamo.eval_frame import (
     set_eval_frame,
 )
 
+from perfkit.techniques.calls import compiled_in_place
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 # Whether this is being traced, not run.
@@ -46,6 +48,4 @@ def holds_compiled(model: nn.Module) -> bool:
     calls, which torch keeps where it keeps compiled calls."""
     from torch._dynamo import OptimizedModule  # not sooner: it takes time
 
-    return any(
-        isinstance(module, OptimizedModule) or module._compiled_call_impl is not None for module in model.modules()
-    )
+    return any(isinstance(module, OptimizedModule) or compiled_in_place(module) for module in model.modules())

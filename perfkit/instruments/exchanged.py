@@ -10,7 +10,7 @@ from perfkit.cost.collective import Kind
 from perfkit.cost.live_collectives import exchange, group_ranks
 
 # Counted also where there are none of them, so that a claim about them can fail.
-_ALWAYS = (Kind.ALL_REDUCE, Kind.ALL_GATHER, Kind.REDUCE_SCATTER, Kind.ALL_TO_ALL)
+_ALWAYS = (Kind.ALL_REDUCE, Kind.ALL_GATHER, Kind.REDUCE_SCATTER, Kind.ALL_TO_ALL, Kind.SEND, Kind.RECEIVE)
 
 
 class ExchangedBytes(TorchDispatchMode):

@@ -223,7 +223,8 @@ def _count_step(session: Session) -> None:
     with counted_backward_passes(state) as passes, drawn as random, exchanged:
         count = count_flops(lambda: train_step(state, batches, index))
     session.recorder.add_facts(random | (exchanged.facts() if state.world.size > 1 else {}))
-    if state.workload.step is None:  # a step of its own calls backward as it likes
+    # A step of its own calls backward as it likes, and stages of a pipeline pass gradients on.
+    if state.workload.step is None and state.own_forward is None:
         session.recorder.add_facts({"backward_passes": float(len(passes))})
     session.next_step = index + 1
     source = "GEMMs, convolutions and attention of one step as run"

@@ -42,11 +42,12 @@ from perfkit.spec import RunSpec
 from perfkit.techniques.apply import apply_all
 from perfkit.techniques.compose import compose
 from perfkit.techniques.own_step import rehearse
+from perfkit.techniques.ranks import mesh_of
 from perfkit.techniques.state import TrainState, World
 from perfkit.techniques.technique import refused
 from perfkit.workloads.loaders import Loading
 from perfkit.workloads.table import check_microbatches, load_workload
-from perfkit.workloads.workload import Batch, Workload, built_model, samples_of, split_batch, to_device
+from perfkit.workloads.workload import Batch, Workload, built_model, samples_of, to_device
 
 # Losses of a model whose parameters have few bits are compared with that precision: a few roundings a step.
 _PARITY_EPSILONS = 8
@@ -95,9 +96,11 @@ def set_up(
     saved: dict[str, int] = {}
     if "evidence" in spec.passes:
         report("measuring the unmodified model")
-        microbatches = math.prod(technique.microbatches() for technique in techniques)
+        mesh = mesh_of(techniques, world, device)
+        joined, samples = len(mesh.samples_of), samples_of(first)
+        parts = math.prod(each.parts_of_batch(samples, joined, mesh.size(each.dimension)) for each in techniques)
         try:
-            saved = _measure_reference(spec, state, to_device(first, device), recorder, microbatches)
+            saved = _measure_reference(spec, state, to_device(first, device), recorder, parts)
         except (RuntimeError, ValueError) as error:  # of a part of a batch as a technique takes it
             if reason := refused(error, techniques):
                 raise UnavailableError(reason) from error
@@ -177,17 +180,19 @@ def _workload_facts(workload: Workload, model: nn.Module) -> WorkloadFacts:
 
 
 def _measure_reference(
-    spec: RunSpec, state: TrainState, batch: Batch, recorder: Recorder, microbatches: int = 1
+    spec: RunSpec, state: TrainState, batch: Batch, recorder: Recorder, parts: float = 1
 ) -> dict[str, int]:
     """Facts of the unmodified model, which MFU and the techniques' claims refer to, and what each block of it saves.
 
-    What is saved is of one of so many `microbatches`, as it will be with the techniques; FLOPs are of the batch. A
-    model that does not fit without a technique has no such facts, which is no reason not to measure it with.
+    What is saved is of one of so many `parts` of the batch, as it will be with the techniques; FLOPs are of the batch.
+    A model that does not fit without a technique has no such facts, which is no reason not to measure it with.
     """
     workload, model, device = state.workload, state.model, state.device
 
-    divides = (samples_of(batch) or 1) % microbatches == 0  # or the techniques are refused
-    microbatch = split_batch(batch, microbatches)[0] if divides else batch
+    size = (samples_of(batch) or 0) / parts  # where that is no number of samples the techniques are refused
+    microbatch = (
+        batch if parts == 1 or not size.is_integer() else {name: part[: int(size)] for name, part in batch.items()}
+    )
 
     def forward(data: Batch) -> torch.Tensor:
         return state.loss(data) if workload.step is None else rehearse(state, data)

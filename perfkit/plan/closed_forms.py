@@ -71,7 +71,9 @@ def closed_forms(spec: RunSpec, kind: str, parameters: int, trained: int, adam: 
     if spec.workload.name == "gpt" and (spec.dtype in _16_BITS or names & {"amp", "bf16"}):
         techniques = compose(spec.techniques)
         if recompute := _recomputed(techniques):
-            yield activations(_sizes(spec.workload, kind, prod(each.microbatches() for each in techniques)), recompute)
+            yield activations(
+                _sizes(spec.workload, kind, int(prod(each.parts_of_batch() for each in techniques))), recompute
+            )
 
 
 def _sizes(workload: WorkloadSpec, kind: str, parts: int) -> Transformer:

@@ -1,25 +1,21 @@
 """`accum`: gradient accumulation. The same batch in several microbatches, and one update."""
 
-import math
 from collections.abc import Mapping
 from typing import Annotated, ClassVar
 
 import msgspec
 import torch
-from torch.autograd.graph import saved_tensors_hooks
-from torch.nn.modules.batchnorm import _BatchNorm
 
 from perfkit.errors import UnavailableError
-from perfkit.record import Claim, ParityRule, Relation
+from perfkit.record import Claim, Relation
 from perfkit.spec import BASELINE
+from perfkit.techniques.microbatch_losses import not_their_mean
 from perfkit.techniques.state import TrainState
-from perfkit.techniques.technique import LOSSLESS, Stage, Technique
-from perfkit.techniques.trial import trial_batch
-from perfkit.workloads.workload import first_batch, samples_of, split_batch
+from perfkit.techniques.technique import Stage, Technique
+from perfkit.workloads.workload import first_batch, samples_of
 
 # What a microbatch saves for backward beside its share of the activations, as a share of the whole batch's.
 _FIXED = 0.1
-_ROUNDINGS = 8  # as `amp`
 
 
 class Accum(Technique):
@@ -50,7 +46,7 @@ class Accum(Technique):
 
     steps: Annotated[int, msgspec.Meta(ge=2, description="microbatches of a batch")] = 2
 
-    def microbatches(self) -> int:
+    def parts_of_batch(self, samples: int | None = None, joined: int = 1, ranks: int = 1) -> float:
         return self.steps
 
     def apply(self, state: TrainState) -> TrainState:
@@ -66,14 +62,8 @@ class Accum(Technique):
                 f"{-(-samples // self.steps) * self.steps}, or another number of steps"
             )
         state.microbatches = self.steps
-        if any(isinstance(module, _BatchNorm) for module in state.model.modules()):
-            basis = "batch norm takes the statistics of each microbatch in place of the batch's"
-            state.parity_rules.append(ParityRule(relative=None, basis=basis))
-        elif not _is_a_mean(state, samples // self.steps):
-            basis = (
-                "the loss of a batch is not the mean of its microbatches': it is no plain mean over samples, or random"
-            )
-            state.parity_rules.append(ParityRule(relative=None, basis=basis))
+        if rule := not_their_mean(state, samples // self.steps):
+            state.parity_rules.append(rule)
         return state
 
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
@@ -83,16 +73,3 @@ class Accum(Technique):
             share, saved = "a microbatch saves its share of what the batch saves for backward", "saved_tensor_bytes"
             claims.append(self._claim(share, saved, Relation.AT_MOST, 1 / self.steps + _FIXED, BASELINE))
         return tuple(claims)
-
-
-def _is_a_mean(state: TrainState, size: int) -> bool:
-    """Whether the loss of two microbatches of this size is the mean of their losses, up to rounding."""
-    eps = max(torch.finfo(p.dtype).eps for p in state.model.parameters() if p.is_floating_point())
-    with trial_batch(state) as batch, saved_tensors_hooks(lambda _saved: None, _not_kept):
-        two = {name: tensor[: 2 * size] for name, tensor in batch.items()}
-        whole, *parts = (state.loss(each).item() for each in (two, *split_batch(two, 2)))
-    return math.isclose(whole, sum(parts) / 2, rel_tol=max(LOSSLESS.relative or 0.0, _ROUNDINGS * eps))
-
-
-def _not_kept(_packed: None) -> torch.Tensor:
-    raise AssertionError("no backward pass is run, so that two microbatches take less memory than one in training")

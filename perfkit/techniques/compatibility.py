@@ -57,6 +57,12 @@ _KEPT_SCALED = (
 _FULLY_SHARDED = ("zero2", "zero3", "hsdp")
 _SHARDED = ("zero1", *_FULLY_SHARDED)
 _OF_PLAIN_LAYERS = "tp splits plain linear layers and embeddings, and these are others"
+_STAGES = "a stage leaves the call of the model early, which what is wrapped around it does not know of"
+_ONE_PASS = (
+    "a stage is a part of a call of the model, and torch.compile takes the call as a whole: use compile:scope=block"
+)
+_HALVES = "gradients of weights are computed apart from those of inputs, which compiled code does at once"
+_SEVERAL_STAGES = "each of a rank's stages calls the model up to another block, which compiled blocks do not know of"
 _ONE_LIST = "split and whole parameters do not go in one list of a kernel"
 _OTHER_EXPERTS = "ZeroRedundancyOptimizer sends each updated parameter to all ranks, and ep gives each other experts"
 _UPDATED_TOGETHER = (
@@ -80,6 +86,18 @@ CLASHES = (
     *(Clash("tp", other, _ONE_LIST) for other in ("amp:dtype=fp16", "optim:use=foreach", "optim:use=fused")),
     Clash("tp", "fused_ce", "it multiplies by the output layer's weight itself, of which each rank has a part"),
     Clash("tp:loss=True", "distill", "a teacher has all logits, each rank a part of the model's: use tp:loss=false"),
+    *(Clash("pp", other, _STAGES) for other in ("ddp", *_SHARDED, "ep")),
+    Clash("pp", "accum", "pp takes every batch in microbatches and updates once: use pp:microbatches="),
+    Clash("pp", "optim_in_backward", "parameters would be updated after every microbatch"),
+    Clash("pp", "amp:dtype=fp16", "each rank would find out by itself which updates to leave out, and scale by itself"),
+    Clash("pp", "distill", "every stage would hold the whole teacher, and call it"),
+    *(
+        Clash("pp", other, "adapters are put into all layers, of which a rank has a part")
+        for other in ("lora", "qlora")
+    ),
+    Clash("pp", "compile:scope=model", _ONE_PASS),
+    *(Clash(f"pp:schedule={name}", "compile:scope=block", _SEVERAL_STAGES) for name in ("interleaved", "bfs")),
+    *(Clash(f"pp:schedule={name}", "compile:scope=block", _HALVES) for name in ("zb", "zbv")),
     *(Clash("offload:what=parameters", other, _OWNS_STORAGE) for other in _FULLY_SHARDED),
     Clash("amp", "bf16", "parameters in bf16 leave autocast nothing to cast"),
     Clash("amp", "tf32", _NO_FP32_PRODUCTS),
@@ -132,7 +150,7 @@ CLASHES = (
         )
         for what in ("optimizer", "parameters")
     ),
-    *(Clash("engine", other, "an engine starts its ranks itself") for other in ("ddp", *_SHARDED, "tp", "ep")),
+    *(Clash("engine", other, "an engine starts its ranks itself") for other in ("ddp", *_SHARDED, "tp", "pp", "ep")),
     Clash(
         "flash:backend=math",
         "compile",

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
@@ -17,6 +18,9 @@ from perfkit.techniques.segments import Joined
 from perfkit.workloads.loaders import Loading
 from perfkit.workloads.loss import loss_of
 from perfkit.workloads.workload import Batch, Models, Workload, built_optimizers
+
+if TYPE_CHECKING:
+    from perfkit.techniques.tensor_parallel import Exchange  # imports what other runs do not need
 
 Closure = Callable[[], torch.Tensor]
 
@@ -58,6 +62,9 @@ class TrainState:
         engine: runs a whole step over microbatches on the host in place of perfkit's own loop, and returns its loss;
             it marks its phases. None: perfkit's own.
         dealt: names of the parameters of which each rank has a part of its own, and over how many ranks they are dealt.
+        exchanges: calls of layers that are split over ranks in a forward pass of the whole model.
+        own_forward: of a rank that computes a part of the model, what it computes of a batch's first microbatch, as one
+            number from which a backward pass goes through all of it; None where a rank computes the whole loss.
         gradients_reduced: a technique already averages gradients over ranks, so no plain DDP is added.
         no_sync: entered around every microbatch but the last of a step, to skip gradient reduction.
         compute_dtype: dtype of the matrix products' operands ("fp32", "tf32", "bf16", "fp16"), the peak MFU refers to.
@@ -96,6 +103,8 @@ class TrainState:
     after_updates: Callable[[], None] = lambda: None
     engine: Callable[[Sequence[Batch], Mark], torch.Tensor] | None = None
     dealt: dict[str, int] = field(default_factory=dict)
+    exchanges: list["Exchange"] = field(default_factory=list)
+    own_forward: Callable[[Batch], torch.Tensor] | None = None
     gradients_reduced: bool = False
     no_sync: Callable[[], AbstractContextManager[object]] | None = None
     compute_dtype: str = "fp32"
@@ -168,7 +177,9 @@ class TrainState:
             self.on_close.pop()()
 
     def loss(self, batch: Batch) -> torch.Tensor:
-        """The loss of one microbatch under all forward contexts."""
+        """The loss of one microbatch under all forward contexts; of a rank with a part of the model `own_forward`."""
+        if self.own_forward is not None:
+            return self.own_forward(batch)
         with self.within_forward_contexts():
             return loss_of(self.workload, self.called[""], batch)
 

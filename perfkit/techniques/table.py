@@ -23,6 +23,7 @@ TECHNIQUES: Registry[type[Technique]] = Registry(
         "qlora": "perfkit.techniques.qlora:Qlora",
         "tp": "perfkit.techniques.tp:Tp",
         "ep": "perfkit.techniques.ep:Ep",
+        "pp": "perfkit.techniques.pp:Pp",
         "ckpt": "perfkit.techniques.ckpt:Ckpt",
         "compile": "perfkit.techniques.compile:Compile",
         "ddp": "perfkit.techniques.ddp:Ddp",

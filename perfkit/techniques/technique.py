@@ -138,8 +138,12 @@ class Technique(Struct):
         """The workload with the sizes that the technique gives it: all that is changed before the workload is built."""
         return workload
 
-    def microbatches(self) -> int:
-        """In how many equal parts it takes every batch."""
+    def parts_of_batch(self, samples: int | None = None, joined: int = 1, ranks: int = 1) -> float:
+        """In how many equal parts it takes a rank's batch of so many samples; None where they are not known.
+
+        `joined` is how many ranks' batches are one, of whose parts this is each one's share; `ranks` how many lie along
+        its dimension.
+        """
         return 1
 
     def apply(self, state: TrainState) -> TrainState:

@@ -1,7 +1,7 @@
 """Splitting a model over ranks by a plan: its parameters become DTensors, and what is one parameter stays one."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from fnmatch import fnmatchcase
 from typing import NamedTuple
@@ -18,13 +18,18 @@ from perfkit.errors import UnavailableError
 Plan = Mapping[str, ParallelStyle]
 
 
-class Exchanged(NamedTuple):
-    """Layers to be split by their outputs (columns) whose inputs take gradients, those to be split by their inputs
-    (rows) whose outputs do, and the bytes of these inputs and outputs.
+# Facts.
+LAYERS, COLUMNS, ROWS = "split_layers", "column_split_layers", "row_split_layers"
+EXCHANGED = "split_activation_bytes"
+
+
+class Exchange(NamedTuple):
+    """A call of a layer to be split by its outputs (`column`) whose input takes gradients, or of one to be split by its
+    inputs whose output does, and the bytes of that input or output.
     """
 
-    columns: int
-    rows: int
+    layer: nn.Module
+    column: bool
     bytes: int
 
 
@@ -126,18 +131,17 @@ def parallelize(model: nn.Module, mesh: DeviceMesh, plan: Plan) -> None:
             parameter.register_post_accumulate_grad_hook(_placed_as_its_parameter)  # type: ignore[no-untyped-call]
 
 
-def exchanged(model: nn.Module, plan: Plan, forward: Callable[[], object]) -> Exchanged:
+def exchanged(model: nn.Module, plan: Plan, forward: Callable[[], object]) -> list[Exchange]:
     """What layers exchange in `forward` of a model that is not split yet, and again in backward."""
-    columns: list[int] = []
-    rows: list[int] = []
+    found: list[Exchange] = []
 
-    def went_in(_module: nn.Module, inputs: tuple[torch.Tensor, ...], _output: torch.Tensor) -> None:
+    def went_in(module: nn.Module, inputs: tuple[torch.Tensor, ...], _output: torch.Tensor) -> None:
         if inputs[0].requires_grad:
-            columns.append(inputs[0].nbytes)
+            found.append(Exchange(module, column=True, bytes=inputs[0].nbytes))
 
-    def came_out(_module: nn.Module, _inputs: tuple[torch.Tensor, ...], output: torch.Tensor) -> None:
+    def came_out(module: nn.Module, _inputs: tuple[torch.Tensor, ...], output: torch.Tensor) -> None:
         if output.requires_grad:
-            rows.append(output.nbytes)
+            found.append(Exchange(module, column=False, bytes=output.nbytes))
 
     with ExitStack() as stack:
         for pattern, style in plan.items():
@@ -147,7 +151,19 @@ def exchanged(model: nn.Module, plan: Plan, forward: Callable[[], object]) -> Ex
                 elif isinstance(style, RowwiseParallel):
                     stack.callback(module.register_forward_hook(came_out).remove)
         forward()
-    return Exchanged(len(columns), len(rows), sum(columns) + sum(rows))
+    return found
+
+
+def exchange_facts(exchanges: Iterable[Exchange], batches: int) -> dict[str, float]:
+    """What layers exchange in the forward passes of so many batches, and how many they are."""
+    counted = list(exchanges)
+    columns = sum(each.column for each in counted)
+    return {
+        LAYERS: float(len(counted)),
+        COLUMNS: float(columns),
+        ROWS: float(len(counted) - columns),
+        EXCHANGED: float(sum(each.bytes for each in counted) * batches),
+    }
 
 
 def _shared_parameters(model: nn.Module) -> list[list[str]]:

@@ -19,14 +19,22 @@ from perfkit.techniques.mesh import Dimension
 from perfkit.techniques.ranks import ModelParallel
 from perfkit.techniques.state import TrainState
 from perfkit.techniques.technique import Stage
-from perfkit.techniques.tensor_parallel import exchanged, parallelize, split_layers
+from perfkit.techniques.tensor_parallel import (
+    COLUMNS,
+    EXCHANGED,
+    LAYERS,
+    ROWS,
+    exchange_facts,
+    exchanged,
+    parallelize,
+    split_layers,
+)
 from perfkit.techniques.trial import trial_batch
 from perfkit.workloads.loss import loss_of, returned
 from perfkit.workloads.workload import Batch, Split, Workload
 
 # Facts.
-_LAYERS, _COLUMNS, _ROWS = "split_layers", "column_split_layers", "row_split_layers"
-_HELD, _EXCHANGED = "split_parameter_bytes", "split_activation_bytes"
+_HELD = "split_parameter_bytes"
 
 
 class _Collective(NamedTuple):
@@ -41,10 +49,10 @@ class _Collective(NamedTuple):
 # With sequence parallelism and without.
 _COLLECTIVES = {
     True: (
-        _Collective(Kind.ALL_GATHER, "_c10d_functional::all_gather_into_tensor", "gathered", _ROWS),
-        _Collective(Kind.REDUCE_SCATTER, "_c10d_functional::reduce_scatter_tensor", "summed into parts", _COLUMNS),
+        _Collective(Kind.ALL_GATHER, "_c10d_functional::all_gather_into_tensor", "gathered", ROWS),
+        _Collective(Kind.REDUCE_SCATTER, "_c10d_functional::reduce_scatter_tensor", "summed into parts", COLUMNS),
     ),
-    False: (_Collective(Kind.ALL_REDUCE, "_c10d_functional::all_reduce", "summed", _COLUMNS),),
+    False: (_Collective(Kind.ALL_REDUCE, "_c10d_functional::all_reduce", "summed", COLUMNS),),
 }
 
 
@@ -97,20 +105,15 @@ class Tp(ModelParallel):
         ranks = state.mesh.size("tp")
         plan = plan_of(state.model, Split(ranks, self.sp, self.loss))
         split = split_layers(state.model, plan, ranks)
-        found = exchanged(state.model, plan, partial(_trial, state))
+        state.exchanges = exchanged(state.model, plan, partial(_trial, state))
         state.parameter_share *= split.parameter_bytes / sum(each.nbytes for each in state.model.parameters())
         parallelize(state.model, state.mesh.submesh("tp"), plan)
         if self.loss:
             state.enter(loss_parallel())
             state.workload = replace(state.workload, loss=partial(_local_loss, state.workload))
         state.group_changes.append(_tensor_by_tensor)
-        state.facts |= {
-            _LAYERS: float(found.columns + found.rows),
-            _COLUMNS: float(found.columns),
-            _ROWS: float(found.rows),
-            _HELD: float(split.parameter_bytes),
-            _EXCHANGED: float(found.bytes * len(state.batches_of_ranks) * state.accumulation),
-        }
+        batches = len(state.batches_of_ranks) * state.accumulation
+        state.facts |= {_HELD: float(split.parameter_bytes), **exchange_facts(state.exchanges, batches)}
         return state
 
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
@@ -126,9 +129,9 @@ class Tp(ModelParallel):
         for each in _COLLECTIVES[self.sp]:
             done, in_backward = f"activations are {each.done}", f"backward_op_calls:{each.op}"
             claims += [
-                least(f"{done} for every split layer", f"op_calls:{each.op}", relative_to=_LAYERS),
+                least(f"{done} for every split layer", f"op_calls:{each.op}", relative_to=LAYERS),
                 least(f"{done} for gradients in backward", in_backward, relative_to=each.in_backward),
-                least(f"{done} whole, forth and back", f"collective_bytes:{each.kind}:tp", relative_to=_EXCHANGED),
+                least(f"{done} whole, forth and back", f"collective_bytes:{each.kind}:tp", relative_to=EXCHANGED),
             ]
         return tuple(claims)
 

@@ -8,7 +8,7 @@ from torch.autograd.graph import saved_tensors_hooks
 
 from perfkit.techniques.state import TrainState
 from perfkit.workloads.loss import returned
-from perfkit.workloads.workload import Batch, batches_of
+from perfkit.workloads.workload import Batch, batches_of, join_batches, samples_of
 
 
 @contextmanager
@@ -19,6 +19,16 @@ def trial_batch(state: TrainState) -> Iterator[Batch]:
     """
     with trial_batches(state) as batches:
         yield next(batches)
+
+
+@contextmanager
+def trial_samples(state: TrainState, count: int) -> Iterator[Batch]:
+    """The same, of so many samples; their number of one batch must be known."""
+    with trial_batches(state) as batches:
+        drawn = [next(batches)]
+        while sum(samples_of(batch) or count for batch in drawn) < count:
+            drawn.append(next(batches))
+        yield {name: tensor[:count] for name, tensor in join_batches(drawn).items()}
 
 
 @contextmanager
@@ -38,9 +48,13 @@ def trial_batches(state: TrainState) -> Iterator[Iterator[Batch]]:
 
 def trial_forward(state: TrainState) -> None:
     """A forward pass of one rank's batch, of which nothing is kept for backward."""
-    kept_nothing = saved_tensors_hooks(lambda _saved: None, _not_kept)
-    with trial_batch(state) as batch, kept_nothing, state.within_forward_contexts():
+    with trial_batch(state) as batch, nothing_kept(), state.within_forward_contexts():
         returned(state.workload, state.model, batch)
+
+
+def nothing_kept() -> saved_tensors_hooks:
+    """Within it forward passes keep nothing for backward, and take as much less memory."""
+    return saved_tensors_hooks(lambda _saved: None, _not_kept)
 
 
 def _not_kept(_packed: None) -> torch.Tensor:

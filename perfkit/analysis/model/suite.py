@@ -7,6 +7,7 @@ from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.fleet import Fleet, StepGrid, TimedRank, Volume
 from perfkit.analysis.model.loop import Loop
 from perfkit.analysis.model.memory import MemoryAccount
+from perfkit.analysis.model.pipeline import Pipeline
 from perfkit.analysis.model.prediction import Prediction
 from perfkit.analysis.model.provenance import Provenance
 from perfkit.analysis.model.scaling import SuiteScaling
@@ -102,8 +103,8 @@ class Variant(Struct):
     `data_wait_share` is the share of the timed steps of its first run that was waiting for the workload's DataLoader,
     on the rank that waits most; None where it has none. `prediction` is there where a plan of it is kept.
     `waits` says where the ranks of its first failed run were. Of several ranks `ranks` and `steps_by_rank` are their
-    timed steps beside each other, `fleet` what their traces tell of who waits for whom.
-    `experts` are the loads of each layer's experts, over all ranks of its first run.
+    timed steps beside each other, `fleet` what their traces tell of who waits for whom, `pipeline` a traced step of
+    those of one. `experts` are the loads of each layer's experts, over all ranks of its first run.
     """
 
     name: str
@@ -156,6 +157,7 @@ class Variant(Struct):
     fleet: Fleet | None = None
     volumes: tuple[Volume, ...] = ()
     experts: tuple[ExpertLoad, ...] = ()
+    pipeline: Pipeline | None = None
 
     @property
     def traced_step(self) -> RankTrace | None:

@@ -9,6 +9,7 @@ from perfkit.analysis.model.flame import Flame
 from perfkit.analysis.model.graphs import ReplayedGraph
 from perfkit.analysis.model.launches import GapRow, HostCallRow, Launches
 from perfkit.analysis.model.memory import MemoryAccount
+from perfkit.analysis.model.pipeline import StageActions
 from perfkit.analysis.model.products import AttentionRow, GemmRow
 from perfkit.analysis.model.replay import FindingGains, Replay, Simulated
 from perfkit.analysis.model.step import OUTSIDE, REST, LostKernels, OpRow, TimeShare
@@ -192,6 +193,7 @@ class RankTrace(Struct):
             findings.
         flames: its work as trees, by layer, module, Python stack and phase.
         timelines: some steps event by event, the median first; of one without steps the whole trace.
+        stage_actions: what the stages of a pipeline computed in its middle step; None where it marks none.
         level_points: where counters were given, counted kernels by their traffic of each level of memory (`l1`, `l2`,
             `memory`): the same FLOP/s at several intensities.
     """
@@ -248,6 +250,7 @@ class RankTrace(Struct):
     gains: FindingGains | None = None
     flames: tuple[Flame, ...] = ()
     timelines: tuple[StepTimeline, ...] = ()
+    stage_actions: StageActions | None = None
 
     @property
     def modelled_share(self) -> float | None:

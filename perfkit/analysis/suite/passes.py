@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from perfkit.analysis.model.fleet import Fleet
 from perfkit.analysis.model.memory import MemoryAccount
+from perfkit.analysis.model.pipeline import Pipeline
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.trace.bounds import Facts
 from perfkit.analysis.trace.work.per_step import OpsByStep
@@ -15,7 +16,8 @@ class Passes:
 
     Of the many ranks of a bench, which do the same, the first with a traced step is analysed wholly. Of a loop that
     perfkit was attached to all are: it has nothing to be compared with, so that its traces must say why it is slow.
-    `fleet` says of both who waits for whom. `by_step` are the ops of `trace`, where they were asked for.
+    `fleet` says of both who waits for whom, `pipeline` is a step of all ranks where they are those of one. `by_step`
+    are the ops of `trace`, where they were asked for.
     """
 
     facts: tuple[Facts, ...] = ()
@@ -23,6 +25,7 @@ class Passes:
     traces: tuple[RankTrace, ...] = ()
     fleet: Fleet | None = None
     by_step: OpsByStep | None = None
+    pipeline: Pipeline | None = None
 
     @property
     def trace(self) -> RankTrace | None:

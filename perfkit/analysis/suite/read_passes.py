@@ -1,19 +1,22 @@
 """Reading what the instrumented passes of a variant left."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from msgspec.structs import replace
 
 from perfkit.analysis.memory.rank import rank_account
+from perfkit.analysis.model.pipeline import Pipeline, StageActions
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.ranks.arrivals import Arrivals, arrivals
 from perfkit.analysis.ranks.fleet import FleetReducer
+from perfkit.analysis.ranks.pipeline import pipeline, with_measured
 from perfkit.analysis.ranks.together import MOST_RANKS, RankReplay, simulated_together
 from perfkit.analysis.suite.facts import trace_facts
 from perfkit.analysis.suite.passes import Passes
 from perfkit.analysis.suite.runs import VariantRuns
 from perfkit.analysis.trace.bounds import Facts
 from perfkit.analysis.trace.rank_trace import analyse_ops
+from perfkit.analysis.trace.stage_actions import stage_actions
 from perfkit.analysis.trace.with_replay import Whole, analyse_and_replay
 from perfkit.analysis.trace.work.per_step import OpsByStep, ops_by_step
 from perfkit.devices.ceiling import DeviceCeilings
@@ -23,6 +26,8 @@ from perfkit.store.read import StoredRank
 from perfkit.trace.counters.match import read_counters
 from perfkit.trace.ops import Ops, read_ops
 from perfkit.trace.read import read_trace
+
+_STAGES = "pipeline_stages"  # the fact that a rank is one of a pipeline
 
 
 def read_passes(
@@ -47,10 +52,14 @@ def read_passes(
     traced = sum(rank.trace is not None for rank in runs.main.ranks)
     with_others = runs.attached and 1 < traced <= MOST_RANKS
     beside = set() if runs.attached or traced < 2 else _traced_ranks(runs)
+    actions: dict[int, StageActions] = {}
     met: list[tuple[Arrivals, RankReplay | None]] = []
     for rank in runs.main.ranks:
         wanted = runs.attached or not any(trace.steps for trace in traces)
-        ops = _ops(rank) if wanted or names or rank.record.rank in beside else None
+        in_pipeline = _STAGES in rank.record.facts
+        ops = _ops(rank) if wanted or names or in_pipeline or rank.record.rank in beside else None
+        if in_pipeline and ops is not None and (found := stage_actions(ops)) is not None:
+            actions[rank.record.rank] = found
         facts.append({**rank.record.facts, **({} if ops is None else trace_facts(ops, names))})
         if wanted and ops is not None and len(ops.trace):
             wants_steps = by_step and not any(trace.steps for trace in traces)
@@ -73,6 +82,7 @@ def read_passes(
         by_step=next(
             (steps for steps, trace in zip(by_steps, traces, strict=True) if trace.steps), next(iter(by_steps), None)
         ),
+        pipeline=_pipeline(runs, actions),
         fleet=fleet.result(
             {trace.reading.path: trace.label for trace in traces}
             if runs.attached
@@ -92,6 +102,16 @@ def _beside(runs: VariantRuns, rank: StoredRank, ops: Ops, ceilings: DeviceCeili
     environment = rank.record.environment
     trace = analyse_ops(ops, that_hold(ceilings, environment), environment=environment)
     return replace(trace, rank=rank.record.rank, world_size=runs.world_size)
+
+
+def _pipeline(runs: VariantRuns, actions: Mapping[int, StageActions]) -> Pipeline | None:
+    found = pipeline(actions)
+    if found is None or runs.main is None:
+        return None
+    records = {rank.record.rank: rank.record for rank in runs.main.ranks}
+    first = records[found.ranks[0].rank]
+    device = "" if first.environment is None else first.environment.device
+    return with_measured(found, {rank: record.facts for rank, record in records.items()}, first.fact_notes, device)
 
 
 def _trace(

@@ -73,6 +73,7 @@ def variant_of(
         fleet=passes.fleet,
         volumes=volumes(runs, passes.trace) if runs.world_size > 1 else (),
         experts=over_ranks(records),
+        pipeline=passes.pipeline,
         loop=loop_of(records, None if runs.main is None else runs.main.ranks[0].live, _stacks(runs)),
     )
 

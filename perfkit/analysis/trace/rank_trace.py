@@ -21,6 +21,7 @@ from perfkit.analysis.trace.intervals import Intervals, Ints, covered, length
 from perfkit.analysis.trace.lost import lost_notes
 from perfkit.analysis.trace.modules import module_rows, phase_rows
 from perfkit.analysis.trace.roofs import Roofs, roofs_of
+from perfkit.analysis.trace.stage_actions import stage_actions
 from perfkit.analysis.trace.tables import cut_note, kernel_table, op_table
 from perfkit.analysis.trace.timeline import Split
 from perfkit.analysis.trace.unseen import unseen_device, unused_device
@@ -129,6 +130,7 @@ def analyse_wholly(
     kernel_rows, op_rows = kernel_table(engine.by_kernel, step_s), op_table(engine.by_op, step_s)
     multiplied = useful(work, engine.costs, step_s, roofs, some_lost=some_lost)
     rank_trace = RankTrace(
+        stage_actions=stage_actions(ops),
         label=f"rank {trace.rank}" if trace.rank is not None else trace_name(str(trace.path)),
         reading=Reading(
             path=str(trace.path),

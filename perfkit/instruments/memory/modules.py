@@ -8,10 +8,10 @@ from typing import Any
 from torch import nn
 from torch.profiler import record_function
 
-from perfkit.instruments.calls import Call, put_around
 from perfkit.instruments.compiling import is_compiling, never_compiled
 from perfkit.instruments.trained import Trained
 from perfkit.record import MARK_PREFIX
+from perfkit.techniques.calls import Call, put_around
 
 _MARK = MARK_PREFIX + "module::"
 

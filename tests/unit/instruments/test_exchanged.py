@@ -33,6 +33,10 @@ def test_messages_add_up_by_kind() -> None:
         "collective_volume:all-to-all": 0,
         "collective_volume:broadcast": 40,
         "collective_volume:barrier": 0,
+        "collective_bytes:send": 0,
+        "collective_bytes:receive": 0,
+        "collective_volume:send": 0,
+        "collective_volume:receive": 0,
     }
 
 

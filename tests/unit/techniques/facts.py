@@ -17,6 +17,7 @@ from perfkit.instruments.random_numbers import random_updates
 from perfkit.instruments.saved import plain_saved_bytes
 from perfkit.instruments.tensors import held_tensors, parameter_bytes_by_dtype, plain_parts, trainable_bytes
 from perfkit.record import Claim, Relation
+from perfkit.techniques.calls import compiled_in_place
 from perfkit.techniques.paged_tensors import local_part
 from perfkit.techniques.state import TrainState
 from tests.unit.techniques.tiny import batches, train
@@ -120,7 +121,7 @@ def measured_facts(state: TrainState, reference: dict[str, float]) -> dict[str, 
 
 
 def _compiled(state: TrainState) -> bool:
-    return any(module._compiled_call_impl is not None for module in state.model.modules())
+    return any(map(compiled_in_place, state.model.modules()))
 
 
 class StepTrace:
@@ -140,7 +141,7 @@ class StepTrace:
 
         self._state.backward = marked
         with profile(activities=[ProfilerActivity.CPU]) as profiler:
-            train(self._state, steps=1)
+            train(self._state, steps=1, mark=lambda phase: record_function(f"{phase} of the test"))
         self._state.backward = backward
         assert profiler.profiler is not None
         results = profiler.profiler.kineto_results

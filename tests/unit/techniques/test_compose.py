@@ -37,7 +37,7 @@ def test_every_technique_describes_itself(name):
 @pytest.mark.parametrize(
     ("variant", "message"),
     [
-        ("ampp", r"unknown technique 'ampp': did you mean 'amp'\?"),
+        ("ammp", r"unknown technique 'ammp': did you mean 'amp'\?"),
         ("amp:dtyp=bf16", r"unknown parameter of amp 'dtyp': did you mean 'dtype'\?"),
         ("amp:dtype=fp8", r"technique 'amp': dtype must be bf16 or fp16, got 'fp8'"),
         ("ckpt:mode=some", r"technique 'ckpt': mode must be full, selective or budget, got 'some'"),

@@ -1,7 +1,8 @@
 """A workload small enough for every test, and a training loop like the worker's."""
 
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from unittest.mock import patch
 
 import torch
 import torch.nn.functional as F  # noqa: N812
@@ -10,8 +11,17 @@ from torch import nn
 from perfkit.spec import parse_variants
 from perfkit.techniques.apply import Applied, apply_all
 from perfkit.techniques.compose import compose
+from perfkit.techniques.phases import Mark
 from perfkit.techniques.state import TrainState, World
-from perfkit.workloads.workload import Batch, Workload, adamw, built_model, first_batch, join_batches
+from perfkit.workloads.workload import (
+    Batch,
+    Workload,
+    adamw,
+    built_model,
+    first_batch,
+    join_batches,
+    split_batch,
+)
 
 WIDTH, HEADS, TIME, BATCH, BLOCKS = 64, 2, 32, 4, 4
 
@@ -106,11 +116,21 @@ def batches(state: TrainState, seed: int, count: int = 1) -> list[Batch]:
 
 
 def train(
-    state: TrainState, steps: int = 4, accumulation: int = 1, after_backward: Callable[[], None] = lambda: None
+    state: TrainState,
+    steps: int = 4,
+    accumulation: int = 1,
+    after_backward: Callable[[], None] = lambda: None,
+    mark: Mark = lambda _phase: nullcontext(),
 ) -> list[float]:
-    """The losses of some steps."""
+    """The losses of some steps; an engine marks their phases."""
     losses = []
     for step in range(steps):
+        if state.engine is not None:
+            made = batches(state, step, accumulation)
+            parts = [part for batch in made for part in split_batch(batch, state.microbatches)]
+            with called_before(state, "update", after_backward):
+                losses.append(state.engine(parts, mark).item())
+            continue
         total = 0.0
         for number, batch in enumerate(batches(state, step, accumulation)):
             last = number == accumulation - 1
@@ -123,6 +143,14 @@ def train(
         state.zero_grad()
         losses.append(total)
     return losses
+
+
+@contextmanager
+def called_before(state: TrainState, name: str, function: Callable[[], None]) -> Iterator[None]:
+    """A function is called before each call of a method of the state."""
+    method = getattr(state, name)
+    with patch.object(state, name, lambda: (function(), method())):
+        yield
 
 
 def losses_of(variant: str, **options) -> list[float]:

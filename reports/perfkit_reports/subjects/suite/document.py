@@ -13,7 +13,7 @@ from perfkit_reports.document.blocks import Section, Table, Text, Tile
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.document import Document
 from perfkit_reports.document.weight import Weight
-from perfkit_reports.subjects import recomputation
+from perfkit_reports.subjects import pipelines, recomputation
 from perfkit_reports.subjects.loop.document import document as of_loop
 from perfkit_reports.subjects.memory import story
 from perfkit_reports.subjects.suite import cells, columns, communication, experts, headline, losses, sections, sizes
@@ -54,6 +54,7 @@ def _bench(analysis: Analysis) -> Document:
             *sizes.sizes(analysis),
             *recomputation.recomputation(analysis.recomputations),
             *communication.communication(analysis),
+            *pipelines.pipelines((each.name, each.pipeline) for each in analysis.variants if each.pipeline is not None),
             *sections.instrumented(analysis, "variant", "the baseline's step to a variant's", _UNTRACED),
             sections.samples(analysis, *_LANES),
         ],

@@ -44,6 +44,7 @@ _SECTIONS = (
     products.products,
     _memory,
     ranks.ranks,
+    ranks.pipeline,
     device.launches,
     device.transfers,
     explained.coverage,

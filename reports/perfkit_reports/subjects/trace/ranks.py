@@ -1,10 +1,12 @@
 """The ranks of a job: who is late, and where they differ."""
 
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
+from perfkit.analysis.ranks.pipeline import pipeline as pipeline_of
 from perfkit_reports.charts import ranks as chart
 from perfkit_reports.charts import steps_of_ranks
 from perfkit_reports.document.blocks import Section
 from perfkit_reports.document.weight import Weight
+from perfkit_reports.subjects.pipelines import pipelines
 from perfkit_reports.subjects.tables import listed, table
 from perfkit_reports.subjects.trace import columns, story
 
@@ -24,3 +26,16 @@ def ranks(analysis: TraceAnalysis) -> Section | None:
         *table("skew", "Who is waited for", columns.SKEW, fleet.skew, "collective", sorted="Waiting"),
     )
     return Section("ranks", "Ranks", blocks)
+
+
+def pipeline(analysis: TraceAnalysis) -> Section | None:
+    """The ranks of a pipeline beside each other, where their traces mark what stages do."""
+    actions = {
+        trace.rank: trace.stage_actions
+        for trace in analysis.traces
+        if trace.rank is not None and trace.stage_actions is not None
+    }
+    rows = () if analysis.fleet is None else analysis.fleet.ranks
+    ahead = {row.rank: round(1e9 * (row.clock_offset_s or 0.0)) for row in rows if row.rank is not None}
+    found = pipeline_of(actions, ahead)
+    return None if found is None else next(pipelines([("the pipeline", found)]))

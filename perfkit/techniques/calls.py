@@ -37,3 +37,9 @@ def put_around(module: nn.Module, wrapped: Callable[[Call], Call]) -> Callable[[
 
     attributes[_CALL] = standing
     return take_away
+
+
+def compiled_in_place(module: nn.Module) -> bool:
+    """Whether a module was compiled (`module.compile()`), as far as nothing was put around its calls since."""
+    call = module._compiled_call_impl
+    return call is not None and not isinstance(call, _Standing)

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from perfkit.instruments.calls import put_around
+from perfkit.techniques.calls import put_around
 
 
 class Around:

@@ -1,0 +1,55 @@
+"""What the ranks of a pipeline computed when, in one step."""
+
+from perfkit.record import Quantity
+from perfkit.spec import Struct
+
+FORWARD, BACKWARD, OF_INPUTS, OF_WEIGHTS = "F", "B", "I", "W"
+
+
+class StageAction(Struct):
+    """A stage computes something of a microbatch: F a forward pass, B a backward pass, or I and W, the gradients of its
+    inputs and of its weights apart. Times are of the rank's own clock.
+    """
+
+    stage: int
+    kind: str
+    microbatch: int
+    start_ns: int
+    end_ns: int
+
+
+class StageActions(Struct):
+    """What a rank's stages computed in a step, in the order of time. With `waits` the time of an action is also that of
+    waiting for what it is given, as torch's own ranges are."""
+
+    step: int
+    actions: tuple[StageAction, ...]
+    waits: bool = False
+
+
+class PipelineRank(Struct):
+    """A rank of a pipeline: its actions by the first one's clock, and the share of the step shown in which it had none.
+
+    `bubble` is that share as measured over the timed steps, where nothing was recorded.
+    """
+
+    rank: int
+    actions: tuple[StageAction, ...]
+    idle_share: float
+    bubble: Quantity
+
+
+class Pipeline(Struct):
+    """One step of a pipeline, from its first action on any rank at `start_ns` until its last at `end_ns`.
+
+    `expected_bubble` is the share of its time in which a rank computes nothing by theory, with its source; None where
+    that is not known.
+    """
+
+    step: int
+    start_ns: int
+    end_ns: int
+    ranks: tuple[PipelineRank, ...]
+    waits: bool = False
+    expected_bubble: float | None = None
+    source: str = ""

@@ -1,0 +1,74 @@
+"""The ranks of a pipeline beside each other, and how long each computes nothing."""
+
+from collections.abc import Mapping, Sequence
+
+from msgspec.structs import replace
+
+from perfkit.analysis.model.pipeline import Pipeline, PipelineRank, StageAction, StageActions
+from perfkit.record import NOT_MEASURED, How, Measurement, Quantity, Unknown
+
+
+def pipeline(ranks: Mapping[int, StageActions], ahead_ns: Mapping[int, int] = {}) -> Pipeline | None:
+    """The ranks of a pipeline beside each other, by their numbers; None unless several marked the same step.
+
+    `ahead_ns` is how far the clock of each is ahead.
+    """
+    numbers = [actions.step for actions in ranks.values() if actions.actions]
+    step = max(set(numbers), key=numbers.count, default=0)
+    moved = {
+        rank: [_moved(action, ahead_ns.get(rank, 0)) for action in actions.actions]
+        for rank, actions in sorted(ranks.items())
+        if actions.actions and actions.step == step
+    }
+    if len(moved) < 2:
+        return None
+    start = min(actions[0].start_ns for actions in moved.values())
+    end = max(action.end_ns for actions in moved.values() for action in actions)
+    return Pipeline(
+        step=step,
+        start_ns=start,
+        end_ns=end,
+        ranks=tuple(
+            PipelineRank(
+                rank=rank,
+                actions=tuple(actions),
+                idle_share=1 - _busy(actions) / (end - start),
+                bubble=NOT_MEASURED,
+            )
+            for rank, actions in moved.items()
+        ),
+        waits=any(actions.waits for actions in ranks.values()),
+    )
+
+
+def with_measured(
+    found: Pipeline, facts: Mapping[int, Mapping[str, float]], notes: Mapping[str, str], device: str
+) -> Pipeline:
+    """With what was recorded of its ranks: the bubble of the timed steps, and the expected one with its source."""
+    any_rank = next(iter(facts.values()))
+    ranks = tuple(replace(each, bubble=_bubble(facts.get(each.rank, {}), device)) for each in found.ranks)
+    expected = any_rank.get("expected_bubble_share")
+    return replace(found, ranks=ranks, expected_bubble=expected, source=notes.get("expected_bubble_share", ""))
+
+
+def _bubble(facts: Mapping[str, float], device: str) -> Quantity:
+    busy, whole = facts.get("stage_busy_s"), facts.get("pipeline_s")
+    if device != "cpu":
+        return Unknown(reason="on a GPU the host times when work is launched, and not when it is done")
+    if busy is None or not whole:
+        return Unknown(reason="it was not timed")
+    return Measurement(
+        value=1 - busy / whole,
+        unit="1",
+        how=How.MEASURED,
+        source="the timed steps, from the first microbatch until all gradients were there",
+    )
+
+
+def _busy(actions: Sequence[StageAction]) -> int:
+    """A rank computes one thing after the other."""
+    return sum(action.end_ns - action.start_ns for action in actions)
+
+
+def _moved(action: StageAction, ahead_ns: int) -> StageAction:
+    return replace(action, start_ns=action.start_ns - ahead_ns, end_ns=action.end_ns - ahead_ns)

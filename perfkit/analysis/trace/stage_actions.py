@@ -1,0 +1,40 @@
+"""The actions of a pipeline's stages, from the ranges that mark them."""
+
+import re
+
+import numpy as np
+
+from perfkit.analysis.model.pipeline import StageAction, StageActions
+from perfkit.record import MARK_PREFIX
+from perfkit.trace.naming import numbered
+from perfkit.trace.ops import Ops
+from perfkit.trace.read import Category
+
+_ACTION = r"(\d{1,6})([FBIW])(\d{1,6})"
+# Our marks are around what a stage computes, those of torch's schedules also around its wait for what it is given.
+_OURS, _TORCH = re.compile(re.escape(MARK_PREFIX) + _ACTION), re.compile("PP:" + _ACTION)
+
+
+def stage_actions(ops: Ops) -> StageActions | None:
+    """Those of the middle one of a trace's steps; None where it has no steps or marks none."""
+    trace, steps = ops.trace, ops.steps
+    if not len(steps):
+        return None
+    ranges = trace.of(Category.RANGE)
+    for pattern, waits in ((_OURS, False), (_TORCH, True)):
+        events, matches = numbered(trace, ranges, pattern.fullmatch)
+        at = steps.at(trace.start_ns[events])
+        inside = np.unique(at[at >= 0])
+        if not len(inside):
+            continue
+        middle = int(inside[len(inside) // 2])
+        found = []
+        for event in events[at == middle].tolist():
+            stage, kind, microbatch = matches[int(trace.name[event])].groups()
+            begin, end = int(trace.start_ns[event]), int(trace.end_ns[event])
+            found.append(
+                StageAction(stage=int(stage), kind=kind, microbatch=int(microbatch), start_ns=begin, end_ns=end)
+            )
+        number = int(steps.number[middle])
+        return StageActions(step=number, actions=tuple(sorted(found, key=lambda each: each.start_ns)), waits=waits)
+    return None

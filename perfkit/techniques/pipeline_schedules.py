@@ -1,0 +1,156 @@
+"""The schedules of pipeline parallelism: which of torch's they are, what they ask for, and their bubble by theory."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+from torch.distributed import pipelining
+from torch.distributed.pipelining.stage import PipelineStage
+
+from perfkit.errors import UnavailableError
+
+# Ranks, stages of each, and microbatches -> the share of the pipeline's time in which a rank computes nothing, where
+# all stages take as long and messages take no time.
+Bubble = Callable[[int, int, int], float]
+
+
+class Kind(NamedTuple):
+    """A schedule.
+
+    Attributes:
+        torch_name: its class in `torch.distributed.pipelining`.
+        stages: how many a rank has, unless it is told another number.
+        most: no rank may have more of them; None where it may.
+        bubble: by theory.
+        source: of that formula.
+        v_shaped: the second half of the stages goes back over the ranks, so that the first has the first and the last.
+        splits_backward: gradients of inputs and of weights are computed apart.
+        rounds: microbatches go in rounds of as many as there are ranks.
+    """
+
+    torch_name: str
+    stages: int
+    most: int | None
+    bubble: Bubble
+    source: str
+    v_shaped: bool = False
+    splits_backward: bool = False
+    rounds: bool = False
+
+
+def _filled_and_drained(ranks: int, stages: int, microbatches: int) -> float:
+    return (ranks - 1) / (stages * microbatches + ranks - 1)
+
+
+def _weights_fill(ranks: int, stages: int, microbatches: int) -> float:
+    """Forward, gradients of inputs and gradients of weights take as long: a bubble of one of the three a rank."""
+    return (ranks - 1) / (3 * stages * microbatches + ranks - 1)
+
+
+def _none(_ranks: int, _stages: int, _microbatches: int) -> float:
+    return 0.0
+
+
+_ZERO_BUBBLE = "Qi et al., Zero Bubble Pipeline Parallelism, ICLR 2024, arXiv 2401.10241"
+
+SCHEDULES = {
+    "gpipe": Kind("ScheduleGPipe", 1, 1, _filled_and_drained, "Huang et al., GPipe, arXiv 1811.06965, section 2.3"),
+    "1f1b": Kind(
+        "Schedule1F1B", 1, 1, _filled_and_drained, "Narayanan et al., Megatron-LM, arXiv 2104.04473, section 2.2.1"
+    ),
+    "interleaved": Kind(
+        "ScheduleInterleaved1F1B",
+        2,
+        None,
+        _filled_and_drained,
+        "Narayanan et al., Megatron-LM, arXiv 2104.04473, section 2.2.2",
+        rounds=True,
+    ),
+    "bfs": Kind(
+        "ScheduleLoopedBFS",
+        2,
+        None,
+        _filled_and_drained,
+        "Lamy-Poirier, Breadth-First Pipeline Parallelism, arXiv 2211.05953, section 3",
+    ),
+    "zb": Kind(
+        "ScheduleInterleavedZeroBubble",
+        1,
+        None,
+        _weights_fill,
+        f"{_ZERO_BUBBLE}, table 2, ZB-H1, where F, B and W take as long",
+        splits_backward=True,
+        rounds=True,
+    ),
+    "zbv": Kind(
+        "ScheduleZBVZeroBubble",
+        2,
+        2,
+        _none,
+        f"{_ZERO_BUBBLE}, section 6, where F, B and W take as long and there are at least twice as many microbatches "
+        "as ranks",
+        v_shaped=True,
+        splits_backward=True,
+    ),
+}
+
+
+def rank_of_stage(kind: Kind, stage: int, ranks: int) -> int:
+    """The rank that a stage is on."""
+    place = stage % ranks
+    return ranks - 1 - place if kind.v_shaped and (stage // ranks) % 2 else place
+
+
+def stages_of_rank(kind: Kind, rank: int, ranks: int, stages: int) -> tuple[int, ...]:
+    """The stages of a rank that has so many."""
+    return tuple(stage for stage in range(ranks * stages) if rank_of_stage(kind, stage, ranks) == rank)
+
+
+def check_microbatches(name: str, ranks: int, microbatches: int) -> None:
+    """`UnavailableError` where a schedule does not run with so many microbatches a step."""
+    kind = SCHEDULES[name]
+    if name == "1f1b" and microbatches < ranks:
+        raise UnavailableError(
+            f"schedule=1f1b needs at least as many microbatches as stages: {microbatches} and {ranks}; use a larger "
+            "batch (--batch-size), more of microbatches=, or schedule=gpipe"
+        )
+    rounds = max(1, microbatches // ranks)
+    if kind.rounds and microbatches % rounds:
+        raise UnavailableError(
+            f"schedule={name} takes microbatches in {rounds} rounds, which {microbatches} do not divide into: use "
+            f"microbatches={rounds * (microbatches // rounds)}"
+        )
+
+
+def made(
+    name: str, stages: list[PipelineStage], microbatches: int, loss: Callable[..., Any]
+) -> pipelining.schedules._PipelineSchedule:
+    """torch's schedule over the stages of this rank. Gradients are not scaled: `loss` is what they are to be of."""
+    kind = SCHEDULES[name]
+    make = getattr(pipelining, kind.torch_name)
+    own: Any = stages[0] if issubclass(make, pipelining.schedules.PipelineScheduleSingle) else stages
+    schedule: pipelining.schedules._PipelineSchedule = make(own, microbatches, loss_fn=loss, scale_grads=False)
+    return schedule
+
+
+def in_flight(name: str, schedule: Any, rank: int, ranks: int, microbatches: int) -> int:
+    """The most microbatches, times stages, that a rank holds activations of at once.
+
+    GPipe all of them, 1F1B as many as stages from its own on (Narayanan et al. 2021, section 2.2.1); else as many as
+    the order of torch's schedule has.
+    """
+    if name == "gpipe":
+        return microbatches
+    if name == "1f1b":
+        return min(microbatches, ranks - rank)
+    return most_held(action.computation_type.value for action in schedule.pipeline_order[rank] if action is not None)
+
+
+def most_held(actions: Iterable[str]) -> int:
+    """The most forward passes (F) whose backward pass, or the part of it that goes last, is to come (B, W)."""
+    held: Counter[str] = Counter()
+    most = 0
+    for action in actions:
+        held[action] += 1
+        most = max(most, held["F"] - held["B"] - held["W"])
+    return most

@@ -1,0 +1,209 @@
+"""A step of pipeline parallelism: torch's schedule over the stages of this rank, each action marked and timed."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from time import perf_counter
+from typing import Any, NamedTuple
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed import ProcessGroup
+from torch.distributed.pipelining.stage import PipelineStage
+
+from perfkit.errors import UnavailableError
+from perfkit.techniques import pipeline_schedules
+from perfkit.techniques.paged_tensors import local_part
+from perfkit.techniques.phases import Mark
+from perfkit.techniques.pipeline_cut import Cut
+from perfkit.techniques.pipeline_split import Stages
+from perfkit.techniques.state import TrainState
+from perfkit.workloads.loss import loss_of
+from perfkit.workloads.workload import Batch, samples_of, to_device
+
+# Counters, of a step.
+BUSY, PIPELINE = "stage_busy_s", "pipeline_s"
+# Facts.
+IN_FLIGHT, EXPECTED_IN_FLIGHT = "microbatches_in_flight", "scheduled_microbatches_in_flight"
+
+_PHASES = {"F": "forward", "B": "backward", "I": "backward", "W": "backward"}
+
+
+class Shared(NamedTuple):
+    """Parameters that stages of several ranks use, those of the group: their gradients are summed over it."""
+
+    group: ProcessGroup
+    parameters: tuple[nn.Parameter, ...]
+
+
+class PipelineSteps:
+    """What `TrainState.engine` is with pipeline parallelism: all microbatches of a step go through one schedule.
+
+    torch's schedule is made with the first step of so many. Every rank returns the loss that the last stage
+    has.
+    """
+
+    def __init__(self, state: TrainState, cut: Cut, stages: Stages, shared: Iterable[Shared]) -> None:
+        self._state = state
+        self._cut = cut
+        self.stages = stages
+        self._shared = tuple(shared)
+        self._schedules: dict[int, tuple[Any, int]] = {}
+        self._batches: list[Batch] = []
+        self._shapes: dict[str, torch.Size] = {}
+        self._mark: Mark = lambda _name: nullcontext()
+        self._held = self._most = 0
+        self._busy_s = 0.0
+        state.counters |= {BUSY: 0.0, PIPELINE: 0.0}
+
+    def __call__(self, batches: Sequence[Batch], mark: Mark) -> torch.Tensor:
+        state, stages = self._state, self.stages
+        self._mark, self._busy_s = mark, 0.0
+        with mark("data"):
+            self._batches = [to_device(batch, state.device, state.non_blocking) for batch in batches]
+        self._check()
+        if len(batches) not in self._schedules:
+            self._schedules[len(batches)] = self._made(len(batches))
+        schedule, expected = self._schedules[len(batches)]
+        self._most = 0
+        numbers = torch.arange(len(batches))
+        losses: list[torch.Tensor] = []
+        taken = perf_counter()
+        schedule.step(
+            *((numbers,) if 0 in stages.own else ()),
+            target=numbers if stages.total - 1 in stages.own else None,
+            losses=losses,
+            return_outputs=False,
+        )
+        for group, parameters in self._shared:
+            _sum(parameters, group)
+        if state.mesh.size("dp") > 1:
+            _sum(state.model.parameters(), state.mesh.group("dp"), average=state.mesh.size("dp"))
+        loss = sum((each.detach().float() for each in losses), start=torch.zeros((), device=state.device))
+        dist.broadcast(loss, src=state.mesh.lines["pp"][stages.last], group=state.mesh.group("pp"))
+        ended = perf_counter()
+        with mark("optimizer"):
+            state.update()
+            state.zero_grad()
+        self._batches = []
+        state.facts |= {IN_FLIGHT: float(self._most), EXPECTED_IN_FLIGHT: float(expected)}
+        state.counters[BUSY] += self._busy_s
+        # Where a rank waits at the end of a step, it does so at the beginning of the next.
+        state.counters[PIPELINE] += ended - taken
+        return loss
+
+    def forward(self, batch: Batch) -> torch.Tensor:
+        """What this rank computes of the first microbatch of a batch, given activations of zero, as one number.
+
+        Its value means nothing; from it a backward pass goes through all that the rank computes.
+        """
+        samples = self.stages.samples
+        microbatch = {name: tensor[:samples] for name, tensor in batch.items()}
+        total = torch.zeros((), device=self._state.device)
+        for stage in self.stages.own:
+            received = None
+            if stage > 0:
+                layout = self.stages.boundaries[stage - 1]
+                received = torch.zeros(layout.shape, dtype=layout.dtype, device=self._state.device, requires_grad=True)
+            total = total + self._stage(stage, received, microbatch).sum()
+        return total
+
+    def _stage(self, stage: int, received: torch.Tensor | None, batch: Batch) -> torch.Tensor:
+        state = self._state
+        with state.within_forward_contexts():
+            return self._cut.run(stage, received, lambda: loss_of(state.workload, state.called[""], batch))
+
+    def _microbatch(self, stage: int, number: int, received: torch.Tensor | None) -> torch.Tensor:
+        sent = self._stage(stage, received, self._batches[number])
+        return sent / len(self._batches) if stage == self.stages.total - 1 else sent
+
+    def _made(self, microbatches: int) -> tuple[Any, int]:
+        """The schedule for so many, and how many a rank holds at once by it."""
+        name, ranks, rank = self.stages.name, self.stages.ranks, self.stages.rank
+        stages: list[PipelineStage] = [_Stage(self, stage) for stage in self.stages.own]
+        schedule = pipeline_schedules.made(name, stages, microbatches, lambda loss, _number: loss)
+        return schedule, pipeline_schedules.in_flight(name, schedule, rank, ranks, microbatches)
+
+    def _check(self) -> None:
+        """Messages have the sizes of the first step's; with others a rank would fail and the rest wait for it."""
+        for batch in self._batches:
+            shapes = {name: tensor.shape for name, tensor in batch.items()}
+            self._shapes = self._shapes or shapes
+            if samples_of(batch) != self.stages.samples or shapes != self._shapes:
+                said = ", ".join(f"{name} {list(shape)}" for name, shape in shapes.items())
+                raise UnavailableError(
+                    f"pp needs microbatches of one size, of {self.stages.samples} samples each, and one has {said}"
+                )
+
+    @contextmanager
+    def action(self, stage: int, kind: str, number: int) -> Iterator[None]:
+        """Something that a stage computes: F a forward pass, B a backward pass, I and W its two halves."""
+        begun = perf_counter()
+        with self._mark(_PHASES[kind]), self._mark(f"{stage}{kind}{number}"):
+            yield
+        self._busy_s += perf_counter() - begun
+        self._held += (kind == "F") - (kind in "BW")
+        self._most = max(self._most, self._held)
+
+
+class _Part(nn.Module):
+    """What torch takes for the module of a stage: a call is that of the model, which is cut to the stage."""
+
+    def __init__(self, steps: PipelineSteps, stage: int) -> None:
+        super().__init__()
+        self._steps = (steps, stage)
+        self.number = 0
+
+    def forward(self, given: torch.Tensor) -> torch.Tensor:
+        """The first stage is given the number of the microbatch, the others activations."""
+        steps, stage = self._steps
+        return steps._microbatch(stage, self.number, given if stage > 0 else None)
+
+    def parameters(self, recurse: bool = True) -> Iterator[nn.Parameter]:
+        steps, stage = self._steps
+        yield from steps.stages.parameters[stage]
+
+
+class _Stage(PipelineStage):
+    """A stage whose actions are told of."""
+
+    def __init__(self, steps: PipelineSteps, stage: int) -> None:
+        stages = steps.stages
+        number = torch.empty(1, dtype=torch.int64, device="meta")
+        loss = torch.empty((), device="meta", requires_grad=True)
+        activations = [each.detach().requires_grad_() for each in stages.boundaries]
+        part = _Part(steps, stage)
+        super().__init__(
+            part,
+            stage,
+            stages.total,
+            steps._state.device,
+            group=steps._state.mesh.group("pp"),
+            input_args=activations[stage - 1] if stage else number,
+            output_args=activations[stage] if stage < stages.total - 1 else loss,
+        )
+        self._steps, self._part = steps, part
+
+    def forward_one_chunk(self, fwd_chunk_id: int, *args: Any, **kwargs: Any) -> Any:
+        self._part.number = fwd_chunk_id
+        with self._steps.action(self.stage_index, "F", fwd_chunk_id):
+            return super().forward_one_chunk(fwd_chunk_id, *args, **kwargs)
+
+    def backward_one_chunk(
+        self, bwd_chunk_id: int, loss: Any = None, full_backward: bool = True, last_backward: bool = False
+    ) -> None:
+        with self._steps.action(self.stage_index, "B" if full_backward else "I", bwd_chunk_id):
+            super().backward_one_chunk(bwd_chunk_id, loss, full_backward, last_backward)
+
+    def backward_weight_one_chunk(self, bwd_chunk_id: int, last_backward: bool = False) -> None:
+        with self._steps.action(self.stage_index, "W", bwd_chunk_id):
+            super().backward_weight_one_chunk(bwd_chunk_id, last_backward)
+
+
+def _sum(parameters: Iterable[nn.Parameter], group: ProcessGroup, average: int = 1) -> None:
+    """Sum gradients over a group, and divide them."""
+    gradients = [local_part(each.grad) for each in parameters if each.grad is not None]
+    for gradient in gradients:
+        if average > 1:
+            gradient.div_(average)
+        dist.all_reduce(gradient, group=group)

@@ -1,0 +1,273 @@
+"""`pp`: pipeline parallelism. Each rank has a part of the layers, and microbatches go through all of them."""
+
+import math
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from functools import partial
+from typing import Annotated, ClassVar, Literal
+
+import msgspec
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed import ProcessGroup
+from torch.distributed.tensor import DTensor
+
+from perfkit.errors import UnavailableError
+from perfkit.record import Claim, Relation
+from perfkit.spec import BASELINE
+from perfkit.techniques.mesh import Dimension, Mesh
+from perfkit.techniques.microbatch_losses import not_their_mean
+from perfkit.techniques.paged_tensors import local_part
+from perfkit.techniques.pipeline_cut import Blocks, Cut, Seen, dealt, keep_only, watch, without_randomness
+from perfkit.techniques.pipeline_schedules import SCHEDULES, check_microbatches
+from perfkit.techniques.pipeline_split import PipelineSplit, Stages
+from perfkit.techniques.pipeline_steps import EXPECTED_IN_FLIGHT, IN_FLIGHT, PipelineSteps, Shared
+from perfkit.techniques.ranks import ModelParallel
+from perfkit.techniques.state import TrainState
+from perfkit.techniques.technique import LOSSLESS, Stage
+from perfkit.techniques.tensor_parallel import exchange_facts
+from perfkit.techniques.trial import nothing_kept, trial_samples
+from perfkit.techniques.zero1 import SLACK
+from perfkit.workloads.workload import Batch, first_batch, samples_of
+
+# Facts.
+_HELD, _TRAINED, _SENT = "stage_parameter_bytes", "stage_gradient_bytes", "stage_message_bytes"
+STAGES, MICROBATCHES, BUBBLE = "pipeline_stages", "pipeline_microbatches", "expected_bubble_share"
+# Microbatches of a step for each stage, where the batch has as many samples.
+_MICROBATCHES_A_STAGE = 4
+
+
+class Pp(ModelParallel):
+    """The blocks of the model are dealt over the ranks in stages, and every batch goes through them in microbatches
+    (`torch.distributed.pipelining`).
+
+    The ranks of a pipeline take the same batch, that of all of them, one after the other, so that a step trains on as
+    much and the losses are the same. Where `size` leaves ranks, there are several pipelines, which average their
+    gradients when they have drained. A stage sends the activations of each microbatch to the next one, and gets
+    their gradients back.
+
+    `schedule` says who computes what when: `gpipe` all microbatches forward, then all backward; `1f1b` a backward pass
+    as soon as there is one, so that fewer microbatches are held; `interleaved` and `bfs` with several stages a rank
+    (`stages`), which shortens the bubble and sends more messages, microbatch by microbatch or stage by stage; `zb` and
+    `zbv` compute gradients of weights apart, where a rank would wait else (zero bubble; `zbv` has two stages a rank,
+    the first rank the first and the last).
+
+    A model is cut at the blocks of its workload, and every stage calls it as a whole: it comes in where its first block
+    is called, and leaves where the next stage's is. What lies before the first block is the first stage's, what lies
+    behind the last one the last stage's; a parameter that both use, as a table of tokens that is the output layer's
+    weight, is on both, and its gradients are summed. Models whose blocks exchange more than one tensor, or need what
+    earlier ones made beside it, cannot be cut: before training all stages run in one process, and their loss has to be
+    the model's.
+
+    A rank must hold the parameters, gradients and optimizer state of its stages, to the byte; it must send and receive
+    the activations of every microbatch at the ends of its stages, and their gradients, to the byte; and hold the
+    activations of as many microbatches at once as its schedule has.
+    """
+
+    name: ClassVar[str] = "pp"
+    summary: ClassVar[str] = "pipeline parallel: a part of the layers on each rank, microbatches through all of them"
+    when: ClassVar[str] = "where a model is too large for a device, and links are too slow for tp"
+    costs: ClassVar[str] = "ranks wait while the pipeline fills and drains (the bubble): take many microbatches"
+    paper: ClassVar[str] = (
+        "Huang et al., GPipe: Efficient Training of Giant Neural Networks using Pipeline Parallelism, NeurIPS 2019, "
+        "https://arxiv.org/abs/1811.06965; Narayanan et al., Efficient Large-Scale Language Model Training on GPU "
+        "Clusters Using Megatron-LM, SC 2021, https://arxiv.org/abs/2104.04473; Lamy-Poirier, Breadth-First Pipeline "
+        "Parallelism, MLSys 2023, https://arxiv.org/abs/2211.05953; Qi et al., Zero Bubble Pipeline Parallelism, "
+        "ICLR 2024, https://arxiv.org/abs/2401.10241"
+    )
+    examples: ClassVar[tuple[str, ...]] = tuple(f"pp:schedule={name}" for name in SCHEDULES)
+    stage: ClassVar[Stage] = Stage.PARALLEL
+    min_world_size: ClassVar[int] = 2
+    dimension: ClassVar[Dimension] = "pp"
+
+    schedule: Annotated[
+        Literal["gpipe", "1f1b", "interleaved", "bfs", "zb", "zbv"], msgspec.Meta(description="who computes what when")
+    ] = "1f1b"
+    microbatches: (
+        Annotated[int, msgspec.Meta(ge=1, description="of a batch; 4 a stage, or as many as the batch divides into")]
+        | None
+    ) = None
+    stages: Annotated[int, msgspec.Meta(ge=1, description="of each rank; 2 for looped schedules")] | None = None
+
+    def __post_init__(self) -> None:
+        kind = SCHEDULES[self.schedule]
+        if self.stages is not None and (self.stages < min(kind.stages, 2) or self.stages > (kind.most or self.stages)):
+            raise ValueError(f"schedule={self.schedule} has {kind.stages} stages a rank, and stages={self.stages}")
+
+    def parts_of_batch(self, samples: int | None = None, joined: int = 1, ranks: int = 1) -> float:
+        return 1.0 if samples is None else self._microbatches(samples * joined, ranks) / joined
+
+    def apply(self, state: TrainState) -> TrainState:
+        ranks, rank = state.mesh.size("pp"), state.mesh.place("pp")
+        names = state.block_names
+        first = first_batch(state.workload, torch.Generator().manual_seed(0))
+        samples = (samples_of(first) or 0) * len(state.batches_of_ranks)
+        parts = dealt(len(names), ranks * self._stages)
+        self._check(state, samples, parts)
+        microbatches = self._microbatches(samples, ranks)
+        size = samples // microbatches
+        if microbatches > 1 and (rule := not_their_mean(state, size)):
+            state.parity_rules.append(rule)
+        _as_on_the_first_rank(state.model)
+        with trial_samples(state, size) as batch, nothing_kept():
+            seen = watch(state.model, names, partial(state.loss, batch))
+            cut = Cut(state.model, seen, parts, state.device)
+            if state.planned_for is None:  # where a plan goes, numbers have no values
+                _check_stages(state, cut, len(parts), batch)
+        split = PipelineSplit(state.model, seen, parts, SCHEDULES[self.schedule], rank, ranks)
+        stages = Stages(
+            name=self.schedule,
+            own=split.own,
+            total=len(parts),
+            rank=rank,
+            ranks=ranks,
+            boundaries=[seen.given[part.end] for part in parts[:-1]],
+            parameters={stage: tuple(split.parameters([stage])) for stage in split.own},
+            last=split.rank_of(len(parts) - 1),
+            samples=size,
+        )
+        self._tell(state, split, stages, microbatches)
+        self._tell_exchanges(state, seen, split)
+        shared = _shared(state.mesh, split)
+        keep_only(state.model, split.keeps)
+        cut.put_in(split.own)
+        own_blocks = tuple(name for stage in split.own for name in names[slice(*parts[stage])])
+        state.workload = replace(state.workload, blocks=lambda _model: own_blocks)
+        steps = PipelineSteps(state, cut, stages, shared)
+        state.engine, state.own_forward = steps, steps.forward
+        state.microbatches = microbatches
+        state.gradients_reduced = True
+        return state
+
+    def claims(self, state: TrainState) -> tuple[Claim, ...]:
+        exactly = partial(self._claim, relation=Relation.EQUAL, value=1.0)
+        claims = [
+            exactly("a rank holds the parameters of its stages", "parameter_bytes", relative_to=_HELD),
+            exactly("a rank holds gradients of them", "gradient_bytes", relative_to=_TRAINED),
+            self._claim(
+                "a rank holds at most the optimizer state of the largest part",
+                "optimizer_state_bytes",
+                Relation.AT_MOST,
+                state.parameter_share + SLACK,
+                BASELINE,
+            ),
+            exactly(
+                "it sends activations and gradients of all microbatches", "collective_bytes:send", relative_to=_SENT
+            ),
+            exactly("it receives as many", "collective_bytes:receive", relative_to=_SENT),
+            exactly(
+                "it holds as many microbatches at once as its schedule has", IN_FLIGHT, relative_to=EXPECTED_IN_FLIGHT
+            ),
+        ]
+        if state.mesh.size("dp") > 1:
+            statement = "gradients are averaged over the pipelines"
+            claims.append(exactly(statement, "collective_bytes:all-reduce:dp", relative_to=_TRAINED))
+        return tuple(claims)
+
+    @property
+    def _stages(self) -> int:
+        """Of each rank."""
+        return self.stages or SCHEDULES[self.schedule].stages
+
+    def _microbatches(self, samples: int, ranks: int) -> int:
+        """As many as asked for; else the most up to four a stage that a batch of so many samples divides into."""
+        if self.microbatches is not None:
+            return self.microbatches
+        most = _MICROBATCHES_A_STAGE * ranks * self._stages
+        return next(parts for parts in range(min(most, samples), 0, -1) if samples % parts == 0)
+
+    def _check(self, state: TrainState, samples: int, parts: Sequence[Blocks]) -> None:
+        """`UnavailableError` where the batch or the blocks cannot be dealt out: on all ranks, before any waits."""
+        blocks, stages, ranks = parts[-1].end, len(parts), state.mesh.size("pp")
+        if not blocks:
+            raise UnavailableError(
+                f"the workload {state.workload.name} names no blocks to deal out in stages: give it "
+                'Workload(blocks=lambda model: ("layers.0", "layers.1", ...))'
+            )
+        if stages > blocks:
+            raise UnavailableError(
+                f"{ranks} ranks of {self._stages} stages have {stages}, and {state.workload.name} has {blocks} blocks: "
+                "use fewer ranks or stages"
+            )
+        microbatches = self._microbatches(samples, ranks)
+        if samples % microbatches:
+            raise UnavailableError(
+                f"the batches of {len(state.batches_of_ranks)} ranks have {samples} samples, which do not divide into "
+                f"{microbatches} equal microbatches: use another number, or another --batch-size"
+            )
+        check_microbatches(self.schedule, ranks, microbatches * state.accumulation)
+
+    def _tell(self, state: TrainState, split: PipelineSplit, stages: Stages, microbatches: int) -> None:
+        """The facts of this rank, by formula: from the blocks and what uses which parameter."""
+        held = [split.bytes_of(split.stages_of(rank)) for rank in range(stages.ranks)]
+        sent = sum(stages.boundaries[stage].nbytes for stage in split.boundaries_of(stages.rank))
+        parts = microbatches * state.accumulation
+        kind = SCHEDULES[self.schedule]
+        state.parameter_share *= max(held) / sum(local_part(each).nbytes for each in state.model.parameters())
+        state.facts |= {
+            _HELD: float(held[stages.rank]),
+            _TRAINED: float(split.bytes_of(stages.own, trained=True)),
+            _SENT: float(sent * parts),
+            STAGES: float(self._stages),
+            MICROBATCHES: float(parts),
+            BUBBLE: kind.bubble(stages.ranks, self._stages, parts),
+        }
+        blocks = ", ".join(str(part.end - part.first) for part in split.parts)
+        state.fact_notes[_HELD] = f"blocks of the stages: {blocks}; the first stage has what is before, the last behind"
+        state.fact_notes[BUBBLE] = (
+            f"{kind.source}: {stages.ranks} ranks, {parts} microbatches, stages a rank: {self._stages}"
+        )
+
+    def _tell_exchanges(self, state: TrainState, seen: Seen, split: PipelineSplit) -> None:
+        """What layers that are split by tensor parallelism exchange in the stages of this rank."""
+        if state.exchanges:
+            own = {place for stage in split.own for place in range(*split.parts[stage])}
+            called = [each for each in state.exchanges if not seen.called[each.layer].isdisjoint(own)]
+            state.facts |= exchange_facts(called, len(state.batches_of_ranks) * state.accumulation)
+
+
+def _as_on_the_first_rank(model: nn.Module) -> None:
+    """As with DDP, which the baseline of several ranks is. Tensor parallelism has done so with what it splits."""
+    for tensor in (*model.parameters(), *model.buffers()):
+        if not isinstance(tensor, DTensor):
+            dist.broadcast(tensor.detach(), src=0)
+
+
+def _shared(mesh: Mesh, split: PipelineSplit) -> list[Shared]:
+    """What this rank shares with others of its pipeline."""
+    line = mesh.lines["pp"]
+    found = []
+    for places, parameters in sorted(split.shared().items()):
+        ranks = [line[place] for place in places]
+        if mesh.rank in ranks:
+            group = (
+                mesh.group("pp") if len(ranks) == len(line) else dist.new_group(ranks, use_local_synchronization=True)
+            )
+            assert isinstance(group, ProcessGroup), "this rank is one of them"
+            found.append(Shared(group, parameters))
+    return found
+
+
+def _check_stages(state: TrainState, cut: Cut, stages: int, batch: Batch) -> None:
+    """`UnavailableError` where the loss of all stages, one after the other, is not the model's."""
+    generator = torch.get_rng_state()
+    state.loss(batch)
+    random = not torch.equal(generator, torch.get_rng_state())
+    # Dropout before the first block would draw anew for every stage.
+    with without_randomness(state.model) if random else nullcontext():
+        whole = state.loss(batch).item()
+        take_away = cut.put_in(range(stages))
+        received: torch.Tensor | None = None
+        try:
+            for stage in range(stages):
+                received = cut.run(stage, received, partial(state.loss, batch)).detach().requires_grad_()
+        finally:
+            take_away()
+    assert received is not None, "there are stages"
+    if not math.isclose(received.item(), whole, rel_tol=LOSSLESS.relative or 0.0):
+        raise UnavailableError(
+            f"the model of {state.workload.name} cannot be cut at its blocks: its loss is {whole:.7g}, and "
+            f"{received.item():.7g} where each stage knows only what the block before it returned"
+        )

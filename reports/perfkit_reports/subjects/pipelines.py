@@ -1,0 +1,62 @@
+"""Pipelines: what their ranks computed when, and how long they computed nothing, beside theory."""
+
+from collections.abc import Iterable, Iterator
+
+from perfkit import units
+from perfkit.analysis.model.pipeline import Pipeline, PipelineRank
+from perfkit.record import Unknown
+from perfkit_reports.charts import pipeline as chart
+from perfkit_reports.document.blocks import Block, Section, Table
+from perfkit_reports.document.cells import Cell, unknown
+from perfkit_reports.document.tables import Column
+
+_INTRO = (
+    "The bubble is the share of a pipeline's time in which a rank computes nothing: it waits for activations or "
+    "gradients.",
+)
+_WAITS = "The boxes are of torch's own marks, which hold the wait for what a stage is given besides."
+
+
+def pipelines(found: Iterable[tuple[str, Pipeline]]) -> Iterator[Section]:
+    """`found` are their names and what is known of them; none where there is none."""
+    blocks: list[Block] = []
+    for place, (name, pipeline) in enumerate(found):
+        table = _table(name, pipeline, place)
+        blocks += [chart.chart(pipeline, str(place), f"{name}, step {pipeline.step}", table), table]
+    if blocks:
+        yield Section("pipelines", "Pipeline", tuple(blocks), intro=_INTRO)
+
+
+def _table(name: str, pipeline: Pipeline, place: int) -> Table:
+    expected = pipeline.expected_bubble
+    theory = Cell(units.percent(expected), value=expected) if expected is not None else unknown("not known of a trace")
+    columns = [
+        Column[PipelineRank]("Rank", lambda rank: Cell(f"rank {rank.rank}"), numeric=False),
+        Column[PipelineRank]("Stages", _stages, numeric=False),
+        Column[PipelineRank]("Bubble, timed", _bubble, help="over the timed steps, where nothing was recorded"),
+        Column[PipelineRank]("Bubble, by theory", lambda _rank: theory),
+        Column[PipelineRank](
+            "Waiting in the step shown",
+            lambda rank: Cell(units.percent(rank.idle_share), value=rank.idle_share),
+            help="from the first action of any rank to the last",
+        ),
+    ]
+    said = [f"By theory: {pipeline.source}." if pipeline.source else "", _WAITS if pipeline.waits else ""]
+    return Table(
+        id=f"pipeline-ranks-{place}",
+        title=f"Ranks of {name}",
+        columns=columns if expected is not None else [columns[0], columns[1], columns[4]],
+        rows=pipeline.ranks,
+        what="rank",
+        caption=" ".join(filter(None, said)),
+    )
+
+
+def _stages(rank: PipelineRank) -> Cell:
+    return Cell(", ".join(map(str, sorted({action.stage for action in rank.actions}))))
+
+
+def _bubble(rank: PipelineRank) -> Cell:
+    if isinstance(rank.bubble, Unknown):
+        return unknown(rank.bubble.reason)
+    return Cell(units.percent(rank.bubble.value), value=rank.bubble.value)
