@@ -1,15 +1,39 @@
 """What is known before torch is imported: which rank a launcher says this process is, and defaults."""
 
 import os
+from collections.abc import Iterable
+from typing import NamedTuple
 
 # How often a second Python stacks are sampled, by default and at most: docs/attach.md says what it costs.
 STACKS_HZ, MOST_HZ = 100, 1000
 
-# What torchrun, MPI and Slurm call a rank.
-_RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
+
+class _Names(NamedTuple):
+    """What a launcher calls a rank, and its number among those of its machine."""
+
+    rank: str
+    local_rank: str
+
+
+# The first that is set counts: torchrun and the others that set RANK may run within a job of the next ones.
+_LAUNCHERS = {
+    "torchrun, Ray Train, Accelerate, Kubeflow": _Names("RANK", "LOCAL_RANK"),
+    "Open MPI": _Names("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK"),
+    "MPICH, Intel MPI": _Names("PMI_RANK", "MPI_LOCALRANKID"),
+    "Slurm": _Names("SLURM_PROCID", "SLURM_LOCALID"),
+}
 
 
 def launched_rank() -> int:
     """The rank that a launcher gave this process, before there is a process group; 0 where none did."""
-    given = next((os.environ[name] for name in _RANKS if name in os.environ), "0")
+    return _first_number(names.rank for names in _LAUNCHERS.values())
+
+
+def launched_local_rank() -> int:
+    """Its number among the ranks of this machine, which is that of its GPU; 0 where no launcher gave one."""
+    return _first_number(names.local_rank for names in _LAUNCHERS.values())
+
+
+def _first_number(names: Iterable[str]) -> int:
+    given = next((os.environ[name] for name in names if name in os.environ), "0")
     return int(given) if given.isdigit() else 0

@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import torch.distributed as dist
 
+from perfkit.attach.launched import launched_local_rank
 from perfkit.errors import PerfkitError
 from perfkit.techniques.state import World
 
@@ -16,8 +17,7 @@ def current_world() -> World:
     """The rank as the process group knows it; a process without one is alone."""
     if not (dist.is_available() and dist.is_initialized()):
         return World()
-    local = os.environ.get("LOCAL_RANK", "0")
-    return World(rank=dist.get_rank(), size=dist.get_world_size(), local_rank=int(local) if local.isdigit() else 0)
+    return World(rank=dist.get_rank(), size=dist.get_world_size(), local_rank=launched_local_rank())
 
 
 def first_ranks(world: World, name: str, decide: Callable[[], str]) -> str:

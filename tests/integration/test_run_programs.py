@@ -52,7 +52,7 @@ class Program:
 
     @property
     def under_perfkit(self) -> tuple[str, ...]:
-        return (*TORCHRUN, "-m", "perfkit.run") if self.ranks > 1 else UNDER_PERFKIT
+        return (*UNDER_PERFKIT, "--nproc", str(self.ranks)) if self.ranks > 1 else UNDER_PERFKIT
 
 
 ADAM = {"state_bytes": 2 * FP32, "state_tensor_bytes": FP32}  # two moments; the step is a tensor of its own

@@ -36,7 +36,9 @@ Examples:
   perfkit plan -w train.py:build --out runs/plan && perfkit run --plan runs/plan train.py
 \b
 Several ranks, each of them watched, one report:
+  perfkit run --nproc 2 train.py                         as torchrun --standalone --nproc-per-node 2 starts them
   torchrun --nproc-per-node 2 -m perfkit.run train.py
+  srun perfkit run train.py                              within a Slurm job
   accelerate launch -m perfkit.run train.py
   torchrun --nproc-per-node 8 -m perfkit.run --ranks 0,7 train.py
 \b
@@ -58,6 +60,7 @@ class RunOptions:
     step_function: str
     unit: str
     units_per_step: float | None
+    nproc: int | None
     ranks: tuple[int, ...] | None
     overhead: float
     max_memory: float | None
@@ -134,6 +137,7 @@ def checked(
     step_function: str,
     unit: str,
     units_per_step: float | None,
+    nproc: int | None,
     ranks: str,
     overhead: str,
     max_memory: str,
@@ -177,6 +181,7 @@ def checked(
         step_function=step_function,
         unit=unit,
         units_per_step=units_per_step,
+        nproc=nproc,
         ranks=_ranks(ranks),
         overhead=parse_amount(overhead, "1"),
         max_memory=parse_amount(max_memory, "bytes") if max_memory else None,
@@ -267,6 +272,12 @@ def _parameters() -> list[click.Parameter]:
             metavar="N",
             type=click.FloatRange(min=0, min_open=True),
             help="What a rank trains on in a step.  [default: samples, counted in the batches]",
+        ),
+        click.Option(
+            ["--nproc"],
+            metavar="N",
+            type=click.IntRange(min=1),
+            help="Start N ranks on this machine by torchrun, as torchrun --standalone --nproc-per-node N does.",
         ),
         click.Option(
             ["--ranks"],

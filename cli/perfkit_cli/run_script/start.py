@@ -1,6 +1,8 @@
 """Running a program and watching it: what it does, prints and ends with is its own."""
 
 import atexit
+import os
+import subprocess
 import sys
 import threading
 from types import CodeType, TracebackType
@@ -16,6 +18,7 @@ from perfkit_cli.run_script.step_function import DECORATOR, StepFunction
 from perfkit_cli.run_script.watching import Watching
 
 _EXIT_USAGE = 2
+_AGENT = "TORCHELASTIC_RUN_ID"  # which torchrun's agent gives to every rank that it starts
 
 
 def main(first: list[str]) -> None:
@@ -30,6 +33,8 @@ def main(first: list[str]) -> None:
         sys.exit(_EXIT_USAGE)
     except PerfkitError as error:
         _refuse(error)
+    if options.nproc is not None and _AGENT not in os.environ:
+        _become_torchrun(options.nproc)
     watching = Watching(options, program)
     steps = watching.steps
     if steps is not None and options.module and steps.module == options.program:
@@ -46,6 +51,16 @@ def main(first: list[str]) -> None:
         _end_after_traceback(watching)
         raise
     _end(watching, None)
+
+
+def _become_torchrun(ranks: int) -> NoReturn:
+    """Start this command anew as each of so many ranks."""
+    torchrun = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks))
+    # Without the dashes torchrun takes options of ours for short forms of its own.
+    command = [sys.executable, *torchrun, "-m", "--", "perfkit.run", *sys.argv[1:]]
+    if os.name == "posix":
+        os.execv(command[0], command)
+    sys.exit(subprocess.call(command))
 
 
 def _run(program: programs.Program, arguments: tuple[str, ...], watching: Watching) -> None:
