@@ -163,7 +163,7 @@ def advise(perfkit: Any, suite: Path) -> None:
 def join(perfkit: Any, suite: Path) -> None:
     """What the pods of a manifest run, which know each other by other names."""
     pods = ("--launcher", "kubernetes", "--image", "mine", "--volume-claim", f"runs:{perfkit.folder}")
-    machines = ("--device", "cpu", "--nnodes", "2", "--world-size", "2", "--out", "two")
+    machines = ("--device", "cpu", "--nnodes", "2", "--world-size", "2", "--threads", "1", "--out", "two")
     manifest = perfkit("bench", *TINY, "-t", "baseline", *pods, *machines).stdout
     manifest = manifest.replace("perfkit-two-0.perfkit-two:29500", free_endpoint())
     first, second = (arguments_of_pod(manifest, index, perfkit.folder) for index in range(2))
