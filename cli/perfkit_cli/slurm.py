@@ -12,6 +12,7 @@ import click
 
 from perfkit.errors import PerfkitError, UsageError, raise_terminated
 from perfkit_cli.bench_request import TAKEN, given, with_options
+from perfkit_cli.url_folders import url_of
 
 if TYPE_CHECKING:
     from perfkit.measure.launch.slurm_queue import Queued
@@ -128,7 +129,11 @@ def _size(request: "BenchRequest") -> tuple[int, int]:
 
 
 def _arguments(ctx: click.Context, folder: Path) -> list[str]:
+    """What the job is given: the same, with the copy here for the URL of a folder, which this command sends back."""
     arguments = sys.argv[1:]
+    for option in ("out", "into", "resume"):
+        if url := url_of(ctx, option):
+            arguments = [word.replace(url, str(ctx.params[option])) for word in arguments]
     new = ctx.params["into"] is None and ctx.params["resume"] is None
     return [*arguments, "--out", str(folder)] if new and ctx.params["out"] is None else arguments
 

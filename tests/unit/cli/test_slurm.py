@@ -4,7 +4,8 @@ import pytest
 from perfkit.errors import UsageError
 from perfkit.spec import TechniqueSpec, WorkloadSpec
 from perfkit.store.request import BenchRequest
-from perfkit_cli.slurm import _size, parameters
+from perfkit_cli.slurm import _arguments, _size, parameters
+from perfkit_cli.url_folders import FolderOrUrl
 
 OPTION = click.Option(["--slurm"])
 CONTEXT = click.Context(click.Command("bench"))
@@ -26,6 +27,14 @@ def test_options_of_sbatch_are_passed_on_by_name() -> None:
 def test_what_is_no_option(given: str) -> None:
     with pytest.raises(UsageError, match="is no option of sbatch"):
         parameters(CONTEXT, OPTION, (given,))
+
+
+def test_a_job_works_on_the_copy_of_a_suite_at_a_url(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", ["perfkit", "bench", "--out=memory://runs/x", "--technique", "ddp"])
+    context = click.Context(click.Command("bench"))
+    copy = FolderOrUrl(new=True).convert("memory://runs/x", click.Option(["--out"]), context)
+    context.params.update(out=copy, into=None, resume=None)
+    assert _arguments(context, copy) == ["bench", f"--out={copy}", "--technique", "ddp"]
 
 
 def test_a_job_is_as_large_as_the_largest_variant() -> None:
