@@ -171,7 +171,12 @@ def join(perfkit: Any, suite: Path) -> None:
     other = perfkit.start(*second)
     ended = perfkit(*first)
     assert ended.returncode == 0, ended.stderr
-    assert perfkit.variants("two")["baseline@2"]["status"] == "ok"
+    baseline = perfkit.variants("two")["baseline@2"]
+    assert baseline["status"] == "ok"
+    assert [each["rank"] for each in baseline["ranks"]] == [0, 1]
+    assert all(row["wait_s"] is not None for row in baseline["fleet"]["ranks"])
+    (reduced,) = (row for row in baseline["volumes"] if row["kind"] == "all-reduce")
+    assert 0 < reduced["asked_bytes"] == reduced["least_bytes"] == reduced["carried_bytes"]  # 2 (N - 1) / N is 1
     assert "two/baseline@2/0" in other.communicate(timeout=60)[1]
     assert other.returncode == 0
 

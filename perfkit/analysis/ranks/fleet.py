@@ -40,6 +40,8 @@ _COLUMNS = len(Rows._fields)
 
 # A rank stands out if it comes later than the middle one by more than this share of a step.
 _STANDS_OUT = 0.01
+# And if it is the latest in this share of the steps, of few in all: of two ranks one is the last in two of three.
+_OFTEN, _FEW_STEPS = 2 / 3, 6
 
 
 class Member(NamedTuple):
@@ -121,7 +123,7 @@ class FleetReducer:
         return Fleet(
             ranks=rows,
             skew=_skew(matched, kinds, [member.row.label for member in chosen], parts),
-            straggler=_straggler(rows),
+            straggler=_straggler(rows, len(found.steps)),
             step_spread=_spread([row.step_s for row in rows]),
             notes=fleet_notes(rows, paths, sizes, matched, kinds, clocks),
             grid=_grid(chosen, found),
@@ -239,14 +241,16 @@ def _skew(matched: Matched, kinds: Sequence[CollectiveKind], labels: Sequence[st
     return tuple(sorted(rows, key=lambda row: (-row.wait_s, row.name, row.group)))
 
 
-def _straggler(rows: Sequence[RankRow]) -> str:
-    """The label of the rank that comes latest, if it stands out from the middle one; else empty."""
+def _straggler(rows: Sequence[RankRow], steps: int) -> str:
+    """The label of the rank that comes latest, if it stands out from the middle one and often is the last; else ""."""
     late = [(row.late_s, row) for row in rows if row.late_s is not None]
     if len(late) < 2:
         return ""
     most, row = max(late, key=lambda pair: pair[0])
     middle = statistics.median(seconds for seconds, _ in late)
-    return row.label if most - middle > _STANDS_OUT * row.step_s else ""
+    often = 1.0 if steps < _FEW_STEPS else _OFTEN
+    by_chance = row.last_share is not None and row.last_share < often
+    return row.label if most - middle > _STANDS_OUT * row.step_s and not by_chance else ""
 
 
 def _spread(steps: Sequence[float]) -> float | None:

@@ -43,6 +43,9 @@ def read_passes(
     """
     if runs.main is None:
         return Passes()
+    hosts = {rank.record.environment.hostname for rank in runs.main.ranks if rank.record.environment is not None}
+    if ceilings is not None and len(hosts) > 1:
+        ceilings = replace(ceilings, links=())  # they were measured between ranks of one machine
     accounts = [account for rank in runs.main.ranks if (account := rank_account(rank)) is not None]
     names = tuple(derived)
     facts: list[Facts] = []

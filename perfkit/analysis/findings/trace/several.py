@@ -21,6 +21,8 @@ def straggler(fleet: Fleet) -> Iterator[Finding]:
     beside = "" if not others else f"; it computes {seconds(slow.compute_s)} a step, the others {_span(others)}"
     latest = [row for row in fleet.skew if row.latest_rank == slow.label]
     where = "" if not latest else f"; last at {percent(latest[0].latest_share, 0)} of {latest[0].name}"
+    if slow.last_share is not None:
+        where += f", and of all in {percent(slow.last_share, 0)} of the steps"
     yield Finding(
         severity="gain",
         title=f"The other ranks wait for {slow.label}",

@@ -12,6 +12,7 @@ from perfkit.analysis.findings.trace.thresholds import (
 )
 from perfkit.analysis.findings.trace.view import COMMUNICATION, COPIES, Told, TraceView, short
 from perfkit.analysis.model.trace import CollectiveRow, CopyRow
+from perfkit.devices.peak import CPU
 from perfkit.units import bandwidth, nbytes, percent
 
 
@@ -73,6 +74,16 @@ _HIDING_ALWAYS = (
 )
 
 
+_ON_DEVICE = (
+    "Check the path with nccl-tests and NCCL_DEBUG=INFO (NVLink or PCIe, GPUDirect RDMA, NCCL_IB_HCA), and that ranks "
+    "which talk most sit on one node."
+)
+_ON_HOST = (
+    "Collectives on the host compete for its cores: leave some to them (fewer OMP_NUM_THREADS or --threads), and "
+    "see whether other processes or other collectives ran meanwhile."
+)
+
+
 def slow_link(view: TraceView) -> Iterator[Told]:
     """Large messages far below the link's rate."""
     rows = [
@@ -89,8 +100,7 @@ def slow_link(view: TraceView) -> Iterator[Told]:
         "Large messages go slower than the link",
         f"{worst.name} of {nbytes(worst.message_bytes or 0)}: bus bandwidth {bandwidth(worst.bus_bandwidth or 0.0)} of "
         f"the link's {bandwidth(worst.ceiling or 0.0)}",
-        "Check the path with nccl-tests and NCCL_DEBUG=INFO (NVLink or PCIe, GPUDirect RDMA, NCCL_IB_HCA), and that "
-        "ranks which talk most sit on one node.",
+        _ON_HOST if view.trace.device == CPU else _ON_DEVICE,
         won,
         basis=f"a straggler looks the same; the link: {worst.ceiling_source}",
         scope=(COMMUNICATION,),
