@@ -30,7 +30,9 @@ def tried(
     """How the `number`-th trial of a search ended, and what `read` finds in the folder of each of its ranks."""
     label = f"{spec.variant} (trial)"
     progress(RunStarted(number, number + 1, label, 0))
-    with tempfile.TemporaryDirectory(prefix="perfkit-trial-") as parent:
+    # Several machines share the folder that the command is given in, and not that of temporary files.
+    shared = Path.cwd() if spec.launch.nodes > 1 else None
+    with tempfile.TemporaryDirectory(prefix="perfkit-trial-", dir=shared) as parent:
         folder = Path(parent) / "run"
         run = launch(spec, folder, lambda name: progress(PassStarted(name)))
         found = [read(rank_folder(folder, rank)) for rank in range(spec.launch.world_size)]

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from perfkit.measure import trial
 from perfkit.measure.events import Event, PassStarted, RunFinished, RunStarted
@@ -17,7 +18,11 @@ SPEC = RunSpec(
 )
 
 
-def test_what_is_read_of_each_rank_is_all_that_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_what_is_read_of_each_rank_is_all_that_stays(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, nodes: int
+) -> None:
+    monkeypatch.chdir(tmp_path)
     folders: list[Path] = []
 
     def launch(spec: RunSpec, folder: Path, report: Callable[[str], None]) -> Run:
@@ -30,9 +35,11 @@ def test_what_is_read_of_each_rank_is_all_that_stays(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(trial, "launch", launch)
     events: list[Event] = []
-    run, found = tried(SPEC, 3, events.append, lambda rank: (rank / "told").read_text())
+    spec = replace(SPEC, launch=replace(SPEC.launch, nodes=nodes))
+    run, found = tried(spec, 3, events.append, lambda rank: (rank / "told").read_text())
     assert (run.status, found) == (Status.OK, ["by 0", "by 1"])
     assert not folders[0].exists()
+    assert folders[0].is_relative_to(tmp_path) == (nodes > 1)  # where other machines find it
     label = "ckpt@2 (trial)"
     assert events == [RunStarted(3, 4, label, 0), PassStarted("setup"), RunFinished(3, 4, label, 0, Status.OK, "", 2.0)]
 
