@@ -1,8 +1,10 @@
 """Timing of consecutive steps with nothing on but the clock."""
 
+import math
 import time
 from collections.abc import Callable
-from itertools import pairwise
+from itertools import chain, pairwise, repeat
+from statistics import fmean
 from typing import Protocol
 
 import torch
@@ -65,9 +67,39 @@ class CudaClock:
         return Samples(wall_s=_seconds_between(wall), cpu_s=_seconds_between(cpu), device_s=device)
 
 
-def clock_for(device: torch.device) -> Clock:
-    """The clock that is right for where the work is done."""
-    return CudaClock(device) if device.type == "cuda" else HostClock()
+class CycleClock:
+    """Times whole cycles of so many steps, as many as `count` takes, and gives each step the mean of its cycle.
+
+    Where one step of a cycle does more than the others, none of them is what a step takes: a median would tell that of
+    the others.
+    """
+
+    def __init__(self, clock: Clock, cycle: int) -> None:
+        self._clock = clock
+        self._cycle = cycle
+
+    def time_steps(self, step: Step, first: int, count: int) -> Samples:
+        steps = self._clock.time_steps(step, first, whole_cycles(count, self._cycle))
+        return Samples(
+            wall_s=self._levelled(steps.wall_s),
+            cpu_s=self._levelled(steps.cpu_s),
+            device_s=self._levelled(steps.device_s),
+        )
+
+    def _levelled(self, times: tuple[float, ...]) -> tuple[float, ...]:
+        cycles = [times[begin : begin + self._cycle] for begin in range(0, len(times), self._cycle)]
+        return tuple(chain.from_iterable(repeat(fmean(cycle), len(cycle)) for cycle in cycles))
+
+
+def whole_cycles(count: int, cycle: int) -> int:
+    """So many steps, and as many more as make whole cycles."""
+    return math.ceil(count / cycle) * cycle
+
+
+def clock_for(device: torch.device, cycle: int = 1) -> Clock:
+    """The clock that is right for where the work is done, and for steps that are alike after so many only."""
+    clock: Clock = CudaClock(device) if device.type == "cuda" else HostClock()
+    return CycleClock(clock, cycle) if cycle > 1 else clock
 
 
 def step_times(samples: Samples) -> tuple[float, ...]:

@@ -31,11 +31,12 @@ class ExchangedBytes(TorchDispatchMode):
         self._bytes.update({f"{kind}:{dimension}": 0 for kind in _ALWAYS for dimension in lines})
         self._carried: Counter[Kind] = Counter(dict.fromkeys(_ALWAYS, 0))
 
-    def facts(self) -> dict[str, float]:
+    def facts(self, steps: int = 1) -> dict[str, float]:
         """The facts `collective_bytes:<kind>`, also by dimension (`collective_bytes:<kind>:<dimension>`), and
-        `collective_volume:<kind>` of each kind of collective."""
-        asked = {f"collective_bytes:{kind}": float(size) for kind, size in self._bytes.items()}
-        return asked | {f"collective_volume:{kind}": float(size) for kind, size in self._carried.items()}
+        `collective_volume:<kind>` of each kind of collective, a
+        step."""
+        asked = {f"collective_bytes:{kind}": size / steps for kind, size in self._bytes.items()}
+        return asked | {f"collective_volume:{kind}": size / steps for kind, size in self._carried.items()}
 
     def __torch_dispatch__(
         self, func: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None

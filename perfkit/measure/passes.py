@@ -49,11 +49,10 @@ ENERGY_REMEDY = "perfkit bench --energy"
 
 
 def warm_up_pass(session: Session) -> None:
-    """Steps until steady, kept apart from the samples."""
-    schedule = session.spec.schedule
-    warmup, steady = warm_up(
-        session.step, session.clock, least=schedule.warmup, most=schedule.max_warmup, agree=session.agree
-    )
+    """Steps until steady, kept apart from the samples; at least those that are unlike all others."""
+    schedule, first = session.spec.schedule, session.state.settles_after
+    least, most = max(schedule.warmup, first), max(schedule.max_warmup, first)
+    warmup, steady = warm_up(session.step, session.clock, least=least, most=most, agree=session.agree)
     session.recorder.update(warmup=warmup, steady=steady)
 
 
@@ -63,7 +62,7 @@ def timed_pass(session: Session) -> None:
     What techniques counted and what torch.compile did until here is read afterwards. The energy is that of these steps
     unless a pass of its own measures it.
     """
-    state, recorder, count = session.state, session.recorder, session.spec.schedule.timed
+    state, recorder, count = session.state, session.recorder, session.whole_cycles(session.spec.schedule.timed)
     session.gather_losses()
     if state.device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(state.device)
@@ -92,8 +91,9 @@ def timed_pass(session: Session) -> None:
     if isinstance(session.data, LoadedBatches):
         recorder.add_facts({"data_wait_share": (session.data.waited_s - waited_s) / sum(samples.wall_s)})
     moved = {name: (value - counters.get(name, 0.0)) / count for name, value in state.counters.items()}
+    cycle = {"steps_of_a_cycle": float(state.cycle)} if state.cycle > 1 else {}
     recorder.add_facts(
-        {**moved, **state.facts, "world_size": float(state.world.size), **compile_facts(asked=compiled)},
+        {**moved, **cycle, **state.facts, "world_size": float(state.world.size), **compile_facts(asked=compiled)},
         {**state.fact_notes, **(compile_notes() if compiled else {})},
     )
 
@@ -111,7 +111,8 @@ def energy_pass(session: Session) -> None:
         recorder.update(energy=energy.step, power=energy.power)
         return
     assert sensors is not None
-    count = session.most(math.ceil(session.spec.schedule.energy_s / median(step_times(recorder.record.samples))))
+    asked = math.ceil(session.spec.schedule.energy_s / median(step_times(recorder.record.samples)))
+    count = session.whole_cycles(session.most(asked))
     torch.cuda.synchronize(state.device)
     window = EnergyWindow(sensors.energy_joules, settle=True)
     session.agree(answer=True)
@@ -127,14 +128,15 @@ def memory_pass(session: Session) -> None:
     """The process's largest size in a step, then the allocations of a few, with what each block is for."""
     state, folder = session.state, session.recorder.folder
     with peak_rss_during() as resident:  # before the recorder, which takes memory too
-        session.step(session.next_step)
+        for _ in range(state.cycle):
+            session.step(session.next_step)
     session.recorder.update(process_memory=with_peak(session, resident))
     reason = unreported(state.device)
     if reason is not None:
         session.recorder.warn(f"no memory was recorded: {reason}")
         return
     recording = recorded(
-        session.spec.schedule.memory,
+        session.whole_cycles(session.spec.schedule.memory),
         trained_of(state),
         blocks=lambda: known_blocks(state),
         harness=session.data.addresses(),
@@ -214,7 +216,7 @@ def counters_pass(session: Session) -> None:
 
 
 def _count_step(session: Session) -> None:
-    """FLOPs and collectives of one whole step as run, counted eagerly: compiled code does the same products."""
+    """FLOPs of one whole step as run, counted eagerly: compiled code does the same products; collectives of a cycle."""
     index = session.next_step
     batches = session.batches(index)
     compiled = _model_is_compiled(session)
@@ -222,11 +224,14 @@ def _count_step(session: Session) -> None:
     drawn, exchanged = random_updates(state.optimizers.values(), state.device), ExchangedBytes(state.mesh.lines)
     with counted_backward_passes(state) as passes, drawn as random, exchanged:
         count = count_flops(lambda: train_step(state, batches, index))
-    session.recorder.add_facts(random | (exchanged.facts() if state.world.size > 1 else {}))
+    for further in range(index + 1, index + state.cycle):
+        with exchanged:
+            train_step(state, session.batches(further), further)
+    session.recorder.add_facts(random | (exchanged.facts(state.cycle) if state.world.size > 1 else {}))
     # A step of its own calls backward as it likes, and stages of a pipeline pass gradients on.
     if state.workload.step is None and state.own_forward is None:
         session.recorder.add_facts({"backward_passes": float(len(passes))})
-    session.next_step = index + 1
+    session.next_step = index + state.cycle
     source = "GEMMs, convolutions and attention of one step as run"
     hardware = Measurement(
         value=count.matrix,

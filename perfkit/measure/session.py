@@ -7,7 +7,7 @@ import msgspec
 import torch
 import torch.distributed as dist
 
-from perfkit.instruments.clock import Clock
+from perfkit.instruments.clock import Clock, whole_cycles
 from perfkit.instruments.process_memory import ResidentPeak, device_moment
 from perfkit.instruments.recorder import Recorder
 from perfkit.instruments.sensors import Sensors
@@ -48,6 +48,10 @@ class Session:
         self.next_step = index
         self.losses.append(train_step(self.state, self.batches(index), index))
         self.next_step = index + 1
+
+    def whole_cycles(self, count: int) -> int:
+        """So many steps, and as many more as make whole cycles of them."""
+        return whole_cycles(count, self.state.cycle)
 
     def gather_losses(self) -> None:
         """Put all losses so far into one tensor: how many steps came before shall not show in the peaks of the next."""

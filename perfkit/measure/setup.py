@@ -131,7 +131,7 @@ def set_up(
         state=applied.state,
         techniques=applied.techniques,
         data=data,
-        clock=clock_for(device),
+        clock=clock_for(device, applied.state.cycle),
         recorder=recorder,
         sensors=sensors,
         report=report,

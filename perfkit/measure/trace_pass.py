@@ -35,8 +35,8 @@ def trace_pass(session: Session) -> None:
 
 
 def _trace(session: Session, path: Path) -> Traced:
-    device = session.state.device
-    recording = traced(session.spec.schedule.trace, path, device=device, lead=lead_steps(device))
+    device, steps = session.state.device, session.whole_cycles(session.spec.schedule.trace)
+    recording = traced(steps, path, device=device, lead=lead_steps(device))
     return drive(recording, session.step, session.next_step)
 
 

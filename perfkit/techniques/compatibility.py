@@ -49,6 +49,8 @@ _TRIED_WITH_TORCH = (
     "shards and pieces of an update are right for an optimizer that treats each weight or tensor by itself and takes "
     "DTensors: of torch's own only it is known, and of lion with zero1 to zero3"
 )
+_RELAXED = ("local_sgd", "ssp")
+_WITHOUT_WAITING = "both say what ranks send in place of all gradients in every step; choose one"
 _KEPT_SCALED = (
     "what is left out of gradients is added to those of the next step, which have another scale where the scaler has "
     "changed it, and an overflow would stay"
@@ -80,6 +82,7 @@ CLASHES = (
     ),
     Clash("ep", "zero1", _OTHER_EXPERTS),
     Clash("ep", "tp", "tp splits layers by a plan of the workload, and none that has experts has one"),
+    *(Clash("ep", relaxed, "each rank has other experts, which are not to be averaged") for relaxed in _RELAXED),
     Clash("ep", "amp:dtype=fp16", "an overflow in one rank's experts would leave the update out on that rank alone"),
     Clash("tp", "zero1", "ZeroRedundancyOptimizer sends whole tensors, and parts of layers are distributed ones"),
     *(Clash("tp", other, _OF_PLAIN_LAYERS) for other in ("fp8", "lora", "prune", "qat", "qlora", "sparse24")),
@@ -134,6 +137,20 @@ CLASHES = (
     Clash("ddp:static_graph=True", "accum", "every backward pass must average gradients, as the first did"),
     *(Clash(f"ddp:hook={hook}", "amp:dtype=fp16", _KEPT_SCALED) for hook in ("powersgd", "topk")),
     Clash("zero1", "optim_in_backward", _REDUCED_LAST),
+    *(Clash(relaxed, other, _WITHOUT_WAITING) for relaxed in _RELAXED for other in ("ddp", *_SHARDED)),
+    Clash("local_sgd", "ssp", _WITHOUT_WAITING),
+    Clash("local_sgd", "offload:what=parameters", "those that are out have no memory when parameters are averaged"),
+    Clash("ssp", "amp:dtype=fp16", "gradients are applied late, when the scaler may have another scale"),
+    *(Clash(relaxed, "optim_in_backward", _REDUCED_LAST) for relaxed in _RELAXED),
+    Clash("cp", "tp", "attention in a ring and heads of several ranks have not been tried together"),
+    Clash("cp", "pp", "stages of a pipeline compute no loss of their own, around which sequences are split"),
+    Clash("cp", "ep", "experts have as many slots as a sequence has tokens, and a rank has a part of it"),
+    Clash("cp", "flash", "attention in a ring has kernels of its own to choose from"),
+    Clash("cp", "distill", "a teacher would attend to a part of each sequence alone"),
+    *(
+        Clash("cp", relaxed, "the gradients of parts of a sequence are those of it only once averaged")
+        for relaxed in _RELAXED
+    ),
     Clash("accum", "optim_in_backward", "parameters would be updated after every microbatch"),
     Clash(
         "amp:dtype=fp16",
@@ -150,7 +167,10 @@ CLASHES = (
         )
         for what in ("optimizer", "parameters")
     ),
-    *(Clash("engine", other, "an engine starts its ranks itself") for other in ("ddp", *_SHARDED, "tp", "pp", "ep")),
+    *(
+        Clash("engine", other, "an engine starts its ranks itself")
+        for other in ("ddp", *_SHARDED, *_RELAXED, "tp", "pp", "ep", "cp")
+    ),
     Clash(
         "flash:backend=math",
         "compile",

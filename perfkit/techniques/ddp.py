@@ -1,7 +1,7 @@
 """`ddp`: every rank holds the whole model; gradients are averaged. What a run of several ranks does by default."""
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Annotated, ClassVar, Literal
@@ -13,8 +13,15 @@ from torch.nn.parallel import DistributedDataParallel
 from perfkit.errors import UnavailableError
 from perfkit.record import Claim, ParityRule, Relation
 from perfkit.techniques.compatibility import shown
-from perfkit.techniques.gathered_gradients import bytes_in_8_bits, largest_bytes, send_in_8_bits, send_largest
-from perfkit.techniques.gradient_hooks import HALVES, low_rank_bytes, send_in_16_bits, send_low_rank
+from perfkit.techniques.gathered_gradients import (
+    Held,
+    bytes_in_8_bits,
+    largest_bytes,
+    release,
+    send_in_8_bits,
+    send_largest,
+)
+from perfkit.techniques.gradient_hooks import HALVES, POWERSGD_STARTS, low_rank_bytes, send_in_16_bits, send_low_rank
 from perfkit.techniques.state import TrainState
 from perfkit.techniques.technique import LOSSLESS, Plannable, Planned, Stage, Technique
 
@@ -130,16 +137,20 @@ class Ddp(Technique):
         state = replicate(state, bucket_mb=bucket_mb, static_graph=self.static_graph, bucket_view=self.bucket_view)
         models = {name: model for name, model in state.wrapped.items() if isinstance(model, DistributedDataParallel)}
         if self.hook == "powersgd":
+            state.settles_after = POWERSGD_STARTS
             account = _Account(state.facts)
             for name, model in models.items():
                 send_low_rank(model, self.rank, partial(account.add, name))
+        held: Held = []
         for model in models.values():
             if self.hook in HALVES:
                 send_in_16_bits(model, self.hook)
             elif self.hook == "topk":
-                send_largest(model, self.share)
+                send_largest(model, self.share, held)
             elif self.hook == "quantized":
-                send_in_8_bits(model)
+                send_in_8_bits(model, held)
+        if self.hook in _OF_ALL_RANKS:
+            state.backward = partial(_releasing, state.backward, held)
         return state
 
     def _with_split_layers(self, state: TrainState) -> TrainState:
@@ -205,6 +216,11 @@ class Ddp(Technique):
             relative = _ROUNDINGS * torch.finfo(HALVES[self.hook]).eps
             return ParityRule(relative=relative, basis=f"{_ROUNDINGS} roundings of gradients to {self.hook}")
         return LOSSLESS
+
+
+def _releasing(backward: Callable[[torch.Tensor], None], held: Held, loss: torch.Tensor) -> None:
+    backward(loss)
+    release(held)
 
 
 class _Account:

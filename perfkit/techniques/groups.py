@@ -15,7 +15,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "fine-tuning": ("lora", "qlora"),
     "model compression": ("distill", "prune", "sparse24", "qat"),
     "input pipeline": ("data",),
-    "several ranks": ("ddp", "zero1", "zero2", "zero3", "hsdp", "tp", "pp", "ep"),
+    "several ranks": ("ddp", "zero1", "zero2", "zero3", "hsdp", "tp", "pp", "cp", "ep", "local_sgd", "ssp"),
     "engines": ("engine",),
 }
 

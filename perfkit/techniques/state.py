@@ -65,6 +65,9 @@ class TrainState:
         exchanges: calls of layers that are split over ranks in a forward pass of the whole model.
         own_forward: of a rank that computes a part of the model, what it computes of a batch's first microbatch, as one
             number from which a backward pass goes through all of it; None where a rank computes the whole loss.
+        joined: the ranks along `dp` train on one batch, that of all of them, each on a part of every sequence.
+        cycle: after so many steps what a step does repeats; whole cycles are measured.
+        settles_after: so many steps at the beginning are unlike those to come, and warm-up outlasts them.
         gradients_reduced: a technique already averages gradients over ranks, so no plain DDP is added.
         no_sync: entered around every microbatch but the last of a step, to skip gradient reduction.
         compute_dtype: dtype of the matrix products' operands ("fp32", "tf32", "bf16", "fp16"), the peak MFU refers to.
@@ -105,6 +108,9 @@ class TrainState:
     dealt: dict[str, int] = field(default_factory=dict)
     exchanges: list["Exchange"] = field(default_factory=list)
     own_forward: Callable[[Batch], torch.Tensor] | None = None
+    joined: bool = False
+    cycle: int = 1
+    settles_after: int = 0
     gradients_reduced: bool = False
     no_sync: Callable[[], AbstractContextManager[object]] | None = None
     compute_dtype: str = "fp32"
@@ -128,7 +134,7 @@ class TrainState:
     @property
     def batches_of_ranks(self) -> tuple[int, ...]:
         """The ranks whose batches this one trains on, as one: its own, and those that it shares its samples with."""
-        return self.mesh.samples_of
+        return tuple(range(self.world.size)) if self.joined else self.mesh.samples_of
 
     @property
     def acts_on(self) -> torch.device:

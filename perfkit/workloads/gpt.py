@@ -106,6 +106,7 @@ class Gpt(Parameters):
             loss=loss,
             blocks=lambda _model: tuple(f"blocks.{index}" for index in range(shape.layers)),
             use_sdpa=use_sdpa,
+            sequence_dimensions={"inputs": 1, "targets": 1},
             linear_loss=linear_loss,
             build_teacher=teacher,
             tensor_parallel_plan=partial(_tensor_parallel_plan, shape.heads, seq_len),
@@ -209,9 +210,14 @@ class GptModel(nn.Module):
                 nn.init.normal_(parameter, std=0.02 / math.sqrt(2 * shape.layers))
 
     def forward(
-        self, ids: torch.Tensor, targets: torch.Tensor | None = None, loss: LinearLoss | None = None
+        self,
+        ids: torch.Tensor,
+        targets: torch.Tensor | None = None,
+        loss: LinearLoss | None = None,
+        positions: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        x = self.tokens(ids) + self.positions(torch.arange(ids.shape[1], device=ids.device))
+        places = torch.arange(ids.shape[1], device=ids.device) if positions is None else positions
+        x = self.tokens(ids) + self.positions(places)
         for block in self.blocks:
             x = block(x)
         x = self.norm(x)
@@ -242,7 +248,7 @@ def _batch(generator: torch.Generator, shape: Shape, seq_len: int) -> Batch:
 
 def loss(model: nn.Module, batch: Batch) -> torch.Tensor:
     """Cross-entropy of the next tokens."""
-    logits = model(batch["inputs"])
+    logits = model(batch["inputs"], positions=batch.get("positions"))
     return F.cross_entropy(logits.flatten(0, 1), batch["targets"].flatten())
 
 
@@ -254,5 +260,5 @@ def _tensor_parallel_plan(heads: int, seq_len: int, _model: nn.Module, split: Sp
 
 def linear_loss(model: nn.Module, batch: Batch, loss: LinearLoss) -> torch.Tensor:
     """The same, with the output layer left to `loss`."""
-    found: torch.Tensor = model(batch["inputs"], batch["targets"], loss)
+    found: torch.Tensor = model(batch["inputs"], batch["targets"], loss, batch.get("positions"))
     return found

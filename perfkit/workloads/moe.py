@@ -53,6 +53,7 @@ class Moe(Gpt):
             loss=_loss,
             linear_loss=_linear_loss,
             tensor_parallel_plan=None,
+            sequence_dimensions=None,
             expert_parallel=experts_of,
             model_flops_per_unit=float(flops_per_token(shape, seq_len, self.experts, self.experts * slots / tokens)),
             description=f"{shape.layers} layers, {shape.heads} heads, width {shape.width}, vocab {shape.vocab:,}, "

@@ -68,6 +68,9 @@ class Workload:
             per-block compilation work on; outermost first, never nested.
         use_sdpa: switches the model from explicit attention (the baseline) to
             `torch.nn.functional.scaled_dot_product_attention`; None where there is no attention to switch.
+        sequence_dimensions: tensors of a batch that have an entry for each token of a sequence, by name, and along
+            which dimension. Where a rank has a part of each sequence, the loss finds in `positions` of the batch which
+            tokens these are. None where nobody has said so.
         linear_loss: the loss once more, with the output layer and the cross-entropy of its logits left to the given
             function; it calls the model as `loss` does. None where there is no such layer.
         build_teacher: a model that is called as the one of `build_model`, whose logits are of as many classes, for
@@ -93,6 +96,7 @@ class Workload:
     step: Callable[[Training, Batch], Losses] | None = None
     blocks: Callable[[nn.Module], tuple[str, ...]] = _no_blocks
     use_sdpa: Callable[[nn.Module], None] | None = None
+    sequence_dimensions: Mapping[str, int] | None = None
     linear_loss: WithLinearLoss | None = None
     build_teacher: Callable[[], nn.Module] | None = None
     tensor_parallel_plan: TensorParallelPlan | None = None

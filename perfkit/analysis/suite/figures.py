@@ -74,7 +74,9 @@ def _clock(runs: VariantRuns) -> str:
     slowest = ", the slowest rank's" if runs.world_size > 1 else ""
     if runs.attached:
         return f"median of the timed steps ({clock}{slowest})"
-    return f"median over processes of each process's median step ({clock}{slowest})"
+    cycle = int(max((record.facts.get("steps_of_a_cycle", 1.0) for record in runs.records), default=1.0))
+    levelled = f", each the mean of the {cycle} steps of a cycle" if cycle > 1 else ""
+    return f"median over processes of each process's median step ({clock}{slowest}{levelled})"
 
 
 def _throughput(runs: VariantRuns, steps: Sequence[float], why: str) -> Estimate | Missing:

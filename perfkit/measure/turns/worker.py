@@ -42,8 +42,10 @@ def _obey(session: "Session", say: Callable[[str], None], commands: Iterator[str
             break
         word, _, count = command.partition(" ")
         assert word in (WARM_UP, TURN), command
+        # Before the first turn come also the steps that are unlike all others.
+        least = session.state.settles_after - session.next_step if word == WARM_UP else 0
         session.data.resume()
-        steps = session.clock.time_steps(session.step, session.next_step, int(count))
+        steps = session.clock.time_steps(session.step, session.next_step, max(int(count), least))
         session.data.suspend()
         say(steps_line(steps))
         if word == WARM_UP:

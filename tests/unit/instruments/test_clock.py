@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from perfkit.instruments.clock import CudaClock, HostClock, joined, step_times
+from perfkit.instruments.clock import CudaClock, CycleClock, HostClock, joined, step_times, whole_cycles
 from perfkit.record import Samples
 from tests.fixtures.two_gpus import LAUNCH_MS, two_gpus
 
@@ -55,3 +55,16 @@ def test_device_times_are_of_the_gpu_that_works_whichever_is_current(monkeypatch
     assert samples.device_s == pytest.approx(((20 + LAUNCH_MS) / 1e3, 0.021, 0.022))
     assert gpus.recorded == [gpu] * 4
     assert gpus.contexts == {gpu}
+
+
+def test_steps_of_a_cycle_take_the_mean_of_it():
+    time = FakeTime([1_000_000, 5_000_000, 3_000_000, 7_000_000])
+    samples = CycleClock(HostClock(wall_ns=lambda: time.now, cpu_ns=lambda: time.cpu), 2).time_steps(time.step, 0, 3)
+    assert samples.wall_s == (0.003, 0.003, 0.005, 0.005)
+    assert samples.cpu_s == (0.006, 0.006, 0.010, 0.010)
+    assert samples.device_s == ()
+
+
+def test_whole_cycles_are_at_least_what_is_asked():
+    assert [whole_cycles(count, 4) for count in (1, 4, 5)] == [4, 4, 8]
+    assert whole_cycles(7, 1) == 7

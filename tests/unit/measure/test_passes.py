@@ -53,6 +53,9 @@ class FakeSession:
     def most(self, count: int) -> int:
         return max(count, self.others_most)
 
+    def whole_cycles(self, count: int) -> int:
+        return count
+
 
 @pytest.fixture
 def gpu(monkeypatch: pytest.MonkeyPatch) -> FakeGpu:

@@ -31,6 +31,9 @@ class Worker:
     def step(self, index: int) -> None:
         self.next_step = index + 1
 
+    def whole_cycles(self, count: int) -> int:
+        return count
+
     def _traced(self, count: int, path: Path, *, device: torch.device, lead: int) -> Recording[Traced]:
         self.leads.append(lead)
         for _ in range(count + lead):

@@ -114,8 +114,8 @@ def measured_facts(state: TrainState, reference: dict[str, float]) -> dict[str, 
     # torch.compile leaves what is called under a dispatch mode as it is: one rank, which exchanges nothing, has none.
     exchanged = ExchangedBytes(state.mesh.lines) if state.world.size > 1 else nullcontext()
     with random_updates(state.optimizers.values(), state.device) as drawn, exchanged as collectives:
-        train(state, steps=1, after_backward=after_backward)
-    facts |= drawn | (collectives.facts() if collectives else {})
+        train(state, steps=state.cycle, after_backward=after_backward)
+    facts |= drawn | (collectives.facts(state.cycle) if collectives else {})
     facts["optimizer_state_bytes"] = state_bytes(state)
     return facts
 

@@ -14,12 +14,14 @@ from tests.unit.techniques.tiny import applied, new_state, relative_difference, 
 
 RANKS = 4
 VARIANTS = ["hsdp", "ckpt+hsdp"]
+# Of groups of ranks as well, and as cheap here as the ranks are there.
+IN_GROUPS = {"local_sgd:group=2": 1 + 1 / 4, "local_sgd:group=2:within=2": 1 / 2}
 
 
 def rank_main(rank: int, folder: str) -> None:
     with rank_of(rank, RANKS, folder) as (world, results):
         results["baseline"] = baseline = trained("baseline", world)
-        for variant in VARIANTS:
+        for variant in [*VARIANTS, *IN_GROUPS]:
             results[variant] = trained(variant, world, baseline["facts"])
         results["in backward"] = [
             train(applied(variant, new_state(world=world)).state) for variant in ("hsdp", "hsdp+optim_in_backward")
@@ -55,6 +57,15 @@ def test_a_rank_holds_half_and_the_volume_is_that_of_two_groups(ranks):
         assert facts["collective_bytes:all-gather"] == 2 * whole
         assert facts["collective_bytes:reduce-scatter"] == whole
         assert facts["collective_bytes:all-reduce"] == whole / 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("variant", "times"), IN_GROUPS.items())
+def test_groups_average_more_often_than_all(ranks, variant, times):
+    whole = ranks[0]["baseline"]["facts"]["parameter_bytes"]
+    for rank in ranks:
+        assert rank[variant]["facts"]["collective_bytes:all-reduce"] == whole * times
+        assert [text for verdict, text in rank[variant]["checked"] if not verdict] == []
 
 
 @pytest.mark.slow

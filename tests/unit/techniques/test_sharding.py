@@ -14,6 +14,7 @@ from perfkit.instruments.exchanged import ExchangedBytes
 from perfkit.spec import parse_technique, typed_params
 from perfkit.techniques.ddp import Ddp, fewest_buckets
 from perfkit.techniques.gradient_hooks import POWERSGD_STARTS, low_rank_bytes
+from perfkit.techniques.local_sgd import LocalSgd
 from perfkit.techniques.own_step import run_step
 from perfkit.techniques.state import TrainState, World
 from perfkit.techniques.zero1 import largest_share
@@ -26,6 +27,7 @@ from tests.unit.techniques.tiny import applied, batches, new_state, relative_dif
 pytestmark = pytest.mark.slow
 
 LOW_RANK, LARGEST, IN_8_BITS = "ddp:hook=powersgd", "ddp:hook=topk:share=0.25", "ddp:hook=quantized"
+RELAXED = ("local_sgd", "local_sgd:period=3:warmup=2", "amp:dtype=fp16+local_sgd", "ssp:staleness=2")
 APPROXIMATED = (LOW_RANK, LARGEST, IN_8_BITS)  # other gradients, and so other losses
 
 VARIANTS = [
@@ -34,6 +36,7 @@ VARIANTS = [
     "ddp:hook=fp16",
     "ddp:hook=bf16",
     *APPROXIMATED,
+    *RELAXED,
     "zero1",
     "zero2",
     "zero3",
@@ -79,11 +82,14 @@ def rank_main(rank: int, folder: str) -> None:
             results[UNEQUAL] = trained(UNEQUAL, world, results["baseline"]["facts"])
         results["overflow"] = overflow(rank)
         results["factors"] = factors(rank)
+        results["apart"] = apart(world)
         results["feedback"] = feedback(world)
         results["accumulated"] = accumulated(world)
         results["static graph"] = [
             train(applied(variant, new_state(world=world)).state) for variant in ("ddp", "ckpt+ddp:static_graph=true")
         ]
+        with patch("perfkit.techniques.ssp.applied_late", lambda update, *_others: update):
+            results["sabotaged ssp"] = trained("ssp", world, results["baseline"]["facts"])
         with patch("perfkit.techniques.ddp.replicate", not_replicated):
             results["sabotage"] = trained("ddp", world, results["baseline"]["facts"])
 
@@ -131,6 +137,19 @@ def gradients_of(state: TrainState) -> torch.Tensor:
     return found
 
 
+def apart(world: World) -> list[bool]:
+    """After which steps of `local_sgd` the ranks have other parameters."""
+    state = applied("local_sgd:period=3:warmup=2", new_state(world=world)).state
+    found = []
+    for step in range(9):
+        train(state, steps=1, first=step)
+        mine = next(state.model.parameters()).detach()
+        both = [torch.empty_like(mine) for _ in range(2)]
+        dist.all_gather(both, mine.contiguous())
+        found.append(not torch.equal(*both))
+    return found
+
+
 def feedback(world: World) -> list[float]:
     """How far the mean of one and of twelve gradients by `topk` is from the whole one, relative to that."""
     whole = gradients_of(applied("ddp", new_state(world=world)).state)
@@ -144,7 +163,7 @@ def accumulated(world: World) -> list[float]:
     state = applied("ddp", new_state(world=world)).state
     found = []
     for _ in range(2):
-        with ExchangedBytes() as exchanged:
+        with ExchangedBytes(state.mesh.lines) as exchanged:
             train(state, steps=1, accumulation=2)
         found.append(exchanged.facts()["collective_bytes:all-reduce"])
         state.no_sync = None
@@ -167,7 +186,7 @@ def ranks(tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    "variant", [v for v in VARIANTS if v not in APPROXIMATED] + [f"grouped {variant}" for variant in GROUPED]
+    "variant", [v for v in VARIANTS if v not in APPROXIMATED + RELAXED] + [f"grouped {variant}" for variant in GROUPED]
 )
 def test_losses_are_the_baselines_on_every_rank(ranks, variant):
     baseline = "grouped baseline" if variant.startswith("grouped") else "baseline"
@@ -256,6 +275,47 @@ def test_what_is_gathered_is_what_all_ranks_send_to_the_byte(ranks, variant, byt
 def test_eight_bits_of_gradients_lose_little(ranks):
     for rank in ranks:
         assert relative_difference(rank[IN_8_BITS]["losses"], rank["baseline"]["losses"]) < 1e-3
+
+
+def test_parameters_are_averaged_every_few_steps(ranks):
+    """Steps 2, 5 and 8 end with an average; the first two average gradients."""
+    assert ranks[0]["apart"] == [False, False, False, True, True, False, True, True, False]
+
+
+def test_ranks_train_alike_until_the_warm_up_is_over(ranks):
+    for rank in ranks:
+        done, baseline = rank["local_sgd:period=3:warmup=2"]["losses"], rank["baseline"]["losses"]
+        assert done[:3] == pytest.approx(baseline[:3], rel=1e-6)
+        assert done[3] != pytest.approx(baseline[3], rel=1e-6)
+
+
+@pytest.mark.parametrize(("variant", "period"), [("local_sgd", 4), ("local_sgd:period=3:warmup=2", 3)])
+def test_parameters_are_sent_once_a_period_to_the_byte(ranks, variant, period):
+    for rank in ranks:
+        whole = rank["baseline"]["facts"]["parameter_bytes"]
+        assert rank[variant]["facts"]["collective_bytes:all-reduce"] == whole / period
+
+
+def test_gradients_are_not_applied_before_they_are_old_enough(ranks):
+    for rank in ranks:
+        losses, baseline = rank["ssp:staleness=2"]["losses"], rank["baseline"]["losses"]
+        assert losses[0] == baseline[0]
+        assert (
+            rank["ssp:staleness=2"]["facts"]["collective_bytes:all-reduce"]
+            == rank["baseline"]["facts"]["gradient_bytes"]
+        )
+
+
+def test_gradients_that_are_not_late_are_found_out(ranks):
+    """Nor are they summed then: neither of its claims holds."""
+    for rank in ranks:
+        assert [verdict for verdict, _ in rank["sabotaged ssp"]["checked"]] == [False, False]
+
+
+def test_no_claim_of_local_sgd_holds_for_plain_data_parallel(ranks):
+    state, facts = new_state(), ranks[0]["baseline"]["facts"]
+    checked = check_claims(LocalSgd().claims(state), state, facts, facts)
+    assert [verdict for verdict, _ in checked] == [False]
 
 
 def test_what_topk_leaves_out_is_sent_later(ranks):

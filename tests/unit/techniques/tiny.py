@@ -121,10 +121,11 @@ def train(
     accumulation: int = 1,
     after_backward: Callable[[], None] = lambda: None,
     mark: Mark = lambda _phase: nullcontext(),
+    first: int = 0,
 ) -> list[float]:
     """The losses of some steps; an engine marks their phases."""
     losses = []
-    for step in range(steps):
+    for step in range(first, first + steps):
         if state.engine is not None:
             made = batches(state, step, accumulation)
             parts = [part for batch in made for part in split_batch(batch, state.microbatches)]

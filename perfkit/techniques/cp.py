@@ -1,0 +1,176 @@
+"""`cp`: context parallelism. Each rank has a part of every sequence, and attention sends keys and values around."""
+
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
+from typing import Annotated, ClassVar, Literal
+
+import msgspec
+import torch
+from torch import nn
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.tensor.experimental import context_parallel
+from torch.distributed.tensor.experimental._attention import set_rotate_method
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from perfkit.errors import UnavailableError
+from perfkit.record import Claim, Relation
+from perfkit.techniques.attention_calls import Attention, Call, attention_by
+from perfkit.techniques.ranks import check_joined
+from perfkit.techniques.state import TrainState
+from perfkit.techniques.technique import Plannable, Planned, Stage, Technique
+from perfkit.techniques.trial import trial_batch
+from perfkit.workloads.loss import loss_of, returned
+from perfkit.workloads.workload import Batch, Workload, first_batch
+
+_CALLS = "attention_calls"
+_GATHER, _ALL_TO_ALL = "_c10d_functional::all_gather_into_tensor", "_c10d_functional::all_to_all_single"
+# Those that torch has a ring of (`_context_parallel/_attention.py`, custom_ops). None is a CPU's.
+_KERNELS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.CUDNN_ATTENTION]
+_POSITIONS = "positions"
+
+
+class Cp(Technique):
+    """Ranks have a part of every sequence each (torch's `context_parallel`), and `ddp` or a sharding technique averages
+    their gradients.
+
+    All ranks take the same batch: those of all ranks of data parallelism, one after the other, so that a step trains on
+    as much and the losses are the same. Each works on its part of the tokens, but for attention: there every query
+    meets the keys and values of all parts, which ranks send around while they compute (ring attention). Parts are
+    dealt so that causal attention is as much work for each: of 2 N pieces a rank has one from the front and the one as
+    far from the end.
+
+    `rotate` says how keys and values travel in the forward pass: all at once (`allgather`) or from neighbour to
+    neighbour (`alltoall`), which holds one part of them at a time. They must be sent for every call of attention, in
+    forward and in backward.
+
+    It takes attention by `scaled_dot_product_attention` without a mask, in one of torch's kernels for GPUs. A workload
+    says with `Workload(sequence_dimensions=...)` along which dimension the tensors of a batch have an entry for each
+    token; its loss then finds the place of each of a rank's tokens in `positions` of the batch.
+
+    Written against torch 2.13's sources and tested with fakes: it has not been run on GPUs.
+    """
+
+    name: ClassVar[str] = "cp"
+    summary: ClassVar[str] = "context parallel: a part of every sequence on each rank, attention over all of it"
+    when: ClassVar[str] = "where the activations of one long sequence do not fit into a device"
+    costs: ClassVar[str] = "keys and values of all tokens go over the network in every layer, in forward and backward"
+    paper: ClassVar[str] = (
+        "Liu et al., Ring Attention with Blockwise Transformers for Near-Infinite Context, ICLR 2024, "
+        "https://arxiv.org/abs/2310.01889; Grattafiori et al., The Llama 3 Herd of Models, section 3.3.2, 2024, "
+        "https://arxiv.org/abs/2407.21783"
+    )
+    examples: ClassVar[tuple[str, ...]] = ("cp", "cp:rotate=alltoall")
+    stage: ClassVar[Stage] = Stage.PARALLEL
+    min_world_size: ClassVar[int] = 2
+
+    rotate: Annotated[Literal["allgather", "alltoall"], msgspec.Meta(description="how keys and values travel")] = (
+        "allgather"
+    )
+
+    def unavailable(self, device: torch.device) -> str | None:
+        if device.type == "cuda":
+            return None
+        return (
+            f"torch has a ring of its attention kernels for GPUs only, and none of the {device.type.upper()}'s "
+            "(_scaled_dot_product_flash_attention_for_cpu has no sharding strategy)"
+        )
+
+    def plannable(self) -> Plannable:
+        return Plannable(Planned.NOT, "a plan's tensors are on a CPU, of whose attention torch has no ring")
+
+    def apply(self, state: TrainState) -> TrainState:
+        workload, ranks = state.workload, state.mesh.size("dp")
+        dimensions = workload.sequence_dimensions
+        if dimensions is None or workload.use_sdpa is None:
+            raise UnavailableError(
+                f"the workload {workload.name} does not say where its sequences are (sequence_dimensions, use_sdpa)"
+            )
+        check_joined(workload)
+        _check_batch(workload.name, first_batch(workload, torch.Generator().manual_seed(0)), dimensions, ranks)
+        workload.use_sdpa(state.model)
+        state.enter(sdpa_kernel(_KERNELS))
+        state.facts[_CALLS] = float(_calls(state))
+        set_rotate_method(self.rotate)
+        parts = _Parts(state.mesh.submesh("dp"), dimensions)
+        state.workload = replace(workload, loss=partial(parts.loss, workload))
+        state.backward = partial(parts.backward, state.backward)
+        state.on_close.append(parts.leave)
+        state.joined = True
+        return state
+
+    def claims(self, state: TrainState) -> tuple[Claim, ...]:
+        forward = _GATHER if self.rotate == "allgather" else _ALL_TO_ALL
+        for_each = partial(self._claim, relation=Relation.AT_LEAST, value=1.0, relative_to=_CALLS)
+        return (
+            for_each("keys and values are sent for every call of attention", f"op_calls:{forward}"),
+            # Gradients of keys and values travel from neighbour to neighbour in either case.
+            for_each("so are their gradients, in backward", f"backward_op_calls:{_ALL_TO_ALL}"),
+        )
+
+
+class _Parts:
+    """The context in which torch splits sequences, from the forward pass to the end of backward."""
+
+    def __init__(self, mesh: DeviceMesh, dimensions: Mapping[str, int]) -> None:
+        self._mesh = mesh
+        self._dimensions = {**dimensions, _POSITIONS: 0}
+        self._entered = ExitStack()
+
+    def loss(self, workload: Workload, model: nn.Module, batch: Batch) -> torch.Tensor:
+        """The loss of this rank's part; the mean over ranks is that of the batch, as parts are equal."""
+        self.leave()  # a forward pass without backward was the last
+        part = {name: tensor.clone() for name, tensor in batch.items()}  # torch cuts them in place
+        some, along = next((part[name], dimension) for name, dimension in self._dimensions.items() if name in part)
+        part[_POSITIONS] = torch.arange(some.shape[along], device=some.device)
+        cut = [part[name] for name in self._dimensions]
+        self._entered.enter_context(
+            context_parallel(
+                self._mesh,
+                buffers=cut,
+                buffer_seq_dims=list(self._dimensions.values()),
+                no_restore_buffers=set(cut),
+            )
+        )
+        return loss_of(workload, model, part)
+
+    def backward(self, before: Callable[[torch.Tensor], None], loss: torch.Tensor) -> None:
+        before(loss)
+        self.leave()
+
+    def leave(self) -> None:
+        self._entered.close()
+
+
+def _check_batch(name: str, batch: Batch, dimensions: Mapping[str, int], ranks: int) -> None:
+    """`UnavailableError` where the sequences of a batch cannot be dealt."""
+    if not dimensions.keys() <= batch.keys():
+        raise UnavailableError(f"a batch of {name} has no {', '.join(dimensions.keys() - batch.keys())}")
+    lengths = {batch[each].shape[dimension] for each, dimension in dimensions.items()}
+    if len(lengths) > 1:
+        raise UnavailableError(f"the tensors of a batch of {name} have sequences of different lengths: {lengths}")
+    (length,) = lengths
+    if length % (2 * ranks):
+        raise UnavailableError(
+            f"sequences of {length} tokens do not divide into {2 * ranks} pieces, two for each rank: use another "
+            "length or --world-size"
+        )
+
+
+def _calls(state: TrainState) -> int:
+    """How often the model calls attention in a forward pass; `UnavailableError` where a call has a mask."""
+    calls = 0
+
+    def counted(call: Call, attention: Attention) -> torch.Tensor:
+        nonlocal calls
+        calls += 1
+        if call.attn_mask is not None:
+            raise UnavailableError("cp is for attention without a mask, and the model's has one")
+        return call.by(attention)
+
+    with trial_batch(state) as batch, attention_by(counted), state.within_forward_contexts(), torch.no_grad():
+        returned(state.workload, state.model, batch)
+    if not calls:
+        raise UnavailableError("the model calls no torch.nn.functional.scaled_dot_product_attention by this name")
+    return calls

@@ -1,0 +1,109 @@
+"""`local_sgd`: each rank trains by itself for some steps, then parameters are averaged over the ranks."""
+
+from collections import OrderedDict
+from typing import Annotated, ClassVar
+
+import msgspec
+import torch.distributed as dist
+from torch.distributed.algorithms.ddp_comm_hooks.post_localSGD_hook import PostLocalSGDState, post_localSGD_hook
+from torch.distributed.algorithms.model_averaging.averagers import ModelAverager, PeriodicModelAverager
+from torch.distributed.algorithms.model_averaging.hierarchical_model_averager import HierarchicalModelAverager
+from torch.nn.parallel import DistributedDataParallel
+
+from perfkit.errors import UnavailableError
+from perfkit.record import Claim, ParityRule, Relation
+from perfkit.techniques.ddp import replicate
+from perfkit.techniques.state import TrainState
+from perfkit.techniques.technique import Plannable, Planned, Ranks, Stage, Technique
+
+_SUMMED = "collective_bytes:all-reduce"
+
+
+class LocalSgd(Technique):
+    """Ranks update their own copies of the model by their own data, and every `period` steps these are averaged
+    (torch's `post_localSGD_hook` and model averagers). Optimizer state is each rank's own and is not averaged.
+
+    The first `warmup` steps average gradients, as `ddp` does. With `group=N`, ranks next to each other, as those of a
+    node, average their gradients in every step, and only the parameters go further; with `within=M` they average
+    their parameters every `M` steps in place of their gradients.
+
+    Bytes of the parameters / `period` must be sent in a step, those within groups in addition, to the byte. One
+    step of a period does more than the others, so whole periods are timed and watched, and a step's time is their mean.
+
+    Losses are the mean of the ranks', each of its own copy: another trajectory than the baseline's, which the report
+    shows over steps and over time.
+    """
+
+    name: ClassVar[str] = "local_sgd"
+    summary: ClassVar[str] = "each rank trains by itself, and parameters are averaged every few steps"
+    when: ClassVar[str] = "where the network is too slow to average gradients in every step"
+    costs: ClassVar[str] = "ranks drift apart in between, and updates are those of smaller batches"
+    paper: ClassVar[str] = (
+        "Lin et al., Don't Use Large Mini-Batches, Use Local SGD, ICLR 2020, https://arxiv.org/abs/1808.07217; Stich, "
+        "Local SGD Converges Fast and Communicates Little, ICLR 2019, https://arxiv.org/abs/1805.09767"
+    )
+    examples: ClassVar[tuple[str, ...]] = ("local_sgd", "local_sgd:period=8:warmup=4")
+    stage: ClassVar[Stage] = Stage.SHARD
+    min_world_size: ClassVar[int] = 2
+
+    period: Annotated[int, msgspec.Meta(ge=2, description="steps from one average over all ranks to the next")] = 4
+    warmup: Annotated[int, msgspec.Meta(ge=0, description="steps before, which average gradients")] = 0
+    group: Annotated[int, msgspec.Meta(ge=1, description="ranks that average more often")] = 1
+    within: Annotated[
+        int,
+        msgspec.Meta(ge=1, description="steps between averages of a group's parameters; 1: gradients, in each step"),
+    ] = 1
+
+    def __post_init__(self) -> None:
+        if self.within > 1 and self.group == 1:
+            raise ValueError("within belongs to group=N")
+        if self.period % self.within or self.period == self.within:
+            raise ValueError(f"period must be a multiple of within, got {self.period} and {self.within}")
+
+    def ranks(self) -> Ranks:
+        return Ranks(2 * self.group, self.group)
+
+    @property
+    def _gradients_in_groups(self) -> bool:
+        return self.group > 1 and self.within == 1
+
+    def plannable(self) -> Plannable:
+        return Plannable(Planned.NOT, "a plan is of one step, and those of a period differ")
+
+    def apply(self, state: TrainState) -> TrainState:
+        if not state.mesh.whole("dp"):
+            raise UnavailableError("local_sgd averages over all ranks, and other techniques take some of them")
+        if state.workload.step is not None:
+            raise UnavailableError(f"the workload {state.workload.name} has a step of its own, with updates of its own")
+        state = replicate(state)
+        subgroup = dist.new_subgroups(self.group)[0] if self._gradients_in_groups else None
+        for model in state.wrapped.values():
+            assert isinstance(model, DistributedDataParallel)
+            hook = PostLocalSGDState(None, subgroup, self.warmup, self._gradients_in_groups)
+            model.register_comm_hook(hook, post_localSGD_hook)
+        averager, before = self._averager(state.world.size), state.after_updates
+
+        def average() -> None:
+            before()
+            averager.average_parameters(state.model.parameters())
+
+        state.after_updates = average
+        state.cycle, state.settles_after = self.period, self.warmup
+        return state
+
+    def _averager(self, ranks: int) -> ModelAverager:
+        if self.within == 1:
+            return PeriodicModelAverager(self.period, self.warmup)
+        return HierarchicalModelAverager(OrderedDict([(self.within, self.group), (self.period, ranks)]), self.warmup)
+
+    def claims(self, state: TrainState) -> tuple[Claim, ...]:
+        trained = sum(each.nbytes for each in state.model.parameters() if each.requires_grad)
+        every = self.within if self.within > 1 else self.period
+        statement, sent = f"parameters are averaged once in {every} steps", self.period // every
+        if self._gradients_in_groups:
+            statement, sent = f"{statement}, and a group's gradients in each", sent + self.period
+        return (self._claim(statement, _SUMMED, Relation.EQUAL, trained * sent / self.period),)
+
+    def parity(self) -> ParityRule:
+        basis = f"ranks train by themselves for {self.period} steps before their parameters are averaged"
+        return ParityRule(relative=None, basis=basis)

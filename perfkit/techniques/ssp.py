@@ -1,0 +1,131 @@
+"""`ssp`: stale-synchronous parallel. Gradients are summed while the next steps compute, and applied some steps late."""
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from itertools import count, groupby
+from typing import Annotated, ClassVar, NamedTuple
+
+import msgspec
+import torch
+import torch.distributed as dist
+from torch.optim import Optimizer
+
+from perfkit.errors import UnavailableError
+from perfkit.record import Claim, ParityRule, Relation
+from perfkit.techniques.state import Closure, TrainState
+from perfkit.techniques.technique import Plannable, Planned, Stage, Technique
+
+_STALENESS = "staleness"
+
+
+class Ssp(Technique):
+    """The gradients of a step are applied `staleness` steps later: meanwhile they are summed over the ranks, and no
+    rank waits for it (`all_reduce(async_op=True)`).
+
+    This is stale-synchronous training at its bound, as in Pipe-SGD: the bound is kept by applying every gradient
+    exactly that late, so that all ranks make the same updates and runs repeat. The first `staleness` steps update
+    nothing. A rank keeps the gradients of as many steps, in one tensor each. Buffers, such as the statistics of batch
+    norm, are each rank's own.
+
+    Gradients must be as many steps old as asked when they are applied, and each sent once, to the byte. Losses are
+    another trajectory's, which the report shows over steps and over time.
+    """
+
+    name: ClassVar[str] = "ssp"
+    summary: ClassVar[str] = "stale-synchronous: gradients are summed during the next steps and applied late"
+    when: ClassVar[str] = "where averaging gradients takes as long as computing them, and some staleness is bearable"
+    costs: ClassVar[str] = (
+        "gradients are of older parameters; as many bytes as the gradients for each step of staleness"
+    )
+    paper: ClassVar[str] = (
+        "Ho et al., More Effective Distributed ML via a Stale Synchronous Parallel Parameter Server, NeurIPS 2013, "
+        "https://papers.nips.cc/paper/4894; Li et al., Pipe-SGD: A Decentralized Pipelined SGD Framework for "
+        "Distributed Deep Net Training, NeurIPS 2018, https://arxiv.org/abs/1811.03619"
+    )
+    examples: ClassVar[tuple[str, ...]] = ("ssp", "ssp:staleness=2")
+    stage: ClassVar[Stage] = Stage.SHARD
+    min_world_size: ClassVar[int] = 2
+
+    staleness: Annotated[int, msgspec.Meta(ge=1, description="steps from a gradient to its update")] = 1
+
+    def plannable(self) -> Plannable:
+        return Plannable(Planned.NOT, "gradients of several steps are held, and a plan is of one step")
+
+    def apply(self, state: TrainState) -> TrainState:
+        if not state.mesh.whole("dp"):
+            raise UnavailableError("ssp sums gradients over all ranks, and other techniques take some of them")
+        if state.workload.step is not None:
+            raise UnavailableError(f"the workload {state.workload.name} has a step of its own, with updates of its own")
+        with torch.no_grad():
+            for tensor in (*state.model.parameters(), *state.model.buffers()):
+                dist.broadcast(tensor, 0)
+        state.facts[_STALENESS] = 0.0
+        state.optimizer_step = applied_late(state.optimizer_step, self.staleness, state.world.size, state.facts)
+        state.gradients_reduced = True
+        state.settles_after = self.staleness
+        return state
+
+    def claims(self, state: TrainState) -> tuple[Claim, ...]:
+        late = "gradients are applied as many steps late as asked"
+        sent = "all gradients are sent once"
+        return (
+            self._claim(late, _STALENESS, Relation.EQUAL, float(self.staleness)),
+            self._claim(sent, "collective_bytes:all-reduce", Relation.EQUAL, 1.0, "gradient_bytes"),
+        )
+
+    def parity(self) -> ParityRule:
+        return ParityRule(relative=None, basis=f"gradients are applied late, with staleness {self.staleness}")
+
+
+class _Sum(NamedTuple):
+    """Gradients of one dtype on their way."""
+
+    parameters: list[torch.Tensor]
+    flat: torch.Tensor
+    work: dist.Work
+
+
+Update = Callable[[Optimizer, Closure | None], object]
+
+
+def applied_late(update: Update, staleness: int, ranks: int, facts: dict[str, float]) -> Update:
+    """`update` of an optimizer by the mean gradients of so many steps ago.
+
+    `facts` are told how old those were that were applied last.
+    """
+    under_way: dict[Optimizer, deque[tuple[int, list[_Sum]]]] = {}
+    steps: dict[Optimizer, count[int]] = {}
+
+    def late(optimizer: Optimizer, closure: Closure | None) -> object:
+        if closure is not None:
+            raise UnavailableError(
+                f"{type(optimizer).__name__} evaluates the loss in its update, which ssp makes later"
+            )
+        sums = under_way.setdefault(optimizer, deque())
+        now = next(steps.setdefault(optimizer, count()))
+        sums.append((now, _sent(each for group in optimizer.param_groups for each in group["params"])))
+        if len(sums) <= staleness:
+            return None
+        made, arriving = sums.popleft()
+        for each in arriving:
+            each.work.wait()
+            parts = each.flat.div_(ranks).split([parameter.numel() for parameter in each.parameters])
+            for parameter, part in zip(each.parameters, parts, strict=True):
+                parameter.grad = part.view_as(parameter)
+        facts[_STALENESS] = float(now - made)
+        return update(optimizer, None)
+
+    return late
+
+
+def _sent(parameters: Iterable[torch.Tensor]) -> list[_Sum]:
+    """Begin to sum the gradients that there are, a tensor of each dtype."""
+    with_gradient = sorted((each for each in parameters if each.grad is not None), key=lambda each: str(each.dtype))
+    sums = []
+    for _, of_dtype in groupby(with_gradient, key=lambda each: each.dtype):
+        group = list(of_dtype)
+        flat = torch.cat([each.grad.flatten() for each in group if each.grad is not None])
+        work = dist.all_reduce(flat, async_op=True)
+        assert work is not None
+        sums.append(_Sum(group, flat, work))
+    return sums

@@ -1,0 +1,129 @@
+"""Parts of sequences on real ranks over Gloo, with a stand-in for torch's ring of GPU kernels; what is refused."""
+
+from dataclasses import replace
+from unittest.mock import patch
+
+import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812
+
+from perfkit.errors import UnavailableError, UsageError
+from perfkit.spec import parse_variants
+from perfkit.techniques.compose import compose
+from perfkit.techniques.cp import Cp
+from perfkit.techniques.state import World
+from perfkit.workloads.gpt import Gpt
+from tests.unit.techniques.facts import check_claims
+from tests.unit.techniques.ranks import rank_of, results_of, trained
+from tests.unit.techniques.ring import context_parallel
+from tests.unit.techniques.tiny import WORKLOAD, new_state, relative_difference
+
+GPT = Gpt(seq_len=32, vocab=64).build()
+TINY = replace(WORKLOAD, sequence_dimensions={"x": 1, "y": 1})
+
+
+def rank_main(rank: int, folder: str) -> None:
+    with (
+        rank_of(rank, 2, folder) as (world, results),
+        patch.object(Cp, "unavailable", lambda *_: None),
+        patch("perfkit.techniques.cp.context_parallel", context_parallel),
+    ):
+        for name, workload in (("gpt", GPT), ("tiny", TINY)):
+            results[f"baseline {name}"] = trained("baseline", world, None, workload)
+            results[name] = trained("cp", world, None, workload)
+        results["sharded"] = trained("cp+ckpt+zero3", world, None, TINY)
+
+
+@pytest.fixture(scope="module")
+def ranks(tmp_path_factory):
+    return results_of(rank_main, tmp_path_factory.mktemp("ranks"), 2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("variant", ["gpt", "tiny", "sharded"])
+def test_the_mean_loss_of_parts_is_that_of_the_whole_batch(ranks, variant):
+    """The baseline's is the mean over ranks as well, each of its own batch."""
+    of = {"sharded": "tiny"}.get(variant, variant)
+    whole, parts = (
+        [sum(losses) / 2 for losses in zip(*(rank[each]["losses"] for rank in ranks), strict=True)]
+        for each in (f"baseline {of}", variant)
+    )
+    assert relative_difference(parts, whole) < 1e-5
+    assert ranks[0][variant]["losses"] != ranks[1][variant]["losses"]
+    assert ranks[0][variant]["facts"]["attention_calls"] == 4
+
+
+@pytest.mark.slow
+def test_data_parallel_averages_the_gradients_of_parts(ranks):
+    for rank in ranks:
+        assert rank["tiny"]["techniques"] == ["cp", "ddp"]
+        assert rank["sharded"]["techniques"] == ["cp", "ckpt", "zero3"]
+
+
+@pytest.mark.slow
+def test_no_claim_holds_for_plain_data_parallel(ranks):
+    state, facts = new_state(), ranks[0]["baseline tiny"]["facts"]
+    checked = check_claims(Cp().claims(state), state, facts | {"attention_calls": 4.0}, facts)
+    assert [verdict for verdict, _ in checked] == [False, False]
+
+
+ATTENTION = F.scaled_dot_product_attention
+
+
+@pytest.mark.parametrize("ended_by", ["backward", "close"])
+def test_sequences_stay_in_parts_until_backward_is_over_or_training_is(ended_by):
+    """Recomputation in backward meets the same attention; a forward pass without backward leaves nothing behind."""
+    state = new_state(TINY, world=World(size=2))
+    with (
+        patch("perfkit.techniques.cp.context_parallel", context_parallel),
+        patch("perfkit.techniques.mesh.Mesh.submesh", lambda *_of: OnlyRank()),
+        patch("tests.unit.techniques.ring.Gathered.apply", lambda part: part),
+        patch("tests.unit.techniques.ring.dist.get_rank", lambda: 0),
+    ):
+        state = Cp().apply(state)
+        batch = {"x": torch.randn(2, 32, 16), "y": torch.randn(2, 32, 16)}
+        state.loss(batch)
+        loss = state.loss(batch)
+        assert [tuple(tensor.shape) for tensor in batch.values()] == [(2, 32, 16)] * 2
+        assert F.scaled_dot_product_attention is not ATTENTION
+        if ended_by == "backward":
+            state.backward(loss)
+            assert F.scaled_dot_product_attention is ATTENTION
+        state.close()
+        assert F.scaled_dot_product_attention is ATTENTION
+    assert state.batches_of_ranks == (0, 1)
+
+
+class OnlyRank:
+    def size(self):
+        return 1
+
+    def get_local_rank(self):
+        return 0
+
+
+def test_it_is_for_gpus():
+    assert "GPUs only, and none of the CPU's" in (Cp().unavailable(torch.device("cpu")) or "")
+    assert Cp().unavailable(torch.device("cuda")) is None
+
+
+@pytest.mark.parametrize(
+    ("workload", "ranks", "reason"),
+    [
+        (WORKLOAD, 2, "does not say where its sequences are"),
+        (TINY, 3, "sequences of 32 tokens do not divide into 6 pieces"),
+        (replace(WORKLOAD, sequence_dimensions={"z": 1}), 2, "a batch of tiny has no z"),
+        (replace(WORKLOAD, sequence_dimensions={"x": 1, "y": 2}), 2, "sequences of different lengths"),
+        (replace(TINY, use_sdpa=lambda _model: None), 2, "calls no torch.nn.functional.scaled_dot_product_attention"),
+    ],
+)
+def test_what_cannot_be_dealt_is_refused(workload, ranks, reason):
+    with pytest.raises(UnavailableError, match=reason):
+        Cp().apply(new_state(workload, world=World(size=ranks)))
+
+
+@pytest.mark.parametrize("other", ["tp", "flash", "distill", "local_sgd", "ssp"])
+def test_what_does_not_go_is_refused(other):
+    (specs,) = parse_variants(f"cp+{other}")
+    with pytest.raises(UsageError, match="do not go together"):
+        compose(specs)
