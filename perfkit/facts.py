@@ -64,6 +64,7 @@ RECORDED = {
     "sequence_length": "tokens of its sequences; absent where its tables of integers do not agree on it",
     "collective_bytes:<kind>": "bytes of the messages of a kind of collective (all-reduce, all-gather) in a step",
     "collective_bytes:<kind>:<dimension>": "those of them among ranks along a dimension of the mesh (dp, tp)",
+    "collective_volume:<kind>": "bytes of these that the links of a rank carry at the least, in one direction",
     "attention_calls": "calls of scaled_dot_product_attention in a forward pass of the whole model",
     "staleness": "how many steps ago the gradients were made that were applied last",
     "steps_of_a_cycle": "steps after which what a step does repeats: they are timed, traced and counted as a whole",

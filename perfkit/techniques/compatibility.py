@@ -139,6 +139,11 @@ CLASHES = (
     Clash("zero1", "optim_in_backward", _REDUCED_LAST),
     *(Clash(relaxed, other, _WITHOUT_WAITING) for relaxed in _RELAXED for other in ("ddp", *_SHARDED)),
     Clash("local_sgd", "ssp", _WITHOUT_WAITING),
+    *(
+        Clash(relaxed, other, f"{relaxed} averages over all ranks, of which {other} takes some")
+        for relaxed in _RELAXED
+        for other in ("tp", "pp")
+    ),
     Clash("local_sgd", "offload:what=parameters", "those that are out have no memory when parameters are averaged"),
     Clash("ssp", "amp:dtype=fp16", "gradients are applied late, when the scaler may have another scale"),
     *(Clash(relaxed, "optim_in_backward", _REDUCED_LAST) for relaxed in _RELAXED),
