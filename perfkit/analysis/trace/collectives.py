@@ -9,7 +9,7 @@ from perfkit.analysis.trace.work.grouping import group
 from perfkit.analysis.trace.work.messages import Messages, message_of
 from perfkit.analysis.trace.work.pieces import Kind, Pieces
 from perfkit.cost.collective import Kind as CollectiveKind
-from perfkit.cost.collective import collective_kind, ranks_in_kernel
+from perfkit.cost.collective import Message, collective_kind, ranks_in_kernel
 from perfkit.trace.read import NONE, Category, Collective
 
 
@@ -62,7 +62,7 @@ def collective_rows(pieces: Pieces, exchanged: Messages, parts: int, roofs: Roof
                 algorithm_bandwidth=None if timed is None else timed.algorithm_bandwidth(mean_s),
                 bus_bandwidth=None if on_bus is None else on_bus.bus_bandwidth(mean_s),
                 ceiling=None if link is None else link.value,
-                ceiling_source="" if link is None else describe(link),
+                ceiling_source=_why_not(roofs, moved, ranks) if link is None else describe(link),
                 no_share=beyond(None if on_bus is None else on_bus.bus_bandwidth(mean_s), link),
                 kind="" if kind is None else str(kind),
                 asked=_asked_as(pieces, asked[mine], kind),
@@ -99,6 +99,15 @@ def _asked_as(pieces: Pieces, asked: Ints, kind: CollectiveKind | None) -> str:
     trace = pieces.ops.trace
     names = {trace.names[int(pieces.label[row])] for row in np.unique(asked[asked != NONE]).tolist()}
     return ", ".join(sorted(name for name in names if collective_kind(name) is not kind))
+
+
+def _why_not(roofs: Roofs, moved: Message | None, ranks: int | None) -> str:
+    """Why nothing is known to hold a collective against; "" where its size or its ranks are not known either."""
+    if moved is None or ranks is None or roofs.ceilings is None or not roofs.ceilings.fingerprint:
+        return ""
+    if any(rate.ranks == ranks for rate in roofs.ceilings.links):
+        return f"calibrations do not time a {moved.kind}"
+    return f"not measured between {ranks} ranks on this machine; run `perfkit calibrate --world-size {ranks}`"
 
 
 def key_of(about: Collective) -> tuple[str, str, str, int | None]:

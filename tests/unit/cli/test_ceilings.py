@@ -7,10 +7,10 @@ from msgspec.structs import replace
 from rich.console import Console
 
 from perfkit.devices import cache
-from perfkit.devices.ceiling import Confidence, DeviceCeilings, Kind, Level
+from perfkit.devices.ceiling import Confidence, DeviceCeilings, Kind, Level, LinkRate
 from perfkit.devices.fingerprint import fingerprint
 from perfkit_cli.calibrate import _missing
-from perfkit_cli.ceilings import table
+from perfkit_cli.ceilings import links_notes, links_table, table
 from tests.fixtures.rank_traces import ceiling
 
 LOW = replace(
@@ -66,3 +66,32 @@ def test_what_was_disturbed_or_refuted_is_measured_again(tmp_path: Path, monkeyp
     assert _missing("cpu", "", (1, 2), short=True, force=False) == (1, 2)
     cache.store(replace(KNOWN, ceilings=(replace(LOW, disturbed=""), good)), [], full=False)
     assert _missing("cpu", "", (1, 2), short=True, force=False) is None
+
+
+def test_links_are_a_matrix_of_sizes_and_collectives_with_doubts_marked() -> None:
+    def rate(collective: str, size: int, confidence: Confidence) -> LinkRate:
+        return LinkRate(
+            collective=collective, ranks=2, bytes=size, seconds=size / 1e9, backend="gloo", confidence=confidence,
+            spread=0.02 if confidence == Confidence.HIGH else 0.2,
+        )  # fmt: skip
+
+    rates = [
+        rate("all-reduce", 1024, Confidence.HIGH),
+        rate("all-reduce", 2048, Confidence.LOW),
+        rate("send", 2048, Confidence.HIGH),
+    ]
+    console = Console(width=100)
+    with console.capture() as capture:
+        console.print(links_table(rates, 2))
+    lines = [" ".join(line.split()) for line in capture.get().splitlines()]
+    assert " ".join(lines[:2]) == "collectives between 2 ranks (gloo)"
+    assert lines[2:] == [
+        "message all-reduce send",
+        "1.00 KiB 1.00 GB/s -",
+        "1.02 us",
+        "2.00 KiB ? 1.00 GB/s 1.00 GB/s",
+        "2.05 us 2.05 us",
+    ]
+    assert "low confidence, 1 of 3, marked ?: halves of the repeats differ by up to 20.0 %" in " ".join(
+        links_notes(rates)
+    )

@@ -47,6 +47,7 @@ def _of_link(reached: float | None, row: CollectiveRow | CopyRow) -> Cell:
         return unknown(row.no_share)
     return Cell(
         units.percent(reached / row.ceiling, 0),
+        detail=f"of {units.bandwidth(row.ceiling)}",
         reason=f"of {units.bandwidth(row.ceiling)}: {row.ceiling_source}",
         value=reached / row.ceiling,
     )
@@ -59,7 +60,7 @@ COLLECTIVES: tuple[Column[CollectiveRow], ...] = (
     Column("Asked as", lambda row: code(row.asked), numeric=False, code=True, help="where it is another one"),
     Column("Group", lambda row: short(row.group, 32), numeric=False),
     Column("Ranks", lambda row: known(row.group_size, lambda value: f"{value:,.0f}", "the group was not recorded")),
-    Column("Dtype", lambda row: text(row.dtype), numeric=False),
+    Column("Dtype", lambda row: text(row.dtype), numeric=False, weight=Weight.DETAIL),
     Column("Message", lambda row: known(row.message_bytes, units.nbytes, _NO_SIZE), help="bytes per call"),
     Column("Calls", lambda row: calls(row.calls), help="per step"),
     Column("Time", lambda row: seconds(row.seconds), help="of all calls together, per step"),
@@ -90,6 +91,7 @@ COLLECTIVES: tuple[Column[CollectiveRow], ...] = (
         "Algbw",
         lambda row: known(row.algorithm_bandwidth, units.bandwidth, _NO_SIZE),
         help="algorithm bandwidth as nccl-tests call it: bytes / time",
+        weight=Weight.DETAIL,
     ),
     Column(
         "Busbw",

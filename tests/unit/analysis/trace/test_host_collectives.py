@@ -29,7 +29,7 @@ def analysed(
     tmp_path: Path, events: list[Event], around: dict[str, Any], links: tuple[LinkRate, ...] = ()
 ) -> RankTrace:
     path = write_trace(tmp_path / "t.json.gz", [mark("ProfilerStep#1", 0, 1000), *events], **around)
-    known = DeviceCeilings(device="cpu", device_name="", fingerprint="", links=links)
+    known = DeviceCeilings(device="cpu", device_name="", fingerprint="this machine", links=links)
     return analyse_trace(read_trace(path), known if links else None)
 
 
@@ -103,3 +103,16 @@ def test_collectives_are_held_against_what_was_measured_at_their_size(tmp_path: 
 def test_what_is_faster_than_measured_has_no_share(tmp_path: Path) -> None:
     row = only(analysed(tmp_path, [ran("gloo:all_reduce", 10, 5, 100)], groups(2), (MEASURED,)))
     assert "perfkit calibrate --world-size N --force" in row.no_share
+
+
+@pytest.mark.parametrize(
+    ("name", "ranks", "why"),
+    [
+        ("gloo:all_reduce", 4, "not measured between 4 ranks on this machine; run `perfkit calibrate --world-size 4`"),
+        ("gloo:broadcast", 2, "calibrations do not time a broadcast"),
+    ],
+)
+def test_where_nothing_was_measured_the_reason_is_told(tmp_path: Path, name: str, ranks: int, why: str) -> None:
+    row = only(analysed(tmp_path, [ran(name, 10, 40, 100)], groups(ranks, world_size=ranks), (MEASURED,)))
+    assert row.ceiling is None
+    assert row.ceiling_source == why
