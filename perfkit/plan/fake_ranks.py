@@ -39,7 +39,7 @@ def fake_ranks(size: int) -> Iterator[World]:
         stack.callback(dist.destroy_process_group)
         for module in (device_mesh, _fsdp_init):
             stack.enter_context(patch.object(module, "init_device_mesh", _outside_of_modes(init_device_mesh)))
-        for method in ("__getitem__", "_unflatten"):
+        for method in ("__init__", "_unflatten"):
             made = _outside_of_modes(getattr(DeviceMesh, method))
             stack.enter_context(patch.object(DeviceMesh, method, made))
         stack.enter_context(patch.object(_fsdp_param, "_chunk_with_empty", _first_chunk))

@@ -35,6 +35,7 @@ class Hsdp(FullyShard):
     )
     min_world_size: ClassVar[int] = 4
     _reshard: ClassVar[bool] = True
+    _along: ClassVar[str] = "shard"
 
     shard: Annotated[int, msgspec.Meta(ge=2, description="ranks that share a replica")] = 2
 

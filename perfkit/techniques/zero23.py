@@ -5,7 +5,7 @@ and keeps them from forward to backward, `zero3` frees them after each block's f
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import ClassVar, Literal
 
@@ -45,6 +45,7 @@ class FullyShard(Technique):
         "parameters that it was computed with"
     }
     _reshard: ClassVar[bool]  # the difference between both
+    _along: ClassVar[str] = "dp"  # the dimension of ranks that share parameters
 
     offload: Literal["none", "cpu"] = "none"
 
@@ -80,14 +81,10 @@ class FullyShard(Technique):
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
         ranks = self._slices(state)
         share = largest_slice(state.model, ranks, state.dealt_parameters) + SLACK
-        of_states = share * state.parameter_share
-        units = float(len(state.block_names) or len(state.models))
+        claims = list(self._sent(state, ranks) if state.mesh.size("tp") > 1 else self._called(state))
         but = " but for its experts" if state.dealt else ""
-        claims = [
-            self._claim("gradients are reduced into shards", "op_calls:c10d::*reduce_scatter*", Relation.AT_LEAST, 1.0),
-            self._claim("parameters are gathered for every block", f"op_calls:{_GATHERS}", Relation.AT_LEAST, units),
-        ]
         if self.offload == "none":  # offloaded shards are on the host, and the facts are of the training device
+            of_states = share * state.parameter_share
             claims += [
                 self._sharded(f"parameters{but}", "parameter_bytes", share, "unsharded_parameter_bytes", ranks),
                 self._sharded(f"gradients{but}", "gradient_bytes", share, "unsharded_parameter_bytes", ranks),
@@ -96,13 +93,33 @@ class FullyShard(Technique):
         else:
             statement = "shards of the parameters are not on the device"
             claims.append(self._claim(statement, "parameter_bytes", Relation.AT_MOST, 0.0))
-        return (*claims, self._gathers_in_backward(units))
+        return tuple(claims)
 
-    def _gathers_in_backward(self, units: float) -> Claim:
-        fact = f"backward_op_calls:{_GATHERS}"
+    def _called(self, state: TrainState) -> Iterator[Claim]:
+        """What is called, block by block."""
+        units = float(len(state.block_names) or len(state.models))
+        least, gathers = partial(self._claim, relation=Relation.AT_LEAST), f"backward_op_calls:{_GATHERS}"
+        yield least("gradients are reduced into shards", "op_calls:c10d::*reduce_scatter*", value=1.0)
+        yield least("parameters are gathered for every block", f"op_calls:{_GATHERS}", value=units)
         if self._reshard:
-            return self._claim("parameters are gathered again in backward", fact, Relation.AT_LEAST, units)
-        return self._claim("parameters are kept from forward to backward", fact, Relation.EQUAL, 0.0)
+            yield least("parameters are gathered again in backward", gathers, value=units)
+        else:
+            yield self._claim("parameters are kept from forward to backward", gathers, Relation.EQUAL, 0.0)
+
+    def _sent(self, state: TrainState, ranks: int) -> Iterator[Claim]:
+        """What is sent, of each microbatch: split layers call the same ops, over other ranks."""
+        parameters = list(state.model.parameters())
+        trained = [parameter for parameter in parameters if parameter.requires_grad]
+        times = state.accumulation * state.microbatches * (2 if self._reshard else 1)
+        reduced, gathered = (float(ranks * sum(slice_bytes(p, ranks) for p in of)) for of in (trained, parameters))
+        twice = "for forward and again for backward" if self._reshard else "once for forward and backward"
+        fact = f"collective_bytes:{{}}:{self._along}"
+        yield self._claim(
+            "gradients are reduced into shards once", fact.format("reduce-scatter"), Relation.EQUAL, reduced
+        )
+        yield self._claim(
+            f"parameters are gathered {twice}", fact.format("all-gather"), Relation.EQUAL, times * gathered
+        )
 
     def _sharded(self, what: str, fact: str, share: float, relative_to: str, ranks: int) -> Claim:
         statement = f"a rank holds 1/{ranks} of the {what}"
@@ -133,9 +150,12 @@ def largest_slice(model: nn.Module, ranks: int, whole: frozenset[nn.Parameter] =
     It is 1/ranks where the first dimensions divide by the number of ranks. Of parameters that are split over ranks, a
     rank's part is sliced; those that are `whole` are not.
     """
-    sliced = total = sum(parameter.numel() for parameter in whole)
-    for shape in (split_shape(parameter) for parameter in model.parameters() if parameter not in whole):
-        rows = shape[0] if shape else 1
-        sliced += math.ceil(rows / ranks) * (shape.numel() // rows)
-        total += shape.numel()
-    return sliced / total
+    sliced = [parameter for parameter in model.parameters() if parameter not in whole]
+    kept = sum(parameter.nbytes for parameter in whole)
+    return (kept + sum(slice_bytes(each, ranks) for each in sliced)) / (kept + sum(map(split_bytes, sliced)))
+
+
+def slice_bytes(parameter: torch.Tensor, ranks: int) -> int:
+    """The bytes of the largest slice of a parameter."""
+    rows = next(iter(split_shape(parameter)), 1)
+    return math.ceil(rows / ranks) * (split_bytes(parameter) // rows)
