@@ -44,7 +44,7 @@ def check_shares(techniques: Sequence[Technique]) -> None:
         first, second = [*taking, *needing][:2]
         raise UsageError(
             f"{shown(first)} and {shown(second)} do not go together: {first.name} without a size takes all ranks that "
-            f"are left, and {second.name} needs some: use {first.name}2"
+            f"are left, which leaves {second.name} none: give it a size, as in {first.name}2"
         )
 
 
