@@ -25,7 +25,7 @@ help:
 	@echo 'make dev     the same with everything that developing it needs, which the following do by themselves:'
 	@echo 'make test    the tests that take no process of their own, in minutes'
 	@echo 'make test-slow  the others: trainings, the command line, browsers, Ray, torch.compile; make test-all: both'
-	@echo 'make test-clusters  what takes a cluster of two nodes, which is started here: Ray'
+	@echo 'make test-clusters  what takes a cluster of two nodes, which is started here: Ray, Slurm'
 	@echo 'make check   the linters and the type checker'
 	@echo 'make fuzz    feed the readers of traces, memory and flight recorders with damaged bytes for a minute'
 	@echo 'make soak    ranks that fail, fifty times in a row'
@@ -55,9 +55,9 @@ test-slow: $(DEV)
 test-all: $(DEV)
 	$(PYTEST) -n $(SLOW_WORKERS) $(ARGS)
 
-# Clusters take minutes, and are no part of CI.
+# Ray takes minutes and is no part of CI; of Slurm it is all that there is.
 test-clusters: $(DEV)
-	$(PYTEST) -m clusters $(ARGS)
+	$(PYTEST) tests/clusters tests/integration/test_slurm.py $(ARGS)
 
 fuzz: fuzz-traces fuzz-memory fuzz-flight
 

@@ -2,7 +2,7 @@
 
 Slow is what starts Python (a training, the command line, ranks), a browser, Ray or a tracker, or compiles: everything
 in `SLOW_FOLDERS`, and elsewhere what carries the marker. `make test` leaves it out, `make test-all` runs everything
-but `tests/clusters`: these are collected where `clusters` is what is asked for.
+but `tests/clusters`, which is collected where it is named: `make test-clusters`.
 """
 
 import gc
@@ -19,8 +19,8 @@ from xdist.scheduler import LoadScopeScheduling
 
 from tests.warm.starts import Starts, Zygote
 
-CLUSTERS = "clusters"
-SLOW_FOLDERS = ("browser", CLUSTERS, "gpu", "integration")
+_CLUSTERS = "clusters"
+SLOW_FOLDERS = ("browser", _CLUSTERS, "gpu", "integration")
 # Long files of slow tests that share nothing worth a second.
 SINGLY = frozenset(
     {
@@ -40,7 +40,7 @@ _TESTS = Path(__file__).parent
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Where all of a folder or file is left out, what it imports (frameworks, trackers) need not be."""
-    if collection_path == _TESTS / CLUSTERS and config.option.markexpr != CLUSTERS:
+    if collection_path == _TESTS / _CLUSTERS:  # pytest asks about nothing that it is named
         return True
     if config.option.markexpr == "not slow" and collection_path.parent == _TESTS:
         return True if collection_path.name in SLOW_FOLDERS else None
@@ -64,8 +64,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if _in_slow_folder(item.path):
             item.add_marker("slow")
-        if _TESTS / CLUSTERS in item.path.parents:
-            item.add_marker(CLUSTERS)
     long = {item.path for item in items if item.get_closest_marker("slow")}
     unsaid = [str(path) for path in long if not has_slow_tests(path)]
     if unsaid:

@@ -1,10 +1,13 @@
 """`--launcher ray` on a cluster of two nodes with one CPU each, which the test starts on this machine."""
 
 import os
+import shutil
 import signal
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import gettempdir
 from typing import Any
 
 import psutil
@@ -43,7 +46,11 @@ def _nothing_stays() -> Iterator[None]:
     yield
     on_ray.RAY.give_back()
     assert not [process for process in psutil.process_iter() if _is_rank(process)]
-    assert not list(Path("/tmp").glob("perfkit-ray-*"))
+    assert not _folders()
+
+
+def _folders() -> list[Path]:
+    return list(Path(gettempdir()).glob("perfkit-ray-*"))
 
 
 def _is_rank(process: psutil.Process) -> bool:
@@ -98,6 +105,27 @@ def test_a_rank_that_is_killed_is_told_from_one_that_lost_it(tmp_path: Path) -> 
     run = run_with("kill", tmp_path)
     assert (run.status, run.exit_codes) == (Status.CRASHED, (1, -signal.SIGKILL))
     assert run.reason.startswith("rank 1 was killed (SIGKILL)")
+
+
+def test_a_node_that_is_lost_is_named(tmp_path: Path) -> None:
+    killed = threading.Thread(target=_kill_the_actor_of, args=(tmp_path / "pid1",))
+    killed.start()
+    run = run_with("hang", tmp_path)
+    killed.join()
+    assert run.status == Status.CRASHED
+    assert run.reason.startswith("the Ray node of rank 1 ended: ")
+    assert run.exit_codes[1] is None
+    [left] = _folders()  # nobody was there to remove it
+    shutil.rmtree(left)
+
+
+def _kill_the_actor_of(told: Path) -> None:
+    limit = time.monotonic() + 100
+    while not told.exists() or not told.read_text():
+        if time.monotonic() > limit:
+            return
+        time.sleep(0.1)
+    psutil.Process(int(told.read_text())).parent().kill()
 
 
 def test_sigterm_is_told_as_such_and_ends_the_ranks(perfkit: Any) -> None:

@@ -37,6 +37,7 @@ def test_only_files_that_may_have_tests_of_a_tier_are_read(tmp_path: Path, monke
     integration = tmp_path / "integration" / "test_plain.py"
     assert [_chosen("slow", path) for path in (plain, marked, folder, integration)] == [False, True, True, True]
     assert [_chosen("not slow", path) for path in (plain, marked, folder, integration.parent)] == [True] * 3 + [False]
+    assert [_chosen(tier, tmp_path / "clusters") for tier in ("slow", "not slow", "")] == [False] * 3
 
 
 def test_a_slow_test_in_a_file_that_does_not_name_the_marker_is_refused(
