@@ -39,6 +39,7 @@ from perfkit.plan.values_read import ValuesRead
 from perfkit.spec import RunSpec
 from perfkit.techniques.apply import apply_all
 from perfkit.techniques.paged_optimizer import local_optimizer
+from perfkit.techniques.pipeline_schedules import BUBBLE
 from perfkit.techniques.state import TrainState
 from perfkit.workloads.table import check_microbatches, load_workload
 from perfkit.workloads.workload import built_model
@@ -70,6 +71,7 @@ class Rehearsed(NamedTuple):
         optimizers: the classes of all optimizers.
         blocks: how many repeated blocks the workload names, as it is built.
         batches_bytes: of the batches that a bench keeps in main memory for all steps.
+        bubble_share: of a pipeline's step the share in which its rank computes nothing, by theory.
     """
 
     allocations: Allocations
@@ -87,6 +89,7 @@ class Rehearsed(NamedTuple):
     optimizers: tuple[str, ...] = ()
     blocks: int = 0
     batches_bytes: int = 0
+    bubble_share: float = 0.0
 
 
 def rehearse(spec: RunSpec, gpu: Entry | None = None) -> Rehearsed:
@@ -175,6 +178,7 @@ def rehearse(spec: RunSpec, gpu: Entry | None = None) -> Rehearsed:
         optimizers=tuple(sorted({type(each).__name__ for each in trained.optimizers})),
         blocks=blocks,
         batches_bytes=data.nbytes,
+        bubble_share=state.facts.get(BUBBLE, 0.0),
     )
 
 

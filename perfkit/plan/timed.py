@@ -5,7 +5,7 @@ from functools import lru_cache
 
 from msgspec.structs import replace
 
-from perfkit.analysis.model.plan import PlannedVariant
+from perfkit.analysis.model.plan import Interval, PlannedVariant, StepTime
 from perfkit.devices.catalogue import named
 from perfkit.errors import UnavailableError
 from perfkit.plan.collectives import Interconnect, nccl
@@ -20,6 +20,8 @@ from perfkit.plan.step_ops import Issued, StepCollective, StepPage
 from perfkit.plan.step_time import step_time
 from perfkit.plan.target import Target
 from perfkit.record import Unknown
+
+BUBBLE = "pipeline bubble"  # a part of a step
 
 
 def with_time(variant: PlannedVariant, issued: Sequence[Issued], target: Target, threads: int) -> PlannedVariant:
@@ -36,6 +38,16 @@ def with_time(variant: PlannedVariant, issued: Sequence[Issued], target: Target,
     if isinstance(found, Unknown):
         return replace(variant, step_reason=found.reason)
     return replace(variant, step_s=found, ops=op_rows(issued, known, found.total.value))
+
+
+def with_bubble(step: StepTime, share: float) -> StepTime:
+    """A step of a pipeline's rank, which waits for this share of it besides what it does."""
+    if not share:
+        return step
+    longer, waits = 1 / (1 - share), step.total.value * share / (1 - share)
+    total = Interval(value=step.total.value * longer, low=step.total.low * longer, high=step.total.high * longer)
+    parts = dict(sorted({**step.parts, BUBBLE: waits}.items(), key=lambda part: -part[1]))
+    return replace(step, total=total, parts=parts, dominant=next(iter(parts)))
 
 
 @lru_cache(maxsize=8)

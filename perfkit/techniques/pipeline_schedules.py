@@ -2,12 +2,15 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
-
-from torch.distributed import pipelining
-from torch.distributed.pipelining.stage import PipelineStage
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from perfkit.errors import UnavailableError
+
+if TYPE_CHECKING:
+    from torch.distributed.pipelining.schedules import _PipelineSchedule
+    from torch.distributed.pipelining.stage import PipelineStage
+
+BUBBLE = "expected_bubble_share"  # a fact
 
 # Ranks, stages of each, and microbatches -> the share of the pipeline's time in which a rank computes nothing, where
 # all stages take as long and messages take no time.
@@ -122,14 +125,14 @@ def check_microbatches(name: str, ranks: int, microbatches: int) -> None:
         )
 
 
-def made(
-    name: str, stages: list[PipelineStage], microbatches: int, loss: Callable[..., Any]
-) -> pipelining.schedules._PipelineSchedule:
+def made(name: str, stages: "list[PipelineStage]", microbatches: int, loss: Callable[..., Any]) -> "_PipelineSchedule":
     """torch's schedule over the stages of this rank. Gradients are not scaled: `loss` is what they are to be of."""
+    from torch.distributed import pipelining  # not sooner: plans of other techniques do without
+
     kind = SCHEDULES[name]
     make = getattr(pipelining, kind.torch_name)
     own: Any = stages[0] if issubclass(make, pipelining.schedules.PipelineScheduleSingle) else stages
-    schedule: pipelining.schedules._PipelineSchedule = make(own, microbatches, loss_fn=loss, scale_grads=False)
+    schedule: _PipelineSchedule = make(own, microbatches, loss_fn=loss, scale_grads=False)
     return schedule
 
 

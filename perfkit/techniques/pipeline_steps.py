@@ -53,12 +53,12 @@ class PipelineSteps:
         self._shapes: dict[str, torch.Size] = {}
         self._mark: Mark = lambda _name: nullcontext()
         self._held = self._most = 0
-        self._busy_s = 0.0
+        self.busy_s = 0.0
         state.counters |= {BUSY: 0.0, PIPELINE: 0.0}
 
     def __call__(self, batches: Sequence[Batch], mark: Mark) -> torch.Tensor:
         state, stages = self._state, self.stages
-        self._mark, self._busy_s = mark, 0.0
+        self._mark, self.busy_s = mark, 0.0
         with mark("data"):
             self._batches = [to_device(batch, state.device, state.non_blocking) for batch in batches]
         self._check()
@@ -87,7 +87,7 @@ class PipelineSteps:
             state.zero_grad()
         self._batches = []
         state.facts |= {IN_FLIGHT: float(self._most), EXPECTED_IN_FLIGHT: float(expected)}
-        state.counters[BUSY] += self._busy_s
+        state.counters[BUSY] += self.busy_s
         # Where a rank waits at the end of a step, it does so at the beginning of the next.
         state.counters[PIPELINE] += ended - taken
         return loss
@@ -141,7 +141,7 @@ class PipelineSteps:
         begun = perf_counter()
         with self._mark(_PHASES[kind]), self._mark(f"{stage}{kind}{number}"):
             yield
-        self._busy_s += perf_counter() - begun
+        self.busy_s += perf_counter() - begun
         self._held += (kind == "F") - (kind in "BW")
         self._most = max(self._most, self._held)
 

@@ -21,12 +21,12 @@ from perfkit.techniques.mesh import Dimension, Mesh
 from perfkit.techniques.microbatch_losses import not_their_mean
 from perfkit.techniques.paged_tensors import local_part
 from perfkit.techniques.pipeline_cut import Blocks, Cut, Seen, dealt, keep_only, watch, without_randomness
-from perfkit.techniques.pipeline_schedules import SCHEDULES, check_microbatches
+from perfkit.techniques.pipeline_schedules import BUBBLE, SCHEDULES, check_microbatches
 from perfkit.techniques.pipeline_split import PipelineSplit, Stages
 from perfkit.techniques.pipeline_steps import EXPECTED_IN_FLIGHT, IN_FLIGHT, PipelineSteps, Shared
 from perfkit.techniques.ranks import ModelParallel
 from perfkit.techniques.state import TrainState
-from perfkit.techniques.technique import LOSSLESS, Stage
+from perfkit.techniques.technique import LOSSLESS, Plannable, Stage
 from perfkit.techniques.tensor_parallel import exchange_facts
 from perfkit.techniques.trial import nothing_kept, trial_samples
 from perfkit.techniques.zero1 import SLACK
@@ -34,7 +34,7 @@ from perfkit.workloads.workload import Batch, first_batch, samples_of
 
 # Facts.
 _HELD, _TRAINED, _SENT = "stage_parameter_bytes", "stage_gradient_bytes", "stage_message_bytes"
-STAGES, MICROBATCHES, BUBBLE = "pipeline_stages", "pipeline_microbatches", "expected_bubble_share"
+STAGES, MICROBATCHES = "pipeline_stages", "pipeline_microbatches"
 # Microbatches of a step for each stage, where the batch has as many samples.
 _MICROBATCHES_A_STAGE = 4
 
@@ -95,6 +95,9 @@ class Pp(ModelParallel):
         kind = SCHEDULES[self.schedule]
         if self.stages is not None and (self.stages < min(kind.stages, 2) or self.stages > (kind.most or self.stages)):
             raise ValueError(f"schedule={self.schedule} has {kind.stages} stages a rank, and stages={self.stages}")
+
+    def plannable(self) -> Plannable:
+        return Plannable(reason="planned is the first rank, which holds the most microbatches; the last has the loss")
 
     def parts_of_batch(self, samples: int | None = None, joined: int = 1, ranks: int = 1) -> float:
         return 1.0 if samples is None else self._microbatches(samples * joined, ranks) / joined

@@ -1,0 +1,167 @@
+"""The bubble of pipelines as measured, beside theory.
+
+    python -m benchmarks.pipeline_bubble                     1F1B and GPipe at 2 stages and 8 microbatches
+    python -m benchmarks.pipeline_bubble --schedules gpipe,1f1b,interleaved --microbatches 4,8,16 --steps 40
+
+Every rank is a process with one thread; stages are equal: blocks of a gpt, whose vocabulary is so small that the
+output layer takes next to nothing. Prints for each schedule the share of the pipeline's time in which a rank computes
+nothing (the median over steps), on each rank and on average, theory, and the difference, relative to theory; and the
+same of the fastest step, which others disturbed least.
+
+Theory takes messages for nothing and every action for as long as on the other ranks. `by actions` is what the same
+schedule would wait by the durations that were measured, were messages nothing: what remains to it is the time of
+messages and of torch's schedule between actions. The machine has to be quiet, with a core for every rank.
+"""
+
+import argparse
+import json
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import fmean, median
+from typing import Any
+
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+
+from perfkit.measure.step import train_step
+from perfkit.techniques.apply import apply_all
+from perfkit.techniques.pipeline_schedules import BUBBLE
+from perfkit.techniques.pipeline_steps import BUSY, PIPELINE, PipelineSteps
+from perfkit.techniques.pp import Pp
+from perfkit.techniques.state import TrainState, World
+from perfkit.workloads.gpt import Gpt
+from perfkit.workloads.workload import Workload, join_batches, split_batch
+
+WARM_UP = 3
+Actions = list[tuple[str, int, int, float]]  # kind, stage, microbatch and seconds, in the order of a rank
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--schedules", default="1f1b,gpipe")
+    parser.add_argument("--microbatches", default="8")
+    parser.add_argument("--ranks", type=int, default=2)
+    parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--seq-len", type=int, default=256)
+    given = parser.parse_args()
+    print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores before")
+    print(
+        f"{'schedule':14} {'m':>3} {'theory':>7} {'measured':>9} {'by rank':>16} {'error':>7} {'fastest':>8} "
+        f"{'error':>7} {'by actions':>11}"
+    )
+    for count in map(int, given.microbatches.split(",")):
+        for schedule in given.schedules.split(","):
+            found = measured(schedule, count, given.ranks, given.steps, given.seq_len)
+            bubbles = [median(rank["bubbles"]) for rank in found]
+            whole, theory = fmean(bubbles), found[0]["theory"]
+            fastest = min(range(given.steps), key=lambda step: max(rank["seconds"][step] for rank in found))
+            quiet = fmean(rank["bubbles"][fastest] for rank in found)
+            error, best = (f"{each / theory - 1:+.1%}" if theory else "-" for each in (whole, quiet))
+            by_rank = " ".join(f"{each:.1%}" for each in bubbles)
+            by_actions = bubble_of([rank["actions"] for rank in found])
+            print(
+                f"{schedule:14} {count:3} {theory:7.1%} {whole:9.1%} {by_rank:>16} {error:>7} {quiet:8.1%} {best:>7} "
+                f"{by_actions:11.1%}"
+            )
+
+
+def measured(schedule: str, microbatches: int, ranks: int, steps: int, seq_len: int) -> list[dict[str, Any]]:
+    """What each rank found."""
+    with tempfile.TemporaryDirectory() as folder:
+        mp.spawn(rank_main, (schedule, microbatches, ranks, steps, seq_len, folder), nprocs=ranks)
+        return [json.loads(Path(folder, f"{rank}.json").read_text()) for rank in range(ranks)]
+
+
+def rank_main(rank: int, schedule: str, microbatches: int, ranks: int, steps: int, seq_len: int, folder: str) -> None:
+    torch.set_num_threads(1)
+    if hasattr(os, "sched_setaffinity") and (os.cpu_count() or 1) >= ranks:
+        os.sched_setaffinity(0, {rank})
+    dist.init_process_group("gloo", init_method=f"file://{folder}/rendezvous", rank=rank, world_size=ranks)
+    # One sample a microbatch and rank of data parallelism.
+    workload = Gpt(seq_len=seq_len, batch_size=max(1, microbatches // ranks), vocab=16).build()
+    torch.manual_seed(0)
+    state = TrainState(workload, workload.build_model(), torch.device("cpu"), World(rank=rank, size=ranks))
+    state = apply_all((Pp(schedule=schedule, microbatches=microbatches),), state).state
+    bubbles: list[float] = []
+    seconds: list[float] = []
+    actions: list[Actions] = []
+    for step in range(WARM_UP + steps):
+        before = dict(state.counters)
+        with recorded(state) as found:
+            train_step(state, microbatches_of(workload, state, step), step)
+        spent = {name: state.counters[name] - before[name] for name in (BUSY, PIPELINE)}
+        if step >= WARM_UP:
+            seconds.append(spent[PIPELINE])
+            bubbles.append(1 - spent[BUSY] / spent[PIPELINE])
+            actions.append(found)
+    medians = [(*each[0][:3], median(one[3] for one in each)) for each in zip(*actions, strict=True)]
+    result = {"bubbles": bubbles, "seconds": seconds, "theory": state.facts[BUBBLE], "actions": medians}
+    Path(folder, f"{rank}.json").write_text(json.dumps(result))
+    dist.destroy_process_group()
+
+
+def microbatches_of(workload: Workload, state: TrainState, step: int) -> list[dict[str, torch.Tensor]]:
+    assert workload.make_batch is not None
+    made = [workload.make_batch(torch.Generator().manual_seed(97 * step + rank)) for rank in state.batches_of_ranks]
+    return split_batch(join_batches(made), state.microbatches)
+
+
+@contextmanager
+def recorded(state: TrainState) -> Iterator[Actions]:
+    """What the stages of this rank do meanwhile, and how long each action takes."""
+    found: Actions = []
+    steps = state.engine
+    assert isinstance(steps, PipelineSteps)
+    action = steps.action
+
+    @contextmanager
+    def noted(stage: int, kind: str, number: int) -> Iterator[None]:
+        before = steps.busy_s
+        with action(stage, kind, number):
+            yield
+        found.append((kind, stage, number, steps.busy_s - before))
+
+    steps.action = noted  # type: ignore[method-assign]
+    try:
+        yield found
+    finally:
+        del steps.action
+
+
+def bubble_of(ranks: Sequence[Actions]) -> float:
+    """The mean bubble of ranks that do these actions in their order, each as soon as what it needs is there."""
+    last = max(stage for actions in ranks for _, stage, _, _ in actions)
+    ends: dict[tuple[str, int, int], float] = {}
+    now, at = [0.0] * len(ranks), [0] * len(ranks)
+    while any(at[rank] < len(actions) for rank, actions in enumerate(ranks)):
+        for rank, actions in enumerate(ranks):
+            while at[rank] < len(actions):
+                kind, stage, number, seconds = actions[at[rank]]
+                needed = [ends.get(each) for each in needs(kind, stage, number, last, ends)]
+                if None in needed:
+                    break
+                now[rank] = max([now[rank], *(end for end in needed if end is not None)]) + seconds
+                ends[kind, stage, number] = now[rank]
+                at[rank] += 1
+    busy = [sum(seconds for _, _, _, seconds in actions) for actions in ranks]
+    return 1 - fmean(busy) / max(now)
+
+
+def needs(kind: str, stage: int, number: int, last: int, ends: dict[tuple[str, int, int], float]) -> Iterator[tuple]:
+    """The actions on other stages, or before on its own, that an action waits for."""
+    if kind == "F":
+        if stage > 0:
+            yield "F", stage - 1, number
+    elif kind == "W":
+        yield "I", stage, number
+    elif stage < last:
+        after = "I" if ("I", stage + 1, number) in ends or kind == "I" else "B"
+        yield after, stage + 1, number
+
+
+if __name__ == "__main__":
+    main()
