@@ -16,27 +16,24 @@ class Allocation(NamedTuple):
 
 
 def in_slurm_job() -> bool:
-    """Whether this process runs on a node of a Slurm job, in its script or in a step of it."""
-    return "SLURM_JOB_ID" in os.environ and "SLURMD_NODENAME" in os.environ
+    """Whether there is a job already: in its script, in a step of it, or in the shell of salloc."""
+    return "SLURM_JOB_ID" in os.environ
 
 
 def allocation_here() -> Allocation:
     """The job of which this process is part. A `UsageError` with what to do where there is none."""
-    if "SLURM_JOB_ID" not in os.environ:
+    if not in_slurm_job():
         raise UsageError(
             "--launcher slurm starts job steps, and this is no Slurm job: run `perfkit bench --launcher slurm`, which "
             "submits one, or put the program into a job's script"
         )
-    if not in_slurm_job():
+    job, cpus = os.environ["SLURM_JOB_ID"], min(_cpus(os.environ["SLURM_JOB_CPUS_PER_NODE"]))
+    if "SLURMD_NODENAME" not in os.environ:
         raise UsageError(
-            f"--launcher slurm: this shell is of the Slurm job {os.environ['SLURM_JOB_ID']} and on none of its nodes, "
-            "which are to be measured: put `srun --overlap --nodes=1 --ntasks=1` before the command"
+            f"--launcher slurm: this shell is of the Slurm job {job} and on none of its nodes, which are to be measured: "
+            f"put `srun --overlap --nodes=1 --ntasks=1 --cpus-per-task={cpus}` before the command"
         )
-    return Allocation(
-        job=os.environ["SLURM_JOB_ID"],
-        nodes=int(os.environ["SLURM_JOB_NUM_NODES"]),
-        cpus_per_node=min(_cpus(os.environ["SLURM_JOB_CPUS_PER_NODE"])),
-    )
+    return Allocation(job, nodes=int(os.environ["SLURM_JOB_NUM_NODES"]), cpus_per_node=cpus)
 
 
 def _cpus(told: str) -> list[int]:

@@ -2,7 +2,7 @@ import pytest
 
 from perfkit.devices.machine import available_cores
 from perfkit.errors import UsageError
-from perfkit.measure.launch.allocation import Allocation, allocation_here
+from perfkit.measure.launch.allocation import Allocation, allocation_here, in_slurm_job
 from perfkit.measure.launch.table import LAUNCHERS
 from perfkit.spec import LaunchSpec
 
@@ -26,9 +26,12 @@ def test_elsewhere_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     slurm = LAUNCHERS.load("slurm")
     with pytest.raises(UsageError, match="is no Slurm job: run `perfkit bench --launcher slurm`"):
         slurm.check(LaunchSpec())
+    assert not in_slurm_job()
+    monkeypatch.setenv("SLURM_JOB_CPUS_PER_NODE", "8(x2)")
     monkeypatch.setenv("SLURM_JOB_ID", "7")  # as in salloc's shell, on the machine that it was typed on
-    with pytest.raises(UsageError, match="put `srun --overlap"):
+    with pytest.raises(UsageError, match="put `srun --overlap --nodes=1 --ntasks=1 --cpus-per-task=8`"):
         slurm.check(LaunchSpec())
+    assert in_slurm_job()  # another one would wait for what this one holds
 
 
 def test_a_job_with_too_few_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
