@@ -30,7 +30,7 @@ def allocation_here() -> Allocation:
     job, cpus = os.environ["SLURM_JOB_ID"], min(_cpus(os.environ["SLURM_JOB_CPUS_PER_NODE"]))
     if "SLURMD_NODENAME" not in os.environ:
         raise UsageError(
-            f"--launcher slurm: this shell is of the Slurm job {job} and on none of its nodes, which are to be measured: "
+            f"--launcher slurm: this shell is of the Slurm job {job} and on none of its nodes, which are measured: "
             f"put `srun --overlap --nodes=1 --ntasks=1 --cpus-per-task={cpus}` before the command"
         )
     return Allocation(job, nodes=int(os.environ["SLURM_JOB_NUM_NODES"]), cpus_per_node=cpus)
