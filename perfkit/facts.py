@@ -33,6 +33,7 @@ RECORDED = {
     "row_split_layers": "and by their inputs",
     "dealt_parameter_bytes": "bytes of a rank's parameters where experts are dealt over ranks, by formula",
     "dealt_gradient_bytes": "bytes of gradients of a rank's experts that are summed over their replicas in a step",
+    "experts_have_slots": "1 where experts are sent as many tokens whatever the router says",
     "expert_exchanges": "all-to-alls that layers of experts take in a step, as a forward pass of the whole model tells",
     "backward_expert_exchanges": "those of them in backward",
     "expert_exchanged_bytes": "and the bytes of all of them",

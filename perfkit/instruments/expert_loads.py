@@ -1,6 +1,5 @@
 """How evenly routers deal tokens to experts, and how many no expert takes."""
 
-from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
 
@@ -9,36 +8,66 @@ from torch import nn
 
 from perfkit.record import ExpertLoad
 from perfkit.techniques.as_built import as_built
+from perfkit.techniques.expert_parallel import chosen_experts
+from perfkit.techniques.state import TrainState
 from perfkit.workloads.routing import Routing
+from perfkit.workloads.workload import Batch
 
 
-def expert_loads(model: nn.Module, forward: Callable[[], object]) -> tuple[ExpertLoad, ...]:
-    """What each router of `model` makes of the tokens of `forward`, in the order in which they are called.
+def expert_loads(state: TrainState, batch: Batch) -> tuple[ExpertLoad, ...]:
+    """What each router makes of the tokens of a batch, in the order in which they are called.
 
-    A router is a module that returns a `Routing`. Compiled code runs eagerly, so that its modules are called.
+    Told by modules that return a `Routing`, and by those of experts that are called with the experts of each token.
+    Nothing of a workload that names no experts, or whose step is its own. Compiled code runs eagerly, so that its
+    modules are called.
     """
-    with as_built(model):
-        names = {module: name for name, module in model.named_modules()}
+    find = state.workload.expert_parallel
+    if find is None or state.workload.step is not None:
+        return ()
+    with as_built(state.model):
+        names = {module: name for name, module in state.model.named_modules()}
+        experts = {name: _experts(state, name) for name in find(state.model)}
+    if not experts:
+        return ()
     loads: list[ExpertLoad] = []
 
-    def see(name: str, _module: nn.Module, _inputs: object, output: object) -> None:
+    def see(name: str, _module: nn.Module, inputs: tuple[object, ...], output: object) -> None:
+        chosen = chosen_experts(inputs)
         if isinstance(output, Routing):
             loads.append(_load(name, output))
+        elif name in experts and chosen is not None:
+            loads.append(_load_without_slots(name, chosen, experts[name]))
 
     with ExitStack() as stack:
         for module, name in names.items():
             stack.callback(module.register_forward_hook(partial(see, name)).remove)
         stack.enter_context(torch.compiler.set_stance("force_eager"))
-        forward()
+        state.loss(batch)
     return tuple(loads)
+
+
+def _experts(state: TrainState, name: str) -> int:
+    """How many experts a layer has on all ranks."""
+    parameter, of = next(iter(state.model.get_submodule(name).named_parameters()))
+    return of.shape[0] * state.dealt.get(f"{name}.{parameter}", 1)
 
 
 def _load(router: str, routing: Routing) -> ExpertLoad:
     return ExpertLoad(
-        layer=router.rpartition(".")[0] or router,
+        layer=_layer(router),
         tokens=routing.total,
         sent=tuple(routing.sent.tolist()),
         taken=tuple(routing.taken.tolist()),
         dropped=int(routing.dropped),
         auxiliary_loss=None if routing.auxiliary is None else routing.auxiliary.item(),
     )
+
+
+def _load_without_slots(name: str, chosen: torch.Tensor, experts: int) -> ExpertLoad:
+    """Of experts that take all tokens; an auxiliary loss, if there is one, is the model's own affair."""
+    sent = tuple(chosen.flatten().bincount(minlength=experts).tolist())
+    return ExpertLoad(layer=_layer(name), tokens=len(chosen), sent=sent, taken=sent, dropped=0)
+
+
+def _layer(name: str) -> str:
+    return name.rpartition(".")[0] or name

@@ -153,8 +153,7 @@ def evidence_pass(session: Session) -> None:
         claims=tuple(claim for technique in session.techniques for claim in technique.claims(state))
     )
     batch = to_device(next(iter(session.batches(session.next_step))), state.device)
-    if state.workload.expert_parallel is not None and state.workload.step is None:
-        session.recorder.update(experts=expert_loads(state.model, lambda: state.loss(batch)))
+    session.recorder.update(experts=expert_loads(state, batch))
     compiled = _model_is_compiled(session)
     with convolution_layouts(state.model) as layouts:
         if state.workload.step is not None:

@@ -21,6 +21,7 @@ _HELD_AS = (("parameters", "parameter_bytes"), ("gradients", "gradient_bytes"))
 _UNSHARDED = "unsharded_parameter_bytes"
 # The ranks that have the same experts, as the mesh calls their line.
 _REPLICAS = "ep_replicate"
+_SLOTS = "experts_have_slots"
 _ALL_TO_ALL = "_c10d_functional::all_to_all_single"
 
 
@@ -41,7 +42,9 @@ class Ep(Technique):
     forward pass before tells, to the byte where nothing is computed twice.
 
     A workload says which modules hold its experts with `Workload(expert_parallel=...)`: their parameters have the
-    expert as first dimension, and they map (experts, slots, width) to the same.
+    expert as first dimension, and they map (experts, slots, width) to the same. Or they are called with tokens (tokens,
+    width), the experts of each (tokens, choices) and their weights, as those of Transformers are: then no token is
+    dropped, ranks first tell each other how many will come, and one that is sent more is waited for.
     """
 
     name: ClassVar[str] = "ep"
@@ -78,7 +81,8 @@ class Ep(Technique):
         for name in names:
             experts = state.model.get_submodule(name)
             state.dealt |= {f"{name}.{each}": ranks for each, _ in experts.named_parameters()}
-            deal(experts, state.mesh.group("dp"), mesh.get_group("ep"), mesh.get_group(_REPLICAS))
+            groups = (state.mesh.group("dp"), mesh.get_group("ep"), mesh.get_group(_REPLICAS))
+            deal(experts, *groups, slots=found.slots)
         held = sum(nbytes // state.dealt.get(name, 1) for name, nbytes in before.items())
         averaged = sum(parameter.nbytes for parameter in state.dealt_parameters if parameter.requires_grad)
         passes = state.accumulation * state.microbatches
@@ -87,6 +91,7 @@ class Ep(Technique):
             _CALLS: float(found.calls * passes),
             _BACKWARD: float(found.backward * passes),
             _BYTES: float(found.bytes * state.accumulation),
+            _SLOTS: float(found.slots),
             _HELD: float(held),
             _AVERAGED: float(averaged * passes),
         }
@@ -99,8 +104,9 @@ class Ep(Technique):
         if _UNSHARDED in state.facts:  # the sharding claims what is left of them
             held = [(f"{part} all of the rest before it is sharded", _UNSHARDED)]
         least = partial(self._claim, relation=Relation.AT_LEAST, value=1.0)
-        # Blocks that run again send their tokens again; of microbatches each has its slots rounded up.
-        exact = not state.checkpointed and state.microbatches == 1
+        # Blocks that run again send their tokens again; of microbatches each has its slots rounded up. Without slots a
+        # rank sends as many, and may be sent more.
+        exact = state.facts[_SLOTS] and not state.checkpointed and state.microbatches == 1
         same = partial(self._claim, relation=Relation.EQUAL if exact else Relation.AT_LEAST, value=1.0)
         claims = [self._claim(statement, fact, Relation.AT_MOST, 1.0, _HELD) for statement, fact in held]
         claims += [
@@ -113,7 +119,7 @@ class Ep(Technique):
             ),
             least("tokens go to their experts and back", f"op_calls:{_ALL_TO_ALL}", relative_to=_CALLS),
             least("so do their gradients in backward", f"backward_op_calls:{_ALL_TO_ALL}", relative_to=_BACKWARD),
-            same("all slots are sent, forth and back", "collective_bytes:all-to-all:ep", relative_to=_BYTES),
+            same("all tokens are sent, forth and back", "collective_bytes:all-to-all:ep", relative_to=_BYTES),
         ]
         if ranks < state.mesh.size("dp"):
             summed = "gradients of experts are summed over their replicas"

@@ -9,25 +9,26 @@ import torch
 import torch.distributed as dist
 from torch import nn
 from torch.distributed import ProcessGroup
-from torch.distributed._functional_collectives import all_to_all_single_autograd
+from torch.distributed._functional_collectives import all_to_all_single
 
 from perfkit.errors import UnavailableError
 
 _TO_BE = (
     "ep deals modules whose parameters have the expert as first dimension, and which map (experts, slots, width) to "
-    "the same, each expert its own slots"
+    "the same, or are called with tokens (tokens, width), the experts of each (tokens, choices) and their weights"
 )
 
 
 class Exchanged(NamedTuple):
     """What layers of experts exchange with the ranks in a step of one batch: calls of all-to-all, and their bytes.
 
-    `backward` are those of the calls in backward.
+    `backward` are those of the calls in backward. `slots`: as many tokens are sent whatever the router says.
     """
 
     calls: int
     backward: int
     bytes: int
+    slots: bool
 
 
 def check_experts(model: nn.Module, names: tuple[str, ...], ranks: int) -> None:
@@ -53,9 +54,17 @@ def exchanged(model: nn.Module, names: tuple[str, ...], forward: Callable[[], ob
     `UnavailableError` where a layer is called in another way than tokens can be sent.
     """
     forth: list[tuple[int, bool]] = []
+    slots = True
 
     def see(name: str, module: nn.Module, inputs: tuple[object, ...], output: object) -> None:
+        nonlocal slots
         experts = next(module.parameters()).shape[0]
+        chosen = chosen_experts(inputs)
+        if chosen is not None and isinstance(inputs[0], torch.Tensor) and isinstance(output, torch.Tensor):
+            slots = False
+            sides = (inputs[0], output)
+            forth.extend((chosen.shape[1] * each.nbytes, each.requires_grad) for each in sides)
+            return
         for each in (*inputs, output):
             if not isinstance(each, torch.Tensor) or each.dim() != 3 or each.shape[0] != experts:
                 shown = list(each.shape) if isinstance(each, torch.Tensor) else type(each).__name__
@@ -67,10 +76,18 @@ def exchanged(model: nn.Module, names: tuple[str, ...], forward: Callable[[], ob
             stack.callback(model.get_submodule(name).register_forward_hook(partial(see, name)).remove)
         forward()
     back = [size for size, differentiated in forth if differentiated]
-    return Exchanged(len(forth) + len(back), len(back), sum(size for size, _ in forth) + sum(back))
+    return Exchanged(len(forth) + len(back), len(back), sum(size for size, _ in forth) + sum(back), slots)
 
 
-def deal(experts: nn.Module, everyone: ProcessGroup, group: ProcessGroup, replicas: ProcessGroup) -> None:
+def chosen_experts(inputs: tuple[object, ...]) -> torch.Tensor | None:
+    """The experts of each token (tokens, choices), where a module is called with tokens, these, and their weights."""
+    chosen = inputs[1] if len(inputs) == 3 else None
+    return chosen if isinstance(chosen, torch.Tensor) and chosen.dim() == 2 and not chosen.is_floating_point() else None
+
+
+def deal(
+    experts: nn.Module, everyone: ProcessGroup, group: ProcessGroup, replicas: ProcessGroup, *, slots: bool
+) -> None:
     """Leave this rank of the `group` its part of the experts, and have tokens go where theirs are.
 
     All ranks of `everyone` have the experts of its first then, as with DDP. `replicas` are those with the same part.
@@ -83,8 +100,14 @@ def deal(experts: nn.Module, everyone: ProcessGroup, group: ProcessGroup, replic
             own.register_hook(partial(_averaged, everyone.size(), replicas))
         owner, _, leaf = name.rpartition(".")
         experts.get_submodule(owner).register_parameter(leaf, own)
-    experts.register_forward_pre_hook(partial(_sent, group))
-    experts.register_forward_hook(partial(_sent_back, group))
+    if slots:
+        experts.register_forward_pre_hook(partial(_sent, group))
+        experts.register_forward_hook(partial(_sent_back, group))
+        return
+    number = getattr(experts, "num_experts", None)  # by which Transformers' experts tell those that they have
+    if isinstance(number, int):
+        experts.num_experts = number // ranks  # type: ignore[assignment]
+    experts.forward = partial(_without_slots, experts.forward, group, ranks)
 
 
 def _averaged(ranks: int, replicas: ProcessGroup, gradient: torch.Tensor) -> torch.Tensor:
@@ -98,7 +121,7 @@ def _averaged(ranks: int, replicas: ProcessGroup, gradient: torch.Tensor) -> tor
 def _sent(group: ProcessGroup, _experts: nn.Module, inputs: tuple[torch.Tensor]) -> tuple[torch.Tensor]:
     """(experts, slots, width) of this rank's tokens -> (experts of this rank, slots of all ranks, width)."""
     (tokens,) = inputs
-    received = all_to_all_single_autograd(tokens.contiguous(), None, None, group)
+    received = all_to_all_single(tokens.contiguous(), None, None, group)
     return (received.unflatten(0, (group.size(), -1)).transpose(0, 1).flatten(1, 2),)
 
 
@@ -107,4 +130,30 @@ def _sent_back(
 ) -> torch.Tensor:
     """The other way round."""
     parts = output.unflatten(1, (group.size(), -1)).transpose(0, 1).flatten(0, 1)
-    return all_to_all_single_autograd(parts.contiguous(), None, None, group)
+    return all_to_all_single(parts.contiguous(), None, None, group)
+
+
+def _without_slots(
+    forward: Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor],
+    group: ProcessGroup,
+    experts: int,
+    tokens: torch.Tensor,
+    chosen: torch.Tensor,
+    weights: torch.Tensor,
+) -> torch.Tensor:
+    """Each choice of each token to its expert's rank and back, where what it became is weighted and summed.
+
+    `forward` is that of this rank's part of the `experts`. Ranks first tell each other how many tokens will come.
+    """
+    ranks, choices = group.size(), chosen.shape[1]
+    order = chosen.flatten().argsort(stable=True)
+    counts = chosen.flatten().bincount(minlength=experts)
+    coming = all_to_all_single(counts, None, None, group).view(ranks, -1)  # (from rank, expert of this one)
+    out, back = counts.view(ranks, -1).sum(dim=1).tolist(), coming.sum(dim=1).tolist()
+    received = all_to_all_single(tokens[order // choices].contiguous(), back, out, group)
+    own = torch.arange(coming.shape[1], device=tokens.device).repeat(ranks).repeat_interleave(coming.flatten())
+    made = forward(received, own[:, None], weights.new_ones(len(own), 1))
+    returned = all_to_all_single(made.contiguous(), out, back, group)
+    in_order = returned.new_empty(returned.shape).index_put((order,), returned)
+    summed: torch.Tensor = (in_order.unflatten(0, (-1, choices)) * weights[..., None]).sum(dim=1)
+    return summed.to(tokens.dtype)

@@ -6,6 +6,7 @@ Dropout is switched off unless it is given, so that the losses of variants can b
 
 import copy
 import importlib.util
+import inspect
 from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
@@ -80,6 +81,7 @@ class HuggingFace(Parameters):
             blocks=find_blocks,
             use_sdpa=use_sdpa,
             tensor_parallel_plan=_tensor_parallel_plan,
+            expert_parallel=experts_of,
             description=f"{model_class} from {self.config}, {task_name}, batch {size}",
         )
 
@@ -119,6 +121,15 @@ def longest_list(model: nn.Module) -> tuple[str, ...]:
         return ()
     name = max(outermost, key=lambda key: outermost[key])
     return tuple(f"{name}.{index}" for index in range(outermost[name]))
+
+
+def experts_of(model: nn.Module) -> tuple[str, ...]:
+    """Names of the modules that hold a layer's experts: Transformers calls all of them in one way."""
+    return tuple(
+        name
+        for name, module in model.named_modules()
+        if "top_k_index" in inspect.signature(inspect.unwrap(type(module).forward)).parameters
+    )
 
 
 def use_sdpa(model: nn.Module) -> None:

@@ -1,10 +1,8 @@
 """The load of experts, as routers of a model tell it."""
 
 import pytest
-import torch
 
 from perfkit.instruments.expert_loads import expert_loads
-from perfkit.workloads.loss import loss_of
 from perfkit.workloads.moe import Moe
 from tests.unit.techniques.tiny import applied, batches, new_state
 
@@ -12,10 +10,8 @@ from tests.unit.techniques.tiny import applied, batches, new_state
 @pytest.mark.parametrize("router", ["switch", "gshard", "expert_choice"])
 def test_tokens_are_sent_taken_or_dropped(router):
     workload = Moe(router=router, seq_len=16, capacity=0.5).build()
-    torch.manual_seed(0)
-    model = workload.build_model()
-    batch = workload.make_batch(torch.Generator().manual_seed(0))
-    loads = expert_loads(model, lambda: loss_of(workload, model, batch))
+    state = new_state(workload)
+    loads = expert_loads(state, batches(state, 0)[0])
     assert [load.layer for load in loads] == [f"blocks.{index}.mlp" for index in range(4)]
     choices = {"switch": 32, "gshard": 64, "expert_choice": 16}[router]
     for load in loads:
@@ -25,11 +21,11 @@ def test_tokens_are_sent_taken_or_dropped(router):
         assert load.dropped == least if router == "switch" else load.dropped >= least
         assert (load.auxiliary_loss is None) == (router == "expert_choice")
         assert load.auxiliary_loss is None or 0.9 < load.auxiliary_loss < 4
-    assert not any(module._forward_hooks for module in model.modules())
+    assert not any(module._forward_hooks for module in state.model.modules())
 
 
 def test_they_are_named_as_built_and_called_once_where_blocks_run_again():
     state = applied("ckpt", new_state(Moe(seq_len=16).build())).state
     (batch,) = batches(state, 0)
-    loads = expert_loads(state.model, lambda: state.loss(batch))
+    loads = expert_loads(state, batch)
     assert [load.layer for load in loads] == [f"blocks.{index}.mlp" for index in range(4)]

@@ -20,6 +20,7 @@ from perfkit.techniques.state import World
 from perfkit.workloads.gpt import SIZES, Shape
 from perfkit.workloads.moe import Moe
 from perfkit.workloads.workload import Workload
+from tests.unit.techniques import tiny
 from tests.unit.techniques.ranks import rank_of, results_of, trained
 from tests.unit.techniques.tiny import WORKLOAD, applied, new_state, relative_difference
 
@@ -113,7 +114,7 @@ def test_what_takes_no_gradient_is_sent_once():
 
     model = nn.Sequential(Doubled())
     nbytes = 4 * 4 * 5 * 3
-    assert exchanged_by(model, ("0",), lambda: model(torch.zeros(4, 5, 3))) == (3, 1, 3 * nbytes)
+    assert exchanged_by(model, ("0",), lambda: model(torch.zeros(4, 5, 3))) == (3, 1, 3 * nbytes, True)
 
 
 @pytest.mark.parametrize(
@@ -133,12 +134,49 @@ def test_a_workload_without_experts_is_refused():
         Ep().apply(new_state(WORKLOAD, world=World(size=2)))
 
 
+class Chosen(nn.Module):
+    """Experts that are called with tokens, the experts of each, and their weights: one matrix each."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weights = nn.Parameter(torch.randn(EXPERTS, 16, 16) / 4)
+
+    def forward(self, tokens: torch.Tensor, chosen: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+        out = torch.zeros_like(tokens)
+        for expert, matrix in enumerate(self.weights):
+            token, choice = torch.where(chosen == expert)
+            out = out.index_add(0, token, tokens[token] @ matrix * weights[token, choice, None])
+        return out
+
+
+class WithoutSlots(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate, self.experts = nn.Linear(16, EXPERTS), Chosen()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        tokens = x.flatten(0, 1)
+        weights, chosen = self.gate(tokens).softmax(-1).topk(2)
+        return self.experts(tokens, chosen, weights).view_as(x)
+
+
+PLAIN = replace(
+    WORKLOAD,
+    build_model=WithoutSlots,
+    build_optimizer=lambda model: torch.optim.SGD(model.parameters(), lr=1.0, momentum=0.9),
+    blocks=lambda _model: (),
+    expert_parallel=lambda _model: ("experts",),
+)
+
+
 def rank_main(rank: int, folder: str) -> None:
     with rank_of(rank, RANKS, folder) as (world, results):
         workload = moe()
         results["baseline"] = baseline = trained("baseline", world, None, workload)
         for variant in VARIANTS:
             results[variant] = trained(variant, world, baseline["facts"], workload)
+        results["plain baseline"] = plain = trained("baseline", world, None, PLAIN)
+        results["plain"] = trained("ep", world, plain["facts"], PLAIN)
         with patch("perfkit.techniques.ep.deal"):
             results["sabotage"] = trained("ep", world, baseline["facts"], workload)
         with patch("perfkit.techniques.expert_parallel._averaged", lambda _ranks, _replicas, gradient: gradient):
@@ -162,6 +200,18 @@ def test_losses_are_those_of_data_parallelism_and_claims_hold(ranks, variant):
         assert rank[variant]["techniques"][-1] == ("zero3" if "zero3" in variant else "ddp")
         assert rank[variant]["checked"]
         assert [text for verdict, text in rank[variant]["checked"] if not verdict] == []
+
+
+@pytest.mark.slow
+def test_experts_without_slots_are_sent_each_choice_of_each_token(ranks):
+    assert relative_difference(losses_of(ranks, "plain"), losses_of(ranks, "plain baseline")) <= 1e-5
+    most = 0.0
+    for rank in ranks:
+        assert [text for verdict, text in rank["plain"]["checked"] if not verdict] == []
+        # Two choices of each token, once there and once back, and in backward back alone: the input takes no gradient.
+        assert rank["plain"]["facts"]["expert_exchanged_bytes"] == 3 * 2 * tiny.BATCH * tiny.TIME * 16 * 4
+        most = max(most, rank["plain"]["facts"]["collective_bytes:all-to-all:ep"])
+    assert most > 3 * 2 * tiny.BATCH * tiny.TIME * 16 * 4  # some rank is sent more than it sends
 
 
 @pytest.mark.slow

@@ -68,7 +68,7 @@ def _auxiliary(variant: Variant) -> Cell:
     return Cell(f"{fmean(losses):.3f}", detail="mean of its layers", value=fmean(losses)) if losses else unknown(_NONE)
 
 
-_NONE = "the router has none"
+_NONE = "none is known of its routers"
 
 
 def _share(load: ExpertLoad) -> float:

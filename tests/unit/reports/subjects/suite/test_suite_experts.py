@@ -37,7 +37,7 @@ def test_load_and_dropped_tokens_of_each_variant(tmp_path: Path) -> None:
             ("31.2 %", "up to 50.0 % in blocks.1.mlp"),
             ("1.500", "mean of its layers"),
         ],
-        [("ep", ""), ("1.00× the mean", "up to 1.00× in 0"), ("0.0 %", ""), ("n/a", "the router has none")],
+        [("ep", ""), ("1.00× the mean", "up to 1.00× in 0"), ("0.0 %", ""), ("n/a", "none is known of its routers")],
     ]
     assert table.details is not None
     (layers,) = table.details(table.rows[0])
