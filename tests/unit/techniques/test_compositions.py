@@ -19,7 +19,7 @@ SMALL = Shape(layers=LAYERS, heads=2, width=WIDTH, positions=TIME, vocab=256, ba
 SPLIT = 2 * (2 * LAYERS + 1)  # layers: two of attention and of the MLP in a block, the table and the head
 NORMS = 2 * LAYERS + 1
 
-VARIANTS = ["tp2", "zero2+tp2", "zero3+ckpt+tp2", "amp+tp2"]
+VARIANTS = ["tp2", "zero2+tp2", "zero3+ckpt+tp2", "amp+tp2", "tp2+pp2"]
 
 # What ranks with the same part exchange: their own part of the parameters so many times.
 OVER_DP = {
