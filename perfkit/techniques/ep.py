@@ -106,7 +106,7 @@ class Ep(Technique):
         least = partial(self._claim, relation=Relation.AT_LEAST, value=1.0)
         # Blocks that run again send their tokens again; of microbatches each has its slots rounded up. Without slots a
         # rank sends as many, and may be sent more.
-        exact = state.facts[_SLOTS] and not state.checkpointed and state.microbatches == 1
+        exact = state.facts.get(_SLOTS, 1.0) and not state.checkpointed and state.microbatches == 1
         same = partial(self._claim, relation=Relation.EQUAL if exact else Relation.AT_LEAST, value=1.0)
         claims = [self._claim(statement, fact, Relation.AT_MOST, 1.0, _HELD) for statement, fact in held]
         claims += [
