@@ -1,14 +1,16 @@
 """Real ranks over Gloo: each trains variants and leaves what it found in a file."""
 
 import json
+import subprocess
+import sys
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as mp
 
 from perfkit.techniques.state import World
 from perfkit.workloads.workload import Workload
@@ -17,10 +19,29 @@ from tests.unit.techniques.tiny import WORKLOAD, applied, new_state, train
 
 Results = dict[str, Any]
 
+_ROOT = Path(__file__).parents[3]
+
 
 def results_of(main: Callable[[int, str], None], folder: Path, ranks: int) -> list[Results]:
-    """What each rank of `main` found."""
-    mp.spawn(main, (str(folder),), nprocs=ranks)
+    """What each rank of `main` found, each a process of its own: such as a fork can stand in for (`tests/warm`).
+
+    Where one fails the others end, and it is told with what it printed.
+    """
+    code = f"from {main.__module__} import {main.__name__} as main; main({{}}, {str(folder)!r})"
+    outputs = [folder / f"rank{rank}.log" for rank in range(ranks)]
+    with ExitStack() as stack:
+        started = []
+        for rank, output in enumerate(outputs):
+            file = stack.enter_context(output.open("wb"))
+            command = [sys.executable, "-c", code.format(rank)]
+            process = subprocess.Popen(command, cwd=_ROOT, stdout=file, stderr=subprocess.STDOUT)
+            stack.callback(process.wait)
+            stack.callback(process.kill)
+            started.append(process)
+        while any(process.poll() is None for process in started) and not any(each.returncode for each in started):
+            time.sleep(0.02)
+    failed = [output.read_text() for process, output in zip(started, outputs, strict=True) if process.returncode]
+    assert not failed, "\n".join(failed)
     return [json.loads((folder / f"rank{rank}.json").read_text()) for rank in range(ranks)]
 
 
