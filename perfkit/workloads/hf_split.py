@@ -24,7 +24,7 @@ def split_by_its_plan(model: nn.Module, split: Split) -> dict[str, ParallelStyle
     who = type(model).__name__
     if split.sequence or split.loss:
         raise UnavailableError(
-            f"the plan of {who} splits neither sequences nor the loss: use tp:sp=false:loss=false or, of so many ranks, tp{split.ranks}:sp=false:loss=false"
+            f"the plan of {who} splits neither sequences nor the loss: use tp{split.ranks}:sp=false:loss=false"
         )
     named: dict[str, str] = getattr(model, "_tp_plan", None) or {}
     if not named:
