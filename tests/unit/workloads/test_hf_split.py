@@ -37,7 +37,7 @@ def test_a_llama_is_split_by_heads_mlp_and_vocabulary() -> None:
 @pytest.mark.parametrize(
     ("config", "split", "reason"),
     [
-        ("llama", Split(2, sequence=True, loss=False), "splits neither sequences nor the loss: use tp2:sp=false:loss=false"),
+        ("llama", Split(2, sequence=True, loss=False), "neither sequences nor the loss: use tp2:sp=false:loss=false"),
         ("llama", Split(3, sequence=False, loss=False), "heads of LlamaForCausalLM do not divide by 3 ranks"),
         ("bert.json", PLAIN, "Transformers has no plan for tensor parallelism of BertForMaskedLM"),
     ],
