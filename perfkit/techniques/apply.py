@@ -71,7 +71,9 @@ def _apply(technique: Technique, state: TrainState, setup: list[SetupCost]) -> T
         state.facts["emulated"] = 1.0
         state.fact_notes["emulated"] = emulated
     state.applied = (*state.applied, technique.name)
-    setup.append(SetupCost(name=technique.name, seconds=perf_counter() - start))
+    apart, state.setup = state.setup, []
+    seconds = perf_counter() - start - sum(cost.seconds for cost in apart)
+    setup.extend((*apart, SetupCost(name=technique.name, seconds=seconds)))
     return state
 
 

@@ -71,9 +71,21 @@ _UPDATED_TOGETHER = (
     "it counts or scales the updates of all its parameters together, and backward updates each by itself"
 )
 
+# What is left has been: batches and how they are taken, and kernels of attention (batch, accum, seq, flash).
+_UNTRIED_WITH_DEEPSPEED = (
+    *("amp", "bf16", "tf32", "fp8", "ckpt", "compress", "offload", "inplace", "fused_ce", "compile", "channels_last"),
+    *("optim", "optim_in_backward", "lora", "qlora", "distill", "prune", "sparse24", "qat"),
+    *("tp", "pp", "cp", "ep", "data"),
+)
+
 CLASHES = (
     *(Clash("ddp", other, _REDUCES) for other in _SHARDED),
     *(Clash(first, second, _OTHER_STAGE) for first, second in combinations(_SHARDED, 2)),
+    *(
+        Clash(f"{stage}:engine=deepspeed", other, f"DeepSpeed has not been tried with {other}: use engine=torch")
+        for stage in ("zero1", "zero2", "zero3")
+        for other in _UNTRIED_WITH_DEEPSPEED
+    ),
     Clash(
         "offload:what=parameters",
         "zero1",

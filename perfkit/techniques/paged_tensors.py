@@ -39,7 +39,13 @@ class PagedTensor:
 
 
 def local_part(tensor: torch.Tensor) -> torch.Tensor:
-    """This rank's part of a DTensor; any other tensor as it is. Shares the storage."""
+    """This rank's part of a DTensor or of a parameter that DeepSpeed has sharded; any other tensor as it is.
+
+    Shares the storage.
+    """
+    shard: torch.Tensor | None = getattr(tensor, "ds_tensor", None)
+    if shard is not None:
+        return shard.detach()
     to_local = getattr(tensor, "to_local", None)
     local: torch.Tensor = tensor if to_local is None else to_local()
     return local.detach()

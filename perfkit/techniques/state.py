@@ -10,7 +10,7 @@ from torch import nn
 from torch.optim import Optimizer
 
 from perfkit.errors import UnavailableError
-from perfkit.record import ParityRule
+from perfkit.record import ParityRule, SetupCost
 from perfkit.techniques.as_built import as_built
 from perfkit.techniques.mesh import Mesh
 from perfkit.techniques.phases import Mark
@@ -83,6 +83,7 @@ class TrainState:
         loading: what techniques change of the workload's DataLoader.
         non_blocking: the host does not wait for copies of batches to the device.
         parity_rules: what techniques found in this model that keeps its losses from being the baseline's.
+        setup: what a technique's set-up took besides applying it, such as compiling a library.
         applied: names of the techniques applied so far; claims of one may depend on the others.
         on_close: called when the worker is done, last first.
     """
@@ -125,6 +126,7 @@ class TrainState:
     non_blocking: bool = True
     microbatches: int = 1
     parity_rules: list[ParityRule] = field(default_factory=list)
+    setup: list[SetupCost] = field(default_factory=list)
     applied: tuple[str, ...] = ()
     on_close: list[Callable[[], None]] = field(default_factory=list)
 

@@ -9,8 +9,9 @@ from torch.optim import Optimizer
 from perfkit.errors import UnavailableError
 from perfkit.record import Claim, Relation
 from perfkit.techniques.ddp import averages_gradients, replicate
+from perfkit.techniques.deepspeed_zero import NOT_PLANNED, Engine, package_of, shard_with_deepspeed, sharded_claims
 from perfkit.techniques.state import TrainState
-from perfkit.techniques.technique import Stage, Technique
+from perfkit.techniques.technique import Package, Plannable, Stage, Technique
 
 # Scalars that an optimizer keeps for every parameter, such as AdamW's step.
 SLACK = 0.01
@@ -28,22 +29,44 @@ class Zero1(Technique):
 
     A rank must hold at most its share of the baseline's optimizer state. That is 1/N where sizes allow it; where one
     tensor is larger than the rest together, it is what dealing the largest first to the emptiest rank gives.
+
+    With `engine=deepspeed` it is DeepSpeed's stage 1, whose slices cut through tensors: 1/N. Each rank keeps a copy of
+    its slice of the parameters besides, which is updated and then sent. How much of the gradients a rank holds is not
+    claimed: DeepSpeed frees the other ranks' parts of them once they are averaged.
+
+    DeepSpeed runs on ranks that perfkit has started and on their process group, with torch's Adam or AdamW, in fp32,
+    without clipping gradients, which it does by default. On a CPU it compiles an extension when it is first used, for
+    about half a minute: this is a set-up time of its own, and later runs find the file. It takes `ninja` and a C++
+    compiler. On GPUs it is untested. It is no part of `perfkit[dev]`: `pip install deepspeed`.
     """
 
     name: ClassVar[str] = "zero1"
-    summary: ClassVar[str] = "optimizer state over the ranks (ZeroRedundancyOptimizer)"
+    summary: ClassVar[str] = "optimizer state over the ranks (ZeroRedundancyOptimizer or DeepSpeed)"
     when: ClassVar[str] = "where optimizer state fills the memory of each of several ranks"
     costs: ClassVar[str] = "updated parameters are sent to all ranks after every step"
     paper: ClassVar[str] = ZERO
     stage: ClassVar[Stage] = Stage.SHARD
+    examples: ClassVar[tuple[str, ...]] = ("zero1", "zero1:engine=deepspeed")
     min_world_size: ClassVar[int] = 2
 
+    engine: Engine = "torch"
+
+    def package(self) -> Package | None:
+        return package_of(self.engine)
+
+    def plannable(self) -> Plannable:
+        return NOT_PLANNED if self.engine == "deepspeed" else super().plannable()
+
     def apply(self, state: TrainState) -> TrainState:
+        if self.engine == "deepspeed":
+            return shard_with_deepspeed(state, 1)
         state = replicate(state)
         state.optimizer_changes.append(sharded)
         return state
 
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
+        if self.engine == "deepspeed":
+            return sharded_claims(self.name, 1, state)
         ranks = state.mesh.size("dp")
         shares = [
             largest_share([[parameter.numel() for parameter in group["params"]] for group in each.param_groups], ranks)

@@ -15,9 +15,10 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import CPUOffloadPolicy, OffloadPolicy, fully_shard
 
 from perfkit.record import Claim, Relation
+from perfkit.techniques.deepspeed_zero import NOT_PLANNED, Engine, package_of, shard_with_deepspeed, sharded_claims
 from perfkit.techniques.fsdp import wrap
 from perfkit.techniques.state import TrainState
-from perfkit.techniques.technique import Plannable, Planned, Stage, Technique
+from perfkit.techniques.technique import Package, Plannable, Planned, Stage, Technique
 from perfkit.techniques.tensor_parallel import split_bytes, split_shape
 from perfkit.techniques.zero1 import SLACK, ZERO
 
@@ -35,6 +36,11 @@ class FullyShard(Technique):
     A rank's parameters, gradients and optimizer state must be 1/N (plus what slicing uneven first dimensions adds);
     gradients are reduced into shards; parameters are gathered for every block, and gathered again in backward with
     `zero3` but not with `zero2`.
+
+    With `engine=deepspeed` they are DeepSpeed's stages 2 and 3, which gather and free by limits of their own. A rank must
+    hold 1/N of the optimizer state, 1/N of the gradients after backward (`zero2` with the tensors whole that its slice cuts
+    through), and with `zero3` 1/N of the parameters. Each rank keeps a copy of its slice of the parameters besides, for the
+    update. `docs/distributed.md` says what DeepSpeed needs, and what was tried with it.
     """
 
     stage: ClassVar[Stage] = Stage.SHARD
@@ -126,22 +132,53 @@ class FullyShard(Technique):
         return self._claim(statement, fact, Relation.AT_MOST, share, relative_to)
 
 
-class Zero2(FullyShard):
+class _Zero(FullyShard):
+    """Either FSDP2 or DeepSpeed, which have the same names for their stages."""
+
+    _zero_stage: ClassVar[int]
+
+    engine: Engine = "torch"
+
+    def package(self) -> Package | None:
+        return package_of(self.engine)
+
+    def unavailable(self, device: torch.device) -> str | None:
+        if self.engine == "deepspeed" and self.offload == "cpu":
+            return "offload=cpu is of FSDP2, and has not been tried with DeepSpeed"
+        return super().unavailable(device)
+
+    def plannable(self) -> Plannable:
+        return NOT_PLANNED if self.engine == "deepspeed" else super().plannable()
+
+    def apply(self, state: TrainState) -> TrainState:
+        if self.engine == "deepspeed":
+            return shard_with_deepspeed(state, self._zero_stage)
+        return super().apply(state)
+
+    def claims(self, state: TrainState) -> tuple[Claim, ...]:
+        if self.engine == "deepspeed":
+            return sharded_claims(self.name, self._zero_stage, state)
+        return super().claims(state)
+
+
+class Zero2(_Zero):
     name: ClassVar[str] = "zero2"
-    summary: ClassVar[str] = (
-        "optimizer state and gradients over the ranks (FSDP2, parameters kept from forward to backward)"
-    )
+    summary: ClassVar[str] = "optimizer state and gradients over the ranks (FSDP2 or DeepSpeed)"
     when: ClassVar[str] = "where optimizer state and gradients fill the memory of each of several ranks"
     costs: ClassVar[str] = "parameters are gathered once a step, and are whole from forward to backward"
+    examples: ClassVar[tuple[str, ...]] = ("zero2", "zero2:engine=deepspeed")
     _reshard: ClassVar[bool] = False
+    _zero_stage: ClassVar[int] = 2
 
 
-class Zero3(FullyShard):
+class Zero3(_Zero):
     name: ClassVar[str] = "zero3"
-    summary: ClassVar[str] = "optimizer state, gradients and parameters over the ranks (FSDP2, gathered where needed)"
+    summary: ClassVar[str] = "optimizer state, gradients and parameters over the ranks (FSDP2 or DeepSpeed)"
     when: ClassVar[str] = "where even the parameters do not fit into the memory of one device"
     costs: ClassVar[str] = "parameters are gathered twice a step, block by block: half as much traffic again as ddp"
+    examples: ClassVar[tuple[str, ...]] = ("zero3", "zero3:engine=deepspeed")
     _reshard: ClassVar[bool] = True
+    _zero_stage: ClassVar[int] = 3
 
 
 def largest_slice(model: nn.Module, ranks: int, whole: frozenset[nn.Parameter] = frozenset()) -> float:
