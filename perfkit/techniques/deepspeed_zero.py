@@ -40,7 +40,8 @@ def sharded_claims(technique: str, stage: int, state: TrainState) -> tuple[Claim
     ranks = state.mesh.size("dp")
     gradients = 1 / ranks
     if stage == 2:
-        groups = state.wrapped[""].optimizer.bit16_groups
+        engine: Any = state.wrapped[""]
+        groups = engine.optimizer.bit16_groups
         gradients = largest_in_slices([[each.numel() for each in group] for group in groups], ranks)
     held = (
         ("optimizer state", "optimizer_state_bytes", "baseline", 1 / ranks),

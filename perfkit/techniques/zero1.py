@@ -36,8 +36,8 @@ class Zero1(Technique):
 
     DeepSpeed runs on ranks that perfkit has started and on their process group, with torch's Adam or AdamW, in fp32,
     without clipping gradients, which it does by default. On a CPU it compiles an extension when it is first used, for
-    about half a minute: this is a set-up time of its own, and later runs find the file. It takes `ninja` and a C++
-    compiler. On GPUs it is untested. It is no part of `perfkit[dev]`: `pip install deepspeed`.
+    half a minute to two: this is a set-up time of its own, and later runs find the file. It takes `ninja` and a C++
+    compiler. On GPUs it is untested. perfkit does not bring it: `pip install deepspeed`.
     """
 
     name: ClassVar[str] = "zero1"

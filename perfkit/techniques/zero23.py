@@ -37,10 +37,10 @@ class FullyShard(Technique):
     gradients are reduced into shards; parameters are gathered for every block, and gathered again in backward with
     `zero3` but not with `zero2`.
 
-    With `engine=deepspeed` they are DeepSpeed's stages 2 and 3, which gather and free by limits of their own. A rank must
-    hold 1/N of the optimizer state, 1/N of the gradients after backward (`zero2` with the tensors whole that its slice cuts
-    through), and with `zero3` 1/N of the parameters. Each rank keeps a copy of its slice of the parameters besides, for the
-    update. `docs/distributed.md` says what DeepSpeed needs, and what was tried with it.
+    With `engine=deepspeed` they are DeepSpeed's stages 2 and 3, which gather and free by limits of their own. A rank
+    must hold 1/N of the optimizer state, 1/N of the gradients after backward (`zero2` with the tensors whole that its
+    slice cuts through), and with `zero3` 1/N of the parameters. Each rank keeps a copy of its slice of the parameters
+    besides, for the update. `docs/distributed.md` says what DeepSpeed needs, and what was tried with it.
     """
 
     stage: ClassVar[Stage] = Stage.SHARD
@@ -133,8 +133,7 @@ class FullyShard(Technique):
 
 
 class _Zero(FullyShard):
-    """Either FSDP2 or DeepSpeed, which have the same names for their stages."""
-
+    # Without a docstring: the page of each is what FullyShard says.
     _zero_stage: ClassVar[int]
 
     engine: Engine = "torch"
