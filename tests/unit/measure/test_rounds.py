@@ -13,6 +13,7 @@ from perfkit.record import Samples
 from perfkit.spec import WorkloadSpec, parse_variants
 from perfkit.store.layout import Sampling, Session, Suite, SuiteRun
 from perfkit.store.request import BenchRequest
+from perfkit.techniques.technique import Ranks
 
 GIB = 2.0**30
 
@@ -85,7 +86,9 @@ def measure(making, text="amp,ckpt", *, available=64 * GIB, device="cpu", ended=
     )  # fmt: skip
     making.ended |= set(ended)
     events = []
-    schedule = bench_schedule(request, lambda techniques: 2 if techniques and techniques[0].name == "zero1" else 1)
+    schedule = bench_schedule(
+        request, lambda techniques: Ranks(2 if techniques and techniques[0].name == "zero1" else 1)
+    )
     if not making.suite.runs:
         making.have(0, *schedule.variants)
     _Rounds(making, schedule, request, events.append, lambda: making.now, lambda: available).measure()

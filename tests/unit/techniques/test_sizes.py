@@ -17,6 +17,7 @@ from perfkit.techniques.accum import Accum
 from perfkit.techniques.batch import Batch
 from perfkit.techniques.compose import compose, resized
 from perfkit.techniques.seq import Seq
+from perfkit.techniques.technique import Ranks
 from perfkit.workloads.table import load_workload
 from perfkit.workloads.workload import Workload, adamw, samples_of, split_batch
 from tests.unit.techniques.tiny import BATCH, WORKLOAD, applied, batches, new_state
@@ -71,7 +72,7 @@ def test_a_workload_without_the_size_is_skipped_with_the_reason():
         device_count=0,
         cores=2,
     )
-    runs = {run.spec.variant: run for run in bench_schedule(request, lambda _: 1).runs}
+    runs = {run.spec.variant: run for run in bench_schedule(request, lambda _: Ranks()).runs}
     assert "seq_len" in runs["seq:len=64"].skip
     assert runs["batch:size=2"].skip == ""
     assert runs["batch:size=2"].spec.workload.params == {"batch_size": 2}
@@ -93,7 +94,7 @@ def test_a_size_that_the_users_code_refuses_is_skipped_with_what_it_said(tmp_pat
         device_count=0,
         cores=2,
     )
-    runs = {run.spec.variant: run.skip for run in bench_schedule(request, lambda _: 1).runs}
+    runs = {run.spec.variant: run.skip for run in bench_schedule(request, lambda _: Ranks()).runs}
     assert runs == {
         "baseline": "",
         "batch:size=4": "",
