@@ -1,7 +1,8 @@
 """Places that fsspec reads and writes: `s3://bucket/runs/x`, `gs://`, `https://`, `file://`; and folders at them."""
 
 import errno
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any, NoReturn
 
@@ -24,33 +25,54 @@ def file_system(url: str) -> tuple[Any, str]:
     return system, path
 
 
-def refuse(url: str, error: Exception) -> NoReturn:
-    """Raise what is told of an error of fsspec or of the file systems behind it."""
+@contextmanager
+def read_from(url: str) -> Iterator[None]:
+    """What fsspec and the file systems behind it raise in this block is told as `url` that cannot be read.
+
+    Raises:
+        RunFormatError: there is no such file, or it cannot be read.
+        PerfkitError: the kind of URL needs another package.
+    """
+    with _behind(lambda error: _refuse(url, error)):
+        yield
+
+
+@contextmanager
+def _behind(tell: Callable[[Exception], NoReturn]) -> Iterator[None]:
+    """A block in which other packages work. Only what they do belongs into it."""
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001 - each has errors of its own: botocore's are plain Exceptions
+        tell(error)
+
+
+def _said(error: Exception) -> str:
+    return str(error) or type(error).__name__
+
+
+def _refuse(url: str, error: Exception) -> NoReturn:
     if isinstance(error, ImportError):
         raise PerfkitError(f"{url}: this kind of URL needs another package: {error}") from None
     # Libraries wrap what went wrong: a refused connection comes out of HTTP's as a file that is not there.
     behind = next((each for each in with_those_behind(error) if isinstance(each, OSError) and each.errno), None)
     if isinstance(error, FileNotFoundError) and (behind is None or behind.errno == errno.ENOENT):
         raise RunFormatError(f"{url}: no such file") from None
-    raise RunFormatError(f"{url}: cannot be read ({behind or error})") from None
+    raise RunFormatError(f"{url}: cannot be read ({_said(behind or error)})") from None
 
 
 def has_file(url: str, name: str) -> bool:
-    """Whether there is a file `name` in the folder at `url`. Raises what `refuse` does where that cannot be told."""
-    try:
+    """Whether there is a file `name` in the folder at `url`. Raises what `read_from` does where that cannot be told."""
+    with read_from(url):
         system, path = file_system(url)
-        return bool(system.isfile(f"{path.rstrip('/')}/{name}"))
-    except (OSError, ImportError, ValueError) as error:
-        refuse(url, error)
+        found = system.isfile(f"{path.rstrip('/')}/{name}")
+    return bool(found)
 
 
 def files_in(url: str) -> tuple[str, ...]:
     """The files in the folder at `url` and in those below, by their names from there; none where there is no folder."""
-    try:
+    with read_from(url):
         system, path = file_system(url)
         found = [str(name) for name in system.find(path)] if system.exists(path) else []
-    except (OSError, ImportError, ValueError) as error:
-        refuse(url, error)
     root = path.strip("/")
     inside = [PurePosixPath(name.strip("/")) for name in found]
     return tuple(sorted(str(name.relative_to(root)) for name in inside if name != PurePosixPath(root)))
@@ -63,14 +85,12 @@ def fetch(url: str, folder: Path) -> Contents:
         raise RunFormatError(f"{url}: no such folder, or an empty one")
     if any(".." in PurePosixPath(name).parts for name in names):
         raise RunFormatError(f"{url}: a name in it leads out of it")
-    try:
+    with read_from(url):
         system, path = file_system(url)
         for name in names:
             target = folder / name
             target.parent.mkdir(parents=True, exist_ok=True)
             system.get_file(f"{path.rstrip('/')}/{name}", str(target))
-    except (OSError, ValueError) as error:
-        refuse(url, error)
     return contents(folder)
 
 
@@ -86,7 +106,11 @@ def send(folder: Path, url: str, before: Contents, last: str) -> int:
     now = contents(folder)
     changed = sorted(name for name, what in now.items() if before.get(name) != what)
     changed.sort(key=lambda name: name == last)
-    try:
+
+    def tell(error: Exception) -> NoReturn:
+        raise PerfkitError(f"{url}: cannot be written ({_said(error)}); all of it is in {folder}") from None
+
+    with _behind(tell):
         system, path = file_system(url)
         root = path.rstrip("/")
         for name in changed:
@@ -95,8 +119,6 @@ def send(folder: Path, url: str, before: Contents, last: str) -> int:
             system.put_file(str(folder / name), target)
         for name in before.keys() - now.keys():
             system.rm_file(f"{root}/{name}")
-    except (OSError, ImportError, ValueError) as error:
-        raise PerfkitError(f"{url}: cannot be written ({error}); all of it is in {folder}") from None
     return len(changed)
 
 

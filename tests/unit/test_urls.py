@@ -7,6 +7,7 @@ import fsspec
 import pytest
 
 from perfkit.errors import PerfkitError, RunFormatError
+from perfkit.trace.reading.source import _open_remote
 from perfkit.urls import contents, fetch, files_in, has_file, is_url, send
 
 
@@ -68,6 +69,29 @@ def test_what_cannot_be_written_is_told_with_where_all_of_it_is(tmp_path: Path) 
     (tmp_path / "a").touch()
     with pytest.raises(PerfkitError, match=rf"nowhere://x: cannot be written .*; all of it is in {tmp_path}"):
         send(tmp_path, "nowhere://x", {}, "a")
+
+
+class NoCredentialsError(Exception):
+    """As botocore has it, an Exception and nothing more."""
+
+
+@pytest.mark.parametrize("error", [NoCredentialsError("no credentials"), NotImplementedError()])
+def test_whatever_a_file_system_raises_is_told(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def fail(*_arguments: object, **_options: object) -> None:
+        raise error
+
+    kind = type(fsspec.filesystem("memory"))
+    for name in ("isfile", "exists", "put_file", "open"):
+        monkeypatch.setattr(kind, name, fail)
+    said = str(error) or "NotImplementedError"
+    (tmp_path / "a").touch()
+    with pytest.raises(PerfkitError, match=rf"cannot be written \({said}\); all of it is in {tmp_path}"):
+        send(tmp_path, url, {}, "a")
+    for read in (lambda: has_file(url, "a"), lambda: files_in(url), lambda: _open_remote(url)):
+        with pytest.raises(RunFormatError, match=rf"cannot be read \({said}\)"):
+            read()
 
 
 def test_a_folder_that_is_not_there(url: str, tmp_path: Path) -> None:

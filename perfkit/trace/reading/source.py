@@ -14,7 +14,7 @@ from perfkit.errors import RunFormatError, UsageError
 from perfkit.store.layout import RECORD_FILE, SPEC_FILE, SUITE_FILE, TRACE_FILE
 from perfkit.trace.reading.captures import folders_beside, is_capture, without_captures
 from perfkit.trace.reading.stream import GzipError
-from perfkit.urls import file_system, is_url, refuse
+from perfkit.urls import file_system, is_url, read_from
 
 _JSON = (".json", ".json.gz", ".json.zst")
 _PERHAPS = ("", ".gz", ".gzip", ".zst", ".trace", ".raw")
@@ -157,7 +157,7 @@ def _beginning(raw: bytes, whole: bool) -> tuple[bytes, bool]:
 
 
 def _remote(url: str) -> list[str]:
-    try:
+    with read_from(url):
         system, path = file_system(url)
         if _MAGIC.search(path):
             matches = [str(name) for name in system.glob(path)]
@@ -169,8 +169,6 @@ def _remote(url: str) -> list[str]:
                 below = [str(name) for name in system.find(path)]
                 matches = [name for name in below if PurePosixPath(name).name == TRACE_FILE] or below
         traces = [match for match in matches if _named_as_trace(match)]
-    except (OSError, ImportError, ValueError) as error:
-        refuse(url, error)
     if not traces:
         raise UsageError(f"{url}: no trace there (.json, .json.gz, .json.zst)")
     return sorted((str(system.unstrip_protocol(trace)) for trace in traces), key=natural)
@@ -186,9 +184,7 @@ def _named_as_trace(name: str) -> bool:
 
 
 def _open_remote(url: str) -> tuple[BinaryIO, int]:
-    try:
+    with read_from(url):
         system, path = file_system(url)
         file = system.open(path, "rb")
-    except (OSError, ImportError, ValueError) as error:
-        refuse(url, error)
     return cast(BinaryIO, file), int(getattr(file, "size", 0) or 0)
