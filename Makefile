@@ -55,7 +55,7 @@ test-slow: $(DEV)
 test-all: $(DEV)
 	$(PYTEST) -n $(SLOW_WORKERS) $(ARGS)
 
-# Ray takes minutes and is no part of CI; of Slurm it is all that there is.
+# The Ray part takes minutes and is not in CI; the Slurm part is.
 test-clusters: $(DEV)
 	$(PYTEST) tests/clusters tests/integration/test_slurm.py $(ARGS)
 
