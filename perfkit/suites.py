@@ -55,7 +55,8 @@ def bench(
         progress: gets the events of `perfkit.measure.events`.
         options: other fields of `perfkit.store.request.BenchRequest`: `precision` (0.05), `budget_s`, `rounds`,
             `dtype` (`fp32`, `bf16`, `fp16`), `world_size`, `world_sizes`, `scaling` (`weak`, `strong`), `threads`,
-            `accumulation`, `seed`, `timeout_s`, `memory_limit_bytes`, `launcher` (`process`, `torchrun`).
+            `accumulation`, `seed`, `timeout_s`, `memory_limit_bytes`, `launcher` (`process`, `torchrun`,
+            `slurm`, `ray`).
 
     Raises:
         UsageError: the request is wrong; nothing was run.
