@@ -1,8 +1,12 @@
 """`perfkit join`: this machine's ranks of the runs that another machine makes."""
 
 import signal
+from typing import TYPE_CHECKING
 
 import click
+
+if TYPE_CHECKING:
+    from perfkit.measure.launch.nodes import Orders
 
 EXAMPLES = """\b
 Examples:
@@ -25,10 +29,8 @@ def command(*, endpoint: str, node_rank: int, quiet: bool) -> None:
     and environment. The folder that is written must be at the same path on every machine. It ends when the first
     machine is done, and can be started before it: it waits for an hour.
     """
-    from perfkit.errors import PerfkitError, raise_terminated
+    from perfkit.errors import raise_terminated
     from perfkit.measure.launch.nodes import Orders, await_first
-    from perfkit.measure.launch.torchrun import run_beside
-    from perfkit.store.layout import SPEC_FILE
 
     # The first process of a container is deaf to a signal that it does not handle.
     signal.signal(signal.SIGTERM, raise_terminated)
@@ -37,6 +39,18 @@ def command(*, endpoint: str, node_rank: int, quiet: bool) -> None:
     await_first(endpoint)
     orders = Orders(endpoint, first=False)
     orders.join(node_rank)
+    try:
+        _take_part(orders, node_rank, quiet=quiet)
+    except BaseException:
+        orders.quit()
+        raise
+
+
+def _take_part(orders: "Orders", node_rank: int, *, quiet: bool) -> None:
+    from perfkit.errors import PerfkitError
+    from perfkit.measure.launch.torchrun import run_beside
+    from perfkit.store.layout import SPEC_FILE
+
     while (folder := orders.next()) is not None:
         if not (folder / SPEC_FILE).is_file():
             raise PerfkitError(f"{folder}: not there on this machine: write to a folder that all machines share")

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from perfkit.errors import PerfkitError, UsageError, raise_terminated
-from perfkit_cli.bench_request import TAKEN, given, with_options
+from perfkit_cli.bench_request import TAKEN, given, refuse_given, with_options
 from perfkit_cli.url_folders import url_of
+
+_OPTION = "--slurm"
 
 if TYPE_CHECKING:
     from perfkit.measure.launch.slurm_queue import Queued
@@ -37,6 +39,8 @@ def is_submitted(ctx: click.Context) -> bool:
     by_slurm = _launcher(ctx) == "slurm"
     if given(ctx, ("slurm",)) and not by_slurm:
         raise UsageError("--slurm has options of a job: add --launcher slurm")
+    if in_slurm_job():
+        refuse_given(ctx, ("slurm",), "--slurm has options of a new job, and this is one already, which is used")
     return by_slurm and not in_slurm_job()
 
 
@@ -120,17 +124,26 @@ def _request(ctx: click.Context, folder: Path) -> "BenchRequest":
 def _size(request: "BenchRequest") -> tuple[int, int]:
     """Nodes, and tasks on each: as many as the largest variant has ranks."""
     from perfkit.measure.bench import ranks_needed
-    from perfkit.measure.launch.ranks import ranks_per_node
+    from perfkit.measure.launch.ranks import ranks_per_node, refuse_endpoint
     from perfkit.measure.schedule import bench_schedule
     from perfkit.measure.settled import settled
 
     runs = bench_schedule(settled(request), ranks_needed).runs
+    refuse_endpoint(runs[0].spec.launch)
     return request.nodes, max(ranks_per_node(run.spec.launch) for run in runs)
 
 
 def _arguments(ctx: click.Context, folder: Path) -> list[str]:
-    """What the job is given: the same, with the copy here for the URL of a folder, which this command sends back."""
-    arguments = sys.argv[1:]
+    """What the job is given: the same but for its own options, which it has then, and with the copy here for the URL of
+    a folder, which this command sends back.
+    """
+    words = sys.argv[1:]
+    before = ["", *words]
+    arguments = [
+        word
+        for word, last in zip(words, before, strict=False)
+        if _OPTION not in (word, last) and not word.startswith(f"{_OPTION}=")
+    ]
     for option in ("out", "into", "resume"):
         if url := url_of(ctx, option):
             arguments = [word.replace(url, str(ctx.params[option])) for word in arguments]

@@ -20,6 +20,7 @@ from perfkit.instruments.ncu import ncu_command, refusal
 from perfkit.measure.events import Event, PassStarted, RunFinished, RunStarted
 from perfkit.measure.launch.launch import launch
 from perfkit.measure.launch.ranks import COMPILE_CACHE
+from perfkit.measure.launch.table import LAUNCHERS
 from perfkit.measure.left_open import Find, found_by_nobody
 from perfkit.measure.limits import check_limits, check_sampling
 from perfkit.measure.making import SuiteInMaking, new_suite
@@ -94,8 +95,11 @@ def go_on(
     """
     if price is not None:
         making.update(price=price)
-    with compile_caches() as making.compile_caches:
-        return _go_on(making, progress, ncu, find)
+    try:
+        with compile_caches() as making.compile_caches:
+            return _go_on(making, progress, ncu, find)
+    finally:
+        LAUNCHERS.load(making.request.launcher).give_back()
 
 
 @contextmanager

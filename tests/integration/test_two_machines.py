@@ -2,6 +2,9 @@
 
 from pathlib import Path
 
+import pytest
+
+from perfkit.errors import PerfkitError
 from perfkit.measure.launch.launch import launch
 from perfkit.measure.launch.ranks import RankPlace
 from perfkit.record import Status
@@ -31,3 +34,5 @@ def test_a_rank_that_is_killed_on_the_other_is_named(perfkit, monkeypatch) -> No
     assert other.poll() is None  # it waits for the next
     other.terminate()
     other.communicate(timeout=30)
+    with pytest.raises(PerfkitError, match="machine 1 of 2 has left"):
+        launch(spec, folder / "next", lambda _: None, place=RankPlace(folder=folder))

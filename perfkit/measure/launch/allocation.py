@@ -2,6 +2,8 @@
 
 import os
 import re
+import shutil
+import subprocess
 from typing import NamedTuple
 
 from perfkit.errors import UsageError
@@ -34,6 +36,15 @@ def allocation_here() -> Allocation:
             f"put `srun --overlap --nodes=1 --ntasks=1 --cpus-per-task={cpus}` before the command"
         )
     return Allocation(job, nodes=int(os.environ["SLURM_JOB_NUM_NODES"]), cpus_per_node=cpus)
+
+
+def another_node() -> str:
+    """The name of another node of the job step that this process is a task of; "" where it has none."""
+    if int(os.environ["SLURM_STEP_NUM_NODES"]) == 1 or shutil.which("scontrol") is None:
+        return ""
+    command = ["scontrol", "show", "hostnames", os.environ["SLURM_STEP_NODELIST"]]
+    names = subprocess.run(command, check=False, capture_output=True, text=True).stdout.split()
+    return next((name for name in names if name != os.environ["SLURMD_NODENAME"]), "")
 
 
 def _cpus(told: str) -> list[int]:

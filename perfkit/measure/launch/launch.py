@@ -24,15 +24,15 @@ def launch(
 ) -> Run:
     """Run `spec` in `folder`, which must not hold a run, and return how it ended; `run.json` says the same.
 
-    `report` gets the name of each pass as rank 0 enters it. `under` is the command of a profiler that starts each
-    rank's process, put before its own command line; `place` is where the processes run. A KeyboardInterrupt ends the
-    ranks, is written down as the run's status, and is raised again.
+    `report` gets what the launcher waits for, and then the name of each pass as rank 0 enters it. `under` is the
+    command of a profiler that starts each rank's process, put before its own command line; `place` is where the
+    processes run. A KeyboardInterrupt ends the ranks, is written down as the run's status, and is raised again.
     """
     folder.mkdir(parents=True)
     write_json(folder / SPEC_FILE, spec)
     started_at = datetime.now(UTC).isoformat(timespec="seconds")
     start, before = time.monotonic(), read_load()
-    ranks = LAUNCHERS.load(spec.launch.launcher).start(spec, folder, place, under)
+    ranks = LAUNCHERS.load(spec.launch.launcher).start(spec, folder, place, under, report)
     ended: Status | None = None
     terminated = False
     try:

@@ -49,9 +49,15 @@ class Launcher(Protocol):
     def check(self, launch: LaunchSpec) -> None:
         """Raise a `UsageError` for what it cannot start, with what to do."""
 
-    def start(self, spec: RunSpec, folder: Path, place: RankPlace, under: Sequence[str]) -> StartedRanks:
+    def start(
+        self, spec: RunSpec, folder: Path, place: RankPlace, under: Sequence[str], report: Report
+    ) -> StartedRanks:
         """Start all ranks of the run in `folder`, which holds its `spec.json`.
 
         `under` is the command of a profiler to be put before each rank's; empty for launchers that start no process
-        of this machine themselves.
+        of this machine themselves. `report` gets what it waits for before it can start them. A `PerfkitError` where it
+        cannot.
         """
+
+    def give_back(self) -> None:
+        """Let others have what is kept from one run to the next: a bench has ended."""

@@ -1,7 +1,9 @@
 """Runs on several machines: the first tells the others which is next, through torch's TCPStore, and when it is over."""
 
+import contextlib
 import socket
 import time
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
@@ -58,22 +60,37 @@ class Orders:
         self._runs = 0
         self._node = 0
 
-    def await_others(self, nodes: int, within_s: float = JOINED_WITHIN_S) -> None:
-        """Wait until all machines have joined; a `PerfkitError` names those that have not."""
+    def await_others(self, nodes: int, report: Callable[[str], None], within_s: float = JOINED_WITHIN_S) -> None:
+        """Wait until all machines have joined; a `PerfkitError` names those that have not, or have left."""
         limit = time.monotonic() + within_s
+        told: list[int] = []
         while absent := [node for node in range(1, nodes) if not self._store.check([f"joined {node}"])]:
             if time.monotonic() > limit:
                 ranks = ", ".join(map(str, absent))
                 raise PerfkitError(
-                    f"machine {ranks} of {nodes} has not joined: `perfkit join {self._endpoint} --node-rank K` "
+                    f"machine {ranks} of {nodes} has not joined: run `perfkit join {self._endpoint} --node-rank K` "
                     "there, and see whether it reaches this one"
                 )
+            if absent != told:
+                told = absent
+                report(f"waiting for machine {told[0]}: perfkit join {self._endpoint} --node-rank {told[0]}")
             time.sleep(_POLL_S)
+        left = [node for node in range(1, nodes) if self._store.check([f"left {node}"])]
+        if left:
+            raise PerfkitError(
+                f"machine {', '.join(map(str, left))} of {nodes} has left, its `perfkit join` has ended: go on with "
+                "`perfkit bench --resume FOLDER` here and `perfkit join` there"
+            )
 
     def join(self, node: int) -> None:
         """Say that this is the machine `node`, and there, and by which of its addresses it came."""
         self._node = node
         self._store.set(f"joined {node}", address_towards(parse_endpoint(self._endpoint)[0]))
+
+    def quit(self) -> None:
+        """Say that this machine takes part no more, though the first may go on."""
+        with contextlib.suppress(RuntimeError):  # nobody is there to hear it
+            self._store.set(f"left {self._node}", "")
 
     def address(self, node: int) -> str:
         """That of a machine that has joined."""

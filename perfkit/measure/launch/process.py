@@ -6,16 +6,19 @@ from pathlib import Path
 from perfkit.errors import UsageError
 from perfkit.measure.launch.launcher import Exits, Report, StartedRanks
 from perfkit.measure.launch.listen import Deadline, lines_of
-from perfkit.measure.launch.ranks import GRACE_S, RankPlace, RankProcess, end_ranks, start_rank
+from perfkit.measure.launch.ranks import GRACE_S, RankPlace, RankProcess, end_ranks, refuse_endpoint, start_rank
 from perfkit.spec import LaunchSpec, RunSpec
 
 
 class _Process:
     def check(self, launch: LaunchSpec) -> None:
+        refuse_endpoint(launch)
         if launch.nodes > 1:
             raise UsageError(f"--nnodes {launch.nodes} needs another launcher than process: --launcher torchrun")
 
-    def start(self, spec: RunSpec, folder: Path, place: RankPlace, under: Sequence[str]) -> StartedRanks:
+    def start(
+        self, spec: RunSpec, folder: Path, place: RankPlace, under: Sequence[str], report: Report
+    ) -> StartedRanks:
         launch = spec.launch
         return _Ranks(
             [
@@ -23,6 +26,8 @@ class _Process:
                 for rank in range(launch.world_size)
             ]
         )
+
+    def give_back(self) -> None: ...
 
 
 class _Ranks:

@@ -168,6 +168,12 @@ def ranks_per_node(launch: LaunchSpec) -> int:
     return launch.world_size // launch.nodes
 
 
+def refuse_endpoint(launch: LaunchSpec) -> None:
+    """A `UsageError` where a launcher whose ranks find each other by themselves is told where they meet."""
+    if launch.endpoint:
+        raise UsageError(f"--rdzv-endpoint is for --launcher torchrun: leave it out with {launch.launcher}")
+
+
 def _signal(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
     with contextlib.suppress(ProcessLookupError):  # the whole group has ended
         os.killpg(process.pid, number)

@@ -14,7 +14,7 @@ from typing import Any
 from perfkit.errors import PerfkitError, UsageError
 from perfkit.measure.launch.launcher import Exits, Report, StartedRanks
 from perfkit.measure.launch.listen import Deadline
-from perfkit.measure.launch.ranks import GRACE_S, RankPlace, ranks_per_node
+from perfkit.measure.launch.ranks import GRACE_S, RankPlace, ranks_per_node, refuse_endpoint
 from perfkit.measure.launch.ray_node import Ended, Node, Part, Share
 from perfkit.ray_cluster import as_raised, connect, last_line
 from perfkit.spec import LaunchSpec, RunSpec
@@ -29,15 +29,18 @@ class _Ray:
 
     def check(self, launch: LaunchSpec) -> None:
         ranks_per_node(launch)
+        refuse_endpoint(launch)
         if os.environ.get("RAY_ADDRESS", "").startswith("ray://"):
             raise UsageError(
                 "--launcher ray has to be given on a machine of the cluster, and RAY_ADDRESS names one to connect to "
                 "from outside: `ray job submit -- perfkit bench ...`"
             )
 
-    def start(self, spec: RunSpec, folder: Path, place: RankPlace, under: Sequence[str]) -> StartedRanks:
+    def start(
+        self, spec: RunSpec, folder: Path, place: RankPlace, under: Sequence[str], report: Report
+    ) -> StartedRanks:
         assert not under, "a profiler starts its rank itself"
-        return _Ranks(self._places(spec.launch), spec, folder, place)
+        return _Ranks(self._places(spec.launch, report), spec, folder, place)
 
     def give_back(self) -> None:
         """Let others have the nodes of the last run, which are kept for the next one."""
@@ -45,12 +48,13 @@ class _Ray:
             self._held.give_back()
             self._held = None
 
-    def _places(self, launch: LaunchSpec) -> "_Places":
+    def _places(self, launch: LaunchSpec, report: Report) -> "_Places":
         """Those of the last run where they do for this one; else they are given back first."""
         wanted = _wanted(launch)
         if self._held is not None and (self._held.wanted != wanted or not self._held.usable):
             self.give_back()
         if self._held is None:
+            report("waiting for nodes of the Ray cluster")
             self._held = _Places(*wanted)
         return self._held
 
@@ -72,14 +76,15 @@ class _Places:
         self.wanted = (nodes, needs)
         self.lost = False
         self.ray, _ = connect()
-        from ray.util.placement_group import placement_group
+        from ray.util.placement_group import placement_group, remove_placement_group
         from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
         self._group = placement_group([needs] * nodes, strategy="STRICT_SPREAD")
-        with as_raised():
-            placed = self._group.wait(_PLACED_WITHIN_S)
-        if not placed:
-            raise PerfkitError(self._none())
+        try:
+            self._await_group()
+        except BaseException:
+            remove_placement_group(self._group)  # else it takes nodes as soon as they are free
+            raise
         self.nodes = [
             self.ray.remote(Node)
             .options(
@@ -112,8 +117,21 @@ class _Places:
         """Where ranks on several nodes meet."""
         if len(self.nodes) == 1:
             return {}
-        found: dict[str, str] = self.ray.get(self.nodes[0].meeting.remote())
+        try:
+            with as_raised():
+                found: dict[str, str] = self.ray.get(self.nodes[0].meeting.remote())
+        except self.ray.exceptions.RayError as error:
+            self.lost = True
+            raise PerfkitError(
+                f"the Ray node of rank 0 ended: {last_line(error)}; `perfkit bench --resume FOLDER` goes on"
+            ) from None
         return found
+
+    def _await_group(self) -> None:
+        with as_raised():
+            placed = self._group.wait(_PLACED_WITHIN_S)
+        if not placed:
+            raise PerfkitError(self._none())
 
     def _none(self) -> str:
         nodes, needs = self.wanted

@@ -3,7 +3,6 @@ what they wrote.
 """
 
 import contextlib
-import os
 import shutil
 import socket
 from collections.abc import Iterator
@@ -12,10 +11,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-import psutil
-
 from perfkit.files import write_json
 from perfkit.measure.launch.listen import Deadline, lines_of
+from perfkit.measure.launch.network import gloo_variables
 from perfkit.measure.launch.ranks import (
     COMPILE_CACHE,
     RankPlace,
@@ -122,25 +120,11 @@ class Node:
 
 def _started(share: Share, rank: int, folder: Path) -> RankProcess:
     here = Path(share.folder)
-    environment = share.environment | _interface(share.environment.get("MASTER_ADDR"))
+    environment = dict(share.environment)
+    if "MASTER_ADDR" in environment:
+        environment |= gloo_variables(environment["MASTER_ADDR"])
     place = RankPlace(folder=here if here.is_dir() else None, environment=environment)
     return start_rank("perfkit.measure.worker", share.spec.launch, folder, rank, place=place)
-
-
-def interface_of(address: str) -> str | None:
-    """The name of the network interface of this machine with an address; None where it has none."""
-    interfaces = psutil.net_if_addrs().items()
-    return next((name for name, all_of_it in interfaces if any(each.address == address for each in all_of_it)), None)
-
-
-def _interface(meeting: str | None) -> dict[str, str]:
-    """The network by which nodes of the cluster reach each other, which that of a machine's own name need not be."""
-    if meeting is None or "GLOO_SOCKET_IFNAME" in os.environ:
-        return {}
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as towards:
-        towards.connect((meeting, 1))  # sends nothing
-        found = interface_of(towards.getsockname()[0])
-    return {} if found is None else {"GLOO_SOCKET_IFNAME": found}
 
 
 def _written(folder: Path) -> Iterator[Part]:

@@ -13,7 +13,15 @@ from perfkit.measure.launch import slurm_task
 from perfkit.measure.launch.allocation import Allocation, allocation_here
 from perfkit.measure.launch.launcher import Exits, Report, StartedRanks
 from perfkit.measure.launch.listen import Deadline, lines_of
-from perfkit.measure.launch.ranks import GRACE_S, RankPlace, RankProcess, end_ranks, ranks_per_node, start_process
+from perfkit.measure.launch.ranks import (
+    GRACE_S,
+    RankPlace,
+    RankProcess,
+    end_ranks,
+    ranks_per_node,
+    refuse_endpoint,
+    start_process,
+)
 from perfkit.spec import LaunchSpec, RunSpec
 from perfkit.store.layout import agent_log
 
@@ -22,24 +30,36 @@ _FORCED_S = 10.0
 _POLL_S = 0.1
 
 # What the job's script or a step that perfkit runs in was started with, and srun would take for its own options.
-_NOT_OURS = ("SLURM_CPU_BIND", "SLURM_MEM_BIND", "SLURM_CPUS_PER_TASK", "SLURM_TRES_PER_TASK", "SLURM_NTASKS")
+_NOT_OURS = (
+    "SLURM_CPU_BIND",
+    "SLURM_MEM_BIND",
+    "SLURM_CPUS_PER_TASK",
+    "SLURM_GPUS_PER_TASK",
+    "SLURM_TRES_PER_TASK",
+    "SLURM_NTASKS",
+)
 
 
 class _Slurm:
     def check(self, launch: LaunchSpec) -> None:
         ranks_per_node(launch)
+        refuse_endpoint(launch)
         allocation = allocation_here()
         if launch.nodes > allocation.nodes:
             raise UsageError(f"--nnodes {launch.nodes}: the Slurm job {allocation.job} has {allocation.nodes}")
         if shutil.which("srun") is None:
             raise UsageError("--launcher slurm: there is no srun on this machine's PATH")
 
-    def start(self, spec: RunSpec, folder: Path, place: RankPlace, under: Sequence[str]) -> StartedRanks:
+    def start(
+        self, spec: RunSpec, folder: Path, place: RankPlace, under: Sequence[str], report: Report
+    ) -> StartedRanks:
         launch, allocation = spec.launch, allocation_here()
         srun = start_process(
             slurm_task.__name__, folder, agent_log(folder, 0), {}, place, under=_srun(launch, allocation)
         )
         return _Step(launch, allocation, srun)
+
+    def give_back(self) -> None: ...
 
 
 def _srun(launch: LaunchSpec, allocation: Allocation) -> list[str]:

@@ -10,7 +10,9 @@ import sys
 from pathlib import Path
 
 from perfkit.files import read_json
+from perfkit.measure.launch.allocation import another_node
 from perfkit.measure.launch.listen import Deadline, lines_of
+from perfkit.measure.launch.network import gloo_variables
 from perfkit.measure.launch.ranks import RankPlace, end_ranks, start_rank
 from perfkit.spec import RunSpec
 from perfkit.store.layout import SPEC_FILE
@@ -30,7 +32,10 @@ def main() -> None:
     if number == 0:
         _say(STEP, os.environ["SLURM_STEP_ID"])
     os.environ.pop("MASTER_PORT", None)  # of the user's own script
-    place = RankPlace(environment={"MASTER_ADDR": os.environ["SLURMD_NODENAME"]})
+    environment = {"MASTER_ADDR": os.environ["SLURMD_NODENAME"]}
+    if other := another_node():
+        environment |= gloo_variables(other)
+    place = RankPlace(environment=environment)
     rank = start_rank("perfkit.measure.worker", launch, folder, number, place=place)
     for _, line in lines_of([rank], Deadline(launch.timeout_s + _LONGER_S)):
         if line is not None:

@@ -35,8 +35,14 @@ class _Torchrun:
         if launch.nodes > 1:
             parse_endpoint(launch.endpoint)
 
-    def start(self, spec: RunSpec, folder: Path, place: RankPlace, under: Sequence[str]) -> StartedRanks:
+    def start(
+        self, spec: RunSpec, folder: Path, place: RankPlace, under: Sequence[str], report: Report
+    ) -> StartedRanks:
+        if spec.launch.nodes > 1:
+            _orders(spec.launch.endpoint, spec.launch.nodes).await_others(spec.launch.nodes, report)
         return _Ranks(spec.launch, folder, start_agent(spec.launch, folder, place=place))
+
+    def give_back(self) -> None: ...
 
 
 class _Ranks:
@@ -83,7 +89,6 @@ def start_agent(launch: LaunchSpec, folder: Path, *, place: RankPlace = HERE, no
         towards, _ = parse_endpoint(launch.endpoint)
         if node == 0:
             orders = _orders(launch.endpoint, launch.nodes)
-            orders.await_others(launch.nodes)
             orders.give(folder.absolute())
             towards = orders.address(1)
         variables |= gloo_variables(towards)

@@ -30,11 +30,29 @@ def test_what_is_no_option(given: str) -> None:
 
 
 def test_a_job_works_on_the_copy_of_a_suite_at_a_url(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.argv", ["perfkit", "bench", "--out=memory://runs/x", "--technique", "ddp"])
+    monkeypatch.setattr(
+        "sys.argv", ["perfkit", "bench", "--out=memory://runs/x", "--technique", "ddp", "--slurm", "a=1", "--slurm=b"]
+    )
     context = click.Context(click.Command("bench"))
     copy = FolderOrUrl(new=True).convert("memory://runs/x", click.Option(["--out"]), context)
     context.params.update(out=copy, into=None, resume=None)
     assert _arguments(context, copy) == ["bench", f"--out={copy}", "--technique", "ddp"]
+
+
+def test_options_of_a_job_within_one(monkeypatch: pytest.MonkeyPatch, perfkit_in_process) -> None:
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    done = perfkit_in_process("bench", "--launcher", "slurm", "--slurm", "partition=gpu")
+    assert done.returncode == 2
+    assert "this is one already, which is used: leave --slurm out" in done.stderr
+
+
+def test_an_endpoint_is_refused_before_a_job_is_submitted(monkeypatch: pytest.MonkeyPatch, perfkit_in_process) -> None:
+    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+    done = perfkit_in_process("bench", "--launcher", "slurm", "--device", "cpu", "--rdzv-endpoint", "host1:29500")
+    assert (done.returncode, done.stderr) == (
+        2,
+        "Error: --rdzv-endpoint is for --launcher torchrun: leave it out with slurm\n",
+    )
 
 
 def test_a_job_is_as_large_as_the_largest_variant() -> None:

@@ -1,8 +1,10 @@
+from pathlib import Path
+
 import pytest
 
 from perfkit.devices.machine import available_cores
 from perfkit.errors import UsageError
-from perfkit.measure.launch.allocation import Allocation, allocation_here, in_slurm_job
+from perfkit.measure.launch.allocation import Allocation, allocation_here, another_node, in_slurm_job
 from perfkit.measure.launch.table import LAUNCHERS
 from perfkit.spec import LaunchSpec
 
@@ -38,6 +40,26 @@ def test_a_job_with_too_few_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
     enter(monkeypatch, "1(x3)")
     with pytest.raises(UsageError, match="--nnodes 4: the Slurm job 7 has 3"):
         LAUNCHERS.load("slurm").check(LaunchSpec(world_size=4, nodes=4))
+
+
+def test_another_node_of_a_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    enter(monkeypatch, "1(x3)", SLURM_STEP_NUM_NODES="3", SLURM_STEP_NODELIST="n[1-3]")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert another_node() == ""  # there is no scontrol
+    (tmp_path / "scontrol").write_text('#!/bin/sh\n[ "$*" = "show hostnames n[1-3]" ] && printf "n1\\nn2\\nn3\\n"\n')
+    (tmp_path / "scontrol").chmod(0o755)
+    assert another_node() == "n2"
+    monkeypatch.setenv("SLURMD_NODENAME", "n3")
+    assert another_node() == "n1"
+    monkeypatch.setenv("SLURM_STEP_NUM_NODES", "1")
+    assert another_node() == ""
+
+
+@pytest.mark.parametrize("launcher", ["process", "slurm", "ray"])
+def test_an_endpoint_is_torchruns(monkeypatch: pytest.MonkeyPatch, launcher: str) -> None:
+    enter(monkeypatch, "1(x3)")
+    with pytest.raises(UsageError, match=f"--rdzv-endpoint is for --launcher torchrun: .* with {launcher}"):
+        LAUNCHERS.load(launcher).check(LaunchSpec(launcher=launcher, endpoint="host1:29500"))
 
 
 def test_a_process_of_a_job_takes_the_cores_of_the_job(monkeypatch: pytest.MonkeyPatch) -> None:

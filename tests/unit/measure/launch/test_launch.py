@@ -36,9 +36,11 @@ class _Ranks:
 
     def check(self, launch: LaunchSpec) -> None: ...
 
-    def start(self, spec: RunSpec, folder: Path, place: RankPlace, under: Sequence[str]) -> "_Ranks":
+    def start(self, spec: RunSpec, folder: Path, place: RankPlace, under: Sequence[str], report: Report) -> "_Ranks":
         assert read_json(folder / "spec.json", RunSpec) == spec
         return self
+
+    def give_back(self) -> None: ...
 
 
 @pytest.fixture

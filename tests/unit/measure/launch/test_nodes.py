@@ -1,5 +1,6 @@
 """What the first of several machines tells the others."""
 
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -24,10 +25,12 @@ def test_the_others_hear_of_each_run_and_of_its_end() -> None:
     first = Orders(endpoint, first=True)
     await_first(endpoint, within_s=0.0)
     other = Orders(endpoint, first=False)
-    with pytest.raises(PerfkitError, match="machine 1, 2 of 3 has not joined: `perfkit join 127"):
-        first.await_others(3, within_s=0.0)
+    told: list[str] = []
+    with pytest.raises(PerfkitError, match="machine 1, 2 of 3 has not joined: run `perfkit join 127"):
+        first.await_others(3, told.append, within_s=0.0)
     other.join(1)
-    first.await_others(2, within_s=10.0)
+    first.await_others(2, told.append, within_s=10.0)
+    assert not told
     assert first.address(1) == "127.0.0.1"
     for folder in (Path("/shared/a/0"), Path("/shared/b/0")):
         first.give(folder)
@@ -40,6 +43,23 @@ def test_the_others_hear_of_each_run_and_of_its_end() -> None:
         left = threads.submit(first.leave, 2)
         assert other.next() is None
     assert left.result() is None
+
+
+def test_whom_the_first_waits_for_is_said_and_who_has_left_ends_the_bench() -> None:
+    endpoint = free_endpoint()
+    first = Orders(endpoint, first=True)
+    told: list[str] = []
+    with ThreadPoolExecutor() as threads:
+        waiting = threads.submit(first.await_others, 2, told.append, within_s=10.0)
+        while not told and not waiting.done():
+            time.sleep(0.01)
+        other = Orders(endpoint, first=False)
+        other.join(1)
+        waiting.result()
+    assert told == [f"waiting for machine 1: perfkit join {endpoint} --node-rank 1"]
+    other.quit()
+    with pytest.raises(PerfkitError, match=r"machine 1 of 2 has left, .* `perfkit bench --resume FOLDER` here"):
+        first.await_others(2, told.append)
 
 
 def test_the_others_go_when_the_first_has_ended_without_a_word() -> None:

@@ -6,14 +6,13 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import psutil
 import pytest
 
-from perfkit.errors import Terminated, UsageError, raise_terminated
+from perfkit.errors import PerfkitError, Terminated, UsageError, raise_terminated
 from perfkit.measure.launch.launcher import Exits
 from perfkit.measure.launch.ranks import HERE
-from perfkit.measure.launch.ray import RAY, _Ranks, _wanted
-from perfkit.measure.launch.ray_node import Ended, Part, _written, interface_of
+from perfkit.measure.launch.ray import RAY, _Places, _Ranks, _wanted
+from perfkit.measure.launch.ray_node import Ended, Part, _written
 from perfkit.ray_cluster import as_raised
 from perfkit.spec import LaunchSpec, RunSpec, WorkloadSpec
 
@@ -135,10 +134,16 @@ def test_files_come_in_parts_but_for_those_that_are_known(tmp_path: Path, monkey
     assert {part.path for part in parts} == {"rank0/a", "rank0/empty"}
 
 
-def test_an_interface_is_found_by_its_address() -> None:
-    assert interface_of("192.0.2.200") is None
-    name, addresses = next(iter(psutil.net_if_addrs().items()))
-    assert interface_of(addresses[0].address) == name
+def test_a_node_that_is_lost_between_runs_ends_the_bench_with_a_word() -> None:
+    gone = SimpleNamespace(meeting=SimpleNamespace(remote=lambda: GoneError("a traceback\nThe node has died.")))
+    places = _Places.__new__(_Places)  # its nodes are those of a cluster
+    places.nodes, places.lost = [gone, gone], False
+    places.ray = SimpleNamespace(
+        get=Places._get, is_initialized=lambda: True, exceptions=SimpleNamespace(RayError=GoneError)
+    )
+    with pytest.raises(PerfkitError, match="the Ray node of rank 0 ended: The node has died"):
+        places.meeting()
+    assert not places.usable
 
 
 def test_sigterm_is_told_from_ctrl_c_though_ray_raises_the_same_for_both(monkeypatch: pytest.MonkeyPatch) -> None:

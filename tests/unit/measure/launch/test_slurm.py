@@ -23,13 +23,19 @@ def step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     programs = tmp_path / "bin"
     programs.mkdir()
     monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
-    for name, value in (("JOB_ID", "7"), ("JOB_NUM_NODES", "2"), ("JOB_CPUS_PER_NODE", "9(x2)"), ("NTASKS", "1")):
+    for name, value in (
+        ("JOB_ID", "7"),
+        ("JOB_NUM_NODES", "2"),
+        ("JOB_CPUS_PER_NODE", "9(x2)"),
+        ("NTASKS", "1"),
+        ("GPUS_PER_TASK", "1"),
+    ):
         monkeypatch.setenv(f"SLURM_{name}", value)
     monkeypatch.setenv("SLURMD_NODENAME", "n1")
 
     def start(srun: str) -> StartedRanks:
         scripts = {
-            "srun": f'echo "srun $SLURM_NTASKS $*" >>{tmp_path}/commands; {srun}',
+            "srun": f'echo "srun $SLURM_NTASKS$SLURM_GPUS_PER_TASK $*" >>{tmp_path}/commands; {srun}',
             # Which ends the step: srun ends once its tasks have.
             "scancel": f'echo "scancel $*" >>{tmp_path}/commands; touch {tmp_path}/cancelled',
             "squeue": ":",
@@ -37,7 +43,7 @@ def step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         for name, script in scripts.items():
             (programs / name).write_text(f"#!/bin/sh\n{script}\n")
             (programs / name).chmod(0o755)
-        return LAUNCHERS.load("slurm").start(SPEC, tmp_path / "run", HERE, ())
+        return LAUNCHERS.load("slurm").start(SPEC, tmp_path / "run", HERE, (), lambda _: None)
 
     return start
 
