@@ -26,6 +26,10 @@ class RunFormatError(PerfkitError):
     """A file of a run directory cannot be read; the message names the file and the field."""
 
 
+class NewerFormatError(RunFormatError):
+    """A newer perfkit wrote the file: it is not damaged, and not to be replaced."""
+
+
 class UnavailableError(PerfkitError):
     """Something exists but cannot act here; the message is the reason shown beside `skipped`."""
 

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from perfkit.errors import PerfkitError, RunFormatError
+from perfkit.errors import NewerFormatError, PerfkitError, RunFormatError
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -75,9 +75,9 @@ def _ends_early(data: bytes) -> bool:
 
 
 def refuse_newer(name: Path | str, written: int, known: int) -> None:
-    """A `RunFormatError` where a file was written in a newer format than `known`, which is today's."""
+    """A `NewerFormatError` where a file was written in a newer format than `known`, which is today's."""
     if written > known:
-        raise RunFormatError(
+        raise NewerFormatError(
             f"{name}: written in format {written}, this perfkit reads up to {known}: upgrade perfkit to read it"
         )
 

@@ -91,7 +91,7 @@ def _between_ranks(target: "Device", ranks: int, *, short: bool, force: bool) ->
     if target.kind == "cuda" and (why := lacking(ranks, target.visible)):
         raise UsageError(f"--world-size {ranks}: {why}")
     rates = known(target.kind, target.name)
-    if force or missing(rates, ranks):
+    if force or missing(rates, ranks, short=short):
         with show_lines(Console(stderr=True)) as tell:
             rates = measure(target.kind, target.name, ranks, short=short, progress=tell)
     of_these = [rate for rate in rates if rate.ranks == ranks]

@@ -73,7 +73,7 @@ class LinkRate(Struct):
     machine, of a message of so many bytes as nccl-tests counts them.
 
     `spread` is the relative difference between the best of two halves of the repeats, `repeats_s` are those themselves;
-    `disturbed` says what kept them from telling what the links can do.
+    `disturbed` says what kept them from telling what the links can do. `short` is of a calibration with fewer repeats.
     """
 
     collective: str
@@ -86,6 +86,7 @@ class LinkRate(Struct):
     measured_at: str = ""
     disturbed: str = ""
     repeats_s: tuple[float, ...] = ()
+    short: bool = False
 
 
 class DeviceCeilings(Struct):

@@ -9,9 +9,10 @@ from pathlib import Path
 from perfkit.devices import cache
 from perfkit.devices.calibrate import Repeats, repeats_path
 from perfkit.devices.catalogue import caches, ceilings, find
-from perfkit.devices.ceiling import Confidence, DeviceCeilings
+from perfkit.devices.ceiling import Confidence, DeviceCeilings, LinkRate
 from perfkit.devices.fingerprint import fingerprint
 from perfkit.devices.links import calibrate as between_ranks
+from perfkit.devices.links.processes import LinksError
 from perfkit.errors import PerfkitError, RunFormatError
 from perfkit.files import read_json
 
@@ -68,13 +69,17 @@ def ceilings_for(
         notes.append("not calibrated on this machine; run `perfkit calibrate`")
     measured = cached.measured if cached is not None else None
     notes += [] if measured is None else _doubts(measured)
-    links = between_ranks.known(device, device_name)
-    for count in ranks:
-        if calibrate and between_ranks.missing(links, count):
-            try:
-                links = between_ranks.measure(device, device_name, count, short=True, progress=progress)
-            except between_ranks.LinksError as error:
-                notes.append(str(error))
+    links: tuple[LinkRate, ...] = ()
+    try:
+        links = between_ranks.known(device, device_name)
+        for count in ranks:
+            if calibrate and between_ranks.missing(links, count, short=True):
+                try:
+                    links = between_ranks.measure(device, device_name, count, short=True, progress=progress)
+                except LinksError as error:
+                    notes.append(str(error))
+    except RunFormatError as error:
+        notes.append(f"measured links ignored: {error}")
     entry = find(device_name) if device != "cpu" else None
     sheet = () if entry is None else ceilings(entry)
     if device == "cpu":

@@ -1,6 +1,5 @@
 """Times collectives between ranks on this machine, in processes of their own, and keeps the fastest of all days."""
 
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
@@ -14,10 +13,11 @@ from perfkit.devices import machine
 from perfkit.devices.cache import folder
 from perfkit.devices.ceiling import Confidence, Level, LinkRate
 from perfkit.devices.fingerprint import file_stem, fingerprint
+from perfkit.devices.links.processes import run_ranks
 from perfkit.devices.links.rates import merged
 from perfkit.devices.links.taken import BACKENDS, Taken
 from perfkit.devices.repeats import Repeat, summarise
-from perfkit.errors import PerfkitError, RunFormatError
+from perfkit.errors import NewerFormatError, PerfkitError, RunFormatError
 from perfkit.files import read_json, write_json
 from perfkit.spec import Struct
 from perfkit.units import percent
@@ -29,10 +29,6 @@ _BUSY = 0.1  # of the time in which some task waited for a CPU, before any rank 
 Progress = Callable[[str], None]
 
 
-class LinksError(PerfkitError):
-    """Ranks could not exchange messages; the message ends with what one of them said last."""
-
-
 class Links(Struct):
     """What is known of a machine: the fastest of each collective, number of ranks and size."""
 
@@ -42,36 +38,44 @@ class Links(Struct):
 
 
 def known(device: str, device_name: str) -> tuple[LinkRate, ...]:
-    """What was measured on this machine so far; none where that cannot be read."""
+    """What was measured on this machine so far; none where its file is damaged, and one that a newer perfkit wrote is a
+    `RunFormatError`."""
     file = _file(device, device_name)
     try:
         return read_json(file, Links).rates if file.exists() else ()
+    except NewerFormatError:
+        raise
     except RunFormatError:
         return ()  # measuring again replaces it
 
 
-def missing(rates: Sequence[LinkRate], ranks: int) -> bool:
-    """Whether nothing was measured among so many ranks, or nothing that was left alone."""
+def missing(rates: Sequence[LinkRate], ranks: int, *, short: bool) -> bool:
+    """Whether nothing was measured among so many ranks, or nothing that was left alone; with `short` False a short
+    calibration does not count."""
     of_these = [rate for rate in rates if rate.ranks == ranks]
-    return not of_these or any(rate.disturbed for rate in of_these)
+    return not of_these or any(rate.disturbed or (rate.short and not short) for rate in of_these)
 
 
 def measure(
     device: str, device_name: str, ranks: int, *, short: bool, progress: Progress = lambda _: None
 ) -> tuple[LinkRate, ...]:
-    """Measure now, among so many ranks, and return all that is known then; a `LinksError` where a rank fails."""
+    """Measure now, among so many ranks, and return all that is known then; a `LinksError` where a rank fails, a
+    `RunFormatError` where a newer perfkit keeps the links of this machine."""
+    before = known(device, device_name)  # refuses a file that it could not write again, before it takes time
     pressure = machine.cpu_pressure()
     taken = _taken(device, ranks, short=short, progress=progress)
     now = datetime.now(UTC).isoformat(timespec="seconds")
     crowded = device == "cpu" and ranks > machine.available_cores()
-    rates = [_rate(each, ranks, BACKENDS[device], now, pressure, crowded=crowded) for each in taken]
-    everything = merged((*known(device, device_name), *rates))
+    rates = [_rate(each, ranks, BACKENDS[device], now, pressure, crowded=crowded, short=short) for each in taken]
+    everything = merged((*before, *rates))
     with suppress(PerfkitError):  # what cannot be kept is measured again next time
         write_json(_file(device, device_name), Links(fingerprint=fingerprint(device, device_name), rates=everything))
     return everything
 
 
-def _rate(taken: Taken, ranks: int, backend: str, now: str, pressure: float | None, *, crowded: bool) -> LinkRate:
+def _rate(
+    taken: Taken, ranks: int, backend: str, now: str, pressure: float | None, *, crowded: bool, short: bool
+) -> LinkRate:
     """The best repeat. Where the halves differ it is of low confidence, and so it is on a busy machine and where ranks
     have to share cores; disturbed where it shows both in itself and in the machine."""
     rates = [Repeat(rate=1 / each, windows=1, canary_before=1.0, canary_after=1.0) for each in taken.repeats_s]
@@ -89,6 +93,7 @@ def _rate(taken: Taken, ranks: int, backend: str, now: str, pressure: float | No
         measured_at=now,
         disturbed=why if busy and found.confidence == Confidence.LOW else "",
         repeats_s=taken.repeats_s,
+        short=short,
     )
 
 
@@ -96,26 +101,8 @@ def _taken(device: str, ranks: int, *, short: bool, progress: Progress) -> list[
     progress(f"timing collectives between {ranks} ranks by {BACKENDS[device]}")
     with tempfile.TemporaryDirectory(prefix="perfkit-") as place:
         program = [sys.executable, "-P", "-m", "perfkit.devices.links.exchange", str(Path(place) / "store")]
-        outputs = [Path(place, f"rank{rank}") for rank in range(ranks)]
-        processes: list[subprocess.Popen[bytes]] = []
-        try:
-            for rank, output in enumerate(outputs):
-                command = [*program, str(rank), str(ranks), device, *(["--short"] if short else [])]
-                with output.open("wb") as errors:
-                    processes.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors))
-            told = processes[0].communicate(timeout=_TIMEOUT_S)[0]
-            codes = [process.wait(timeout=_TIMEOUT_S) for process in processes]
-        except subprocess.TimeoutExpired:
-            raise LinksError(f"{ranks} ranks were not done with their collectives after {_TIMEOUT_S} s") from None
-        finally:
-            for process in processes:
-                process.kill()
-                process.communicate()
-        failed = next((rank for rank, code in enumerate(codes) if code), None)
-        if failed is not None:
-            lines = outputs[failed].read_text(errors="replace").strip().splitlines()
-            raise LinksError(f"rank {failed} of {ranks} could not exchange messages: {(lines or ['no output'])[-1]}")
-    return msgspec.json.decode(told, type=list[Taken])
+        commands = [[*program, str(rank), str(ranks), device, *(["--short"] if short else [])] for rank in range(ranks)]
+        return msgspec.json.decode(run_ranks(commands, Path(place), _TIMEOUT_S), type=list[Taken])
 
 
 def _file(device: str, device_name: str) -> Path:

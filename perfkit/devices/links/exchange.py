@@ -90,7 +90,7 @@ COLLECTIVES: dict[str, Callable[[int, torch.device], Call]] = {
 def measure(device: torch.device, effort: Effort) -> list[Taken]:
     """All collectives at all sizes, round by round, so that the repeats of each are spread over time.
 
-    Every rank has to call this. A backend that lacks a collective leaves it out.
+    Every rank has to call this.
     """
     taken: dict[tuple[str, int], list[float]] = {}
     for _ in range(effort.repeats):

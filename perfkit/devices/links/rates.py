@@ -15,19 +15,24 @@ def merged(rates: Iterable[LinkRate]) -> tuple[LinkRate, ...]:
     """The fastest of each collective, number of ranks and size, whichever calibration it is from.
 
     What a disturbed calibration reached was reached. The result is called disturbed unless an undisturbed one came as
-    close as two good ones do.
+    close as two good ones do, and short where no full one was made.
     """
     best: dict[_Key, LinkRate] = {}
     undisturbed: dict[_Key, float] = {}
+    full: set[_Key] = set()
     for rate in rates:
         key = rate.collective, rate.ranks, rate.bytes
         best[key] = min(best.get(key, rate), rate, key=lambda each: each.seconds)
         if not rate.disturbed:
             undisturbed[key] = min(undisturbed.get(key, rate.seconds), rate.seconds)
+        if not rate.short:
+            full.add(key)
+
+    def confirmed(key: _Key, rate: LinkRate) -> bool:
+        return key in undisturbed and rate.seconds >= (1 - SPREAD_TOLERANCE) * undisturbed[key]
+
     return tuple(
-        replace(rate, disturbed="")
-        if key in undisturbed and rate.seconds >= (1 - SPREAD_TOLERANCE) * undisturbed[key]
-        else rate
+        replace(rate, disturbed="" if confirmed(key, rate) else rate.disturbed, short=key not in full)
         for key, rate in sorted(best.items())
     )
 

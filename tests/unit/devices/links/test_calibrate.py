@@ -9,7 +9,9 @@ from perfkit.devices.ceiling import Confidence
 from perfkit.devices.links import calibrate
 from perfkit.devices.links.calibrate import known, measure, missing
 from perfkit.devices.links.exchange import Taken
+from perfkit.devices.links.processes import LinksError
 from perfkit.devices.resolve import ceilings_for
+from perfkit.errors import RunFormatError
 
 
 @pytest.fixture
@@ -31,8 +33,15 @@ def test_repeats_that_agree_are_trusted_and_kept(taken: Sequence[float]) -> None
     assert (rate.seconds, rate.confidence, rate.disturbed) == (1e-3, Confidence.HIGH, "")
     assert rate.repeats_s == tuple(taken)
     assert known("cpu", "") == (rate,)
-    assert not missing(known("cpu", ""), 2)
-    assert missing(known("cpu", ""), 4)
+    assert not missing(known("cpu", ""), 2, short=True)
+    assert missing(known("cpu", ""), 4, short=True)
+
+
+def test_a_short_calibration_is_not_a_full_one(taken: list[float]) -> None:
+    assert missing(measure("cpu", "", 2, short=True), 2, short=False)
+    taken[:] = [1.1 * each for each in taken]  # the short one stays the fastest
+    measure("cpu", "", 2, short=False)
+    assert not missing(known("cpu", ""), 2, short=False)
 
 
 def test_halves_that_differ_are_of_low_confidence(taken: list[float]) -> None:
@@ -74,9 +83,21 @@ def test_a_damaged_file_is_replaced(taken: Sequence[float]) -> None:
 
 def test_a_rank_that_fails_becomes_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object, **__: object) -> list[Taken]:
-        raise calibrate.LinksError("rank 1 of 2 could not exchange messages: no interface")
+        raise LinksError("rank 1 of 2 could not exchange messages: no interface")
 
     monkeypatch.setattr(calibrate, "_taken", fail)
     found = ceilings_for("cpu", "", (), calibrate=True, ranks=[2])
     assert found.links == ()
     assert "rank 1 of 2 could not exchange messages: no interface" in found.notes
+
+
+@pytest.mark.usefixtures("taken")
+def test_a_file_of_a_newer_perfkit_is_kept() -> None:
+    file = calibrate._file("cpu", "")
+    file.parent.mkdir(parents=True)
+    file.write_text('{"schema_version": 99}')
+    with pytest.raises(RunFormatError, match="upgrade perfkit"):
+        measure("cpu", "", 2, short=True)
+    found = ceilings_for("cpu", "", (), calibrate=True, ranks=[2])
+    assert any("measured links ignored" in note and "format 99" in note for note in found.notes)
+    assert file.read_text() == '{"schema_version": 99}'
