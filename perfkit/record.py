@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from perfkit.spec import Struct
 
-RECORD_VERSION = 5
+RECORD_VERSION = 6
 
 # Ranges a worker marks in a trace (record_function) and in NVTX, read back by the analysing side.
 MARK_PREFIX = "perfkit::"

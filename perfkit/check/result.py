@@ -10,7 +10,7 @@ from perfkit.record import Environment
 from perfkit.spec import Struct
 from perfkit.store.pairs import Pair
 
-CHECK_VERSION = 5
+CHECK_VERSION = 6
 
 
 class Verdict(StrEnum):

@@ -21,7 +21,7 @@ from perfkit.errors import PerfkitError, RunFormatError
 from perfkit.files import Migrations, read_json, write_json
 from perfkit.spec import Struct
 
-CACHE_VERSION = 2
+CACHE_VERSION = 3
 
 # Calibrations that are kept besides those that still hold a best value.
 _LATEST = 8

@@ -4,7 +4,7 @@ from enum import StrEnum
 
 from perfkit.spec import Struct
 
-CEILINGS_VERSION = 2
+CEILINGS_VERSION = 3
 
 
 class Level(StrEnum):

@@ -27,7 +27,7 @@ from perfkit.spec import Struct
 from perfkit.store.price import Price
 from perfkit.store.request import BenchRequest
 
-SUITE_VERSION = 2
+SUITE_VERSION = 3
 SUITE_FILE = "suite.json"
 LOCK_FILE = ".lock"
 SLURM_FOLDER = "slurm"

@@ -10,7 +10,7 @@ from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.record import Environment
 from perfkit.spec import Struct
 
-COMPARISON_VERSION = 2
+COMPARISON_VERSION = 3
 
 
 class Amount(Struct):

@@ -8,7 +8,7 @@ from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.spec import BASELINE, Scaling, Struct, WorkloadSpec
 from perfkit.store.layout import RecomputationSearch
 
-PLAN_VERSION = 1
+PLAN_VERSION = 2
 
 GAPS = "between kernels"  # the part of a step in which a GPU has work queued and does none
 DISK = "disk"  # the part in which a CPU waits for files that tensors are offloaded to

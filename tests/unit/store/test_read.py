@@ -63,7 +63,7 @@ def test_no_suite_names_the_missing_file(tmp_path: Path) -> None:
         ("baseline/0/rank0/record.json", lambda text: text.replace('"losses": [', '"losses": ["x",'), r"\$\.losses"),
         ("baseline/0/spec.json", lambda text: text.replace('"seed"', '"sead"'), r"spec\.json.*sead"),
         ("baseline/0/run.json", lambda text: text.replace('"ok"', '"fine"'), r"run\.json.*\$\.status"),
-        ("ceilings.json", lambda text: text.replace('"schema_version": 2', '"schema_version": 99'), "format 99"),
+        ("ceilings.json", lambda text: text.replace('"schema_version": 3', '"schema_version": 99'), "format 99"),
     ],
 )
 def test_a_damaged_file_is_refused_with_its_name_and_field(tmp_path: Path, file: str, damage, message: str) -> None:
@@ -80,7 +80,7 @@ def test_a_record_of_format_1_is_read_without_its_blocks(tmp_path: Path) -> None
     folder = write_suite(tmp_path, {"baseline": [record(0.1)]})
     path = folder / "baseline/0/rank0/record.json"
     old = json.loads(path.read_text())
-    assert old["schema_version"] == RECORD_VERSION == 5
+    assert old["schema_version"] == RECORD_VERSION == 6
     old |= {"schema_version": 1, "known_blocks": [{"address": 1, "size_bytes": 4, "category": "buffer", "name": "x"}]}
     path.write_text(json.dumps(old))
     assert read_suite(folder).runs[0].ranks[0].record == record(0.1)
