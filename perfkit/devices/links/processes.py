@@ -49,10 +49,13 @@ def run_ranks(commands: Sequence[Sequence[str]], folder: Path, timeout_s: float)
 def _first_failed(processes: Sequence[subprocess.Popen[bytes]], timeout_s: float) -> int | None:
     """The rank that failed before all others, once all have ended or have had time to; None where all end well."""
     ended: queue.SimpleQueue[int] = queue.SimpleQueue()
-    for rank, process in enumerate(processes):
-        threading.Thread(
-            target=lambda rank=rank, process=process: (process.wait(), ended.put(rank)), daemon=True
-        ).start()
+
+    def tell(rank: int) -> None:
+        processes[rank].wait()
+        ended.put(rank)
+
+    for rank in range(len(processes)):
+        threading.Thread(target=tell, args=(rank,), daemon=True).start()
     end = time.monotonic() + timeout_s
     first: int | None = None
     for _ in processes:
