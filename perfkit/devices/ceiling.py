@@ -93,6 +93,7 @@ class DeviceCeilings(Struct):
     """All ceilings known for a device, and what its links were measured to do.
 
     `fingerprint` identifies the machine the measured ones hold for, `measured_at` is when it was calibrated last.
+    `no_links` is why what was measured of links holds for nothing here.
     """
 
     schema_version: int = CEILINGS_VERSION
@@ -103,6 +104,7 @@ class DeviceCeilings(Struct):
     ceilings: tuple[Ceiling, ...] = ()
     caches: tuple[Cache, ...] = ()
     links: tuple[LinkRate, ...] = ()
+    no_links: str = ""
     notes: tuple[str, ...] = ()
 
     def find(

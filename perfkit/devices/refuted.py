@@ -10,8 +10,11 @@ from perfkit.units import bandwidth, flops_per_s
 _OF_ARITHMETIC = (Level.MATRIX, Level.VECTOR)
 
 
-def faster_than(ceiling: Ceiling, what: str = "this") -> str:
-    """Why work that came out faster than a ceiling has no share of it, and what to do."""
+def faster_than(ceiling: Ceiling, what: str = "this", *, ranks: int | None = None) -> str:
+    """Why work that came out faster than a ceiling has no share of it, and what to do.
+
+    `ranks` are those of a ceiling of links.
+    """
     is_rate = ceiling.unit == "FLOP/s"
     rate = flops_per_s(ceiling.value) if is_rate else bandwidth(ceiling.value)
     if ceiling.kind == Kind.DATASHEET:
@@ -24,7 +27,7 @@ def faster_than(ceiling: Ceiling, what: str = "this") -> str:
     if ceiling.level == Level.INTERCONNECT:
         return (
             f"{what} ran faster than the {rate} that was measured between ranks: measure them again with `perfkit "
-            "calibrate --world-size N --force`"
+            f"calibrate --world-size {ranks or 'N'} --force`"
         )
     again = f"measure it again with `perfkit calibrate{threads} --force`"
     # Modelled bytes are what must move; where from is not known.

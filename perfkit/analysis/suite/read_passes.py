@@ -1,10 +1,11 @@
 """Reading what the instrumented passes of a variant left."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from msgspec.structs import replace
 
 from perfkit.analysis.memory.rank import rank_account
+from perfkit.analysis.model.fleet import Fleet
 from perfkit.analysis.model.pipeline import Pipeline, StageActions
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.ranks.arrivals import Arrivals, arrivals
@@ -27,6 +28,10 @@ from perfkit.trace.counters.match import read_counters
 from perfkit.trace.ops import Ops, read_ops
 from perfkit.trace.read import read_trace
 
+_NO_LINKS = "its ranks are on several machines, between which nothing is measured"
+_NO_CLOCK = (
+    "no pipeline is shown: its ranks are on several machines, whose clocks no common collective sets by each other"
+)
 _STAGES = "pipeline_stages"  # the fact that a rank is one of a pipeline
 
 
@@ -45,7 +50,7 @@ def read_passes(
         return Passes()
     hosts = {rank.record.environment.hostname for rank in runs.main.ranks if rank.record.environment is not None}
     if ceilings is not None and len(hosts) > 1:
-        ceilings = replace(ceilings, links=())  # they were measured between ranks of one machine
+        ceilings = replace(ceilings, links=(), no_links=_NO_LINKS)
     accounts = [account for rank in runs.main.ranks if (account := rank_account(rank)) is not None]
     names = tuple(derived)
     facts: list[Facts] = []
@@ -78,6 +83,14 @@ def read_passes(
             fleet.add(_beside(runs, rank, ops, ceilings), arrivals(ops))
     if len(met) > 1:
         traces = simulated_together(traces, [came for came, _ in met], [replay for _, replay in met])
+    together = fleet.result(
+        {trace.reading.path: trace.label for trace in traces}
+        if runs.attached
+        else {str(rank.trace): f"{runs.name}, rank {rank.record.rank}" for rank in runs.main.ranks}
+    )
+    ahead_ns = _ahead_ns(together, actions) if len(hosts) > 1 else {}
+    if together is not None and ahead_ns is None:
+        together = replace(together, notes=(*together.notes, _NO_CLOCK))
     return Passes(
         facts=tuple(facts),
         account=max(accounts, key=lambda account: account.peak_bytes, default=None),
@@ -85,12 +98,8 @@ def read_passes(
         by_step=next(
             (steps for steps, trace in zip(by_steps, traces, strict=True) if trace.steps), next(iter(by_steps), None)
         ),
-        pipeline=_pipeline(runs, actions),
-        fleet=fleet.result(
-            {trace.reading.path: trace.label for trace in traces}
-            if runs.attached
-            else {str(rank.trace): f"{runs.name}, rank {rank.record.rank}" for rank in runs.main.ranks}
-        ),
+        pipeline=None if ahead_ns is None else _pipeline(runs, actions, ahead_ns),
+        fleet=together,
     )
 
 
@@ -107,8 +116,16 @@ def _beside(runs: VariantRuns, rank: StoredRank, ops: Ops, ceilings: DeviceCeili
     return replace(trace, rank=rank.record.rank, world_size=runs.world_size)
 
 
-def _pipeline(runs: VariantRuns, actions: Mapping[int, StageActions]) -> Pipeline | None:
-    found = pipeline(actions)
+def _ahead_ns(fleet: Fleet | None, ranks: Collection[int]) -> dict[int, int] | None:
+    """How far the clocks of ranks on several machines are ahead; None where that is not known of all."""
+    rows = () if fleet is None else fleet.ranks
+    offsets = {row.rank: row.clock_offset_s for row in rows}
+    known = {rank: round(1e9 * offset) for rank in ranks if (offset := offsets.get(rank)) is not None}
+    return known if len(known) == len(ranks) else None
+
+
+def _pipeline(runs: VariantRuns, actions: Mapping[int, StageActions], ahead_ns: Mapping[int, int]) -> Pipeline | None:
+    found = pipeline(actions, ahead_ns)
     if found is None or runs.main is None:
         return None
     records = {rank.record.rank: rank.record for rank in runs.main.ranks}

@@ -63,7 +63,7 @@ def collective_rows(pieces: Pieces, exchanged: Messages, parts: int, roofs: Roof
                 bus_bandwidth=None if on_bus is None else on_bus.bus_bandwidth(mean_s),
                 ceiling=None if link is None else link.value,
                 ceiling_source=_why_not(roofs, moved, ranks) if link is None else describe(link),
-                no_share=beyond(None if on_bus is None else on_bus.bus_bandwidth(mean_s), link),
+                no_share=beyond(None if on_bus is None else on_bus.bus_bandwidth(mean_s), link, ranks),
                 kind="" if kind is None else str(kind),
                 asked=_asked_as(pieces, asked[mine], kind),
                 volume_bytes=None
@@ -105,6 +105,8 @@ def _why_not(roofs: Roofs, moved: Message | None, ranks: int | None) -> str:
     """Why nothing is known to hold a collective against; "" where its size or its ranks are not known either."""
     if moved is None or ranks is None or roofs.ceilings is None or not roofs.ceilings.fingerprint:
         return ""
+    if roofs.ceilings.no_links:
+        return roofs.ceilings.no_links
     if any(rate.ranks == ranks for rate in roofs.ceilings.links):
         return f"calibrations do not time a {moved.kind}"
     return f"not measured between {ranks} ranks on this machine; run `perfkit calibrate --world-size {ranks}`"

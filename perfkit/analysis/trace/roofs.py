@@ -99,9 +99,9 @@ def _fp32_settings(environment: Environment) -> Fp32Settings | None:
     return Fp32Settings(matmul, environment.conv_precision or IEEE, environment.rnn_precision or IEEE)
 
 
-def beyond(rate: float | None, ceiling: Ceiling | None) -> str:
+def beyond(rate: float | None, ceiling: Ceiling | None, ranks: int | None = None) -> str:
     """Why a rate has no share of a ceiling, where it is higher; empty where it is not."""
-    return "" if rate is None or ceiling is None or rate <= ceiling.value else faster_than(ceiling)
+    return "" if rate is None or ceiling is None or rate <= ceiling.value else faster_than(ceiling, ranks=ranks)
 
 
 def describe(ceiling: Ceiling, device_name: str = "") -> str:

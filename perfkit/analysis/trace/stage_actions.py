@@ -31,7 +31,7 @@ def stage_actions(ops: Ops) -> StageActions | None:
         found = []
         for event in events[at == middle].tolist():
             stage, kind, microbatch = matches[int(trace.name[event])].groups()
-            begin, end = int(trace.start_ns[event]), int(trace.end_ns[event])
+            begin, end = (int(trace.base_ns + at[event]) for at in (trace.start_ns, trace.end_ns))
             found.append(
                 StageAction(stage=int(stage), kind=kind, microbatch=int(microbatch), start_ns=begin, end_ns=end)
             )

@@ -1,11 +1,14 @@
 """The ranks of a pipeline beside each other, on a schedule by hand: GPipe of two ranks and two microbatches."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from perfkit.analysis.model.fleet import Fleet, RankRow
 from perfkit.analysis.model.pipeline import Pipeline, StageActions
 from perfkit.analysis.ranks.pipeline import pipeline, with_measured
+from perfkit.analysis.suite.read_passes import _ahead_ns
 from perfkit.analysis.trace.stage_actions import stage_actions
 from perfkit.record import Measurement, Unknown
 from tests.fixtures.trace_events import event, ops_of, range_
@@ -59,6 +62,26 @@ def test_clocks_are_set_by_what_they_are_ahead(tmp_path):
     moved = pipeline(ranks, {1: 100_000})
     assert moved is not None
     assert [rank.actions[0].start_ns - moved.start_ns for rank in moved.ranks] == [0, 0]
+
+
+def test_the_clocks_of_a_trace_begin_where_its_file_says(tmp_path):
+    events = [range_("perfkit::step#4", 0, STEP), event("aten::mm", 0, 1.0), range_("perfkit::0F0", 10, UNIT)]
+    ops = ops_of(tmp_path, *events)
+    at, shifted = (stage_actions(replace(ops, trace=replace(ops.trace, base_ns=base))) for base in (0, 7_000_000))
+    assert shifted.actions[0].start_ns - at.actions[0].start_ns == 7_000_000
+
+
+def fleet(*offsets: float | None) -> Fleet:
+    figures = dict.fromkeys(("step_s", "compute_s", "communication_s", "exposed_communication_s", "idle_s"), 0.0)
+    rows = [RankRow(label="", rank=n, late_s=None, clock_offset_s=each, **figures) for n, each in enumerate(offsets)]
+    return Fleet(ranks=tuple(rows), skew=(), straggler="", step_spread=None, notes=())
+
+
+def test_clocks_of_other_machines_must_all_be_known():
+    assert _ahead_ns(fleet(0.0, 0.5), [0, 1]) == {0: 0, 1: 500_000_000}
+    assert _ahead_ns(fleet(0.0, None), [0, 1]) is None
+    assert _ahead_ns(fleet(0.0, 0.5), [0, 1, 2]) is None
+    assert _ahead_ns(None, [0, 1]) is None
 
 
 def test_one_rank_alone_is_no_pipeline(tmp_path):

@@ -102,7 +102,7 @@ def test_collectives_are_held_against_what_was_measured_at_their_size(tmp_path: 
 
 def test_what_is_faster_than_measured_has_no_share(tmp_path: Path) -> None:
     row = only(analysed(tmp_path, [ran("gloo:all_reduce", 10, 5, 100)], groups(2), (MEASURED,)))
-    assert "perfkit calibrate --world-size N --force" in row.no_share
+    assert "perfkit calibrate --world-size 2 --force" in row.no_share
 
 
 @pytest.mark.parametrize(
@@ -116,3 +116,13 @@ def test_where_nothing_was_measured_the_reason_is_told(tmp_path: Path, name: str
     row = only(analysed(tmp_path, [ran(name, 10, 40, 100)], groups(ranks, world_size=ranks), (MEASURED,)))
     assert row.ceiling is None
     assert row.ceiling_source == why
+
+
+def test_ranks_on_several_machines_are_told_that_nothing_is_measured_there(tmp_path: Path) -> None:
+    path = write_trace(
+        tmp_path / "t.json.gz",
+        [mark("ProfilerStep#1", 0, 1000), ran("gloo:all_reduce", 10, 40, 100)],
+        **groups(4, world_size=4),
+    )
+    known = DeviceCeilings(device="cpu", device_name="", fingerprint="this machine", no_links="on several machines")
+    assert only(analyse_trace(read_trace(path), known)).ceiling_source == "on several machines"
