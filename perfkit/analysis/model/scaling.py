@@ -6,7 +6,8 @@ from perfkit.spec import Scaling, Struct
 
 
 class Efficiency(Struct, tag="efficiency"):
-    """Which part of the ranks' time is of use, against `reference` on fewer ranks: 1 where nothing is lost by more.
+    """Which part of the ranks' time is of use, against `reference` on fewer ranks: 1 where nothing is lost by
+    adding ranks.
 
     `value` is of geometric means over processes, `low` and `high` its 95 % interval, None with a single process on
     either side. `processes` are those of the reference, and its own.

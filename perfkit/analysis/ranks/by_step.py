@@ -24,10 +24,9 @@ class ByStep(NamedTuple):
         """Of each rank the share of its steps in which it was later than all others; None without any."""
         known = ~np.isnan(self.late_s)
         late = np.where(known, self.late_s, -1.0)
-        latest = late.argmax(axis=0) if late.size else np.empty(0, np.int64)
-        # In a step where all come at once nobody is the last.
-        counted = (late.max(axis=0) > 0) if late.size else np.empty(0, np.bool_)
-        times = np.bincount(latest[counted], minlength=len(late))
+        # Nobody is the last where all come at once, or two at the same moment.
+        last = late == late.max(axis=0, initial=-1.0)
+        times = (last & (last.sum(axis=0) == 1) & (late > 0)).sum(axis=1)
         steps = known.sum(axis=1)
         return [int(of) / int(all_) if all_ else None for of, all_ in zip(times, steps, strict=True)]
 

@@ -58,12 +58,13 @@ def scaling_of(
     whole = next(iter(families.get(BASELINE, [])), None)
     curves = [_curve(name, members, whole, measured, runs, beside) for name, members in families.items()]
     threads = {point.world_size: point.threads for curve in curves for point in curve.points}
+    nodes = {run.spec.launch.world_size: run.spec.launch.nodes for of in runs.values() for run in of.runs}
     on_cpu = any(run.spec.launch.device == "cpu" for of in runs.values() for run in of.runs)
     steps = [planned.step_s for planned in beside.variants.values() if planned.step_s is not None]
     return SuiteScaling(
         mode=measured.mode,
         curves=tuple(curves),
-        notes=tuple(_notes(threads, cores)) if on_cpu else (),
+        notes=tuple(_notes(threads, nodes, cores)) if on_cpu else (),
         basis=next((step.source for step in steps), ""),
         not_planned=tuple(_not_planned(curves, beside)),
     )
@@ -146,18 +147,19 @@ def threads_of(runs: VariantRuns) -> int | None:
     return next((run.spec.launch.threads for run in runs.runs), None)
 
 
-def _notes(threads: Mapping[int, int | None], cores: int | None) -> Iterator[str]:
-    """What figures of a CPU are not of the program."""
+def _notes(threads: Mapping[int, int | None], nodes: Mapping[int, int], cores: int | None) -> Iterator[str]:
+    """What figures of a CPU are not of the program; `cores` are those of a machine, `nodes` how many there are."""
     known = {ranks: count for ranks, count in sorted(threads.items()) if count is not None}
     if cores is not None:
         over = [
-            f"{ranks:,} ranks of {_counted(count, 'thread')} each"
+            f"{ranks // nodes[ranks]:,} ranks of {_counted(count, 'thread')} each"
             for ranks, count in known.items()
-            if ranks * count > cores
+            if ranks // nodes[ranks] * count > cores
         ]
+        machine = "this machine" if all(nodes[ranks] == 1 for ranks in known) else "each machine"
         if over:
             yield (
-                f"{' and '.join(over)} share the {_counted(cores, 'core')} of this machine: efficiency there is "
+                f"{' and '.join(over)} share the {_counted(cores, 'core')} of {machine}: efficiency there is "
                 "that of the cores, not of the program."
             )
     if len(set(known.values())) > 1:

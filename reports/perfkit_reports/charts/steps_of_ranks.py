@@ -52,7 +52,8 @@ def _chart(grid: StepGrid, name: str, block: str) -> Chart:
 def _told(grid: StepGrid, what: str, ends: str, far: float, farthest: float) -> Iterator[str]:
     yield what
     if grid.ranks_per_row > 1 or grid.steps_per_column > 1:
-        yield "A cell is the longest of what it stands for, and names its rank."
+        rank = ", and names its rank" if grid.ranks_per_row > 1 else ""
+        yield f"A cell is the longest of what it stands for{rank}."
     more = ", and what lies farther has the same" if farthest > far else ""
     yield f"Colours go {ends} to {units.percent(far, 0)} of the median step{more}."
 

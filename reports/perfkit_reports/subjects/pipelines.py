@@ -14,7 +14,7 @@ _INTRO = (
     "The bubble is the share of a pipeline's time in which a rank computes nothing: it waits for activations or "
     "gradients.",
 )
-_WAITS = "The boxes are of torch's own marks, which hold the wait for what a stage is given besides."
+_WAITS = "The boxes are of torch's own marks, which include the wait for a stage's inputs."
 
 
 def pipelines(found: Iterable[tuple[str, Pipeline]]) -> Iterator[Section]:

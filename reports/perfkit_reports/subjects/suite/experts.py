@@ -12,7 +12,8 @@ from perfkit_reports.document.cells import Cell, unknown
 from perfkit_reports.document.tables import Column
 
 _HOW = (
-    "Of one batch of each rank, after the timed steps, of which variants may have run different numbers by then.",
+    "Measured on one batch of each rank after the timed steps; variants may have taken different numbers of steps by "
+    "then.",
     "An expert's load is the tokens sent to it. A token that no expert takes is dropped: it passes by the layer.",
 )
 

@@ -110,7 +110,8 @@ def _lines_of_efficiency(curve: ScalingCurve, style: Style) -> Iterator[Line]:
             points.append((point.world_size, 1.0 if point.efficiency is None else point.efficiency.value))
             spans.append(_span(point.efficiency))
     yield Line(curve.name, style, tuple(points), tuple(spans))
-    planned = [point for point in curve.planned if point.efficiency or point is curve.planned[0]]
+    fewest = curve.points[0].world_size
+    planned = [point for point in curve.planned if point.efficiency or point.world_size == fewest]
     yield Line(
         curve.name,
         style,
@@ -206,7 +207,11 @@ def _planned_efficiency(row: _Row) -> Cell:
         return unknown("it was not planned on so many ranks")
     found: Interval | None = row.planned.efficiency
     if found is None:
-        return Cell("reference") if row.planned is row.curve.planned[0] else unknown("the reference was not planned")
+        return (
+            Cell("reference")
+            if row.ranks == row.curve.points[0].world_size
+            else unknown("the reference was not planned")
+        )
     return Cell(units.percent(found.value, 0), detail=_percent_span(found.low, found.high), value=found.value)
 
 

@@ -104,6 +104,13 @@ def test_who_waits_and_who_is_last_step_by_step() -> None:
     ]  # fmt: skip
 
 
+def test_where_two_come_last_at_once_neither_is_the_last() -> None:
+    ends = [14 * MS, 27 * MS]
+    begins = [[10 * MS, 20 * MS], [12 * MS, 20 * MS], [12 * MS, 21 * MS]]
+    fleet = reduced(*((rank(number), came(begin, ends, steps=[1, 2])) for number, begin in enumerate(begins)))
+    assert [each.last_share for each in fleet.ranks] == [0.0, 0.0, 1 / 2]
+
+
 def test_where_all_come_at_once_nobody_is_the_last() -> None:
     ends = [14 * MS, 27 * MS]
     fleet = reduced(*((rank(number), came([10 * MS, 20 * MS], ends, steps=[1, 2])) for number in range(2)))

@@ -106,6 +106,12 @@ def test_cores_that_are_fewer_than_the_threads_are_told(tmp_path: Path) -> None:
     )
 
 
+def test_each_of_several_machines_has_cores_of_its_own(tmp_path: Path) -> None:
+    assert found(tmp_path / "enough", cores=2, nodes=2).notes == ()
+    (told,) = found(tmp_path / "few", cores=1, nodes=2).notes
+    assert told.startswith("2 ranks of 1 thread each share the 1 core of each machine")
+
+
 def test_a_suite_of_one_size_has_none(tmp_path: Path) -> None:
     assert analyse(write_suite(tmp_path, {"baseline": [record(0.1)], "amp": [record(0.1)]})).scaling is None
     assert analyse(scaled_suite(tmp_path / "two", {"baseline@2": [1.0], "ddp@2": [1.0]})).scaling is None
