@@ -1,5 +1,6 @@
-"""torch's settings of fp32: put back after a test, or those of a GPU that is not there."""
+"""What tests begin with: torch's settings of fp32, those of a GPU that is not there, nothing that others left."""
 
+import gc
 from collections.abc import Iterator
 from typing import Any
 
@@ -35,3 +36,16 @@ def fp32_gpu(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     monkeypatch.setattr(torch._C, "_get_float32_matmul_precision", raises)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: found["capability"])
     return found
+
+
+@pytest.fixture
+def nothing_left() -> None:
+    """A test of what is alive and compiled begins without what other tests left in cycles and caches."""
+    import torch
+
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
+    gc.collect()
+    # What is still alive then is held by C++, which nobody can tell from a model of the test: frozen objects are not
+    # among those of `gc.get_objects`. They stay so: the next collection walks only what the next test made.
+    gc.freeze()

@@ -18,6 +18,7 @@ from perfkit.store.memory_file import read_allocations
 from perfkit.techniques.state import TrainState, World
 from perfkit.workloads.workload import Workload
 
+pytestmark = pytest.mark.usefixtures("nothing_left")
 REQUEST = FailedRequest(bytes=123, message="the first time", phase="forward", step=4)
 
 

@@ -18,6 +18,7 @@ from perfkit.spec import LaunchSpec, RunSpec, Schedule, WorkloadSpec, parse_vari
 from perfkit.store.memory_file import read_allocations
 from perfkit.workloads.table import load_workload
 
+pytestmark = pytest.mark.usefixtures("nothing_left")
 WORKLOADS = Path(__file__).parents[3] / "benchmarks" / "plan_workloads.py"
 GPT = WorkloadSpec(name="gpt", params={"size": "nano", "seq_len": 64})
 LONG = WorkloadSpec(name="gpt", params={"size": "nano"})  # whose peak is in backward
