@@ -8,7 +8,7 @@ from torch import nn
 
 from perfkit.record import ExpertLoad
 from perfkit.techniques.as_built import as_built
-from perfkit.techniques.expert_parallel import chosen_experts
+from perfkit.techniques.expert_parallel import chosen_experts, experts_in
 from perfkit.techniques.state import TrainState
 from perfkit.workloads.routing import Routing
 from perfkit.workloads.workload import Batch
@@ -18,11 +18,11 @@ def expert_loads(state: TrainState, batch: Batch) -> tuple[ExpertLoad, ...]:
     """What each router makes of the tokens of a batch, in the order in which they are called.
 
     Told by modules that return a `Routing`, and by those of experts that are called with the experts of each token.
-    Nothing of a workload that names no experts, or whose step is its own. Compiled code runs eagerly, so that its
-    modules are called.
+    Nothing of a workload that names no experts, or whose step is its own, and of a stage of a pipeline, which has a
+    part of the layers. Compiled code runs eagerly, so that its modules are called.
     """
     find = state.workload.expert_parallel
-    if find is None or state.workload.step is not None:
+    if find is None or state.workload.step is not None or state.own_forward is not None:
         return ()
     with as_built(state.model):
         names = {module: name for name, module in state.model.named_modules()}
@@ -48,8 +48,9 @@ def expert_loads(state: TrainState, batch: Batch) -> tuple[ExpertLoad, ...]:
 
 def _experts(state: TrainState, name: str) -> int:
     """How many experts a layer has on all ranks."""
-    parameter, of = next(iter(state.model.get_submodule(name).named_parameters()))
-    return of.shape[0] * state.dealt.get(f"{name}.{parameter}", 1)
+    module = state.model.get_submodule(name)
+    parameter, _ = next(module.named_parameters())
+    return experts_in(module) * state.dealt.get(f"{name}.{parameter}", 1)
 
 
 def _load(router: str, routing: Routing) -> ExpertLoad:

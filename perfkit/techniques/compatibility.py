@@ -93,6 +93,12 @@ CLASHES = (
         "memory (Gloo: bad address)",
     ),
     Clash("ep", "zero1", _OTHER_EXPERTS),
+    Clash(
+        "ep",
+        "hsdp",
+        "hsdp is checked by all gradients being summed over its replicas, and ep averages those of experts itself: use "
+        "ep+zero2 or ep+zero3",
+    ),
     Clash("ep", "tp", "tp splits layers by a plan of the workload, and none that has experts has one"),
     *(Clash("ep", relaxed, "each rank has other experts, which are not to be averaged") for relaxed in _RELAXED),
     Clash("ep", "amp:dtype=fp16", "an overflow in one rank's experts would leave the update out on that rank alone"),

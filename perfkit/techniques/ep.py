@@ -35,7 +35,7 @@ class Ep(Technique):
 
     With `size=N` experts are dealt over groups of N ranks next to each other, and the groups are replicas: gradients of
     experts are then averaged over these, after each microbatch. What is no expert is averaged over all ranks
-    by `ddp`, or sharded by `zero2`, `zero3` or `hsdp`.
+    by `ddp`, or sharded by `zero2` or `zero3`.
 
     A rank must hold no more parameters, gradients and optimizer state than its part of the experts and all of the rest;
     an all-to-all must run forth and back for every layer, in forward and in backward, with as many bytes as a

@@ -44,8 +44,19 @@ def check_experts(model: nn.Module, names: tuple[str, ...], ranks: int) -> None:
             found = f"first dimensions of {', '.join(map(str, sorted(counts)))}" if counts else "no parameters"
             raise UnavailableError(f"{name} has {found}: {_TO_BE}")
         (experts,) = counts
+        if experts != experts_in(modules[name]):
+            raise UnavailableError(
+                f"{name} has {experts_in(modules[name])} experts, and parameters whose first dimension is {experts}: "
+                f"{_TO_BE}"
+            )
         if experts % ranks:
             raise UnavailableError(f"the {experts} experts of {name} do not divide by {ranks} ranks")
+
+
+def experts_in(module: nn.Module) -> int:
+    """How many experts a module has on this rank: by its `num_experts`, as Transformers' have it, or its parameters."""
+    number = getattr(module, "num_experts", None)
+    return number if isinstance(number, int) else next(module.parameters()).shape[0]
 
 
 def exchanged(model: nn.Module, names: tuple[str, ...], forward: Callable[[], object]) -> Exchanged:
@@ -62,6 +73,9 @@ def exchanged(model: nn.Module, names: tuple[str, ...], forward: Callable[[], ob
         chosen = chosen_experts(inputs)
         if chosen is not None and isinstance(inputs[0], torch.Tensor) and isinstance(output, torch.Tensor):
             slots = False
+            if output.shape != inputs[0].shape:
+                shapes = f"{list(inputs[0].shape)} and returns {list(output.shape)}"
+                raise UnavailableError(f"{name} takes tokens of {shapes}: {_TO_BE}")
             sides = (inputs[0], output)
             forth.extend((chosen.shape[1] * each.nbytes, each.requires_grad) for each in sides)
             return
@@ -93,6 +107,7 @@ def deal(
     All ranks of `everyone` have the experts of its first then, as with DDP. `replicas` are those with the same part.
     """
     ranks, first = group.size(), dist.get_process_group_ranks(everyone)[0]
+    count = experts_in(experts)
     for name, parameter in list(experts.named_parameters()):
         dist.broadcast(parameter.detach(), src=first, group=everyone)
         own = nn.Parameter(parameter.detach().chunk(ranks)[group.rank()].clone(), parameter.requires_grad)
@@ -104,10 +119,10 @@ def deal(
         experts.register_forward_pre_hook(partial(_sent, group))
         experts.register_forward_hook(partial(_sent_back, group))
         return
-    number = getattr(experts, "num_experts", None)  # by which Transformers' experts tell those that they have
-    if isinstance(number, int):
-        experts.num_experts = number // ranks  # type: ignore[assignment]
-    experts.forward = partial(_without_slots, experts.forward, group, ranks)
+    if hasattr(experts, "num_experts"):  # by which Transformers' experts tell those that they have
+        experts.num_experts = count // ranks  # type: ignore[assignment]
+    own_parameters = tuple(experts.parameters())
+    experts.forward = partial(_without_slots, experts.forward, group, count, own_parameters)
 
 
 def _averaged(ranks: int, replicas: ProcessGroup, gradient: torch.Tensor) -> torch.Tensor:
@@ -137,13 +152,15 @@ def _without_slots(
     forward: Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor],
     group: ProcessGroup,
     experts: int,
+    parameters: tuple[nn.Parameter, ...],
     tokens: torch.Tensor,
     chosen: torch.Tensor,
     weights: torch.Tensor,
 ) -> torch.Tensor:
     """Each choice of each token to its expert's rank and back, where what it became is weighted and summed.
 
-    `forward` is that of this rank's part of the `experts`. Ranks first tell each other how many tokens will come.
+    `forward` is that of this rank's part of the `experts`, which has these parameters. Ranks first tell each other how
+    many tokens will come.
     """
     ranks, choices = group.size(), chosen.shape[1]
     order = chosen.flatten().argsort(stable=True)
@@ -153,6 +170,8 @@ def _without_slots(
     received = all_to_all_single(tokens[order // choices].contiguous(), back, out, group)
     own = torch.arange(coming.shape[1], device=tokens.device).repeat(ranks).repeat_interleave(coming.flatten())
     made = forward(received, own[:, None], weights.new_ones(len(own), 1))
+    if not len(own):  # else this rank would leave out what the others exchange in backward, and they would wait for it
+        made = made + sum((each.flatten()[:0].sum() for each in parameters), start=received.sum())
     returned = all_to_all_single(made.contiguous(), out, back, group)
     in_order = returned.new_empty(returned.shape).index_put((order,), returned)
     summed: torch.Tensor = (in_order.unflatten(0, (-1, choices)) * weights[..., None]).sum(dim=1)

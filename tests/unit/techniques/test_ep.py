@@ -9,10 +9,11 @@ import pytest
 import torch
 from torch import nn
 
-from perfkit.errors import UnavailableError
+from perfkit.errors import UnavailableError, UsageError
 from perfkit.plan.rehearsal import rehearse
 from perfkit.plan.step_ops import StepCollective
 from perfkit.spec import LaunchSpec, RunSpec, WorkloadSpec, parse_variants
+from perfkit.techniques.compose import compose
 from perfkit.techniques.ep import Ep
 from perfkit.techniques.expert_parallel import check_experts
 from perfkit.techniques.expert_parallel import exchanged as exchanged_by
@@ -32,7 +33,9 @@ EXPERT = 8 * WIDTH**2 + 5 * WIDTH
 REST = (256 + 16 + 2) * WIDTH + LAYERS * (4 * WIDTH**2 + 4 * WIDTH + 4 * WIDTH + EXPERTS * WIDTH)
 
 RANKS = 4
+PLAIN_EXPERTS = 8  # of the model without slots: two a rank
 VARIANTS = ["ep", "ep:size=2", "ckpt+ep", "ep+zero3"]
+PLAIN_VARIANTS = ["ep", "ep:size=2"]
 
 
 @pytest.fixture(autouse=True)
@@ -88,6 +91,29 @@ def test_experts_that_cannot_be_dealt_are_refused(shapes, ranks, reason):
         check_experts(nn.Sequential(experts), ("0",), ranks)
 
 
+def test_experts_whose_parameters_have_another_first_dimension_are_refused():
+    experts = nn.Linear(3, 4 * 5)  # as DBRX has them: experts x width of a layer within
+    experts.num_experts = 4
+    with pytest.raises(UnavailableError, match="0 has 4 experts, and parameters whose first dimension is 20: ep deals"):
+        check_experts(nn.Sequential(experts), ("0",), 2)
+
+
+def test_experts_that_return_another_shape_than_their_tokens_are_refused():
+    class Unsqueezed(Chosen):
+        def forward(self, tokens: torch.Tensor, chosen: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+            return super().forward(tokens, chosen, weights)[:, None]
+
+    model = nn.Sequential(Unsqueezed())
+    tokens, chosen, weights = torch.zeros(3, 16), torch.zeros(3, 2, dtype=torch.int64), torch.ones(3, 2)
+    with pytest.raises(UnavailableError, match=r"0 takes tokens of \[3, 16\] and returns \[3, 1, 16\]: ep deals"):
+        exchanged_by(model, ("0",), lambda: model[0](tokens, chosen, weights))
+
+
+def test_hsdp_is_refused():
+    with pytest.raises(UsageError, match="ep and hsdp do not go together: hsdp is checked by all gradients"):
+        compose(parse_variants("ep+hsdp")[0])
+
+
 @pytest.mark.parametrize(
     ("names", "reason"),
     [((), "names no module of experts"), (("mlp",), "expert_parallel names mlp, which the model does not have")],
@@ -135,24 +161,31 @@ def test_a_workload_without_experts_is_refused():
 
 
 class Chosen(nn.Module):
-    """Experts that are called with tokens, the experts of each, and their weights: one matrix each."""
+    """Experts that are called with tokens, the experts of each, and their weights: one matrix each.
+
+    As Transformers' eager ones they leave out those that no token has chosen.
+    """
 
     def __init__(self) -> None:
         super().__init__()
-        self.weights = nn.Parameter(torch.randn(EXPERTS, 16, 16) / 4)
+        self.num_experts = PLAIN_EXPERTS
+        self.weights = nn.Parameter(torch.randn(PLAIN_EXPERTS, 16, 16) / 4)
 
     def forward(self, tokens: torch.Tensor, chosen: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
         out = torch.zeros_like(tokens)
-        for expert, matrix in enumerate(self.weights):
+        assert chosen.numel() == 0 or chosen.max() < self.num_experts
+        for expert in chosen.unique().tolist():
             token, choice = torch.where(chosen == expert)
-            out = out.index_add(0, token, tokens[token] @ matrix * weights[token, choice, None])
+            out = out.index_add(0, token, tokens[token] @ self.weights[expert] * weights[token, choice, None])
         return out
 
 
 class WithoutSlots(nn.Module):
+    """No token chooses the last experts, which are all that the last of four ranks has."""
+
     def __init__(self) -> None:
         super().__init__()
-        self.gate, self.experts = nn.Linear(16, EXPERTS), Chosen()
+        self.gate, self.experts = nn.Linear(16, PLAIN_EXPERTS - 2), Chosen()
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         tokens = x.flatten(0, 1)
@@ -176,7 +209,8 @@ def rank_main(rank: int, folder: str) -> None:
         for variant in VARIANTS:
             results[variant] = trained(variant, world, baseline["facts"], workload)
         results["plain baseline"] = plain = trained("baseline", world, None, PLAIN)
-        results["plain"] = trained("ep", world, plain["facts"], PLAIN)
+        for variant in PLAIN_VARIANTS:
+            results[f"plain {variant}"] = trained(variant, world, plain["facts"], PLAIN)
         with patch("perfkit.techniques.ep.deal"):
             results["sabotage"] = trained("ep", world, baseline["facts"], workload)
         with patch("perfkit.techniques.expert_parallel._averaged", lambda _ranks, _replicas, gradient: gradient):
@@ -204,13 +238,15 @@ def test_losses_are_those_of_data_parallelism_and_claims_hold(ranks, variant):
 
 @pytest.mark.slow
 def test_experts_without_slots_are_sent_each_choice_of_each_token(ranks):
-    assert relative_difference(losses_of(ranks, "plain"), losses_of(ranks, "plain baseline")) <= 1e-5
+    for variant in PLAIN_VARIANTS:
+        assert relative_difference(losses_of(ranks, f"plain {variant}"), losses_of(ranks, "plain baseline")) <= 1e-5
     most = 0.0
     for rank in ranks:
-        assert [text for verdict, text in rank["plain"]["checked"] if not verdict] == []
+        for variant in PLAIN_VARIANTS:
+            assert [text for verdict, text in rank[f"plain {variant}"]["checked"] if not verdict] == []
         # Two choices of each token, once there and once back, and in backward back alone: the input takes no gradient.
-        assert rank["plain"]["facts"]["expert_exchanged_bytes"] == 3 * 2 * tiny.BATCH * tiny.TIME * 16 * 4
-        most = max(most, rank["plain"]["facts"]["collective_bytes:all-to-all:ep"])
+        assert rank["plain ep"]["facts"]["expert_exchanged_bytes"] == 3 * 2 * tiny.BATCH * tiny.TIME * 16 * 4
+        most = max(most, rank["plain ep"]["facts"]["collective_bytes:all-to-all:ep"])
     assert most > 3 * 2 * tiny.BATCH * tiny.TIME * 16 * 4  # some rank is sent more than it sends
 
 
