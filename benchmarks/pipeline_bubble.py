@@ -62,9 +62,10 @@ def main() -> None:
             quiet = fmean(rank["bubbles"][fastest] for rank in found)
             error, best = (f"{each / theory - 1:+.1%}" if theory else "-" for each in (whole, quiet))
             by_rank = " ".join(f"{each:.1%}" for each in bubbles)
+            by_theory = "-" if theory is None else f"{theory:.1%}"
             by_actions = bubble_of([rank["actions"] for rank in found])
             print(
-                f"{schedule:14} {count:3} {theory:7.1%} {whole:9.1%} {by_rank:>16} {error:>7} {quiet:8.1%} {best:>7} "
+                f"{schedule:14} {count:3} {by_theory:>7} {whole:9.1%} {by_rank:>16} {error:>7} {quiet:8.1%} {best:>7} "
                 f"{by_actions:11.1%}"
             )
 
@@ -99,7 +100,7 @@ def rank_main(rank: int, schedule: str, microbatches: int, ranks: int, steps: in
             bubbles.append(1 - spent[BUSY] / spent[PIPELINE])
             actions.append(found)
     medians = [(*each[0][:3], median(one[3] for one in each)) for each in zip(*actions, strict=True)]
-    result = {"bubbles": bubbles, "seconds": seconds, "theory": state.facts[BUBBLE], "actions": medians}
+    result = {"bubbles": bubbles, "seconds": seconds, "theory": state.facts.get(BUBBLE), "actions": medians}
     Path(folder, f"{rank}.json").write_text(json.dumps(result))
     dist.destroy_process_group()
 

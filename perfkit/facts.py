@@ -46,7 +46,7 @@ RECORDED = {
     "scheduled_microbatches_in_flight": "the same by its schedule",
     "expected_bubble_share": "share of a pipeline's time in which a rank computes nothing, by theory",
     "stage_busy_s": "seconds of a step in which its stages computed, while timed; on a GPU what launching them took",
-    "pipeline_s": "seconds of a step from the first microbatch until all gradients were there",
+    "pipeline_s": "seconds of a step from the first microbatch until all ranks of the pipeline had done the last one",
     "gradient_bytes": "bytes of gradients after a backward pass; local bytes of distributed tensors",
     "optimizer_state_bytes": "bytes of optimizer state after a step; local bytes of distributed tensors",
     "saved_tensor_bytes": "bytes that one microbatch's forward leaves allocated on the training device for backward",

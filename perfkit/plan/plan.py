@@ -20,7 +20,7 @@ from perfkit.plan.quiet import quiet_libraries
 from perfkit.plan.rehearsal import Rehearsed, rehearse
 from perfkit.plan.step_ops import StepOp
 from perfkit.plan.target import CPU, Target
-from perfkit.plan.timed import with_bubble, with_time
+from perfkit.plan.timed import with_time
 from perfkit.plan.verdict import judged
 from perfkit.spec import variant_label
 from perfkit.store.request import BenchRequest
@@ -98,11 +98,10 @@ def planned(run: ScheduledRun, target: Target = CPU) -> PlannedVariant:
         batches_bytes=rehearsed.batches_bytes,
     )
     threads = run.spec.launch.threads or available_cores()
-    told = with_time(told, rehearsed.issued, target, threads)
+    told = with_time(told, rehearsed.issued, target, threads, rehearsed.bubble_share)
     if told.step_s is not None:
         threads_of_cpu = threads if target.kind == "cpu" else None
-        waiting = with_bubble(told.step_s, rehearsed.bubble_share)
-        step = replace(waiting, planned_eagerly=compiled(run.spec.techniques), threads=threads_of_cpu)
+        step = replace(told.step_s, planned_eagerly=compiled(run.spec.techniques), threads=threads_of_cpu)
         told = replace(told, step_s=step)
     return told if held is None else judged(_with_memory(told, rehearsed, held, target), target)
 

@@ -36,6 +36,7 @@ from perfkit.plan.planning import planned_techniques
 from perfkit.plan.step_ops import Issued, StepOps
 from perfkit.plan.taken_for_tracing import eager_linear, eager_transformers
 from perfkit.plan.values_read import ValuesRead
+from perfkit.record import Unknown
 from perfkit.spec import RunSpec
 from perfkit.techniques.apply import apply_all
 from perfkit.techniques.paged_optimizer import local_optimizer
@@ -71,7 +72,7 @@ class Rehearsed(NamedTuple):
         optimizers: the classes of all optimizers.
         blocks: how many repeated blocks the workload names, as it is built.
         batches_bytes: of the batches that a bench keeps in main memory for all steps.
-        bubble_share: of a pipeline's step the share in which its rank computes nothing, by theory.
+        bubble_share: of a pipeline's forward and backward the share in which its rank computes nothing, by theory.
     """
 
     allocations: Allocations
@@ -89,7 +90,7 @@ class Rehearsed(NamedTuple):
     optimizers: tuple[str, ...] = ()
     blocks: int = 0
     batches_bytes: int = 0
-    bubble_share: float = 0.0
+    bubble_share: float | Unknown = 0.0
 
 
 def rehearse(spec: RunSpec, gpu: Entry | None = None) -> Rehearsed:
@@ -178,8 +179,14 @@ def rehearse(spec: RunSpec, gpu: Entry | None = None) -> Rehearsed:
         optimizers=tuple(sorted({type(each).__name__ for each in trained.optimizers})),
         blocks=blocks,
         batches_bytes=data.nbytes,
-        bubble_share=state.facts.get(BUBBLE, 0.0),
+        bubble_share=_bubble_share(state),
     )
+
+
+def _bubble_share(state: TrainState) -> float | Unknown:
+    if BUBBLE in state.facts or BUBBLE not in state.fact_notes:
+        return state.facts.get(BUBBLE, 0.0)
+    return Unknown(reason=f"theory does not tell the bubble of this pipeline: {state.fact_notes[BUBBLE]}")
 
 
 def _on_device(parts: Microbatches) -> Microbatches:

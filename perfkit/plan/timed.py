@@ -1,7 +1,7 @@
 """The time of a rehearsed step on what it is planned for: with the efficiencies of a device, its links and its disk."""
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from msgspec.structs import replace
 
@@ -24,29 +24,48 @@ from perfkit.record import Unknown
 BUBBLE = "pipeline bubble"  # a part of a step
 
 
-def with_time(variant: PlannedVariant, issued: Sequence[Issued], target: Target, threads: int) -> PlannedVariant:
+def with_time(
+    variant: PlannedVariant,
+    issued: Sequence[Issued],
+    target: Target,
+    threads: int,
+    bubble_share: float | Unknown = 0.0,
+) -> PlannedVariant:
     """The variant with the time of its step and of its ops, or with the reason why these are not known.
 
-    `threads` are those of a rank on a CPU.
+    `threads` are those of a rank on a CPU. `bubble_share` is the share of a pipeline's forward and backward passes in
+    which its rank waits for others.
     """
+    if isinstance(bubble_share, Unknown):
+        return replace(variant, step_reason=bubble_share.reason)
     try:
         known = _efficiencies(None if target.entry is None else target.entry.id, threads, kept())
         host = None if target.entry is None else host_link(target.entry)
-        found = step_time(issued, target.kind, known, _links(issued, target), _disk(issued), host)
+        links, pages = _links(issued, target), _disk(issued)
+        time = partial(step_time, kind=target.kind, efficiencies=known, links=links, disk=pages, host_link=host)
+        found = time(issued)
+        piped = [each for each in issued if each.phase in ("forward", "backward")] if bubble_share else []
+        in_pipeline = time(piped)
     except UnavailableError as error:
         return replace(variant, step_reason=str(error))
     if isinstance(found, Unknown):
         return replace(variant, step_reason=found.reason)
-    return replace(variant, step_s=found, ops=op_rows(issued, known, found.total.value))
+    assert isinstance(in_pipeline, StepTime), "all of it is known"
+    step = _with_bubble(found, in_pipeline.total, bubble_share)
+    return replace(variant, step_s=step, ops=op_rows(issued, known, step.total.value))
 
 
-def with_bubble(step: StepTime, share: float) -> StepTime:
-    """A step of a pipeline's rank, which waits for this share of it besides what it does."""
+def _with_bubble(step: StepTime, pipeline: Interval, share: float) -> StepTime:
+    """A step of a pipeline's rank, which waits besides what it does: for this share of the pipeline's time."""
     if not share:
         return step
-    longer, waits = 1 / (1 - share), step.total.value * share / (1 - share)
-    total = Interval(value=step.total.value * longer, low=step.total.low * longer, high=step.total.high * longer)
-    parts = dict(sorted({**step.parts, BUBBLE: waits}.items(), key=lambda part: -part[1]))
+    waits = share / (1 - share)
+    total = Interval(
+        value=step.total.value + waits * pipeline.value,
+        low=step.total.low + waits * pipeline.low,
+        high=step.total.high + waits * pipeline.high,
+    )
+    parts = dict(sorted({**step.parts, BUBBLE: waits * pipeline.value}.items(), key=lambda part: -part[1]))
     return replace(step, total=total, parts=parts, dominant=next(iter(parts)))
 
 

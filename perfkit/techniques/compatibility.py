@@ -61,10 +61,9 @@ _SHARDED = ("zero1", *_FULLY_SHARDED)
 _OF_PLAIN_LAYERS = "tp splits plain linear layers and embeddings, and these are others"
 _STAGES = "a stage leaves the call of the model early, which what is wrapped around it does not know of"
 _ONE_PASS = (
-    "a stage is a part of a call of the model, and torch.compile takes the call as a whole: use compile:scope=block"
+    "a stage is a part of a call of the model, which torch.compile takes as a whole; ranks with compiled blocks have "
+    "not been seen to finish"
 )
-_HALVES = "gradients of weights are computed apart from those of inputs, which compiled code does at once"
-_SEVERAL_STAGES = "each of a rank's stages calls the model up to another block, which compiled blocks do not know of"
 _ONE_LIST = "split and whole parameters do not go in one list of a kernel"
 _OTHER_EXPERTS = "ZeroRedundancyOptimizer sends each updated parameter to all ranks, and ep gives each other experts"
 _UPDATED_TOGETHER = (
@@ -116,9 +115,7 @@ CLASHES = (
         Clash("pp", other, "adapters are put into all layers, of which a rank has a part")
         for other in ("lora", "qlora")
     ),
-    Clash("pp", "compile:scope=model", _ONE_PASS),
-    *(Clash(f"pp:schedule={name}", "compile:scope=block", _SEVERAL_STAGES) for name in ("interleaved", "bfs")),
-    *(Clash(f"pp:schedule={name}", "compile:scope=block", _HALVES) for name in ("zb", "zbv")),
+    Clash("pp", "compile", _ONE_PASS),
     *(Clash("offload:what=parameters", other, _OWNS_STORAGE) for other in _FULLY_SHARDED),
     Clash("amp", "bf16", "parameters in bf16 leave autocast nothing to cast"),
     Clash("amp", "tf32", _NO_FP32_PRODUCTS),

@@ -4,8 +4,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from perfkit.errors import UnavailableError
-
 if TYPE_CHECKING:
     from torch.distributed.pipelining.schedules import _PipelineSchedule
     from torch.distributed.pipelining.stage import PipelineStage
@@ -13,8 +11,8 @@ if TYPE_CHECKING:
 BUBBLE = "expected_bubble_share"  # a fact
 
 # Ranks, stages of each, and microbatches -> the share of the pipeline's time in which a rank computes nothing, where
-# all stages take as long and messages take no time.
-Bubble = Callable[[int, int, int], float]
+# all stages take as long and messages take no time. None where no formula tells.
+Bubble = Callable[[int, int, int], float | None]
 
 
 class Kind(NamedTuple):
@@ -50,8 +48,8 @@ def _weights_fill(ranks: int, stages: int, microbatches: int) -> float:
     return (ranks - 1) / (3 * stages * microbatches + ranks - 1)
 
 
-def _none(_ranks: int, _stages: int, _microbatches: int) -> float:
-    return 0.0
+def _none_where_many(ranks: int, _stages: int, microbatches: int) -> float | None:
+    return 0.0 if microbatches >= 2 * ranks else None
 
 
 _ZERO_BUBBLE = "Qi et al., Zero Bubble Pipeline Parallelism, ICLR 2024, arXiv 2401.10241"
@@ -89,7 +87,7 @@ SCHEDULES = {
         "ScheduleZBVZeroBubble",
         2,
         2,
-        _none,
+        _none_where_many,
         f"{_ZERO_BUBBLE}, section 6, where F, B and W take as long and there are at least twice as many microbatches "
         "as ranks",
         v_shaped=True,
@@ -109,20 +107,20 @@ def stages_of_rank(kind: Kind, rank: int, ranks: int, stages: int) -> tuple[int,
     return tuple(stage for stage in range(ranks * stages) if rank_of_stage(kind, stage, ranks) == rank)
 
 
-def check_microbatches(name: str, ranks: int, microbatches: int) -> None:
-    """`UnavailableError` where a schedule does not run with so many microbatches a step."""
-    kind = SCHEDULES[name]
+def refused(name: str, ranks: int, microbatches: int) -> str:
+    """Why a schedule does not run with so many microbatches a step; empty where it does."""
     if name == "1f1b" and microbatches < ranks:
-        raise UnavailableError(
-            f"schedule=1f1b needs at least as many microbatches as stages: {microbatches} and {ranks}; use a larger "
-            "batch (--batch-size), more of microbatches=, or schedule=gpipe"
-        )
+        return f"schedule=1f1b needs at least as many microbatches as stages: {microbatches} and {ranks}"
     rounds = max(1, microbatches // ranks)
-    if kind.rounds and microbatches % rounds:
-        raise UnavailableError(
-            f"schedule={name} takes microbatches in {rounds} rounds, which {microbatches} do not divide into: use "
-            f"microbatches={rounds * (microbatches // rounds)}"
-        )
+    if SCHEDULES[name].rounds and microbatches % rounds:
+        return f"schedule={name} takes microbatches in {rounds} rounds, which {microbatches} do not divide into"
+    return ""
+
+
+def parts_of(name: str, ranks: int, samples: int, accumulation: int = 1) -> list[int]:
+    """In how many microbatches a schedule takes a batch of so many samples, so many batches being a step."""
+    divisors = (parts for parts in range(1, samples + 1) if samples % parts == 0)
+    return [parts for parts in divisors if not refused(name, ranks, parts * accumulation)]
 
 
 def made(name: str, stages: "list[PipelineStage]", microbatches: int, loss: Callable[..., Any]) -> "_PipelineSchedule":

@@ -75,20 +75,22 @@ class PipelineSteps:
             losses=losses,
             return_outputs=False,
         )
+        if state.device.type == "cpu" and state.planned_for is None:
+            # A rank that is done waits for the others, here, and not with what it exchanges next.
+            dist.barrier(group=state.mesh.group("pp"))
+        ended = perf_counter()
         for group, parameters in self._shared:
             _sum(parameters, group)
         if state.mesh.size("dp") > 1:
             _sum(state.model.parameters(), state.mesh.group("dp"), average=state.mesh.size("dp"))
         loss = sum((each.detach().float() for each in losses), start=torch.zeros((), device=state.device))
         dist.broadcast(loss, src=state.mesh.lines["pp"][stages.last], group=state.mesh.group("pp"))
-        ended = perf_counter()
         with mark("optimizer"):
             state.update()
             state.zero_grad()
         self._batches = []
         state.facts |= {IN_FLIGHT: float(self._most), EXPECTED_IN_FLIGHT: float(expected)}
         state.counters[BUSY] += self.busy_s
-        # Where a rank waits at the end of a step, it does so at the beginning of the next.
         state.counters[PIPELINE] += ended - taken
         return loss
 

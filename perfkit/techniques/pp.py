@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import Annotated, ClassVar, Literal
@@ -21,7 +20,7 @@ from perfkit.techniques.mesh import Dimension, Mesh
 from perfkit.techniques.microbatch_losses import not_their_mean
 from perfkit.techniques.paged_tensors import local_part
 from perfkit.techniques.pipeline_cut import Blocks, Cut, Seen, dealt, keep_only, watch, without_randomness
-from perfkit.techniques.pipeline_schedules import BUBBLE, SCHEDULES, check_microbatches
+from perfkit.techniques.pipeline_schedules import BUBBLE, SCHEDULES, parts_of, refused
 from perfkit.techniques.pipeline_split import PipelineSplit, Stages
 from perfkit.techniques.pipeline_steps import EXPECTED_IN_FLIGHT, IN_FLIGHT, PipelineSteps, Shared
 from perfkit.techniques.ranks import ModelParallel
@@ -93,8 +92,16 @@ class Pp(ModelParallel):
 
     def __post_init__(self) -> None:
         kind = SCHEDULES[self.schedule]
-        if self.stages is not None and (self.stages < min(kind.stages, 2) or self.stages > (kind.most or self.stages)):
-            raise ValueError(f"schedule={self.schedule} has {kind.stages} stages a rank, and stages={self.stages}")
+        if self.stages is None:
+            return
+        if kind.most == 1 and self.stages > 1:
+            raise ValueError("gpipe and 1f1b have one stage a rank: leave stages out, or use interleaved or bfs")
+        if kind.most is not None and self.stages != kind.most:
+            raise ValueError(f"schedule={self.schedule} has {kind.most} stages a rank, got stages={self.stages}")
+        if self.stages < kind.stages:
+            raise ValueError(
+                f"schedule={self.schedule} needs at least {kind.stages} stages a rank, got stages={self.stages}"
+            )
 
     def plannable(self) -> Plannable:
         return Plannable(reason="planned is the first rank, which holds the most microbatches; the last has the loss")
@@ -175,11 +182,15 @@ class Pp(ModelParallel):
         return self.stages or SCHEDULES[self.schedule].stages
 
     def _microbatches(self, samples: int, ranks: int) -> int:
-        """As many as asked for; else the most up to four a stage that a batch of so many samples divides into."""
+        """As many as asked for; else the most up to four a stage that the schedule takes the batch in.
+
+        Where it takes it in none, those that the batch divides into.
+        """
         if self.microbatches is not None:
             return self.microbatches
         most = _MICROBATCHES_A_STAGE * ranks * self._stages
-        return next(parts for parts in range(min(most, samples), 0, -1) if samples % parts == 0)
+        fitting = parts_of(self.schedule, ranks, samples) or parts_of("gpipe", ranks, samples)
+        return max((parts for parts in fitting if parts <= most), default=fitting[0])
 
     def _check(self, state: TrainState, samples: int, parts: Sequence[Blocks]) -> None:
         """`UnavailableError` where the batch or the blocks cannot be dealt out: on all ranks, before any waits."""
@@ -190,8 +201,9 @@ class Pp(ModelParallel):
                 'Workload(blocks=lambda model: ("layers.0", "layers.1", ...))'
             )
         if stages > blocks:
+            each = f"{self._stages} stage{'s' if self._stages > 1 else ''} each"
             raise UnavailableError(
-                f"{ranks} ranks of {self._stages} stages have {stages}, and {state.workload.name} has {blocks} blocks: "
+                f"{ranks} ranks with {each} have {stages}, and {state.workload.name} has {blocks} blocks: "
                 "use fewer ranks or stages"
             )
         microbatches = self._microbatches(samples, ranks)
@@ -200,7 +212,11 @@ class Pp(ModelParallel):
                 f"the batches of {len(state.batches_of_ranks)} ranks have {samples} samples, which do not divide into "
                 f"{microbatches} equal microbatches: use another number, or another --batch-size"
             )
-        check_microbatches(self.schedule, ranks, microbatches * state.accumulation)
+        if reason := refused(self.schedule, ranks, microbatches * state.accumulation):
+            fitting = parts_of(self.schedule, ranks, samples, state.accumulation)
+            nearest = min(fitting, key=lambda parts: (abs(parts - microbatches), parts), default=None)
+            number = "a larger batch (--batch-size)" if nearest is None else f"microbatches={nearest}"
+            raise UnavailableError(f"{reason}: use {number}, or schedule=gpipe")
 
     def _tell(self, state: TrainState, split: PipelineSplit, stages: Stages, microbatches: int) -> None:
         """The facts of this rank, by formula: from the blocks and what uses which parameter."""
@@ -215,13 +231,15 @@ class Pp(ModelParallel):
             _SENT: float(sent * parts),
             STAGES: float(self._stages),
             MICROBATCHES: float(parts),
-            BUBBLE: kind.bubble(stages.ranks, self._stages, parts),
         }
         blocks = ", ".join(str(part.end - part.first) for part in split.parts)
         state.fact_notes[_HELD] = f"blocks of the stages: {blocks}; the first stage has what is before, the last behind"
         state.fact_notes[BUBBLE] = (
             f"{kind.source}: {stages.ranks} ranks, {parts} microbatches, stages a rank: {self._stages}"
         )
+        bubble = kind.bubble(stages.ranks, self._stages, parts)
+        if bubble is not None:
+            state.facts[BUBBLE] = bubble
 
     def _tell_exchanges(self, state: TrainState, seen: Seen, split: PipelineSplit) -> None:
         """What layers that are split by tensor parallelism exchange in the stages of this rank."""
@@ -255,11 +273,8 @@ def _shared(mesh: Mesh, split: PipelineSplit) -> list[Shared]:
 
 def _check_stages(state: TrainState, cut: Cut, stages: int, batch: Batch) -> None:
     """`UnavailableError` where the loss of all stages, one after the other, is not the model's."""
-    generator = torch.get_rng_state()
-    state.loss(batch)
-    random = not torch.equal(generator, torch.get_rng_state())
     # Dropout before the first block would draw anew for every stage.
-    with without_randomness(state.model) if random else nullcontext():
+    with without_randomness(state.model):
         whole = state.loss(batch).item()
         take_away = cut.put_in(range(stages))
         received: torch.Tensor | None = None

@@ -42,8 +42,8 @@ class PipelineRank(Struct):
 class Pipeline(Struct):
     """One step of a pipeline, from its first action on any rank at `start_ns` until its last at `end_ns`.
 
-    `expected_bubble` is the share of its time in which a rank computes nothing by theory, with its source; None where
-    that is not known.
+    `expected_bubble` is the share of its time in which a rank computes nothing by theory, None where
+    that is not known; `source` is that of the formula, with what it holds for.
     """
 
     step: int

@@ -61,7 +61,7 @@ def _bubble(facts: Mapping[str, float], device: str) -> Quantity:
         value=1 - busy / whole,
         unit="1",
         how=How.MEASURED,
-        source="the timed steps, from the first microbatch until all gradients were there",
+        source="the timed steps, from the first microbatch until all ranks had done the last one",
     )
 
 

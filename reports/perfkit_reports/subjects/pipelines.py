@@ -29,7 +29,11 @@ def pipelines(found: Iterable[tuple[str, Pipeline]]) -> Iterator[Section]:
 
 def _table(name: str, pipeline: Pipeline, place: int) -> Table:
     expected = pipeline.expected_bubble
-    theory = Cell(units.percent(expected), value=expected) if expected is not None else unknown("not known of a trace")
+    theory = (
+        Cell(units.percent(expected), value=expected)
+        if expected is not None
+        else unknown(f"theory does not tell of: {pipeline.source}")
+    )
     columns = [
         Column[PipelineRank]("Rank", lambda rank: Cell(f"rank {rank.rank}"), numeric=False),
         Column[PipelineRank]("Stages", _stages, numeric=False),
@@ -41,11 +45,11 @@ def _table(name: str, pipeline: Pipeline, place: int) -> Table:
             help="from the first action of any rank to the last",
         ),
     ]
-    said = [f"By theory: {pipeline.source}." if pipeline.source else "", _WAITS if pipeline.waits else ""]
+    said = [f"By theory: {pipeline.source}." if expected is not None else "", _WAITS if pipeline.waits else ""]
     return Table(
         id=f"pipeline-ranks-{place}",
         title=f"Ranks of {name}",
-        columns=columns if expected is not None else [columns[0], columns[1], columns[4]],
+        columns=columns if pipeline.source else [columns[0], columns[1], columns[4]],
         rows=pipeline.ranks,
         what="rank",
         caption=" ".join(filter(None, said)),

@@ -14,6 +14,7 @@ from perfkit.plan.step_ops import Issued, StepCollective, StepOp, StepPage
 from perfkit.plan.target import CPU, Target, target_of
 from perfkit.plan.timed import with_time
 from perfkit.plan.work import Work
+from perfkit.record import Unknown
 from tests.fixtures.plan_seconds import OneFlopASecond
 
 PRODUCT = StepOp(Work("GEMM", "fp32", 3.0, 0.0, matrix=True), "forward")
@@ -97,3 +98,18 @@ def test_what_nothing_was_measured_of_is_not_known(monkeypatch: pytest.MonkeyPat
     assert variant.step_s is None
     assert variant.step_reason == "nothing was measured on cpu with 2 threads"
     assert not variant.ops
+
+
+def test_a_pipeline_waits_in_forward_and_backward_alone(asked: list[tuple[str, int]]) -> None:
+    """A quarter of the pipeline's time: of 3 s in forward and 3 s in backward 2 s more, of the update nothing."""
+    issued = [PRODUCT, PRODUCT._replace(phase="backward"), PRODUCT._replace(phase="optimizer"), reduced(2)]
+    step = with_time(PlannedVariant(name="pp", world_size=2), issued, CPU, 2, bubble_share=0.25).step_s
+    assert step is not None
+    assert step.parts == {"GEMM": 9, "communication": 4, "pipeline bubble": 2, "host": 0}
+    assert step.total.value == 15
+
+
+def test_a_pipeline_whose_bubble_is_not_known_has_no_time(asked: list[tuple[str, int]]) -> None:
+    unknown = Unknown(reason="theory does not tell")
+    planned = with_time(PlannedVariant(name="pp", world_size=2), [PRODUCT], CPU, 2, unknown)
+    assert (planned.step_s, planned.step_reason) == (None, "theory does not tell")

@@ -14,9 +14,9 @@ from torch import nn
 from perfkit.errors import UnavailableError
 from perfkit.techniques.apply import apply_all
 from perfkit.techniques.pipeline_cut import Blocks, Cut, dealt, keep_only, watch
-from perfkit.techniques.pipeline_schedules import SCHEDULES, most_held, stages_of_rank
+from perfkit.techniques.pipeline_schedules import SCHEDULES, most_held, refused, stages_of_rank
 from perfkit.techniques.pipeline_split import PipelineSplit
-from perfkit.techniques.pp import Pp
+from perfkit.techniques.pp import Pp, _check_stages
 from perfkit.techniques.state import TrainState, World
 from perfkit.workloads.gpt import Gpt
 from perfkit.workloads.hf import HuggingFace
@@ -27,6 +27,7 @@ from tests.unit.techniques.tiny import WORKLOAD, batches, new_state
 CPU = torch.device("cpu")
 LLAMA = Path(__file__).parents[2] / "fixtures" / "workloads" / "llama"
 GPT = Gpt(seq_len=8, vocab=16).build()
+TEN = Gpt(seq_len=8, vocab=16, batch_size=5).build()  # of two ranks ten samples
 
 
 def workloads() -> Iterator[object]:
@@ -112,6 +113,7 @@ def test_the_bubble_by_hand():
     assert SCHEDULES["interleaved"].bubble(4, 2, 8) == SCHEDULES["bfs"].bubble(4, 2, 8) == 3 / 19
     assert SCHEDULES["zb"].bubble(4, 1, 8) == 3 / 27
     assert SCHEDULES["zbv"].bubble(4, 2, 8) == 0
+    assert SCHEDULES["zbv"].bubble(4, 2, 7) is None
 
 
 def test_microbatches_are_held_until_the_last_part_of_their_backward_pass():
@@ -157,10 +159,11 @@ def workload_of(model: type[nn.Module]) -> Workload:
     [
         (workload_of(Residual), {}, 2, "cannot be cut at its blocks: its loss is"),
         (workload_of(Pairs), {}, 2, "not called once each and in this order"),
-        (GPT, {}, 5, "5 ranks of 1 stages have 5, and gpt nano has 4 blocks"),
-        (GPT, {"schedule": "bfs", "stages": 3}, 2, "2 ranks of 3 stages have 6"),
+        (GPT, {}, 5, "5 ranks with 1 stage each have 5, and gpt nano has 4 blocks"),
+        (GPT, {"schedule": "bfs", "stages": 3}, 2, "2 ranks with 3 stages each have 6"),
         (GPT, {"microbatches": 3}, 2, "the batches of 2 ranks have 4 samples, which do not divide into 3"),
-        (GPT, {"microbatches": 1}, 2, "at least as many microbatches as stages: 1 and 2"),
+        (GPT, {"microbatches": 1}, 2, "as many microbatches as stages: 1 and 2: use microbatches=2, or schedule=gpipe"),
+        (TEN, {"schedule": "zb", "microbatches": 5}, 2, "2 rounds, which 5 do not divide into: use microbatches=2, or"),
         (gan.build(), {}, 2, "has a step of its own"),
     ],
 )
@@ -182,3 +185,55 @@ def test_a_workload_without_blocks_is_told_what_to_write():
 def test_four_microbatches_a_stage_or_what_the_batch_divides_into(samples, ranks, stages, parts):
     schedule = "bfs" if stages == 2 else "gpipe"
     assert Pp(schedule=schedule)._microbatches(samples, ranks) == parts
+
+
+@pytest.mark.parametrize("schedule", list(SCHEDULES))
+@pytest.mark.parametrize("samples", range(4, 33, 2))
+def test_what_is_taken_by_default_is_not_refused(schedule, samples):
+    for ranks in (2, 3, 4):
+        parts = Pp(schedule=schedule)._microbatches(samples, ranks)
+        assert samples % parts == 0
+        assert not refused(schedule, ranks, parts)
+
+
+def test_by_default_ten_samples_go_through_zb_in_two_parts():
+    """In five the schedule does not take them."""
+    assert Pp(schedule="zb")._microbatches(10, 2) == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"schedule": "interleaved", "stages": 1}, "schedule=interleaved needs at least 2 stages a rank, got stages=1"),
+        ({"schedule": "gpipe", "stages": 2}, "gpipe and 1f1b have one stage a rank: leave stages out, or use"),
+        ({"schedule": "zbv", "stages": 3}, "schedule=zbv has 2 stages a rank, got stages=3"),
+    ],
+)
+def test_stages_that_a_schedule_does_not_have_are_refused(options, reason):
+    with pytest.raises(ValueError, match=reason):
+        Pp(**options)
+
+
+class Noisy(nn.Module):
+    """Dropout before the first block."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = nn.Sequential(nn.Linear(16, 16), nn.Dropout(0.5))
+        self.blocks = nn.ModuleList(nn.Linear(16, 16) for _ in range(2))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.stem(x)
+        for block in self.blocks:
+            x = block(x)
+        return x
+
+
+def test_dropout_is_no_reason_to_refuse_also_where_another_device_draws_its_numbers():
+    state = new_state(workload_of(Noisy))
+    (batch,) = batches(state, 0)
+    cut, _, _ = cut_of(state, 2)
+    unmoved = torch.get_rng_state()  # what a CPU's generator says where a GPU's has drawn
+    with patch("torch.get_rng_state", lambda: unmoved):
+        _check_stages(state, cut, 2, batch)
+    assert state.model.training

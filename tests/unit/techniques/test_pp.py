@@ -1,10 +1,13 @@
 """Pipeline parallelism on two real ranks over Gloo: every schedule, what goes with it, and what it is checked by."""
 
+import time
+from contextlib import contextmanager
 from unittest.mock import patch
 
 import pytest
 
 from perfkit.techniques.pipeline_schedules import SCHEDULES
+from perfkit.techniques.pipeline_steps import PipelineSteps, _sum
 from perfkit.workloads.gpt import Gpt
 from tests.unit.techniques.ranks import rank_of, results_of, trained
 from tests.unit.techniques.tiny import applied, new_state, relative_difference, train
@@ -14,6 +17,8 @@ LAYERS, VOCAB, POSITIONS = 4, 16, 256
 MICROBATCHES = RANKS * BATCH
 BLOCK = 12 * WIDTH**2 + 13 * WIDTH
 CHECKED = [*(f"pp:schedule={name}" for name in ("1f1b", "gpipe", "zbv")), "ckpt+pp", "bf16+pp"]
+SLOW_S = 0.8
+action = PipelineSteps.action
 TRAINED = [f"pp:schedule={name}" for name in SCHEDULES] + ["amp+flash+pp:microbatches=2", "compress+pp"]
 
 
@@ -28,9 +33,30 @@ def rank_main(rank: int, folder: str) -> None:
             results[variant] = results.get(variant) or {"tolerance": made.parity.relative}
             results[variant]["losses"] = train(made.state, accumulation=2)
             made.state.close()
+        with patch("perfkit.techniques.pipeline_steps._sum", slowly), patch.object(PipelineSteps, "action", slow_first):
+            state = applied("pp", new_state(workload, world=world)).state
+            train(state, steps=1, accumulation=1)
+            before = state.counters["pipeline_s"]
+            train(state, steps=1, accumulation=1)
+            results["pipeline_s"] = state.counters["pipeline_s"] - before
+            state.close()
         nothing_split = patch("perfkit.techniques.pp.keep_only"), patch("perfkit.techniques.pp.PipelineSteps", Whole)
         with nothing_split[0], nothing_split[1]:
             results["sabotage"] = trained("pp", world, baseline["facts"], workload)
+
+
+def slowly(parameters, group, average=1):
+    time.sleep(SLOW_S)
+    _sum(parameters, group, average)
+
+
+@contextmanager
+def slow_first(steps, stage, kind, number):
+    """The first rank, whose backward passes are the last ones, takes long for them."""
+    with action(steps, stage, kind, number):
+        yield
+        if stage == 0 and kind == "B":
+            time.sleep(SLOW_S / MICROBATCHES)
 
 
 class Whole:
@@ -90,3 +116,10 @@ def test_claims_fail_where_nothing_is_split(ranks):
     assert [text.split(": ")[1] for verdict, text in ranks[1]["sabotage"]["checked"] if verdict] == [
         "it holds as many microbatches at once as its schedule has"
     ]
+
+
+@pytest.mark.slow
+def test_the_time_of_the_pipeline_is_until_all_ranks_are_done_and_not_of_what_they_exchange_then(ranks):
+    """The last rank, done before the first, waits for all its backward passes; the sum afterwards takes as long."""
+    for rank in ranks:
+        assert SLOW_S <= rank["pipeline_s"] < 2 * SLOW_S
