@@ -30,7 +30,7 @@ SCALINGS: tuple[Scaling, ...] = get_args(Scaling)
 _FLAGS = ("auto",)
 
 # Techniques whose `size`, the ranks that they take, may be written behind their names: `tp2` is `tp:size=2`.
-_SIZED = re.compile("(tp|pp|cp|ep)([0-9]+)")
+_SIZED = re.compile("(tp|pp|ep)([0-9]+)")
 
 
 class _StructMeta(msgspec.StructMeta):
@@ -222,6 +222,9 @@ def typed_params(cls: type[Any], kind: str, name: str, params: Mapping[str, Para
     try:
         return msgspec.convert(dict(params), cls, strict=False)
     except msgspec.ValidationError as error:
+        said, _, key = str(error).partition(" - at `$.")
+        if (key := key.rstrip("`")) in params:
+            raise UsageError(f"{kind} {name!r}: {key}={shown_value(params[key])}: {said}") from None
         raise UsageError(f"{kind} {name!r}: {error}") from None
 
 

@@ -32,9 +32,11 @@ class ExchangedBytes(TorchDispatchMode):
         self._carried: Counter[Kind] = Counter(dict.fromkeys(_ALWAYS, 0))
 
     def facts(self, steps: int = 1) -> dict[str, float]:
-        """The facts `collective_bytes:<kind>`, also by dimension (`collective_bytes:<kind>:<dimension>`), and
-        `collective_volume:<kind>` of each kind of collective, a
-        step."""
+        """What was exchanged in a step, of each kind of collective.
+
+        The facts are `collective_bytes:<kind>`, also by dimension (`collective_bytes:<kind>:<dimension>`), and
+        `collective_volume:<kind>`.
+        """
         asked = {f"collective_bytes:{kind}": size / steps for kind, size in self._bytes.items()}
         return asked | {f"collective_volume:{kind}": size / steps for kind, size in self._carried.items()}
 

@@ -59,7 +59,8 @@ class Ddp(Technique):
     gradients of the next step, and kept: as much memory as the gradients once more. On a CPU it has one bucket: gloo
     sends factors from threads of its own, and those of several buckets would meet in another order on each rank.
     `topk` sends the largest numbers of each gradient, a `share` of it, with their places; what is left out is kept and
-    added, too. `quantized` sends 8 bits of each number, and a scale for each gradient. (torch's own hook of this kind,
+    added, too. `quantized` sends 8 bits of each number, and a scale for each gradient; numbers are rounded to
+    the nearest, where QSGD rounds at random and right in the mean. (torch's own hook of this kind,
     `quantization_pertensor_hook`, fails over Gloo, and has one scale for all gradients of a bucket.)
 
     What `topk` and `quantized` send cannot be summed on the way: every rank gathers it from all others. Over N ranks
@@ -237,7 +238,12 @@ class _Account:
 
 
 def replicate(
-    state: TrainState, *, bucket_mb: int | None = None, static_graph: bool = False, bucket_view: bool = True
+    state: TrainState,
+    *,
+    bucket_mb: int | None = None,
+    static_graph: bool = False,
+    bucket_view: bool = True,
+    broadcast_buffers: bool = True,
 ) -> TrainState:
     """Wrap every model that is trained in DistributedDataParallel."""
     group = None if state.mesh.whole("dp") else state.mesh.group("dp")
@@ -252,6 +258,7 @@ def replicate(
             bucket_cap_mb=bucket_mb,
             static_graph=static_graph,
             gradient_as_bucket_view=bucket_view,
+            broadcast_buffers=broadcast_buffers,
         )
         for name, model in state.models.items()
         if any(parameter.requires_grad for parameter in model.parameters())

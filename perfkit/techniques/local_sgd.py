@@ -30,6 +30,8 @@ class LocalSgd(Technique):
     Bytes of the parameters / `period` must be sent in a step, those within groups in addition, to the byte. One
     step of a period does more than the others, so whole periods are timed and watched, and a step's time is their mean.
 
+    Buffers, as the running means of batch norm, are each rank's own.
+
     Losses are the mean of the ranks', each of its own copy: another trajectory than the baseline's, which the report
     shows over steps and over time.
     """
@@ -75,7 +77,7 @@ class LocalSgd(Technique):
             raise UnavailableError("local_sgd averages over all ranks, and other techniques take some of them")
         if state.workload.step is not None:
             raise UnavailableError(f"the workload {state.workload.name} has a step of its own, with updates of its own")
-        state = replicate(state)
+        state = replicate(state, broadcast_buffers=False)
         subgroup = dist.new_subgroups(self.group)[0] if self._gradients_in_groups else None
         for model in state.wrapped.values():
             assert isinstance(model, DistributedDataParallel)

@@ -1,6 +1,6 @@
-"""The ranks of a run as a mesh: stages of a pipeline, replicas, parts of sequences, and parts of layers.
+"""The ranks of a run as a mesh: stages of a pipeline, replicas, and parts of layers.
 
-Its dimensions, outermost first, as torchtitan orders them (its parallel_dims.py): `pp`, `dp`, `cp`, `tp`. Ranks that
+Its dimensions, outermost first, as torchtitan orders them (its parallel_dims.py): `pp`, `dp`, `tp`. Ranks that
 exchange most lie next to each other.
 """
 
@@ -16,7 +16,7 @@ from torch.distributed.device_mesh import DeviceMesh
 
 from perfkit.errors import UnavailableError
 
-Dimension = Literal["pp", "dp", "cp", "tp"]
+Dimension = Literal["pp", "dp", "tp"]
 DIMENSIONS: tuple[Dimension, ...] = get_args(Dimension)
 
 

@@ -7,7 +7,6 @@ from typing import Annotated, ClassVar, NamedTuple
 import msgspec
 import torch
 from torch import nn
-from torch.autograd.graph import saved_tensors_hooks
 from torch.distributed.tensor import DTensor
 from torch.distributed.tensor.parallel import loss_parallel
 from torch.optim import Optimizer
@@ -29,8 +28,8 @@ from perfkit.techniques.tensor_parallel import (
     parallelize,
     split_layers,
 )
-from perfkit.techniques.trial import trial_batch
-from perfkit.workloads.loss import loss_of, returned
+from perfkit.techniques.trial import trial_forward
+from perfkit.workloads.loss import loss_of
 from perfkit.workloads.workload import Batch, Split, Workload
 
 # Facts.
@@ -105,7 +104,7 @@ class Tp(ModelParallel):
         ranks = state.mesh.size("tp")
         plan = plan_of(state.model, Split(ranks, self.sp, self.loss))
         split = split_layers(state.model, plan, ranks)
-        state.exchanges = exchanged(state.model, plan, partial(_trial, state))
+        state.exchanges = exchanged(state.model, plan, partial(trial_forward, state))
         state.parameter_share *= split.parameter_bytes / sum(each.nbytes for each in state.model.parameters())
         parallelize(state.model, state.mesh.submesh("tp"), plan)
         if self.loss:
@@ -134,17 +133,6 @@ class Tp(ModelParallel):
                 least(f"{done} whole, forth and back", f"collective_bytes:{each.kind}:tp", relative_to=EXCHANGED),
             ]
         return tuple(claims)
-
-
-def _trial(state: TrainState) -> None:
-    """A forward pass of one rank's batch, of which nothing is kept for backward."""
-    kept_nothing = saved_tensors_hooks(lambda _saved: None, _not_kept)
-    with trial_batch(state) as batch, kept_nothing, state.within_forward_contexts():
-        returned(state.workload, state.model, batch)
-
-
-def _not_kept(_packed: None) -> torch.Tensor:
-    raise AssertionError("no backward pass is run")
 
 
 def _local_loss(workload: Workload, model: nn.Module, batch: Batch) -> torch.Tensor:

@@ -79,7 +79,7 @@ class Zero1(Technique):
                 fact="optimizer_state_bytes",
                 relation=Relation.AT_MOST,
                 # Of each optimizer, hence of what they hold together.
-                value=(max(shares) + SLACK) * state.parameter_share,
+                value=max(shares) + SLACK,
                 relative_to="baseline",
             ),
             averages_gradients(self.name),

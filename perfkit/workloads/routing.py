@@ -5,6 +5,7 @@ Slots make all shapes known beforehand, whatever the tokens are: experts compute
 
 import math
 from collections.abc import Callable
+from fractions import Fraction
 from typing import NamedTuple
 
 import torch
@@ -51,7 +52,8 @@ class Kind(NamedTuple):
 
 def slots_of(tokens: int, experts: int, capacity: float) -> int:
     """The slots of an expert, tokens / experts x capacity factor, rounded up (Switch, arXiv 2101.03961, equation 3)."""
-    return min(math.ceil(tokens * capacity / experts), tokens)
+    exactly = Fraction(str(capacity))  # of floats 100 x 1.1 / 10 is more than 11
+    return min(math.ceil(tokens * exactly / experts), tokens)
 
 
 def switch(probabilities: torch.Tensor, slots: int) -> Routing:

@@ -79,8 +79,9 @@ class Workload:
             patterns of them, and how each is split. `UnavailableError` where the model cannot be split so. None where
             nobody has said how.
         expert_parallel: names of the modules of experts that `ep` deals over ranks: their parameters have the expert as
-            first dimension, and they map (experts, slots, width) to the same, each expert its own slots. None where the
-            model has no experts, or nobody has said which.
+            first dimension, and they map (experts, slots, width) to the same, each expert its own slots, or are called
+            with tokens (tokens, width), the experts of each (tokens, choices) and their weights. None where the model
+            has no experts, or nobody has said which.
         model_flops_per_unit: FLOPs per unit of forward and backward by a closed form; None where none is known.
         description: one line of sizes, for the report.
     """

@@ -41,7 +41,8 @@ def test_every_technique_describes_itself(name):
         ("amp:dtyp=bf16", r"unknown parameter of amp 'dtyp': did you mean 'dtype'\?"),
         ("amp:dtype=fp8", r"technique 'amp': dtype must be bf16 or fp16, got 'fp8'"),
         ("ckpt:mode=some", r"technique 'ckpt': mode must be full, selective or budget, got 'some'"),
-        ("ckpt:every=0", r"technique 'ckpt': .*>= 1.*every"),
+        ("ckpt:every=0", "technique 'ckpt': every=0: Expected `int` >= 1"),
+        ("tp1", "technique 'tp': size=1: Expected `int"),
         ("ckpt:mode=budget:budget=1", r"technique 'ckpt': .*budget"),
         (
             "ckpt:mode=budget:every=2+compile",

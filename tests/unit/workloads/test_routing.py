@@ -107,3 +107,8 @@ def test_slots_are_rounded_up_and_no_more_than_tokens():
     assert slots_of(512, 4, 1.25) == 160
     assert slots_of(10, 4, 1.0) == 3
     assert slots_of(8, 2, 9.0) == 8
+
+
+def test_slots_are_rounded_up_where_they_are_no_whole_number_and_not_else():
+    assert slots_of(100, 10, 1.1) == 11
+    assert slots_of(101, 10, 1.1) == 12

@@ -46,7 +46,7 @@ def test_options_reach_the_users_function(monkeypatch: pytest.MonkeyPatch) -> No
         ("gtp", "unknown workload 'gtp': did you mean 'gpt'"),
         ("gpt:large", "workload 'gpt' takes parameters as key=value, got 'large'"),
         ("gpt:batchsize=3", "unknown parameter of gpt 'batchsize': did you mean 'batch_size'"),
-        ("gpt:batch_size=0", "Expected `int` >= 1 - at `\\$.batch_size`"),
+        ("gpt:batch_size=0", "batch_size=0: Expected `int` >= 1"),
         ("gpt:batch_size=many", "Expected `int"),
         ("gpt:vocab=1", "vocab must be at least 2"),
         ("train.py", "workload 'train.py' names no function: expected train.py:function"),
