@@ -19,6 +19,7 @@ def test_a_rank_tells_and_ends_by_the_signal_and_so_does_its_fork(tmp_path: Path
     rank = os.fork()
     if rank == 0:
         try:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)  # as a process begins, whatever tests before have put there
             tell_when_terminated(tmp_path, ranks=ranks)
             forked = os.fork()
             if forked:
