@@ -238,12 +238,7 @@ class _Account:
 
 
 def replicate(
-    state: TrainState,
-    *,
-    bucket_mb: int | None = None,
-    static_graph: bool = False,
-    bucket_view: bool = True,
-    broadcast_buffers: bool = True,
+    state: TrainState, *, bucket_mb: int | None = None, static_graph: bool = False, bucket_view: bool = True
 ) -> TrainState:
     """Wrap every model that is trained in DistributedDataParallel."""
     group = None if state.mesh.whole("dp") else state.mesh.group("dp")
@@ -258,7 +253,6 @@ def replicate(
             bucket_cap_mb=bucket_mb,
             static_graph=static_graph,
             gradient_as_bucket_view=bucket_view,
-            broadcast_buffers=broadcast_buffers,
         )
         for name, model in state.models.items()
         if any(parameter.requires_grad for parameter in model.parameters())

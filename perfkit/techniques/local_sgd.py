@@ -77,10 +77,11 @@ class LocalSgd(Technique):
             raise UnavailableError("local_sgd averages over all ranks, and other techniques take some of them")
         if state.workload.step is not None:
             raise UnavailableError(f"the workload {state.workload.name} has a step of its own, with updates of its own")
-        state = replicate(state, broadcast_buffers=False)
+        state = replicate(state)
         subgroup = dist.new_subgroups(self.group)[0] if self._gradients_in_groups else None
         for model in state.wrapped.values():
             assert isinstance(model, DistributedDataParallel)
+            model.broadcast_buffers = False  # torch warns of the argument
             hook = PostLocalSGDState(None, subgroup, self.warmup, self._gradients_in_groups)
             model.register_comm_hook(hook, post_localSGD_hook)
         averager, before = self._averager(state.world.size), state.after_updates
