@@ -6,7 +6,7 @@ gradient, so that it does not depend on how DistributedDataParallel deals them t
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -42,21 +42,11 @@ def send_largest(model: DistributedDataParallel, share: float, held: Held) -> No
         gradients[places] = 0
         for parameter, part in zip(parameters, parts, strict=True):
             left.setdefault(parameter, torch.empty_like(part)).copy_(part)
-        all_places, placed = _gathered(places.to(_INDEX), model)
-        all_values, sent = _gathered(values, model)
-        received: list[Any] = [all_places, all_values, placed]
-        held.append(received)
 
-        def averaged(_sent: Any) -> torch.Tensor:
-            all_places, all_values, placed = received
-            placed.wait()
-            gradients.zero_()
-            # Rank by rank, so that each number is summed in the same order on all of them.
-            for of_rank, its_values in zip(all_places, all_values, strict=True):
-                gradients.index_add_(0, of_rank, its_values)
-            return gradients.div_(len(all_values))
+        def add(places: torch.Tensor, values: torch.Tensor) -> None:
+            gradients.index_add_(0, places, values)
 
-        return sent.get_future().then(averaged)
+        return _averaged(model, gradients, places.to(_INDEX), values, add, held)
 
     model.register_comm_hook(None, largest)
 
@@ -73,21 +63,12 @@ def send_in_8_bits(model: DistributedDataParallel, held: Held) -> None:
         scales = torch.stack([part.abs().max() for part in parts]).to(_SCALE) / _LARGEST_CODE
         steps = scales.clamp_min(torch.finfo(_SCALE).tiny)  # gradients of zeros are no division by zero
         codes = [(part / step).round().to(torch.int8) for part, step in zip(parts, steps, strict=True)]
-        all_scales, scaled = _gathered(scales, model)
-        all_codes, sent = _gathered(torch.cat(codes), model)
-        received: list[Any] = [all_scales, all_codes, scaled]
-        held.append(received)
 
-        def averaged(_sent: Any) -> torch.Tensor:
-            all_scales, all_codes, scaled = received
-            scaled.wait()
-            gradients.zero_()
-            for its_codes, its_scales in zip(all_codes, all_scales, strict=True):
-                for part, code, scale in zip(parts, its_codes.split(sizes), its_scales, strict=True):
-                    part += code * scale
-            return gradients.div_(len(all_codes))
+        def add(scales: torch.Tensor, codes: torch.Tensor) -> None:
+            for part, code, scale in zip(parts, codes.split(sizes), scales, strict=True):
+                part += code * scale
 
-        return sent.get_future().then(averaged)
+        return _averaged(model, gradients, scales, torch.cat(codes), add, held)
 
     model.register_comm_hook(None, in_8_bits)
 
@@ -119,6 +100,35 @@ def _parts(bucket: GradBucket) -> tuple[torch.Tensor, ...]:
     """The gradients as they lie in the bucket, whatever the layout of their parameters."""
     parts: tuple[torch.Tensor, ...] = bucket.buffer().split([each.numel() for each in bucket.parameters()])
     return parts
+
+
+def _averaged(
+    model: DistributedDataParallel,
+    gradients: torch.Tensor,
+    keys: torch.Tensor,
+    values: torch.Tensor,
+    add: Callable[[torch.Tensor, torch.Tensor], None],
+    held: Held,
+) -> torch.futures.Future[torch.Tensor]:
+    """The mean of what all ranks give, in the place of `gradients`: `add` is called with each one's keys and values.
+
+    Keys say what values are of: their places, their scales.
+    """
+    all_keys, keyed = _gathered(keys, model)
+    all_values, sent = _gathered(values, model)
+    received: list[Any] = [all_keys, all_values, keyed]
+    held.append(received)
+
+    def averaged(_sent: Any) -> torch.Tensor:
+        all_keys, all_values, keyed = received
+        keyed.wait()
+        gradients.zero_()
+        # Rank by rank, so that each number is summed in the same order on all of them.
+        for its_keys, its_values in zip(all_keys, all_values, strict=True):
+            add(its_keys, its_values)
+        return gradients.div_(len(all_values))
+
+    return sent.get_future().then(averaged)
 
 
 def _gathered(tensor: torch.Tensor, model: DistributedDataParallel) -> tuple[torch.Tensor, dist.Work]:
