@@ -20,6 +20,7 @@ from perfkit.measure.launch.ranks import RankPlace
 from perfkit.record import Run, Status
 from perfkit.spec import LaunchSpec, RunSpec, Schedule, TechniqueSpec, WorkloadSpec
 from tests.conftest import TINY
+from tests.fixtures.ray_nodes import two_ray_nodes
 from tests.integration.test_rank_failures import WORKLOAD
 
 TWO_NODES = ("--launcher", "ray", "--nnodes", "2", "--world-size", "2")
@@ -28,17 +29,10 @@ TWO_NODES = ("--launcher", "ray", "--nnodes", "2", "--world-size", "2")
 @pytest.fixture(scope="module", autouse=True)
 def cluster() -> Iterator[Any]:
     import ray
-    from ray.cluster_utils import Cluster
 
-    cluster = Cluster()
-    for _ in range(2):
-        cluster.add_node(num_cpus=1, object_store_memory=80 * 2**20, include_dashboard=False)
-    environment = pytest.MonkeyPatch()
-    environment.setenv("RAY_ADDRESS", cluster.address)
-    yield cluster
-    environment.undo()
-    ray.shutdown()
-    cluster.shutdown()
+    with two_ray_nodes() as cluster:
+        yield cluster
+        ray.shutdown()
 
 
 @pytest.fixture(autouse=True)

@@ -12,21 +12,14 @@ from perfkit.analysis.trace.analyse import analyse_traces
 from perfkit.errors import PerfkitError, UnavailableError
 from tests.fixtures import engine_functions as functions
 from tests.fixtures.gpu_traces import training_file
+from tests.fixtures.ray_nodes import two_ray_nodes
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
     pytest.importorskip("ray")
-    from ray.cluster_utils import Cluster
-
-    cluster = Cluster()
-    for _ in range(2):
-        cluster.add_node(num_cpus=1, object_store_memory=80 * 2**20, include_dashboard=False)
-    environment = pytest.MonkeyPatch()
-    environment.setenv("RAY_ADDRESS", cluster.address)
-    yield cluster
-    environment.undo()
-    cluster.shutdown()
+    with two_ray_nodes() as cluster:
+        yield cluster
 
 
 def test_both_nodes_work_and_every_item_has_its_result(cluster: Any) -> None:

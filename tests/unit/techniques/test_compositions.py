@@ -4,12 +4,11 @@ from unittest.mock import patch
 
 import pytest
 
-from perfkit.plan.rehearsal import rehearse
-from perfkit.plan.step_ops import StepCollective
-from perfkit.spec import LaunchSpec, RunSpec, WorkloadSpec, parse_variants
+from perfkit.spec import WorkloadSpec
 from perfkit.techniques.tensor_parallel import split_layers
 from perfkit.workloads.gpt import SIZES, Gpt, Shape
 from perfkit.workloads.workload import Split, Workload, built_model
+from tests.unit.techniques.planned_bytes import kind_and_ranks, planned_bytes
 from tests.unit.techniques.ranks import rank_of, results_of, trained
 from tests.unit.techniques.tiny import relative_difference
 
@@ -54,31 +53,23 @@ def over_tp() -> dict[str, int]:
     }
 
 
-def planned(variant: str, ranks: int) -> dict[tuple[int, str], float]:
-    """Bytes of collectives by their number of ranks and kind."""
-    (techniques,) = parse_variants(variant)
-    spec = RunSpec(workload=WorkloadSpec(name="gpt"), techniques=techniques, launch=LaunchSpec(world_size=ranks))
+def planned(variant: str, ranks: int) -> dict[tuple[str, int], float]:
+    """Bytes of collectives by their kind and number of ranks."""
     with patch.dict(SIZES, nano=SMALL):
-        rehearsed = rehearse(spec)
-    sums: dict[tuple[int, str], float] = {}
-    for each in rehearsed.issued:
-        if isinstance(each, StepCollective):
-            key = (each.ranks, each.message.kind.value)
-            sums[key] = sums.get(key, 0.0) + each.message.bytes
-    return sums
+        return planned_bytes(variant, WorkloadSpec(name="gpt"), ranks, kind_and_ranks)
 
 
 @pytest.mark.parametrize("variant", OVER_DP)
 def test_each_dimension_has_its_own_volume_on_fake_ranks(variant: str) -> None:
-    over_dp = {(4, kind): times * held_bytes() for kind, times in OVER_DP[variant].items()}
-    assert planned(variant, 8) == {(2, kind): size for kind, size in over_tp().items()} | over_dp
+    over_dp = {(kind, 4): times * held_bytes() for kind, times in OVER_DP[variant].items()}
+    assert planned(variant, 8) == {(kind, 2): size for kind, size in over_tp().items()} | over_dp
 
 
 def test_shards_of_parts_are_replicated_on_fake_ranks() -> None:
     held = held_bytes()
     over_shards = {"all-gather": 2 * held, "reduce-scatter": held}
-    over_two = {(2, kind): size + over_shards.get(kind, 0) for kind, size in over_tp().items()}
-    assert planned("hsdp+tp2", 16) == over_two | {(4, "all-reduce"): held / 2}
+    over_two = {(kind, 2): size + over_shards.get(kind, 0) for kind, size in over_tp().items()}
+    assert planned("hsdp+tp2", 16) == over_two | {("all-reduce", 4): held / 2}
 
 
 def rank_main(rank: int, folder: str) -> None:

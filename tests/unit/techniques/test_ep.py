@@ -10,9 +10,7 @@ import torch
 from torch import nn
 
 from perfkit.errors import UnavailableError, UsageError
-from perfkit.plan.rehearsal import rehearse
-from perfkit.plan.step_ops import StepCollective
-from perfkit.spec import LaunchSpec, RunSpec, WorkloadSpec, parse_variants
+from perfkit.spec import WorkloadSpec, parse_variants
 from perfkit.techniques.compose import compose
 from perfkit.techniques.ep import Ep
 from perfkit.techniques.expert_parallel import check_experts
@@ -22,6 +20,7 @@ from perfkit.workloads.gpt import SIZES, Shape
 from perfkit.workloads.moe import Moe
 from perfkit.workloads.workload import Workload
 from tests.unit.techniques import tiny
+from tests.unit.techniques.planned_bytes import kind_and_phase, planned_bytes
 from tests.unit.techniques.ranks import rank_of, results_of, trained
 from tests.unit.techniques.tiny import WORKLOAD, applied, new_state, relative_difference
 
@@ -59,15 +58,8 @@ def sent(router: str) -> int:
 @pytest.mark.parametrize("router", list(SLOTS))
 @pytest.mark.parametrize("ranks", [2, 4])
 def test_slots_are_sent_forth_and_back_and_other_gradients_summed(router: str, ranks: int) -> None:
-    (techniques,) = parse_variants("ep")
     workload = WorkloadSpec(name="moe", params={"router": router})
-    rehearsed = rehearse(RunSpec(workload=workload, techniques=techniques, launch=LaunchSpec(world_size=ranks)))
-    sums: dict[tuple[str, str], float] = {}
-    for each in rehearsed.issued:
-        if isinstance(each, StepCollective):
-            key = (each.message.kind.value, each.phase)
-            sums[key] = sums.get(key, 0.0) + each.message.bytes
-    assert sums == {
+    assert planned_bytes("ep", workload, ranks, kind_and_phase) == {
         ("all-to-all", "forward"): sent(router) / 2,
         ("all-to-all", "backward"): sent(router) / 2,
         ("all-reduce", "backward"): 4 * REST,

@@ -3,12 +3,11 @@
 import pytest
 
 from perfkit.errors import UnavailableError
-from perfkit.plan.rehearsal import rehearse
-from perfkit.plan.step_ops import StepCollective
-from perfkit.spec import LaunchSpec, RunSpec, WorkloadSpec, parse_variants
+from perfkit.spec import WorkloadSpec
 from perfkit.techniques.hsdp import Hsdp
 from perfkit.techniques.state import World
 from tests.unit.techniques.facts import check_claims
+from tests.unit.techniques.planned_bytes import kind_and_ranks, planned_bytes
 from tests.unit.techniques.ranks import rank_of, results_of, trained
 from tests.unit.techniques.tiny import applied, new_state, relative_difference, train
 
@@ -92,16 +91,9 @@ def test_a_mesh_that_is_none_is_refused(shard, size, reason):
 
 
 def test_it_is_planned_as_it_runs():
-    (techniques,) = parse_variants("hsdp")
     workload = WorkloadSpec(name="gpt", params={"size": "nano", "seq_len": 64})
-    rehearsed = rehearse(RunSpec(workload=workload, techniques=techniques, launch=LaunchSpec(world_size=8)))
-    sums: dict[tuple[str, int], float] = {}
-    for each in rehearsed.issued:
-        if isinstance(each, StepCollective):
-            key = (each.message.kind.value, each.ranks)
-            sums[key] = sums.get(key, 0.0) + each.message.bytes
     parameters = 4 * 3_290_624
-    assert sums == {
+    assert planned_bytes("hsdp", workload, 8, kind_and_ranks) == {
         ("all-gather", 2): 2 * parameters,
         ("reduce-scatter", 2): parameters,
         ("all-reduce", 4): parameters / 2,

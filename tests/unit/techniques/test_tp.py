@@ -10,9 +10,7 @@ from torch import nn
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel
 
 from perfkit.errors import UnavailableError
-from perfkit.plan.rehearsal import rehearse
-from perfkit.plan.step_ops import StepCollective
-from perfkit.spec import LaunchSpec, RunSpec, WorkloadSpec, parse_variants
+from perfkit.spec import WorkloadSpec
 from perfkit.techniques.state import World
 from perfkit.techniques.tensor_parallel import exchanged as exchanged_by
 from perfkit.techniques.tensor_parallel import matches, split_layers
@@ -20,6 +18,7 @@ from perfkit.workloads.gpt import Gpt
 from perfkit.workloads.hf import HuggingFace
 from perfkit.workloads.workload import Split, Workload, built_model
 from tests.fixtures.workloads import gan
+from tests.unit.techniques.planned_bytes import kind_and_phase, planned_bytes
 from tests.unit.techniques.ranks import rank_of, results_of, trained
 from tests.unit.techniques.tiny import WORKLOAD, applied, new_state, relative_difference
 
@@ -34,15 +33,8 @@ VARIANTS = ["tp", "tp:sp=false:loss=false", "ckpt+tp", "flash+tp"]
 
 def exchanged(variant: str, ranks: int) -> dict[tuple[str, str], float]:
     """Bytes of collectives by their kind and phase, planned."""
-    (techniques,) = parse_variants(variant)
     workload = WorkloadSpec(name="gpt", params={"size": "nano", "seq_len": TIME})
-    rehearsed = rehearse(RunSpec(workload=workload, techniques=techniques, launch=LaunchSpec(world_size=ranks)))
-    sums: dict[tuple[str, str], float] = {}
-    for each in rehearsed.issued:
-        if isinstance(each, StepCollective):
-            key = (each.message.kind.value, each.phase)
-            sums[key] = sums.get(key, 0.0) + each.message.bytes
-    return sums
+    return planned_bytes(variant, workload, ranks, kind_and_phase)
 
 
 @pytest.mark.parametrize("ranks", [2, 4])
