@@ -19,8 +19,11 @@ def end_with_parent() -> None:
 
 
 def progress_channel(log: Path) -> Callable[[str], None]:
-    """Keep standard output for progress and send everything that is printed from now on to the log."""
-    channel = os.fdopen(os.dup(1), "w", buffering=1)
+    """Keep standard output for progress and send everything that is printed from now on to the log.
+
+    It is open until this process ends, also where nobody keeps the function: the parent takes the one for the other.
+    """
+    channel = os.fdopen(os.dup(1), "w", buffering=1, closefd=False)
     log.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     os.dup2(descriptor, 1)

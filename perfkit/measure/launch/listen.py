@@ -1,7 +1,8 @@
-"""Listening to processes, asleep, until each has closed its standard output."""
+"""Listening to processes, asleep, until each has ended."""
 
 import os
 import selectors
+import subprocess
 import time
 from collections.abc import Iterator, Sequence
 
@@ -24,7 +25,7 @@ class Deadline:
 
 
 def lines_of(processes: Sequence[RankProcess], deadline: Deadline) -> Iterator[tuple[int, str | None]]:
-    """Each line with the index of the process that says it; None when it has closed its output.
+    """Each line with the index of the process that says it; None when it has closed its output and ended.
 
     Raises TimeoutError when `deadline` has come before all have.
     """
@@ -44,4 +45,12 @@ def lines_of(processes: Sequence[RankProcess], deadline: Deadline) -> Iterator[t
                 yield from ((index, line) for line in lines)
                 if not data:
                     selector.unregister(key.fileobj)
+                    _await_end(processes[index], deadline)
                     yield index, None
+
+
+def _await_end(process: RankProcess, deadline: Deadline) -> None:
+    try:
+        process.wait(deadline.left_s)
+    except subprocess.TimeoutExpired as error:
+        raise TimeoutError from error

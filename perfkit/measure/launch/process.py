@@ -42,7 +42,7 @@ class _Ranks:
             for rank, line in lines_of(self._processes, deadline):
                 if line is None:
                     self._order.append(rank)
-                    if self._processes[rank].wait() != 0 and not failed:
+                    if self._processes[rank].returncode != 0 and not failed:
                         failed = True
                         deadline.shorten(GRACE_S)
                 elif rank == 0:

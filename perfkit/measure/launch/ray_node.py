@@ -113,7 +113,7 @@ class Node:
     def _heard(self, first: int) -> Iterator[Said]:
         for index, line in lines_of(self._ranks, Deadline(_FOREVER_S)):
             if line is None:
-                yield Ended(first + index, self._ranks[index].wait())
+                yield Ended(first + index, self._ranks[index].returncode)
             elif first + index == 0:
                 yield line
 

@@ -105,7 +105,6 @@ class _Step:
             return any(self._codes.values())
         finally:
             self._by_themselves = tuple(self._codes)
-        self._srun.wait()
         return True
 
     def end(self) -> None:

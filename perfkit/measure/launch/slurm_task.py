@@ -40,10 +40,9 @@ def main() -> None:
     for _, line in lines_of([rank], Deadline(launch.timeout_s + _LONGER_S)):
         if line is not None:
             _say(PASS, line)
-    code = rank.wait()
     end_ranks([rank])
-    _say(EXIT, f"{number} {code}")
-    sys.exit(0 if code == 0 else 1)
+    _say(EXIT, f"{number} {rank.returncode}")
+    sys.exit(0 if rank.returncode == 0 else 1)
 
 
 def _say(word: str, text: str) -> None:

@@ -58,7 +58,6 @@ class _Ranks:
                     report(line)
         except TimeoutError:
             return False
-        self._agent.wait()
         return True
 
     def end(self) -> None:

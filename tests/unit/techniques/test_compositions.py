@@ -13,7 +13,7 @@ from tests.unit.techniques.ranks import rank_of, results_of, trained
 from tests.unit.techniques.tiny import relative_difference
 
 RANKS, PARTS = 4, 2
-LAYERS, TIME, BATCH, WIDTH = 1, 16, 2, 64
+LAYERS, TIME, BATCH, WIDTH = 2, 16, 2, 64
 SMALL = Shape(layers=LAYERS, heads=2, width=WIDTH, positions=TIME, vocab=256, batch_size=BATCH)  # in the place of nano
 SPLIT = 2 * (2 * LAYERS + 1)  # layers: two of attention and of the MLP in a block, the table and the head
 NORMS = 2 * LAYERS + 1

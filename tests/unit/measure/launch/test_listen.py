@@ -19,6 +19,13 @@ def test_lines_are_whole_and_the_end_is_told() -> None:
     assert heard == [(0, "timed steps"), (0, "memory"), (0, None), (1, None)]
 
 
+def test_one_that_has_closed_its_output_and_goes_on_has_not_ended() -> None:
+    process = shell("exec >&-; sleep 60")
+    with pytest.raises(TimeoutError):
+        list(lines_of([process], Deadline(0.2)))
+    end_ranks([process])
+
+
 def test_a_deadline_that_comes_nearer() -> None:
     process = shell("echo one; sleep 60")
     deadline = Deadline(60.0)
