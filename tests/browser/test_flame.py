@@ -91,7 +91,7 @@ def test_from_a_row_to_its_block_and_the_link_shows_it(open_report: Any, width: 
     assert chosen.count() == 1
     assert "softmax_warp_forward" in str(chosen.get_attribute("aria-label"))
     assert page.evaluate("document.documentElement.scrollWidth") <= width
-    link = page.url
+    link = page.evaluate("location.href")  # `page.url` is told of it later
     page.goto("about:blank")
     page.goto(link)
     page.locator("#drawer").wait_for(state="visible")
