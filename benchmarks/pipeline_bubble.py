@@ -1,22 +1,26 @@
 """The bubble of pipelines as measured, beside theory.
 
     python -m benchmarks.pipeline_bubble                     1F1B and GPipe at 2 stages and 8 microbatches
+    python -m benchmarks.pipeline_bubble --sleep             the same with blocks that sleep
     python -m benchmarks.pipeline_bubble --schedules gpipe,1f1b,interleaved --microbatches 4,8,16 --steps 40
 
 Every rank is a process with one thread; stages are equal: blocks of a gpt, whose vocabulary is so small that the
-output layer takes next to nothing. Prints for each schedule the share of the pipeline's time in which a rank computes
-nothing (the median over steps), on each rank and on average, theory, and the difference, relative to theory; and the
-same of the fastest step, which others disturbed least.
+output layer takes next to nothing, or blocks that compute nothing and sleep for a time, which takes equally long
+whatever else the machine does. Prints for each schedule the share of the pipeline's time in which a rank computes
+nothing, on average and on each rank, theory, and the difference, relative to theory. All are medians over steps.
 
-Theory takes messages for nothing and every action for as long as on the other ranks. `by actions` is what the same
-schedule would wait by the durations that were measured, were messages nothing: what remains to it is the time of
-messages and of torch's schedule between actions. The machine has to be quiet, with a core for every rank.
+Theory takes messages for nothing and every action for as long as on the other ranks. `by medians` is what the schedule
+would wait, were messages nothing, if every action took its median time over all steps: what it has above theory are
+stages that are not equal. `by actions` is the same by the times of each step: what it has above `by medians` is time
+that varies from action to action. What remains to `measured` is the time of messages and of torch's schedule between
+actions. The machine has to be quiet, with a core for every rank.
 """
 
 import argparse
 import json
 import os
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,6 +30,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
+from torch import nn
 
 from perfkit.measure.step import train_step
 from perfkit.techniques.apply import apply_all
@@ -37,6 +42,7 @@ from perfkit.workloads.gpt import Gpt
 from perfkit.workloads.workload import Workload, join_batches, split_batch
 
 WARM_UP = 3
+ASLEEP_S = 0.02  # of a block
 Actions = list[tuple[str, int, int, float]]  # kind, stage, microbatch and seconds, in the order of a rank
 
 
@@ -46,49 +52,48 @@ def main() -> None:
     parser.add_argument("--microbatches", default="8")
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--size", default="nano", help="of the gpt")
     parser.add_argument("--seq-len", type=int, default=256)
+    parser.add_argument("--sleep", action="store_true", help=f"blocks that sleep, {1e3 * ASLEEP_S:g} ms forward")
     given = parser.parse_args()
     print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores before")
-    print(
-        f"{'schedule':14} {'m':>3} {'theory':>7} {'measured':>9} {'by rank':>16} {'error':>7} {'fastest':>8} "
-        f"{'error':>7} {'by actions':>11}"
-    )
+    print(f"{'schedule':14} {'m':>3} {'theory':>7} {'measured':>9} {'by rank':>13} {'error':>7} by actions by medians")
     for count in map(int, given.microbatches.split(",")):
+        model = Gpt(size=given.size, seq_len=given.seq_len, batch_size=max(1, count // given.ranks), vocab=16)
         for schedule in given.schedules.split(","):
-            found = measured(schedule, count, given.ranks, given.steps, given.seq_len)
+            found = measured(schedule, count, given.ranks, given.steps, None if given.sleep else model)
             bubbles = [median(rank["bubbles"]) for rank in found]
             whole, theory = fmean(bubbles), found[0]["theory"]
-            fastest = min(range(given.steps), key=lambda step: max(rank["seconds"][step] for rank in found))
-            quiet = fmean(rank["bubbles"][fastest] for rank in found)
-            error, best = (f"{each / theory - 1:+.1%}" if theory else "-" for each in (whole, quiet))
+            error = f"{whole / theory - 1:+.1%}" if theory else "-"
             by_rank = " ".join(f"{each:.1%}" for each in bubbles)
             by_theory = "-" if theory is None else f"{theory:.1%}"
-            by_actions = bubble_of([rank["actions"] for rank in found])
+            by_actions = median(map(bubble_of, zip(*(rank["actions"] for rank in found), strict=True)))
+            by_medians = bubble_of([medians(rank["actions"]) for rank in found])
             print(
-                f"{schedule:14} {count:3} {by_theory:>7} {whole:9.1%} {by_rank:>16} {error:>7} {quiet:8.1%} {best:>7} "
-                f"{by_actions:11.1%}"
+                f"{schedule:14} {count:3} {by_theory:>7} {whole:9.1%} {by_rank:>13} {error:>7} "
+                f"{by_actions:10.1%} {by_medians:10.1%}"
             )
 
 
-def measured(schedule: str, microbatches: int, ranks: int, steps: int, seq_len: int) -> list[dict[str, Any]]:
+def measured(schedule: str, microbatches: int, ranks: int, steps: int, model: Gpt | None) -> list[dict[str, Any]]:
     """What each rank found."""
     with tempfile.TemporaryDirectory() as folder:
-        mp.spawn(rank_main, (schedule, microbatches, ranks, steps, seq_len, folder), nprocs=ranks)
+        mp.spawn(rank_main, (schedule, microbatches, ranks, steps, model, folder), nprocs=ranks)
         return [json.loads(Path(folder, f"{rank}.json").read_text()) for rank in range(ranks)]
 
 
-def rank_main(rank: int, schedule: str, microbatches: int, ranks: int, steps: int, seq_len: int, folder: str) -> None:
+def rank_main(
+    rank: int, schedule: str, microbatches: int, ranks: int, steps: int, model: Gpt | None, folder: str
+) -> None:
     torch.set_num_threads(1)
     if hasattr(os, "sched_setaffinity") and (os.cpu_count() or 1) >= ranks:
         os.sched_setaffinity(0, {rank})
     dist.init_process_group("gloo", init_method=f"file://{folder}/rendezvous", rank=rank, world_size=ranks)
-    # One sample a microbatch and rank of data parallelism.
-    workload = Gpt(seq_len=seq_len, batch_size=max(1, microbatches // ranks), vocab=16).build()
+    workload = asleep(max(1, microbatches // ranks)) if model is None else model.build()
     torch.manual_seed(0)
     state = TrainState(workload, workload.build_model(), torch.device("cpu"), World(rank=rank, size=ranks))
     state = apply_all((Pp(schedule=schedule, microbatches=microbatches),), state).state
     bubbles: list[float] = []
-    seconds: list[float] = []
     actions: list[Actions] = []
     for step in range(WARM_UP + steps):
         before = dict(state.counters)
@@ -96,13 +101,53 @@ def rank_main(rank: int, schedule: str, microbatches: int, ranks: int, steps: in
             train_step(state, microbatches_of(workload, state, step), step)
         spent = {name: state.counters[name] - before[name] for name in (BUSY, PIPELINE)}
         if step >= WARM_UP:
-            seconds.append(spent[PIPELINE])
             bubbles.append(1 - spent[BUSY] / spent[PIPELINE])
             actions.append(found)
-    medians = [(*each[0][:3], median(one[3] for one in each)) for each in zip(*actions, strict=True)]
-    result = {"bubbles": bubbles, "seconds": seconds, "theory": state.facts.get(BUBBLE), "actions": medians}
+    result = {"bubbles": bubbles, "theory": state.facts.get(BUBBLE), "actions": actions}
     Path(folder, f"{rank}.json").write_text(json.dumps(result))
     dist.destroy_process_group()
+
+
+class _Sleep(torch.autograd.Function):
+    """The identity, which takes a time forward and twice that backward, as products do."""
+
+    @staticmethod
+    def forward(_ctx: Any, given: torch.Tensor) -> torch.Tensor:
+        time.sleep(ASLEEP_S)
+        return given.clone()
+
+    @staticmethod
+    def backward(_ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
+        time.sleep(2 * ASLEEP_S)
+        return gradient
+
+
+class _Block(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(()))
+
+    def forward(self, given: torch.Tensor) -> torch.Tensor:
+        return _Sleep.apply(given * self.scale)
+
+
+def asleep(batch_size: int, blocks: int = 4, width: int = 8) -> Workload:
+    """Training of blocks that sleep."""
+    return Workload(
+        name="asleep",
+        unit="samples",
+        units_per_batch=batch_size,
+        build_model=lambda: nn.Sequential(*(_Block() for _ in range(blocks))),
+        build_optimizer=lambda model: torch.optim.SGD(model.parameters(), lr=0.01),
+        make_batch=lambda generator: {"x": torch.randn(batch_size, width, generator=generator)},
+        loss=lambda model, batch: model(batch["x"]).square().mean(),
+        blocks=lambda _model: tuple(map(str, range(blocks))),
+    )
+
+
+def medians(steps: Sequence[Actions]) -> Actions:
+    """The actions of a step, each with its median time over these steps."""
+    return [(*each[0][:3], median(one[3] for one in each)) for each in zip(*steps, strict=True)]
 
 
 def microbatches_of(workload: Workload, state: TrainState, step: int) -> list[dict[str, torch.Tensor]]:
