@@ -1,4 +1,7 @@
-"""A stand-in for torch's `context_parallel`, which has attention in a ring on GPUs only: the same by all-gathers."""
+"""A stand-in for torch's `context_parallel`, which has attention in a ring on GPUs only.
+
+It sends keys, values and their gradients by the collectives that torch's takes (`_context_parallel/_attention.py`).
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -6,7 +9,9 @@ from unittest.mock import patch
 
 import torch
 import torch.distributed as dist
+import torch.distributed._functional_collectives as collectives
 import torch.nn.functional as F  # noqa: N812
+from torch.distributed.tensor.experimental._context_parallel._attention import _cp_options, _RotateMethod
 
 
 class Gathered(torch.autograd.Function):
@@ -14,15 +19,25 @@ class Gathered(torch.autograd.Function):
 
     @staticmethod
     def forward(_ctx, part):
-        parts = [torch.empty(part.shape) for _ in range(dist.get_world_size())]
-        dist.all_gather(parts, part.contiguous())
-        return torch.cat(parts, dim=2)
+        return torch.cat(_sent_around(part.contiguous()), dim=2)
 
     @staticmethod
     def backward(_ctx, gradient):
-        total = gradient.contiguous()
-        dist.all_reduce(total)
-        return total.chunk(dist.get_world_size(), dim=2)[dist.get_rank()]
+        parts = torch.stack(gradient.chunk(dist.get_world_size(), dim=2))
+        return collectives.all_to_all_single(parts, None, None, dist.group.WORLD).sum(0)
+
+
+def _sent_around(part: torch.Tensor) -> list[torch.Tensor]:
+    """The parts of all ranks in their order: from neighbour to neighbour, or all at once."""
+    ranks, rank = dist.get_world_size(), dist.get_rank()
+    if _cp_options.rotate_method == _RotateMethod.ALL_GATHER:
+        return list(collectives.all_gather_tensor(part, 0, dist.group.WORLD).chunk(ranks))
+    parts = {rank: part}
+    for step in range(1, ranks):
+        after = [(each + 1) % ranks for each in range(ranks)]
+        part = collectives.permute_tensor(part.flatten(), after, dist.group.WORLD).view(part.shape)
+        parts[(rank - step) % ranks] = part
+    return [parts[each] for each in range(ranks)]
 
 
 def _attention(query, key, value, is_causal):

@@ -21,6 +21,12 @@ from tests.unit.techniques.tiny import WORKLOAD, new_state, relative_difference
 GPT = Gpt(seq_len=32, vocab=64).build()
 TINY = replace(WORKLOAD, sequence_dimensions={"x": 1, "y": 1})
 
+PARTS = {
+    "gpt": ("cp:rotate=alltoall", "gpt", GPT),
+    "tiny": ("cp", "tiny", TINY),
+    "sharded": ("cp+ckpt+zero3", "tiny", TINY),
+}
+
 
 def rank_main(rank: int, folder: str) -> None:
     with (
@@ -30,8 +36,8 @@ def rank_main(rank: int, folder: str) -> None:
     ):
         for name, workload in (("gpt", GPT), ("tiny", TINY)):
             results[f"baseline {name}"] = trained("baseline", world, None, workload)
-            results[name] = trained("cp", world, None, workload)
-        results["sharded"] = trained("cp+ckpt+zero3", world, None, TINY)
+        for name, (variant, of, workload) in PARTS.items():
+            results[name] = trained(variant, world, results[f"baseline {of}"]["facts"], workload)
 
 
 @pytest.fixture(scope="module")
@@ -40,10 +46,10 @@ def ranks(tmp_path_factory):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("variant", ["gpt", "tiny", "sharded"])
+@pytest.mark.parametrize("variant", PARTS)
 def test_the_mean_loss_of_parts_is_that_of_the_whole_batch(ranks, variant):
     """The baseline's is the mean over ranks as well, each of its own batch."""
-    of = {"sharded": "tiny"}.get(variant, variant)
+    _, of, _ = PARTS[variant]
     whole, parts = (
         [sum(losses) / 2 for losses in zip(*(rank[each]["losses"] for rank in ranks), strict=True)]
         for each in (f"baseline {of}", variant)
@@ -51,6 +57,15 @@ def test_the_mean_loss_of_parts_is_that_of_the_whole_batch(ranks, variant):
     assert relative_difference(parts, whole) < 1e-5
     assert ranks[0][variant]["losses"] != ranks[1][variant]["losses"]
     assert ranks[0][variant]["facts"]["attention_calls"] == 4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("variant", PARTS)
+def test_keys_values_and_their_gradients_are_sent_for_every_call(ranks, variant):
+    for rank in ranks:
+        checked = rank[variant]["checked"]
+        assert len(checked) >= 2
+        assert [text for verdict, text in checked if not verdict] == []
 
 
 @pytest.mark.slow
