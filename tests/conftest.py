@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import traceback
+from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,9 @@ import pytest
 from click.testing import CliRunner
 from hypothesis import settings
 
+from perfkit.measure.launch.ranks import COMPILE_CACHE
 from perfkit_cli.main import commands
-from tests.fixtures.made_once import made_once
+from tests.fixtures.made_once import common, made_once
 
 pytest_plugins = ["tests.tiers"]
 
@@ -144,6 +146,14 @@ def tiny() -> tuple[str, ...]:
 def tiny_schedule() -> tuple[str, ...]:
     """The same without a workload."""
     return TINY_SCHEDULE
+
+
+@pytest.fixture(scope="module")
+def compiled_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Benches find what others have compiled: they leave caches alone that their user has chosen."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(COMPILE_CACHE, str(common(tmp_path_factory) / "compiled"))
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from perfkit.analysis.suite.analyse import analyse
 
 TRAIN = """
@@ -24,6 +26,7 @@ def build():
 """
 
 
+@pytest.mark.usefixtures("compiled_once")
 def test_dropout_under_compile_is_compared(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(TRAIN)
     command = (sys.executable, "-m", "perfkit_cli", "bench", "-w", "train.py:build", "-t", "compile", "--out", "suite")

@@ -16,7 +16,7 @@ from perfkit.spec import Schedule, WorkloadSpec, parse_variants
 from perfkit.store.read import StoredSuite, read_suite
 from perfkit.store.request import BenchRequest
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("compiled_once")]
 
 PLANTED = Path(__file__).parent.parent / "fixtures" / "workloads" / "planted.py"
 
