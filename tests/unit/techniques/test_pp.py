@@ -12,7 +12,7 @@ from perfkit.workloads.gpt import Gpt
 from tests.unit.techniques.ranks import rank_of, results_of, trained
 from tests.unit.techniques.tiny import applied, new_state, relative_difference, train
 
-RANKS, TIME, BATCH, WIDTH = 2, 8, 4, 256
+RANKS, TIME, BATCH, WIDTH = 2, 8, 2, 256
 LAYERS, VOCAB, POSITIONS = 4, 16, 256
 MICROBATCHES = RANKS * BATCH
 BLOCK = 12 * WIDTH**2 + 13 * WIDTH

@@ -2,6 +2,7 @@
 
 import gc
 import math
+from dataclasses import replace
 from importlib.util import find_spec
 from unittest.mock import patch
 
@@ -22,7 +23,15 @@ from perfkit.techniques.zero23 import Zero3, largest_slice
 from tests.fixtures.workloads import gan, grouped
 from tests.unit.techniques.facts import check_claims, state_bytes
 from tests.unit.techniques.ranks import rank_of, results_of, trained
-from tests.unit.techniques.tiny import applied, batches, new_state, relative_difference, train
+from tests.unit.techniques.tiny import (
+    WORKLOAD,
+    TinyModel,
+    applied,
+    batches,
+    new_state,
+    relative_difference,
+    train,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -85,6 +94,7 @@ def rank_main(rank: int, folder: str) -> None:
         results["apart"] = apart(world)
         results["feedback"] = feedback(world)
         results["accumulated"] = accumulated(world)
+        results["buffers"] = [buffers_sent(variant, world) for variant in ("ddp", "local_sgd")]
         results["static graph"] = [
             train(applied(variant, new_state(world=world)).state) for variant in ("ddp", "ckpt+ddp:static_graph=true")
         ]
@@ -168,6 +178,28 @@ def accumulated(world: World) -> list[float]:
         found.append(exchanged.facts()["collective_bytes:all-reduce"])
         state.no_sync = None
     return found
+
+
+class Buffered(TinyModel):
+    """With the running mean of what it sees, as batch normalization has."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(16))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.training:
+            self.mean += 0.1 * (x.mean((0, 1)) - self.mean)
+        return super().forward(x)
+
+
+def buffers_sent(variant: str, world: World) -> float:
+    """Bytes of broadcasts of a step."""
+    state = applied(variant, new_state(replace(WORKLOAD, build_model=Buffered), world=world)).state
+    train(state, steps=2)  # with the second one, ranks agree on new buckets
+    with ExchangedBytes(state.mesh.lines) as exchanged:
+        train(state, steps=1, first=2)
+    return exchanged.facts()["collective_bytes:broadcast"]
 
 
 def overflow(rank: int) -> int:
@@ -280,6 +312,11 @@ def test_eight_bits_of_gradients_lose_little(ranks):
 def test_parameters_are_averaged_every_few_steps(ranks):
     """Steps 2, 5 and 8 end with an average; the first two average gradients."""
     assert ranks[0]["apart"] == [False, False, False, True, True, False, True, True, False]
+
+
+def test_ranks_that_train_apart_keep_buffers_of_their_own(ranks):
+    for rank in ranks:
+        assert rank["buffers"] == [4 * 16, 0]
 
 
 def test_ranks_train_alike_until_the_warm_up_is_over(ranks):
