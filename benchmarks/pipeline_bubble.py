@@ -59,9 +59,8 @@ def main() -> None:
     print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores before")
     print(f"{'schedule':14} {'m':>3} {'theory':>7} {'measured':>9} {'by rank':>13} {'error':>7} by actions by medians")
     for count in map(int, given.microbatches.split(",")):
-        model = Gpt(size=given.size, seq_len=given.seq_len, batch_size=max(1, count // given.ranks), vocab=16)
         for schedule in given.schedules.split(","):
-            found = measured(schedule, count, given.ranks, given.steps, None if given.sleep else model)
+            found = measured(schedule, count, given)
             bubbles = [median(rank["bubbles"]) for rank in found]
             whole, theory = fmean(bubbles), found[0]["theory"]
             error = f"{whole / theory - 1:+.1%}" if theory else "-"
@@ -75,27 +74,28 @@ def main() -> None:
             )
 
 
-def measured(schedule: str, microbatches: int, ranks: int, steps: int, model: Gpt | None) -> list[dict[str, Any]]:
+def measured(schedule: str, microbatches: int, given: argparse.Namespace) -> list[dict[str, Any]]:
     """What each rank found."""
     with tempfile.TemporaryDirectory() as folder:
-        mp.spawn(rank_main, (schedule, microbatches, ranks, steps, model, folder), nprocs=ranks)
-        return [json.loads(Path(folder, f"{rank}.json").read_text()) for rank in range(ranks)]
+        mp.spawn(rank_main, (schedule, microbatches, given, folder), nprocs=given.ranks)
+        return [json.loads(Path(folder, f"{rank}.json").read_text()) for rank in range(given.ranks)]
 
 
-def rank_main(
-    rank: int, schedule: str, microbatches: int, ranks: int, steps: int, model: Gpt | None, folder: str
-) -> None:
+def rank_main(rank: int, schedule: str, microbatches: int, given: argparse.Namespace, folder: str) -> None:
+    ranks = given.ranks
     torch.set_num_threads(1)
     if hasattr(os, "sched_setaffinity") and (os.cpu_count() or 1) >= ranks:
         os.sched_setaffinity(0, {rank})
     dist.init_process_group("gloo", init_method=f"file://{folder}/rendezvous", rank=rank, world_size=ranks)
-    workload = asleep(max(1, microbatches // ranks)) if model is None else model.build()
+    batch_size = max(1, microbatches // ranks)  # one sample a microbatch and rank of data parallelism
+    model = Gpt(size=given.size, seq_len=given.seq_len, batch_size=batch_size, vocab=16)
+    workload = asleep(batch_size) if given.sleep else model.build()
     torch.manual_seed(0)
     state = TrainState(workload, workload.build_model(), torch.device("cpu"), World(rank=rank, size=ranks))
     state = apply_all((Pp(schedule=schedule, microbatches=microbatches),), state).state
     bubbles: list[float] = []
     actions: list[Actions] = []
-    for step in range(WARM_UP + steps):
+    for step in range(WARM_UP + given.steps):
         before = dict(state.counters)
         with recorded(state) as found:
             train_step(state, microbatches_of(workload, state, step), step)

@@ -32,9 +32,9 @@ def _sent_around(part: torch.Tensor) -> list[torch.Tensor]:
     ranks, rank = dist.get_world_size(), dist.get_rank()
     if _cp_options.rotate_method == _RotateMethod.ALL_GATHER:
         return list(collectives.all_gather_tensor(part, 0, dist.group.WORLD).chunk(ranks))
+    after = [(each + 1) % ranks for each in range(ranks)]
     parts = {rank: part}
     for step in range(1, ranks):
-        after = [(each + 1) % ranks for each in range(ranks)]
         part = collectives.permute_tensor(part.flatten(), after, dist.group.WORLD).view(part.shape)
         parts[(rank - step) % ranks] = part
     return [parts[each] for each in range(ranks)]
