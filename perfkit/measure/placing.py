@@ -9,6 +9,7 @@ import torch.distributed as dist
 
 from perfkit.devices.visible import lacking
 from perfkit.errors import UnavailableError
+from perfkit.measure.gloo import one_gloo_worker
 from perfkit.measure.meeting import meet
 from perfkit.spec import LaunchSpec
 from perfkit.techniques.state import World
@@ -44,5 +45,6 @@ def join_group(device: torch.device, folder: Path, world: World, nodes: int = 1)
         place = {"init_method": "env://"}
     else:
         place = {"store": meet(folder, world)}
+    one_gloo_worker()
     backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
     dist.init_process_group(backend, **place, rank=world.rank, world_size=world.size)
