@@ -1,9 +1,11 @@
-"""Gloo with one worker thread a group, where torch starts two, which can end the process with a signal.
+"""Gloo with one worker thread a group, for layers split as DTensors: torch's two can end the process with a signal.
 
 Both write the name of the collective that they have ended into one string of the group, without a lock
 (`ProcessGroupGloo::runLoop`, torch 2.13). A name of more than 15 characters is on the heap, such as
 ALLGATHER_COALESCED of every all-gather of a DTensor: two that end at once free it twice, and malloc faults somewhere
 later. `python -m benchmarks.gloo_workers` shows it within seconds.
+
+Not for all ranks: what waits for a collective on a worker, as PowerSGD's hook does in a callback, needs a second one.
 """
 
 import os

@@ -9,7 +9,6 @@ import torch.distributed as dist
 
 from perfkit.devices.visible import lacking
 from perfkit.errors import UnavailableError
-from perfkit.measure.gloo import one_gloo_worker
 from perfkit.measure.meeting import meet
 from perfkit.spec import LaunchSpec
 from perfkit.techniques.state import World
@@ -45,6 +44,5 @@ def join_group(device: torch.device, folder: Path, world: World, nodes: int = 1)
         place = {"init_method": "env://"}
     else:
         place = {"store": meet(folder, world)}
-    one_gloo_worker()
     backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
     dist.init_process_group(backend, **place, rank=world.rank, world_size=world.size)

@@ -18,6 +18,7 @@ from perfkit.instruments.recorder import Recorder
 from perfkit.measure import passes
 from perfkit.measure.echo import echo_pass, seeded_pass
 from perfkit.measure.flight import leave_flight_record
+from perfkit.measure.gloo import one_gloo_worker
 from perfkit.measure.imported import check_imports
 from perfkit.measure.out_of_memory import record_failure
 from perfkit.measure.placing import join_group, take_device
@@ -27,6 +28,8 @@ from perfkit.measure.trace_pass import trace_pass
 from perfkit.record import RankRecord, Status, Unknown
 from perfkit.spec import RunSpec
 from perfkit.store.layout import rank_folder
+from perfkit.techniques.compose import compose
+from perfkit.techniques.ranks import mesh_of
 from perfkit.techniques.state import World
 from perfkit.techniques.technique import refused
 from perfkit.units import nbytes
@@ -74,6 +77,8 @@ def run_rank(
     try:
         device = take_device(spec.launch, world)
         if world.size > 1:
+            if mesh_of(compose(spec.techniques), world, device).size("tp") > 1:
+                one_gloo_worker()
             join_group(device, folder, world, spec.launch.nodes)
         start = perf_counter()
         session = set_up(spec, device, world, recorder, report)

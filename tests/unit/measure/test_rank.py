@@ -14,7 +14,7 @@ from perfkit.files import read_json
 from perfkit.measure import rank as rank_module
 from perfkit.measure.rank import run_rank
 from perfkit.record import Flops, RankRecord, Samples, Status, Unknown
-from perfkit.spec import LaunchSpec, RunSpec, WorkloadSpec
+from perfkit.spec import LaunchSpec, RunSpec, WorkloadSpec, parse_technique
 from perfkit.techniques.compile import Compile
 
 COUNTED_LATER = Flops(model=Unknown(reason="x"), hardware=Unknown(reason="not counted yet"))
@@ -136,3 +136,18 @@ def test_leaving_the_program_within_a_step_is_told_as_a_failure(tmp_path, monkey
     Passes(monkeypatch, {"timed steps": SystemExit(3)})
     _, record = record_of(tmp_path)
     assert (record.status, record.reason) == (Status.FAILED, "SystemExit: 3")
+
+
+@pytest.mark.parametrize(
+    ("technique", "prepared"),
+    [("tp", ["one worker", "joined"]), ("zero3", ["joined"]), ("ddp:hook=powersgd", ["joined"])],
+)
+def test_where_layers_are_split_groups_have_one_worker(technique, prepared, tmp_path, monkeypatch) -> None:
+    Passes(monkeypatch, {})
+    done: list[str] = []
+    monkeypatch.setattr(rank_module, "one_gloo_worker", lambda: done.append("one worker"))
+    monkeypatch.setattr(rank_module, "join_group", lambda *_: done.append("joined"))
+    launch = LaunchSpec(world_size=2)
+    spec = RunSpec(workload=WorkloadSpec(name="gpt"), launch=launch, techniques=(parse_technique(technique),))
+    run_rank(spec, tmp_path, rank=0, local_rank=0, report=lambda _: None)
+    assert done == [*workers, "joined"]

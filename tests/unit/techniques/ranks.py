@@ -12,7 +12,6 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from perfkit.measure.gloo import one_gloo_worker
 from perfkit.techniques.state import World
 from perfkit.workloads.workload import Workload
 from tests.unit.techniques.facts import check_claims, measured_facts, reference_facts
@@ -50,7 +49,6 @@ def results_of(main: Callable[[int, str], None], folder: Path, ranks: int) -> li
 def rank_of(rank: int, size: int, folder: str) -> Iterator[tuple[World, Results]]:
     """A rank of a group of so many, and its results, which are written at the end."""
     torch.set_num_threads(1)
-    one_gloo_worker()
     dist.init_process_group("gloo", init_method=f"file://{folder}/rendezvous", rank=rank, world_size=size)
     results: Results = {}
     yield World(rank=rank, size=size, local_rank=rank), results

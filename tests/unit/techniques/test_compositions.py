@@ -4,6 +4,7 @@ from unittest.mock import patch
 
 import pytest
 
+from perfkit.measure.gloo import one_gloo_worker
 from perfkit.spec import WorkloadSpec
 from perfkit.techniques.tensor_parallel import split_layers
 from perfkit.workloads.gpt import SIZES, Gpt, Shape
@@ -74,6 +75,7 @@ def test_shards_of_parts_are_replicated_on_fake_ranks() -> None:
 
 def rank_main(rank: int, folder: str) -> None:
     workload = small_gpt()
+    one_gloo_worker()
     with rank_of(rank, RANKS, folder) as (world, results):
         results["baseline"] = baseline = trained("baseline", world, None, workload)
         for variant in VARIANTS:
