@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV ?= .venv
 PIP_ARGS ?=
 ARGS ?=
+# Damaged files for each reader.
+FUZZ_RUNS ?= 10000
 # Processes that run the tests.
 WORKERS ?= 2
 # Slow tests wait for a quarter of their time: for processes that start, sleep and end.
@@ -31,7 +33,8 @@ help:
 	@echo 'make soak    ranks that fail, fifty times in a row'
 	@echo 'make regressions  hold a step of the built-in workloads against perfkit-baseline.json'
 	@echo 'PYTHON=... names another interpreter, PIP_ARGS=... is given to pip, ARGS=... to perfkit or pytest;'
-	@echo 'WORKERS=... is how many processes run quick tests (2), SLOW_WORKERS=... the others (3).'
+	@echo 'WORKERS=... is how many processes run quick tests (2), SLOW_WORKERS=... the others (3);'
+	@echo 'FUZZ_RUNS=... is how many damaged files each reader is fed (10000).'
 
 setup: $(READY)
 
@@ -62,13 +65,13 @@ test-clusters: $(DEV)
 fuzz: fuzz-traces fuzz-memory fuzz-flight
 
 fuzz-traces: $(DEV)
-	$(BIN)/python tests/fuzz/fuzz_reader.py -runs=10000 -max_len=65536 -verbosity=0 -print_final_stats=1 $(ARGS)
+	$(BIN)/python tests/fuzz/fuzz_reader.py -runs=$(FUZZ_RUNS) -max_len=65536 -verbosity=0 -print_final_stats=1 $(ARGS)
 
 fuzz-memory: $(DEV)
-	$(BIN)/python tests/fuzz/fuzz_memory.py -runs=10000 -max_len=8192 -verbosity=0 -print_final_stats=1 $(ARGS)
+	$(BIN)/python tests/fuzz/fuzz_memory.py -runs=$(FUZZ_RUNS) -max_len=8192 -verbosity=0 -print_final_stats=1 $(ARGS)
 
 fuzz-flight: $(DEV)
-	$(BIN)/python tests/fuzz/fuzz_flight.py -runs=10000 -max_len=8192 -verbosity=0 -print_final_stats=1 $(ARGS)
+	$(BIN)/python tests/fuzz/fuzz_flight.py -runs=$(FUZZ_RUNS) -max_len=8192 -verbosity=0 -print_final_stats=1 $(ARGS)
 
 # What ranks that fail leave, again and again: PERFKIT_SOAK is how often.
 soak: $(DEV)

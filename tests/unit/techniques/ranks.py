@@ -57,13 +57,13 @@ def rank_of(rank: int, size: int, folder: str) -> Iterator[tuple[World, Results]
 
 
 def trained(
-    variant: str, world: World, baseline: dict[str, float] | None = None, workload: Workload = WORKLOAD
+    variant: str, world: World, baseline: dict[str, float] | None = None, workload: Workload = WORKLOAD, steps: int = 3
 ) -> Results:
     """Losses, facts, and where there is a baseline each claim with its verdict."""
     state = new_state(workload, world=world)
     reference = reference_facts(state)
     made = applied(variant, state)
-    losses = train(made.state, accumulation=2)
+    losses = train(made.state, steps, accumulation=2)
     facts = measured_facts(made.state, reference)
     claims = [claim for technique in made.techniques for claim in technique.claims(made.state)]
     checked = [] if baseline is None else check_claims(claims, made.state, facts, baseline)

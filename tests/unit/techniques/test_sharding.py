@@ -3,6 +3,7 @@
 import gc
 import math
 from dataclasses import replace
+from functools import partial
 from importlib.util import find_spec
 from unittest.mock import patch
 
@@ -22,7 +23,8 @@ from perfkit.techniques.zero1 import largest_share
 from perfkit.techniques.zero23 import Zero3, largest_slice
 from tests.fixtures.workloads import gan, grouped
 from tests.unit.techniques.facts import check_claims, state_bytes
-from tests.unit.techniques.ranks import rank_of, results_of, trained
+from tests.unit.techniques.ranks import rank_of, results_of
+from tests.unit.techniques.ranks import trained as trained_for
 from tests.unit.techniques.tiny import (
     WORKLOAD,
     TinyModel,
@@ -38,6 +40,8 @@ pytestmark = pytest.mark.slow
 LOW_RANK, LARGEST, IN_8_BITS = "ddp:hook=powersgd", "ddp:hook=topk:share=0.25", "ddp:hook=quantized"
 RELAXED = ("local_sgd", "local_sgd:period=3:warmup=2", "amp:dtype=fp16+local_sgd", "ssp:staleness=2")
 APPROXIMATED = (LOW_RANK, LARGEST, IN_8_BITS)  # other gradients, and so other losses
+
+trained = partial(trained_for, steps=4)  # cycles of the relaxed ones
 
 VARIANTS = [
     "ddp:bucket_mb=1",
