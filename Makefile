@@ -26,7 +26,7 @@ help:
 	@echo 'make setup   set up only: perfkit and what it needs'
 	@echo 'make dev     the same with everything that developing it needs, which the following do by themselves:'
 	@echo 'make test    the tests that take no process of their own, in minutes'
-	@echo 'make test-slow  the others: trainings, the command line, browsers, Ray, torch.compile; make test-all: both'
+	@echo 'make test-slow  the others: trainings, the command line, browsers, torch.compile; make test-all: both'
 	@echo 'make test-clusters  what takes a cluster of two nodes, which is started here: Ray, Slurm'
 	@echo 'make check   the linters and the type checker'
 	@echo 'make fuzz    feed the readers of traces, memory and flight recorders with damaged bytes for a minute'

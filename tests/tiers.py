@@ -1,6 +1,6 @@
 """Which tests are `slow`, that no other test is, how both are dealt to the processes that run them, and warm starts.
 
-Slow is what starts Python (a training, the command line, ranks), a browser, Ray or a tracker, or compiles: everything
+Slow is what starts Python (a training, the command line, ranks), a browser or a tracker, or compiles: everything
 in `SLOW_FOLDERS`, and elsewhere what carries the marker. `make test` leaves it out, `make test-all` runs everything
 but `tests/clusters`, which is collected where it is named: `make test-clusters`.
 """
