@@ -28,6 +28,7 @@ SINGLY = frozenset(
         "test_cli_check.py",
         "test_cli_failures.py",
         "test_cli_run.py",
+        "test_every_command.py",
         "test_host_safety.py",
         "test_pairs.py",
         "test_pytest_plugin.py",
