@@ -17,12 +17,14 @@ import torch.distributed.distributed_c10d as c10d
 from torch._C._distributed_c10d import Store
 from torch.distributed import ProcessGroupGloo
 
+from perfkit.measure.launch.network import GLOO_INTERFACES
+
 
 class _OneWorker(ProcessGroupGloo):
     def __init__(self, store: Store, rank: int, size: int, timeout: timedelta) -> None:
         gloo: Any = ProcessGroupGloo  # whose stub has other names
         options = gloo._Options()
-        interfaces = [name for name in os.environ.get("GLOO_SOCKET_IFNAME", "").split(",") if name]
+        interfaces = [name for name in os.environ.get(GLOO_INTERFACES, "").split(",") if name]
         devices = [gloo.create_device(interface=name) for name in interfaces]
         options._devices = devices or [gloo.create_default_device()]
         options._timeout = timeout

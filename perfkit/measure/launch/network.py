@@ -9,7 +9,7 @@ import socket
 
 import psutil
 
-VARIABLE = "GLOO_SOCKET_IFNAME"
+GLOO_INTERFACES = "GLOO_SOCKET_IFNAME"
 
 
 def address_towards(host: str) -> str:
@@ -27,4 +27,4 @@ def gloo_variables(host: str) -> dict[str, str]:
     address = address_towards(host)
     names = (name for name, known in psutil.net_if_addrs().items() if address in (each.address for each in known))
     name = next(names, "")
-    return {VARIABLE: name} if name and VARIABLE not in os.environ else {}
+    return {GLOO_INTERFACES: name} if name and GLOO_INTERFACES not in os.environ else {}

@@ -15,6 +15,7 @@ from typing import Any
 import psutil
 
 from perfkit.errors import UsageError
+from perfkit.measure.launch.network import GLOO_INTERFACES
 from perfkit.spec import LaunchSpec
 from perfkit.store.layout import OUTPUT_FILE, WATCHDOG_DUMP, rank_folder
 
@@ -137,9 +138,9 @@ def launch_variables(launch: LaunchSpec, folder: Path | None = None) -> dict[str
     """What every rank of a launch has in its environment beside what this process has; `folder` is the run's."""
     variables = {}
     here = launch.nodes == 1 and launch.world_size > 1
-    if here and sys.platform == "linux" and "GLOO_SOCKET_IFNAME" not in os.environ:
+    if here and sys.platform == "linux" and GLOO_INTERFACES not in os.environ:
         # All ranks are here: Gloo needs no name of this host that resolves.
-        variables["GLOO_SOCKET_IFNAME"] = "lo"
+        variables[GLOO_INTERFACES] = "lo"
     if launch.memory_limit_bytes is not None and _MAPPED_APART not in os.environ:
         variables[_MAPPED_APART] = str(_MAPPED_APART_BYTES)
     if launch.threads is not None:
