@@ -55,7 +55,7 @@ def alone(workload: str, tmp_path_factory: pytest.TempPathFactory) -> bytes:
 @pytest.mark.parametrize(
     ("workload", "by_hand"),
     [*((each, False) for each in BUILT_IN), (BUILT_IN[0], True)],
-    ids=lambda x: Path(str(x)).stem,
+    ids=lambda given: ("by hand" if given else "by hooks") if isinstance(given, bool) else Path(given).stem,
 )
 def test_training_of_a_built_in_workload(workload: str, by_hand: bool, alone: bytes, tmp_path: Path) -> None:
     script = [*PYTHON, train_workload.__file__, workload]
