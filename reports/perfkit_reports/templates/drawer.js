@@ -150,7 +150,7 @@
     if (item.rows?.length > 1) drawer.append(make("h3", { textContent: `${item.rows.length} ${item.rows.length < count(item) ? `of ${count(item)} ` : ""}rows of this name` }), variants(item, key));
     drawer.hidden = false;
     drawer.scrollTop = 0;
-    document.body.classList.add("choosing");
+    document.documentElement.classList.add("choosing");
   }
   function shut() {
     const focused = drawer.contains(document.activeElement);
@@ -161,7 +161,7 @@
     mark();
     if (key) return open(key);
     drawer.hidden = true;
-    document.body.classList.remove("choosing");
+    document.documentElement.classList.remove("choosing");
   });
   addEventListener("keydown", (event) => {
     if (event.key === "Escape" && !drawer.hidden && !event.defaultPrevented && !event.target.closest?.("input[type=search], select")) shut();

@@ -106,7 +106,7 @@
         ...places.map(({ node, x, width, depth, around }) => {
           const block = document.createElement("div");
           const chosen = perfkitSelection.has(key(node));
-          block.className = ["block", around && "around", hit(node) && "hit", chosen && "chosen", node >= 0 && isGone(node) && "gone"].filter(Boolean).join(" ");
+          block.className = ["block", around && "around", hit(node) && "hit", chosen && "chosen", node >= 0 && isGone(node) && "gone", colour(node) && "coloured"].filter(Boolean).join(" ");
           block.dataset.node = node;
           block.setAttribute("role", "treeitem");
           block.setAttribute("aria-level", depth + 1);
