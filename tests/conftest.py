@@ -31,7 +31,7 @@ settings.load_profile("untimed")
 # A shell's background jobs are started deaf to SIGINT, which tests of interruption send to themselves.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Chromium's headless shell first: the same engine without the windows of a browser, and a page opens with half the CPU time.
+# Chromium's headless shell first: the same engine without a browser around it opens a page in half the CPU time.
 BROWSERS = (
     "chromium-headless-shell",
     "chrome-headless-shell",

@@ -52,21 +52,27 @@ def critical_path(graph: Graph, work: Work, change: Modified, times: Floats) -> 
     while place:
         walked.append(place)
         place = before[place]
-    path = np.asarray(walked, np.int64)
+    path = np.asarray(walked[::-1], np.int64)
     edge = np.where(by_first, order.first_edge, order.second_edge)[path]
     came = np.where(by_first, order.first, order.second)[path]
     path, came, edge = path[edge != NONE], came[edge != NONE], edge[edge != NONE]
     carries, source = table.carries[edge], table.source[edge]
-    taken = times[path] - times[came] - np.where(carries, change.duration_ns[source], 0.0)
+    # Of each edge the kernel that it carries and what lies behind that; at the end the last node.
+    until = np.empty(2 * len(edge) + 1)
+    until[:-1:2] = times[came] + np.where(carries, change.duration_ns[source], 0.0)
+    until[1::2] = times[path]
+    until[-1] = ends[last]
+    # Kernels of a stream can overlap: each piece counts from where all before it had ended.
+    taken = np.diff(np.maximum.accumulate(until), prepend=0.0)
     spent: dict[str, float] = {}
     for kind in np.unique(table.kind[edge]).tolist():
         name = OF_EDGE[Edge(kind)]
-        spent[name] = spent.get(name, 0.0) + float(taken[table.kind[edge] == kind].sum()) / 1e9
-    nodes = source[carries]
+        spent[name] = spent.get(name, 0.0) + float(taken[1::2][table.kind[edge] == kind].sum()) / 1e9
+    nodes, ran = source[carries], taken[:-1:2][carries]
     if last >= graph.first_kernel:
-        nodes = np.append(nodes, last)
+        nodes, ran = np.append(nodes, last), np.append(ran, taken[-1])
     kernels = nodes - graph.first_kernel
     kinds = work.kinds[kernels] if work.on_device else np.empty(0, object)
     for name in sorted(set(kinds.tolist())):
-        spent[name] = spent.get(name, 0.0) + float(change.duration_ns[nodes[kinds == name]].sum()) / 1e9
-    return CriticalPath(spent, np.unique(kernels), edge[::-1], last)
+        spent[name] = spent.get(name, 0.0) + float(ran[kinds == name].sum()) / 1e9
+    return CriticalPath(spent, np.unique(kernels), edge, last)

@@ -56,13 +56,17 @@ def _one_correlation(events: Events, random: Random) -> Events:
     return [{**event, "args": {**event.get("args", {}), "correlation": random.randint(1, 3)}} for event in events]
 
 
+def _overlapping(events: Events, random: Random) -> Events:
+    return [{**event, "dur": event["dur"] * random.choice((1, 1, 8))} for event in events]
+
+
 def _few(events: Events, random: Random) -> Events:
     return random.sample(events, random.randint(1, 4))
 
 
 VARIANTS = [
     _dropped, _only_kernels, _without_kernels, _shifted, _device_clock_off, _instant, _all_at_once, _twice,
-    _one_correlation, _few,
+    _one_correlation, _overlapping, _few,
 ]  # fmt: skip
 
 
@@ -79,6 +83,8 @@ def test_odd_traces_raise_nothing(variant: Any, seed: int, tmp_path: Path) -> No
         return
     result = replayed.result
     assert np.isfinite([result.error, result.replayed_s, result.busy, *result.critical_path.values()]).all()
+    assert min(result.critical_path.values(), default=0.0) >= 0
+    assert sum(result.critical_path.values()) == pytest.approx(result.replayed_s)
     for text in QUESTIONS:
         try:
             asked = what_if(replayed, text)
