@@ -10,7 +10,16 @@ from torch.profiler import ProfilerActivity, profile
 from perfkit.spec import parse_variants
 from perfkit.techniques.compose import compose
 from tests.unit.techniques.facts import check_claims, measured_facts, reference_facts, saved_bytes
-from tests.unit.techniques.tiny import WORKLOAD, applied, batches, losses_of, new_state, relative_difference, train
+from tests.unit.techniques.tiny import (
+    BLOCKS,
+    WORKLOAD,
+    applied,
+    batches,
+    losses_of,
+    new_state,
+    relative_difference,
+    train,
+)
 
 VARIANTS = [
     "amp",
@@ -106,7 +115,7 @@ def test_memory_that_autograd_holds_is_really_freed():
 
 def test_checkpointing_every_second_block_wraps_every_second_block():
     names = [type(block).__name__ for block in applied("ckpt:skip=1").state.blocks]
-    assert names == ["CheckpointWrapper", "TinyBlock"] * 2
+    assert names == ["CheckpointWrapper", "TinyBlock"] * (BLOCKS // 2)
 
 
 def test_the_attention_choice_ends_with_the_state():

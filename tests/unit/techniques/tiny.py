@@ -23,7 +23,7 @@ from perfkit.workloads.workload import (
     split_batch,
 )
 
-WIDTH, HEADS, TIME, BATCH, BLOCKS = 64, 2, 32, 4, 4
+WIDTH, HEADS, TIME, BATCH, BLOCKS = 64, 2, 32, 4, 2
 
 
 class TinyBlock(nn.Module):
