@@ -20,13 +20,17 @@ PROGRAM = """
 import atexit, json, os, resource, sys, threading
 
 atexit.register(print, "at exit")
-import torch
 from beside import NAME
+
+threads = None
+if "OF_ITS_OWN" in os.environ:  # elsewhere there is no need for the seconds of importing it
+    import torch
+    threads = torch.get_num_threads()
 
 print(json.dumps({
     "arguments": sys.argv, "path": sys.path[0], "name": __name__, "file": __file__, "beside": NAME,
     "input": sys.stdin.read(), "folder": os.getcwd(), "environment": dict(os.environ),
-    "threads": torch.get_num_threads(), "cores": sorted(os.sched_getaffinity(0)),
+    "threads": threads, "cores": sorted(os.sched_getaffinity(0)),
     "files": resource.getrlimit(resource.RLIMIT_NOFILE), "leads": os.getsid(0) == os.getpid(),
     "main": sys.modules["__main__"].NAME, "flushed": [sys.stdout.line_buffering, sys.stdout.write_through],
     "descriptors": sorted(os.listdir("/proc/self/fd"))[:4],

@@ -2,6 +2,7 @@
 
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partialmethod
 
 import pytest
 import torch
@@ -315,7 +316,11 @@ def test_attention_that_cannot_be_differentiated_twice_is_found_out_before_train
 
 
 @pytest.mark.parametrize("variant", ["ckpt:mode=selective", pytest.param("compile", marks=pytest.mark.slow)])
-def test_what_torch_cannot_differentiate_twice_is_a_refusal_and_no_crash(variant: str) -> None:
+def test_what_torch_cannot_differentiate_twice_is_a_refusal_and_no_crash(
+    variant: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # What refuses is AOTAutograd, whatever compiles its graphs: inductor takes half a minute for them.
+    monkeypatch.setattr(nn.Module, "compile", partialmethod(nn.Module.compile, backend="aot_eager"))
     made = applied(variant, new_state(penalised()))
     with pytest.raises(RuntimeError) as caught:
         run_step(made.state, batches(made.state, 0)[0])
