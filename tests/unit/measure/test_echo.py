@@ -12,7 +12,7 @@ from perfkit.measure.data import Microbatches
 from perfkit.measure.echo import echo_pass, furthest, perturb, seeded_pass
 from perfkit.measure.step import train_step
 from perfkit.record import ParityRule
-from tests.unit.techniques.tiny import applied, batches
+from tests.unit.techniques.tiny import FOUR_BLOCKS, applied, batches, new_state
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -55,29 +55,28 @@ def test_of_each_step_the_loss_that_went_the_furthest_is_kept():
 def test_echoes_are_trained_from_the_beginning_while_there_is_time(
     step_s: float, trained: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    state = applied("ckpt").state
-    steps = 6  # of fewer, all losses of one echo may be rounded to the same
-    first = tuple(float(train_step(state, batches(state, step), step)) for step in range(steps))
+    state = applied("ckpt", new_state(FOUR_BLOCKS)).state
+    first = tuple(float(train_step(state, batches(state, step), step)) for step in range(3))
     begun: list[int] = []
     now = [0.0]
 
     def batches_of(step: int) -> Microbatches:
         begun.append(step)
-        now[0] += 10 / steps * step_s
+        now[0] += 10 / 3 * step_s
         return batches(state, step)
 
     monkeypatch.setattr(echo, "perf_counter", lambda: now[0])
     found: dict[str, tuple[float, ...]] = {}
     echo_pass(
         SimpleNamespace(
-            spec=SimpleNamespace(seed=0, schedule=SimpleNamespace(parity=steps)),
+            spec=SimpleNamespace(seed=0, schedule=SimpleNamespace(parity=3)),
             state=state,
             batches=batches_of,
             agree=bool,
             recorder=SimpleNamespace(record=SimpleNamespace(losses=first), update=found.update),
         )
     )
-    assert begun == [*range(steps)] * trained
+    assert begun == [0, 1, 2] * trained
     assert found["echo_losses"] == pytest.approx(first, rel=1e-5)
     assert found["echo_losses"] != first
 
@@ -95,7 +94,7 @@ def test_frozen_integers_stay():
 def test_a_model_whose_blocks_are_joined_is_trained_again_from_its_beginning(
     relative: float | None, trained: bool
 ) -> None:
-    state = applied("ckpt:every=2").state
+    state = applied("ckpt:every=2", new_state(FOUR_BLOCKS)).state
     first = [float(train_step(state, batches(state, step), step)) for step in range(3)]
     found: dict[str, tuple[float, ...]] = {}
     record = SimpleNamespace(

@@ -21,7 +21,7 @@ from perfkit.techniques.state import TrainState
 from perfkit.workloads.gpt import Gpt, GptModel, Shape
 from perfkit.workloads.workload import Workload
 from tests.unit.techniques.facts import check_claims, measured_facts, reference_facts
-from tests.unit.techniques.tiny import BLOCKS, WORKLOAD, applied, batches, new_state, relative_difference, train
+from tests.unit.techniques.tiny import FOUR_BLOCKS, WORKLOAD, applied, batches, new_state, relative_difference, train
 
 WIDTH, TIME, BATCH = 32, 16, 2
 INPUT = 4 * WIDTH * TIME * BATCH  # bytes that a block takes, in fp32
@@ -95,9 +95,9 @@ def test_each_block_more_gives_the_peak_what_it_saves_less() -> None:
 
 
 def test_more_blocks_than_there_are() -> None:
-    with pytest.raises(UnavailableError, match=f"the workload tiny has {BLOCKS} blocks, and blocks={BLOCKS + 1}"):
-        applied(f"ckpt:blocks={BLOCKS + 1}")
-    assert failed_claims(f"ckpt:blocks={BLOCKS}") == []
+    with pytest.raises(UnavailableError, match="the workload tiny has 4 blocks, and blocks=5"):
+        applied("ckpt:blocks=5", new_state(FOUR_BLOCKS))
+    assert failed_claims("ckpt:blocks=4") == []
 
 
 def test_what_is_to_be_found_is_not_applied() -> None:
@@ -189,8 +189,8 @@ def test_an_op_that_torch_does_not_have_is_named(name: str) -> None:
 
 
 def failed_claims(variant: str) -> list[str]:
-    reference = reference_facts(new_state())
-    made = applied(variant)
+    reference = reference_facts(new_state(FOUR_BLOCKS))
+    made = applied(variant, new_state(FOUR_BLOCKS))
     train(made.state, steps=1)
     facts = measured_facts(made.state, reference)
     claims = [claim for technique in made.techniques for claim in technique.claims(made.state)]

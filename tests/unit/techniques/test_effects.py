@@ -10,16 +10,7 @@ from torch.profiler import ProfilerActivity, profile
 from perfkit.spec import parse_variants
 from perfkit.techniques.compose import compose
 from tests.unit.techniques.facts import check_claims, measured_facts, reference_facts, saved_bytes
-from tests.unit.techniques.tiny import (
-    BLOCKS,
-    WORKLOAD,
-    applied,
-    batches,
-    losses_of,
-    new_state,
-    relative_difference,
-    train,
-)
+from tests.unit.techniques.tiny import FOUR_BLOCKS, WORKLOAD, applied, batches, new_state, relative_difference, train
 
 VARIANTS = [
     "amp",
@@ -46,26 +37,31 @@ VARIANTS = [
 ]
 
 
+def built(variant):
+    """With four blocks: some variants take each third block, or leave each second one out."""
+    return applied(variant, new_state(FOUR_BLOCKS))
+
+
 @pytest.fixture(scope="module")
 def baseline_losses():
-    return losses_of("baseline", accumulation=2)
+    return train(built("baseline").state, accumulation=2)
 
 
 @pytest.fixture(scope="module")
 def reference():
-    return reference_facts(new_state())
+    return reference_facts(new_state(FOUR_BLOCKS))
 
 
 @pytest.fixture(scope="module")
 def baseline(reference):
-    made = applied("baseline")
+    made = built("baseline")
     train(made.state, steps=1)
     return measured_facts(made.state, reference)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_losses_are_the_baselines(variant, baseline_losses):
-    made = applied(variant)
+    made = built(variant)
     losses = train(made.state, accumulation=2)
     made.state.close()
     assert relative_difference(losses, baseline_losses) <= made.parity.relative
@@ -73,7 +69,7 @@ def test_losses_are_the_baselines(variant, baseline_losses):
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_claims_hold_where_it_acts_and_some_fail_where_it_does_not(variant, reference, baseline):
-    made = applied(variant)
+    made = built(variant)
     train(made.state, steps=1)
     facts = measured_facts(made.state, reference)
     claims = {technique.name: technique.claims(made.state) for technique in made.techniques}
@@ -82,7 +78,7 @@ def test_claims_hold_where_it_acts_and_some_fail_where_it_does_not(variant, refe
     assert [text for verdict, text in results if not verdict] == []
 
     # The same claims against a state that was left as it is: every technique is found out.
-    idle = applied("baseline")
+    idle = built("baseline")
     train(idle.state, steps=1)
     idle_facts = measured_facts(idle.state, reference) | {
         name: 0.0 for name in facts if name.startswith(("bytes_", "saved_ops"))
@@ -93,7 +89,7 @@ def test_claims_hold_where_it_acts_and_some_fail_where_it_does_not(variant, refe
 
 def live_bytes_after_forward(variant):
     """What a forward pass leaves allocated, by the allocator's own events."""
-    made = applied(variant)
+    made = built(variant)
     train(made.state, steps=1)
     (batch,) = batches(made.state, 0)
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
@@ -106,7 +102,9 @@ def live_bytes_after_forward(variant):
 
 def test_memory_that_autograd_holds_is_really_freed():
     plain = live_bytes_after_forward("baseline")
-    assert plain >= 0.99 * saved_bytes(new_state())  # all but the input, which is not made in the forward pass
+    assert plain >= 0.99 * saved_bytes(
+        new_state(FOUR_BLOCKS)
+    )  # all but the input, which is not made in the forward pass
     assert live_bytes_after_forward("ckpt") < 0.2 * plain
     assert live_bytes_after_forward("ckpt") < live_bytes_after_forward("ckpt:mode=selective") < 0.9 * plain
     assert live_bytes_after_forward("offload:to=disk") < 0.05 * plain
@@ -114,8 +112,8 @@ def test_memory_that_autograd_holds_is_really_freed():
 
 
 def test_checkpointing_every_second_block_wraps_every_second_block():
-    names = [type(block).__name__ for block in applied("ckpt:skip=1").state.blocks]
-    assert names == ["CheckpointWrapper", "TinyBlock"] * (BLOCKS // 2)
+    names = [type(block).__name__ for block in built("ckpt:skip=1").state.blocks]
+    assert names == ["CheckpointWrapper", "TinyBlock"] * 2
 
 
 def test_the_attention_choice_ends_with_the_state():

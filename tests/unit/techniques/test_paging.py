@@ -11,7 +11,7 @@ from perfkit.techniques.paged_activations import ActivationPager
 from perfkit.techniques.paged_optimizer import step_in_pieces
 from perfkit.techniques.paged_tensors import PagedTensor
 from perfkit.techniques.paging import disk_store, flat_bytes
-from tests.unit.techniques.tiny import BLOCKS, applied, train
+from tests.unit.techniques.tiny import FOUR_BLOCKS, applied, new_state, train
 
 
 @pytest.fixture
@@ -140,7 +140,7 @@ def test_an_update_in_pieces_is_the_update_and_keeps_the_gradients(monkeypatch):
 
 
 def test_parameters_are_in_memory_only_while_their_block_runs(tmp_path):
-    made = applied(f"offload:what=parameters:to=disk:folder={tmp_path}")
+    made = applied(f"offload:what=parameters:to=disk:folder={tmp_path}", new_state(FOUR_BLOCKS))
     blocks = made.state.blocks
     in_memory = []
 
@@ -151,8 +151,8 @@ def test_parameters_are_in_memory_only_while_their_block_runs(tmp_path):
     for block in blocks:
         block.up.register_forward_hook(note)
     train(made.state, steps=1)
-    assert in_memory == [[index == running for index in range(BLOCKS)] for running in range(BLOCKS)]
-    assert [block.qkv.weight.untyped_storage().nbytes() for block in blocks] == [0] * BLOCKS
+    assert in_memory == [[index == running for index in range(4)] for running in range(4)]
+    assert [block.qkv.weight.untyped_storage().nbytes() for block in blocks] == [0] * 4
     assert blocks[0].norm1.weight.untyped_storage().nbytes() > 0  # too small to move
     made.state.close()
     assert list(tmp_path.iterdir()) == []

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from unittest.mock import patch
 
 import torch
@@ -54,10 +55,10 @@ class TinyBlock(nn.Module):
 class TinyModel(nn.Module):
     """A stem that turns raw input into features, blocks, and a head."""
 
-    def __init__(self) -> None:
+    def __init__(self, blocks: int = BLOCKS) -> None:
         super().__init__()
         self.stem = nn.Linear(16, WIDTH)
-        self.blocks = nn.ModuleList(TinyBlock() for _ in range(BLOCKS))
+        self.blocks = nn.ModuleList(TinyBlock() for _ in range(blocks))
         self.head = nn.Linear(WIDTH, 16)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -88,6 +89,12 @@ WORKLOAD = Workload(
     loss=lambda model, batch: F.mse_loss(model(batch["x"]), batch["y"]),
     blocks=lambda _model: tuple(f"blocks.{number}" for number in range(BLOCKS)),
     use_sdpa=use_sdpa,
+)
+# Where it matters which blocks a technique takes.
+FOUR_BLOCKS = replace(
+    WORKLOAD,
+    build_model=lambda: TinyModel(4),
+    blocks=lambda _model: tuple(f"blocks.{number}" for number in range(4)),
 )
 
 
