@@ -1,8 +1,9 @@
 """What a step's length is made of: from its end back along what each thing waited for last."""
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from perfkit.analysis.model.replay import BEFORE, GAPS, HOST, LAUNCH, WAITS
 from perfkit.analysis.model.time_split import COMMUNICATION
@@ -11,6 +12,8 @@ from perfkit.analysis.replay.graph import Graph
 from perfkit.analysis.replay.modify import Modified
 from perfkit.analysis.replay.work import Work
 from perfkit.trace.read import NONE, Ints
+
+Number = TypeVar("Number", bound=np.generic)
 
 OF_EDGE = {
     Edge.START: BEFORE,
@@ -56,23 +59,25 @@ def critical_path(graph: Graph, work: Work, change: Modified, times: Floats) -> 
     edge = np.where(by_first, order.first_edge, order.second_edge)[path]
     came = np.where(by_first, order.first, order.second)[path]
     path, came, edge = path[edge != NONE], came[edge != NONE], edge[edge != NONE]
-    carries, source = table.carries[edge], table.source[edge]
-    # Of each edge the kernel that it carries and what lies behind that; at the end the last node.
-    until = np.empty(2 * len(edge) + 1)
-    until[:-1:2] = times[came] + np.where(carries, change.duration_ns[source], 0.0)
-    until[1::2] = times[path]
-    until[-1] = ends[last]
+    nodes = np.append(table.source[edge], last)
+    runs = np.append(table.carries[edge], last >= graph.first_kernel)
+    ran = times[np.append(came, order.place[last])] + np.where(runs, change.duration_ns[nodes], 0.0)
     # Kernels of a stream can overlap: each piece counts from where all before it had ended.
-    taken = np.diff(np.maximum.accumulate(until), prepend=0.0)
+    taken = np.diff(np.maximum.accumulate(pieces(ran, times[path])), prepend=0.0)
+    of_nodes, of_edges = taken[::2], taken[1::2]
     spent: dict[str, float] = {}
     for kind in np.unique(table.kind[edge]).tolist():
         name = OF_EDGE[Edge(kind)]
-        spent[name] = spent.get(name, 0.0) + float(taken[1::2][table.kind[edge] == kind].sum()) / 1e9
-    nodes, ran = source[carries], taken[:-1:2][carries]
-    if last >= graph.first_kernel:
-        nodes, ran = np.append(nodes, last), np.append(ran, taken[-1])
-    kernels = nodes - graph.first_kernel
+        spent[name] = spent.get(name, 0.0) + float(of_edges[table.kind[edge] == kind].sum()) / 1e9
+    kernels = nodes[runs] - graph.first_kernel
     kinds = work.kinds[kernels] if work.on_device else np.empty(0, object)
     for name in sorted(set(kinds.tolist())):
-        spent[name] = spent.get(name, 0.0) + float(ran[kinds == name].sum()) / 1e9
+        spent[name] = spent.get(name, 0.0) + float(of_nodes[runs][kinds == name].sum()) / 1e9
     return CriticalPath(spent, np.unique(kernels), edge, last)
+
+
+def pieces(nodes: NDArray[Number], edges: NDArray[Number]) -> NDArray[Number]:
+    """A column of a path's pieces in the order of time: the node that each edge leaves, the edge, at last a node."""
+    column = np.empty(len(nodes) + len(edges), nodes.dtype)
+    column[::2], column[1::2] = nodes, edges
+    return column

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from perfkit.analysis.model.replay import ATTENTION, BEFORE, GAPS, GEMM, HOST, LAUNCH, OTHER_KERNELS, WAITS
 from perfkit.analysis.model.time_split import COMMUNICATION, COPIES
-from perfkit.analysis.replay.critical_path import OF_EDGE
+from perfkit.analysis.replay.critical_path import OF_EDGE, pieces
 from perfkit.analysis.replay.edges import Edge
 from perfkit.analysis.replay.replay import Replayed
 from perfkit.trace.read import NONE, Ints
@@ -51,34 +51,22 @@ def path_spans(replayed: Replayed) -> PathSpans:
     graph, path = replayed.graph, replayed.path
     table, first = graph.edges, graph.first_kernel
     source, target = table.source[path.edges], table.target[path.edges]
-    kind, carries = table.kind[path.edges], table.carries[path.edges]
-    at, runs_for = graph.at_ns, graph.duration_ns
-    from_kernel = np.where(carries, runs_for[source], 0)
-    on_host = target < first
+    at, on_host = graph.at_ns, target < first
     thread = np.where(on_host, np.append(graph.points.thread, NONE)[np.where(on_host, target - 1, NONE)], NONE)
-    of_edges = (at[source] + from_kernel, at[target], _OF_EDGE[kind], thread, np.where(on_host, NONE, target - first))
-    ran = np.append(source[carries], path.last) if path.last >= first else source[carries]
-    kinds = replayed.work.kinds if replayed.work.on_device else np.empty(0, object)
-    of_kernel = np.asarray([_NUMBER[name] for name in kinds[ran - first].tolist()], np.int8)
-    of_kernels = (at[ran], at[ran] + runs_for[ran], of_kernel, np.full(len(ran), NONE), ran - first)
-    # In the order of the path: a kernel runs before the edge that carries it.
-    place = np.concatenate([2 * np.arange(len(source)) + 1, 2 * np.flatnonzero(carries), [2 * len(source)]])
-    order = np.argsort(place[: len(source) + len(ran)], kind="stable")
-    begin, end, of_kind, on, kernel = (
-        np.concatenate([edge, run])[order] for edge, run in zip(of_edges, of_kernels, strict=True)
-    )
-    begin, end = _tiled(begin, end)
+    nodes = np.append(source, path.last)
+    runs = np.append(table.carries[path.edges], path.last >= first)
+    ran = at[nodes] + np.where(runs, graph.duration_ns[nodes], 0)
+    kinds = np.zeros(len(nodes), np.int8)  # of the host's nodes, which take no time
+    if replayed.work.on_device:
+        kinds[runs] = [_NUMBER[name] for name in replayed.work.kinds[nodes[runs] - first].tolist()]
+    # From where all before it had ended: some overlap by a rounded gap, by what a clock is off, or in truth.
+    end = np.maximum.accumulate(pieces(ran, at[target]))
+    begin = np.concatenate((at[nodes[:1]], end[:-1]))
     some = end > begin
     return PathSpans(
         begin[some] + graph.origin_ns,
         end[some] + graph.origin_ns,
-        of_kind[some],
-        on[some].astype(np.int64),
-        kernel[some],
+        pieces(kinds, _OF_EDGE[table.kind[path.edges]])[some],
+        pieces(np.full(len(nodes), NONE, np.int64), thread.astype(np.int64))[some],
+        pieces(np.where(runs, nodes - first, NONE), np.where(on_host, NONE, target - first))[some],
     )
-
-
-def _tiled(begin: Ints, end: Ints) -> tuple[Ints, Ints]:
-    """Each piece from where the one before it ended: some overlap by a rounded gap or by what a clock is off."""
-    until = np.maximum.accumulate(end) if len(end) else end
-    return np.concatenate((begin[:1], until[:-1])), until
