@@ -106,7 +106,8 @@
         ...places.map(({ node, x, width, depth, around }) => {
           const block = document.createElement("div");
           const chosen = perfkitSelection.has(key(node));
-          block.className = ["block", around && "around", hit(node) && "hit", chosen && "chosen", node >= 0 && isGone(node) && "gone", colour(node) && "coloured"].filter(Boolean).join(" ");
+          const fill = colour(node);
+          block.className = ["block", around && "around", hit(node) && "hit", chosen && "chosen", node >= 0 && isGone(node) && "gone", fill && "coloured"].filter(Boolean).join(" ");
           block.dataset.node = node;
           block.setAttribute("role", "treeitem");
           block.setAttribute("aria-level", depth + 1);
@@ -115,7 +116,7 @@
           block.title = `${label(node)}\n${told(node)}`;
           block.tabIndex = node === reached ? 0 : -1;
           block.style.cssText = `left:${100 * x}%;width:${100 * width}%;top:${depth * ROW}px`;
-          if (colour(node)) block.style.setProperty("--of", colour(node));
+          if (fill) block.style.setProperty("--of", fill);
           if (strength(node)) block.style.setProperty("--strength", strength(node));
           if (width * area.clientWidth > 30) block.textContent = label(node);
           return block;
