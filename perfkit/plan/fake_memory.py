@@ -20,7 +20,7 @@ from torch.utils._mode_utils import no_dispatch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from perfkit.allocations import UNKNOWN
-from perfkit.instruments.memory.profiler import Allocation, Call, Range, Recorded, Use
+from perfkit.instruments.memory.profiled import Allocation, Call, Range, Recorded, Use
 from perfkit.instruments.tensors import address_of, has_storage
 from perfkit.plan.alone import Alone
 from perfkit.record import Block

@@ -12,7 +12,7 @@ from perfkit.allocations import Allocations
 from perfkit.devices.catalogue import Entry
 from perfkit.devices.fp32 import fp32_settings
 from perfkit.instruments.memory.modules import marked_modules
-from perfkit.instruments.memory.profiler import Recorded
+from perfkit.instruments.memory.profiled import Recorded
 from perfkit.instruments.memory.record import in_detail
 from perfkit.instruments.memory.state import owners, watched_gradients
 from perfkit.instruments.tensors import known_blocks, parameter_facts, torch_dtype

@@ -7,7 +7,7 @@ from itertools import groupby
 from perfkit.allocations import CUDA_SMALL_BYTES, cuda_serves
 from perfkit.instruments.memory.labels import Label
 from perfkit.instruments.memory.places import Place
-from perfkit.instruments.memory.profiler import Allocation
+from perfkit.instruments.memory.profiled import Allocation
 
 # Of a module's allocations in one phase: the phase, which one of its step it is, and the module.
 _Group = tuple[int, int, str]

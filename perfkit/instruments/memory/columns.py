@@ -8,7 +8,7 @@ import torch
 from perfkit.allocations import NONE, Allocations, Names, allocations, cuda_units
 from perfkit.instruments.memory.labels import Label
 from perfkit.instruments.memory.places import Places
-from perfkit.instruments.memory.profiler import Allocation
+from perfkit.instruments.memory.profiled import Allocation
 from perfkit.instruments.memory.unseen import Event
 from perfkit.record import Block
 

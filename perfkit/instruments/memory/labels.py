@@ -18,7 +18,7 @@ from perfkit.allocations import (
 )
 from perfkit.cost.workspaces import TAKES_WORKSPACE
 from perfkit.instruments.memory.places import FSDP, Place
-from perfkit.instruments.memory.profiler import Allocation, Call, Recorded, Use
+from perfkit.instruments.memory.profiled import Allocation, Call, Recorded, Use
 from perfkit.instruments.tensors import short_dtype
 from perfkit.record import PHASES, Block
 

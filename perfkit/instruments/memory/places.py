@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from perfkit.allocations import NONE, Band
 from perfkit.instruments.memory.modules import module_name
-from perfkit.instruments.memory.profiler import Range
+from perfkit.instruments.memory.profiled import Range
 from perfkit.record import MARK_PREFIX, PHASES, STEP_MARK
 
 FSDP = "FSDP::"  # how FSDP2 marks what it does

@@ -8,7 +8,6 @@ from pathlib import PurePath
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-import torch
 from torch._C._autograd import _disable_profiler, _enable_profiler, _prepare_profiler
 from torch._C._profiler import (
     ProfilerConfig,
@@ -21,6 +20,8 @@ from torch._C._profiler import (
 )
 from torch.profiler import ProfilerActivity
 
+from perfkit.instruments.memory.profiled import Allocation, Call, LastOp, Range, Recorded, Use
+from perfkit.instruments.memory.rangeless import with_rangeless
 from perfkit.instruments.recording import EndNow, same_thread
 
 # Ops that only obtain memory for the op around them, which is the one worth naming.
@@ -31,77 +32,6 @@ ALLOCATORS = ("aten::empty", "aten::resize_", "aten::new_empty", "aten::zeros", 
 _LIBRARIES = frozenset({"torch", *sys.stdlib_module_names})
 _RECORDER = ("perfkit/instruments/", "perfkit/attach/", "perfkit/integrations/", "perfkit/measure/worker.py")
 _COMPILED = "torchinductor"  # of the folder that Inductor keeps its code in
-
-
-class Range(NamedTuple):
-    """A range that was marked (`record_function`) on a thread."""
-
-    name: str
-    thread: int
-    start_ns: int
-    end_ns: int
-
-
-class Allocation(NamedTuple):
-    """An allocation (positive `size`) or a free, as reported by an allocator.
-
-    `allocated` is the allocator's own total after it. `op` is what it happened in and `call` the call of it (0 for
-    none), `node` the autograd node around that, `sequence` the number that ties a node to its forward op (-1 for
-    none), `line` where it was called, `inputs` the addresses of the storages that the op was given.
-    """
-
-    time_ns: int
-    thread: int
-    address: int
-    size: int
-    device: torch.device
-    allocated: int
-    op: str
-    node: str
-    call: int
-    sequence: int
-    line: str
-    inputs: tuple[int, ...]
-
-
-class Use(NamedTuple):
-    """An op was handed a tensor: its storage's address and the object (`_cdata`), which stays when storage moves."""
-
-    time_ns: int
-    address: int
-    tensor: int
-    shape: tuple[int, ...]
-    dtype: torch.dtype
-
-
-class Call(NamedTuple):
-    """A forward op: when, on which thread, and from which line."""
-
-    time_ns: int
-    thread: int
-    line: str
-
-
-class LastOp(NamedTuple):
-    """The op that began last: where an exception comes out of an op, the one that it comes from."""
-
-    time_ns: int
-    thread: int
-    op: str
-    line: str
-
-
-class Recorded(NamedTuple):
-    """What a profiler saw, each list in the order of time. `forwards` are the ops by their sequence number.
-
-    Without ops `uses` and `forwards` are empty and `last` is None.
-    """
-
-    allocations: list[Allocation]
-    ranges: list[Range]
-    uses: list[Use]
-    forwards: dict[int, Call]
-    last: LastOp | None = None
 
 
 class AllocationProfiler:
@@ -147,7 +77,7 @@ class AllocationProfiler:
         same_thread(self._thread)
         result = _disable_profiler()
         if not isinstance(error, EndNow | GeneratorExit):  # nobody is going to ask
-            self._recorded = _flatten(result.experimental_event_tree())
+            self._recorded = with_rangeless(_flatten(result.experimental_event_tree()), result)
 
 
 class _Around(NamedTuple):

@@ -14,7 +14,8 @@ from perfkit.instruments.memory.columns import columns
 from perfkit.instruments.memory.labels import Gradients, Owner, labels
 from perfkit.instruments.memory.modules import marked_modules
 from perfkit.instruments.memory.places import Place, Places
-from perfkit.instruments.memory.profiler import Allocation, AllocationProfiler, LastOp, Recorded
+from perfkit.instruments.memory.profiled import Allocation, LastOp, Recorded
+from perfkit.instruments.memory.profiler import AllocationProfiler
 from perfkit.instruments.memory.state import other_blocks, owners, watched_gradients
 from perfkit.instruments.memory.unseen import with_unseen_frees
 from perfkit.instruments.open_ranges import OpenRangeError, Span, lasting

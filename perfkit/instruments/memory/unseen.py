@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from perfkit.instruments.memory.labels import Label
 from perfkit.instruments.memory.places import Place
-from perfkit.instruments.memory.profiler import Allocation
+from perfkit.instruments.memory.profiled import Allocation
 
 _COLLECTIVE = ("c10d::", "_c10d_functional::", "fsdp::")
 

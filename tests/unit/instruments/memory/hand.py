@@ -4,7 +4,7 @@ import torch
 
 from perfkit.allocations import NONE
 from perfkit.instruments.memory.places import Place
-from perfkit.instruments.memory.profiler import Allocation, Range, Recorded, Use
+from perfkit.instruments.memory.profiled import Allocation, Range, Recorded, Use
 from perfkit.record import MARK_PREFIX, PHASES
 
 CPU = torch.device("cpu")

@@ -4,7 +4,7 @@ import torch
 
 from perfkit.allocations import AUTOCAST, GRADIENT, OFFLOAD, PARAMETER, RECOMPUTED, WORKSPACE
 from perfkit.instruments.memory.labels import Label, Owner, Seen, labels
-from perfkit.instruments.memory.profiler import Call
+from perfkit.instruments.memory.profiled import Call
 from perfkit.record import Block
 from tests.unit.instruments.memory.hand import CPU, NOWHERE, at, made, recorded, use
 

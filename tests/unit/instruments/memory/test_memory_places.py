@@ -1,5 +1,5 @@
 from perfkit.instruments.memory.places import Places
-from perfkit.instruments.memory.profiler import Range
+from perfkit.instruments.memory.profiled import Range
 
 MAIN, WORKER = 1, 2
 

@@ -7,7 +7,8 @@ import torch
 from torch import nn
 from torch.profiler import record_function
 
-from perfkit.instruments.memory.profiler import Allocation, AllocationProfiler, Recorded, _shown_file
+from perfkit.instruments.memory.profiled import Allocation, Recorded
+from perfkit.instruments.memory.profiler import AllocationProfiler, _shown_file
 
 
 def recording(body: Callable[[], object], *, ops: bool) -> Recorded:

@@ -3,7 +3,7 @@ import torch
 
 from perfkit.instruments.memory.labels import Label
 from perfkit.instruments.memory.places import Place
-from perfkit.instruments.memory.profiler import Allocation
+from perfkit.instruments.memory.profiled import Allocation
 from perfkit.instruments.memory.unseen import Event, with_unseen_frees
 
 BACKWARD = 2

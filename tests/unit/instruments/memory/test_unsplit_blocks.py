@@ -10,7 +10,7 @@ from perfkit.instruments.memory.carried import carried
 from perfkit.instruments.memory.columns import columns
 from perfkit.instruments.memory.labels import Owner, labels
 from perfkit.instruments.memory.places import Places
-from perfkit.instruments.memory.profiler import Allocation, Use
+from perfkit.instruments.memory.profiled import Allocation, Use
 from perfkit.record import Block
 from perfkit.trace.memory.snapshot import snapshot_memory
 from tests.fixtures.caching_allocator import CachingAllocator
