@@ -163,8 +163,9 @@ class ProcessMemory(Struct):
     (`peak`), pages of files and shared memory at the end of that pass (`mapped_after`), and the batches that are kept
     for training on (`batches`).
 
-    On a GPU also three moments of the device: its context just created (`at_context`), the process group's first
-    collective done (`at_group`, with several ranks), the memory pass done (`at_end`).
+    On a GPU also moments of the device: its context just created (`at_context`), the process group's first collective
+    done (`at_group`, with several ranks), the steps warm (`at_warm`), the memory pass about to begin (`at_memory`) and
+    done (`at_end`).
     """
 
     before_model: Quantity = NOT_MEASURED
@@ -174,6 +175,8 @@ class ProcessMemory(Struct):
     batches: Quantity = NOT_MEASURED
     at_context: DeviceMoment | None = None
     at_group: DeviceMoment | None = None
+    at_warm: DeviceMoment | None = None
+    at_memory: DeviceMoment | None = None
     at_end: DeviceMoment | None = None
 
 

@@ -17,7 +17,8 @@ PROGRAMS = ("ncu", "nv-nsight-cu-cli")  # the second is its name before 2020
 _INSTRUCTIONS = ("fadd", "fmul", "ffma", "hadd", "hmul", "hfma", "dadd", "dmul", "dfma")
 
 # What `perfkit.trace.counters.metrics` makes FLOPs and bytes of. Metrics that only some chips have are asked for by
-# pattern, which matches what there is, since a name that the chip does not know is an error.
+# pattern, which matches what there is, since a name that the chip does not know is an error. So is a pattern that
+# matches nothing, and so all are in one, with a metric that every chip has (`sm__inst_executed`).
 METRICS = (
     "gpu__time_duration.sum",
     "dram__bytes_read.sum",
@@ -25,8 +26,7 @@ METRICS = (
     "lts__t_bytes.sum",
     "l1tex__t_bytes.sum",
     *(f"smsp__sass_thread_inst_executed_op_{name}_pred_on.sum" for name in _INSTRUCTIONS),
-    "regex:^sm__ops_path_tensor_src_[a-z0-9_]+$",
-    "regex:^sm__inst_executed_pipe_tensor$",
+    "regex:^sm__(ops_path_tensor_src_[a-z0-9_]+|inst_executed_pipe_tensor|inst_executed)$",
 )
 
 

@@ -10,7 +10,7 @@ from perfkit.instruments.memory.record import record_failing_step
 from perfkit.instruments.process_memory import peak_rss_during
 from perfkit.instruments.tensors import known_blocks
 from perfkit.instruments.trained import trained_of
-from perfkit.measure.session import Session, with_peak
+from perfkit.measure.session import Session, keep_peak
 from perfkit.record import Status
 from perfkit.store.layout import MEMORY_FILE
 from perfkit.store.memory_file import write_allocations
@@ -43,7 +43,7 @@ def record_failure(session: Session, request: FailedRequest) -> None:
     if recorded.failed is None:
         recorded = replace(recorded, failed=request)
     write_allocations(session.recorder.folder / MEMORY_FILE, recorded)
-    session.recorder.update(process_memory=with_peak(session, resident))
+    keep_peak(session, resident)
 
 
 def _failure(error: BaseException) -> FailedRequest | None:

@@ -37,7 +37,7 @@ from perfkit.instruments.trained import trained_of
 from perfkit.instruments.warmup import warm_up
 from perfkit.instruments.zero_weights import zero_weight_share
 from perfkit.measure.loading import LoadedBatches
-from perfkit.measure.session import Session, mean_losses, with_peak
+from perfkit.measure.session import Session, keep_moment, keep_peak, mean_losses
 from perfkit.measure.step import counted_backward_passes, train_step
 from perfkit.record import Flops, How, Measurement, Quantity, Unknown
 from perfkit.store.layout import HISTORY_FILE, MEMORY_FILE
@@ -54,6 +54,7 @@ def warm_up_pass(session: Session) -> None:
     least, most = max(schedule.warmup, first), max(schedule.max_warmup, first)
     warmup, steady = warm_up(session.step, session.clock, least=least, most=most, agree=session.agree)
     session.recorder.update(warmup=warmup, steady=steady)
+    keep_moment(session, "at_warm")
 
 
 def timed_pass(session: Session) -> None:
@@ -127,10 +128,11 @@ def energy_pass(session: Session) -> None:
 def memory_pass(session: Session) -> None:
     """The process's largest size in a step, then the allocations of a few, with what each block is for."""
     state, folder = session.state, session.recorder.folder
+    keep_moment(session, "at_memory")
     with peak_rss_during() as resident:  # before the recorder, which takes memory too
         for _ in range(state.cycle):
             session.step(session.next_step)
-    session.recorder.update(process_memory=with_peak(session, resident))
+    keep_peak(session, resident)
     reason = unreported(state.device)
     if reason is not None:
         session.recorder.warn(f"no memory was recorded: {reason}")

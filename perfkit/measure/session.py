@@ -13,7 +13,6 @@ from perfkit.instruments.recorder import Recorder
 from perfkit.instruments.sensors import Sensors
 from perfkit.measure.data import Microbatches, Source, microbatches
 from perfkit.measure.step import train_step
-from perfkit.record import ProcessMemory
 from perfkit.spec import RunSpec
 from perfkit.techniques.state import TrainState, World
 from perfkit.techniques.technique import Technique
@@ -84,12 +83,18 @@ def mean_losses(losses: list[torch.Tensor], world: World) -> tuple[float, ...]:
     return tuple(series.tolist())
 
 
-def with_peak(session: Session, resident: ResidentPeak) -> ProcessMemory:
-    """What was read of the process before the model, with the peak that was measured now."""
+def keep_moment(session: Session, name: str) -> None:
+    """Keep what the device holds now as the moment of `ProcessMemory` that is called so; on a CPU there is none."""
     device = session.state.device
-    return msgspec.structs.replace(
-        session.recorder.record.process_memory,
-        peak=resident.peak,
-        mapped_after=resident.mapped,
-        at_end=device_moment(device, session.sensors) if device.type == "cuda" else None,
-    )
+    if device.type == "cuda":
+        moment = device_moment(device, session.sensors)
+        memory = session.recorder.record.process_memory
+        session.recorder.update(process_memory=msgspec.structs.replace(memory, **{name: moment}))
+
+
+def keep_peak(session: Session, resident: ResidentPeak) -> None:
+    """Keep the process's peak that was measured now, and what the device holds with the memory pass done."""
+    memory = session.recorder.record.process_memory
+    memory = msgspec.structs.replace(memory, peak=resident.peak, mapped_after=resident.mapped)
+    session.recorder.update(process_memory=memory)
+    keep_moment(session, "at_end")

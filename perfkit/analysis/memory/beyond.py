@@ -1,10 +1,10 @@
 """What a run's process holds beside the allocated bytes, from what its rank measured.
 
-On a GPU: peak + reserved but free + CUDA context + NCCL + residual = what the driver counts for the process, and this
-+ other processes + what the driver reserves for itself = what is not free on the device. In main memory: peak +
-interpreter and libraries + code and files mapped since + batches + residual = the process's largest resident set over
-the memory pass. The residual is what is left, with its sign: it is negative where pages were allocated and never
-touched, which take no memory.
+On a GPU: peak + reserved but free + CUDA context + NCCL + kernels and libraries + profiler + residual = what the driver
+counts for the process, and this + other processes + what the driver reserves for itself = what is not free on the
+device. In main memory: peak + interpreter and libraries + code and files mapped since + batches + residual = the
+process's largest resident set over the memory pass. The residual is what is left, with its sign: it is negative where
+pages were allocated and never touched, which take no memory.
 """
 
 from collections.abc import Callable, Iterable
@@ -16,6 +16,8 @@ from perfkit.record import DeviceMoment, Measurement, ProcessMemory, Quantity, R
 
 CONTEXT = "CUDA context"
 NCCL = "NCCL"
+KERNELS = "kernels and libraries"
+PROFILER = "profiler"
 REST_OF_DEVICE = "context, libraries and other processes"
 OTHERS = "other processes"
 RESERVED_BY_DRIVER = "reserved by the driver"
@@ -61,6 +63,8 @@ def _on_device(measured: ProcessMemory, peak: int) -> Outside:
         reserved_free,
         (CONTEXT, _beside_allocator(measured.at_context)),
         (NCCL, _grown_beside_allocator(measured.at_context, measured.at_group)),
+        (KERNELS, _grown_beside_allocator(measured.at_group or measured.at_context, measured.at_warm)),
+        (PROFILER, _grown_beside_allocator(measured.at_warm, measured.at_memory)),
     )
     balance = _balance(peak, parts, end.process)
     if device is None or balance.process_bytes is None:
@@ -101,11 +105,12 @@ def _grown_beside_allocator(before: DeviceMoment | None, after: DeviceMoment | N
 
 
 def context_bytes(measured: ProcessMemory) -> int | None:
-    """What a process took of its GPU beside allocator and NCCL when its memory pass was done; None if not measured.
+    """What a process took of its GPU beside allocator and NCCL once its steps were warm; None if not measured.
 
-    That is the context with the modules that were loaded by then.
+    That is the context with the kernels and libraries that were loaded by then. Older records have no such moment, and
+    what is taken there, of the end of the memory pass, has the profiler's buffers in it.
     """
-    taken = _beside_allocator(measured.at_end)
+    taken = _beside_allocator(measured.at_warm or measured.at_end)
     nccl = 0 if measured.at_group is None else _grown_beside_allocator(measured.at_context, measured.at_group)
     return None if taken is None or nccl is None else taken - nccl
 

@@ -1,5 +1,6 @@
 """Nsight Compute: where it is looked for, how it is called, and what its refusals are turned into."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,18 @@ def test_what_is_asked_for_is_enough_to_know_flops_and_bytes(tmp_path: Path) -> 
     counters = read_counters(path)
     assert counters.notes == ()
     assert {FADD, FMUL, FFMA} <= set(named)
+
+
+@pytest.mark.parametrize(
+    "of_a_chip",
+    ["sm__ops_path_tensor_src_bf16_dst_fp32_sparsity_off", "sm__inst_executed_pipe_tensor", "sm__inst_executed"],
+)
+def test_the_one_pattern_matches_something_on_every_chip(of_a_chip: str) -> None:
+    """A pattern without a match ends ncu: "Failed to find metric regex:..."."""
+    (pattern,) = (metric.removeprefix("regex:") for metric in METRICS if metric.startswith("regex:"))
+    assert re.search(pattern, of_a_chip)
+    assert not re.search(pattern, "sm__inst_executed_pipe_alu")
+    assert "," not in pattern  # which parts the list of metrics
 
 
 @pytest.mark.parametrize(

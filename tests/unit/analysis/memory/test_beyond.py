@@ -1,5 +1,6 @@
 """What lies outside of the allocator: sums are exact, signs are kept, unknown stays unknown."""
 
+import msgspec
 import pytest
 
 from perfkit.analysis.memory.beyond import context_bytes, outside_of
@@ -81,6 +82,25 @@ def test_a_device_balances_with_what_the_driver_counts():
     assert outside.process_source == "a reading"
 
 
+def test_what_a_process_takes_step_by_step_has_its_moments():
+    """Beside the allocator: 500 MiB, with NCCL 1,500, once warm 1,700, traced 1,750, and 1,760 in the end."""
+    memory = ProcessMemory(
+        at_context=moment(2, size(502)),
+        at_group=moment(4, size(1504)),
+        at_warm=moment(8000, size(9700)),
+        at_memory=moment(8500, size(10_250)),
+        at_end=moment(9000, size(10_760)),
+    )
+    assert parts(outside_of(record("cuda", memory))(8000 * MIB)) == {
+        "reserved but free": 1000,
+        "CUDA context": 500,
+        "NCCL": 1000,
+        "kernels and libraries": 200,
+        "profiler": 50,
+        "residual": 10,
+    }
+
+
 def device_parts(outside):
     return {share.category: share.bytes // MIB for share in outside.device_parts}
 
@@ -137,5 +157,7 @@ def test_a_context_is_what_the_process_has_beside_allocator_and_nccl():
         at_context=moment(0, size(400)), at_group=moment(2, size(702)), at_end=moment(900, size(1700))
     )
     assert context_bytes(ranks) == 500 * MIB
+    warm = msgspec.structs.replace(ranks, at_warm=moment(800, size(1590)))  # before the profiler took its buffers
+    assert context_bytes(warm) == 490 * MIB
     assert context_bytes(ProcessMemory()) is None
     assert context_bytes(ProcessMemory(at_end=moment(900, HIDDEN))) is None
