@@ -13,18 +13,21 @@ from perfkit.cost.args import size_of, vector
 from perfkit.cost.call import OpCost
 from perfkit.cost.dtypes import BY_TRACE_NAME
 
-_CHUNK = 65536
+CHUNK = 65536
 _MOST_TENSORS = (110, 64, 48, 36, 30)  # by depth
 _MOST_TENSORS_OF_TORCH = (770, 448, 336, 252, 210)
 _MOST_BLOCKS = 2240
 NAME_AND_GRID = "kernel over lists: name and grid"
+SIZED = "kernel over lists: name, and the gradients' shapes"
 
-_KERNEL = re.compile(r"multi_tensor_apply_kernel<.*?TensorListMetadata<(?P<depth>[1-5])>\s*,\s*(?P<rest>.*)")
+_KERNEL = re.compile(
+    r"multi_tensor_apply_kernel<.*?TensorList(ScalarList)?Metadata<([\w: ]+,\s*)?(?P<depth>[1-5])>\s*,\s*(?P<rest>.*)"
+)
 _FUNCTOR = re.compile(r"(?P<name>\w+Functor)\w*<(?P<dtype>[\w: ]+)(?P<more>[^<>]*)")
 # torch's element-wise functors: T, depth, how many lists are read, which one is written.
 _FOREACH = re.compile(r"(?P<kind>Unary|Binary|Pointwise|Ternary)Op\w*Functor")
 _READ = re.compile(r"\s*,\s*[1-5]\s*,\s*([1-5])\s*,\s*[0-4]\s*$")
-_FOREACH_FLOPS = {"Binary": 1, "Pointwise": 3, "Ternary": 3}
+_FOREACH_FLOPS = {"Unary": 1, "Binary": 1, "Pointwise": 3, "Ternary": 3}
 
 
 class _Functor(NamedTuple):
@@ -46,8 +49,9 @@ _FUNCTORS = {
 }
 
 
-def multi_tensor_cost(name: str, blocks: int) -> OpCost | None:
-    """The cost of a kernel over lists with so many blocks, from the least to the most; None for other kernels."""
+def multi_tensor_cost(name: str, blocks: int, elements: float | None = None) -> OpCost | None:
+    """The cost of a kernel over lists with so many blocks: of `elements` where they are known, else from the least to
+    the most that there can be; None for other kernels."""
     kernel = _KERNEL.search(name)
     functor = None if kernel is None else _FUNCTOR.search(kernel["rest"])
     if kernel is None or functor is None or not 0 < blocks <= _MOST_BLOCKS:
@@ -56,10 +60,12 @@ def multi_tensor_cost(name: str, blocks: int) -> OpCost | None:
     known = _FUNCTORS.get(functor["name"]) or _foreach(functor["name"], functor["more"], depth)
     if known is None or dtype is None or depth not in known.moved:
         return None
-    tensors = min((_MOST_TENSORS_OF_TORCH if "at::native" in name else _MOST_TENSORS)[depth - 1], blocks)
-    most = blocks * _CHUNK
-    least = (blocks - tensors) * _CHUNK + tensors
     element = sum(known.moved[depth]) * size_of(dtype.name)
+    if elements is not None:
+        return vector(known.flops * elements, element * elements, dtype.name, SIZED)
+    tensors = min((_MOST_TENSORS_OF_TORCH if "at::native" in name else _MOST_TENSORS)[depth - 1], blocks)
+    most = blocks * CHUNK
+    least = (blocks - tensors) * CHUNK + tensors
     found = vector(known.flops * least, element * least, dtype.name, NAME_AND_GRID)
     return found._replace(most_flops=float(known.flops * most), most_bytes=element * most)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from perfkit.cost.multi_tensor import multi_tensor_cost
+from perfkit.cost.multi_tensor import SIZED, multi_tensor_cost
 
 APEX_ADAM = (
     "void multi_tensor_apply_kernel<TensorListMetadata<4>, AdamFunctor<float, float, int>, float, float, float>"
@@ -41,6 +41,32 @@ def test_element_wise_functors_say_how_many_lists_they_read() -> None:
     assert found is not None
     assert (found.most_flops, found.most_bytes) == (65 * 65536, 12 * 65 * 65536)
     assert (found.flops, found.bytes) == (65, 12 * 65)  # 65 tensors of one element each, for all that is recorded
+
+
+@pytest.mark.parametrize(
+    ("functor", "lists", "flops", "element"),
+    [
+        ("UnaryOpFunctor<float, 2, 1, 1>, at::native::Sqrt<float>", "<2>", 1, 8),
+        ("BinaryOpScalarListFunctor<float, 1, 1, 0>, std::divides<float>", "ScalarList<float, 1>", 1, 8),
+        ("PointwiseOpScalarListFunctor<float, 3, 3, 0>, std::divides<float>", "ScalarList<float, 3>", 3, 16),
+    ],
+)  # fmt: skip
+def test_adamw_of_torch_in_foreach_ops(functor: str, lists: str, flops: int, element: int) -> None:
+    """Names as torch 2.11 writes them on an H200."""
+    place = "at::native::(anonymous namespace)::"
+    kind, depth = lists.split("<")
+    lists = f"{place}TensorList{kind}Metadata<{depth}"
+    name = f"void {place}multi_tensor_apply_kernel<{lists}, {place}{functor}, float>({lists}, {place}...)"
+    found = multi_tensor_cost(name, 320)
+    assert found is not None
+    assert (found.most_flops, found.most_bytes) == (flops * 320 * 65536, element * 320 * 65536)
+
+
+def test_known_elements_leave_nothing_open() -> None:
+    found = multi_tensor_cost(TORCH_ADAM, 320, 20_000_000)
+    assert found is not None
+    assert (found.flops, found.bytes) == (14 * 20_000_000, 28 * 20_000_000)
+    assert (found.most_flops, found.most_bytes, found.source) == (None, None, SIZED)
 
 
 @pytest.mark.parametrize(

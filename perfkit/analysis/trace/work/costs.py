@@ -41,7 +41,7 @@ class PieceCosts:
         precision: index into `precisions`, NONE where the piece has no cost.
         is_matrix: whether it multiplies matrices: its op is a matrix product, or its name says so.
         counted: whether its FLOPs and bytes were counted by the hardware.
-        by_name: whether its own name and grid tell its cost, and no op.
+        by_name: the costs that kernels' own names tell, and no op.
         estimated: whether its bytes are but those of recorded arguments: no time follows from them.
     """
 
@@ -55,7 +55,7 @@ class PieceCosts:
     is_matrix: Flags
     counted: Flags
     estimated: Flags
-    by_name: Flags
+    by_name: NamedCosts
 
     @property
     def is_bounded(self) -> Flags:
@@ -136,7 +136,7 @@ def piece_costs(
         is_matrix,
         counted,
         estimated,
-        own.number != NONE,
+        own,
     )
 
 

@@ -18,7 +18,6 @@ from perfkit.analysis.trace.work.pieces import Kind, Pieces
 from perfkit.analysis.trace.work.shapes import show_shapes
 from perfkit.analysis.trace.work.wall import overlap_at_all, wall_ns, wall_ns_of_groups
 from perfkit.cost.call import Unit
-from perfkit.cost.multi_tensor import NAME_AND_GRID
 from perfkit.devices.ceiling import Level
 from perfkit.devices.refuted import faster_than
 from perfkit.record import PHASES
@@ -268,7 +267,8 @@ def _formula(placed: Placed, row: int) -> str:
     pieces = placed.pieces
     call = int(pieces.call[row])
     if call == NONE:
-        return NAME_AND_GRID if placed.costs.by_name[row] else ""
+        own = placed.costs.by_name
+        return "" if own.number[row] == NONE else own.costs[int(own.number[row])].source
     source = pieces.ops.calls[call].cost.source
     return f"{source}, {AS_ELSEWHERE}" if pieces.inferred[row] else source
 

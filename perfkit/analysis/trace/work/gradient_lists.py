@@ -1,0 +1,56 @@
+"""The lists of tensors that optimizers work on, told by the gradients that autograd accumulated.
+
+A trace has no shapes of lists of more than thirty tensors (torch/csrc/profiler/util.h,
+`TENSOR_LIST_DISPLAY_LENGTH_LIMIT`), but those of every gradient, one for each parameter that is trained.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+
+import numpy as np
+
+from perfkit.cost.call import TensorArg
+from perfkit.cost.multi_tensor import CHUNK
+from perfkit.trace.naming import named
+from perfkit.trace.ops import Ops
+from perfkit.trace.signatures import arguments
+
+Dims = tuple[int, ...]
+
+
+def elements_by_blocks(ops: Ops) -> dict[int, int]:
+    """The elements of lists of gradients, by how many chunks they are cut into: all gradients, and those with and
+    without weight decay as a rule (of matrices, of vectors). Counts of chunks that lists of other sizes share are left
+    out."""
+    found: dict[int, set[int]] = {}
+    for gradients in _of_backward_passes(ops):
+        matrices = Counter({dims: count for dims, count in gradients.items() if len(dims) > 1})
+        for chosen in (gradients, matrices, gradients - matrices):
+            sizes = [(math.prod(dims), count) for dims, count in chosen.items()]
+            blocks = sum(-(-size // CHUNK) * count for size, count in sizes)
+            found.setdefault(blocks, set()).add(sum(size * count for size, count in sizes))
+    return {blocks: elements.pop() for blocks, elements in found.items() if blocks and len(elements) == 1}
+
+
+def _of_backward_passes(ops: Ops) -> Iterator[Counter[Dims]]:
+    """The gradients of a backward pass: those of each step, which may have several passes alike."""
+    rows = np.flatnonzero(named(ops.trace, ops.event, "torch::autograd::AccumulateGrad".__eq__))
+    signature = ops.trace.signature[ops.event[rows]]
+    known: set[frozenset[tuple[int, int]]] = set()
+    for step in np.unique(ops.step[rows]).tolist():
+        numbers, counts = np.unique(signature[ops.step[rows] == step], return_counts=True)
+        calls = frozenset(zip(numbers.tolist(), counts.tolist(), strict=True))
+        if calls in known:
+            continue
+        known.add(calls)
+        gradients: Counter[Dims] = Counter()
+        for number, count in calls:
+            given = arguments(ops.trace.signatures[number]) if number >= 0 else None
+            gradient = given[0] if given else None
+            if isinstance(gradient, TensorArg):
+                gradients[gradient.shape] += count
+        passes = math.gcd(*gradients.values())
+        for alike in range(1, passes + 1):
+            if passes % alike == 0:
+                yield Counter({dims: count // alike for dims, count in gradients.items()})
