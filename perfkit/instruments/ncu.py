@@ -6,8 +6,10 @@ one (Nsight Compute CLI, "NVTX Filtering": both kinds of ranges, and which threa
 """
 
 import os
+import re
 import shutil
-from collections.abc import Mapping
+import subprocess
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from perfkit.errors import UsageError
@@ -16,9 +18,7 @@ PROGRAMS = ("ncu", "nv-nsight-cu-cli")  # the second is its name before 2020
 
 _INSTRUCTIONS = ("fadd", "fmul", "ffma", "hadd", "hmul", "hfma", "dadd", "dmul", "dfma")
 
-# What `perfkit.trace.counters.metrics` makes FLOPs and bytes of. Metrics that only some chips have are asked for by
-# pattern, which matches what there is, since a name that the chip does not know is an error. So is a pattern that
-# matches nothing, and so all are in one, with a metric that every chip has (`sm__inst_executed`).
+# What `perfkit.trace.counters.metrics` makes FLOPs and bytes of, as far as every chip has it.
 METRICS = (
     "gpu__time_duration.sum",
     "dram__bytes_read.sum",
@@ -26,8 +26,9 @@ METRICS = (
     "lts__t_bytes.sum",
     "l1tex__t_bytes.sum",
     *(f"smsp__sass_thread_inst_executed_op_{name}_pred_on.sum" for name in _INSTRUCTIONS),
-    "regex:^sm__(ops_path_tensor_src_[a-z0-9_]+|inst_executed_pipe_tensor|inst_executed)$",
 )
+# What some chips have besides. A name that a chip does not know is an error, and so is a pattern that matches nothing.
+_OF_SOME_CHIPS = re.compile(r"^(?:sm__ops_path_tensor_src_\w+|sm__inst_executed_pipe_tensor)\b", re.MULTILINE)
 
 
 def find_ncu(environment: Mapping[str, str] | None = None) -> Path:
@@ -52,8 +53,15 @@ def find_ncu(environment: Mapping[str, str] | None = None) -> Path:
     return usable
 
 
-def ncu_command(ncu: Path, export: Path) -> tuple[str, ...]:
-    """The words that go before a program's own command line; counts go to `export`, as CSV in base units.
+def chip_metrics(ncu: Path) -> tuple[str, ...]:
+    """What the GPUs here have of the metrics that only some chips have, empty where ncu does not tell."""
+    told = subprocess.run([ncu, "--query-metrics"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    return tuple(f"{name}.sum" for name in dict.fromkeys(_OF_SOME_CHIPS.findall(told.stdout)))
+
+
+def ncu_command(ncu: Path, export: Path, more: Sequence[str] = ()) -> tuple[str, ...]:
+    """The words that go before a program's own command line; counts of `METRICS` and `more` go to `export`, as CSV in
+    base units.
 
     Each kernel is replayed until all metrics are collected, with caches flushed before each pass (ncu's default), so
     that counts repeat; clocks are left as they are in training.
@@ -64,7 +72,7 @@ def ncu_command(ncu: Path, export: Path) -> tuple[str, ...]:
         "--profile-from-start", "off",
         "--replay-mode", "kernel",
         "--clock-control", "none",
-        "--metrics", ",".join(METRICS),
+        "--metrics", ",".join((*METRICS, *more)),
         "--csv",
         "--page", "raw",
         "--print-units", "base",

@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -16,7 +17,7 @@ import perfkit
 from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.devices.resolve import ceilings_for
 from perfkit.files import write_bytes
-from perfkit.instruments.ncu import ncu_command, refusal
+from perfkit.instruments.ncu import chip_metrics, ncu_command, refusal
 from perfkit.measure.events import Event, PassStarted, RunFinished, RunStarted
 from perfkit.measure.launch.launch import launch
 from perfkit.measure.launch.ranks import COMPILE_CACHE
@@ -179,10 +180,11 @@ def first_run(request: BenchRequest, techniques: Techniques) -> ScheduledRun:
 def _count(making: SuiteInMaking, specs: list[RunSpec], ncu: Path, progress: Callable[[Event], None]) -> None:
     """Run each variant that ended well under Nsight Compute; its counts go beside the first run's trace."""
     wanted = [spec for spec in specs if spec.variant not in making.ended and not _counts(making, spec).is_file()]
+    of_chip = chip_metrics(ncu) if wanted else ()
     for index, spec in enumerate(wanted):
         label = f"{spec.variant} (counters)"
         progress(RunStarted(index, len(wanted), label, 0))
-        run, reason = _count_one(spec, making, ncu, progress)
+        run, reason = _count_one(spec, making, partial(ncu_command, ncu, more=of_chip), progress)
         progress(RunFinished(index, len(wanted), label, 0, run.status, reason, run.seconds))
         if reason:
             told = (*making.suite.warnings, f"{spec.variant}: no counters: {reason}")
@@ -196,7 +198,12 @@ def _counts(making: SuiteInMaking, spec: RunSpec) -> Path:
     return rank_folder(making.folder / run_path(spec.variant, first), 0) / COUNTERS_FILE
 
 
-def _count_one(spec: RunSpec, making: SuiteInMaking, ncu: Path, progress: Callable[[Event], None]) -> tuple[Run, str]:
+def _count_one(
+    spec: RunSpec,
+    making: SuiteInMaking,
+    counting: Callable[[Path], tuple[str, ...]],
+    progress: Callable[[Event], None],
+) -> tuple[Run, str]:
     """How the launch ended, and why it left no counts; empty where it did."""
     if spec.launch.world_size > 1:
         reason = "ncu runs each kernel several times, and a collective waits for ranks that run theirs once"
@@ -208,7 +215,7 @@ def _count_one(spec: RunSpec, making: SuiteInMaking, ncu: Path, progress: Callab
     schedule = msgspec.structs.replace(spec.schedule, timed=1, energy_s=0.0)
     alone = msgspec.structs.replace(spec.launch, launcher="process")  # ncu starts the rank itself
     once = msgspec.structs.replace(spec, passes=("counters",), schedule=schedule, launch=alone)
-    run = launch(once, own, lambda name: progress(PassStarted(name)), under=ncu_command(ncu, export))
+    run = launch(once, own, lambda name: progress(PassStarted(name)), under=counting(export))
     reason = refusal(export)
     if run.status != Status.OK and (not reason or not export.is_file()):
         reason = f"{run.status}: {run.reason}"

@@ -86,7 +86,10 @@ class Mesh:
         if ranks % inner:
             raise UnavailableError(f"{ranks} ranks do not divide into groups of {inner}")
         if names not in self._divided:
-            self._divided[names] = self.device_mesh._unflatten(dimension, (ranks // inner, inner), names)[names]
+            dimensions = self.device_mesh.mesh_dim_names
+            assert dimensions is not None
+            at = dimensions.index(dimension)  # by its name torch 2.11 refuses the dimensions that there are
+            self._divided[names] = self.device_mesh._unflatten(at, (ranks // inner, inner), names)[names]
         return self._divided[names]
 
     @property

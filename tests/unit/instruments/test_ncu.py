@@ -1,12 +1,11 @@
 """Nsight Compute: where it is looked for, how it is called, and what its refusals are turned into."""
 
-import re
 from pathlib import Path
 
 import pytest
 
 from perfkit.errors import UsageError
-from perfkit.instruments.ncu import METRICS, find_ncu, ncu_command, refusal
+from perfkit.instruments.ncu import METRICS, chip_metrics, find_ncu, ncu_command, refusal
 from perfkit.trace.counters.match import read_counters
 from tests.fixtures.ncu_exports import BF16, FADD, FFMA, FMUL, READ, TIME, WRITE, raw_page
 
@@ -44,23 +43,44 @@ def test_the_command_counts_only_what_the_worker_asks_for_and_writes_base_units(
 
 def test_what_is_asked_for_is_enough_to_know_flops_and_bytes(tmp_path: Path) -> None:
     path = tmp_path / "counters.csv"
-    named = {metric: "1" for metric in METRICS if not metric.startswith("regex:")}
+    named = dict.fromkeys(METRICS, "1")
     path.write_text(raw_page([("k", named | {BF16: "0"})], {READ: "byte", WRITE: "byte", TIME: "nsecond"}))
     counters = read_counters(path)
     assert counters.notes == ()
     assert {FADD, FMUL, FFMA} <= set(named)
 
 
-@pytest.mark.parametrize(
-    "of_a_chip",
-    ["sm__ops_path_tensor_src_bf16_dst_fp32_sparsity_off", "sm__inst_executed_pipe_tensor", "sm__inst_executed"],
-)
-def test_the_one_pattern_matches_something_on_every_chip(of_a_chip: str) -> None:
-    """A pattern without a match ends ncu: "Failed to find metric regex:..."."""
-    (pattern,) = (metric.removeprefix("regex:") for metric in METRICS if metric.startswith("regex:"))
-    assert re.search(pattern, of_a_chip)
-    assert not re.search(pattern, "sm__inst_executed_pipe_alu")
-    assert "," not in pattern  # which parts the list of metrics
+QUERIED = """Device NVIDIA H200 (GH100)
+---------------------------------------------------------- --------------- ------------------------------------
+Metric Name                                                Metric Type     Metric Unit     Metric Description
+---------------------------------------------------------- --------------- ------------------------------------
+sm__inst_executed                                          Counter         inst            # of warp instructions
+sm__inst_executed_pipe_tensor_op_gmma                      Counter         inst            # of warp instructions
+sm__ops_path_tensor_src_bf16_dst_fp32                      Counter                         # of math ops
+sm__ops_path_tensor_src_bf16_dst_fp32_sparsity_off         Counter                         # of math ops
+Device Tesla V100 (GV100)
+sm__inst_executed_pipe_tensor                              Counter         inst            # of warp instructions
+"""
+
+
+def test_a_chip_is_asked_for_what_it_has(tmp_path: Path) -> None:
+    ncu = tmp_path / "ncu"
+    ncu.write_text(f"#!/bin/sh\n[ $1 = --query-metrics ] && cat << END\n{QUERIED}END\n")
+    ncu.chmod(0o755)
+    assert chip_metrics(ncu) == (
+        "sm__ops_path_tensor_src_bf16_dst_fp32.sum",
+        "sm__ops_path_tensor_src_bf16_dst_fp32_sparsity_off.sum",
+        "sm__inst_executed_pipe_tensor.sum",
+    )
+    words = ncu_command(ncu, tmp_path / "counters.csv", more=chip_metrics(ncu))
+    assert words[words.index("--metrics") + 1] == ",".join((*METRICS, *chip_metrics(ncu)))
+
+
+def test_an_ncu_that_tells_nothing_leaves_what_every_chip_has(tmp_path: Path) -> None:
+    ncu = tmp_path / "ncu"
+    ncu.write_text("#!/bin/sh\nexit 1\n")
+    ncu.chmod(0o755)
+    assert chip_metrics(ncu) == ()
 
 
 @pytest.mark.parametrize(
