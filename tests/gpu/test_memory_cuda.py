@@ -10,12 +10,14 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.profiler import record_function
 
 from perfkit.analysis.memory.account import account
 from perfkit.analysis.memory.beyond import CONTEXT, RESIDUAL, outside_of
 from perfkit.instruments.environment import environment
 from perfkit.instruments.memory.failed import failed_request
 from perfkit.instruments.memory.history import allocator_history
+from perfkit.instruments.memory.profiler import AllocationProfiler
 from perfkit.instruments.process_memory import before_model, device_moment
 from perfkit.instruments.sensors import Sensors
 from perfkit.record import Measurement, RankRecord, Status
@@ -60,6 +62,19 @@ def test_the_history_balances_with_the_allocators_counters(step: Callable[[], No
     balance = account(found)
     assert balance.peak_bytes == torch.cuda.max_memory_allocated()
     assert int(np.sum(found.reserved.size)) == torch.cuda.memory_reserved()
+
+
+def test_the_recording_balances_with_the_allocators_counters(step: Callable[[], None]) -> None:
+    """Also what autograd's thread allocates, which no range is around."""
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    with AllocationProfiler(ops=False) as profiler, record_function("a step"):
+        step()
+        torch.cuda.synchronize()
+    events = [event for event in profiler.recorded.allocations if event.device.type == "cuda"]
+    allocated = before + np.cumsum([event.size for event in events])
+    assert allocated.max() == torch.cuda.max_memory_allocated()
+    assert allocated[-1] == torch.cuda.memory_allocated()
 
 
 def test_the_history_costs_three_percent_at_most(step: Callable[[], None], tmp_path: Path) -> None:
