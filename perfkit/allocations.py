@@ -123,6 +123,19 @@ class Reserved:
         return len(self.size)
 
 
+@dataclass(frozen=True)
+class PrivateSegment:
+    """A segment of a private pool (CUDA graphs have such), which serves nobody else.
+
+    `unused_bytes` are those that no block had when recording ended. A graph uses its pool in every replay, of which the
+    allocator knows nothing.
+    """
+
+    address: int
+    size_bytes: int
+    unused_bytes: int
+
+
 @dataclass(frozen=True, kw_only=True)
 class Allocations:
     """The allocation events of one device, in the order of time.
@@ -146,6 +159,7 @@ class Allocations:
         unexplained_bytes: what the allocator had handed out before the first event beside `known`; 0 where it keeps
             no count.
         reserved: what the allocator holds of the device; empty where it holds nothing back or it was not recorded.
+        private: segments of private pools; empty where it was not recorded.
         bands: steps, phases and modules over time.
         failed: the request that ended the recording.
     """
@@ -168,6 +182,7 @@ class Allocations:
     known: tuple[Block, ...] = ()
     unexplained_bytes: int = 0
     reserved: Reserved = field(default_factory=Reserved.none)
+    private: tuple[PrivateSegment, ...] = ()
     bands: tuple[Band, ...] = ()
     failed: FailedRequest | None = None
 

@@ -5,6 +5,7 @@ source lines. They are joined by address and by how many-th allocation (or free)
 recorder's account is kept wherever both say something; the history only fills in, sizes of standing blocks among it.
 """
 
+from bisect import bisect_right
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 
 from perfkit.allocations import (
     CUDA_UNIT_BYTES,
+    GRAPH_POOL,
     NONE,
     TEXTS,
     Allocations,
@@ -60,10 +62,15 @@ def with_history(allocations: Allocations, history: Allocations) -> Allocations:
     grown = _bytes(known) - _bytes(allocations.known)
     if grown > allocations.unexplained_bytes:  # they were not there together
         known, grown = allocations.known, 0
+    unexplained = allocations.unexplained_bytes - grown
+    if history.private:
+        known = _outside_of_pools(known, history)
+        unexplained = max(0, _bytes(history.known) + history.unexplained_bytes - _bytes(known))
+        known += _pools(history)
     return replace(
         allocations,
         known=known,
-        unexplained_bytes=allocations.unexplained_bytes - grown,
+        unexplained_bytes=unexplained,
         names=names.all(),
         reserved=reserved,
         failed=allocations.failed or history.failed,
@@ -84,6 +91,28 @@ def _whole_blocks(allocations: Allocations, history: Allocations) -> tuple[Block
         if block.address in given and cuda_serves(given[block.address], block.size_bytes)
         else block
         for block in allocations.known
+    )
+
+
+def _outside_of_pools(known: tuple[Block, ...], history: Allocations) -> tuple[Block, ...]:
+    """Without tensors of which the allocator knows nothing, since a graph's replay gave them their memory."""
+    allocated = {block.address for block in history.known}
+    ends = {segment.address: segment.address + segment.size_bytes for segment in history.private}
+    starts = sorted(ends)
+
+    def replayed(address: int) -> bool:
+        at = bisect_right(starts, address) - 1
+        return at >= 0 and address < ends[starts[at]] and address not in allocated
+
+    return tuple(block for block in known if not replayed(block.address))
+
+
+def _pools(history: Allocations) -> tuple[Block, ...]:
+    """What private pools hold and have given to nobody: whole, since no other can use it."""
+    return tuple(
+        Block(address=segment.address, size_bytes=segment.unused_bytes, category=GRAPH_POOL, name="")
+        for segment in history.private
+        if segment.unused_bytes
     )
 
 

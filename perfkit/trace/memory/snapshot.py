@@ -18,6 +18,7 @@ from perfkit.allocations import (
     FailedRequest,
     Ints,
     Names,
+    PrivateSegment,
     allocations,
 )
 from perfkit.errors import RunFormatError
@@ -157,6 +158,7 @@ class _Device:
             known=self._known(replayed.from_start),
             unexplained_bytes=-int(replayed.size[~made & (replayed.allocated_by == NONE)].sum()),
             reserved=replayed.reserved,
+            private=self._private_segments(),
             bands=bands(phase, step, visit, time_ns),
             failed=self._failed(events, phase, step),
         )
@@ -205,6 +207,15 @@ class _Device:
         at = np.maximum(np.searchsorted(held.segment, address, side="right") - 1, 0)
         inside = (address >= held.segment[at]) & (address < held.segment[at] + held.segment_size[at])
         return inside & held.private[at]
+
+    def _private_segments(self) -> tuple[PrivateSegment, ...]:
+        held = self._held
+        found = []
+        for at in np.flatnonzero(held.private).tolist():
+            start, size = int(held.segment[at]), int(held.segment_size[at])
+            used = int(held.block_size[(held.block >= start) & (held.block < start + size)].sum())
+            found.append(PrivateSegment(start, size, size - used))
+        return tuple(found)
 
     def _known(self, blocks: Ints) -> tuple[Block, ...]:
         """Blocks of the end that were there from the start, with what the stacks of their allocations tell."""

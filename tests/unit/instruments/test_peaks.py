@@ -27,10 +27,15 @@ def test_a_cpu_has_no_allocator_that_counts() -> None:
     assert rss > 1e6  # an interpreter with torch, in bytes
 
 
+def segment(total: int, allocated: int, *, device: int = 0, pool: tuple[int, int] = (0, 0)) -> dict[str, object]:
+    return {"device": device, "segment_pool_id": pool, "total_size": total, "allocated_size": allocated}
+
+
 @pytest.fixture
 def gpu(monkeypatch: pytest.MonkeyPatch) -> torch.device:
     monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda device: 100)
     monkeypatch.setattr(torch.cuda, "max_memory_reserved", lambda device: 200)
+    monkeypatch.setattr(torch.cuda, "memory_snapshot", lambda: [segment(50, 10)])
     return torch.device("cuda", 0)
 
 
@@ -40,6 +45,21 @@ def test_a_gpus_peaks_say_since_when_they_count(gpu: torch.device) -> None:
     assert [value_of(each) for each in (peaks.allocated, peaks.reserved, peaks.driver_used)] == [100, 200, 300]
     assert isinstance(peaks.allocated, Measurement)
     assert peaks.allocated.source.endswith("over timed steps")
+
+
+def test_what_cuda_graphs_have_taken_is_held_whole(gpu: torch.device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A replay uses its pool, and the allocator counts none of it."""
+    segments = [
+        segment(50, 10),
+        segment(70, 0, pool=(0, 1)),
+        segment(20, 5, pool=(0, 1)),
+        segment(40, 0, device=1, pool=(0, 1)),
+    ]
+    monkeypatch.setattr(torch.cuda, "memory_snapshot", lambda: segments)
+    peaks = memory_peaks(gpu, None, "over timed steps")
+    assert value_of(peaks.allocated) == 100 + 70 + 15
+    assert isinstance(peaks.allocated, Measurement)
+    assert peaks.allocated.source.endswith("over timed steps, and what private pools hold besides")
 
 
 @pytest.mark.parametrize("sensors", [None, Sensors(None)])
