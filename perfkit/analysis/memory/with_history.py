@@ -108,9 +108,12 @@ def _outside_of_pools(known: tuple[Block, ...], history: Allocations) -> tuple[B
 
 
 def _pools(history: Allocations) -> tuple[Block, ...]:
-    """What private pools hold and have given to nobody: whole, since no other can use it."""
+    """What private pools hold and have given to nobody: whole, since no other can use it.
+
+    Their addresses are odd, which no block's is: one may begin where its segment does.
+    """
     return tuple(
-        Block(address=segment.address, size_bytes=segment.unused_bytes, category=GRAPH_POOL, name="")
+        Block(address=segment.address + 1, size_bytes=segment.unused_bytes, category=GRAPH_POOL, name="")
         for segment in history.private
         if segment.unused_bytes
     )
