@@ -11,10 +11,11 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any
 from unittest.mock import patch
+from warnings import catch_warnings, filterwarnings
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
-from torch.library import Library
+from torch.library import Library, fallthrough_kernel
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.optim import optimizer
 from torch.utils._pytree import tree_map_only
@@ -38,6 +39,13 @@ _CAST_TO_FP32 = """
 # Those whose result it asks for in fp32, unless the program asks for another dtype (AT_FORALL_FP32_SET_OPT_DTYPE).
 _RETURN_FP32 = """
     prod prod.dim_int softmax.int log_softmax.int cumprod cumsum sum sum.dim_IntList
+"""
+
+# Those that the CPU's autocast casts to fp32 and CUDA's leaves to what they are made of, or in 16 bits. So the
+# cross-entropy of logits in bf16 keeps a log-softmax in bf16 (seen on an H200, torch 2.11).
+_NOT_CAST = """
+    cross_entropy_loss avg_pool3d max_pool3d adaptive_avg_pool3d adaptive_max_pool3d reflection_pad1d reflection_pad2d
+    replication_pad1d replication_pad2d replication_pad3d
 """
 
 _16_BITS = (torch.bfloat16, torch.float16)
@@ -66,6 +74,10 @@ def as_on_cuda(gpu: Entry) -> Iterator[None]:
             _register(library, name, "AutocastCPU", _cast_to_fp32)
         for name in _RETURN_FP32.split():
             _register(library, name, "AutocastCPU", _returning_fp32)
+        with catch_warnings():
+            filterwarnings("ignore", "Warning only once for all operators")  # that they override another kernel
+            for name in _NOT_CAST.split():
+                library.impl(name, fallthrough_kernel, "AutocastCPU")
         library.impl("dropout", _dropout, "AutogradCPU")
         aotriton = _AOTRITON.match(gpu.id) is not None
         library.impl("scaled_dot_product_attention", partial(_attention, aotriton), "AutogradCPU")

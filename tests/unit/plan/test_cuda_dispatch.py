@@ -38,6 +38,29 @@ def test_autocast_computes_norms_and_softmax_in_fp32() -> None:
 
 
 @pytest.mark.usefixtures("cuda")
+def test_cross_entropy_of_logits_in_bf16_keeps_a_log_softmax_in_bf16() -> None:
+    """Live on an H200 were the log-softmax in bf16 and a copy of it in fp32, of which autograd keeps the first."""
+    kept: list[torch.Tensor] = []
+    logits = torch.randn(32, 100, dtype=torch.bfloat16, requires_grad=True)
+    keep = torch.autograd.graph.saved_tensors_hooks(lambda tensor: kept.append(tensor) or tensor, lambda tensor: tensor)
+    with torch.autocast("cpu", torch.bfloat16), keep:
+        functional.cross_entropy(logits, torch.zeros(32, dtype=torch.int64))
+    of_logits = {tensor.dtype for tensor in kept if tensor.shape == logits.shape}
+    assert of_logits == {torch.bfloat16, torch.float32}
+
+
+def test_the_cpus_autocast_is_its_own_again_afterwards() -> None:
+    def dtype() -> torch.dtype:
+        with torch.autocast("cpu", torch.bfloat16):
+            return functional.cross_entropy(torch.randn(4, 9).bfloat16(), torch.zeros(4, dtype=torch.int64)).dtype
+
+    before = dtype()
+    with as_on_cuda(H100), FakeTensorMode():
+        pass
+    assert dtype() == before == torch.float32
+
+
+@pytest.mark.usefixtures("cuda")
 def test_without_autocast_nothing_is_cast() -> None:
     assert nn.LayerNorm(64, dtype=torch.bfloat16)(torch.randn(4, 64, dtype=torch.bfloat16)).dtype == torch.bfloat16
 

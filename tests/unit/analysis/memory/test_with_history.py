@@ -128,7 +128,7 @@ def test_a_history_of_nothing_changes_nothing():
 
 
 def test_a_private_pool_counts_whole_and_once():
-    """A pool of 8 KiB of which 1 KiB is allocated; a replay gave a tensor 2 KiB more, of which the allocator is not told."""
+    """A pool of 8 KiB with 1 KiB allocated; a replay gave a tensor 2 KiB, and the allocator is not told."""
     outside, allocated, replayed = (
         Block(address=address, size_bytes=size, category="parameter", name=name)
         for address, size, name in ((A, 512, "outside"), (C, 1024, "allocated"), (C + 1024, 2048, "replayed"))
@@ -149,7 +149,7 @@ def test_a_private_pool_counts_whole_and_once():
 
 
 def test_a_step_of_cuda_graphs_on_an_h200():
-    """gpt nano under reduce-overhead: 150 MiB of graphs' pools, and what the counters said was allocated at most besides."""
+    """gpt nano under reduce-overhead: 150 MiB of graphs' pools, and what the counters said is allocated besides."""
     recorder = read_allocations(H200 / "cuda_graphs_memory.parquet")
     (history,) = read_snapshot(H200 / "cuda_graphs_history.json.gz").allocations
     assert sum(segment.size_bytes for segment in history.private) == 150 * 2**20

@@ -16,7 +16,11 @@ def test_every_collective_of_nccl_is_known_with_its_message(rank: int, message: 
     (trace,) = analyse_traces([str(H200 / f"nccl_rank{rank}.json.gz")]).traces
     assert trace.coverage.linked_s == trace.coverage.kernel_s > 0
     assert {row.kind: row.message_bytes for row in trace.collectives} == {
-        "all-reduce": 4 * MIB, "all-gather": 8 * MIB, "reduce-scatter": 8 * MIB, "all-to-all": 4 * MIB, message: 4 * MIB,
-    }  # fmt: skip
+        "all-reduce": 4 * MIB,
+        "all-gather": 8 * MIB,
+        "reduce-scatter": 8 * MIB,
+        "all-to-all": 4 * MIB,
+        message: 4 * MIB,
+    }
     assert {row.all_calls for row in trace.collectives} == {3}
     assert {(row.group, row.group_size) for row in trace.collectives} == {("default_pg", 2)}
