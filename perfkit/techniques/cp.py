@@ -49,7 +49,8 @@ class Cp(Technique):
     says with `Workload(sequence_dimensions=...)` along which dimension the tensors of a batch have an entry for each
     token; its loss then finds the place of each of a rank's tokens in `positions` of the batch.
 
-    Written against torch 2.13's sources and tested with fakes: it has not been run on GPUs.
+    Written against torch 2.13's sources and tested with a stand-in; with torch 2.11 and `amp` it ran on two ranks over
+    NCCL on one H200: claims hold, losses within the tolerance.
     """
 
     name: ClassVar[str] = "cp"
