@@ -119,7 +119,10 @@ class Flash(Technique):
             with Attempts(_BACKENDS[self.backend]) as attempts, self._route(state.device):
                 _forward(state)
             if attempts.refused:
-                raise UnavailableError(f"the {self.backend} attention backend does not run here {attempts.refused}")
+                raise UnavailableError(
+                    f"the {self.backend} attention backend does not run here {attempts.refused} (backend=auto takes one "
+                    "that does)"
+                )
             # For the whole process rather than around the forward pass, because checkpointing runs the forward
             # pass again inside backward and must meet the same backend there.
             state.enter(sdpa_kernel(_BACKENDS[self.backend]))

@@ -31,7 +31,7 @@ class Fp8(Technique):
 
     On a GPU each layer must call the scaled product twice a step at least (the first of a model needs no gradient of
     its input, others call it three times); emulated, it must round the operands of as many. Compiled code on a CPU does
-    not show that. Losses may differ by 8 roundings to e4m3. On an H200 it ran: claims hold, losses within the tolerance.
+    not show that. Losses may differ by 8 roundings to e4m3. On an H200 it ran: claims hold, losses within it.
     """
 
     name: ClassVar[str] = "fp8"
