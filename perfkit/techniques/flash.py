@@ -120,8 +120,8 @@ class Flash(Technique):
                 _forward(state)
             if attempts.refused:
                 raise UnavailableError(
-                    f"the {self.backend} attention backend does not run here {attempts.refused} (backend=auto takes one "
-                    "that does)"
+                    f"the {self.backend} attention backend does not run here {attempts.refused} "
+                    "(backend=auto takes one that does)"
                 )
             # For the whole process rather than around the forward pass, because checkpointing runs the forward
             # pass again inside backward and must meet the same backend there.
