@@ -9,7 +9,7 @@ from unittest.mock import patch
 
 import torch
 import torch.distributed as dist
-from torch._C._distributed_c10d import GradBucket, _compute_bucket_assignment_by_size
+from torch._C._distributed_c10d import _DEFAULT_FIRST_BUCKET_BYTES, GradBucket, _compute_bucket_assignment_by_size
 from torch.distributed import device_mesh
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.nn.parallel import DistributedDataParallel
@@ -85,8 +85,8 @@ def _buckets(
 
     They are given the other way round, as DDP reverses them.
     """
-    config = ddp._bucket_config
-    limits = [config.first_bucket_bytes_cap, config.bucket_bytes_cap]
+    first = _DEFAULT_FIRST_BUCKET_BYTES if ddp.bucket_bytes_cap_default else ddp.bucket_bytes_cap
+    limits = [first, ddp.bucket_bytes_cap]
     buckets, sizes = _compute_bucket_assignment_by_size(parameters[::-1], limits, sparse[::-1])
     last = len(parameters) - 1
     return [[last - index for index in bucket] for bucket in buckets[::-1]], sizes[::-1]
