@@ -113,6 +113,8 @@ def set_up(
     except BaseException:
         state.close()  # what was applied before may hold temporary files
         raise
+    if device.type == "cuda":  # what the unmodified model and trials took is none of the variant's
+        torch.cuda.empty_cache()
     if loading:
         data = _loaded(spec, workload, world, applied.state.loading)
         applied.state.on_close.append(data.close)
