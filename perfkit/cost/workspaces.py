@@ -1,4 +1,4 @@
-"""Ops whose libraries take scratch memory of their own from torch's allocator."""
+"""Scratch memory that libraries take from torch's allocator: for which ops, and how much cuBLAS keeps."""
 
 import re
 
@@ -7,3 +7,8 @@ import re
 TAKES_WORKSPACE = re.compile(
     r"^aten::(mm|addmm|bmm|baddbmm|addmv|_scaled_mm|\w*convolution\w*|(cudnn|miopen)_\w+|_cudnn_rnn\w*|mkldnn_rnn_layer(_backward)?)$"
 )
+
+# cuBLAS' workspace for a handle and a stream (ATen/cuda/CublasHandlePool.cpp, `parseChosenWorkspaceSize`): of Hopper
+# and later, whose size tensors have too, and of those before, whose they hardly have.
+CUBLAS_HOPPER_BYTES = 4096 * 8 * 1024
+CUBLAS_BYTES = 4096 * 2 * 1024 + 16 * 8 * 1024

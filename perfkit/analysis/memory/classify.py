@@ -26,14 +26,9 @@ from perfkit.analysis.memory.op_rules import (
     matches,
     told,
 )
-from perfkit.cost.workspaces import TAKES_WORKSPACE
+from perfkit.cost.workspaces import CUBLAS_BYTES, CUBLAS_HOPPER_BYTES, TAKES_WORKSPACE
 
 Categories = NDArray[np.int8]
-
-# cuBLAS' workspace for a handle and a stream (ATen/cuda/CublasHandlePool.cpp, `parseChosenWorkspaceSize`): of Hopper
-# and later, whose size tensors have too, and of those before, whose they hardly have.
-_CUBLAS_HOPPER = 4096 * 8 * 1024
-_CUBLAS = 4096 * 2 * 1024 + 16 * 8 * 1024
 
 _NUMBER = {category: number for number, category in enumerate(CATEGORIES)}
 
@@ -85,7 +80,7 @@ def _by_name(allocations: Allocations, births: Births, lifetime: Categories) -> 
 
 def _library_workspace(names: tuple[str, ...], births: Births, lifetime: Categories) -> Mask:
     """Blocks that a product or convolution obtains and gives back, and cuBLAS' own, which it keeps."""
-    kept = (births.size == _CUBLAS) | ((births.size == _CUBLAS_HOPPER) & (lifetime == _NUMBER[BUFFER]))
+    kept = (births.size == CUBLAS_BYTES) | ((births.size == CUBLAS_HOPPER_BYTES) & (lifetime == _NUMBER[BUFFER]))
     library: Mask = matches(names, births.op, TAKES_WORKSPACE)
     library &= births.within_op | kept
     return library

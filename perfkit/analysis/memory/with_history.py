@@ -18,6 +18,7 @@ from perfkit.allocations import (
     GRAPH_POOL,
     NONE,
     TEXTS,
+    WORKSPACE,
     Allocations,
     Ints,
     Names,
@@ -25,6 +26,7 @@ from perfkit.allocations import (
     Reserved,
     cuda_serves,
 )
+from perfkit.cost.workspaces import CUBLAS_BYTES, CUBLAS_HOPPER_BYTES
 from perfkit.record import Block
 
 
@@ -67,6 +69,9 @@ def with_history(allocations: Allocations, history: Allocations) -> Allocations:
         known = _outside_of_pools(known, history)
         unexplained = max(0, _bytes(history.known) + history.unexplained_bytes - _bytes(known))
         known += _pools(history)
+    workspaces = _cublas_workspaces(known, history)
+    if _bytes(workspaces) <= unexplained:
+        known, unexplained = known + workspaces, unexplained - _bytes(workspaces)
     return replace(
         allocations,
         known=known,
@@ -91,6 +96,16 @@ def _whole_blocks(allocations: Allocations, history: Allocations) -> tuple[Block
         if block.address in given and cuda_serves(given[block.address], block.size_bytes)
         else block
         for block in allocations.known
+    )
+
+
+def _cublas_workspaces(known: tuple[Block, ...], history: Allocations) -> tuple[Block, ...]:
+    """Blocks of the sizes of cuBLAS' workspaces that stood throughout and that no tensor was found in."""
+    held = {block.address for block in known}
+    return tuple(
+        Block(address=block.address, size_bytes=block.size_bytes, category=WORKSPACE, name="cuBLAS")
+        for block in history.known
+        if block.address not in held and block.size_bytes in (CUBLAS_BYTES, CUBLAS_HOPPER_BYTES)
     )
 
 

@@ -156,3 +156,17 @@ def test_a_step_of_cuda_graphs_on_an_h200():
     found = with_history(recorder, history)
     assert account(found).peak_bytes == account(history).peak_bytes + 150 * 2**20
     assert account(found).peak_bytes == pytest.approx(210_210_816, rel=1e-5)
+
+
+@pytest.mark.parametrize("size", [8519680, 32 * 2**20])
+def test_what_cublas_keeps_is_told_by_its_size(size):
+    """A block that stands throughout and that no tensor is in; one of another size stays unexplained."""
+    workspace = Block(address=C, size_bytes=size, category="", name="")
+    other = Block(address=C + size, size_bytes=2**20, category="", name="")
+    recorder = replace(events([(A, 512), (A, -512)]), unexplained_bytes=size + 2**20)
+    history = replace(events([(A, 512), (A, -512)]), known=(workspace, other))
+    found = with_history(recorder, history)
+    assert [(block.category, block.size_bytes) for block in found.known] == [("workspace", size)]
+    assert found.unexplained_bytes == 2**20
+    held = replace(recorder, known=(Block(address=C, size_bytes=size, category="parameter", name="w"),))
+    assert [block.category for block in with_history(held, history).known] == ["parameter"]
