@@ -57,6 +57,9 @@ EFFECTS = {
     "platform": Effect.NOTED,
 }
 
+# By which equal programs round otherwise.
+_PROCESSOR = ("device_name", "compute_capability", "cpu_model", "cpu_capability")
+
 # Of variables and packages, which are told by name.
 _VARIABLES = {
     "CUDA_VISIBLE_DEVICES": Effect.NOTED,  # which of several equal devices
@@ -91,6 +94,11 @@ def why_not_counts(differs: Iterable[Differing]) -> str:
 def may_change_counts(differs: Iterable[Differing]) -> tuple[Differing, ...]:
     """The differences from which equal programs may come to other counts."""
     return tuple(entry for entry in differs if entry.effect is Effect.COUNTS)
+
+
+def other_processor(differs: Iterable[Differing]) -> str:
+    """The keys by which the sides ran on different processors, in words; empty where they are alike."""
+    return "; ".join(str(entry) for entry in differs if entry.key in _PROCESSOR)
 
 
 def _why(differs: Iterable[Differing], what: str) -> str:

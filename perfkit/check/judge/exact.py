@@ -6,7 +6,12 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import replace
 
 from perfkit.amounts import amount, precise_amount
-from perfkit.analysis.compare.environments import Differing, may_change_counts, why_not_counts
+from perfkit.analysis.compare.environments import (
+    Differing,
+    may_change_counts,
+    other_processor,
+    why_not_counts,
+)
 from perfkit.analysis.model.estimate import Missing
 from perfkit.analysis.suite.parity import loss_distance
 from perfkit.check.judge.figures import PARITY, RunFigures
@@ -40,7 +45,7 @@ def judge_exact_quantities(
         if refused:
             one = not_compared(quantity, refused, threshold=threshold)
         elif quantity.name == PARITY:
-            one = judge_parity(quantity, before, after, threshold)
+            one = judge_parity(quantity, before, after, threshold, other_processor(differs))
         else:
             one = judge_exact(quantity, _figure(before, quantity), _figure(after, quantity), threshold)
         if causes and one.verdict in _CHANGED:
@@ -71,10 +76,18 @@ def judge_exact(
     return _judged(quantity, verdict, _words(quantity, before, after, threshold), before, after, threshold)
 
 
-def judge_parity(quantity: GatedQuantity, before: RunFigures, after: RunFigures, threshold: Threshold | None) -> Judged:
+def judge_parity(
+    quantity: GatedQuantity,
+    before: RunFigures,
+    after: RunFigures,
+    threshold: Threshold | None,
+    elsewhere: str = "",
+) -> Judged:
     """Whether both sides trained the same: the largest relative distance of their losses, step by step.
 
-    A loss that is no longer finite is a fail, whatever the threshold.
+    A loss that is no longer finite is a fail, whatever the threshold. `elsewhere` says by what the sides ran on
+    different processors: then the losses around the first update decide alone, since training makes more of every
+    rounding.
     """
     for side, figures in (("before", before), ("now", after)):
         if not figures.losses:
@@ -83,6 +96,8 @@ def judge_parity(quantity: GatedQuantity, before: RunFigures, after: RunFigures,
     theirs = _finite(before.losses)
     if not theirs:
         return not_compared(quantity, "before: the loss of the first step is not finite", threshold=threshold)
+    if elsewhere:
+        theirs = theirs[:_AROUND_AN_UPDATE]
     ours = _finite(after.losses[: len(theirs)])
     if len(ours) < min(len(theirs), len(after.losses)):
         reason = f"the loss of step {len(ours) + 1} is not finite; before it was {significant(theirs[len(ours)], 6)}"
@@ -99,7 +114,9 @@ def judge_parity(quantity: GatedQuantity, before: RunFigures, after: RunFigures,
     else:
         where = f"that of step {distances.index(worst) + 1} most"
         reason = f"{steps} differ by up to {worst:.2g}, {where}; {_allowed(threshold)}"
-    if len(theirs) < len(before.losses):
+    if elsewhere:
+        reason += f"; later ones are not compared: another processor rounds otherwise ({elsewhere})"
+    elif len(theirs) < len(before.losses):
         reason += f"; before, the loss of step {len(theirs) + 1} was not finite"
     failed = threshold is not None and (not math.isfinite(worst) or exceeds(threshold, 0.0, worst, more_is_worse=True))
     verdict = Verdict.FAIL if failed else Verdict.PASS
@@ -118,6 +135,7 @@ def not_compared(
     return _judged(quantity, Verdict.NOT_COMPARED, reason, before, after, threshold)
 
 
+_AROUND_AN_UPDATE = 2
 _NO_THRESHOLD = "no threshold is set"
 
 

@@ -208,3 +208,18 @@ def test_counts_of_another_kind_of_device_are_not_compared() -> None:
 def test_what_is_not_compared_says_why() -> None:
     judged = not_compared(BY_NAME["step_time"], "times were measured elsewhere", after=0.5)
     assert (judged.verdict, judged.after, judged.exact) == ("not compared", 0.5, False)
+
+
+@pytest.mark.parametrize(("now", "verdict"), [((5.6, 5.2000001, 4.1), Verdict.PASS), ((5.6, 5.1, 4.8), Verdict.FAIL)])
+def test_on_another_processor_the_losses_around_the_first_update_decide(
+    now: tuple[float, ...], verdict: Verdict
+) -> None:
+    """Training makes so much of roundings that a ResNet's losses are 4 % apart after ten steps, of two CPUs."""
+    differs = differences(ENVIRONMENT, msgspec.structs.replace(ENVIRONMENT, cpu_model="another"))
+    judged = {
+        each.quantity: each
+        for each in judge_exact_quantities(RunFigures(losses=LOSSES), RunFigures(losses=now), DEFAULTS, differs)
+    }["parity"]
+    assert judged.verdict == verdict
+    assert judged.reason.startswith("losses of 2 steps differ by up to")
+    assert "later ones are not compared: another processor rounds otherwise (cpu_model:" in judged.reason
