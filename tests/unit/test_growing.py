@@ -427,6 +427,7 @@ def test_why_there_are_no_counters_is_told_once(
 ) -> None:
     skipped = Run(status=Status.SKIPPED, reason="no right to")
     monkeypatch.setattr(bench_module, "_count_one", lambda *_: (skipped, "no right to"))
+    monkeypatch.setattr(bench_module, "chip_metrics", lambda _ncu: ())
     suite = started(tmp_path / "s", variants=tuple(parse_variants("baseline")))
     for _ in range(2):
         opened = to_resume(suite, ask=lambda _: HERE)
