@@ -2,14 +2,25 @@
 
 import math
 
-from perfkit.cost.args import Args, Formula, UnmodelledError, all_tensors, numel, out_bytes, read_bytes, tensor, vector
+from perfkit.cost.args import (
+    Args,
+    Formula,
+    UnmodelledError,
+    all_tensors,
+    dtype_argument,
+    numel,
+    out_bytes,
+    read_bytes,
+    tensor,
+    vector,
+)
 from perfkit.cost.call import OpCost, TensorArg
 from perfkit.cost.elementwise import elementwise
 
 _SOURCE = "reduction"
 
 # FLOPs per input element: a sum 1; a variance 4 (sum for the mean, subtract, square, sum); a norm 2 (square, sum).
-_COUNTS = {"sum": 1, "mean": 1, "nansum": 1, "prod": 1, "amax": 1, "amin": 1, "var": 4, "std": 4, "any": 0, "all": 0}
+_COUNTS = {"amax": 1, "amin": 1, "var": 4, "std": 4, "any": 0, "all": 0}
 _LOGSUMEXP = 4  # maximum, subtract, exp, sum
 
 
@@ -40,6 +51,24 @@ def _reduce(count: int, dims_at: int = 1, outputs: int = 1, extra_per_output: in
         return vector(count * numel(x), nbytes, x.dtype, _SOURCE)
 
     return formula
+
+
+def _summed(args: Args) -> OpCost:
+    """sum, mean, nansum and prod: of all elements (self, *, dtype), or along axes (self, dim, keepdim, *, dtype).
+
+    CUDA's autocast asks for the result in fp32.
+    """
+    x = tensor(args, 0)
+    of_all = len(args) == 2 and isinstance(args[1], int)
+    kept = 1 if of_all or len(args) == 1 else _reduced(x, args[1])
+    dtype = dtype_argument(args, 1 if of_all else 3) or x.dtype
+    return vector(numel(x), read_bytes(x) + out_bytes(kept, dtype), x.dtype, _SOURCE)
+
+
+def _norm(args: Args) -> OpCost:
+    """norm(self, p, dim, keepdim, *, dtype), or of all elements (self, p, *, dtype)."""
+    of_all = len(args) == 3 and isinstance(args[2], int)
+    return _reduce(2, dims_at=2)(args[:2] if of_all else args)
 
 
 def _max(args: Args) -> OpCost:
@@ -96,10 +125,11 @@ def _count_nonzero(args: Args) -> OpCost:
 
 FORMULAS: dict[str, Formula] = {
     **{f"aten::{name}": _reduce(count) for name, count in _COUNTS.items()},
+    **dict.fromkeys(("aten::sum", "aten::mean", "aten::nansum", "aten::prod"), _summed),
     "aten::var_mean": _reduce(4, outputs=2),
     "aten::std_mean": _reduce(4, outputs=2),
     "aten::linalg_vector_norm": _reduce(2, dims_at=2),
-    "aten::norm": _reduce(2, dims_at=2),
+    "aten::norm": _norm,
     "aten::logsumexp": _reduce(_LOGSUMEXP),
     "aten::max": _max,
     "aten::min": _max,
