@@ -32,6 +32,8 @@ def named_costs(pieces: Pieces) -> NamedCosts:
     over_lists = named(trace, pieces.event, lambda name: "multi_tensor_apply" in name)
     rows = np.flatnonzero(pieces.of(Kind.WORK) & (pieces.call == NONE) & over_lists)
     rows = rows[trace.geometry[pieces.event[rows]] != NONE]
+    if not len(rows):
+        return NamedCosts((), number)
     blocks = _blocks(trace, trace.geometry[pieces.event[rows]])
     per_block = _elements_per_block(pieces, rows, blocks)
     found: dict[OpCost, int] = {}
@@ -47,15 +49,19 @@ def named_costs(pieces: Pieces) -> NamedCosts:
 
 def _blocks(trace: Trace, geometry: NDArray[np.int64]) -> NDArray[np.int64]:
     """Blocks of the grids of launches, 0 where that is not told."""
-    first = (_FIRST_OF_GRID.match(text) for text in trace.geometries)
-    return np.asarray([*(0 if found is None else int(found[1]) for found in first), 0], np.int64)[geometry]
+    distinct, of_launch = np.unique(geometry, return_inverse=True)
+    first = (_FIRST_OF_GRID.match(trace.geometries[number]) for number in distinct.tolist())
+    return np.asarray([0 if found is None else int(found[1]) for found in first], np.int64)[of_launch]
 
 
 def _elements_per_block(pieces: Pieces, rows: NDArray[np.int64], blocks: NDArray[np.int64]) -> NDArray[np.float64]:
     """Of each launch the elements that a block has on average, where all launches of its op have as many blocks as the
     gradients have chunks; else 0."""
-    owner = pieces.owner[rows].astype(np.int64)
-    of_op = np.bincount(owner[owner != NONE], blocks[owner != NONE], minlength=1).astype(np.int64)
-    elements = elements_by_blocks(pieces.ops) if of_op.any() else {}
-    per_block = [elements.get(together, 0) / max(together, 1) for together in of_op.tolist()]
-    return np.where(owner == NONE, 0.0, np.asarray(per_block)[owner])
+    ops, of_launch = np.unique(pieces.owner[rows], return_inverse=True)
+    together = np.bincount(of_launch, blocks).astype(np.int64)
+    elements = elements_by_blocks(pieces.ops) if (ops != NONE).any() else {}
+    per_block = [
+        0.0 if op == NONE else elements.get(count, 0) / max(count, 1)
+        for op, count in zip(ops.tolist(), together.tolist(), strict=True)
+    ]
+    return np.asarray(per_block)[of_launch]

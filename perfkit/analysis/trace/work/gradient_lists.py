@@ -37,13 +37,11 @@ def _of_backward_passes(ops: Ops) -> Iterator[Counter[Dims]]:
     """The gradients of a backward pass: those of each step, which may have several passes alike."""
     rows = np.flatnonzero(named(ops.trace, ops.event, "torch::autograd::AccumulateGrad".__eq__))
     signature = ops.trace.signature[ops.event[rows]]
-    known: set[frozenset[tuple[int, int]]] = set()
-    for step in np.unique(ops.step[rows]).tolist():
-        numbers, counts = np.unique(signature[ops.step[rows] == step], return_counts=True)
-        calls = frozenset(zip(numbers.tolist(), counts.tolist(), strict=True))
-        if calls in known:
-            continue
-        known.add(calls)
+    of_step, times = np.unique(np.stack((ops.step[rows], signature)), axis=1, return_counts=True)
+    steps: dict[int, set[tuple[int, int]]] = {}
+    for step, number, count in zip(*of_step.tolist(), times.tolist(), strict=True):
+        steps.setdefault(step, set()).add((number, count))
+    for calls in {frozenset(calls) for calls in steps.values()}:
         gradients: Counter[Dims] = Counter()
         for number, count in calls:
             given = arguments(ops.trace.signatures[number]) if number >= 0 else None
