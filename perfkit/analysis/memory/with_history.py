@@ -5,7 +5,6 @@ source lines. They are joined by address and by how many-th allocation (or free)
 recorder's account is kept wherever both say something; the history only fills in, sizes of standing blocks among it.
 """
 
-from bisect import bisect_right
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -47,9 +46,10 @@ def with_history(allocations: Allocations, history: Allocations) -> Allocations:
             buffer was too short, or earlier: occurrences are counted from whichever end makes more sizes agree.
 
     Returns allocations of the same events. What the allocator did not split off known blocks is theirs, and no longer
-    unexplained. Pairs whose sizes contradict each other (a block is never smaller than the
-    request) take nothing over. `reserved` is placed by the joined event before it; what was reserved when the
-    history began is there from the first event on.
+    unexplained; nor are cuBLAS' workspaces. What private pools hold is known, whole, and tensors within it are not
+    besides. Pairs whose sizes contradict each other (a block is never smaller than the request) take nothing over.
+    `reserved` is placed by the joined event before it; what was reserved when the history began is there from the
+    first event on.
     """
     pairs = _joined(allocations, history)
     names = Names()
@@ -112,12 +112,10 @@ def _cublas_workspaces(known: tuple[Block, ...], history: Allocations) -> tuple[
 def _outside_of_pools(known: tuple[Block, ...], history: Allocations) -> tuple[Block, ...]:
     """Without tensors of which the allocator knows nothing, since a graph's replay gave them their memory."""
     allocated = {block.address for block in history.known}
-    ends = {segment.address: segment.address + segment.size_bytes for segment in history.private}
-    starts = sorted(ends)
+    private = [range(segment.address, segment.address + segment.size_bytes) for segment in history.private]
 
     def replayed(address: int) -> bool:
-        at = bisect_right(starts, address) - 1
-        return at >= 0 and address < ends[starts[at]] and address not in allocated
+        return address not in allocated and any(address in segment for segment in private)
 
     return tuple(block for block in known if not replayed(block.address))
 
