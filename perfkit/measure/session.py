@@ -85,16 +85,17 @@ def mean_losses(losses: list[torch.Tensor], world: World) -> tuple[float, ...]:
 
 def keep_moment(session: Session, name: str) -> None:
     """Keep what the device holds now as the moment of `ProcessMemory` that is called so; on a CPU there is none."""
-    device = session.state.device
-    if device.type == "cuda":
-        moment = device_moment(device, session.sensors)
-        memory = session.recorder.record.process_memory
-        session.recorder.update(process_memory=msgspec.structs.replace(memory, **{name: moment}))
+    if session.state.device.type == "cuda":
+        _keep(session, **{name: device_moment(session.state.device, session.sensors)})
 
 
 def keep_peak(session: Session, resident: ResidentPeak) -> None:
-    """Keep the process's peak that was measured now, and what the device holds with the memory pass done."""
-    memory = session.recorder.record.process_memory
-    memory = msgspec.structs.replace(memory, peak=resident.peak, mapped_after=resident.mapped)
+    """Keep the process's peak that was measured now, and what a GPU holds with the memory pass done."""
+    device = session.state.device
+    at_end = device_moment(device, session.sensors) if device.type == "cuda" else None
+    _keep(session, peak=resident.peak, mapped_after=resident.mapped, at_end=at_end)
+
+
+def _keep(session: Session, **measured: object) -> None:
+    memory = msgspec.structs.replace(session.recorder.record.process_memory, **measured)
     session.recorder.update(process_memory=memory)
-    keep_moment(session, "at_end")
