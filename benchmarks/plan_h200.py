@@ -2,7 +2,7 @@
 
     python -m benchmarks.plan_h200
 
-A few minutes; no GPU is needed.
+About a minute; no GPU is needed.
 """
 
 import json
