@@ -79,12 +79,34 @@ class Setting:
 
 
 @dataclass(frozen=True)
+class Bench:
+    """The bench of a row, as `plan_minutes` plans it: each of `variants` runs `steps` steps in each of its processes.
+
+    `workload` are arguments of `perfkit plan`; `steps` counts warm-up, timed, traced and memory steps together.
+    `setup_s` is the set-up of a process, where the script has measured its own.
+    """
+
+    workload: tuple[str, ...]
+    variants: tuple[str, ...]
+    steps: int
+    processes: int = 1
+    setup_s: float | None = None
+
+
+@dataclass(frozen=True)
 class Row:
-    """`measure` is ended after `at_most_s` seconds."""
+    """`measure` is ended after `at_most_s` seconds.
+
+    `planned_s` is the expected time on a GPU, in seconds, and `basis` says where that is from. With `bench` the time is
+    computed from the plan of a step instead (`plan_minutes`).
+    """
 
     name: str
     measure: Callable[[Setting], Found]
     at_most_s: float
+    planned_s: float | None = None
+    basis: str = ""
+    bench: Bench | None = None
 
 
 @dataclass
