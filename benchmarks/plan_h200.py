@@ -1,4 +1,4 @@
-"""Peaks that are planned for an H200 beside those that were measured on one (`results/nvidia-h200/variants.json`).
+"""Peaks and contexts planned for an H200 beside those measured on one (`results/nvidia-h200/variants.json`).
 
     python -m benchmarks.plan_h200
 
@@ -15,6 +15,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from perfkit.plan.beyond_allocator import CONTEXT
+
 MEASURED = Path(__file__).parent / "results" / "nvidia-h200" / "variants.json"
 GPU = "h200-sxm"
 
@@ -28,6 +30,12 @@ def measured() -> dict[str, dict[str, int]]:
     return peaks
 
 
+def contexts() -> list[int]:
+    """Bytes of the context with its kernels and libraries, of each process on one GPU."""
+    parts = [row["beyond"] for row in json.loads(MEASURED.read_text()) if "beyond" in row]
+    return [part["CUDA context"] + part["kernels and libraries"] for part in parts if "NCCL" not in part]
+
+
 def planned(workload: str, variants: Mapping[str, int]) -> Iterator[dict[str, Any]]:
     """The variants of `perfkit plan`."""
     techniques = ",".join(name for name in variants if name != "baseline")
@@ -39,7 +47,7 @@ def planned(workload: str, variants: Mapping[str, int]) -> Iterator[dict[str, An
 
 
 def main() -> None:
-    errors = []
+    errors, context = [], {}
     for workload, variants in measured().items():
         print(workload)
         for row in planned(workload, variants):
@@ -47,11 +55,16 @@ def main() -> None:
             if peak is None:
                 print(f"  {name:40} not planned: {row['reason']}")
                 continue
+            context = next(part["bytes"] for part in row["beyond_allocator"] if part["name"] == CONTEXT)
             error = peak["value"] / variants[name] - 1
             errors.append(abs(error))
             both = f"{peak['value'] / 2**20:10,.1f} MiB, measured {variants[name] / 2**20:10,.1f}"
             print(f"  {name:40} {both}  {error:+.1%}")
     print(f"{len(errors)} variants: median {statistics.median(errors):.1%}, at most {max(errors):.1%}")
+    taken = contexts()
+    low, value, high = (context[end] / 2**20 for end in ("low", "value", "high"))
+    print(f"{CONTEXT}: {value:,.0f} MiB ({low:,.0f} to {high:,.0f}), measured in {len(taken)} processes:", end=" ")
+    print(f"{min(taken) / 2**20:,.0f} to {max(taken) / 2**20:,.0f}")
 
 
 if __name__ == "__main__":

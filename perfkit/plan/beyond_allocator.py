@@ -1,14 +1,16 @@
 """Memory of a GPU that no tensor of a rehearsed step is in, each part an interval with its source.
 
-None of it has been verified on the GPUs themselves; the figures are those of the sources.
+Of a Hopper's context the figures were measured; all others are those of the sources.
 """
 
 import re
 from collections.abc import Iterator
 from statistics import median
+from typing import NamedTuple
 
 from perfkit.analysis.model.plan import Beyond, Interval
 from perfkit.devices.capability import Capability, capability_of
+from perfkit.devices.catalogue import Entry
 from perfkit.plan.cuda_scratch import SOURCES
 from perfkit.plan.learned import load
 from perfkit.plan.target import Target
@@ -75,14 +77,68 @@ def beyond_allocator(target: Target, groups: int, cached: Interval) -> tuple[Bey
     return *rows, *([_nccl(groups)] if groups else []), *_reserve(target)
 
 
-# By architecture: bytes before any kernel, which are the least, as CUDA loads modules when kernels are called, and
-# those that are expected.
-_CONTEXTS: tuple[tuple[Capability, Capability, float, float, str], ...] = (
-    ((8, 0), (8, 6), 268e6, 400e6, "256 MiB on an RTX 3090 with CUDA 12.8 (InvokeAI#9413)"),
-    ((8, 9), (8, 9), 447e6, 500e6, "426 MiB on an RTX 6000 Ada with CUDA 13.0 (unsloth-zoo#1053)"),
+class _ContextBounds(NamedTuple):
+    """Bytes of a context with its modules: before any kernel, which are the least, as CUDA loads modules when kernels
+    are called, those that are expected, and the most that was measured."""
+
+    low: float
+    value: float
+    high: float
+    source: str
+
+
+_USED = (
+    "; about 400 MB in use (pytorch#109888); 667 MB with all modules loaded (pytorch#86509), up to 700 MB by GPU and "
+    "version (pytorch#28113)"
 )
-_ANY_CONTEXT = (268e6, 450e6, "256 and 426 MiB on two GPUs, with CUDA 12.8 and 13.0 (InvokeAI#9413, unsloth-zoo#1053)")
 _ALL_MODULES = 700e6
+# 36 processes on an H200 with torch 2.11, CUDA 13.0 and driver 580 (benchmarks/results/nvidia-h200/variants.json):
+# 518 MiB before any kernel, and 224 to 320 MiB of kernels and libraries once its steps were warm.
+_MEASURED_ON_H200 = (518 * _MIB, 742 * _MIB, 838 * _MIB)
+_ON_H200 = (
+    "518 MiB before any kernel on an H200 with CUDA 13.0, and 742 to 838 MiB once the steps of 36 processes were warm"
+)
+
+# NVIDIA's GPUs by compute capability, first and last.
+_CONTEXTS: tuple[tuple[Capability, Capability, _ContextBounds], ...] = (
+    (
+        (8, 0),
+        (8, 6),
+        _ContextBounds(
+            268e6,
+            400e6,
+            _ALL_MODULES,
+            f"before any kernel 256 MiB on an RTX 3090 with CUDA 12.8 (InvokeAI#9413){_USED}",
+        ),
+    ),
+    (
+        (8, 9),
+        (8, 9),
+        _ContextBounds(
+            447e6,
+            500e6,
+            _ALL_MODULES,
+            f"before any kernel 426 MiB on an RTX 6000 Ada with CUDA 13.0 (unsloth-zoo#1053){_USED}",
+        ),
+    ),
+    ((9, 0), (9, 0), _ContextBounds(*_MEASURED_ON_H200, _ON_H200)),
+    (
+        (10, 0),
+        (12, 1),
+        _ContextBounds(
+            447e6,
+            _MEASURED_ON_H200[1],
+            _MEASURED_ON_H200[2],
+            f"no Blackwell was measured: at least as on Ada, 426 MiB (unsloth-zoo#1053), else as on Hopper, {_ON_H200}",
+        ),
+    ),
+)
+_ANY_CONTEXT = _ContextBounds(
+    268e6,
+    450e6,
+    _ALL_MODULES,
+    f"before any kernel 256 and 426 MiB on two GPUs, with CUDA 12.8 and 13.0 (InvokeAI#9413, unsloth-zoo#1053){_USED}",
+)
 
 
 def _context(target: Target) -> Beyond:
@@ -91,22 +147,24 @@ def _context(target: Target) -> Beyond:
     assert target.entry is not None
     known = load(target.entry.id)
     measured = [] if known is None else [p.context_bytes for p in known.programs if p.context_bytes is not None]
-    capability = capability_of(target.entry)
-    low, value, said = next(
-        ((low, value, said) for first, last, low, value, said in _CONTEXTS if first <= capability <= last), _ANY_CONTEXT
-    )
-    if measured:
-        bounds = Interval(value=median(measured), low=min(low, *measured), high=max(_ALL_MODULES, *measured))
-        source = (
-            "median of what processes held beside their allocator in programs measured on GPUs of this name: "
-            f"{len(measured)}, whatever machine and version of CUDA; within the published bounds or beyond them"
-        )
-        return Beyond(name=CONTEXT, bytes=bounds, source=source)
+    published = _published_context(target.entry)
+    if not measured:
+        bounds = Interval(value=published.value, low=published.low, high=published.high)
+        return Beyond(name=CONTEXT, bytes=bounds, source=published.source)
+    bounds = Interval(value=median(measured), low=min(published.low, *measured), high=max(published.high, *measured))
     source = (
-        f"before any kernel {said}; about 400 MB in use (pytorch#109888); 667 MB with all modules loaded "
-        "(pytorch#86509), up to 700 MB by GPU and version (pytorch#28113)"
+        "median of what processes held beside their allocator in programs measured on GPUs of this name: "
+        f"{len(measured)}, whatever machine and version of CUDA; within the published bounds or beyond them"
     )
-    return Beyond(name=CONTEXT, bytes=Interval(value=value, low=low, high=_ALL_MODULES), source=source)
+    return Beyond(name=CONTEXT, bytes=bounds, source=source)
+
+
+def _published_context(entry: Entry) -> _ContextBounds:
+    """Capabilities of AMD's GPUs count otherwise: a MI250X is 9.0 as well."""
+    if entry.vendor != "NVIDIA":
+        return _ANY_CONTEXT
+    capability = capability_of(entry)
+    return next((bounds for first, last, bounds in _CONTEXTS if first <= capability <= last), _ANY_CONTEXT)
 
 
 # A connection of a channel has 10 MiB: 4 MiB of NCCL_BUFFSIZE and those of the low-latency protocols.

@@ -1,6 +1,9 @@
 """A rehearsed step on a GPU, by hand: what is rounded and reserved, what libraries take and what the driver keeps."""
 
+import json
 from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
 
 import pytest
 
@@ -25,6 +28,7 @@ from perfkit.plan.step_ops import StepCollective
 from perfkit.plan.target import Target, target_of
 
 MIB, GIB = 2**20, 2**30
+MEASURED = Path(__file__).parents[3] / "benchmarks" / "results" / "nvidia-h200" / "variants.json"
 WEIGHT, ACTIVATION = 100 * MIB, 40 * MIB
 STEP: tuple[Change, ...] = (
     (2, ACTIVATION + 1),
@@ -160,26 +164,48 @@ def test_a_rank_is_in_the_groups_in_which_it_exchanges_anything() -> None:
 
 
 @pytest.mark.parametrize(
-    ("gpu", "least"),
-    [("a100-40g", 268e6), ("rtx-3090", 268e6), ("rtx-4090", 447e6), ("l4", 447e6), ("h100-80g", 268e6)],
+    ("gpu", "least", "most"),
+    [
+        ("a100-40g", 268e6, 700e6),
+        ("rtx-3090", 268e6, 700e6),
+        ("rtx-4090", 447e6, 700e6),
+        ("l4", 447e6, 700e6),
+        ("h100-80g", 518 * MIB, 838 * MIB),
+        ("b200", 447e6, 838 * MIB),
+        ("mi250x", 268e6, 700e6),  # 9.0 by torch, as a Hopper is
+        ("mi300x", 268e6, 700e6),
+    ],
 )
-def test_the_context_is_of_the_architecture_until_it_was_measured(gpu: str, least: float) -> None:
+def test_the_context_is_of_the_architecture_until_it_was_measured(gpu: str, least: float, most: float) -> None:
     target = target_of(gpu, None)
     assert target.entry is not None
-    assert (rows(target)[CONTEXT].low, rows(target)[CONTEXT].high) == (least, 700e6)
-    told = [Program(name=name, samples=(), context_bytes=size) for name, size in (("gpt", 510e6), ("resnet", 550e6))]
+    assert (rows(target)[CONTEXT].low, rows(target)[CONTEXT].high) == (least, most)
+    told = [Program(name=name, samples=(), context_bytes=size) for name, size in (("gpt", 560e6), ("resnet", 600e6))]
     store(Learned(device=target.entry.id, device_name=gpu, programs=(*told, Program(name="trace", samples=()))))
     (row,) = (row for row in beyond_allocator(target, 0, NONE) if row.name == CONTEXT)
-    assert row.bytes == Interval(value=530e6, low=least, high=700e6)
+    assert row.bytes == Interval(value=580e6, low=least, high=most)
     assert "on GPUs of this name: 2" in row.source
 
 
 @pytest.mark.parametrize(("measured", "low", "high"), [(510e6, 268e6, 700e6), (900e6, 268e6, 900e6), (2e8, 2e8, 7e8)])
 def test_one_measured_context_leaves_the_published_bounds(measured: float, low: float, high: float) -> None:
     program = Program(name="gpt", samples=(), context_bytes=measured)
-    target = target_of("h100-sxm", None)
-    store(Learned(device=target.device, device_name="H100", programs=(program,)))
+    target = target_of("a100-40g", None)
+    store(Learned(device=target.device, device_name="A100", programs=(program,)))
     assert rows(target)[CONTEXT] == Interval(value=measured, low=low, high=high)
+
+
+def test_a_hopper_context_holds_what_an_h200_was_measured_to_take() -> None:
+    """Each process of `variants.json`: its context, and the kernels and libraries of its steps."""
+    context = rows(target_of("h200", None))[CONTEXT]
+    taken = [
+        row["beyond"]["CUDA context"] + row["beyond"]["kernels and libraries"]
+        for row in json.loads(MEASURED.read_text())
+        if "NCCL" not in row.get("beyond", {"NCCL": 0})
+    ]
+    assert len(taken) == 36
+    assert context.value == median(taken)
+    assert (min(taken), max(taken)) == (context.value, context.high)
 
 
 def test_the_drivers_reserve_counts_as_far_as_the_limit_does_not_leave_it() -> None:
