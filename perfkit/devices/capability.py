@@ -1,6 +1,7 @@
 """The version of a GPU's architecture, which torch and libraries ask for to know what it can do."""
 
 import re
+from enum import StrEnum
 
 from perfkit.devices.catalogue import Entry
 
@@ -29,3 +30,29 @@ _CAPABILITIES: tuple[tuple[str, Capability], ...] = (
 def capability_of(gpu: Entry) -> Capability:
     """What `torch.cuda.get_device_capability` tells of a GPU of the catalogue."""
     return next(version for pattern, version in _CAPABILITIES if re.match(pattern, gpu.id))
+
+
+class Fp8Format(StrEnum):
+    """The numbers of 8 bits that a GPU's matrix units multiply: those of OCP, or AMD's older ones, which have no
+    negative zero and no infinity (`torch.float8_e4m3fnuz`)."""
+
+    OCP = "ocp"
+    FNUZ = "fnuz"
+
+
+_NVIDIA_FP8: Capability = (8, 9)  # and later (CUDA C++ Programming Guide)
+# By what torch tells of AMD's GPUs: gfx942 of MI300 is the first with fp8 (`_scaled_mm_allowed_device` of torch's
+# ScaledBlas.cpp; which format: `Float8TypeConfig` of torchao). gfx908 and gfx90a of MI100 and MI200 (9.0) have none,
+# nor has gfx11.
+_AMD_FP8: tuple[tuple[Capability, Fp8Format], ...] = (
+    ((9, 4), Fp8Format.FNUZ),
+    ((9, 5), Fp8Format.OCP),
+    ((12, 0), Fp8Format.OCP),
+)
+
+
+def fp8_format(capability: Capability, *, amd: bool) -> Fp8Format | None:
+    """The fp8 numbers that the matrix units of a GPU multiply; None where it has no units for fp8."""
+    if amd:
+        return dict(_AMD_FP8).get(capability)
+    return Fp8Format.OCP if capability >= _NVIDIA_FP8 else None

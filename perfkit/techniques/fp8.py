@@ -4,6 +4,7 @@ from typing import ClassVar
 
 import torch
 
+from perfkit.devices.capability import fp8_format
 from perfkit.record import Claim, ParityRule, Relation
 from perfkit.techniques.linear_layers import divisible_layers
 from perfkit.techniques.state import TrainState
@@ -26,7 +27,8 @@ class Fp8(Technique):
     `nn.MultiheadAttention` stays as it is. To be faster it needs large products and `fp8+compile`, which fuses the
     rounding with what is around it.
 
-    A GPU without units for fp8 is refused. On a CPU the products are **emulated**: operands are rounded to fp8 and
+    A GPU without units for fp8 is refused: NVIDIA's have them since compute capability 8.9, AMD's since MI300 (gfx942),
+    which rounds to e4m3fnuz and e5m2fnuz. On a CPU the products are **emulated**: operands are rounded to fp8 and
     multiplied in fp32. Its losses are those of fp8; of its time and memory nothing is compared with the baseline's.
 
     On a GPU each layer must call the scaled product twice a step at least (the first of a model needs no gradient of
@@ -45,9 +47,17 @@ class Fp8(Technique):
         return Package("torchao", "torchao")
 
     def unavailable(self, device: torch.device) -> str | None:
-        if device.type == "cuda" and torch.version.hip is None and torch.cuda.get_device_capability(device) < (8, 9):
-            return "fp8 products need an NVIDIA GPU of compute capability 8.9 or more"
-        return None
+        if device.type != "cuda":
+            return None
+        amd, capability = torch.version.hip is not None, torch.cuda.get_device_capability(device)
+        if fp8_format(capability, amd=amd) is not None:
+            return None
+        told = ".".join(map(str, capability))
+        if amd:
+            return (
+                f"fp8 products need an AMD GPU with matrix units for them, MI300 (gfx942) or later: this is gfx {told}"
+            )
+        return f"fp8 products need an NVIDIA GPU of compute capability 8.9 or more: this has {told}"
 
     def emulated(self, device: torch.device) -> str:
         return "" if device.type == "cuda" else f"a {device.type} device has no fp8 products: they are made in fp32"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from perfkit.devices.capability import capability_of
+from perfkit.devices.capability import Fp8Format, capability_of, fp8_format
 from perfkit.devices.catalogue import Entry, catalogue, named
 
 
@@ -41,3 +41,28 @@ def test_formats_come_with_their_architecture(gpu: Entry) -> None:
 )
 def test_versions_as_their_vendors_print_them(gpu: str, capability: tuple[int, int]) -> None:
     assert capability_of(named(gpu)) == capability
+
+
+@pytest.mark.parametrize("gpu", catalogue().devices, ids=lambda gpu: gpu.id)
+def test_a_gpu_with_a_peak_in_fp8_has_units_for_it(gpu: Entry) -> None:
+    found = fp8_format(capability_of(gpu), amd=gpu.vendor == "AMD")
+    assert (found is not None) == ("fp8" in gpu.matrix_tflops)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "expected"),
+    [
+        ("mi100", None),
+        ("mi250x", None),
+        ("mi300x", Fp8Format.FNUZ),
+        ("mi325x", Fp8Format.FNUZ),
+        ("mi355x", Fp8Format.OCP),
+        ("rx-7900-xtx", None),
+        ("h100-sxm", Fp8Format.OCP),
+        ("l4", Fp8Format.OCP),
+        ("a100-40g", None),
+    ],
+)
+def test_amd_multiplies_its_own_fp8_before_mi350(gpu: str, expected: Fp8Format | None) -> None:
+    entry = named(gpu)
+    assert fp8_format(capability_of(entry), amd=entry.vendor == "AMD") == expected

@@ -67,6 +67,29 @@ def test_emulation_is_said() -> None:
     assert "emulated" not in applied("baseline").state.facts
 
 
+@pytest.mark.parametrize(
+    ("hip", "capability", "refused"),
+    [
+        (None, (8, 6), True),
+        (None, (8, 9), False),
+        (None, (9, 0), False),  # Hopper
+        ("6.4", (9, 0), True),  # gfx90a of MI200, which torch tells as it tells Hopper
+        ("6.4", (9, 4), False),  # gfx942
+        ("7.0", (9, 5), False),
+        ("6.4", (11, 0), True),
+    ],
+)
+def test_a_gpu_without_units_for_fp8_is_refused(
+    monkeypatch: pytest.MonkeyPatch, hip: str | None, capability: tuple[int, int], refused: bool
+) -> None:
+    monkeypatch.setattr(torch.version, "hip", hip)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _device=None: capability)
+    reason = Fp8().unavailable(torch.device("cuda"))
+    assert (reason is not None) == refused
+    if reason is not None:
+        assert ("AMD" if hip else "NVIDIA") in reason
+
+
 def test_convolutions_are_refused() -> None:
     workload = ResNet(depth=18, batch_size=2, image_size=32).build()
     with pytest.raises(UnavailableError, match=r"resnet 18 has no linear layer in its blocks$"):
