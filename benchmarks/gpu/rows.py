@@ -1,8 +1,8 @@
-"""Rows: what a script of this folder measures, one after another, each saved as soon as it is there.
+"""Rows: the measurements of a script of this folder, each saved as soon as it has ended.
 
-Every row is measured by a process of its own, so that a crash, a hang or a context on a GPU ends with it. What was
-measured stands in `OUT/DEVICE/SCRIPT.json`; a second call leaves the rows out that stand there. This file and
-`packages.py` need neither torch nor perfkit, so that what is missing can be told.
+Every row is measured by a process of its own, so that a crash, a hang or a context on a GPU ends with it. Rows are
+saved in `OUT/DEVICE/SCRIPT.json`; a second call skips the rows that are saved there. This file and `packages.py` need
+neither torch nor perfkit, so that they can name missing packages.
 """
 
 import argparse
@@ -27,11 +27,11 @@ from benchmarks.gpu.packages import ROOT, missing
 
 BUDGET_S = 540.0
 GRACE_S = 20.0  # `perfkit bench` still reports what it measured when it is interrupted
-KEPT_BYTES = 2**20  # of what a row leaves behind
+KEPT_BYTES = 2**20  # a larger file of a row is deleted
 TAIL = 1500  # characters of the output of a row that failed
 DEVICES = ("cpu", "cuda")
 
-# Asked of a process of its own, for what asks may create a context.
+# Run by a process of its own, because these calls may create a context on the GPU.
 _MACHINE = """
 import json, torch
 gpu = torch.cuda.is_available()
@@ -48,7 +48,7 @@ class Skipped(Exception):  # noqa: N818 - no error
 
 @dataclass(frozen=True)
 class Found:
-    """What a row found: `figures` are saved, `lines` are shown, and each of `wrong` says what should not be so."""
+    """Result of a row: `figures` are saved, `lines` are printed, and each of `wrong` contradicts an expectation."""
 
     figures: Mapping[str, Any]
     lines: Sequence[str] = ()
@@ -57,14 +57,14 @@ class Found:
 
 @dataclass(frozen=True)
 class Setting:
-    """Where a row is measured: on the `cpu` or on `cuda`, and the folder that it may write to."""
+    """Setting of a row: its device (`cpu` or `cuda`) and the folder that it may write to."""
 
     device: str
     folder: Path
 
     @property
     def home(self) -> Path:
-        """OUT/DEVICE, of which `folder` is `runs/SCRIPT/ROW`: for what shall be kept."""
+        """OUT/DEVICE, of which `folder` is `runs/SCRIPT/ROW`: the place of files to keep."""
         return self.folder.parents[2]
 
     def needs_gpu(self) -> None:
@@ -72,10 +72,10 @@ class Setting:
             raise Skipped("needs a GPU")
 
     def needs_perfkit(self, *more: str) -> None:
-        """Skips where a package that perfkit imports, or one of `more`, is not installed."""
+        """Skip the row where a dependency of perfkit, or one of `more`, is not installed."""
         absent = missing(*more)
         if absent:
-            raise Skipped(f"needs {', '.join(absent)}: benchmarks/gpu/README.md says how they are brought along")
+            raise Skipped(f"needs {', '.join(absent)}: see 'Carry wheels' in benchmarks/gpu/README.md")
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ class Results:
 
     @classmethod
     def open(cls, path: Path, machine: Mapping[str, Any]) -> "Results":
-        """What an earlier call saved. A file of another machine or torch is a ValueError."""
+        """The rows that an earlier call saved. A file of another machine or torch is a ValueError."""
         if not path.exists():
             return cls(path, machine)
         stored = json.loads(path.read_text())
@@ -135,7 +135,7 @@ class Results:
         temporary.replace(self.path)
 
     def has(self, name: str) -> bool:
-        """Whether a row need not be measured again. What was skipped may be there now, and costs nothing to ask for."""
+        """Whether a row has been measured. A skipped row has not: it is tried again, which costs nothing."""
         return name in self.rows and self.rows[name]["status"] != "skipped"
 
 
@@ -148,18 +148,18 @@ def measure_rows(
     again: bool = False,
     now: Callable[[], float] = time.monotonic,
 ) -> bool:
-    """Measure the rows that `results` lacks (`again`: all), and save each; whether there is nothing left to measure.
+    """Measure the rows that `results` lacks (`again`: all), and save each; whether none is left to measure.
 
-    None is begun that might not end within the budget, but for the first, so that every call gets on.
+    A row that might not end within the budget is not begun. The first one always is, so that every call makes progress.
     """
     end = now() + budget_s
     begun = False
     for row in rows:
         if not again and results.has(row.name):
-            print(f"{row.name}: there already ({results.rows[row.name]['status']})")
+            print(f"{row.name}: measured already ({results.rows[row.name]['status']})")
             continue
         if begun and now() + row.at_most_s > end:
-            print(f"{row.name}: may take {row.at_most_s:.0f} s, more than is left of the budget: call again")
+            print(f"{row.name}: may take {row.at_most_s:.0f} s, more than the rest of the budget: call again")
             return False
         begun = True
         print(f"{row.name}: at most {row.at_most_s:.0f} s", flush=True)
@@ -171,8 +171,13 @@ def measure_rows(
     return True
 
 
-def measure_in_process(command: Sequence[str], row: Row, folder: Path) -> tuple[dict[str, Any], Sequence[str]]:
-    """The entry and lines of a row, measured by `command`, which leaves them in `folder`."""
+def measure_in_process(
+    command: Sequence[str], row: Row, folder: Path, *, grace_s: float = GRACE_S
+) -> tuple[dict[str, Any], Sequence[str]]:
+    """The entry and lines of a row, measured by `command`, which writes them to `folder`.
+
+    After `row.at_most_s` seconds the process is interrupted, and killed `grace_s` seconds later.
+    """
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     start = time.monotonic()
@@ -180,7 +185,7 @@ def measure_in_process(command: Sequence[str], row: Row, folder: Path) -> tuple[
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, cwd=ROOT, env=environment(),
             start_new_session=True,
-            # What is started in the background is deaf to SIGINT, and so would be what it starts.
+            # A process in the background ignores SIGINT, and its children inherit that.
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
         )  # fmt: skip
         try:
@@ -188,7 +193,7 @@ def measure_in_process(command: Sequence[str], row: Row, folder: Path) -> tuple[
         except subprocess.TimeoutExpired:
             code = None
         finally:
-            _end(process)
+            _end(process, grace_s)
     seconds = round(time.monotonic() - start, 1)
     answer = folder / "row.json"
     if code == 0 and answer.exists():
@@ -204,7 +209,7 @@ def measure_in_process(command: Sequence[str], row: Row, folder: Path) -> tuple[
 
 
 def environment() -> dict[str, str]:
-    """That of this process, with perfkit found in its sources by whatever is started anywhere."""
+    """This process's environment, in which children import perfkit from its sources in any folder."""
     paths = [str(ROOT), str(ROOT / "cli"), str(ROOT / "reports")]
     paths += [str(Path(path).absolute()) for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths))}
@@ -220,10 +225,10 @@ def slug(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a row's process and what it started, gently first: a bench ends its workers, which are in sessions of their
-    own, when it is interrupted."""
-    for number, patience in ((signal.SIGINT, GRACE_S), (signal.SIGKILL, None)):
+def _end(process: subprocess.Popen[bytes], grace_s: float) -> None:
+    """End a row's process and its children. It is interrupted first, because a bench then ends its workers, which are
+    in sessions of their own."""
+    for number, patience in ((signal.SIGINT, grace_s), (signal.SIGKILL, None)):
         with contextlib.suppress(subprocess.TimeoutExpired, ProcessLookupError):
             if process.poll() is None or number == signal.SIGKILL:
                 os.killpg(process.pid, number)
@@ -231,14 +236,14 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def _drop_large(folder: Path) -> None:
-    """Traces and reports of megabytes are not kept: the figures are, and can be measured again."""
+    """Delete traces and reports of megabytes: their figures are saved, and can be measured again."""
     for path in folder.rglob("*"):
         if path.is_file() and path.stat().st_size > KEPT_BYTES:
             path.unlink()
 
 
-def _answer(row: Row, setting: Setting) -> dict[str, Any]:
-    """What a row's own process writes down."""
+def _measure(row: Row, setting: Setting) -> dict[str, Any]:
+    """Measure a row in this process, for the one that started it."""
     try:
         outcome = row.measure(setting)
     except Skipped as reason:
@@ -252,7 +257,8 @@ def _answer(row: Row, setting: Setting) -> dict[str, Any]:
     }
 
 
-def _machine(device: str) -> dict[str, Any]:
+def describe_machine(device: str) -> dict[str, Any]:
+    """Device, number of GPUs, torch and CUDA: the key under which rows are comparable."""
     if importlib.util.find_spec("torch") is None:
         sys.exit("torch is not installed")
     asked = subprocess.run([sys.executable, "-c", _MACHINE], stdout=subprocess.PIPE, check=True, text=True)
@@ -267,18 +273,18 @@ def _machine(device: str) -> dict[str, Any]:
 def main(
     script: str, doc: str | None, table: Sequence[Row], options: Mapping[str, Sequence[Row]] = MappingProxyType({})
 ) -> None:
-    """The command line of `benchmarks.gpu.SCRIPT`. `options` are switches, each with the rows that it adds.
+    """Run the command line of `benchmarks.gpu.SCRIPT`. `options` are switches, each with the rows that it adds.
 
-    Exits 1 where a row of this call failed or found something wrong; what was skipped, or left for another call, is no
-    failure.
+    Exits 1 if a row of this call failed or found something wrong. A row that was skipped, or left for another call, is
+    no failure.
     """
     parser = argparse.ArgumentParser(
         prog=f"python -m benchmarks.gpu.{script}", description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--device", choices=DEVICES, required=True)
     parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results", help="rows go to OUT/DEVICE/")
-    parser.add_argument("--only", metavar="ROW,ROW", help="these rows, also where they are there already")
-    parser.add_argument("--budget", type=float, default=BUDGET_S, metavar="SECONDS", help="then no row is begun")
+    parser.add_argument("--only", metavar="ROW,ROW", help="measure these rows, also if they are saved already")
+    parser.add_argument("--budget", type=float, default=BUDGET_S, metavar="SECONDS", help="time for all rows (540)")
     for name, rows in options.items():
         parser.add_argument(f"--{name}", action="store_true", help=f"also {', '.join(row.name for row in rows)}")
     parser.add_argument("--row", help=argparse.SUPPRESS)
@@ -286,7 +292,7 @@ def main(
     given = parser.parse_args()
     known = {row.name: row for row in (*table, *(row for rows in options.values() for row in rows))}
     if given.row:
-        answer = _answer(known[given.row], Setting(given.device, given.folder))
+        answer = _measure(known[given.row], Setting(given.device, given.folder))
         (given.folder / "row.json").write_text(json.dumps(answer))
         return
     chosen = [
@@ -298,7 +304,7 @@ def main(
         if unknown:
             parser.error(f"--only: no row {', '.join(sorted(unknown))}; there are {', '.join(known)}")
         chosen = [known[name] for name in given.only.split(",")]
-    machine = _machine(given.device)
+    machine = describe_machine(given.device)
     home = given.out.absolute() / slug(machine["device"])
     results = Results.open(home / f"{script}.json", machine)
     before = dict(results.rows)

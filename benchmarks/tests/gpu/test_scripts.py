@@ -24,7 +24,7 @@ def test_a_script_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
     assert list(json.loads(saved.read_text())["rows"]) == ["versions"]
     second = stands(tmp_path)
     assert second.returncode == 0, second.stdout + second.stderr
-    assert "versions: there already (ok)" in second.stdout
+    assert "versions: measured already (ok)" in second.stdout
     ended = {name: (row["status"], row["reason"]) for name, row in json.loads(saved.read_text())["rows"].items()}
     assert ended.pop("versions") == ended.pop("packages") == ("ok", "")
     assert ended.pop("tests")[0] == "skipped"
