@@ -4,6 +4,7 @@ Written by the recorder of a run, read out of traces, allocator snapshots and me
 `analysis/memory` takes them all alike.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,6 +41,7 @@ UNSHARDED_PARAMETER = "unsharded parameter"
 COMMUNICATION_BUFFER = "communication buffer"
 WORKSPACE = "workspace"
 GRAPH_POOL = "compiled-graph pool"
+MEMORY_POOL = "memory pool"
 OFFLOAD = "offload buffer"
 UNKNOWN = "unknown"
 
@@ -58,9 +60,25 @@ CATEGORIES = (
     COMMUNICATION_BUFFER,
     WORKSPACE,
     GRAPH_POOL,
+    MEMORY_POOL,
     OFFLOAD,
     UNKNOWN,
 )
+
+PoolId = tuple[int, int]
+SHARED_POOL: PoolId = (0, 0)
+_DEFAULT_STREAM = 0
+
+
+def is_graph_pool(pool: PoolId, streams: Iterable[int | None]) -> bool:
+    """Whether a private pool of a CUDA caching allocator is a CUDA graph's, by its id and the streams that it serves.
+
+    The id of a graph's own pool is (n, 0). A handle that the program asks for (`torch.cuda.graph_pool_handle`, as
+    torch.compile does) and a `torch.cuda.MemPool` (registered with NCCL, say) are (0, n) alike (`MemPool::MemPool`,
+    ATen/cuda/MemPool.cpp). But the default stream is never captured (`cudaStreamBeginCapture`), so that a pool that
+    serves it is no graph's. One that serves only others is taken for a graph's.
+    """
+    return pool != SHARED_POOL and (pool[0] != 0 or _DEFAULT_STREAM not in streams)
 
 
 def cuda_units(requested: int) -> int:
@@ -125,7 +143,7 @@ class Reserved:
 
 @dataclass(frozen=True)
 class PrivateSegment:
-    """A segment of a private pool (CUDA graphs have such), which serves nobody else.
+    """A segment of a CUDA graph's private pool, which serves nobody else.
 
     `unused_bytes` are those that no block had when recording ended. A graph uses its pool in every replay, of which the
     allocator knows nothing.
@@ -159,7 +177,7 @@ class Allocations:
         unexplained_bytes: what the allocator had handed out before the first event beside `known`; 0 where it keeps
             no count.
         reserved: what the allocator holds of the device; empty where it holds nothing back or it was not recorded.
-        private: segments of private pools; empty where it was not recorded.
+        private: segments of CUDA graphs' private pools; empty where it was not recorded.
         bands: steps, phases and modules over time.
         failed: the request that ended the recording.
     """

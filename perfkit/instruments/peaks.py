@@ -2,9 +2,11 @@
 
 import resource
 import sys
+from typing import Any
 
 import torch
 
+from perfkit.allocations import SHARED_POOL, PoolId, is_graph_pool
 from perfkit.instruments.sensors import Sensors
 from perfkit.record import MemoryPeaks, Unknown, measured
 
@@ -20,8 +22,8 @@ def memory_peaks(device: torch.device, sensors: Sensors | None, over: str) -> Me
             driver_used=Unknown(reason="no device memory"),
             rss=rss,
         )
-    source, pools = f"CUDA caching allocator, peak {over}", unused_in_private_pools(device)
-    with_pools = f"{source}, and what private pools hold besides" if pools else source
+    source, pools = f"CUDA caching allocator, peak {over}", unused_in_graph_pools(device)
+    with_pools = f"{source}, and what private pools of CUDA graphs hold besides" if pools else source
     memory = sensors.memory() if sensors else None
     return MemoryPeaks(
         allocated=measured(torch.cuda.max_memory_allocated(device) + pools, "bytes", with_pools),
@@ -33,19 +35,24 @@ def memory_peaks(device: torch.device, sensors: Sensors | None, over: str) -> Me
     )
 
 
-def unused_in_private_pools(device: torch.device) -> int:
-    """What private pools hold and have given to nobody, as the allocator counts it.
+def unused_in_graph_pools(device: torch.device) -> int:
+    """What private pools of CUDA graphs hold and have given to nobody, as the allocator counts it.
 
-    Those of CUDA graphs (`torch.compile(mode="reduce-overhead")`) are in use whenever a graph is replayed, of which the
-    allocator is not told.
+    They are in use whenever a graph is replayed (`torch.compile(mode="reduce-overhead")`), of which the allocator is
+    not told. Of pools that the program made (`torch.cuda.MemPool`) it is told everything.
     """
     index = torch.cuda.current_device() if device.index is None else device.index
-    private = (
-        segment
-        for segment in torch.cuda.memory_snapshot()
-        if segment["device"] == index and tuple(segment["segment_pool_id"]) != (0, 0)
+    private: dict[PoolId, list[dict[str, Any]]] = {}
+    for segment in torch.cuda.memory_snapshot():
+        pool: PoolId = tuple(segment["segment_pool_id"])
+        if segment["device"] == index and pool != SHARED_POOL:
+            private.setdefault(pool, []).append(segment)
+    return sum(
+        segment["total_size"] - segment["allocated_size"]
+        for pool, segments in private.items()
+        if is_graph_pool(pool, [segment.get("stream") for segment in segments])
+        for segment in segments
     )
-    return sum(segment["total_size"] - segment["allocated_size"] for segment in private)
 
 
 def peak_rss_bytes() -> int:

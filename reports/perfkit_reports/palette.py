@@ -107,6 +107,7 @@ _FILLS = {
     allocations.COMMUNICATION_BUFFER: Fill(VERMILLION, "/"),
     allocations.WORKSPACE: Fill(VERMILLION),
     allocations.GRAPH_POOL: Fill(PINK, "|"),
+    allocations.MEMORY_POOL: Fill(PINK, "/"),
     allocations.OFFLOAD: Fill(NEUTRAL, "-"),
     allocations.UNKNOWN: Fill("#b4b9c1", "x"),
     "other": Fill("#b4b9c1", "-"),

@@ -3,12 +3,17 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from operator import contains, itemgetter, methodcaller
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.allocations import CUDA_UNIT_BYTES, Ints
+from perfkit.allocations import CUDA_UNIT_BYTES, SHARED_POOL, Ints, PoolId
+from perfkit.trace.memory.pools import Kinds, pool_of
+
+# Pools: the one that all share, those of CUDA graphs and those that the program made.
+SHARED, GRAPHS, PROGRAMS = range(3)
 
 ALLOC, FREE_REQUESTED, FREE_COMPLETED, OBTAINED, RETURNED, MAPPED, UNMAPPED, OOM, OTHER = range(9)
 
@@ -24,7 +29,6 @@ _ACTIONS = {
     "oom": OOM,
 }
 _ALLOCATED, _INACTIVE = "active_allocated", "inactive"
-_SHARED_POOL = (0, 0)
 _NOT_COMPILED = "N/A"
 _MOST_BYTES = 1 << 50  # of a block or segment: more than any memory holds, and sums of them stay within 64 bits
 _MOST_US = 1 << 53  # 285 years: the latest time that fits 64 bits in ns
@@ -50,7 +54,7 @@ class History:
         time_ns: None where it was not recorded (torch before 2.2). It never goes back: the clock of another thread's
             entry may have been read a little earlier.
         stack: index into `stacks`, each a list of frames or what stood in its place.
-        private: whether in a pool of its own; None where entries do not say (torch before 2.10).
+        in_pool: the pool: SHARED ...; None where entries do not say (torch before 2.10).
         context: index into `contexts`: what the program or the compiler named the time of the entry.
         device_free: of OOM entries, in their order: bytes that the device had free.
     """
@@ -61,7 +65,7 @@ class History:
     time_ns: Ints | None
     stack: Ints
     stacks: tuple[object, ...]
-    private: NDArray[np.bool_] | None
+    in_pool: NDArray[np.int8] | None
     context: Ints
     contexts: tuple[str, ...]
     device_free: tuple[int | None, ...]
@@ -74,13 +78,14 @@ class History:
 class Held:
     """Segments, and the blocks in them that were in use, both in the order of addresses.
 
-    `allocated` tells blocks that the program held from those that only waited for a stream to be done with them.
+    `in_pool` is the kind of a segment's pool: SHARED ... `allocated` tells blocks that the program held from those that
+    only waited for a stream to be done with them.
     """
 
     segment: Ints
     segment_size: Ints
     expandable: NDArray[np.bool_]
-    private: NDArray[np.bool_]
+    in_pool: NDArray[np.int8]
     block: Ints
     block_size: Ints
     allocated: NDArray[np.bool_]
@@ -88,8 +93,8 @@ class Held:
     granular: bool  # every size is a multiple of the caching allocator's granularity
 
 
-def history_of(entries: list[Entry]) -> History:
-    """The columns of a trace's entries.
+def history_of(entries: list[Entry], pools: Kinds = MappingProxyType({})) -> History:
+    """The columns of a trace's entries, of which `pools` tells private pools' kinds.
 
     A malformed one is an `AttributeError`, `KeyError`, `TypeError`, `ValueError` or `OverflowError`.
     """
@@ -114,7 +119,7 @@ def history_of(entries: list[Entry]) -> History:
         time_ns=_times(column(map(itemgetter("time_us"), entries))) if timed else None,
         stack=stack,
         stacks=stacks,
-        private=_private(entries),
+        in_pool=_pools(entries, pools),
         context=context,
         contexts=contexts,
         device_free=tuple(entries[index].get("device_free") for index in failed),
@@ -165,24 +170,30 @@ def _contexts(entries: list[Entry]) -> tuple[Ints, tuple[str, ...]]:
     return context, tuple(numbers)
 
 
-def _private(entries: list[Entry]) -> NDArray[np.bool_] | None:
-    pools = list(map(methodcaller("get", "pool_id"), entries))
-    if not entries or pools[0] is None:
+def _pools(entries: list[Entry], kinds: Kinds) -> NDArray[np.int8] | None:
+    ids = list(map(methodcaller("get", "pool_id"), entries))
+    if not entries or ids[0] is None:
         return None
-    if set(map(tuple, pools[:1])) == {_SHARED_POOL} and pools.count(pools[0]) == len(pools):
-        return np.zeros(len(pools), np.bool_)
-    return np.fromiter((pool is not None and tuple(pool) != _SHARED_POOL for pool in pools), np.bool_, len(pools))
+    if tuple(ids[0]) == SHARED_POOL and ids.count(ids[0]) == len(ids):
+        return np.zeros(len(ids), np.int8)
+    return np.fromiter((_kind(pool_of(entry, "pool_id"), kinds) for entry in entries), np.int8, len(entries))
 
 
-def held_by(segments: list[Entry]) -> Held:
-    """What segments hold; errors as those of `history_of`."""
-    rows: list[tuple[int, int, bool, bool]] = []
+def _kind(pool: PoolId, kinds: Kinds) -> int:
+    if pool == SHARED_POOL:
+        return SHARED
+    return GRAPHS if kinds.get(pool, True) else PROGRAMS
+
+
+def held_by(segments: list[Entry], pools: Kinds = MappingProxyType({})) -> Held:
+    """What segments hold; `pools` and errors as those of `history_of`."""
+    rows: list[tuple[int, int, bool, int]] = []
     blocks: list[tuple[int, int, bool, object]] = []
     granular = True
     for segment in segments:
         address, total = signed(int(segment["address"])), _size(segment["total_size"])
-        pool = tuple(segment.get("segment_pool_id") or _SHARED_POOL)
-        rows.append((address, total, bool(segment.get("is_expandable", False)), pool != _SHARED_POOL))
+        kind = _kind(pool_of(segment, "segment_pool_id"), pools)
+        rows.append((address, total, bool(segment.get("is_expandable", False)), kind))
         for block in segment["blocks"]:
             size, state = _size(block["size"]), block["state"]
             granular &= size % CUDA_UNIT_BYTES == 0
@@ -195,7 +206,7 @@ def held_by(segments: list[Entry]) -> Held:
         segment=np.array([row[0] for row in rows], np.int64),
         segment_size=np.array([row[1] for row in rows], np.int64),
         expandable=np.array([row[2] for row in rows], np.bool_),
-        private=np.array([row[3] for row in rows], np.bool_),
+        in_pool=np.array([row[3] for row in rows], np.int8),
         block=np.array([entry[0] for entry in blocks], np.int64),
         block_size=np.array([entry[1] for entry in blocks], np.int64),
         allocated=np.array([entry[2] for entry in blocks], np.bool_),

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from perfkit.allocations import (
     GRAPH_POOL,
+    MEMORY_POOL,
     NONE,
     UNKNOWN,
     Allocations,
@@ -36,7 +37,18 @@ from perfkit.trace.memory.annotated import (
 )
 from perfkit.trace.memory.block_sizes import Settings
 from perfkit.trace.memory.file import MemoryFile
-from perfkit.trace.memory.history import ALLOC, OOM, Held, History, held_by, history_of
+from perfkit.trace.memory.history import (
+    ALLOC,
+    GRAPHS,
+    OOM,
+    PROGRAMS,
+    SHARED,
+    Held,
+    History,
+    held_by,
+    history_of,
+)
+from perfkit.trace.memory.pools import classify_pools
 from perfkit.trace.memory.replay import replay
 from perfkit.trace.memory.snapshot_text import load_snapshot
 from perfkit.trace.memory.stacks import BY_LIFE, Origin, Stacks
@@ -77,7 +89,9 @@ def snapshot_memory(snapshot: object, label: str) -> MemoryFile:
         recordings, notes = [], []
         for device in sorted({*segments, *(at for at, trace in enumerate(traces) if trace)}):
             entries = traces[device] if 0 <= device < len(traces) else []
-            held, history = held_by(segments.pop(device, [])), history_of(entries)
+            own = segments.pop(device, [])
+            pools = classify_pools(own, entries)
+            held, history = held_by(own, pools), history_of(entries, pools)
             entries.clear()
             one = _Device(f"{_kind(history, held)}:{device}", history, held, settings)
             recordings.append(one.allocations(*marked(snapshot.get("external_annotations"), device)))
@@ -190,28 +204,30 @@ class _Device:
             open_ = np.array([place.purpose == purpose for place in self._places], np.bool_)[stack[made]]
             category[made[open_ & (until == visit[made])]] = number(brief)
             category[made[open_ & (ended > visit[made])]] = number(lasting)
-        category[made[self._private()[made]]] = number(GRAPH_POOL)
+        pool = self._pools()[made]
+        category[made[pool == GRAPHS]] = number(GRAPH_POOL)
+        category[made[(pool == PROGRAMS) & (category[made] == 0)]] = number(MEMORY_POOL)
         return category
 
-    def _private(self) -> NDArray[np.bool_]:
-        """Events in pools of their own: as they say, else those in segments that are private at the end."""
+    def _pools(self) -> NDArray[np.int8]:
+        """Of events, the kind of their pool: as they say, else that of the segment that lies there at the end."""
         events = self._replay.events
-        if self._history.private is not None:
-            return self._history.private[events]
-        return self._in_private(self._history.address[events])
+        if self._history.in_pool is not None:
+            return self._history.in_pool[events]
+        return self._pools_at(self._history.address[events])
 
-    def _in_private(self, address: Ints) -> NDArray[np.bool_]:
+    def _pools_at(self, address: Ints) -> NDArray[np.int8]:
         held = self._held
-        if not held.private.any():
-            return np.zeros(len(address), np.bool_)
+        if not held.in_pool.any():
+            return np.zeros(len(address), np.int8)
         at = np.maximum(np.searchsorted(held.segment, address, side="right") - 1, 0)
         inside = (address >= held.segment[at]) & (address < held.segment[at] + held.segment_size[at])
-        return inside & held.private[at]
+        return np.where(inside, held.in_pool[at], SHARED).astype(np.int8)
 
     def _private_segments(self) -> tuple[PrivateSegment, ...]:
         held = self._held
         found = []
-        for at in np.flatnonzero(held.private).tolist():
+        for at in np.flatnonzero(held.in_pool == GRAPHS).tolist():
             start, size = int(held.segment[at]), int(held.segment_size[at])
             used = int(held.block_size[(held.block >= start) & (held.block < start + size)].sum())
             found.append(PrivateSegment(start, size, size - used))
@@ -220,13 +236,13 @@ class _Device:
     def _known(self, blocks: Ints) -> tuple[Block, ...]:
         """Blocks of the end that were there from the start, with what the stacks of their allocations tell."""
         held = self._held
-        private = self._in_private(held.block)
+        pools = self._pools_at(held.block)
         places = {id(stack): self._stacks.place(stack) for stack in (held.stacks[at] for at in blocks.tolist())}
         return tuple(
             Block(
                 address=int(held.block[at]),
                 size_bytes=int(held.block_size[at]),
-                category=GRAPH_POOL if private[at] else _lasting(places[id(held.stacks[at])]),
+                category=_standing(places[id(held.stacks[at])], int(pools[at])),
                 name=places[id(held.stacks[at])].line,
             )
             for at in blocks.tolist()
@@ -237,9 +253,9 @@ class _Device:
         held, number = self._held, self._names.number
         chosen = np.flatnonzero(held.allocated)
         places = [self._stacks.place(held.stacks[at]) for at in chosen.tolist()]
-        private = self._in_private(held.block)
+        pools = self._pools_at(held.block)
         category = [
-            number(GRAPH_POOL if private[at] else _lasting(place).replace(UNKNOWN, ""))
+            number(_standing(place, int(pools[at])).replace(UNKNOWN, ""))
             for at, place in zip(chosen.tolist(), places, strict=True)
         ]
         return allocations(
@@ -303,3 +319,11 @@ class _Device:
 def _lasting(place: Origin) -> str:
     """The category of a block that outlived its phase."""
     return BY_LIFE[place.purpose][1] if place.purpose in BY_LIFE else place.purpose or UNKNOWN
+
+
+def _standing(place: Origin, pool: int) -> str:
+    """The category of a block that stood throughout, in a pool of this kind."""
+    if pool == GRAPHS:
+        return GRAPH_POOL
+    category = _lasting(place)
+    return MEMORY_POOL if pool == PROGRAMS and category == UNKNOWN else category

@@ -36,6 +36,7 @@ class _Entry(TypedDict, total=False):
     action: str
     addr: int
     size: int
+    stream: int
     time_us: int
     frames: msgspec.Raw
     device_free: int

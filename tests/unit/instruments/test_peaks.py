@@ -27,8 +27,11 @@ def test_a_cpu_has_no_allocator_that_counts() -> None:
     assert rss > 1e6  # an interpreter with torch, in bytes
 
 
-def segment(total: int, allocated: int, *, device: int = 0, pool: tuple[int, int] = (0, 0)) -> dict[str, object]:
-    return {"device": device, "segment_pool_id": pool, "total_size": total, "allocated_size": allocated}
+def segment(
+    total: int, allocated: int, *, device: int = 0, pool: tuple[int, int] = (0, 0), stream: int = 0
+) -> dict[str, object]:
+    sizes = {"total_size": total, "allocated_size": allocated}
+    return {"device": device, "segment_pool_id": pool, "stream": stream, **sizes}
 
 
 @pytest.fixture
@@ -51,15 +54,22 @@ def test_what_cuda_graphs_have_taken_is_held_whole(gpu: torch.device, monkeypatc
     """A replay uses its pool, and the allocator counts none of it."""
     segments = [
         segment(50, 10),
-        segment(70, 0, pool=(0, 1)),
-        segment(20, 5, pool=(0, 1)),
-        segment(40, 0, device=1, pool=(0, 1)),
+        segment(70, 0, pool=(0, 1), stream=9),  # of a handle that torch.compile asked for
+        segment(20, 5, pool=(3, 0), stream=9),
+        segment(40, 0, device=1, pool=(0, 1), stream=9),
     ]
     monkeypatch.setattr(torch.cuda, "memory_snapshot", lambda: segments)
     peaks = memory_peaks(gpu, None, "over timed steps")
     assert value_of(peaks.allocated) == 100 + 70 + 15
     assert isinstance(peaks.allocated, Measurement)
-    assert peaks.allocated.source.endswith("over timed steps, and what private pools hold besides")
+    assert peaks.allocated.source.endswith("over timed steps, and what private pools of CUDA graphs hold besides")
+
+
+def test_what_a_pool_of_the_program_keeps_free_is_not_held(gpu: torch.device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A `torch.cuda.MemPool`: the default stream, which no graph captures, allocates in it."""
+    segments = [segment(70, 0, pool=(0, 1), stream=9), segment(20, 5, pool=(0, 1), stream=0)]
+    monkeypatch.setattr(torch.cuda, "memory_snapshot", lambda: segments)
+    assert value_of(memory_peaks(gpu, None, "over timed steps").allocated) == 100
 
 
 @pytest.mark.parametrize("sensors", [None, Sensors(None)])

@@ -268,17 +268,45 @@ def test_what_was_there_before_the_history_is_known_by_its_stack() -> None:
     assert result.reserved.at_event.tolist() == [0, 0]
 
 
-def test_pools_of_graphs_are_told_apart() -> None:
-    allocator = CachingAllocator()
-    allocator.malloc(100, pool=(0, 3))
-    allocator.malloc(100)
-    new = allocator.snapshot()
-    result = only(new)
-    assert [result.text(result.category, at) for at in range(2)] == ["compiled-graph pool", ""]
+def categories(snapshot: dict[str, Any]) -> list[str]:
+    """Of the two events, as entries tell their pools, and as segments alone do."""
+    result = only(snapshot)
+    return [result.text(result.category, at) for at in range(2)]
+
+
+def without_pools_of_entries(allocator: CachingAllocator) -> dict[str, Any]:
     trace = [{key: value for key, value in each.items() if key != "pool_id"} for each in allocator.trace]
-    old = {**allocator.snapshot(), "device_traces": [trace]}  # only segments tell
-    result = only(old)
-    assert [result.text(result.category, at) for at in range(2)] == ["compiled-graph pool", ""]
+    return {**allocator.snapshot(), "device_traces": [trace]}
+
+
+@pytest.mark.parametrize(
+    ("pool", "stream", "category"),
+    [
+        ((3, 0), 7, "compiled-graph pool"),
+        ((0, 3), 7, "compiled-graph pool"),  # of a handle, as torch.compile asks for
+        ((0, 3), 0, "memory pool"),  # nothing is captured on the default stream
+    ],
+)
+def test_pools_of_graphs_and_of_the_program_are_told_apart(pool: tuple[int, int], stream: int, category: str) -> None:
+    allocator = CachingAllocator()
+    allocator.streams[pool] = stream
+    allocator.malloc(100, pool=pool)
+    allocator.malloc(100)
+    snapshot, old = allocator.snapshot(), without_pools_of_entries(allocator)
+    state = {"segments": allocator.snapshot()["segments"]}
+    for taken in (snapshot, old, state):
+        assert sorted(categories(taken)) == ["", category]
+    is_graph = category == "compiled-graph pool"
+    assert len(only(allocator.snapshot()).private) == is_graph
+
+
+def test_a_registered_buffer_of_nccl_is_what_its_stack_tells() -> None:
+    """FSDP2 allocates its buffers in the process group's pool (`set_allocate_memory_from_process_group_for_comm`)."""
+    collectives = f"{SITE}/torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py"
+    allocator = CachingAllocator()
+    allocator.malloc(1 << 20, frames((collectives, "all_gather_copy_in"), ("/home/me/train.py", "main")), pool=(0, 3))
+    allocator.malloc(2 << 20, frames(("/home/me/train.py", "main")), pool=(0, 3))
+    assert categories(allocator.snapshot()) == ["communication buffer", "memory pool"]
 
 
 def test_the_request_that_failed() -> None:
