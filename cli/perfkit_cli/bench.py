@@ -288,6 +288,7 @@ def _new_suite(ctx: click.Context, folder: Path, console: "Console") -> Callable
     from perfkit.devices.machine import available_cores
     from perfkit.devices.wanted import find_device
     from perfkit.measure.bench import bench
+    from perfkit.measure.launch.table import STARTS_HERE
     from perfkit.measure.limits import check_limits, check_sampling
     from perfkit.measure.occupied import refuse_occupied
     from perfkit.measure.schedule import check_launcher
@@ -305,7 +306,7 @@ def _new_suite(ctx: click.Context, folder: Path, console: "Console") -> Callable
     refuse_occupied(folder)
     check_limits(options["timeout"], options["memory_limit"])
     check_sampling(options["rounds"], options["precision"], options["budget"])
-    target = find_device(options["device"])
+    target = find_device(options["device"], here=options["launcher"] in STARTS_HERE)
     ncu = counting(target.kind) if options["counters"] else None
     sizes = options["batch_size"], options["seq_len"], options["accumulate"]
     request = BenchRequest(

@@ -31,6 +31,7 @@ def existing_suite(ctx: click.Context, console: "Console") -> tuple[Path, Callab
     """The folder, and what measures what is left or was asked for; a wrong request is a `UsageError` before."""
     from perfkit.devices.wanted import find_device
     from perfkit.growing import measure, suite_request
+    from perfkit.measure.launch.table import STARTS_HERE
     from perfkit.store.lock import sole_writer
     from perfkit_cli.finding import find
     from perfkit_cli.progress import show_progress
@@ -47,17 +48,20 @@ def existing_suite(ctx: click.Context, console: "Console") -> tuple[Path, Callab
         if options["retry"] is None and not given(ctx, ("technique",)):
             raise UsageError("--into adds to a suite: name a --technique, or --retry failed")
     refuse_given(ctx, ("plan",), f"perfkit plan --into {folder} plans what a suite was asked for")
-    device = suite_request(folder).device
+    stored = suite_request(folder)
     if not os.access(folder, os.W_OK | os.X_OK):
         raise UsageError(f"{folder}: you may not write to it; copy the suite to where you may, and name the copy")
-    ncu = counting(device) if options["counters"] else None
+    ncu = counting(stored.device) if options["counters"] else None
 
     def work() -> None:
         with sole_writer(folder):
             opened = _opened(ctx, folder, console, resumed=resumed)
             for name in opened.left_out:
                 console.out(f"left out: {name}: it failed there; --retry failed repeats what failed")
-            name, calibrate = find_device(device).name, not options["no_calibrate"]
+            name, calibrate = (
+                find_device(stored.device, here=stored.launcher in STARTS_HERE).name,
+                not options["no_calibrate"],
+            )
             ceilings = known_ceilings(opened.whole, name, calibrate=calibrate, console=console)
             with show_progress(console) as progress:
                 measure(

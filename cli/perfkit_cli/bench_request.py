@@ -65,7 +65,10 @@ def with_options(request: BenchRequest, options: Mapping[str, Any]) -> BenchRequ
     if "rounds" not in options and ("precision" in options or "budget" in options):
         fields["rounds"] = None  # a number of rounds would stand in for them
     if "device" in options:
-        fields["device"] = find_device(options["device"]).kind
+        from perfkit.measure.launch.table import STARTS_HERE
+
+        launcher = options.get("launcher", request.launcher)
+        fields["device"] = find_device(options["device"], here=launcher in STARTS_HERE).kind
     if "world_sizes" in options:
         fields |= ranks(options["world_sizes"])
     if any(name in options for name in _WORKLOAD):

@@ -8,15 +8,16 @@ DEVICES = ("auto", "cpu", "cuda")
 
 
 class Device(NamedTuple):
-    """`visible` is their number; `name` is what the catalogue of peaks knows it by."""
+    """`visible` is their number; `name` is what the catalogue of peaks knows it by, empty where that is not known."""
 
     kind: str
     name: str
     visible: int
 
 
-def find_device(wanted: str) -> Device:
-    """`auto` is the GPU that is there, or the CPU. Asking for a GPU where there is none is a `UsageError`.
+def find_device(wanted: str, *, here: bool = True) -> Device:
+    """`auto` is the GPU that is there, or the CPU. Asking for a GPU where there is none is a `UsageError`, unless ranks
+    do not run `here`, on this machine with what this process sees: then there may be one where they run.
 
     This process never uses CUDA: what it starts is what is measured.
     """
@@ -26,6 +27,8 @@ def find_device(wanted: str) -> Device:
     gpus = () if wanted == "cpu" else visible_gpus()
     if gpus:
         return Device("cuda", gpus[0], len(gpus))
+    if wanted == "cuda" and not here:
+        return Device("cuda", "", 0)
     if wanted == "cuda":
         from torch import version
 

@@ -265,8 +265,13 @@ def ceilings_of(
     threads = sorted({run.spec.launch.threads for run in runs if run.spec.launch.threads is not None and not run.skip})
     launches = [run.spec.launch for run in runs if not run.skip]
     # What was measured between ranks of one machine says nothing of the network between several.
-    ranks = sorted({each.world_size for each in launches if each.world_size > 1 and each.nodes == 1})
-    return ceilings_for(request.device, device_name, threads, calibrate=calibrate, progress=progress, ranks=ranks)
+    ranks = {each.world_size for each in launches if each.world_size > 1 and each.nodes == 1}
+    if request.device != "cpu":  # links are measured with a GPU a rank, on GPUs that this process sees
+        ranks = {size for size in ranks if size <= request.device_count}
+        calibrate = calibrate and request.device_count > 0
+    return ceilings_for(
+        request.device, device_name, threads, calibrate=calibrate, progress=progress, ranks=sorted(ranks)
+    )
 
 
 def standing_refusal(request: BenchRequest, technique: Technique) -> str:

@@ -14,14 +14,15 @@ from perfkit.devices.machine import available_cores
 from perfkit.devices.wanted import find_device
 from perfkit.errors import PerfkitError
 from perfkit.measure.launch.ranks import rank_variables
+from perfkit.measure.launch.table import STARTS_HERE
 from perfkit.record import Environment
 from perfkit.spec import LaunchSpec
 from perfkit.store.request import BenchRequest
 
 
 def request_here(request: BenchRequest) -> BenchRequest:
-    """The same, asked on this machine. A `UsageError` where it asks for a GPU and there is none."""
-    visible = find_device(request.device).visible
+    """The same, asked on this machine. A `UsageError` where its ranks would run here on a GPU and there is none."""
+    visible = find_device(request.device, here=request.launcher in STARTS_HERE).visible
     return msgspec.structs.replace(request, device_count=visible, cores=available_cores())
 
 

@@ -1,48 +1,87 @@
 """Where a rank works: its device, which it makes the current one, and the process group it joins then."""
 
 import os
+from collections.abc import MutableMapping
 from pathlib import Path
-from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch.distributed import Store
+from torch.distributed.distributed_c10d import default_pg_timeout
 
+from perfkit.devices.shared_gpu import is_sharing_allowed, separate_hosts
 from perfkit.devices.visible import lacking
 from perfkit.errors import UnavailableError
+from perfkit.measure.gpu_choice import exchange_identities, gpu_conflict, gpu_identity, gpu_index
 from perfkit.measure.meeting import meet
 from perfkit.spec import LaunchSpec
 from perfkit.techniques.state import World
 
+_LOCAL_RANK = "LOCAL_RANK"
 
-def take_device(launch: LaunchSpec, world: World) -> torch.device:
-    """The rank's device, on a GPU the current one from now on.
+
+def open_store(folder: Path, world: World, nodes: int = 1) -> Store:
+    """The store in which the ranks of a run exchange keys before they have a process group."""
+    if nodes == 1:  # a file as the meeting point: no port to find, none to race for
+        store, _, _ = next(dist.rendezvous(f"file://{folder / 'rendezvous'}", world.rank, world.size))
+    elif "MASTER_PORT" in os.environ:  # the launcher has one, such as torchrun's store
+        store, _, _ = next(dist.rendezvous("env://", world.rank, world.size))
+    else:
+        return meet(folder, world)
+    store.set_timeout(default_pg_timeout)  # as torch has it where it opens the store itself
+    return store
+
+
+def take_device(launch: LaunchSpec, world: World, store: Store | None = None) -> torch.device:
+    """The rank's device, on a GPU the current one from now on. `store` is that of several ranks.
 
     Raises:
-        UnavailableError: there are fewer GPUs than ranks. Every rank raises it, so that none waits for another.
+        UnavailableError: a rank sees no GPU, or two would have the same one. Every rank raises it, so that none waits
+            for another.
     """
     if launch.device != "cuda":
         return torch.device(launch.device)
-    here = int(os.environ.get("LOCAL_WORLD_SIZE", world.size))  # torchrun may have others on other machines
-    reason = lacking(here, torch.cuda.device_count())
-    if reason:
+    visible, here = torch.cuda.device_count(), _local_ranks(world)
+    shared = shares_gpu(launch, world)
+    index = gpu_index(world.local_rank, here, visible, shared=shared)
+    if store is None:
+        reason = lacking(here, visible)
+    else:
+        identities = exchange_identities(store, world, gpu_identity(index))
+        reason = gpu_conflict(identities, here, visible, shared=shared)
+    if reason or index is None:
         raise UnavailableError(reason)
-    torch.cuda.set_device(world.local_rank)
-    return torch.device("cuda", world.local_rank)
+    if shared:
+        separate_hosts(os.environ, world.rank, nodes=launch.nodes)
+    _tell_libraries(os.environ, index, world)
+    torch.cuda.set_device(index)
+    return torch.device("cuda", index)
 
 
-def join_group(device: torch.device, folder: Path, world: World, nodes: int = 1) -> None:
+def shares_gpu(launch: LaunchSpec, world: World) -> bool:
+    """Whether ranks of this machine share a GPU because there are too few, and the user lets them."""
+    on_gpus = launch.device == "cuda" and world.size > 1
+    return on_gpus and is_sharing_allowed() and torch.cuda.device_count() < _local_ranks(world)
+
+
+def join_group(device: torch.device, store: Store, world: World) -> None:
     """Join the group of all ranks, after `take_device`: NCCL works on the current device where it is told no other, so
     that a rank that has chosen none would leave a context on the first GPU (pytorch#135279, pytorch#159262).
 
     `device_id` is not given: with it NCCL connects at once, and its buffers would be in what is read as the memory of
     the context alone (`perfkit.instruments.process_memory`), before the first collective is made for them.
     """
-    place: dict[str, Any]
-    if nodes == 1:  # a file as the meeting point: no port to find, none to race for
-        place = {"init_method": f"file://{folder / 'rendezvous'}"}
-    elif "MASTER_PORT" in os.environ:  # the launcher has one, such as torchrun's store
-        place = {"init_method": "env://"}
-    else:
-        place = {"store": meet(folder, world)}
     backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
-    dist.init_process_group(backend, **place, rank=world.rank, world_size=world.size)
+    # With a prefix, as torch has it where it opens the store itself: other keys are in there, too.
+    of_group = dist.PrefixStore("default_pg", store)
+    dist.init_process_group(backend, store=of_group, rank=world.rank, world_size=world.size)
+
+
+def _local_ranks(world: World) -> int:
+    return int(os.environ.get("LOCAL_WORLD_SIZE", world.size))  # torchrun may have others on other machines
+
+
+def _tell_libraries(variables: MutableMapping[str, str], index: int, world: World) -> None:
+    """DeepSpeed and others take LOCAL_RANK for the number of the rank's GPU."""
+    if variables.get(_LOCAL_RANK, str(world.local_rank)) != str(index):
+        variables[_LOCAL_RANK] = str(index)

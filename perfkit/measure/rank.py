@@ -10,6 +10,7 @@ import torch
 import torch.distributed as dist
 
 from perfkit.allocations import FailedRequest
+from perfkit.devices.shared_gpu import EMULATED
 from perfkit.errors import PerfkitError
 from perfkit.instruments.failure import first_line, status_of
 from perfkit.instruments.memory.failed import failed_request
@@ -21,7 +22,7 @@ from perfkit.measure.flight import leave_flight_record
 from perfkit.measure.gloo import one_gloo_worker
 from perfkit.measure.imported import check_imports
 from perfkit.measure.out_of_memory import record_failure
-from perfkit.measure.placing import join_group, take_device
+from perfkit.measure.placing import join_group, open_store, shares_gpu, take_device
 from perfkit.measure.session import Session
 from perfkit.measure.setup import set_up
 from perfkit.measure.trace_pass import trace_pass
@@ -75,11 +76,14 @@ def run_rank(
     name = "setup"
     left = False
     try:
-        device = take_device(spec.launch, world)
-        if world.size > 1:
+        store = open_store(folder, world, spec.launch.nodes) if world.size > 1 else None
+        device = take_device(spec.launch, world, store)
+        if shares_gpu(spec.launch, world):
+            recorder.add_facts({"emulated": 1.0}, {"emulated": EMULATED})
+        if store is not None:
             if mesh_of(compose(spec.techniques), world, device).size("tp") > 1:
                 one_gloo_worker()
-            join_group(device, folder, world, spec.launch.nodes)
+            join_group(device, store, world)
         start = perf_counter()
         session = set_up(spec, device, world, recorder, report)
         taken = {name: perf_counter() - start}
@@ -103,7 +107,7 @@ def run_rank(
         recorder.update(status=Status.OK, reason="")
     except (Exception, KeyboardInterrupt, SystemExit) as error:  # noqa: BLE001 - however it ends, the record says so
         traceback.print_exception(error)  # the whole of it, for the log
-        recorder.update(**_ending(error, spec, name, session, local_rank))
+        recorder.update(**_ending(error, spec, name, session))
         if recorder.record.status == Status.OUT_OF_MEMORY:
             request = failed_request(error)
     try:
@@ -154,9 +158,7 @@ def _tell_failure(session: Session, request: FailedRequest, report: Callable[[st
         session.recorder.warn(f"what was alive when memory ran out could not be recorded: {first_line(error)}")
 
 
-def _ending(
-    error: BaseException, spec: RunSpec, name: str, session: Session | None, local_rank: int
-) -> dict[str, object]:
+def _ending(error: BaseException, spec: RunSpec, name: str, session: Session | None) -> dict[str, object]:
     """The record's fields for a run that ended with `error` in the pass `name`."""
     status = status_of(error)
     step = session.next_step if session is not None else None
@@ -165,7 +167,7 @@ def _ending(
         status, reason = Status.SKIPPED, cannot
     if status == Status.OUT_OF_MEMORY:
         on_gpu = spec.launch.device == "cuda"
-        peak = torch.cuda.max_memory_allocated(local_rank) if on_gpu else peak_rss_bytes()
+        peak = torch.cuda.max_memory_allocated() if on_gpu else peak_rss_bytes()
         when = "while setting up" if step is None else f"at step {step}"
         of = "allocated" if on_gpu else "resident"
         reason = f"out of memory {when}, peak {nbytes(peak)} {of}"

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 import msgspec
 
+from perfkit.devices.shared_gpu import is_sharing_allowed
 from perfkit.devices.visible import lacking
 from perfkit.errors import UnavailableError, UnknownParameterError, UsageError
-from perfkit.measure.launch.table import LAUNCHERS
+from perfkit.measure.launch.table import LAUNCHERS, STARTS_HERE
 from perfkit.measure.scaled import RanksNeeded, of_each_size, of_rank, own_batch
 from perfkit.spec import LaunchSpec, RunSpec, TechniqueSpec
 from perfkit.store.request import BenchRequest
@@ -92,13 +93,22 @@ def world_size_for(request: BenchRequest, needed: Ranks) -> tuple[int, str]:
     """The number of ranks, of several the most, for a variant that needs so many, and why it cannot run here, if so."""
     size, (least, multiple) = max(request.sizes, default=None), needed
     if size is not None:
-        on_gpus = request.device != "cpu"
-        lack = lacks(needed, size)
-        return size, lack or (lacking(size // request.nodes, request.device_count) if on_gpus else "")
+        return size, lacks(needed, size) or _lacking_gpus(request, size // request.nodes)
     if request.device == "cpu" or least == 1:
         return least, ""
     most = request.device_count // multiple * multiple
-    return max(least, most), lacking(least, request.device_count, least=True)
+    return max(least, most), _lacking_gpus(request, least, least=True)
+
+
+def _lacking_gpus(request: BenchRequest, ranks: int, *, least: bool = False) -> str:
+    """Why this machine has too few GPUs for so many ranks, as far as it can be known before they are started.
+
+    What this process sees tells nothing of ranks on other machines or in tasks of their own: they say so themselves.
+    """
+    elsewhere = request.launcher not in STARTS_HERE
+    if request.device == "cpu" or elsewhere or (request.device_count and is_sharing_allowed()):
+        return ""
+    return lacking(ranks, request.device_count, least=least)
 
 
 def _spec(request: BenchRequest, techniques: Techniques, size: int) -> RunSpec:

@@ -13,3 +13,6 @@ LAUNCHERS: Registry[Launcher] = Registry(
         "ray": "perfkit.measure.launch.ray:RAY",
     },
 )
+
+# Their ranks see the GPUs that this process sees. Those of others run on other machines, or in tasks of their own.
+STARTS_HERE = ("process", "torchrun")

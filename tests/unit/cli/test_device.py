@@ -48,6 +48,32 @@ def test_no_gpu(driver):
         find_device("cuda")
 
 
+def test_ranks_elsewhere_may_have_gpus_that_are_not_here(driver):
+    driver.gpus = []
+    assert find_device("cuda", here=False) == Device("cuda", "", 0)
+    assert find_device("auto", here=False).kind == "cpu"
+    driver.gpus = [FakeGpu("GPU-a0")]
+    assert find_device("cuda", here=False) == Device("cuda", "NVIDIA H100 80GB HBM3", 1)
+
+
+@pytest.mark.parametrize(("count", "sizes"), [(8, [2, 4]), (2, [2]), (0, [])])
+def test_links_are_measured_among_gpus_that_are_seen_here(monkeypatch, count, sizes):
+    asked = {}
+    monkeypatch.setattr(perfkit.measure.bench, "ceilings_for", lambda *_, **options: asked.update(options))
+    request = BenchRequest(
+        workload=sized_workload("gpt:size=nano", "cuda", 1, 32),
+        variants=tuple(parse_variants("baseline")),
+        device="cuda",
+        device_count=count,
+        cores=1,
+        world_sizes=(2, 4),
+        launcher="slurm",
+    )
+    perfkit.measure.bench.ceilings_of(request, "", calibrate=True)
+    assert asked["ranks"] == sizes
+    assert asked["calibrate"] == (count > 0)
+
+
 def test_a_bench_starts_its_runs_without_having_used_cuda(driver, monkeypatch, tmp_path):
     started = []
 

@@ -135,6 +135,30 @@ def test_ranks_are_a_multiple_of_what_layers_are_split_over():
     ]
 
 
+@pytest.mark.parametrize(
+    ("launcher", "skips"), [("process", ["needs 4 GPUs, 1 visible"]), ("torchrun", ["needs 4 GPUs, 1 visible"])]
+)
+def test_ranks_started_here_need_the_gpus_seen_here(launcher, skips):
+    asked = request("baseline", device="cuda", device_count=1, world_size=4, launcher=launcher)
+    assert [run.skip for run in bench_schedule(asked, needed).runs] == skips
+
+
+@pytest.mark.parametrize("launcher", ["slurm", "ray"])
+def test_gpus_seen_here_tell_nothing_of_ranks_on_other_machines(launcher):
+    asked = request("baseline", device="cuda", device_count=1, world_size=4, launcher=launcher)
+    assert [run.skip for run in bench_schedule(asked, needed).runs] == [""]
+
+
+def test_ranks_share_a_gpu_where_the_user_says_so(monkeypatch):
+    monkeypatch.setenv("PERFKIT_SHARED_GPU", "1")
+    one = bench_schedule(request("zero1", device="cuda", device_count=1), needed)
+    assert [(run.spec.variant, run.skip) for run in one.runs] == [("baseline@2", ""), ("zero1@2", "")]
+    four = bench_schedule(request("baseline", device="cuda", device_count=1, world_size=4), needed)
+    assert [run.skip for run in four.runs] == [""]
+    none = bench_schedule(request("baseline", device="cuda", device_count=0, world_size=4), needed)
+    assert [run.skip for run in none.runs] == ["needs 4 GPUs, 0 visible"]
+
+
 def test_more_ranks_than_gpus_skip_every_variant_and_start_nothing():
     result = bench_schedule(request("amp,zero1,baseline", device="cuda", device_count=2, world_size=4), needed)
     assert [(run.spec.variant, run.skip) for run in result.runs] == [

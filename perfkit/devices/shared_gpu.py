@@ -1,0 +1,24 @@
+"""`PERFKIT_SHARED_GPU=1`: the ranks of a run share the visible GPUs in turn, to try distributed techniques on one GPU.
+
+NCCL refuses two ranks on one GPU of one host ("Duplicate GPU detected", `init.cc`). It tells hosts apart by NCCL_HOSTID
+(NCCL's environment variables, `NCCL_HOSTID`): ranks with host names of their own exchange messages over sockets.
+"""
+
+import os
+from collections.abc import MutableMapping
+
+SHARED_GPU = "PERFKIT_SHARED_GPU"
+EMULATED = f"ranks share a GPU ({SHARED_GPU}=1): step times are not those of a GPU each"
+_LOOPBACK = "lo"
+
+
+def is_sharing_allowed() -> bool:
+    """Whether the user lets ranks share GPUs."""
+    return os.environ.get(SHARED_GPU) == "1"
+
+
+def separate_hosts(variables: MutableMapping[str, str], rank: int, *, nodes: int) -> None:
+    """Have NCCL take this rank's process for a host of its own. To be called before NCCL reads its variables."""
+    variables["NCCL_HOSTID"] = f"perfkit-{rank}"  # also over the user's: two ranks of one host cannot share a GPU
+    if nodes == 1:
+        variables.setdefault("NCCL_SOCKET_IFNAME", _LOOPBACK)
