@@ -1,7 +1,7 @@
-"""What to do next: rules, each with evidence in numbers, an action and what it could save, in one table.
+"""Rules that find what to do next, in one table: each with evidence in numbers, an action and what it could save.
 
 A rule is a function from what it reads (a suite's variants, a trace, what its ranks wait for, a difference, an account
-of memory) to what it found. The modules `of_suite`, `of_traces` and `of_memory` put the table to use.
+of memory) to what it found. The modules `suite_findings`, `trace_findings` and `memory_findings` put the table to use.
 """
 
 from collections.abc import Callable, Iterator
@@ -9,21 +9,21 @@ from enum import IntEnum
 from typing import Any, NamedTuple
 
 from perfkit.analysis.findings.memory import allocator, categories, failure, tensors
-from perfkit.analysis.findings.memory.view import AccountView
-from perfkit.analysis.findings.suite import budgets, compiled, loops, measurement, outcomes, scaling, slow_dtypes
-from perfkit.analysis.findings.suite.view import SuiteView
+from perfkit.analysis.findings.memory.account_view import AccountView
+from perfkit.analysis.findings.suite import budgets, compilation, loops, measurement, outcomes, scaling, slow_dtypes
+from perfkit.analysis.findings.suite.suite_view import SuiteView
 from perfkit.analysis.findings.trace import (
     data,
     efficiency,
     host,
+    launch_latency,
     limits,
     memory_bound,
+    multi_trace,
     products,
-    queued,
-    several,
     transfer,
 )
-from perfkit.analysis.findings.trace.view import ForeignView, Told, TraceView
+from perfkit.analysis.findings.trace.trace_view import ForeignView, RuleResult, TraceView
 from perfkit.analysis.model.difference import TraceDifference
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.fleet import Fleet
@@ -42,7 +42,7 @@ class About(IntEnum):
 class Rule(NamedTuple):
     """`tells` says what it found in what it `reads`; `technique` is perfkit's that does what it advises, if any."""
 
-    tells: Callable[[Any], Iterator[Finding | Told]]
+    tells: Callable[[Any], Iterator[Finding | RuleResult]]
     reads: type
     about: About
     technique: str = ""
@@ -54,102 +54,102 @@ class Rule(NamedTuple):
 
 
 RULES = (
-    Rule(outcomes.not_engaged, SuiteView, About.OUTCOME),
-    Rule(outcomes.undecided, SuiteView, About.OUTCOME),
-    Rule(outcomes.loss_not_finite, SuiteView, About.OUTCOME),
-    Rule(outcomes.parity_broken, SuiteView, About.OUTCOME),
-    Rule(outcomes.out_of_memory, SuiteView, About.OUTCOME),
-    Rule(outcomes.pays, SuiteView, About.OUTCOME),
-    Rule(slow_dtypes.bf16_in_software, SuiteView, About.OUTCOME),
-    Rule(outcomes.does_not_pay, SuiteView, About.OUTCOME),
-    Rule(outcomes.trades_time_for_memory, SuiteView, About.OUTCOME),
-    Rule(compiled.graph_breaks, SuiteView, About.OUTCOME),
-    Rule(compiled.compile_time, SuiteView, About.OUTCOME),
-    Rule(budgets.needs_more_with_less, SuiteView, About.OUTCOME),
-    Rule(scaling.falls, SuiteView, About.OUTCOME),
-    Rule(products.vector_units, TraceView, About.STEP, "amp"),
-    Rule(products.odd_dims, TraceView, About.STEP),
-    Rule(efficiency.gemms, TraceView, About.STEP),
-    Rule(products.attention, TraceView, About.STEP, "flash"),
-    Rule(efficiency.fused_attention, TraceView, About.STEP),
-    Rule(products.convolution_layout, TraceView, About.STEP),
-    Rule(products.batch_norm_layout, TraceView, About.STEP),
-    Rule(products.convolution_algorithm, TraceView, About.STEP),
-    Rule(memory_bound.optimizer_not_fused, TraceView, About.STEP),
-    Rule(memory_bound.pointwise_chain, TraceView, About.STEP, "compile"),
-    Rule(memory_bound.norm_in_parts, TraceView, About.STEP),
-    Rule(memory_bound.softmax_in_parts, TraceView, About.STEP),
-    Rule(memory_bound.conversions, TraceView, About.STEP),
-    Rule(memory_bound.indexed_updates, TraceView, About.STEP),
-    Rule(memory_bound.zeroing, TraceView, About.STEP),
-    Rule(memory_bound.recomputation, TraceView, About.STEP),
-    Rule(host.host_bound, TraceView, About.STEP, "compile"),
-    Rule(host.long_gaps, TraceView, About.STEP),
-    Rule(host.waits, TraceView, About.STEP),
-    Rule(host.allocations, TraceView, About.STEP),
-    Rule(data.starved, TraceView, About.STEP, "data"),
-    Rule(host.short_kernels, TraceView, About.STEP),
-    Rule(transfer.exposed_communication, TraceView, About.STEP),
-    Rule(transfer.slow_link, TraceView, About.STEP),
-    Rule(transfer.small_messages, TraceView, About.STEP),
-    Rule(transfer.pageable_copies, TraceView, About.STEP),
-    Rule(transfer.exposed_copies, TraceView, About.STEP),
-    Rule(several.straggler, Fleet, About.STEP),
-    Rule(several.waiting, Fleet, About.STEP),
-    Rule(several.changed, TraceDifference, About.STEP),
-    Rule(loops.starved_untraced, SuiteView, About.STEP),
-    Rule(loops.drifted, SuiteView, About.STEP),
-    Rule(loops.slower_since, SuiteView, About.STEP),
-    Rule(loops.outliers, SuiteView, About.STEP),
-    Rule(loops.left_out, SuiteView, About.STEP),
-    Rule(limits.no_kernels, TraceView, About.LIMIT),
-    Rule(limits.lost_kernels, TraceView, About.LIMIT),
-    Rule(queued.starting, TraceView, About.STEP),
-    Rule(queued.held_up, TraceView, About.STEP),
-    Rule(limits.above_roof, TraceView, About.LIMIT),
-    Rule(limits.refuted_ceilings, ForeignView, About.LIMIT),
-    Rule(limits.unlike_steps, TraceView, About.LIMIT),
-    Rule(limits.replayed, ForeignView, About.LIMIT),
-    Rule(limits.unlinked, ForeignView, About.LIMIT),
-    Rule(limits.unmodelled, ForeignView, About.LIMIT),
-    Rule(limits.no_shapes, ForeignView, About.LIMIT),
-    Rule(limits.unknown_device, ForeignView, About.LIMIT),
-    Rule(limits.profiler_overhead, ForeignView, About.LIMIT),
-    Rule(limits.no_steps, ForeignView, About.LIMIT),
-    Rule(measurement.noisy, SuiteView, About.LIMIT),
-    Rule(measurement.sessions_apart, SuiteView, About.LIMIT),
-    Rule(measurement.refuted_ceilings, SuiteView, About.LIMIT),
-    Rule(measurement.low_confidence_ceilings, SuiteView, About.LIMIT),
-    Rule(measurement.unmodelled, SuiteView, About.LIMIT),
-    Rule(failure.out_of_memory, AccountView, About.MEMORY),
-    Rule(allocator.failed_for_want_of_one_piece, AccountView, About.MEMORY),
-    Rule(failure.grows, AccountView, About.MEMORY),
-    Rule(tensors.attention_scores, AccountView, About.MEMORY),
-    Rule(tensors.logits, AccountView, About.MEMORY),
-    Rule(categories.activations, AccountView, About.MEMORY),
-    Rule(categories.recomputed, AccountView, About.MEMORY),
-    Rule(categories.optimizer_state, AccountView, About.MEMORY),
-    Rule(categories.gradients, AccountView, About.MEMORY),
-    Rule(categories.parameters, AccountView, About.MEMORY),
-    Rule(categories.autocast_copies, AccountView, About.MEMORY),
-    Rule(categories.unsharded_parameters, AccountView, About.MEMORY),
-    Rule(categories.communication_buffers, AccountView, About.MEMORY),
-    Rule(categories.temporaries, AccountView, About.MEMORY),
-    Rule(categories.retained, AccountView, About.MEMORY),
-    Rule(allocator.fragmented, AccountView, About.MEMORY),
-    Rule(allocator.kept, AccountView, About.MEMORY),
-    Rule(categories.unexplained, AccountView, About.MEMORY),
+    Rule(outcomes.find_failed_claims, SuiteView, About.OUTCOME),
+    Rule(outcomes.find_undecided_claims, SuiteView, About.OUTCOME),
+    Rule(outcomes.find_nonfinite_loss, SuiteView, About.OUTCOME),
+    Rule(outcomes.find_parity_break, SuiteView, About.OUTCOME),
+    Rule(outcomes.find_out_of_memory, SuiteView, About.OUTCOME),
+    Rule(outcomes.find_speedup, SuiteView, About.OUTCOME),
+    Rule(slow_dtypes.find_software_bf16, SuiteView, About.OUTCOME),
+    Rule(outcomes.find_no_benefit, SuiteView, About.OUTCOME),
+    Rule(outcomes.find_memory_saving, SuiteView, About.OUTCOME),
+    Rule(compilation.find_graph_breaks, SuiteView, About.OUTCOME),
+    Rule(compilation.find_compile_time, SuiteView, About.OUTCOME),
+    Rule(budgets.find_budget_needing_more, SuiteView, About.OUTCOME),
+    Rule(scaling.find_efficiency_loss, SuiteView, About.OUTCOME),
+    Rule(products.find_fp32_products, TraceView, About.STEP, "amp"),
+    Rule(products.find_unaligned_dims, TraceView, About.STEP),
+    Rule(efficiency.find_slow_gemms, TraceView, About.STEP),
+    Rule(products.find_unfused_attention, TraceView, About.STEP, "flash"),
+    Rule(efficiency.find_slow_attention, TraceView, About.STEP),
+    Rule(products.find_convolution_transposes, TraceView, About.STEP),
+    Rule(products.find_batch_norm_layout, TraceView, About.STEP),
+    Rule(products.find_slow_convolutions, TraceView, About.STEP),
+    Rule(memory_bound.find_unfused_optimizer, TraceView, About.STEP),
+    Rule(memory_bound.find_unfused_elementwise, TraceView, About.STEP, "compile"),
+    Rule(memory_bound.find_norm_in_parts, TraceView, About.STEP),
+    Rule(memory_bound.find_softmax_in_parts, TraceView, About.STEP),
+    Rule(memory_bound.find_dtype_conversions, TraceView, About.STEP),
+    Rule(memory_bound.find_slow_indexed_updates, TraceView, About.STEP),
+    Rule(memory_bound.find_zero_fills, TraceView, About.STEP),
+    Rule(memory_bound.find_recomputation, TraceView, About.STEP),
+    Rule(host.find_host_bound, TraceView, About.STEP, "compile"),
+    Rule(host.find_long_gaps, TraceView, About.STEP),
+    Rule(host.find_synchronization, TraceView, About.STEP),
+    Rule(host.find_device_allocation, TraceView, About.STEP),
+    Rule(data.find_data_wait, TraceView, About.STEP, "data"),
+    Rule(host.find_short_kernels, TraceView, About.STEP),
+    Rule(transfer.find_exposed_communication, TraceView, About.STEP),
+    Rule(transfer.find_slow_link, TraceView, About.STEP),
+    Rule(transfer.find_small_messages, TraceView, About.STEP),
+    Rule(transfer.find_pageable_copies, TraceView, About.STEP),
+    Rule(transfer.find_exposed_copies, TraceView, About.STEP),
+    Rule(multi_trace.find_straggler, Fleet, About.STEP),
+    Rule(multi_trace.find_rank_waiting, Fleet, About.STEP),
+    Rule(multi_trace.find_step_change, TraceDifference, About.STEP),
+    Rule(loops.find_untraced_data_wait, SuiteView, About.STEP),
+    Rule(loops.find_drift, SuiteView, About.STEP),
+    Rule(loops.find_slower_capture, SuiteView, About.STEP),
+    Rule(loops.find_outlier_steps, SuiteView, About.STEP),
+    Rule(loops.find_excluded_steps, SuiteView, About.STEP),
+    Rule(limits.find_missing_kernels, TraceView, About.LIMIT),
+    Rule(limits.find_lost_kernels, TraceView, About.LIMIT),
+    Rule(launch_latency.find_launch_latency, TraceView, About.STEP),
+    Rule(launch_latency.find_blocked_launches, TraceView, About.STEP),
+    Rule(limits.find_work_above_roof, TraceView, About.LIMIT),
+    Rule(limits.find_exceeded_ceilings, ForeignView, About.LIMIT),
+    Rule(limits.find_outlier_steps, TraceView, About.LIMIT),
+    Rule(limits.find_unknown_graphs, ForeignView, About.LIMIT),
+    Rule(limits.find_unlinked_kernels, ForeignView, About.LIMIT),
+    Rule(limits.find_unmodeled_kernels, ForeignView, About.LIMIT),
+    Rule(limits.find_missing_shapes, ForeignView, About.LIMIT),
+    Rule(limits.find_missing_ceilings, ForeignView, About.LIMIT),
+    Rule(limits.find_profiler_overhead, ForeignView, About.LIMIT),
+    Rule(limits.find_missing_steps, ForeignView, About.LIMIT),
+    Rule(measurement.find_inconclusive_comparison, SuiteView, About.LIMIT),
+    Rule(measurement.find_session_shift, SuiteView, About.LIMIT),
+    Rule(measurement.find_exceeded_ceilings, SuiteView, About.LIMIT),
+    Rule(measurement.find_uncertain_ceilings, SuiteView, About.LIMIT),
+    Rule(measurement.find_unmodeled_ops, SuiteView, About.LIMIT),
+    Rule(failure.find_failed_request, AccountView, About.MEMORY),
+    Rule(allocator.find_request_without_one_piece, AccountView, About.MEMORY),
+    Rule(failure.find_growth, AccountView, About.MEMORY),
+    Rule(tensors.find_attention_scores, AccountView, About.MEMORY),
+    Rule(tensors.find_logits, AccountView, About.MEMORY),
+    Rule(categories.find_activations, AccountView, About.MEMORY),
+    Rule(categories.find_recomputed_activations, AccountView, About.MEMORY),
+    Rule(categories.find_optimizer_state, AccountView, About.MEMORY),
+    Rule(categories.find_gradients, AccountView, About.MEMORY),
+    Rule(categories.find_parameters, AccountView, About.MEMORY),
+    Rule(categories.find_autocast_copies, AccountView, About.MEMORY),
+    Rule(categories.find_unsharded_parameters, AccountView, About.MEMORY),
+    Rule(categories.find_communication_buffers, AccountView, About.MEMORY),
+    Rule(categories.find_temporaries, AccountView, About.MEMORY),
+    Rule(categories.find_retained_outputs, AccountView, About.MEMORY),
+    Rule(allocator.find_fragmentation, AccountView, About.MEMORY),
+    Rule(allocator.find_unused_reserve, AccountView, About.MEMORY),
+    Rule(categories.find_uncategorized_memory, AccountView, About.MEMORY),
 )
 
 
-def told(subject: object) -> Iterator[tuple[Rule, Told]]:
+def run_rules(subject: object) -> Iterator[tuple[Rule, RuleResult]]:
     """What every rule that reads such a subject says of it."""
     for rule in RULES:
         if isinstance(subject, rule.reads):
-            for telling in rule.tells(subject):
-                yield rule, telling if isinstance(telling, Told) else Told(telling)
+            for result in rule.tells(subject):
+                yield rule, result if isinstance(result, RuleResult) else RuleResult(result)
 
 
-def plainly(subject: object) -> Iterator[tuple[int, Finding]]:
-    """The same as findings with the place of what they are about in the order of telling."""
-    return ((rule.about, telling.finding) for rule, telling in told(subject))
+def collect_findings(subject: object) -> Iterator[tuple[int, Finding]]:
+    """The same as findings with the place of what they are about in the order of result."""
+    return ((rule.about, result.finding) for rule, result in run_rules(subject))

@@ -1,4 +1,4 @@
-"""What to do about ranks that do not meet in a collective."""
+"""Findings about ranks that do not meet in a collective."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -21,22 +21,22 @@ _ABSENT = "Look where rank {rank} is: its Python stack (perfkit attach PID, py-s
 _ABSENT_WAITS = "Rank {rank} waits itself, in {name}: what holds that up holds up this one, too."
 
 
-def flight_findings(meetings: Sequence[Meeting], ranks: Sequence[DumpedRank]) -> tuple[Finding, ...]:
+def build_flight_findings(meetings: Sequence[Meeting], ranks: Sequence[DumpedRank]) -> tuple[Finding, ...]:
     """One for each meeting that did not come about, in their order."""
     by_rank = {rank.rank: rank for rank in ranks}
     return tuple(
         Finding(
             severity="warning",
-            title=_title(meeting),
+            title=_format_title(meeting),
             variant="",
-            evidence="; ".join(_evidence(meeting)),
-            action=_action(meeting, by_rank),
+            evidence="; ".join(_list_evidence(meeting)),
+            action=_choose_action(meeting, by_rank),
         )
         for meeting in meetings
     )
 
 
-def _title(meeting: Meeting) -> str:
+def _format_title(meeting: Meeting) -> str:
     if meeting.mismatch in _DIFFERS:
         return f"Number {meeting.sequence} of {meeting.group.label}: {meeting.mismatch}"
     if meeting.mismatch is Mismatch.UNFINISHED:
@@ -44,7 +44,7 @@ def _title(meeting: Meeting) -> str:
     return absence(meeting)
 
 
-def _evidence(meeting: Meeting) -> Iterator[str]:
+def _list_evidence(meeting: Meeting) -> Iterator[str]:
     rank = (meeting.waiting or tuple(meeting.calls))[0]
     call = meeting.calls[rank]
     where = f" at {call.call_site}" if call.call_site else ""
@@ -58,7 +58,7 @@ def _evidence(meeting: Meeting) -> Iterator[str]:
         yield f"{ranks_named(meeting.unrecorded)} left no record"
 
 
-def _action(meeting: Meeting, ranks: Mapping[int, DumpedRank]) -> str:
+def _choose_action(meeting: Meeting, ranks: Mapping[int, DumpedRank]) -> str:
     if meeting.mismatch in _DIFFERS:
         return _DIFFERS[meeting.mismatch]
     if meeting.mismatch is Mismatch.UNFINISHED:

@@ -1,4 +1,4 @@
-"""What torch has for which optimizer: advice differs by class."""
+"""Fused updates in torch, by the class of the optimizer."""
 
 from collections.abc import Collection
 
@@ -12,7 +12,7 @@ ADAM_LIKE = frozenset({"Adam", "AdamW"})
 LBFGS = "LBFGS"
 
 
-def fusing(classes: Collection[str]) -> str:
+def advise_fused_update(classes: Collection[str]) -> str:
     """How an update in many ops becomes one in few, for optimizers of these classes; "" where torch has no way.
 
     Of none it is not known which they are: the advice then names the usual one.

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import perfkit
-from perfkit.analysis.findings.flight import flight_findings
+from perfkit.analysis.findings.flight import build_flight_findings
 from perfkit.analysis.model.flight import DumpedRank, FlightAnalysis
 from perfkit.analysis.model.provenance import Provenance
 from perfkit.errors import RunFormatError
@@ -39,7 +39,7 @@ def analyse_flight(files: Sequence[str], *, command: str = "") -> FlightAnalysis
         command=command,
         ranks=ranks,
         meetings=meetings,
-        findings=flight_findings(meetings, ranks),
+        findings=build_flight_findings(meetings, ranks),
         provenance=_provenance(ranks),
         warnings=(*(f"left out: {error}" for error in failed), *_lacking(records)),
     )

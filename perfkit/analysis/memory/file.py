@@ -6,8 +6,8 @@ from pathlib import Path
 
 import perfkit
 from perfkit.allocations import Allocations
-from perfkit.analysis.findings.of_memory import memory_findings
-from perfkit.analysis.findings.order import ordered
+from perfkit.analysis.findings.memory_findings import collect_memory_findings
+from perfkit.analysis.findings.order import sort_findings
 from perfkit.analysis.memory.account import account
 from perfkit.analysis.model.memory import MemoryAccount
 from perfkit.analysis.model.memory_analysis import MemoryAnalysis
@@ -44,10 +44,10 @@ def analyse_memory(path: str | Path, *, command: str = "") -> MemoryAnalysis:
         file=str(path),
         kind=read.kind,
         accounts=accounts,
-        findings=ordered(
+        findings=sort_findings(
             (0, finding)
             for accounted in accounts
-            for finding in memory_findings(accounted, variant=_owner(accounted, accounts))
+            for finding in collect_memory_findings(accounted, variant=_owner(accounted, accounts))
         ),
         provenance=_provenance(read.kind, [allocations for allocations, _ in pairs], accounts),
         notes=read.notes,

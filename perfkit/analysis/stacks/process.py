@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import perfkit
-from perfkit.analysis.findings.process import found
+from perfkit.analysis.findings.main_thread import find_in_main_thread
 from perfkit.analysis.model.process import ProcessAnalysis, WatchedThread
 from perfkit.analysis.stacks.hot import thread_stacks
 from perfkit.files import Migrations, read_json
@@ -32,7 +32,7 @@ def analyse_process(facts: ProcessFacts, threads: Sequence[SampledThread], *, co
         command=command,
         process=facts,
         threads=tuple(watched),
-        findings=found(main) if main is not None else (),
+        findings=find_in_main_thread(main) if main is not None else (),
     )
 
 

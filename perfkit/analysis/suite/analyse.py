@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from perfkit.analysis.findings.of_suite import suite_findings
+from perfkit.analysis.findings.suite_findings import collect_suite_findings
 from perfkit.analysis.load import mean_load
 from perfkit.analysis.model.suite import Analysis
 from perfkit.analysis.suite.cost import with_price
@@ -95,7 +95,7 @@ def examine(stored: StoredSuite, *, by_step: bool = False) -> Examined:
         recomputations=suite.recomputations,
         scaling=scaling,
         load=load,
-        findings=suite_findings(variants, environment, ceilings, passes, suite.sampling, sessions, scaling),
+        findings=collect_suite_findings(variants, environment, ceilings, passes, suite.sampling, sessions, scaling),
         provenance=provenance(variants, environment, ceilings),
         warnings=(*suite.warnings, *filter(None, [beside.refused])),
     )

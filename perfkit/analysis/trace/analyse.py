@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 import perfkit
 from perfkit.analysis.compare.difference import difference
-from perfkit.analysis.findings.of_traces import trace_findings
+from perfkit.analysis.findings.trace_findings import collect_trace_findings
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.analysis.parallel import engines
@@ -139,7 +139,7 @@ def analyse_traces(
         traces=analysed,
         fleet=fleet,
         difference=change,
-        findings=trace_findings(analysed, fleet, change),
+        findings=collect_trace_findings(analysed, fleet, change),
         provenance=trace_provenance(analysed),
         warnings=tuple(dict.fromkeys(warnings)),
     )

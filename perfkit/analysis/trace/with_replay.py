@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from perfkit.analysis.findings.trace.gains import finding_gains
+from perfkit.analysis.findings.trace.gains import simulate_findings
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.ranks.together import MOST_NODES, RankReplay
 from perfkit.analysis.replay.change import parse
@@ -63,7 +63,7 @@ def analyse_and_replay(
         return Whole(rank_trace, analysed.engine, None)
     together = with_others and len(replayed.graph) <= MOST_NODES // 2
     host = None if analysed.idle is None else analysed.idle.host
-    simulation = finding_gains(analysed, replayed, keep=together)
+    simulation = simulate_findings(analysed, replayed, keep=together)
     rank_trace = replace(
         rank_trace,
         replay=replace(replayed.result, stretches=stretches(replayed, path, host)),

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from perfkit.analysis.findings.trace.change import NOTHING, Change, all_of
-from perfkit.analysis.findings.trace.view import Told, TraceView
+from perfkit.analysis.findings.trace.change import NOTHING, Change, join_changes
+from perfkit.analysis.findings.trace.trace_view import RuleResult, TraceView
 from perfkit.analysis.model.step import OpRow
 from perfkit.plan.efficiencies import Efficiencies
 from perfkit.techniques.technique import Technique
@@ -48,18 +48,18 @@ class AdvisedView(TraceView):
 
 Answer = Addressed | NotKnown | Nothing
 Target = Callable[[AdvisedView, Technique], Answer]
-Rule = Callable[[TraceView], Iterable[Told]]
+Rule = Callable[[TraceView], Iterable[RuleResult]]
 
 
 def by_rules(rules: Iterable[Rule], assumes: str, otherwise: str) -> Target:
     """What the findings of `rules` would change; nothing where they find nothing, as `otherwise` says."""
 
     def answer(view: TraceView, _technique: Technique) -> Answer:
-        found = [telling for rule in rules for telling in rule(view) if telling.change]
+        found = [result for rule in rules for result in rule(view) if result.change]
         if not found:
             return Nothing(otherwise)
-        why = "; ".join(telling.finding.evidence for telling in found)
-        return Addressed(why, assumes, all_of(telling.change for telling in found))
+        why = "; ".join(result.finding.evidence for result in found)
+        return Addressed(why, assumes, join_changes(result.change for result in found))
 
     return answer
 
@@ -76,4 +76,4 @@ def not_known(reason: str) -> Target:
 
 def taken(view: TraceView, rows: Iterable[OpRow]) -> str:
     """What some rows take, as evidence: `12.3 ms a step (4.5 %)`."""
-    return view.took(sum(row.seconds for row in rows))
+    return view.show_time(sum(row.seconds for row in rows))

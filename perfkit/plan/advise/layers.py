@@ -1,8 +1,16 @@
 """Techniques that change layers: what of a step they leave out, and what they do once more."""
 
 from perfkit.analysis.findings.trace import products
-from perfkit.analysis.findings.trace.change import Change, Takes, all_of, gone, leave_out, scaled, to_roof
-from perfkit.analysis.findings.trace.view import FETCHING, LATE, TraceView
+from perfkit.analysis.findings.trace.change import (
+    Change,
+    Takes,
+    join_changes,
+    leave_out,
+    raise_to_roof,
+    remove_rows,
+    scale_rows,
+)
+from perfkit.analysis.findings.trace.trace_view import FETCHING, LATE, TraceView
 from perfkit.analysis.trace.op_class import OpClass, op_class
 from perfkit.plan.advise.addressed import Addressed, Answer, Nothing, NotKnown, taken
 from perfkit.plan.advise.precision import PRODUCTS
@@ -18,7 +26,7 @@ def flash(view: TraceView, technique: Technique) -> Answer:
     assert isinstance(technique, Flash)
     if technique.backend == "math":
         return Nothing("it is the same ops as explicit attention")
-    found = next(iter(products.attention(view)), None)
+    found = next(iter(products.find_unfused_attention(view)), None)
     if found is None:
         return Nothing("no attention of the step is computed by ops of its own")
     return Addressed(
@@ -30,28 +38,30 @@ def flash(view: TraceView, technique: Technique) -> Answer:
 
 def fused_ce(view: TraceView, _technique: Technique) -> Answer:
     """The loss chunk by chunk: logits are not written, nor read for their softmax."""
-    rows = [row for row in view.ops(*_LOSS) if op_class(row.name) == OpClass.LOSS or "log_softmax" in row.name]
+    rows = [row for row in view.select_ops(*_LOSS) if op_class(row.name) == OpClass.LOSS or "log_softmax" in row.name]
     if not rows:
         return Nothing("no loss of the step is computed from logits")
     return Addressed(
         f"the softmax of the logits and their loss take {taken(view, rows)}",
         "the products of the output layer are as fast in chunks",
-        most=gone(rows, joins=True),
+        most=remove_rows(rows, joins=True),
     )
 
 
 def channels_last(view: TraceView, _technique: Technique) -> Answer:
     """Convolutions and what lies between them in the layout that their kernels take."""
-    rows = view.ops(OpClass.CONVOLUTION)
+    rows = view.select_ops(OpClass.CONVOLUTION)
     if not rows:
         return Nothing("the step has no convolutions")
     turned = [
-        telling.change for rule in (products.convolution_layout, products.batch_norm_layout) for telling in rule(view)
+        result.change
+        for rule in (products.find_convolution_transposes, products.find_batch_norm_layout)
+        for result in rule(view)
     ]
     return Addressed(
         f"convolutions take {taken(view, rows)}",
         "no convolution is faster than its roof, and no tensor is transposed",
-        most=all_of((to_roof(rows), *turned)),
+        most=join_changes((raise_to_roof(rows), *turned)),
     )
 
 
@@ -60,7 +70,7 @@ def ckpt(view: TraceView, technique: Technique) -> Answer:
     assert isinstance(technique, Ckpt)
     if technique.mode == "budget":
         return NotKnown("what the compiler chooses to compute again")
-    forward = [row for row in view.ops() if row.phase == "forward"]
+    forward = [row for row in view.select_ops() if row.phase == "forward"]
     again = [row for row in forward if technique.mode == "full" or op_class(row.name) not in PRODUCTS]
     if not forward:
         return NotKnown("which part of the step is its forward pass: the trace does not tell")
@@ -68,20 +78,20 @@ def ckpt(view: TraceView, technique: Technique) -> Answer:
         f"the forward pass takes {taken(view, forward)}",
         "what is computed again takes as long as at first: all of the forward pass at the most",
         most=Change(),
-        again=gone(again, joins=True),
+        again=remove_rows(again, joins=True),
     )
 
 
 def lora(view: TraceView, _technique: Technique) -> Answer:
     """Frozen weights have no gradients: half of the products of backward go, and most of the update."""
-    backward = [row for row in view.ops(OpClass.MATMUL) if row.phase == "backward"]
-    update = [row for row in view.ops() if row.phase == "optimizer"]
+    backward = [row for row in view.select_ops(OpClass.MATMUL) if row.phase == "backward"]
+    update = [row for row in view.select_ops() if row.phase == "optimizer"]
     if not backward:
         return Nothing("the step has no GEMMs in backward")
     return Addressed(
         f"GEMMs of backward take {taken(view, backward)}, the update {taken(view, update)}",
         "every GEMM is of a linear layer that is frozen; adapters take no time",
-        most=all_of((scaled(backward, 0.5), gone(update, joins=True))),
+        most=join_changes((scale_rows(backward, 0.5), remove_rows(update, joins=True))),
     )
 
 
@@ -93,7 +103,7 @@ def fetching(view: TraceView, _technique: Technique) -> Answer:
     if not rows or took <= 0:
         return Nothing("the step waits for no data")
     return Addressed(
-        f"the step waits for its data for {view.took(took)}",
+        f"the step waits for its data for {view.show_time(took)}",
         "workers make batches as fast as steps take them",
         most=leave_out(FETCHING),
     )
@@ -101,7 +111,7 @@ def fetching(view: TraceView, _technique: Technique) -> Answer:
 
 def larger_batch(view: TraceView, ratio: float) -> Answer:
     """A batch `ratio` times as large, of a step's worth of samples: the update is shared by more of them."""
-    update = [row for row in view.ops() if row.phase == "optimizer"]
+    update = [row for row in view.select_ops() if row.phase == "optimizer"]
     part = 1 / ratio
     if ratio < 1:
         return NotKnown("what a step of fewer samples takes longer for each of them")
@@ -109,6 +119,6 @@ def larger_batch(view: TraceView, ratio: float) -> Answer:
     return Addressed(
         f"the update takes {taken(view, update)}, whatever the batch",
         "work on samples takes as long for each; launches come no later than the device takes them, at the most",
-        most=all_of((shared, leave_out(LATE))),
+        most=join_changes((shared, leave_out(LATE))),
         least=shared,
     )

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from perfkit.analysis.findings.trace.change import Change, Takes, all_of, scaled
+from perfkit.analysis.findings.trace.change import Change, Takes, join_changes, scale_rows
 from perfkit.analysis.findings.trace.thresholds import HIGHER_PEAK
-from perfkit.analysis.findings.trace.view import CPU
+from perfkit.analysis.findings.trace.trace_view import CPU
 from perfkit.analysis.model.step import OpRow
 from perfkit.analysis.trace.op_class import OpClass, op_class
 from perfkit.analysis.trace.roofline import LATENCY
@@ -43,7 +43,7 @@ def amp(view: AdvisedView, technique: Technique) -> Answer:
         f"products of fp32 take {taken(view, products)}",
         f"{_assumed(view)}; elementwise ops take between half of their time and all of it, casts up to one more pass "
         "over the operands",
-        most=all_of((found, scaled(between, 0.5))),
+        most=join_changes((found, scale_rows(between, 0.5))),
         least=found,
         costs_s=(0.0, casts),
     )
@@ -58,13 +58,13 @@ def bf16(view: AdvisedView, technique: Technique) -> Answer:
     if not isinstance(found, Change):
         return found
     others = [row for row in _others(view) if row.dtype in (*_WIDE, "")]
-    update = [row for row in view.ops() if row.phase == _OPTIMIZER]
+    update = [row for row in view.select_ops() if row.phase == _OPTIMIZER]
     if technique.update == "kahan":
         update = []  # its fifth tensor a parameter takes as many bytes as the other four save in part
     return Addressed(
         f"products of fp32 take {taken(view, _wide(view))}, other ops {taken(view, others + update)}",
         f"{_assumed(view)}; other ops take between half of their time and all of it",
-        most=all_of((found, scaled([*others, *update], 0.5))),
+        most=join_changes((found, scale_rows([*others, *update], 0.5))),
         least=found,
     )
 
@@ -94,7 +94,7 @@ def _faster(view: AdvisedView, rows: Sequence[OpRow], dtype: str) -> Change | No
     """What the same products would take in another dtype, by the ratio of the peaks."""
     if not rows:
         return Nothing(f"the step has no products in more bits than {dtype} that are large enough to gain")
-    peak = view.peak(Level.MATRIX, dtype)
+    peak = view.get_peak(Level.MATRIX, dtype)
     known = [(row, now) for row in rows if (now := _peak_of(view, row.dtype)) is not None]
     if peak is None or not known:
         return NotKnown(f"the device's peak in {dtype if peak is None else rows[0].dtype}")
@@ -105,8 +105,8 @@ def _faster(view: AdvisedView, rows: Sequence[OpRow], dtype: str) -> Change | No
 
 def _peak_of(view: AdvisedView, dtype: str) -> float | None:
     """A CPU multiplies fp32 at its matrix rate, a GPU on its vector units where the matrix units do not take it."""
-    peak = view.peak(Level.MATRIX, dtype)
-    return peak if peak is not None or view.trace.device == CPU else view.peak(Level.VECTOR, dtype)
+    peak = view.get_peak(Level.MATRIX, dtype)
+    return peak if peak is not None or view.trace.device == CPU else view.get_peak(Level.VECTOR, dtype)
 
 
 def _part(view: AdvisedView, row: OpRow, dtype: str, ratio: float) -> float:
@@ -141,13 +141,13 @@ def _wide(view: AdvisedView) -> list[OpRow]:
 
 def _rows(view: AdvisedView, dtypes: Sequence[str]) -> list[OpRow]:
     """Products in some dtypes; a call that is too small for its arithmetic to matter takes as long in any."""
-    return [row for row in view.ops(*PRODUCTS) if row.dtype in dtypes and row.bound != LATENCY]
+    return [row for row in view.select_ops(*PRODUCTS) if row.dtype in dtypes and row.bound != LATENCY]
 
 
 def _others(view: AdvisedView) -> list[OpRow]:
     """Other ops of forward and backward that are bound by memory."""
     return [
         row
-        for row in view.ops()
+        for row in view.select_ops()
         if op_class(row.name) not in PRODUCTS and row.phase != _OPTIMIZER and row.bound != LATENCY
     ]

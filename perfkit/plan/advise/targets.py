@@ -11,13 +11,13 @@ from perfkit.techniques.compatibility import matches
 from perfkit.techniques.technique import Technique
 
 _FUSING = (
-    memory_bound.pointwise_chain,
-    memory_bound.norm_in_parts,
-    memory_bound.softmax_in_parts,
-    memory_bound.conversions,
-    host.host_bound,
+    memory_bound.find_unfused_elementwise,
+    memory_bound.find_norm_in_parts,
+    memory_bound.find_softmax_in_parts,
+    memory_bound.find_dtype_conversions,
+    host.find_host_bound,
 )
-_COPIES = (transfer.pageable_copies, transfer.exposed_copies)
+_COPIES = (transfer.find_pageable_copies, transfer.find_exposed_copies)
 
 
 _SHARED = ("ddp", "zero1", "zero2", "zero3", "hsdp", "tp", "ep")

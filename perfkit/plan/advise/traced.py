@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from perfkit.analysis.findings.trace.change import Change
-from perfkit.analysis.findings.trace.effects import effect_of
+from perfkit.analysis.findings.trace.effects import build_effect
 from perfkit.analysis.replay.effect import affected, together
 from perfkit.analysis.replay.replay import Replayed, length_s, replay
 from perfkit.analysis.replay.steps import step_nodes
@@ -44,7 +44,7 @@ class TracedStep(NamedTuple):
 
     def gain_s(self, changes: Iterable[Change]) -> float | None:
         """What a step would take less with all of these changes; None where the trace does not tell."""
-        effects = [effect_of(change, self.analysed, self.replayed) for change in changes if change]
+        effects = [build_effect(change, self.analysed, self.replayed) for change in changes if change]
         known = [effect for effect in effects if effect is not None]
         if len(known) < len(effects):
             return None

@@ -1,7 +1,7 @@
 """Techniques that change the optimizer's update: what it would take by the bytes that it has to move."""
 
 from perfkit.analysis.findings.trace import memory_bound
-from perfkit.analysis.findings.trace.change import scaled
+from perfkit.analysis.findings.trace.change import scale_rows
 from perfkit.analysis.model.step import OpRow
 from perfkit.plan.advise.addressed import Addressed, AdvisedView, Answer, Nothing, NotKnown, by_rules, taken
 from perfkit.techniques.optim import Optim
@@ -12,7 +12,7 @@ from perfkit.techniques.technique import Technique
 _MOVES = {"sgd": 3, "momentum": 5, "lion": 5, "adamw": 7}
 
 _fused = by_rules(
-    (memory_bound.optimizer_not_fused,),
+    (memory_bound.find_unfused_optimizer,),
     "the update moves each byte once",
     "the update is fused already, or takes too little of the step to tell",
 )
@@ -39,12 +39,12 @@ def optim(view: AdvisedView, technique: Technique) -> Answer:
     return Addressed(
         f"the update takes {taken(view, rows)}",
         f"it moves {moves} times the parameters at the rate of the recorded one",
-        most=scaled(rows, part),
+        most=scale_rows(rows, part),
     )
 
 
 def _update(view: AdvisedView) -> list[OpRow]:
-    return [row for row in view.ops() if row.phase == "optimizer"]
+    return [row for row in view.select_ops() if row.phase == "optimizer"]
 
 
 def _parameter_bytes(view: AdvisedView) -> float | None:

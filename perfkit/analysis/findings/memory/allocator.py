@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterator
 
+from perfkit.analysis.findings.memory.account_view import AccountView
 from perfkit.analysis.findings.memory.thresholds import FREE, IN_ONE_PIECE, KEPT, SEGMENT, SMALL_BYTES
-from perfkit.analysis.findings.memory.view import AccountView
 from perfkit.analysis.memory.outside import RESERVED_FREE
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.memory import Fragmentation
@@ -24,83 +24,83 @@ _KEPT_IN_MESSAGE = re.compile(r"([\d.]+) (bytes|[KMGT]iB) is reserved by PyTorch
 _UNITS = {"bytes": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 
 
-def _advice(view: AccountView, for_cuda: str) -> str:
+def _choose_advice(view: AccountView, for_cuda: str) -> str:
     return for_cuda if view.account.device.startswith("cuda") else _EQUAL_SHAPES
 
 
-def failed_for_want_of_one_piece(view: AccountView) -> Iterator[Finding]:
+def find_request_without_one_piece(view: AccountView) -> Iterator[Finding]:
     """A request that the free part of what was reserved could have served, had it been in one piece."""
     failed, held = view.account.failed, view.account.fragmentation
     if failed is None or failed.bytes is None:
         return
-    kept = amount(_KEPT_IN_MESSAGE, failed.message)
+    kept = parse_message_bytes(_KEPT_IN_MESSAGE, failed.message)
     if kept is not None and kept >= failed.bytes:
         evidence = f"{nbytes(failed.bytes)} were asked for while about {nbytes(kept)} were reserved and not in use"
-    elif kept is None and held is not None and _too_small(held, failed.bytes):
+    elif kept is None and held is not None and _has_too_small_pieces(held, failed.bytes):
         evidence = (
             f"{nbytes(failed.bytes)} were asked for; at the peak {nbytes(held.free_bytes)} were reserved and not in "
             f"use, in pieces of at most {nbytes(held.largest_free_bytes or 0)}"
         )
     else:
         return
-    yield view.remark(
+    yield view.build_remark(
         "warning",
         "The request that failed would have fitted, but not in one piece",
         evidence,
-        _advice(view, _EXPANDABLE),
+        _choose_advice(view, _EXPANDABLE),
     )
 
 
-def _too_small(held: Fragmentation, asked: int) -> bool:
+def _has_too_small_pieces(held: Fragmentation, asked: int) -> bool:
     return held.largest_free_bytes is not None and held.largest_free_bytes < asked <= held.free_bytes
 
 
-def fragmented(view: AccountView) -> Iterator[Finding]:
+def find_fragmentation(view: AccountView) -> Iterator[Finding]:
     """Reserved memory that is free in pieces too small to be of use."""
     held = view.account.fragmentation
-    if held is None or not _in_pieces(held):
+    if held is None or not _is_in_pieces(held):
         return
-    yield view.gain(
+    yield view.build_gain(
         f"{percent(held.free_bytes / held.reserved_bytes, 0)} of the reserved memory is free in small pieces",
         f"at the peak {nbytes(held.free_bytes)} of {nbytes(held.reserved_bytes)} are not in use, and the largest piece "
         f"is {nbytes(held.largest_free_bytes or 0)}",
-        _advice(view, _EXPANDABLE),
+        _choose_advice(view, _EXPANDABLE),
         held.free_bytes,
         details=("all of the free pieces; allocators never use quite all of what they reserve",),
     )
 
 
-def kept(view: AccountView) -> Iterator[Finding]:
+def find_unused_reserve(view: AccountView) -> Iterator[Finding]:
     """Reserved memory that is not in use at the peak, in large pieces or nobody knows in which."""
     held = view.account.fragmentation
-    if held is not None and _in_pieces(held):
+    if held is not None and _is_in_pieces(held):
         return
-    free = held.free_bytes if held is not None else _beside(view)
+    free = held.free_bytes if held is not None else _sum_free_reserve(view)
     reserved = held.reserved_bytes if held is not None else view.account.peak_bytes + free
     if free < SEGMENT or free < KEPT * reserved:
         return
     piece = (
         "" if held is None or held.largest_free_bytes is None else f", {nbytes(held.largest_free_bytes)} in one piece"
     )
-    yield view.remark(
+    yield view.build_remark(
         "note",
         f"{percent(free / reserved, 0)} of the reserved memory is not in use at the peak",
         f"{nbytes(free)} of {nbytes(reserved)} are kept for later requests{piece}; other processes cannot have them",
-        _advice(view, _RELEASE),
+        _choose_advice(view, _RELEASE),
     )
 
 
-def _in_pieces(held: Fragmentation) -> bool:
+def _is_in_pieces(held: Fragmentation) -> bool:
     largest = held.largest_free_bytes
     much = held.free_bytes >= SMALL_BYTES and held.free_bytes >= FREE * held.reserved_bytes
     return much and largest is not None and largest < IN_ONE_PIECE * held.free_bytes
 
 
-def _beside(view: AccountView) -> int:
+def _sum_free_reserve(view: AccountView) -> int:
     return sum(share.bytes for share in view.account.beyond if share.category == RESERVED_FREE)
 
 
-def amount(pattern: re.Pattern[str], message: str) -> float | None:
+def parse_message_bytes(pattern: re.Pattern[str], message: str) -> float | None:
     """Bytes that the allocator's message names, rounded as it does; None where it does not."""
     match = pattern.search(message)
     return None if match is None else float(match.group(1)) * _UNITS[match.group(2)]

@@ -5,9 +5,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from perfkit.allocations import ACTIVATION, OPTIMIZER_STATE, FailedRequest
-from perfkit.analysis.findings.memory.allocator import amount
+from perfkit.analysis.findings.memory.account_view import AccountView, format_largest_categories, format_origin
+from perfkit.analysis.findings.memory.allocator import parse_message_bytes
 from perfkit.analysis.findings.memory.remedies import REMEDIES, SHORTER_HISTORY, SMALLER_BATCH
-from perfkit.analysis.findings.memory.view import AccountView, biggest, origin
 from perfkit.analysis.findings.optimizers import LBFGS
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.memory import Growth, asked_by
@@ -16,80 +16,80 @@ from perfkit.units import nbytes
 _FREE_IN_MESSAGE = re.compile(r"([\d.]+) (bytes|[KMGT]iB) (?:is )?free")
 
 
-def out_of_memory(view: AccountView) -> Iterator[Finding]:
+def find_failed_request(view: AccountView) -> Iterator[Finding]:
     """The request that failed, what was alive, and which category to attack first."""
     failed = view.account.failed
     if failed is None:
         return
     where = f"asked for {asked}; " if (asked := asked_by(failed)) else ""
     what = "" if failed.bytes is None else f": {nbytes(failed.bytes)} could not be had"
-    yield view.remark(
+    yield view.build_remark(
         "warning",
         f"{view.variant + ' ran out' if view.variant else 'Out'} of memory{what}",
-        f"{where}at the peak of {nbytes(view.account.peak_bytes)}: {biggest(view.account)}",
-        _first(view, failed),
-        details=_missing(failed),
+        f"{where}at the peak of {nbytes(view.account.peak_bytes)}: {format_largest_categories(view.account)}",
+        _choose_first_remedy(view, failed),
+        details=_describe_missing_bytes(failed),
     )
 
 
-def _missing(failed: FailedRequest) -> tuple[str, ...]:
-    free = amount(_FREE_IN_MESSAGE, failed.message)
+def _describe_missing_bytes(failed: FailedRequest) -> tuple[str, ...]:
+    free = parse_message_bytes(_FREE_IN_MESSAGE, failed.message)
     if failed.bytes is None or free is None or free >= failed.bytes:
         return ()
     return (f"about {nbytes(failed.bytes - free)} were missing: the device had {nbytes(free)} free",)
 
 
-def _first(view: AccountView, failed: FailedRequest) -> str:
+def _choose_first_remedy(view: AccountView, failed: FailedRequest) -> str:
     """What to do about the largest category that something lowers."""
     check = ""
     if failed.bytes is not None and failed.bytes > view.account.peak_bytes:
         check = "check the shape first: this request alone is more than all that was alive; "
     for share in sorted(view.account.categories, key=lambda share: -share.bytes):
-        action = view.advice(REMEDIES.get(share.category, ()))
+        action = view.advise(REMEDIES.get(share.category, ()))
         if action and share.bytes > 0:
             return f"{check}attack {share.category} first ({nbytes(share.bytes)}): {action}"
     return check + SMALLER_BATCH.how
 
 
-def grows(view: AccountView) -> Iterator[Finding]:
+def find_growth(view: AccountView) -> Iterator[Finding]:
     """Memory that each step leaves behind, but for what an optimizer is to remember."""
     leaks = view.account.growth
     if LBFGS in view.optimizers:
         history = sum(growth.bytes_per_step for growth in leaks if growth.category == OPTIMIZER_STATE)
         leaks = tuple(growth for growth in leaks if growth.category != OPTIMIZER_STATE)
         if history:
-            yield _remembers(view, history)
+            yield _report_lbfgs_history(view, history)
     if not leaks:
         return
     each_step = sum(leak.bytes_per_step for leak in leaks)
-    yield view.remark(
+    yield view.build_remark(
         "warning",
         f"Each step leaves {nbytes(each_step)} behind",
-        f"over {max(leak.steps for leak in leaks)} steps, and the bytes alive grow with it: {_origins(leaks)}",
-        _keep_less(leaks),
+        f"over {max(leak.steps for leak in leaks)} steps, and the bytes alive grow with it: {_list_origins(leaks)}",
+        _advise_against_growth(leaks),
     )
 
 
-def _remembers(view: AccountView, each_step: int) -> Finding:
-    return view.remark(
+def _report_lbfgs_history(view: AccountView, each_step: int) -> Finding:
+    return view.build_remark(
         "note",
         f"The history of L-BFGS grows by {nbytes(each_step)} a step",
         "it remembers directions until there are history_size of them, and then as many: the peak is yet to come",
-        view.advice((SHORTER_HISTORY,)),
+        view.advise((SHORTER_HISTORY,)),
     )
 
 
-def _origins(leaks: Sequence[Growth], most: int = 3) -> str:
+def _list_origins(leaks: Sequence[Growth], most: int = 3) -> str:
     """`1.00 MiB of activation (aten::relu in blocks.* at train.py:12 train), ...`."""
     together: dict[tuple[str, str], int] = defaultdict(int)
     for leak in leaks:
-        together[leak.category, origin(leak.op, leak.module, leak.line)] += leak.bytes_per_step
+        together[leak.category, format_origin(leak.op, leak.module, leak.line)] += leak.bytes_per_step
     ranked = sorted(together.items(), key=lambda item: -item[1])
     told = [f"{nbytes(size)} of {category}{f' ({made})' if made else ''}" for (category, made), size in ranked[:most]]
     return ", ".join(told) + (f" and {len(ranked) - most} more" if len(ranked) > most else "")
 
 
-def _keep_less(leaks: Sequence[Growth]) -> str:
+def _advise_against_growth(leaks: Sequence[Growth]) -> str:
     if any(leak.category == ACTIVATION for leak in leaks):
         return (
             "find what keeps tensors with their graph from step to step: append loss.item() or loss.detach(), not loss "

@@ -1,4 +1,4 @@
-"""What lowers each category: perfkit's techniques and what torch and others offer, in the order to try them in."""
+"""Remedies for each category: perfkit's techniques and what torch and others offer, in the order to try them in."""
 
 from typing import NamedTuple
 
@@ -123,7 +123,7 @@ REMEDIES: dict[str, tuple[Remedy, ...]] = {
 }
 
 
-def is_on(wanted: str, techniques: tuple[str, ...]) -> bool:
+def is_technique_on(wanted: str, techniques: tuple[str, ...]) -> bool:
     """Whether a technique, with the parameters it is named with, is among others (`offload:what=optimizer:to=disk`)."""
     name, *parameters = wanted.split(":")
     for technique in techniques:

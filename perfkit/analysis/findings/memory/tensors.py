@@ -5,9 +5,9 @@ from collections.abc import Iterator, Sequence
 from math import prod
 
 from perfkit.allocations import ACTIVATION, RECOMPUTED, TEMPORARY
+from perfkit.analysis.findings.memory.account_view import AccountView, format_origins
 from perfkit.analysis.findings.memory.remedies import LOGITS, SCORES, Remedy
 from perfkit.analysis.findings.memory.thresholds import NOTABLE, SMALL_BYTES
-from perfkit.analysis.findings.memory.view import AccountView, origins
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.memory import LiveBlock, MemoryRow
 from perfkit.units import percent
@@ -20,53 +20,55 @@ _GROW_SQUARE = "they grow with the square of the sequence"
 _GROW_VOCABULARY = "each of them has the size of tokens x vocabulary"
 
 
-def attention_scores(view: AccountView) -> Iterator[Finding]:
+def find_attention_scores(view: AccountView) -> Iterator[Finding]:
     """Every position's weight for every other, which fused attention computes in pieces and never writes."""
     among = "among the activations and temporaries: gains do not add up"
-    yield from _told(view, _made_by(view, _SOFTMAX), "Attention scores hold", SCORES, _GROW_SQUARE, among)
+    yield from _build_gain(view, _select_rows(view, _SOFTMAX), "Attention scores hold", SCORES, _GROW_SQUARE, among)
 
 
-def logits(view: AccountView) -> Iterator[Finding]:
+def find_logits(view: AccountView) -> Iterator[Finding]:
     """The vocabulary's scores for every token, and the same again for the loss and its gradient."""
-    yield from _told(view, logits_of(view), "Logits and their loss hold", LOGITS, _GROW_VOCABULARY)
+    yield from _build_gain(view, select_logits_rows(view), "Logits and their loss hold", LOGITS, _GROW_VOCABULARY)
 
 
-def logits_of(view: AccountView) -> list[MemoryRow]:
+def select_logits_rows(view: AccountView) -> list[MemoryRow]:
     """Logits, their loss and their gradients where they are worth a finding, else none."""
-    return _made_by(view, _LOSS)
+    return _select_rows(view, _LOSS)
 
 
-def _made_by(view: AccountView, maker: re.Pattern[str]) -> list[MemoryRow]:
+def _select_rows(view: AccountView, maker: re.Pattern[str]) -> list[MemoryRow]:
     """Results of a kind of op, and large ones of other ops that must be the same tensor before or after it.
 
     Empty where they are too small to be told.
     """
     rows = [row for row in view.account.rows if row.category in _RESULTS and maker.search(row.op)]
-    rows += [_row(block) for block in _alike(view, maker)]
+    rows += [_make_row(block) for block in _find_similar_blocks(view, maker)]
     size = sum(row.bytes for row in rows)
-    return rows if view.share(size) >= NOTABLE and size >= SMALL_BYTES else []
+    return rows if view.get_share(size) >= NOTABLE and size >= SMALL_BYTES else []
 
 
-def _told(
+def _build_gain(
     view: AccountView, rows: Sequence[MemoryRow], subject: str, remedies: Sequence[Remedy], *details: str
 ) -> Iterator[Finding]:
-    size, action = sum(row.bytes for row in rows), view.advice(remedies)
+    size, action = sum(row.bytes for row in rows), view.advise(remedies)
     if rows and action:
-        title = f"{subject} {percent(view.share(size), 0)} of the peak"
-        yield view.gain(title, f"{view.of_peak(size)}: {origins(rows)}", action, size, details=details)
+        title = f"{subject} {percent(view.get_share(size), 0)} of the peak"
+        yield view.build_gain(
+            title, f"{view.format_peak_share(size)}: {format_origins(rows)}", action, size, details=details
+        )
 
 
-def _alike(view: AccountView, maker: re.Pattern[str]) -> list[LiveBlock]:
+def _find_similar_blocks(view: AccountView, maker: re.Pattern[str]) -> list[LiveBlock]:
     """The largest blocks of other ops with as many elements and the same last dim as one that the maker made."""
-    blocks = [block for block in view.account.largest if block.category in _RESULTS and _size(block) is not None]
-    made = {_size(block) for block in blocks if maker.search(block.op)}
-    return [block for block in blocks if _size(block) in made and not maker.search(block.op)]
+    blocks = [block for block in view.account.largest if block.category in _RESULTS and _parse_size(block) is not None]
+    made = {_parse_size(block) for block in blocks if maker.search(block.op)}
+    return [block for block in blocks if _parse_size(block) in made and not maker.search(block.op)]
 
 
-def _size(block: LiveBlock) -> tuple[int, int] | None:
+def _parse_size(block: LiveBlock) -> tuple[int, int] | None:
     dims = [int(number) for number in re.findall(r"\d+", block.shape)]
     return (prod(dims), dims[-1]) if len(dims) > 1 else None
 
 
-def _row(block: LiveBlock) -> MemoryRow:
+def _make_row(block: LiveBlock) -> MemoryRow:
     return MemoryRow(category=block.category, module=block.module, op=block.op, bytes=block.bytes, blocks=1)

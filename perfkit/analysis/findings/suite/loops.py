@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 from perfkit.analysis.compare.difference import difference
-from perfkit.analysis.findings.suite.view import SuiteView, step_s
-from perfkit.analysis.findings.trace.data import LOAD_SOONER, timed_wait
-from perfkit.analysis.findings.trace.several import changed
+from perfkit.analysis.findings.suite.suite_view import SuiteView, get_step_s
+from perfkit.analysis.findings.trace.data import LOAD_SOONER, find_loop_data_wait
+from perfkit.analysis.findings.trace.multi_trace import find_step_change
 from perfkit.analysis.findings.trace.thresholds import NOTABLE
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.suite import Variant
@@ -15,22 +15,22 @@ from perfkit.units import percent, seconds
 _SLOWER = 1.05
 
 
-def starved_untraced(suite: SuiteView) -> Iterator[Finding]:
+def find_untraced_data_wait(suite: SuiteView) -> Iterator[Finding]:
     """A loop that waits for its data, of whose work no trace tells."""
     for variant in suite.looked_into:
-        seen = any(not trace.unseen_device for trace in suite.traces_of(variant))
-        clean = step_s(variant)
+        seen = any(not trace.unseen_device for trace in suite.get_traces(variant))
+        clean = get_step_s(variant)
         if variant.loop is not None and clean is not None and not seen:
-            finding = timed_wait(variant.loop, clean, variant.name, None)
+            finding = find_loop_data_wait(variant.loop, clean, variant.name, None)
             if finding is not None:
                 yield finding
 
 
-def outliers(suite: SuiteView) -> Iterator[Finding]:
+def find_outlier_steps(suite: SuiteView) -> Iterator[Finding]:
     """Single steps that take much longer than the others."""
     for variant in suite.loops:
         outlying = None if variant.loop is None else variant.loop.outliers
-        clean = step_s(variant)
+        clean = get_step_s(variant)
         if outlying is None or clean is None or outlying.excess_s < NOTABLE * clean:
             continue
         often = f", one in every {outlying.every:,}" if outlying.every is not None else ""
@@ -58,10 +58,10 @@ def outliers(suite: SuiteView) -> Iterator[Finding]:
         )
 
 
-def left_out(suite: SuiteView) -> Iterator[Finding]:
+def find_excluded_steps(suite: SuiteView) -> Iterator[Finding]:
     """Steps with an evaluation in them, which are no samples."""
     for variant in suite.loops:
-        loop, clean = variant.loop, step_s(variant)
+        loop, clean = variant.loop, get_step_s(variant)
         if loop is not None and loop.left_out_s:
             count, longest = len(loop.left_out_s), max(loop.left_out_s)
             against = "" if clean is None else f", a step without takes {seconds(clean)}"
@@ -75,7 +75,7 @@ def left_out(suite: SuiteView) -> Iterator[Finding]:
             )
 
 
-def drifted(suite: SuiteView) -> Iterator[Finding]:
+def find_drift(suite: SuiteView) -> Iterator[Finding]:
     """A loop that was watched all the time, and whose steps took longer at its end."""
     for variant in suite.looked_into:
         seen = None if variant.loop is None else variant.loop.watched
@@ -93,11 +93,11 @@ def drifted(suite: SuiteView) -> Iterator[Finding]:
         )
 
 
-def slower_since(suite: SuiteView) -> Iterator[Finding]:
+def find_slower_capture(suite: SuiteView) -> Iterator[Finding]:
     """A capture that was triggered later, against the loop as it began."""
     for variant in suite.loops:
-        base = suite.baseline_of(variant)
-        ours, theirs = step_s(variant), None if base is None else step_s(base)
+        base = suite.get_baseline(variant)
+        ours, theirs = get_step_s(variant), None if base is None else get_step_s(base)
         if base is None or ours is None or theirs is None or ours < _SLOWER * theirs:
             continue
         yield Finding(
@@ -106,14 +106,14 @@ def slower_since(suite: SuiteView) -> Iterator[Finding]:
             variant=variant.name,
             evidence=f"{seconds(ours)} against {seconds(theirs)}, medians of steps of one process each"
             + (f"; triggered: {variant.loop.trigger}" if variant.loop and variant.loop.trigger else "")
-            + _changed_ops(suite, variant, base),
+            + _describe_changed_ops(suite, variant, base),
             action="See what changed: waiting for data, ops and memory of the two, and the device's clocks.",
         )
 
 
-def _changed_ops(suite: SuiteView, variant: Variant, base: Variant) -> str:
+def _describe_changed_ops(suite: SuiteView, variant: Variant, base: Variant) -> str:
     """Where the two were traced, the ops that grew."""
-    after, before = suite.traces_of(variant), suite.traces_of(base)
+    after, before = suite.get_traces(variant), suite.get_traces(base)
     if not after or not before:
         return ""
-    return "".join(f"; traced, {finding.evidence}" for finding in changed(difference(after[0], before[0])))
+    return "".join(f"; traced, {finding.evidence}" for finding in find_step_change(difference(after[0], before[0])))

@@ -3,8 +3,8 @@
 import math
 from collections.abc import Iterator
 
-from perfkit.analysis.findings.refuted import words_of
-from perfkit.analysis.findings.suite.view import SuiteView
+from perfkit.analysis.findings.exceeded_ceilings import describe_exceeded_ceilings
+from perfkit.analysis.findings.suite.suite_view import SuiteView
 from perfkit.analysis.model.estimate import Difference
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.time_split import UNPLACED
@@ -12,7 +12,7 @@ from perfkit.store.layout import Sampling
 from perfkit.units import percent, seconds
 
 
-def noisy(suite: SuiteView) -> Iterator[Finding]:
+def find_inconclusive_comparison(suite: SuiteView) -> Iterator[Finding]:
     """Comparisons that could not be decided, and what would decide them."""
     for variant in suite.measured:
         difference = variant.difference
@@ -33,11 +33,11 @@ def noisy(suite: SuiteView) -> Iterator[Finding]:
             title=f"Whether {variant.name} is faster cannot be said",
             variant=variant.name,
             evidence=evidence,
-            action=_what_more_would_tell(difference, suite.sampling),
+            action=_advise_more_rounds(difference, suite.sampling),
         )
 
 
-def sessions_apart(suite: SuiteView) -> Iterator[Finding]:
+def find_session_shift(suite: SuiteView) -> Iterator[Finding]:
     """A baseline that was shown to be slower in one session than in another."""
     names = dict.fromkeys(name for session in suite.sessions for name in session.baseline_steps)
     for name in names:
@@ -54,20 +54,21 @@ def sessions_apart(suite: SuiteView) -> Iterator[Finding]:
                 severity="note",
                 title=f"The machine differed between sessions: {name} took {slow[2] / quick[2]:.2f} times as long",
                 variant=name,
-                evidence=f"{seconds(quick[2])} a step in the session of {_when(quick[3])}, {seconds(slow[2])} in that "
-                f"of {_when(slow[3])}; their 95 % intervals do not overlap",
+                evidence=f"{seconds(quick[2])} a step in the session of {_format_time(quick[3])}, {seconds(slow[2])} "
+                "in that "
+                f"of {_format_time(slow[3])}; their 95 % intervals do not overlap",
                 action="Hold variants against each other by their speed-ups, which are of processes beside each other: "
                 "step times, throughput and cost are of the sessions that a variant was measured in.",
             )
 
 
-def _when(created_at: str) -> str:
+def _format_time(created_at: str) -> str:
     return created_at[:16].replace("T", " ")
 
 
-def refuted_ceilings(suite: SuiteView) -> Iterator[Finding]:
+def find_exceeded_ceilings(suite: SuiteView) -> Iterator[Finding]:
     """Measured ceilings that work was faster than: nothing has a share of them."""
-    words = words_of(suite.ceilings)
+    words = describe_exceeded_ceilings(suite.ceilings)
     if words is not None:
         yield Finding(
             severity="warning",
@@ -78,7 +79,7 @@ def refuted_ceilings(suite: SuiteView) -> Iterator[Finding]:
         )
 
 
-def _what_more_would_tell(difference: Difference, sampling: Sampling | None) -> str:
+def _advise_more_rounds(difference: Difference, sampling: Sampling | None) -> str:
     if sampling is None:
         return "Time rounds of processes beside each other: leave --rounds 0 out."
     if sampling.precision is None:
@@ -94,7 +95,7 @@ def _what_more_would_tell(difference: Difference, sampling: Sampling | None) -> 
     )
 
 
-def low_confidence_ceilings(suite: SuiteView) -> Iterator[Finding]:
+def find_uncertain_ceilings(suite: SuiteView) -> Iterator[Finding]:
     """Ceilings whose next measurement may differ."""
     if suite.ceilings is None or not any(variant.points for variant in suite.variants):
         return  # nothing was held against them
@@ -117,7 +118,7 @@ def low_confidence_ceilings(suite: SuiteView) -> Iterator[Finding]:
         )
 
 
-def unmodelled(suite: SuiteView) -> Iterator[Finding]:
+def find_unmodeled_ops(suite: SuiteView) -> Iterator[Finding]:
     """Op time without a cost formula."""
     for variant in suite.baselines:
         part = sum(part.share for part in variant.time_split if part.category in UNPLACED)

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 from perfkit.allocations import ACTIVATION
+from perfkit.analysis.findings.memory.account_view import AccountView
 from perfkit.analysis.findings.memory.remedies import REMEDIES, SMALLER_BATCH
-from perfkit.analysis.findings.memory.view import AccountView
-from perfkit.analysis.findings.suite.view import SuiteView, step_s
+from perfkit.analysis.findings.suite.suite_view import SuiteView, get_step_s
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.suite import Variant
 from perfkit.record import Status, value_of
@@ -15,7 +15,7 @@ from perfkit.units import nbytes, seconds, signed_percent
 _NOTABLE_MEMORY = 0.02
 
 
-def not_engaged(suite: SuiteView) -> Iterator[Finding]:
+def find_failed_claims(suite: SuiteView) -> Iterator[Finding]:
     """A technique whose claim failed did not do what its name says, whatever the figures."""
     for variant in suite.measured:
         already = [result for result in variant.claims if result.already]
@@ -39,7 +39,7 @@ def not_engaged(suite: SuiteView) -> Iterator[Finding]:
                 )
 
 
-def undecided(suite: SuiteView) -> Iterator[Finding]:
+def find_undecided_claims(suite: SuiteView) -> Iterator[Finding]:
     """A claim whose fact is missing leaves open whether a technique acted."""
     for variant in suite.measured:
         for result in variant.claims:
@@ -53,7 +53,7 @@ def undecided(suite: SuiteView) -> Iterator[Finding]:
                 )
 
 
-def parity_broken(suite: SuiteView) -> Iterator[Finding]:
+def find_parity_break(suite: SuiteView) -> Iterator[Finding]:
     """Losses further from the baseline's than the technique's arithmetic explains."""
     for variant in suite.measured:
         furthest = variant.parity.max_relative
@@ -69,7 +69,7 @@ def parity_broken(suite: SuiteView) -> Iterator[Finding]:
             )
 
 
-def loss_not_finite(suite: SuiteView) -> Iterator[Finding]:
+def find_nonfinite_loss(suite: SuiteView) -> Iterator[Finding]:
     """A model that computes NaN trains nothing, however fast: the baseline's too."""
     for variant in (*suite.baselines, *suite.measured):
         step = variant.parity.not_finite_step
@@ -85,7 +85,7 @@ def loss_not_finite(suite: SuiteView) -> Iterator[Finding]:
             )
 
 
-def out_of_memory(suite: SuiteView) -> Iterator[Finding]:
+def find_out_of_memory(suite: SuiteView) -> Iterator[Finding]:
     """Which category to attack where memory ran out, from the variant's own account or the baseline's.
 
     Where the request that failed was recorded, the rules about memory tell more.
@@ -94,7 +94,7 @@ def out_of_memory(suite: SuiteView) -> Iterator[Finding]:
         if variant.status != Status.OUT_OF_MEMORY or (variant.memory is not None and variant.memory.failed is not None):
             continue
         if variant.loop is not None:
-            yield _loop_out_of_memory(variant)
+            yield _report_loop_out_of_memory(variant)
             continue
         account = variant.memory
         owner = variant.name
@@ -113,7 +113,7 @@ def out_of_memory(suite: SuiteView) -> Iterator[Finding]:
                 f"{variant.reason}; at {owner}'s peak of {nbytes(account.peak_bytes)} the largest category is "
                 f"{largest.category} with {nbytes(largest.bytes)}"
             )
-            advice = AccountView(account, techniques=variant.techniques).advice(REMEDIES.get(largest.category, ()))
+            advice = AccountView(account, techniques=variant.techniques).advise(REMEDIES.get(largest.category, ()))
             action = f"Attack {largest.category} first: {advice or SMALLER_BATCH.how}."
         yield Finding(
             severity="warning",
@@ -124,7 +124,7 @@ def out_of_memory(suite: SuiteView) -> Iterator[Finding]:
         )
 
 
-def _loop_out_of_memory(variant: Variant) -> Finding:
+def _report_loop_out_of_memory(variant: Variant) -> Finding:
     """The reason is the program's own error, which is told with its status."""
     account = variant.memory
     if account is None:
@@ -147,29 +147,29 @@ def _loop_out_of_memory(variant: Variant) -> Finding:
     )
 
 
-def pays(suite: SuiteView) -> Iterator[Finding]:
+def find_speedup(suite: SuiteView) -> Iterator[Finding]:
     """A technique that acted, is shown to be faster, and does not break parity."""
-    for variant in _credible(suite):
-        difference, base = variant.difference, suite.baseline_of(variant)
+    for variant in _select_credible(suite):
+        difference, base = variant.difference, suite.get_baseline(variant)
         if difference is None or difference.verdict != "faster" or base is None:
             continue
-        step = step_s(variant)
+        step = get_step_s(variant)
         yield Finding(
             severity="gain",
-            title=f"{variant.name} pays: {signed_percent(difference.ratio - 1)} {_time(variant)}",
+            title=f"{variant.name} pays: {signed_percent(difference.ratio - 1)} {_name_compared_time(variant)}",
             variant=variant.name,
-            evidence=_evidence(variant, base),
-            action=f"Switch {variant.name} on." + _setup_remark(variant),
+            evidence=_format_evidence(variant, base),
+            action=f"Switch {variant.name} on." + _describe_break_even(variant),
             gain_s=None if step is None or variant.compared_per else difference.saved_s(step),
-            gain_bytes=None if variant.compared_per else _saved(variant, base),
+            gain_bytes=None if variant.compared_per else _get_saved_bytes(variant, base),
         )
 
 
-def does_not_pay(suite: SuiteView) -> Iterator[Finding]:
+def find_no_benefit(suite: SuiteView) -> Iterator[Finding]:
     """A technique that is slower, or not shown to be faster, and saves no memory either: a result too."""
-    for variant in _credible(suite):
-        difference, base = variant.difference, suite.baseline_of(variant)
-        if difference is None or base is None or difference.verdict == "faster" or _saves_memory(variant):
+    for variant in _select_credible(suite):
+        difference, base = variant.difference, suite.get_baseline(variant)
+        if difference is None or base is None or difference.verdict == "faster" or _has_memory_saving(variant):
             continue
         if variant.compared_per:
             continue  # a smaller batch needs less memory however slow it is: the rule about sweeps speaks of these
@@ -180,16 +180,16 @@ def does_not_pay(suite: SuiteView) -> Iterator[Finding]:
             severity="note",
             title=f"{variant.name} does not pay here: it {word} and saves no memory",
             variant=variant.name,
-            evidence=_evidence(variant, base),
+            evidence=_format_evidence(variant, base),
             action=f"Leave {variant.name} off for this workload on this machine.",
         )
 
 
-def trades_time_for_memory(suite: SuiteView) -> Iterator[Finding]:
+def find_memory_saving(suite: SuiteView) -> Iterator[Finding]:
     """A technique that saves memory and is not faster: what a saved byte costs."""
-    for variant in _credible(suite):
-        difference, base = variant.difference, suite.baseline_of(variant)
-        if difference is None or base is None or difference.verdict == "faster" or not _saves_memory(variant):
+    for variant in _select_credible(suite):
+        difference, base = variant.difference, suite.get_baseline(variant)
+        if difference is None or base is None or difference.verdict == "faster" or not _has_memory_saving(variant):
             continue
         price = {
             "slower": f"for {signed_percent(difference.ratio - 1)} step time",
@@ -199,39 +199,39 @@ def trades_time_for_memory(suite: SuiteView) -> Iterator[Finding]:
             severity="gain",
             title=f"{variant.name} changes peak memory by {signed_percent((variant.memory_ratio or 1.0) - 1)} {price}",
             variant=variant.name,
-            evidence=_evidence(variant, base),
+            evidence=_format_evidence(variant, base),
             action="Use it where memory limits the batch or the model, and spend what it frees on a larger batch.",
-            gain_bytes=_saved(variant, base),
+            gain_bytes=_get_saved_bytes(variant, base),
         )
 
 
-def _credible(suite: SuiteView) -> Iterator[Variant]:
+def _select_credible(suite: SuiteView) -> Iterator[Variant]:
     """Variants whose figures may be credited to their techniques."""
     return (v for v in suite.measured if v.engaged is True and v.parity.verdict != "differs")
 
 
-def _time(variant: Variant) -> str:
+def _name_compared_time(variant: Variant) -> str:
     """What the ratio of its difference is of."""
     return f"time per {variant.compared_per}" if variant.compared_per else "step time"
 
 
-def _saves_memory(variant: Variant) -> bool:
+def _has_memory_saving(variant: Variant) -> bool:
     """At the same batches: memory of a sample or token alone says nothing of what fits."""
     return variant.memory_ratio is not None and not variant.compared_per and variant.memory_ratio < 1 - _NOTABLE_MEMORY
 
 
-def _saved(variant: Variant, base: Variant) -> int | None:
+def _get_saved_bytes(variant: Variant, base: Variant) -> int | None:
     ours, theirs = value_of(variant.peak_allocated), value_of(base.peak_allocated)
     return None if ours is None or theirs is None else int(theirs - ours)
 
 
-def _evidence(variant: Variant, base: Variant) -> str:
+def _format_evidence(variant: Variant, base: Variant) -> str:
     parts = []
-    ours, theirs, difference = step_s(variant), step_s(base), variant.difference
+    ours, theirs, difference = get_step_s(variant), get_step_s(base), variant.difference
     if ours is not None and theirs is not None:
         parts.append(f"step {seconds(ours)} against {seconds(theirs)}")
     if difference is not None and difference.low is not None and difference.high is not None:
-        of = f"of the {_time(variant)} " if variant.compared_per else ""
+        of = f"of the {_name_compared_time(variant)} " if variant.compared_per else ""
         parts.append(
             f"ratio {of}{difference.ratio:.3f} (95 % interval {difference.low:.3f} to {difference.high:.3f}, "
             f"{difference.pairs} pairs)"
@@ -242,6 +242,6 @@ def _evidence(variant: Variant, base: Variant) -> str:
     return "; ".join(parts)
 
 
-def _setup_remark(variant: Variant) -> str:
+def _describe_break_even(variant: Variant) -> str:
     step = None if variant.compile is None else variant.compile.break_even_step
     return f" It has paid for its compilation after {step:,} steps." if step else ""

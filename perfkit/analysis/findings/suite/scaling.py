@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from perfkit.analysis.findings.suite.view import SuiteView, step_s
+from perfkit.analysis.findings.suite.suite_view import SuiteView, get_step_s
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.scaling import Efficiency, ScalingCurve, ScalingPoint
 from perfkit.analysis.model.suite import Variant
@@ -13,7 +13,7 @@ _LOST = 0.9  # below, a tenth of the ranks' time and more is lost
 _GROWN = 0.05  # of the step
 
 
-def falls(suite: SuiteView) -> Iterator[Finding]:
+def find_efficiency_loss(suite: SuiteView) -> Iterator[Finding]:
     """The fewest ranks at which a curve's efficiency is shown to have fallen, and which part of the step has grown."""
     if suite.scaling is None:
         return
@@ -21,11 +21,11 @@ def falls(suite: SuiteView) -> Iterator[Finding]:
         for point in curve.points[1:]:
             found = point.efficiency
             if isinstance(found, Efficiency) and found.high is not None and found.high < _LOST:
-                yield _fallen(suite, curve, point, found)
+                yield _report_efficiency_loss(suite, curve, point, found)
                 break
 
 
-def _fallen(suite: SuiteView, curve: ScalingCurve, point: ScalingPoint, found: Efficiency) -> Finding:
+def _report_efficiency_loss(suite: SuiteView, curve: ScalingCurve, point: ScalingPoint, found: Efficiency) -> Finding:
     assert suite.scaling is not None
     by_name = {variant.name: variant for variant in suite.variants}
     before, after = by_name[found.reference], by_name[point.variant]
@@ -35,7 +35,7 @@ def _fallen(suite: SuiteView, curve: ScalingCurve, point: ScalingPoint, found: E
         if (isinstance(last, Efficiency) and last is not found)
         else ""
     )
-    grown = _grown(before, after)
+    grown = _find_grown_part(before, after)
     notes, mode = suite.scaling.notes, suite.scaling.mode
     return Finding(
         severity="note",
@@ -43,30 +43,30 @@ def _fallen(suite: SuiteView, curve: ScalingCurve, point: ScalingPoint, found: E
         variant=point.variant,
         evidence=f"{mode} scaling from {found.reference}: 95 % interval {percent(found.low or 0.0, 0)} to "
         f"{percent(found.high or 0.0, 0)}, {found.processes[0]} and {found.processes[1]} processes"
-        + (f"; {_words(grown)}" if grown else ""),
-        action=_action(grown, out_of_cores=bool(notes)),
+        + (f"; {_describe_grown_part(grown)}" if grown else ""),
+        action=_choose_action(grown, out_of_cores=bool(notes)),
         details=notes,
     )
 
 
-def _grown(before: Variant, after: Variant) -> tuple[str, float, float] | None:
+def _find_grown_part(before: Variant, after: Variant) -> tuple[str, float, float] | None:
     """The part of the traced step whose share has grown most, with both shares; None where none has, or is known."""
     theirs = {part.category: part.share for part in before.time_split}
     ours = {part.category: part.share for part in after.time_split}
-    if not theirs or not ours or step_s(after) is None:
+    if not theirs or not ours or get_step_s(after) is None:
         return None
     name = max(ours, key=lambda category: ours[category] - theirs.get(category, 0.0))
     was, now = theirs.get(name, 0.0), ours[name]
     return (name, was, now) if now - was >= _GROWN else None
 
 
-def _words(grown: tuple[str, float, float]) -> str:
+def _describe_grown_part(grown: tuple[str, float, float]) -> str:
     name, was, now = grown
     what = "exposed communication" if name == COMMUNICATION else name
     return f"{what} grew from {percent(was, 0)} to {percent(now, 0)} of the traced step"
 
 
-def _action(grown: tuple[str, float, float] | None, *, out_of_cores: bool) -> str:
+def _choose_action(grown: tuple[str, float, float] | None, *, out_of_cores: bool) -> str:
     if out_of_cores:
         return "Measure where every rank has cores of its own before anything is concluded of the program."
     if grown is not None and grown[0] == COMMUNICATION:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from perfkit.analysis.findings.suite.view import SuiteView
+from perfkit.analysis.findings.suite.suite_view import SuiteView
 from perfkit.analysis.model.finding import Finding
 
 # What torch calls the instruction sets of x86 below AVX-512, with which oneDNN's bf16 begins (its developer guide, Data
@@ -10,7 +10,7 @@ from perfkit.analysis.model.finding import Finding
 _WITHOUT_BF16 = ("DEFAULT", "NO AVX", "AVX2")
 
 
-def bf16_in_software(suite: SuiteView) -> Iterator[Finding]:
+def find_software_bf16(suite: SuiteView) -> Iterator[Finding]:
     """Mixed precision that is slower on a CPU that computes in bf16 by generic loops."""
     capability = None if suite.environment is None else suite.environment.cpu_capability
     if capability not in _WITHOUT_BF16:

@@ -1,4 +1,4 @@
-"""What a finding would change, as data: rows of the tables that take less time, and what the host no longer does."""
+"""A finding's change as data: rows of the tables that take less time, and what the host no longer does."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -42,12 +42,12 @@ def leave_out(*names: str) -> Change:
     return Change(without=frozenset(names))
 
 
-def gone(rows: Iterable[Row], *, joins: bool = False) -> Change:
+def remove_rows(rows: Iterable[Row], *, joins: bool = False) -> Change:
     """The work of some rows takes no time; `joins`: nor does launching it."""
     return Change(tuple(Takes(row, 0.0, joins) for row in rows))
 
 
-def to_roof(rows: Iterable[OpRow | ProductRow], *, joins: bool = False) -> Change:
+def raise_to_roof(rows: Iterable[OpRow | ProductRow], *, joins: bool = False) -> Change:
     """The work of some rows takes what its roof allows, where that is known."""
     return Change(
         tuple(
@@ -58,17 +58,17 @@ def to_roof(rows: Iterable[OpRow | ProductRow], *, joins: bool = False) -> Chang
     )
 
 
-def scaled(rows: Iterable[Row], part: float, *, joins: bool = False) -> Change:
+def scale_rows(rows: Iterable[Row], part: float, *, joins: bool = False) -> Change:
     """The work of all of some rows takes the same part of its time."""
     return Change(tuple(Takes(row, part, joins) for row in rows))
 
 
-def one_pass(rows: Iterable[OpRow], kept: OpRow, part: float) -> Change:
+def fuse_rows(rows: Iterable[OpRow], kept: OpRow, part: float) -> Change:
     """Of some rows one is kept, in that part of its time; it does the work of the others, which go."""
     return Change(tuple(Takes(row, part) if row is kept else Takes(row, 0.0, joins=True) for row in rows))
 
 
-def all_of(changes: Iterable[Change]) -> Change:
+def join_changes(changes: Iterable[Change]) -> Change:
     """Several changes of different rows."""
     changes = tuple(changes)
     return Change(

@@ -4,11 +4,11 @@ from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
-from perfkit.analysis.findings.trace.calls import calls_of, idle_of, shown_calls
 from perfkit.analysis.findings.trace.change import leave_out
-from perfkit.analysis.findings.trace.lines import in_data
+from perfkit.analysis.findings.trace.host_calls import format_calls, select_calls, sum_idle_s
+from perfkit.analysis.findings.trace.program_lines import name_data_lines
 from perfkit.analysis.findings.trace.thresholds import COMMON, NOTABLE
-from perfkit.analysis.findings.trace.view import CPU, FETCHING, Told, TraceView, called
+from perfkit.analysis.findings.trace.trace_view import CPU, FETCHING, RuleResult, TraceView, list_callers
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.launches import HostCallRow
 from perfkit.analysis.model.loop import Loop
@@ -23,27 +23,27 @@ LOAD_SOONER = (
 )
 
 
-def starved(view: TraceView) -> Iterator[Told]:
+def find_data_wait(view: TraceView) -> Iterator[RuleResult]:
     """The loop waits for a batch; where a device was traced, as far as it is idle meanwhile."""
-    rows = calls_of(view, FETCH)
-    idle = idle_of(rows)
+    rows = select_calls(view, FETCH)
+    idle = sum_idle_s(rows)
     if view.loop is not None and view.step_s is not None and view.loop.data_wait_share is not None:
         meanwhile = None if view.trace.device == CPU else (idle or 0.0) * view.pace
-        finding = timed_wait(view.loop, view.step_s, view.trace.label, meanwhile)
+        finding = find_loop_data_wait(view.loop, view.step_s, view.trace.label, meanwhile)
         if finding is not None:
             scope = frozenset() if meanwhile is None else frozenset((FETCHING,))
-            finding = replace(finding, ops=called(rows), idle=(DATA,) if idle else ())
-            yield Told(view.as_traced(finding), scope, leave_out(FETCHING))
+            finding = replace(finding, ops=list_callers(rows), idle=(DATA,) if idle else ())
+            yield RuleResult(view.scale_to_traced(finding), scope, leave_out(FETCHING))
         return
     if view.data_wait_share is not None:
-        yield from _timed(view, rows, idle)
+        yield from _find_timed_wait(view, rows, idle)
         return
     took = idle if idle is not None else sum(row.seconds for row in rows)
-    if rows and view.share(took) >= NOTABLE:
+    if rows and view.get_share(took) >= NOTABLE:
         what = "the device is idle for" if idle is not None else "it takes"
-        yield view.gain(
+        yield view.build_gain(
             _TITLE,
-            f"{what} {view.took(took)} meanwhile: {shown_calls(rows)}",
+            f"{what} {view.show_time(took)} meanwhile: {format_calls(rows)}",
             LOAD_SOONER,
             took,
             scope=() if idle is None else (FETCHING,),
@@ -53,14 +53,14 @@ def starved(view: TraceView) -> Iterator[Told]:
         )
 
 
-def _timed(view: TraceView, rows: Sequence[HostCallRow], idle_s: float | None) -> Iterator[Told]:
+def _find_timed_wait(view: TraceView, rows: Sequence[HostCallRow], idle_s: float | None) -> Iterator[RuleResult]:
     """What timed steps of a workload with a DataLoader waited. Traced steps wait less: workers go on between passes."""
     share = view.data_wait_share or 0.0
     took = share * view.trace.step_s
     gain_s = took if idle_s is None else min(took, idle_s)
-    if view.share(gain_s) >= COMMON:
-        meanwhile = "" if idle_s is None else f"; as traced the device is then idle for {view.took(idle_s)}"
-        yield view.gain(
+    if view.get_share(gain_s) >= COMMON:
+        meanwhile = "" if idle_s is None else f"; as traced the device is then idle for {view.show_time(idle_s)}"
+        yield view.build_gain(
             f"{_TITLE}, {percent(share, 0)} of the time",
             f"{percent(share)} of the timed steps in next() of its DataLoader{meanwhile}",
             LOAD_SOONER,
@@ -72,8 +72,8 @@ def _timed(view: TraceView, rows: Sequence[HostCallRow], idle_s: float | None) -
         )
 
 
-def timed_wait(loop: Loop, step_s: float, owner: str, idle_s: float | None) -> Finding | None:
-    """What timed steps of `step_s` waited, if that is worth telling.
+def find_loop_data_wait(loop: Loop, step_s: float, owner: str, idle_s: float | None) -> Finding | None:
+    """What timed steps of `step_s` waited, if that is worth result.
 
     `idle_s` is how long a device was idle meanwhile, since work queued before may go on; None where none was traced.
     """
@@ -87,14 +87,14 @@ def timed_wait(loop: Loop, step_s: float, owner: str, idle_s: float | None) -> F
         severity="gain",
         title=f"{_TITLE}, {percent(loop.data_wait_share, 0)} of the time",
         variant=owner,
-        evidence=f"{seconds(loop.data_wait_mean_s)} a step on average in next() of its DataLoaders{_worst(loop)}, "
-        f"{seconds(loop.data_wait_s or 0.0)} in the median step{meanwhile}{in_data(loop)}",
+        evidence=f"{seconds(loop.data_wait_mean_s)} a step on average in next() of its DataLoaders{_name_worst(loop)}, "
+        f"{seconds(loop.data_wait_s or 0.0)} in the median step{meanwhile}{name_data_lines(loop)}",
         action=LOAD_SOONER,
         gain_s=gain_s,
     )
 
 
-def _worst(loop: Loop) -> str:
+def _name_worst(loop: Loop) -> str:
     waiting = [rank for rank in loop.ranks if rank.data_wait_share is not None]
     if len(waiting) < 2:
         return ""

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from perfkit.analysis.findings.trace.change import RECOMPUTED, SHORT, Change, Takes
-from perfkit.analysis.findings.trace.view import ALLOCATIONS, COMMUNICATION, FETCHING, GAPS, LATE, QUEUED, WAITS
+from perfkit.analysis.findings.trace.trace_view import ALLOCATIONS, COMMUNICATION, FETCHING, GAPS, LATE, QUEUED, WAITS
 from perfkit.analysis.model.trace import CollectiveRow, CopyRow
 from perfkit.analysis.replay.edges import Flags, Floats
 from perfkit.analysis.replay.effect import Effect
@@ -21,7 +21,7 @@ from perfkit.analysis.trace.work.pieces import Kind
 from perfkit.trace.read import NONE, Category, Ints
 
 
-def effect_of(change: Change, analysed: Analysed, replayed: Replayed) -> Effect | None:
+def build_effect(change: Change, analysed: Analysed, replayed: Replayed) -> Effect | None:
     """What of the recording a change is about: all of it within the steps.
 
     None where the recording does not tell who waits for it: for collectives of a host's threads.
@@ -29,8 +29,8 @@ def effect_of(change: Change, analysed: Analysed, replayed: Replayed) -> Effect 
     exchanges = COMMUNICATION in change.without or any(isinstance(each.row, CollectiveRow) for each in change.takes)
     if exchanges and not replayed.work.on_device:
         return None
-    takes, joins = _rows(change.takes, analysed)
-    takes, joins, returns = _links(change.takes, analysed, takes, joins)
+    takes, joins = _map_rows(change.takes, analysed)
+    takes, joins, returns = _map_links(change.takes, analysed, takes, joins)
     pieces, windows = analysed.engine.pieces, analysed.engine.windows
     within = analysed.engine.within
     ops, names = pieces.ops, change.without
@@ -54,9 +54,9 @@ def effect_of(change: Change, analysed: Analysed, replayed: Replayed) -> Effect 
     if GAPS in names:
         idle = analysed.gaps
     if LATE in names and not pieces.on_device:
-        idle = joined(idle, _without_ops(analysed, spans))
+        idle = joined(idle, _find_spans_without_ops(analysed, spans))
     return Effect(
-        *_of_work(takes, joins, analysed, replayed),
+        *_map_to_work(takes, joins, analysed, replayed),
         gone=np.unique(np.concatenate(gone)),
         returns=returns,
         idle=idle,
@@ -65,7 +65,7 @@ def effect_of(change: Change, analysed: Analysed, replayed: Replayed) -> Effect 
     )
 
 
-def _rows(takes: Iterable[Takes], analysed: Analysed) -> tuple[Floats, Flags]:
+def _map_rows(takes: Iterable[Takes], analysed: Analysed) -> tuple[Floats, Flags]:
     """By piece the part of its time that the rows of ops, kernels and products leave it, and whether it joins."""
     part, joins = np.ones(len(analysed.engine.pieces)), np.zeros(len(analysed.engine.pieces), np.bool_)
     wanted = {id(each.row): each for each in takes}
@@ -78,7 +78,7 @@ def _rows(takes: Iterable[Takes], analysed: Analysed) -> tuple[Floats, Flags]:
     return part, joins
 
 
-def _links(takes: Iterable[Takes], analysed: Analysed, part: Floats, joins: Flags) -> tuple[Floats, Flags, Ints]:
+def _map_links(takes: Iterable[Takes], analysed: Analysed, part: Floats, joins: Flags) -> tuple[Floats, Flags, Ints]:
     """The same with collectives and copies; and the calls of copies from pageable memory, which wait no longer."""
     pieces, exchanged = analysed.engine.pieces, analysed.engine.exchanged
     within, names = analysed.engine.within, pieces.ops.trace.names
@@ -100,7 +100,7 @@ def _links(takes: Iterable[Takes], analysed: Analysed, part: Floats, joins: Flag
     return part, joins, np.unique(np.concatenate(returns))
 
 
-def _of_work(part: Floats, joins: Flags, analysed: Analysed, replayed: Replayed) -> tuple[Floats, Flags]:
+def _map_to_work(part: Floats, joins: Flags, analysed: Analysed, replayed: Replayed) -> tuple[Floats, Flags]:
     """By piece of the replay's work: kernels are the same there, and without a device its pieces are all ops."""
     if replayed.work.on_device:
         return part, joins
@@ -112,7 +112,7 @@ def _of_work(part: Floats, joins: Flags, analysed: Analysed, replayed: Replayed)
     return takes, joined_ops
 
 
-def _without_ops(analysed: Analysed, spans: Intervals) -> Intervals:
+def _find_spans_without_ops(analysed: Analysed, spans: Intervals) -> Intervals:
     """When no op works, nothing is exchanged and nothing is fetched."""
     pieces = analysed.engine.pieces
     trace = pieces.ops.trace

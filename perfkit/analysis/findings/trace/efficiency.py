@@ -4,10 +4,10 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
-from perfkit.analysis.findings.trace.change import to_roof
-from perfkit.analysis.findings.trace.products import odd_sizes
+from perfkit.analysis.findings.trace.change import raise_to_roof
+from perfkit.analysis.findings.trace.products import get_unaligned_sizes
 from perfkit.analysis.findings.trace.thresholds import CLOSE_TO_ROOF, COMMON, FUSED_ATTENTION, HIGHER_PEAK, QUANTIZED
-from perfkit.analysis.findings.trace.view import BEYOND_ROOF, Told, TraceView, above_roof_s, total_s
+from perfkit.analysis.findings.trace.trace_view import BEYOND_ROOF, RuleResult, TraceView, sum_above_roof_s, sum_seconds
 from perfkit.analysis.model.products import AttentionRow, GemmRow, ProductRow
 from perfkit.analysis.trace.attention_call import EFFICIENT, FLASH_2, TRITON
 from perfkit.analysis.trace.roofline import COMPUTE, MEMORY
@@ -69,50 +69,52 @@ class Cause(NamedTuple):
     do: str
 
 
-def gemms(view: TraceView) -> Iterator[Told]:
+def find_slow_gemms(view: TraceView) -> Iterator[RuleResult]:
     """Products that are bound by their arithmetic, and whose kernels reach little of the unit's rate.
 
-    Those whose sizes do not suit the unit are told by `perfkit.analysis.findings.trace.products.odd_dims`.
+    Those whose sizes do not suit the unit are told by `perfkit.analysis.findings.trace.products.find_unaligned_dims`.
     """
-    bound = [row for row in view.trace.gemms if row.bound == COMPUTE and not odd_sizes(row)]
-    rows = [row for row in bound if _is_below(row, CLOSE_TO_ROOF)]
-    took = total_s(rows)
-    if view.trace.device not in _OTHER_KERNELS or view.share(took) < COMMON:
+    bound = [row for row in view.trace.gemms if row.bound == COMPUTE and not get_unaligned_sizes(row)]
+    rows = [row for row in bound if _is_below_share(row, CLOSE_TO_ROOF)]
+    took = sum_seconds(rows)
+    if view.trace.device not in _OTHER_KERNELS or view.get_share(took) < COMMON:
         return
-    causes = [(row, _of_gemm(view, row)) for row in rows]
-    yield view.gain(
-        f"GEMMs reach {_reached(rows)} of their roof",
-        f"those below {percent(CLOSE_TO_ROOF, 0)} of it take {view.took(took)}: {_largest(causes, _gemm)}",
-        " ".join([*_advice(causes), _OTHER_KERNELS[view.trace.device], *_fp8(view, rows)]),
-        above_roof_s(rows),
+    causes = [(row, _find_gemm_cause(view, row)) for row in rows]
+    yield view.build_gain(
+        f"GEMMs reach {_format_efficiency(rows)} of their roof",
+        f"those below {percent(CLOSE_TO_ROOF, 0)} of it take {view.show_time(took)}: "
+        f"{_format_largest(causes, _format_gemm)}",
+        " ".join([*_choose_advice(causes), _OTHER_KERNELS[view.trace.device], *_suggest_fp8(view, rows)]),
+        sum_above_roof_s(rows),
         basis=BEYOND_ROOF,
         rows=rows,
-        change=to_roof(rows),
+        change=raise_to_roof(rows),
     )
 
 
-def fused_attention(view: TraceView) -> Iterator[Told]:
+def find_slow_attention(view: TraceView) -> Iterator[RuleResult]:
     """Attention whose kernels are far from both roofs, for which there may be better ones."""
     bound = [row for row in view.trace.attentions if row.bound in (COMPUTE, MEMORY)]
-    rows = [row for row in bound if _is_below(row, FUSED_ATTENTION)]
-    took = total_s(rows)
-    if view.trace.device not in _OTHER_KERNELS or view.share(took) < COMMON:
+    rows = [row for row in bound if _is_below_share(row, FUSED_ATTENTION)]
+    took = sum_seconds(rows)
+    if view.trace.device not in _OTHER_KERNELS or view.get_share(took) < COMMON:
         return
-    causes = [(row, _of_attention(view, row)) for row in rows]
-    yield view.gain(
-        f"Fused attention reaches {_reached(rows)} of its roof",
-        f"calls below {percent(FUSED_ATTENTION, 0)} of it take {view.took(took)}: {_largest(causes, _attention)}",
-        " ".join(_advice(causes)) or _OTHER_BACKENDS,
-        above_roof_s(rows),
+    causes = [(row, _find_attention_cause(view, row)) for row in rows]
+    yield view.build_gain(
+        f"Fused attention reaches {_format_efficiency(rows)} of its roof",
+        f"calls below {percent(FUSED_ATTENTION, 0)} of it take {view.show_time(took)}: "
+        f"{_format_largest(causes, _format_attention)}",
+        " ".join(_choose_advice(causes)) or _OTHER_BACKENDS,
+        sum_above_roof_s(rows),
         basis=BEYOND_ROOF,
         rows=rows,
-        change=to_roof(rows),
+        change=raise_to_roof(rows),
     )
 
 
-def _of_gemm(view: TraceView, row: GemmRow) -> Cause | None:
-    if _is_small(row):
-        return Cause(_blocks(view, row), _MORE_TILES)
+def _find_gemm_cause(view: TraceView, row: GemmRow) -> Cause | None:
+    if _is_small_grid(row):
+        return Cause(_format_blocks(view, row), _MORE_TILES)
     if row.waves is not None and row.wave_loss is not None and row.wave_loss >= QUANTIZED:
         return Cause(f"{percent(row.wave_loss, 0)} lost to the last of {row.waves:.1f} waves", _WHOLE_WAVES)
     if row.tile_loss is not None and row.tile_loss >= QUANTIZED:
@@ -122,9 +124,9 @@ def _of_gemm(view: TraceView, row: GemmRow) -> Cause | None:
     return None
 
 
-def _of_attention(view: TraceView, row: AttentionRow) -> Cause | None:
-    if _is_small(row):
-        return Cause(_blocks(view, row), _MORE_BLOCKS)
+def _find_attention_cause(view: TraceView, row: AttentionRow) -> Cause | None:
+    if _is_small_grid(row):
+        return Cause(_format_blocks(view, row), _MORE_BLOCKS)
     if row.backend == EFFICIENT and row.dtype in _16_BITS and row.width <= _WIDEST_FLASH:
         return Cause("with a mask", _NO_TENSOR) if row.given_mask else Cause("", _FLASH)
     if row.backend == FLASH_2 and _SINCE_HOPPER.search(view.trace.device_name):
@@ -134,60 +136,60 @@ def _of_attention(view: TraceView, row: AttentionRow) -> Cause | None:
     return None
 
 
-def _is_small(row: ProductRow) -> bool:
+def _is_small_grid(row: ProductRow) -> bool:
     """Whether a grid leaves multiprocessors without work from beginning to end."""
     return row.waves is not None and row.waves <= 1 - QUANTIZED
 
 
-def _blocks(view: TraceView, row: ProductRow) -> str:
+def _format_blocks(view: TraceView, row: ProductRow) -> str:
     return f"{row.blocks} blocks for {row.units} {'compute units' if view.trace.device == 'rocm' else 'SMs'}"
 
 
-def _is_below(row: ProductRow, share: float) -> bool:
+def _is_below_share(row: ProductRow, share: float) -> bool:
     return row.efficiency is not None and row.efficiency < share and not row.above_roof
 
 
-def _reached(rows: Sequence[ProductRow]) -> str:
-    return percent(sum(row.attainable_s or 0.0 for row in rows) / total_s(rows), 0)
+def _format_efficiency(rows: Sequence[ProductRow]) -> str:
+    return percent(sum(row.attainable_s or 0.0 for row in rows) / sum_seconds(rows), 0)
 
 
-def _beyond(row: ProductRow) -> float:
+def _get_s_above_roof(row: ProductRow) -> float:
     return 0.0 if row.attainable_s is None else row.seconds - row.attainable_s
 
 
-def _advice(causes: Sequence[tuple[Row, Cause | None]]) -> list[str]:
+def _choose_advice(causes: Sequence[tuple[Row, Cause | None]]) -> list[str]:
     """What to do about the two causes with most time above the roof, if that is a part of it that counts."""
     beyond: dict[str, float] = {}
     for row, cause in causes:
         if cause is not None:
-            beyond[cause.do] = beyond.get(cause.do, 0.0) + _beyond(row)
-    weighty = _WEIGHTY * sum(_beyond(row) for row, _ in causes)
+            beyond[cause.do] = beyond.get(cause.do, 0.0) + _get_s_above_roof(row)
+    weighty = _WEIGHTY * sum(_get_s_above_roof(row) for row, _ in causes)
     return sorted((do for do in beyond if beyond[do] >= weighty), key=lambda do: -beyond[do])[:2]
 
 
-def _largest(causes: Sequence[tuple[Row, Cause | None]], show: Callable[[Row], str]) -> str:
+def _format_largest(causes: Sequence[tuple[Row, Cause | None]], show: Callable[[Row], str]) -> str:
     """The rows with most time above their roofs, and why they are slow where that is known."""
     told = [
         f"{show(row)}: {percent(row.efficiency or 0.0, 0)}{f' ({cause.why})' if cause and cause.why else ''}"
-        for row, cause in sorted(causes, key=lambda each: -_beyond(each[0]))
+        for row, cause in sorted(causes, key=lambda each: -_get_s_above_roof(each[0]))
     ]
     return ", ".join(told[:_NAMED]) + (f" and {len(told) - _NAMED} more" if len(told) > _NAMED else "")
 
 
-def _gemm(row: GemmRow) -> str:
+def _format_gemm(row: GemmRow) -> str:
     batch = f"{row.batch} of " if row.batch > 1 else ""
     return f"{row.name.rpartition('::')[2]} {batch}{row.m} x {row.n} x {row.k}"
 
 
-def _attention(row: AttentionRow) -> str:
+def _format_attention(row: AttentionRow) -> str:
     backward = " backward" if row.backward else ""
     return f"{row.backend or row.name}{backward}, {row.queries} x {row.keys} in heads of {row.width}"
 
 
-def _fp8(view: TraceView, rows: Sequence[GemmRow]) -> Iterator[str]:
+def _suggest_fp8(view: TraceView, rows: Sequence[GemmRow]) -> Iterator[str]:
     """Where most of the time is in 16 bits, and the device has a higher peak in eight."""
     reduced = [row for row in rows if row.dtype in _16_BITS]
-    now = view.peak(Level.MATRIX, reduced[0].dtype) if reduced else None
-    fp8 = view.peak(Level.MATRIX, "fp8")
-    if now and fp8 and fp8 >= HIGHER_PEAK * now and total_s(reduced) > total_s(rows) / 2:
+    now = view.get_peak(Level.MATRIX, reduced[0].dtype) if reduced else None
+    fp8 = view.get_peak(Level.MATRIX, "fp8")
+    if now and fp8 and fp8 >= HIGHER_PEAK * now and sum_seconds(reduced) > sum_seconds(rows) / 2:
         yield f"fp8 (torchao.float8) has a peak {fp8 / now:.1f} times as high, where its precision suffices."

@@ -1,13 +1,13 @@
-"""What the findings of a trace would gain: the replay of the trace with what each of them would change."""
+"""Gains of a trace's findings: the replay of the trace with what each of them would change."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
 
 from perfkit.analysis.findings import RULES, About
-from perfkit.analysis.findings.trace.change import Change, to_roof
-from perfkit.analysis.findings.trace.effects import effect_of
+from perfkit.analysis.findings.trace.change import Change, raise_to_roof
+from perfkit.analysis.findings.trace.effects import build_effect
 from perfkit.analysis.findings.trace.thresholds import NOTABLE
-from perfkit.analysis.findings.trace.view import Told, TraceView, above_roof_s
+from perfkit.analysis.findings.trace.trace_view import RuleResult, TraceView, sum_above_roof_s
 from perfkit.analysis.model.replay import FindingGains
 from perfkit.analysis.model.step import OUTSIDE
 from perfkit.analysis.model.trace import RankTrace
@@ -28,25 +28,25 @@ class Simulation(NamedTuple):
     changes: Mapping[str, Changed]
 
 
-def finding_gains(analysed: Analysed, replayed: Replayed, *, keep: bool = False) -> Simulation:
+def simulate_findings(analysed: Analysed, replayed: Replayed, *, keep: bool = False) -> Simulation:
     """The gain of each finding that says what it would change, and of all of them; None where there is nothing to gain.
 
     Beside them that of all work at its roof. `keep` what each changes of the graph.
     """
     trace = analysed.rank_trace
-    found = {} if trace.unseen_device else dict(_changes(TraceView(trace)))
-    roofs = Change() if trace.unseen_device else _at_roofs(trace)
+    found = {} if trace.unseen_device else dict(_list_changes(TraceView(trace)))
+    roofs = Change() if trace.unseen_device else _raise_all_to_roofs(trace)
     if not found and not roofs:
         return Simulation(None, {})
     lost = trace.lost is not None and trace.lost.matters
     if reason := replayed.result.refused or (_LOST if lost else ""):
         return Simulation(FindingGains(refused=reason), {})
-    made = {key: effect_of(telling.change, analysed, replayed) for key, telling in found.items()}
+    made = {key: build_effect(result.change, analysed, replayed) for key, result in found.items()}
     effects = {key: effect for key, effect in made.items() if effect is not None}
     alone = next(iter(effects)) if len(effects) == 1 else ""
     if len(effects) > 1:
         effects[ALL_FINDINGS] = together(list(effects.values()))
-    if roofs and (effect := effect_of(roofs, analysed, replayed)) is not None:
+    if roofs and (effect := build_effect(roofs, analysed, replayed)) is not None:
         effects[ROOFS] = effect
     steps, parts = step_nodes(replayed.graph) if trace.steps else None, analysed.engine.parts
     before = length_s(replayed, steps)
@@ -64,18 +64,18 @@ def finding_gains(analysed: Analysed, replayed: Replayed, *, keep: bool = False)
     return Simulation(FindingGains(of=gains, together_s=together_s, roofs_s=roofs_s, step_s=trace.step_s), changes)
 
 
-def _at_roofs(trace: RankTrace) -> Change:
+def _raise_all_to_roofs(trace: RankTrace) -> Change:
     """All work within the steps at its roof, where it is worth a simulation."""
     rows = [row for row in trace.kernels or trace.ops if row.phase != OUTSIDE and not row.above_roof]
-    return to_roof(rows) if (above_roof_s(rows) or 0.0) >= NOTABLE * trace.step_s else Change()
+    return raise_to_roof(rows) if (sum_above_roof_s(rows) or 0.0) >= NOTABLE * trace.step_s else Change()
 
 
-def _changes(view: TraceView) -> list[tuple[str, Told]]:
+def _list_changes(view: TraceView) -> list[tuple[str, RuleResult]]:
     """By rule what it tells that is worth simulating."""
     return [
-        (rule.key, telling)
+        (rule.key, result)
         for rule in RULES
         if rule.reads is TraceView and rule.about == About.STEP
-        for telling in rule.tells(view)
-        if isinstance(telling, Told) and telling.change and view.share(telling.finding.gain_s or 0.0) >= NOTABLE
+        for result in rule.tells(view)
+        if isinstance(result, RuleResult) and result.change and view.get_share(result.finding.gain_s or 0.0) >= NOTABLE
     ]

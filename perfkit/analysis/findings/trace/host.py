@@ -2,11 +2,20 @@
 
 from collections.abc import Iterator, Sequence
 
-from perfkit.analysis.findings.trace.calls import calls_of, idle_of, number, shown_calls
 from perfkit.analysis.findings.trace.change import SHORT, leave_out
-from perfkit.analysis.findings.trace.lines import in_functions, in_python
+from perfkit.analysis.findings.trace.host_calls import format_calls, format_count, select_calls, sum_idle_s
+from perfkit.analysis.findings.trace.program_lines import name_functions, name_python_lines
 from perfkit.analysis.findings.trace.thresholds import COMMON, NOTABLE
-from perfkit.analysis.findings.trace.view import ALLOCATIONS, CPU, GAPS, LATE, QUEUED, WAITS, Told, TraceView
+from perfkit.analysis.findings.trace.trace_view import (
+    ALLOCATIONS,
+    CPU,
+    GAPS,
+    LATE,
+    QUEUED,
+    WAITS,
+    RuleResult,
+    TraceView,
+)
 from perfkit.analysis.model.idle import ALLOCATION as CAUSED_BY_ALLOCATION
 from perfkit.analysis.model.idle import BETWEEN, ELSEWHERE, PEERS, STARTING, SYNC
 from perfkit.analysis.model.idle import LATE as CAUSED_LATE
@@ -63,7 +72,7 @@ _FEWER_CALLS = (
 )
 
 
-def host_bound(view: TraceView) -> Iterator[Told]:
+def find_host_bound(view: TraceView) -> Iterator[RuleResult]:
     """The device idle between launches that come too late; on a CPU, time in which no op worked."""
     launches = view.trace.launches
     on_cpu = launches is None or view.trace.device == CPU
@@ -71,22 +80,22 @@ def host_bound(view: TraceView) -> Iterator[Told]:
     fetching = sum(part.seconds for part in view.trace.time_split if part.category == DATA)
     if launches is not None and not on_cpu:
         idle = launches.late_s or 0.0  # fetching data, waiting and long gaps are told by themselves
-    if view.share(idle) < COMMON:
+    if view.get_share(idle) < COMMON:
         return
     if launches is None or on_cpu:
         what = "Python and dispatch" if fetching else "Python, dispatch and waiting"
-        title = f"{percent(view.share(idle), 0)} of the {view.whole} is {what}"
+        title = f"{percent(view.get_share(idle), 0)} of the {view.whole} is {what}"
         beside = " beside fetching data" if fetching else ""
-        nothing = f"no op works, or none with enough to do, for {view.took(idle)}"
-        evidence, action = f"{nothing}{beside}{in_python(view.loop)}", _FEWER_CALLS
+        nothing = f"no op works, or none with enough to do, for {view.show_time(idle)}"
+        evidence, action = f"{nothing}{beside}{name_python_lines(view.loop)}", _FEWER_CALLS
     else:
-        title = f"The device waits for the CPU {percent(view.share(idle), 0)} of the {view.whole}"
-        late = in_functions(_idle(view, CAUSED_LATE))
-        fed = f"{_feeding(launches)}{late or in_python(view.loop)}"
-        evidence = f"idle between launches, with nothing queued, for {view.took(idle)}; {fed}"
+        title = f"The device waits for the CPU {percent(view.get_share(idle), 0)} of the {view.whole}"
+        late = name_functions(_select_gaps(view, CAUSED_LATE))
+        fed = f"{_describe_launches(launches)}{late or name_python_lines(view.loop)}"
+        evidence = f"idle between launches, with nothing queued, for {view.show_time(idle)}; {fed}"
         without = _FEWER_LAUNCHES if view.torch_device == "cuda" else _FEWER_LAUNCHES_WITHOUT_GRAPHS
         action = _MORE_IN_GRAPHS if launches.graph_launches else without
-    yield view.gain(
+    yield view.build_gain(
         title,
         evidence,
         action,
@@ -98,22 +107,22 @@ def host_bound(view: TraceView) -> Iterator[Told]:
     )
 
 
-def _idle(view: TraceView, *causes: str) -> list[GapRow]:
+def _select_gaps(view: TraceView, *causes: str) -> list[GapRow]:
     return [row for row in view.trace.gaps if row.cause in causes]
 
 
-def _feeding(launches: Launches) -> str:
-    parts = [f"{number(launches.kernels)} kernel{'' if launches.kernels == 1 else 's'}"]
+def _describe_launches(launches: Launches) -> str:
+    parts = [f"{format_count(launches.kernels)} kernel{'' if launches.kernels == 1 else 's'}"]
     if launches.delay_s is not None:
         parts.append(f"each {seconds(launches.delay_s)} after its launch (median)")
     return ", ".join(parts)
 
 
-def waits(view: TraceView) -> Iterator[Told]:
+def find_synchronization(view: TraceView) -> Iterator[RuleResult]:
     """Calls that let the host wait for the device, which then waits for the host."""
-    rows = calls_of(view, WAIT)
-    idle = idle_of(rows)
-    if idle is None or view.share(idle) < NOTABLE:
+    rows = select_calls(view, WAIT)
+    idle = sum_idle_s(rows)
+    if idle is None or view.get_share(idle) < NOTABLE:
         return
     remove = (
         "find the call in the trace and remove it from the step, such as "
@@ -123,9 +132,10 @@ def waits(view: TraceView) -> Iterator[Told]:
     costly = [row for row in rows[:_TOLD_CALLS] if (row.idle_s or 0.0) >= _COSTLY * idle] or rows[:1]
     advice = [[text for word, text in _WAITS if word in row.op] or [remove] for row in costly]
     action = "; ".join(dict.fromkeys(text for texts in advice for text in texts))
-    yield view.gain(
-        f"The host waits for the device: {view.calls(sum(row.calls for row in rows))}",
-        f"the device is then idle for {view.took(idle)}: {shown_calls(rows)}{in_functions(_idle(view, SYNC))}",
+    yield view.build_gain(
+        f"The host waits for the device: {view.format_calls(sum(row.calls for row in rows))}",
+        f"the device is then idle for {view.show_time(idle)}: "
+        f"{format_calls(rows)}{name_functions(_select_gaps(view, SYNC))}",
         f"{action[:1].upper()}{action[1:]}.",
         idle,
         scope=(WAITS,),
@@ -135,22 +145,22 @@ def waits(view: TraceView) -> Iterator[Told]:
     )
 
 
-def long_gaps(view: TraceView) -> Iterator[Told]:
+def find_long_gaps(view: TraceView) -> Iterator[RuleResult]:
     """A millisecond or more without work for the device, while the host did something that launches nothing."""
-    rows = _idle(view, ELSEWHERE, PEERS)
+    rows = _select_gaps(view, ELSEWHERE, PEERS)
     took = sum(row.seconds for row in rows)
-    if view.share(took) < NOTABLE:
+    if view.get_share(took) < NOTABLE:
         return
     first = rows[0]
     where = place(first, around=True) if first.named and first.seconds > took / 2 else ""
-    told = [f"{_gap(row)}: {_where(row)}{_before(row)}" for row in rows if row.named]
+    told = [f"{_format_gap(row)}: {_name_gap_place(row)}{_format_following(row)}" for row in rows if row.named]
     more = f" and {len(told) - _TOLD_GAPS} more places" if len(told) > _TOLD_GAPS else ""
-    yield view.gain(
-        f"The device has nothing to do for {percent(view.share(took), 0)} of the {view.whole}"
+    yield view.build_gain(
+        f"The device has nothing to do for {percent(view.get_share(took), 0)} of the {view.whole}"
         + (f": the host is in {where}" if where else " in long gaps"),
-        f"idle with nothing queued for {view.took(took)} in gaps of a millisecond or more: "
+        f"idle with nothing queued for {view.show_time(took)} in gaps of a millisecond or more: "
         f"{'; '.join(told[:_TOLD_GAPS])}{more}",
-        _advice(rows),
+        _choose_advice(rows),
         took,
         scope=(GAPS,),
         change=leave_out(GAPS),
@@ -158,42 +168,42 @@ def long_gaps(view: TraceView) -> Iterator[Told]:
     )
 
 
-def _advice(rows: Sequence[GapRow]) -> str:
+def _choose_advice(rows: Sequence[GapRow]) -> str:
     """By where most of the time is."""
     seconds_of = {_RECORD_STACKS: 0.0, _IN_OPS: 0.0, _MEANWHILE: 0.0, _BALANCE: 0.0}
     for row in rows:
-        seconds_of[_doing(row)] += row.seconds
+        seconds_of[_choose_gap_advice(row)] += row.seconds
     return max(seconds_of, key=seconds_of.__getitem__)
 
 
-def _doing(row: GapRow) -> str:
+def _choose_gap_advice(row: GapRow) -> str:
     """What to do about a long gap."""
     if row.cause == PEERS:
         return _BALANCE
     return _IN_OPS if row.op or row.call else _MEANWHILE if place(row, around=True) else _RECORD_STACKS
 
 
-def _where(row: GapRow) -> str:
+def _name_gap_place(row: GapRow) -> str:
     return place(row, around=True) or (row.cause if row.cause == PEERS else "no frame, op or range recorded")
 
 
-def _gap(row: GapRow) -> str:
+def _format_gap(row: GapRow) -> str:
     return seconds(row.longest_s) if row.gaps <= 1 else f"{row.gaps:,.3g} of up to {seconds(row.longest_s)}"
 
 
-def _before(row: GapRow) -> str:
+def _format_following(row: GapRow) -> str:
     return f", before {row.following}" if row.following else ""
 
 
-def allocations(view: TraceView) -> Iterator[Told]:
+def find_device_allocation(view: TraceView) -> Iterator[RuleResult]:
     """Memory taken from the driver within a step, which the caching allocator should have done once."""
-    rows = calls_of(view, ALLOCATION)
-    cost = idle_of(rows)
-    if cost is None or view.share(cost) < NOTABLE:
+    rows = select_calls(view, ALLOCATION)
+    cost = sum_idle_s(rows)
+    if cost is None or view.get_share(cost) < NOTABLE:
         return
-    yield view.gain(
-        f"Device memory is allocated: {view.calls(sum(row.calls for row in rows))}",
-        f"the device is idle for {view.took(cost)} around them: {shown_calls(rows)}",
+    yield view.build_gain(
+        f"Device memory is allocated: {view.format_calls(sum(row.calls for row in rows))}",
+        f"the device is idle for {view.show_time(cost)} around them: {format_calls(rows)}",
         ("Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, k" if view.torch_device == "cuda" else "K")
         + "eep shapes the same from step to step, and leave memory free: the cache is emptied when it runs out (no "
         f"torch.{view.torch_device}.empty_cache() in the loop).",
@@ -205,7 +215,7 @@ def allocations(view: TraceView) -> Iterator[Told]:
     )
 
 
-def short_kernels(view: TraceView) -> Iterator[Told]:
+def find_short_kernels(view: TraceView) -> Iterator[RuleResult]:
     """Kernels so short that starting them costs as much as running them."""
     launches = view.trace.launches
     if launches is None or launches.short_kernels == 0:
@@ -213,12 +223,13 @@ def short_kernels(view: TraceView) -> Iterator[Told]:
     # Of the idle time before them only what starting a kernel costs is theirs; the rest is the host's own.
     won = min(launches.short_gap_s, launches.short_kernels * launches.short_below_s)
     took = launches.short_s + won
-    if view.share(took) < COMMON:
+    if view.get_share(took) < COMMON:
         return
-    yield view.gain(
-        f"{number(launches.short_kernels)} of {number(launches.kernels)} kernels are shorter than "
+    yield view.build_gain(
+        f"{format_count(launches.short_kernels)} of {format_count(launches.kernels)} kernels are shorter than "
         f"{launches.short_below_s * 1e6:g} us",
-        f"with what starting them costs they take {view.took(took)}: they run for {seconds(launches.short_s)}, and the "
+        f"with what starting them costs they take {view.show_time(took)}: they run for {seconds(launches.short_s)}, "
+        "and the "
         f"device is idle for {seconds(launches.short_gap_s)} right before them",
         f"Fuse them with torch.compile{_TOGETHER if view.torch_device == 'cuda' else ''}; use foreach or fused "
         "optimizers.",

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from perfkit.analysis.findings.refuted import words_of
+from perfkit.analysis.findings.exceeded_ceilings import describe_exceeded_ceilings
 from perfkit.analysis.findings.trace.thresholds import ABOVE_ROOF, COVERED, NOTABLE
-from perfkit.analysis.findings.trace.view import CPU, Told, TraceView, short
+from perfkit.analysis.findings.trace.trace_view import CPU, RuleResult, TraceView, shorten_kernel
 from perfkit.analysis.model.trace import StepRow
 from perfkit.analysis.trace.advice import RECORD_SHAPES, how_to_get_ceilings
 from perfkit.analysis.trace.lost import lost_action, lost_evidence, lost_title
@@ -22,23 +22,23 @@ _LOOK = (
 )
 
 
-def lost_kernels(view: TraceView) -> Iterator[Told]:
+def find_lost_kernels(view: TraceView) -> Iterator[RuleResult]:
     """Kernels were launched that the trace lacks."""
     lost = view.trace.lost
     if lost is not None and lost.matters:
-        yield view.remark("warning", lost_title(lost), lost_evidence(lost), lost_action(lost))
+        yield view.build_remark("warning", lost_title(lost), lost_evidence(lost), lost_action(lost))
 
 
-def above_roof(view: TraceView) -> Iterator[Told]:
+def find_work_above_roof(view: TraceView) -> Iterator[RuleResult]:
     """Work that came out faster than its device can be."""
     coverage = view.trace.coverage
     if coverage.kernel_s > 0 and coverage.above_roof_s >= ABOVE_ROOF * coverage.kernel_s:
         rows = [row for row in view.trace.ops if row.above_roof]
         names = list(dict.fromkeys(row.name for row in rows))[:4]
         why = "; ".join(list(dict.fromkeys(row.no_share for row in rows if row.no_share))[:2])
-        yield view.remark(
+        yield view.build_remark(
             "warning",
-            f"{percent(coverage.above_roof_s / coverage.kernel_s)} of {_work_time(view)} is above its roof: "
+            f"{percent(coverage.above_roof_s / coverage.kernel_s)} of {_name_work_time(view)} is above its roof: "
             "the ceiling or the cost is wrong",
             f"this is {seconds(coverage.above_roof_s)}, of {', '.join(names) or 'marked rows'}"
             + (f": {why}" if why else ""),
@@ -47,18 +47,18 @@ def above_roof(view: TraceView) -> Iterator[Told]:
         )
 
 
-def refuted_ceilings(view: TraceView) -> Iterator[Told]:
+def find_exceeded_ceilings(view: TraceView) -> Iterator[RuleResult]:
     """Measured ceilings of this machine that the trace's work was faster than."""
-    words = words_of(view.ceilings)
+    words = describe_exceeded_ceilings(view.ceilings)
     if words is not None:
-        yield view.remark("warning", *words)
+        yield view.build_remark("warning", *words)
 
 
-def no_kernels(view: TraceView) -> Iterator[Told]:
+def find_missing_kernels(view: TraceView) -> Iterator[RuleResult]:
     """Work was started on a device of which nothing was recorded."""
     why = view.trace.unseen_device
     if why:
-        yield view.remark(
+        yield view.build_remark(
             "warning",
             f"{why[0].upper()}{why[1:]}",
             "ops and times here are the host's alone, which only started the work: they tell nothing of its speed",
@@ -68,12 +68,12 @@ def no_kernels(view: TraceView) -> Iterator[Told]:
         )
 
 
-def replayed(view: TraceView) -> Iterator[Told]:
+def find_unknown_graphs(view: TraceView) -> Iterator[RuleResult]:
     """Kernels of graphs whose capture is not known."""
-    kernel_s, missing = view.trace.coverage.kernel_s, _replayed_s(view)
+    kernel_s, missing = view.trace.coverage.kernel_s, _sum_unknown_replay_s(view)
     if kernel_s > 0 and missing >= NOTABLE * kernel_s:
         longest = max(view.trace.graphs, key=lambda graph: (bool(graph.reason), graph.seconds))
-        yield view.remark(
+        yield view.build_remark(
             "note",
             f"{percent(missing / kernel_s)} of kernel time is in replayed graphs: which ops ran there is not known",
             f"a replay calls no op; of the longest of {len(view.trace.graphs)} graphs: {longest.reason}",
@@ -83,17 +83,17 @@ def replayed(view: TraceView) -> Iterator[Told]:
         )
 
 
-def _replayed_s(view: TraceView) -> float:
+def _sum_unknown_replay_s(view: TraceView) -> float:
     """The time of kernels that graphs replayed and that no capture tells the ops of."""
     return sum(graph.seconds * (1 - graph.joined / graph.nodes) for graph in view.trace.graphs)
 
 
-def unlinked(view: TraceView) -> Iterator[Told]:
+def find_unlinked_kernels(view: TraceView) -> Iterator[RuleResult]:
     """Kernels of which nothing is known but their name."""
     coverage = view.trace.coverage
-    missing = coverage.kernel_s - coverage.linked_s - _replayed_s(view)
+    missing = coverage.kernel_s - coverage.linked_s - _sum_unknown_replay_s(view)
     if view.trace.device != CPU and coverage.kernel_s > 0 and missing >= NOTABLE * coverage.kernel_s:
-        yield view.remark(
+        yield view.build_remark(
             "note",
             f"{percent(missing / coverage.kernel_s)} of kernel time is linked to no op",
             f"{seconds(missing)} of kernels were launched before the profile began, or their launch was not recorded"
@@ -104,26 +104,28 @@ def unlinked(view: TraceView) -> Iterator[Told]:
         )
 
 
-def unmodelled(view: TraceView) -> Iterator[Told]:
+def find_unmodeled_kernels(view: TraceView) -> Iterator[RuleResult]:
     """Kernel time without FLOPs or bytes."""
     coverage = view.trace.coverage
-    if coverage.kernel_s <= 0 or _lacks_shapes(view) or view.trace.unseen_device:
+    if coverage.kernel_s <= 0 or _has_no_shapes(view) or view.trace.unseen_device:
         return
     flops, moved = coverage.flops_s / coverage.kernel_s, coverage.bytes_s / coverage.kernel_s
     if min(flops, moved) < COVERED:
-        names = ", ".join(f"{short(row.name)} ({percent(row.share)}: {row.reason})" for row in coverage.uncovered[:3])
-        yield view.remark(
+        names = ", ".join(
+            f"{shorten_kernel(row.name)} ({percent(row.share)}: {row.reason})" for row in coverage.uncovered[:3]
+        )
+        yield view.build_remark(
             "note",
-            f"FLOPs of {percent(flops, 0)} and bytes of {percent(moved, 0)} of {_work_time(view)} are known",
+            f"FLOPs of {percent(flops, 0)} and bytes of {percent(moved, 0)} of {_name_work_time(view)} are known",
             f"without: {names or 'nothing is named'}",
             "The roofline shows the part with an estimate only; hardware counters fill the rest (--counters).",
         )
 
 
-def no_shapes(view: TraceView) -> Iterator[Told]:
+def find_missing_shapes(view: TraceView) -> Iterator[RuleResult]:
     """A trace without the inputs of its ops cannot be costed."""
-    if _lacks_shapes(view):
-        yield view.remark(
+    if _has_no_shapes(view):
+        yield view.build_remark(
             "note",
             "The trace has no shapes, so FLOPs and bytes of its ops are not known",
             "no op has inputs whose sizes and dtypes were recorded",
@@ -131,13 +133,13 @@ def no_shapes(view: TraceView) -> Iterator[Told]:
         )
 
 
-def unknown_device(view: TraceView) -> Iterator[Told]:
+def find_missing_ceilings(view: TraceView) -> Iterator[RuleResult]:
     """No ceilings: rates, but no shares of a roof."""
     if view.trace.unseen_device:
         return
     if view.ceilings is None or not view.ceilings.ceilings:
         name = view.trace.device_name or ("a CPU" if view.trace.device == CPU else "a device that it does not name")
-        yield view.remark(
+        yield view.build_remark(
             "note",
             "No ceilings are known for this device",
             f"the trace is of {name}; so there is no share of a roof, bound or attainable time",
@@ -145,13 +147,13 @@ def unknown_device(view: TraceView) -> Iterator[Told]:
         )
 
 
-def profiler_overhead(view: TraceView) -> Iterator[Told]:
+def find_profiler_overhead(view: TraceView) -> Iterator[RuleResult]:
     """What was recorded besides times slows the host down."""
     recorded = [
         name for name in ("with_stack", "profile_memory", "with_modules") if view.trace.properties.get(name) in _ON
     ]
     if recorded:
-        yield view.remark(
+        yield view.build_remark(
             "note",
             "The profiler slowed the host down",
             f"{', '.join(recorded)} cost the host several microseconds an op, which is in idle time and launch delays",
@@ -159,10 +161,10 @@ def profiler_overhead(view: TraceView) -> Iterator[Told]:
         )
 
 
-def no_steps(view: TraceView) -> Iterator[Told]:
+def find_missing_steps(view: TraceView) -> Iterator[RuleResult]:
     """Without steps all figures are of the whole trace."""
     if not view.trace.steps:
-        yield view.remark(
+        yield view.build_remark(
             "note",
             "No steps were found: figures are of the whole trace",
             "it marks none in which ops began, and no period was found",
@@ -170,7 +172,7 @@ def no_steps(view: TraceView) -> Iterator[Told]:
         )
 
 
-def unlike_steps(view: TraceView) -> Iterator[Told]:
+def find_outlier_steps(view: TraceView) -> Iterator[RuleResult]:
     """Steps that take far longer than a typical one, and are left out of the figures."""
     rows = view.trace.unlike
     if not rows:
@@ -179,15 +181,15 @@ def unlike_steps(view: TraceView) -> Iterator[Told]:
     times = longest.seconds / view.trace.step_s
     subject = f"Step {longest.number} takes" if len(rows) == 1 else f"{len(rows):,} steps take up to"
     first = all(row.start_s < step.start_s for row in rows for step in view.trace.steps)
-    yield view.remark(
+    yield view.build_remark(
         "note",
         f"{subject} {seconds(longest.seconds)}, {times:,.0f} times a typical one",
-        "; ".join(_told(longest, first=first)),
+        "; ".join(_describe_step(longest, first=first)),
         _WARM_UP if first or longest.compiling_s else _LOOK,
     )
 
 
-def _told(step: StepRow, *, first: bool) -> Iterator[str]:
+def _describe_step(step: StepRow, *, first: bool) -> Iterator[str]:
     if first:
         yield "it is the first of the trace"
     if step.compiling_s:
@@ -196,9 +198,9 @@ def _told(step: StepRow, *, first: bool) -> Iterator[str]:
     yield f"{percent(most.share, 0)} of it is {most.category}"
 
 
-def _work_time(view: TraceView) -> str:
+def _name_work_time(view: TraceView) -> str:
     return "the time of ops" if view.trace.device == CPU else "kernel time"
 
 
-def _lacks_shapes(view: TraceView) -> bool:
+def _has_no_shapes(view: TraceView) -> bool:
     return bool(view.trace.ops) and not any(row.shapes for row in view.trace.ops)

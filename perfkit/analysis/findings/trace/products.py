@@ -2,18 +2,18 @@
 
 from collections.abc import Iterator
 
-from perfkit.analysis.findings.trace.change import Change, Takes, gone, to_roof
+from perfkit.analysis.findings.trace.change import Change, Takes, raise_to_roof, remove_rows
 from perfkit.analysis.findings.trace.thresholds import CLOSE_TO_ROOF, COMMON, HIGHER_PEAK, NOTABLE
-from perfkit.analysis.findings.trace.view import (
+from perfkit.analysis.findings.trace.trace_view import (
     BEYOND_ROOF,
     CPU,
-    Told,
+    RuleResult,
     TraceView,
-    above_roof_s,
-    named,
-    reaches_less,
-    shapes,
-    total_s,
+    is_below_roof_share,
+    list_kernels,
+    parse_shapes,
+    sum_above_roof_s,
+    sum_seconds,
 )
 from perfkit.analysis.model.products import GemmRow
 from perfkit.analysis.model.step import OpRow
@@ -57,24 +57,26 @@ _FELL_BACK = (
 _MULTIPLES = {"fp16": 8, "bf16": 8, "fp8": 16, "fp8_e4m3": 16, "fp8_e5m2": 16, "int8": 16}
 
 
-def vector_units(view: TraceView) -> Iterator[Told]:
+def find_fp32_products(view: TraceView) -> Iterator[RuleResult]:
     """Products of fp32 operands, which tensor cores do not take unless TF32 is allowed."""
     # A call that is too small for its arithmetic to matter takes as long in any dtype.
-    rows = [row for row in view.ops(*_PRODUCTS) if row.dtype == "fp32" and row.bound != LATENCY]
-    took = total_s(rows)
-    if view.share(took) < NOTABLE:
+    rows = [row for row in view.select_ops(*_PRODUCTS) if row.dtype == "fp32" and row.bound != LATENCY]
+    took = sum_seconds(rows)
+    if view.get_share(took) < NOTABLE:
         return
     # A CPU multiplies fp32 at its matrix rate, a GPU on its CUDA cores.
     units = (Level.MATRIX, Level.VECTOR) if view.trace.device == CPU else (Level.VECTOR, Level.MATRIX)
-    now = next((peak for unit in units if (peak := view.peak(unit, "fp32")) is not None), None)
-    higher = {dtype: peak for dtype in ("tf32", "bf16", "fp16") if (peak := view.peak(Level.MATRIX, dtype)) is not None}
-    evidence = f"products of fp32 operands take {view.took(took)}: {named(rows)}"
+    now = next((peak for unit in units if (peak := view.get_peak(unit, "fp32")) is not None), None)
+    higher = {
+        dtype: peak for dtype in ("tf32", "bf16", "fp16") if (peak := view.get_peak(Level.MATRIX, dtype)) is not None
+    }
+    evidence = f"products of fp32 operands take {view.show_time(took)}: {list_kernels(rows)}"
     if now is None or not higher:
         if view.trace.device != CPU:
-            yield view.gain(
+            yield view.build_gain(
                 "GEMMs run in fp32",
                 f"{evidence}; how much faster they could be is not known, since the device's peaks are not",
-                _reduced(view, rows, {"tf32": 0.0, "bf16": 0.0} if view.torch_device == "cuda" else {"bf16": 0.0}),
+                _advise_dtype(view, rows, {"tf32": 0.0, "bf16": 0.0} if view.torch_device == "cuda" else {"bf16": 0.0}),
                 None,
                 rows=rows,
             )
@@ -83,35 +85,40 @@ def vector_units(view: TraceView) -> Iterator[Told]:
     if best < HIGHER_PEAK * now:
         return
     fastest = max(higher, key=higher.__getitem__)
-    yield view.gain(
+    yield view.build_gain(
         f"GEMMs run in fp32; the device is {best / now:.1f} times faster in {fastest}",
         f"{evidence}; peaks {flops_per_s(now)} in fp32, "
         + ", ".join(f"{flops_per_s(peak)} in {dtype}" for dtype, peak in higher.items()),
-        _STAY_IN_FP32 if _some_reduced(view) else _reduced(view, rows, higher),
-        sum(_won(row, now / best, view.bandwidth) for row in rows),
+        _STAY_IN_FP32 if _has_reduced_products(view) else _advise_dtype(view, rows, higher),
+        sum(_get_saved_s(row, now / best, view.bandwidth) for row in rows),
         basis="the same share of the higher peak, but no faster than memory allows",
         rows=rows,
-        change=Change(tuple(Takes(row, 1 - _won(row, now / best, view.bandwidth) / row.seconds) for row in rows)),
+        change=Change(
+            tuple(Takes(row, 1 - _get_saved_s(row, now / best, view.bandwidth) / row.seconds) for row in rows)
+        ),
     )
 
 
-def _some_reduced(view: TraceView) -> bool:
-    return any(row.dtype in ("bf16", "fp16") for row in view.ops(*_PRODUCTS))
+def _has_reduced_products(view: TraceView) -> bool:
+    return any(row.dtype in ("bf16", "fp16") for row in view.select_ops(*_PRODUCTS))
 
 
-def _won(row: OpRow, ratio: float, bandwidth: float | None) -> float:
+def _get_saved_s(row: OpRow, ratio: float, bandwidth: float | None) -> float:
     by_memory = 0.0 if row.bytes is None or bandwidth is None else row.bytes / bandwidth
     return max(0.0, row.seconds - max(row.seconds * ratio, by_memory))
 
 
-def _reduced(view: TraceView, rows: list[OpRow], peaks: dict[str, float]) -> str:
+def _advise_dtype(view: TraceView, rows: list[OpRow], peaks: dict[str, float]) -> str:
     dtype = "bfloat16" if "bf16" in peaks else "float16"
     scaler = "" if dtype == "bfloat16" else " and torch.amp.GradScaler"
     autocast = f'torch.autocast("{view.torch_device}", dtype=torch.{dtype}){scaler}'
     if "tf32" not in peaks:
         return f"Use {autocast}."
     kinds = set(map(_is_convolution, rows))
-    if all(any(row.dtype == "tf32" and _is_convolution(row) == kind for row in view.ops(*_PRODUCTS)) for kind in kinds):
+    if all(
+        any(row.dtype == "tf32" and _is_convolution(row) == kind for row in view.select_ops(*_PRODUCTS))
+        for kind in kinds
+    ):
         return f"{_IN_TF32_ELSEWHERE} {autocast}."
     how = " and ".join(call for convolution, call in _ALLOW_TF32.items() if convolution in kinds)
     return f"{how[0].upper()}{how[1:]} for TF32, or use {autocast}."
@@ -121,122 +128,124 @@ def _is_convolution(row: OpRow) -> bool:
     return op_class(row.name) == OpClass.CONVOLUTION
 
 
-def odd_sizes(row: OpRow | GemmRow) -> set[int]:
+def get_unaligned_sizes(row: OpRow | GemmRow) -> set[int]:
     """The sizes of a product in low precision that are no multiple of what tensor cores take at once."""
     multiple = _MULTIPLES.get(row.dtype)
     if multiple is None:
         return set()
-    sizes = side_by_side(row.name, [shape.dims for shape in shapes(row)], row.layout)
+    sizes = side_by_side(row.name, [shape.dims for shape in parse_shapes(row)], row.layout)
     return {size for size in sizes if size > 1 and size % multiple}
 
 
-def odd_dims(view: TraceView) -> Iterator[Told]:
+def find_unaligned_dims(view: TraceView) -> Iterator[RuleResult]:
     """Products in low precision whose dims are no multiple of what tensor cores take at once."""
     rows = []
     odd: dict[int, None] = {}
-    for row in view.ops(OpClass.MATMUL):
-        if reaches_less(row, CLOSE_TO_ROOF) and (dims := odd_sizes(row)):
+    for row in view.select_ops(OpClass.MATMUL):
+        if is_below_roof_share(row, CLOSE_TO_ROOF) and (dims := get_unaligned_sizes(row)):
             rows.append(row)
             odd.update(dict.fromkeys(sorted(dims)))
-    took = total_s(rows)
-    if view.share(took) < NOTABLE:
+    took = sum_seconds(rows)
+    if view.get_share(took) < NOTABLE:
         return
     multiple = max(_MULTIPLES[row.dtype] for row in rows)
     padded = ", ".join(f"{size} to {-(-size // multiple) * multiple}" for size in list(odd)[:4])
-    yield view.gain(
+    yield view.build_gain(
         f"GEMMs with dims that are no multiple of {multiple}",
-        f"they take {view.took(took)}: {named(rows)} with dims {', '.join(map(str, list(odd)[:8]))}",
+        f"they take {view.show_time(took)}: {list_kernels(rows)} with dims {', '.join(map(str, list(odd)[:8]))}",
         f"Pad these dims ({padded}): the vocabulary, the head or hidden size; Tensor Cores read 16 bytes at once.",
-        above_roof_s(rows),
+        sum_above_roof_s(rows),
         basis=BEYOND_ROOF,
         rows=rows,
-        change=to_roof(rows),
+        change=raise_to_roof(rows),
     )
 
 
-def attention(view: TraceView) -> Iterator[Told]:
+def find_unfused_attention(view: TraceView) -> Iterator[RuleResult]:
     """Softmax between two products: the score matrix is written and read by each op."""
-    products = {(s.numel, s.dims[-2:]) for row in view.ops(OpClass.MATMUL) for s in shapes(row) if len(s.dims) >= 3}
+    products = {
+        (s.numel, s.dims[-2:]) for row in view.select_ops(OpClass.MATMUL) for s in parse_shapes(row) if len(s.dims) >= 3
+    }
     scores = {
         (first.numel, first.dims[-2:])
-        for row in view.ops(OpClass.SOFTMAX)
-        for first in shapes(row)[:1]
+        for row in view.select_ops(OpClass.SOFTMAX)
+        for first in parse_shapes(row)[:1]
         if len(first.dims) >= 3 and (first.numel, first.dims[-2:]) in products
     }
     rows = [
         row
-        for row in view.ops()
-        if op_class(row.name) not in _PRODUCTS and any((s.numel, s.dims[-2:]) in scores for s in shapes(row))
+        for row in view.select_ops()
+        if op_class(row.name) not in _PRODUCTS and any((s.numel, s.dims[-2:]) in scores for s in parse_shapes(row))
     ]
-    took = total_s(rows)
-    if not scores or view.share(took) < NOTABLE:
+    took = sum_seconds(rows)
+    if not scores or view.get_share(took) < NOTABLE:
         return
     sizes = ", ".join(f"{dims[0]} x {dims[1]}" for _, dims in sorted(scores)[:3])
-    yield view.gain(
+    yield view.build_gain(
         "Attention is not fused: its score matrix goes through memory",
-        f"softmax and what else works on score matrices ({sizes}) take {view.took(took)}: {named(rows)}",
+        f"softmax and what else works on score matrices ({sizes}) take {view.show_time(took)}: {list_kernels(rows)}",
         _FELL_BACK if any(row.name == _MATH_SOFTMAX for row in rows) else _FUSED_ATTENTION,
         took,
         basis="a fused kernel leaves the products alone",
         rows=rows,
-        change=gone(rows, joins=True),
+        change=remove_rows(rows, joins=True),
     )
 
 
-def convolution_layout(view: TraceView) -> Iterator[Told]:
+def find_convolution_transposes(view: TraceView) -> Iterator[RuleResult]:
     """Kernels that only turn tensors between channels-first and channels-last."""
-    rows = view.kernels(r"nchw_?to_?nhwc|nhwc_?to_?nchw|batched_transpose|transpose_nchw|transpose_nhwc")
-    took = total_s(rows)
-    if view.share(took) >= NOTABLE:
-        yield view.gain(
+    rows = view.select_kernels(r"nchw_?to_?nhwc|nhwc_?to_?nchw|batched_transpose|transpose_nchw|transpose_nhwc")
+    took = sum_seconds(rows)
+    if view.get_share(took) >= NOTABLE:
+        yield view.build_gain(
             "Convolutions are channels-first and transposed for the tensor cores",
-            f"transposing kernels take {view.took(took)}: {named(rows, 3)}",
+            f"transposing kernels take {view.show_time(took)}: {list_kernels(rows, 3)}",
             "Keep model and input in channels-last: .to(memory_format=torch.channels_last).",
             took,
             rows=rows,
-            change=gone(rows),
+            change=remove_rows(rows),
         )
 
 
-def batch_norm_layout(view: TraceView) -> Iterator[Told]:
+def find_batch_norm_layout(view: TraceView) -> Iterator[RuleResult]:
     """Batch normalisation of channels-first tensors, whose kernels reach less of the bandwidth."""
     rows = [
         row
-        for row in view.kernels(r"batch_?norm|bn_fw|bn_bw")
-        if not any(word in row.name.lower() for word in ("nhwc", "channels_last")) and not _of_instances(row)
+        for row in view.select_kernels(r"batch_?norm|bn_fw|bn_bw")
+        if not any(word in row.name.lower() for word in ("nhwc", "channels_last")) and not _is_instance_norm(row)
     ]
-    won = above_roof_s(rows)
-    if won is not None and view.ops(OpClass.CONVOLUTION) and view.share(won) >= NOTABLE:
-        yield view.gain(
+    won = sum_above_roof_s(rows)
+    if won is not None and view.select_ops(OpClass.CONVOLUTION) and view.get_share(won) >= NOTABLE:
+        yield view.build_gain(
             "Batch normalisation works on channels-first tensors",
-            f"it takes {view.took(total_s(rows))}: {named(rows, 3)}",
+            f"it takes {view.show_time(sum_seconds(rows))}: {list_kernels(rows, 3)}",
             "Keep model and input in channels-last (torch.channels_last), or let torch.compile fuse it.",
             won,
             basis=BEYOND_ROOF,
             rows=rows,
-            change=to_roof(rows),
+            change=raise_to_roof(rows),
         )
 
 
-def _of_instances(row: OpRow) -> bool:
+def _is_instance_norm(row: OpRow) -> bool:
     """Whether it normalises each image by itself: `aten::instance_norm` makes one of N * C channels of a batch."""
-    return any(shape.dims[0] == 1 for shape in shapes(row)[:1] if shape.dims)
+    return any(shape.dims[0] == 1 for shape in parse_shapes(row)[:1] if shape.dims)
 
 
-def convolution_algorithm(view: TraceView) -> Iterator[Told]:
+def find_slow_convolutions(view: TraceView) -> Iterator[RuleResult]:
     """Convolutions far from their roof, for which cuDNN may know a faster algorithm."""
-    rows = [row for row in view.ops(OpClass.CONVOLUTION) if row.attainable_s is not None]
-    took, attainable = total_s(rows), sum(row.attainable_s or 0.0 for row in rows)
-    if view.trace.device == CPU or view.share(took) < COMMON or attainable > CLOSE_TO_ROOF * took:
+    rows = [row for row in view.select_ops(OpClass.CONVOLUTION) if row.attainable_s is not None]
+    took, attainable = sum_seconds(rows), sum(row.attainable_s or 0.0 for row in rows)
+    if view.trace.device == CPU or view.get_share(took) < COMMON or attainable > CLOSE_TO_ROOF * took:
         return
-    yield view.gain(
+    yield view.build_gain(
         f"Convolutions reach {percent(attainable / took, 0)} of their roof",
-        f"they take {view.took(took)}",
+        f"they take {view.show_time(took)}",
         "Where input sizes stay the same, set torch.backends.cudnn.benchmark = True and train in channels-last."
         if view.torch_device == "cuda"
         else "Keep model and input in channels-last: .to(memory_format=torch.channels_last).",
-        above_roof_s(rows),
+        sum_above_roof_s(rows),
         basis=BEYOND_ROOF,
         rows=rows,
-        change=to_roof(rows),
+        change=raise_to_roof(rows),
     )

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from perfkit.analysis.findings.trace.change import Change, Takes, gone, leave_out
+from perfkit.analysis.findings.trace.change import Change, Takes, leave_out, remove_rows
 from perfkit.analysis.findings.trace.thresholds import (
     BUS_SHARE,
     COMMON,
@@ -10,25 +10,26 @@ from perfkit.analysis.findings.trace.thresholds import (
     NOTABLE,
     SMALL_MESSAGE_BYTES,
 )
-from perfkit.analysis.findings.trace.view import COMMUNICATION, COPIES, Told, TraceView, short
+from perfkit.analysis.findings.trace.trace_view import COMMUNICATION, COPIES, RuleResult, TraceView, shorten_kernel
 from perfkit.analysis.model.trace import CollectiveRow, CopyRow
 from perfkit.devices.peak import CPU
 from perfkit.units import bandwidth, nbytes, percent
 
 
-def exposed_communication(view: TraceView) -> Iterator[Told]:
+def find_exposed_communication(view: TraceView) -> Iterator[RuleResult]:
     """Communication that no computing hides."""
     overlap = view.trace.overlap
     exposed = overlap.exposed_communication_s
-    if view.share(exposed) < NOTABLE:
+    if view.get_share(exposed) < NOTABLE:
         return
     hidden = 1 - exposed / overlap.communication_s if overlap.communication_s > 0 else 0.0
     rows = sorted(view.trace.collectives, key=lambda row: -row.exposed_s)
-    yield view.gain(
-        f"{percent(view.share(exposed), 0)} of the {view.whole} is exposed communication",
-        f"nothing is computed beside {view.took(exposed)} of it, most in {_named(rows)}; {percent(hidden, 0)} of "
+    yield view.build_gain(
+        f"{percent(view.get_share(exposed), 0)} of the {view.whole} is exposed communication",
+        f"nothing is computed beside {view.show_time(exposed)} of it, most in {_list_collectives(rows)}; "
+        f"{percent(hidden, 0)} of "
         "communication is hidden",
-        _overlapping(rows, trains=view.trains),
+        _choose_advice(rows, trains=view.trains),
         exposed,
         basis="part of it may be waiting for a straggler",
         scope=(COMMUNICATION,),
@@ -36,7 +37,7 @@ def exposed_communication(view: TraceView) -> Iterator[Told]:
     )
 
 
-def _overlapping(rows: list[CollectiveRow], *, trains: bool) -> str:
+def _choose_advice(rows: list[CollectiveRow], *, trains: bool) -> str:
     """What hides the kind of collective that is exposed most."""
     first = rows[0].name.lower().replace("_", "") if rows else ""
     hiding, otherwise = (_HIDING, _HIDE_GRADIENTS) if trains else (_HIDING_IN_FORWARD, _HIDE_SUMS)
@@ -84,7 +85,7 @@ _ON_HOST = (
 )
 
 
-def slow_link(view: TraceView) -> Iterator[Told]:
+def find_slow_link(view: TraceView) -> Iterator[RuleResult]:
     """Large messages far below the link's rate."""
     rows = [
         row
@@ -93,10 +94,10 @@ def slow_link(view: TraceView) -> Iterator[Told]:
         if row.bus_bandwidth < BUS_SHARE * row.ceiling
     ]
     won = sum(min(row.exposed_s, row.wall_s * (1 - (row.bus_bandwidth or 0.0) / (row.ceiling or 1.0))) for row in rows)
-    if view.share(won) < NOTABLE:
+    if view.get_share(won) < NOTABLE:
         return
     worst = max(rows, key=lambda row: row.exposed_s)
-    yield view.gain(
+    yield view.build_gain(
         "Large messages go slower than the link",
         f"{worst.name} of {nbytes(worst.message_bytes or 0)}: bus bandwidth {bandwidth(worst.bus_bandwidth or 0.0)} of "
         f"the link's {bandwidth(worst.ceiling or 0.0)}",
@@ -108,7 +109,7 @@ def slow_link(view: TraceView) -> Iterator[Told]:
     )
 
 
-def small_messages(view: TraceView) -> Iterator[Told]:
+def find_small_messages(view: TraceView) -> Iterator[RuleResult]:
     """Many collectives of few bytes, where latency is all."""
     rows = [
         row
@@ -117,53 +118,53 @@ def small_messages(view: TraceView) -> Iterator[Told]:
     ]
     # Collectives of several groups may run at once.
     exposed = min(sum(row.exposed_s for row in rows), view.trace.overlap.exposed_communication_s)
-    if view.share(exposed) < NOTABLE:
+    if view.get_share(exposed) < NOTABLE:
         return
-    yield view.gain(
+    yield view.build_gain(
         f"{sum(row.calls for row in rows):,.0f} collectives carry less than {SMALL_MESSAGE_BYTES >> 20} MiB",
-        f"they are exposed for {view.took(exposed)}: {_named(rows)}",
+        f"they are exposed for {view.show_time(exposed)}: {_list_collectives(rows)}",
         f"Send them together: {'larger buckets (bucket_cap_mb), ' if view.trains else ''}flattened tensors, one "
         "all_reduce of stacked metrics.",
         exposed,
         basis="sent together they take the time of one",
         scope=(COMMUNICATION,),
-        change=gone(rows),
+        change=remove_rows(rows),
     )
 
 
-def pageable_copies(view: TraceView) -> Iterator[Told]:
+def find_pageable_copies(view: TraceView) -> Iterator[RuleResult]:
     """Copies from memory that the system may move, which go through a buffer and let the host wait."""
     rows = [row for row in view.trace.copies if row.pageable]
     exposed = sum(row.exposed_s for row in rows)
-    if view.share(exposed) < NOTABLE:
+    if view.get_share(exposed) < NOTABLE:
         return
-    yield view.gain(
+    yield view.build_gain(
         "Copies use pageable host memory",
-        f"they are exposed for {view.took(exposed)}: {_moved(rows)}",
+        f"they are exposed for {view.show_time(exposed)}: {_format_copies(rows)}",
         "Use DataLoader(pin_memory=True) and .to(device, non_blocking=True); pin what is copied back.",
         exposed,
         basis="they run beside computing",
         scope=(COPIES,),
-        change=gone(rows),
+        change=remove_rows(rows),
     )
 
 
-def exposed_copies(view: TraceView) -> Iterator[Told]:
+def find_exposed_copies(view: TraceView) -> Iterator[RuleResult]:
     """Copies between host and device that nothing hides, from pinned memory or of unknown kind."""
     rows = [row for row in view.trace.copies if not row.pageable and row.kind in ("HtoD", "DtoH")]
     exposed = sum(row.exposed_s for row in rows)
-    if view.share(exposed) >= COMMON:
-        yield view.gain(
-            f"{percent(view.share(exposed), 0)} of the {view.whole} is exposed copies",
-            f"nothing is computed beside {view.took(exposed)} of copies: {_moved(rows)}",
+    if view.get_share(exposed) >= COMMON:
+        yield view.build_gain(
+            f"{percent(view.get_share(exposed), 0)} of the {view.whole} is exposed copies",
+            f"nothing is computed beside {view.show_time(exposed)} of copies: {_format_copies(rows)}",
             "Copy the next batch on a stream of its own while this one is computed, and offload less.",
             exposed,
             scope=(COPIES,),
-            change=gone(rows),
+            change=remove_rows(rows),
         )
 
 
-def _moved(rows: list[CopyRow], most: int = 3) -> str:
+def _format_copies(rows: list[CopyRow], most: int = 3) -> str:
     return ", ".join(
         f"{row.kind} of unknown size"
         if row.bytes is None
@@ -172,9 +173,9 @@ def _moved(rows: list[CopyRow], most: int = 3) -> str:
     )
 
 
-def _named(rows: list[CollectiveRow], most: int = 3) -> str:
+def _list_collectives(rows: list[CollectiveRow], most: int = 3) -> str:
     parts = [
-        short(row.name) + (f" of {nbytes(row.message_bytes)}" if row.message_bytes is not None else "")
+        shorten_kernel(row.name) + (f" of {nbytes(row.message_bytes)}" if row.message_bytes is not None else "")
         for row in rows[:most]
     ]
     return ", ".join(parts) + (f" and {len(rows) - most} more" if len(rows) > most else "") or "collectives"

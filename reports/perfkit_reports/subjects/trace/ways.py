@@ -26,20 +26,20 @@ class Way(NamedTuple):
 
 
 _OF_TIME = {
-    time_split.DATA: ("loading data sooner", ("data.starved",)),
-    time_split.PYTHON: ("fewer ops and less Python", ("host.host_bound",)),
-    time_split.COMMUNICATION: ("hiding communication", ("transfer.exposed_communication",)),
-    time_split.COPIES: ("hiding copies", ("transfer.pageable_copies", "transfer.exposed_copies")),
+    time_split.DATA: ("loading data sooner", ("data.find_data_wait",)),
+    time_split.PYTHON: ("fewer ops and less Python", ("host.find_host_bound",)),
+    time_split.COMMUNICATION: ("hiding communication", ("transfer.find_exposed_communication",)),
+    time_split.COPIES: ("hiding copies", ("transfer.find_pageable_copies", "transfer.find_exposed_copies")),
 }
 
 
 # What saves launches beside the time of kernels: no sum tells what it is worth.
 _OF_RULES = {
-    "memory_bound.pointwise_chain": "fusing ops bound by memory",
-    "memory_bound.optimizer_not_fused": "fusing the optimizer's update",
-    "products.attention": "fusing attention",
-    "products.vector_units": "products in a dtype with a higher peak",
-    "host.short_kernels": "fusing short kernels",
+    "memory_bound.find_unfused_elementwise": "fusing ops bound by memory",
+    "memory_bound.find_unfused_optimizer": "fusing the optimizer's update",
+    "products.find_unfused_attention": "fusing attention",
+    "products.find_fp32_products": "products in a dtype with a higher peak",
+    "host.find_short_kernels": "fusing short kernels",
 }
 
 
@@ -71,9 +71,9 @@ def _summed(trace: RankTrace) -> list[Way]:
     gaps = sum(row.seconds for row in trace.gaps if row.cause in (ELSEWHERE, PEERS))
     calls = sum(row.idle_s or 0.0 for row in trace.host_calls if row.kind != FETCH)
     known += [
-        Way("giving the device work in its long gaps", gaps, ("host.long_gaps",)),
-        Way("not waiting for the device", calls, ("host.waits", "host.allocations")),
-        Way("launching sooner", max(0.0, waiting - gaps - calls), ("host.host_bound",)),
+        Way("giving the device work in its long gaps", gaps, ("host.find_long_gaps",)),
+        Way("not waiting for the device", calls, ("host.find_synchronization", "host.find_device_allocation")),
+        Way("launching sooner", max(0.0, waiting - gaps - calls), ("host.find_host_bound",)),
     ]
     saving = saving_s(trace) if has_roofs(trace) else None
     roofs = [] if saving is None else [Way("reaching the roofs", saving, (_ROOFS,), saving_bound(trace) or "up to")]

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from perfkit.analysis.findings.of_traces import trace_findings
+from perfkit.analysis.findings.trace_findings import collect_trace_findings
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.devices.ceiling import Level
@@ -19,7 +19,7 @@ TRY = 'Let torch.compile(mode="max-autotune") try other kernels.'
 
 def told(known: Any = NO_FP8, **fields: Any) -> list[Finding]:
     trace: RankTrace = rank_trace(**fields)
-    return list(trace_findings((msgspec.structs.replace(trace, ceilings=known),), None, None))
+    return list(collect_trace_findings((msgspec.structs.replace(trace, ceilings=known),), None, None))
 
 
 def of_gemms(*rows: Any, known: Any = NO_FP8, **fields: Any) -> Finding | None:

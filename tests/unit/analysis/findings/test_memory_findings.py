@@ -6,9 +6,9 @@ import msgspec
 import pytest
 
 from perfkit.allocations import FailedRequest
-from perfkit.analysis.findings.memory.remedies import LOGITS, REMEDIES, SCORES, is_on
-from perfkit.analysis.findings.memory.view import origin
-from perfkit.analysis.findings.of_memory import memory_findings
+from perfkit.analysis.findings.memory.account_view import format_origin
+from perfkit.analysis.findings.memory.remedies import LOGITS, REMEDIES, SCORES, is_technique_on
+from perfkit.analysis.findings.memory_findings import collect_memory_findings
 from perfkit.analysis.memory.outside import RESERVED_FREE
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.memory import Fragmentation, Growth, LiveBlock, MemoryAccount, MemoryRow, MemoryShare
@@ -44,7 +44,7 @@ def only(found: tuple[Finding, ...]) -> Finding:
 
 
 def test_nothing_is_said_of_what_nothing_would_lower() -> None:
-    assert memory_findings(account({})) == ()
+    assert collect_memory_findings(account({})) == ()
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_nothing_is_said_of_what_nothing_would_lower() -> None:
     ],
 )
 def test_a_large_category_is_told_with_what_lowers_it(category: str, subject: str, techniques: tuple[str, ...]) -> None:
-    finding = only(memory_findings(account({category: 400})))
+    finding = only(collect_memory_findings(account({category: 400})))
     assert finding.severity == "gain"
     assert finding.title.startswith(subject)
     assert "40 % of the peak" in finding.title
@@ -70,7 +70,7 @@ def test_a_large_category_is_told_with_what_lowers_it(category: str, subject: st
     assert "400 MiB (40.0 % of the peak of 1,000 MiB), reached in backward" in finding.evidence
     named = [each.partition(")")[0] for each in finding.action.split("--technique ")[1:]]
     assert named == list(techniques)
-    assert memory_findings(account({category: 90})) == ()
+    assert collect_memory_findings(account({category: 90})) == ()
 
 
 def test_what_layers_keep_in_inference_is_told_as_something_to_know_and_not_as_temporaries() -> None:
@@ -78,12 +78,12 @@ def test_what_layers_keep_in_inference_is_told_as_something_to_know_and_not_as_t
         row("retained output", "layers.0.k", "aten::addmm", 200),
         row("retained output", "layers.1.k", "aten::addmm", 200),
     )
-    finding = only(memory_findings(account({"retained output": 400}, rows=rows)))
+    finding = only(collect_memory_findings(account({"retained output": 400}, rows=rows)))
     assert (finding.severity, finding.gain_bytes) == ("note", None)
     assert finding.title == "What each layer keeps to the end of forward holds 40 % of the peak"
     assert finding.evidence.endswith(": aten::addmm in layers.*.k 400 MiB")
     assert "use_cache=False" in finding.action
-    assert memory_findings(account({"retained output": 90})) == ()
+    assert collect_memory_findings(account({"retained output": 90})) == ()
 
 
 def test_the_op_and_the_modules_that_made_most_are_named_with_numbered_modules_as_one() -> None:
@@ -93,14 +93,14 @@ def test_the_op_and_the_modules_that_made_most_are_named_with_numbered_modules_a
         row("activation", "head", "aten::mm", 50),
         row("parameter", "blocks.0", "aten::empty", 90),
     )
-    finding = only(memory_findings(account({"activation": 250, "parameter": 90}, rows=rows)))
+    finding = only(collect_memory_findings(account({"activation": 250, "parameter": 90}, rows=rows)))
     assert finding.evidence.endswith("most: aten::gelu in blocks.*.mlp 200 MiB, aten::mm in head 50.0 MiB")
 
 
 def test_what_can_be_won_ends_where_the_rest_peaks() -> None:
     series = {"activation": (0, 400 * MIB, 0), "parameter": (90 * MIB,) * 3, REST: (510 * MIB, 510 * MIB, 760 * MIB)}
     made = account({"activation": 400, "parameter": 90}, timeline_s=(0.0, 1.0, 2.0), timeline_categories=series)
-    finding = only(memory_findings(made))
+    finding = only(collect_memory_findings(made))
     assert finding.gain_bytes == 150 * MIB  # 1000 at the peak, 850 at the end
     assert "would be 850 MiB, at another moment" in finding.details[0]
 
@@ -108,41 +108,41 @@ def test_what_can_be_won_ends_where_the_rest_peaks() -> None:
 def test_a_category_without_which_the_peak_is_nearly_the_same_is_not_told() -> None:
     series = {"activation": (400 * MIB, 0), REST: (600 * MIB, 960 * MIB)}
     made = account({"activation": 400}, timeline_s=(0.0, 1.0), timeline_categories=series)
-    assert memory_findings(made) == ()
+    assert collect_memory_findings(made) == ()
 
 
 def test_a_technique_that_is_on_is_not_advised() -> None:
-    on = only(memory_findings(account({"activation": 400}), techniques=("ckpt:mode=selective",)))
+    on = only(collect_memory_findings(account({"activation": 400}), techniques=("ckpt:mode=selective",)))
     assert "--technique ckpt" not in on.action
     assert "--technique amp" in on.action
-    state = only(memory_findings(account({"optimizer state": 400}), techniques=("zero3",)))
+    state = only(collect_memory_findings(account({"optimizer state": 400}), techniques=("zero3",)))
     assert "zero1" not in state.action
     assert "8 bits" in state.action
 
 
 def test_what_came_of_a_technique_that_was_tried_is_told_instead() -> None:
     tried = {"ckpt": "tried as ckpt: 0.62 times the peak memory"}
-    finding = only(memory_findings(account({"activation": 400}), techniques=(), tried=tried))
+    finding = only(collect_memory_findings(account({"activation": 400}), techniques=(), tried=tried))
     assert "(tried as ckpt: 0.62 times the peak memory)" in finding.action
     assert "--technique ckpt" not in finding.action
 
 
 def test_offloading_from_a_cpu_goes_to_disk() -> None:
-    finding = only(memory_findings(account({"activation": 400}, device="cpu"), techniques=()))
+    finding = only(collect_memory_findings(account({"activation": 400}, device="cpu"), techniques=()))
     assert "keep them on disk" in finding.action
     assert "save_on_cpu" not in finding.action
     assert "offload:what=activations:to=disk" in finding.action
 
 
 def test_gradients_alive_in_forward_could_have_been_freed() -> None:
-    early = only(memory_findings(account({"gradient": 300}, peak_phase="forward")))
-    late = only(memory_findings(account({"gradient": 300}, peak_phase="backward")))
+    early = only(collect_memory_findings(account({"gradient": 300}, peak_phase="forward")))
+    late = only(collect_memory_findings(account({"gradient": 300}, peak_phase="backward")))
     assert "set_to_none=True" in early.action
     assert "set_to_none=True" not in late.action
 
 
 def test_temporaries_of_the_update_are_the_optimizers() -> None:
-    finding = only(memory_findings(account({"temporary": 300}, peak_phase="optimizer")))
+    finding = only(collect_memory_findings(account({"temporary": 300}, peak_phase="optimizer")))
     assert "AdamW(fused=True)" in finding.action
 
 
@@ -151,40 +151,40 @@ def test_temporaries_of_the_update_are_the_optimizers() -> None:
     [({"Adadelta"}, "foreach=False"), ({"SGD"}, "fused=True"), ({"LBFGS"}, None)],
 )
 def test_temporaries_of_an_update_depend_on_the_optimizer(optimizers: set[str], advice: str | None) -> None:
-    found = memory_findings(account({"temporary": 300}, peak_phase="optimizer"), optimizers=optimizers)
+    found = collect_memory_findings(account({"temporary": 300}, peak_phase="optimizer"), optimizers=optimizers)
     assert len(found) == (advice is not None)
     assert all(advice is not None and advice in finding.action for finding in found)
     assert ("AdamW" in str(found)) == (optimizers == {"SGD"})
 
 
 def test_state_of_lbfgs_is_its_history() -> None:
-    finding = only(memory_findings(account({"optimizer state": 980}), optimizers=["LBFGS"]))
+    finding = only(collect_memory_findings(account({"optimizer state": 980}), optimizers=["LBFGS"]))
     assert "history_size" in finding.action
     assert not any(word in finding.action for word in ("8 bits", "Zero", "zero1"))
 
 
 def test_eight_bits_are_for_adam() -> None:
     held = account({"optimizer state": 400})
-    assert "8 bits" in only(memory_findings(held, optimizers=["AdamW"])).action
-    assert "8 bits" in only(memory_findings(held)).action
-    assert "8 bits" not in only(memory_findings(held, optimizers=["SGD"])).action
+    assert "8 bits" in only(collect_memory_findings(held, optimizers=["AdamW"])).action
+    assert "8 bits" in only(collect_memory_findings(held)).action
+    assert "8 bits" not in only(collect_memory_findings(held, optimizers=["SGD"])).action
 
 
 def test_a_little_state_on_a_cpu_is_no_finding() -> None:
-    assert memory_findings(account({"optimizer state": 9}, peak=18, device="cpu")) == ()
-    assert len(memory_findings(account({"optimizer state": 9}, peak=18))) == 1
-    assert len(memory_findings(account({"optimizer state": 90}, peak=180, device="cpu"))) == 1
+    assert collect_memory_findings(account({"optimizer state": 9}, peak=18, device="cpu")) == ()
+    assert len(collect_memory_findings(account({"optimizer state": 9}, peak=18))) == 1
+    assert len(collect_memory_findings(account({"optimizer state": 90}, peak=180, device="cpu"))) == 1
 
 
 @pytest.mark.parametrize("category", ["gradient", "parameter", "activation"])
 def test_nobody_deals_a_few_mib_of_a_host_out_over_ranks(category: str) -> None:
-    assert memory_findings(account({category: 9}, peak=18, device="cpu")) == ()
-    assert len(memory_findings(account({category: 9}, peak=18))) == 1
-    assert len(memory_findings(account({category: 90}, peak=180, device="cpu"))) == 1
+    assert collect_memory_findings(account({category: 9}, peak=18, device="cpu")) == ()
+    assert len(collect_memory_findings(account({category: 9}, peak=18))) == 1
+    assert len(collect_memory_findings(account({category: 90}, peak=180, device="cpu"))) == 1
 
 
 def test_less_than_an_allocator_reserves_at_a_time_is_not_told_as_kept() -> None:
-    assert memory_findings(account({}, peak=5, fragmentation=held(9, 4, None))) == ()
+    assert collect_memory_findings(account({}, peak=5, fragmentation=held(9, 4, None))) == ()
 
 
 def scores(op: str, mib: int, shape: str) -> LiveBlock:
@@ -199,19 +199,19 @@ def test_attention_scores_are_those_of_softmax_and_what_has_their_size() -> None
         scores("aten::bmm", 10, "[96, 1024, 64]"),
         scores("aten::convolution", 10, "[32, 64, 56, 56]"),
     )
-    finding = only(memory_findings(account({"temporary": 80}, rows=rows, largest=largest)))
+    finding = only(collect_memory_findings(account({"temporary": 80}, rows=rows, largest=largest)))
     assert finding.title == "Attention scores hold 6 % of the peak"
     assert finding.gain_bytes == 60 * MIB
     assert "aten::_softmax in blocks.*.attn 40.0 MiB, aten::bmm in blocks.*.attn 20.0 MiB" in finding.evidence
     assert "--technique flash" in finding.action
     small = account({"temporary": 45}, rows=rows, largest=largest[:1])
-    assert memory_findings(small) == ()
+    assert collect_memory_findings(small) == ()
 
 
 def test_maps_of_a_convolution_are_no_scores() -> None:
     rows = (row("activation", "layer1", "aten::convolution", 90),)
     largest = (LiveBlock(bytes=90 * MIB, category="activation", name="x", op="aten::relu", shape="[32, 64, 56, 56]"),)
-    assert memory_findings(account({"activation": 90}, rows=rows, largest=largest)) == ()
+    assert collect_memory_findings(account({"activation": 90}, rows=rows, largest=largest)) == ()
 
 
 def test_logits_are_told_with_the_layer_that_made_them() -> None:
@@ -222,7 +222,7 @@ def test_logits_are_told_with_the_layer_that_made_them() -> None:
             bytes=25 * MIB, category="activation", name="x", op="aten::mm", module="head", shape="[8, 1024, 50257]"
         ),
     )
-    finding = only(memory_findings(account({"activation": 75, "temporary": 5}, rows=rows, largest=largest)))
+    finding = only(collect_memory_findings(account({"activation": 75, "temporary": 5}, rows=rows, largest=largest)))
     assert finding.title == "Logits and their loss hold 8 % of the peak"
     assert finding.gain_bytes == 80 * MIB
     assert "aten::mm in head 25.0 MiB" in finding.evidence
@@ -231,7 +231,7 @@ def test_logits_are_told_with_the_layer_that_made_them() -> None:
 
 def test_logits_are_left_out_of_the_category_they_are_in() -> None:
     rows = (row("activation", "", "aten::_log_softmax", 200), row("activation", "blocks.0", "aten::gelu", 150))
-    first, second = memory_findings(account({"activation": 350}, rows=rows))
+    first, second = collect_memory_findings(account({"activation": 350}, rows=rows))
     assert (first.title, first.gain_bytes) == ("Logits and their loss hold 20 % of the peak", 200 * MIB)
     assert (second.title, second.gain_bytes) == ("Activations hold 15 % of the peak beside logits", 150 * MIB)
     assert second.evidence.endswith("most: aten::gelu in blocks.* 150 MiB")
@@ -247,19 +247,19 @@ def held(reserved: int, free: int, largest: int | None) -> Fragmentation:
 
 
 def test_free_memory_in_small_pieces_is_fragmentation() -> None:
-    finding = only(memory_findings(account({}, fragmentation=held(1200, 200, 50))))
+    finding = only(collect_memory_findings(account({}, fragmentation=held(1200, 200, 50))))
     assert finding.title == "17 % of the reserved memory is free in small pieces"
     assert finding.gain_bytes == 200 * MIB
     assert "the largest piece is 50.0 MiB" in finding.evidence
     assert "expandable_segments:True" in finding.action
-    elsewhere = only(memory_findings(account({}, fragmentation=held(1200, 200, 50), device="xpu:0")))
+    elsewhere = only(collect_memory_findings(account({}, fragmentation=held(1200, 200, 50), device="xpu:0")))
     assert "cuda" not in elsewhere.action.lower()
     assert "expandable" not in elsewhere.action
 
 
 @pytest.mark.parametrize("fragmentation", [held(1050, 50, 10), held(1200, 200, 150), held(1200, 200, None)])
 def test_little_that_is_free_or_free_in_one_piece_is_not(fragmentation: Fragmentation) -> None:
-    assert memory_findings(account({}, fragmentation=fragmentation)) == ()
+    assert collect_memory_findings(account({}, fragmentation=fragmentation)) == ()
 
 
 @pytest.mark.parametrize(
@@ -271,7 +271,7 @@ def test_little_that_is_free_or_free_in_one_piece_is_not(fragmentation: Fragment
     ],
 )
 def test_much_that_is_kept_and_not_used_is_a_note(more: dict[str, Any], piece: str) -> None:
-    finding = only(memory_findings(account({}, **more)))
+    finding = only(collect_memory_findings(account({}, **more)))
     assert (finding.severity, finding.title) == ("note", "50 % of the reserved memory is not in use at the peak")
     assert f"1,000 MiB of 1.95 GiB are kept for later requests{piece}" in finding.evidence
 
@@ -291,7 +291,7 @@ def failed(kept: str = "1.00 MiB", **more: Any) -> FailedRequest:
 def test_a_request_that_failed_tells_what_was_missing_and_what_to_attack() -> None:
     where = {"phase": "forward", "step": 2, "op": "aten::mm", "module": "blocks.3"}
     made = account({"activation": 95, "parameter": 50}, failed=failed(**where))
-    finding = only(memory_findings(made, variant="amp", techniques=("amp",)))
+    finding = only(collect_memory_findings(made, variant="amp", techniques=("amp",)))
     assert finding.severity == "warning"
     assert finding.title == "amp ran out of memory: 100 MiB could not be had"
     assert finding.evidence.startswith(
@@ -305,25 +305,25 @@ def test_a_request_that_failed_tells_what_was_missing_and_what_to_attack() -> No
 
 def test_nothing_is_said_to_be_missing_where_it_is_not_known() -> None:
     request = FailedRequest(bytes=None, message="can't allocate memory")
-    finding = only(memory_findings(account({"activation": 90}, failed=request)))
+    finding = only(collect_memory_findings(account({"activation": 90}, failed=request)))
     assert (finding.title, finding.details) == ("Out of memory", ())
 
 
 def test_a_request_larger_than_all_that_was_alive_is_looked_at_first() -> None:
-    finding = only(memory_findings(account({"activation": 90}, failed=failed(bytes=5000 * MIB))))
+    finding = only(collect_memory_findings(account({"activation": 90}, failed=failed(bytes=5000 * MIB))))
     assert finding.action.startswith("Check the shape first")
 
 
 def test_a_request_that_fitted_the_free_total_failed_for_want_of_one_piece() -> None:
-    out, pieces = memory_findings(account({"activation": 90}, failed=failed(kept="2.00 GiB")))
+    out, pieces = collect_memory_findings(account({"activation": 90}, failed=failed(kept="2.00 GiB")))
     assert out.title == "Out of memory: 100 MiB could not be had"
     assert pieces.title == "The request that failed would have fitted, but not in one piece"
     assert "100 MiB were asked for while about 2.00 GiB were reserved" in pieces.evidence
     without_message = failed(message="")
     gaps = account({"activation": 90}, failed=without_message, fragmentation=held(1200, 110, 60))
-    assert "in pieces of at most 60.0 MiB" in memory_findings(gaps)[1].evidence
+    assert "in pieces of at most 60.0 MiB" in collect_memory_findings(gaps)[1].evidence
     large = account({"activation": 90}, failed=without_message, fragmentation=held(1200, 110, 105))
-    assert len(memory_findings(large)) == 1
+    assert len(collect_memory_findings(large)) == 1
 
 
 def test_what_each_step_leaves_behind_is_told_with_its_origins() -> None:
@@ -339,47 +339,47 @@ def test_what_each_step_leaves_behind_is_told_with_its_origins() -> None:
         )
         for number in range(3)
     )
-    finding = only(memory_findings(account({}, growth=leaks)))
+    finding = only(collect_memory_findings(account({}, growth=leaks)))
     assert (finding.severity, finding.title) == ("warning", "Each step leaves 3.00 MiB behind")
     assert "3.00 MiB of activation (aten::relu in blocks.* at train.py:12 train)" in finding.evidence
     assert "loss.item()" in finding.action
     other = tuple(msgspec.structs.replace(leak, category="input") for leak in leaks)
-    assert "loss.item()" not in only(memory_findings(account({}, growth=other))).action
+    assert "loss.item()" not in only(collect_memory_findings(account({}, growth=other))).action
 
 
 def test_the_history_of_lbfgs_is_no_leak_but_what_else_grows_beside_it_is() -> None:
     history = Growth(bytes_per_step=2 * MIB, blocks_per_step=8.0, steps=4, category="optimizer state", op="aten::sub")
     leak = Growth(bytes_per_step=MIB, blocks_per_step=1.0, steps=4, category="activation")
-    told = only(memory_findings(account({}, growth=(history,)), optimizers=frozenset({"LBFGS"})))
+    told = only(collect_memory_findings(account({}, growth=(history,)), optimizers=frozenset({"LBFGS"})))
     assert (told.severity, told.title) == ("note", "The history of L-BFGS grows by 2.00 MiB a step")
     assert "history_size=10" in told.action
-    both = memory_findings(account({}, growth=(history, leak)), optimizers=frozenset({"LBFGS"}))
+    both = collect_memory_findings(account({}, growth=(history, leak)), optimizers=frozenset({"LBFGS"}))
     assert [finding.title for finding in both] == ["Each step leaves 1.00 MiB behind", told.title]
-    adam = only(memory_findings(account({}, growth=(history,)), optimizers=frozenset({"AdamW"})))
+    adam = only(collect_memory_findings(account({}, growth=(history,)), optimizers=frozenset({"AdamW"})))
     assert adam.title == "Each step leaves 2.00 MiB behind"
 
 
 def test_what_has_no_category_is_a_note_above_one_percent() -> None:
-    finding = only(memory_findings(account({"unknown": 20}, rows=(row("unknown", "", "aten::sort", 20),))))
+    finding = only(collect_memory_findings(account({"unknown": 20}, rows=(row("unknown", "", "aten::sort", 20),))))
     assert (finding.severity, finding.title) == ("note", "2.0 % of the peak is of no known category")
     assert finding.evidence == "20.0 MiB: aten::sort 20.0 MiB"
-    assert memory_findings(account({"unknown": 10})) == ()
+    assert collect_memory_findings(account({"unknown": 10})) == ()
 
 
 def test_warnings_come_first_then_gains_by_bytes_then_notes() -> None:
     leak = Growth(bytes_per_step=MIB, blocks_per_step=1.0, steps=5, category="input")
     made = account({"parameter": 200, "activation": 300, "unknown": 100}, growth=(leak,))
-    found = memory_findings(made)
+    found = collect_memory_findings(made)
     assert [finding.severity for finding in found] == ["warning", "gain", "gain", "note"]
     assert [finding.gain_bytes for finding in found[1:3]] == [300 * MIB, 200 * MIB]
 
 
 def test_techniques_are_told_apart_by_what_they_are_named_with() -> None:
-    assert is_on("offload:what=optimizer", ("amp", "offload:to=disk:what=optimizer"))
-    assert not is_on("offload:what=optimizer", ("offload",))
-    assert is_on("offload:what=activations", ("offload:to=disk",))
-    assert not is_on("zero2:offload=cpu", ("zero2",))
-    assert not is_on("", ("amp",))
+    assert is_technique_on("offload:what=optimizer", ("amp", "offload:to=disk:what=optimizer"))
+    assert not is_technique_on("offload:what=optimizer", ("offload",))
+    assert is_technique_on("offload:what=activations", ("offload:to=disk",))
+    assert not is_technique_on("zero2:offload=cpu", ("zero2",))
+    assert not is_technique_on("", ("amp",))
 
 
 def test_remedies_name_techniques_that_exist() -> None:
@@ -393,26 +393,26 @@ def test_remedies_name_techniques_that_exist() -> None:
 
 
 def test_only_counting_parts_of_a_modules_name_are_left_out() -> None:
-    assert origin("aten::mm", "layer1.0.conv2") == "aten::mm in layer1.*.conv2"
-    assert origin("aten::mm", "Gpt_0/Block_11/Linear_40") == "aten::mm in Gpt_*/Block_*/Linear_*"
-    assert origin("", "fc_1", "a.py:1 f") == "in fc_1 at a.py:1 f"
+    assert format_origin("aten::mm", "layer1.0.conv2") == "aten::mm in layer1.*.conv2"
+    assert format_origin("aten::mm", "Gpt_0/Block_11/Linear_40") == "aten::mm in Gpt_*/Block_*/Linear_*"
+    assert format_origin("", "fc_1", "a.py:1 f") == "in fc_1 at a.py:1 f"
 
 
 def test_what_to_change_in_ones_own_loop_comes_before_what_would_try_it() -> None:
     held = account({"optimizer state": 900, "parameter": 100})
     action = only(
-        [each for each in memory_findings(held, techniques=(), own_loop=True) if "state" in each.title]
+        [each for each in collect_memory_findings(held, techniques=(), own_loop=True) if "state" in each.title]
     ).action
     assert action.startswith("Deal it out over ranks: ZeroRedundancyOptimizer")
     assert action.count("perfkit bench") == 1
     assert action.endswith("tries it on a model).")
     on_cpu = msgspec.structs.replace(held, device="cpu")
-    found = [each for each in memory_findings(on_cpu, techniques=(), own_loop=True) if "state" in each.title]
+    found = [each for each in collect_memory_findings(on_cpu, techniques=(), own_loop=True) if "state" in each.title]
     assert "disk" not in only(found).action  # which only a technique of perfkit's does
 
 
 def test_little_that_is_named_does_not_explain_much_that_is_not() -> None:
     rows = (row("unknown", "", "aten::full", 2), row("unknown", "", "", 18))
-    finding = only(memory_findings(account({"unknown": 20}, rows=rows)))
+    finding = only(collect_memory_findings(account({"unknown": 20}, rows=rows)))
     assert "allocated before the recording began, such as data held in memory" in finding.evidence
     assert "aten::full" not in finding.evidence

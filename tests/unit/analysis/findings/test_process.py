@@ -2,7 +2,7 @@
 
 import pytest
 
-from perfkit.analysis.findings.process import found
+from perfkit.analysis.findings.main_thread import find_in_main_thread
 from perfkit.instruments.stacks.collapsed import read_collapsed
 from perfkit.store.stacks import SampledThread
 from tests.fixtures.spied_process import threads
@@ -17,11 +17,11 @@ def main(*stacks: tuple[str, int]) -> SampledThread:
 
 
 def titles(thread: SampledThread, line: str = "") -> list[str]:
-    return [finding.title for finding in found(thread, lambda file, number: line)]
+    return [finding.title for finding in find_in_main_thread(thread, lambda file, number: line)]
 
 
 def test_a_real_thread_that_waits_for_its_loader() -> None:
-    [finding] = found(threads()[0])
+    [finding] = find_in_main_thread(threads()[0])
     assert finding.title == "The main thread fetches or waits for data"
     assert finding.evidence.endswith(f" % of {threads()[0].samples} samples")
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from perfkit.analysis.findings.suite.scaling import falls
-from perfkit.analysis.findings.suite.view import SuiteView
+from perfkit.analysis.findings.suite.scaling import find_efficiency_loss
+from perfkit.analysis.findings.suite.suite_view import SuiteView
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.step import TimeShare
 from perfkit.analysis.model.time_split import COMMUNICATION, COMPUTE_BOUND
@@ -34,7 +34,7 @@ def found(folder: Path, steps: Steps = STEPS, cores: int = 64, **exposed: float)
         else each
         for each in analysis.variants
     ]
-    return list(falls(SuiteView(tuple(variants), None, None, scaling=analysis.scaling)))
+    return list(find_efficiency_loss(SuiteView(tuple(variants), None, None, scaling=analysis.scaling)))
 
 
 def test_where_efficiency_falls_is_told_once_with_what_grew(tmp_path: Path) -> None:

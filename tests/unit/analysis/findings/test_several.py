@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from perfkit.analysis.findings.of_traces import trace_findings
+from perfkit.analysis.findings.trace_findings import collect_trace_findings
 from perfkit.analysis.model.difference import ChangeRow, TraceDifference
 from perfkit.analysis.model.fleet import Fleet, RankRow, SkewRow
 from perfkit.analysis.model.trace import Overlap
@@ -13,7 +13,7 @@ from tests.fixtures.rank_traces import call, gap, launches, queued, rank_trace, 
 
 def test_findings_about_the_same_time_say_so() -> None:
     trace = rank_trace(launches=launches(starved_s=0.3, short_kernels=50_000, short_s=0.2, short_gap_s=0.2))
-    host, short = trace_findings((trace,), None, None)
+    host, short = collect_trace_findings((trace,), None, None)
     assert f"gains do not add up: in part the same time as “{short.title}”" in host.details
     assert f"gains do not add up: in part the same time as “{host.title}”" in short.details
 
@@ -22,19 +22,19 @@ def test_each_moment_of_idle_time_has_one_cause_so_that_gains_of_several_add_up(
     fed = launches(starved_s=0.5, late_s=0.1, queued=queued(launching_s=0.1, launching_gaps=9.0))
     calls = tuple(call(kind, kind, 3, 0.1) for kind in (WAIT, ALLOCATION, FETCH))
     trace = rank_trace(launches=fed, host_calls=calls, gaps=(gap(0.1),))
-    found = trace_findings((trace,), None, None)
+    found = collect_trace_findings((trace,), None, None)
     assert [finding.gain_s for finding in found] == [0.1] * 6
     assert not any("add up" in detail for finding in found for detail in finding.details)
 
 
 def test_findings_about_other_time_do_not() -> None:
     trace = rank_trace(launches=launches(starved_s=0.3), ops=(row("aten::zero_", 0.1),))
-    assert all("do not add up" not in " ".join(each.details) for each in trace_findings((trace,), None, None))
+    assert all("do not add up" not in " ".join(each.details) for each in collect_trace_findings((trace,), None, None))
 
 
 def test_gains_are_ordered_and_small_ones_left_out() -> None:
     trace = rank_trace(launches=launches(starved_s=0.1), ops=(row("aten::zero_", 0.3), row("aten::other", 0.1)))
-    assert [each.gain_s for each in trace_findings((trace,), None, None)] == [0.3, 0.1]
+    assert [each.gain_s for each in collect_trace_findings((trace,), None, None)] == [0.3, 0.1]
 
 
 def rank(number: int, late_s: float | None, compute_s: float = 0.5) -> RankRow:
@@ -57,7 +57,7 @@ def fleet(straggler: str, *ranks: RankRow, waits: SkewRow | None = None) -> Flee
 
 def test_a_straggler_is_named_with_what_it_costs() -> None:
     job = fleet("rank 1", rank(0, 0.0), rank(1, 0.2, 0.7), waits=skew(0.15, "rank 1"))
-    (finding,) = trace_findings((rank_trace(),), job, None)
+    (finding,) = collect_trace_findings((rank_trace(),), job, None)
     assert finding.title == "The other ranks wait for rank 1"
     assert finding.gain_s == 0.2
     assert "last at 90 % of allreduce" in finding.evidence
@@ -66,12 +66,12 @@ def test_a_straggler_is_named_with_what_it_costs() -> None:
 
 @pytest.mark.parametrize("late", [0.001, None])
 def test_a_rank_that_is_hardly_late_or_of_unknown_lateness_is_no_straggler(late: float | None) -> None:
-    assert trace_findings((rank_trace(),), fleet("rank 1", rank(0, 0.0), rank(1, late)), None) == ()
+    assert collect_trace_findings((rank_trace(),), fleet("rank 1", rank(0, 0.0), rank(1, late)), None) == ()
 
 
 def test_changing_ranks_that_come_last_are_told_as_imbalance() -> None:
     job = fleet("", rank(0, 0.0), rank(1, 0.0), waits=skew(0.1, "rank 1"))
-    (finding,) = trace_findings((rank_trace(),), job, None)
+    (finding,) = collect_trace_findings((rank_trace(),), job, None)
     assert finding.title == "Ranks wait for each other at collectives"
     assert finding.gain_s == 0.1
 
@@ -82,7 +82,7 @@ def test_what_ranks_have_in_common_is_told_once_for_the_worst() -> None:
         for number, idle in enumerate((0.1, 0.3, 0.2))
     ]
     job = fleet("", *(rank(number, 0.0) for number in range(3)))
-    (finding,) = trace_findings(ranks, job, None)
+    (finding,) = collect_trace_findings(ranks, job, None)
     assert (finding.variant, finding.gain_s) == ("rank 1", 0.3)
     assert finding.details[-1] == "likewise in rank 0, rank 2"
 
@@ -92,7 +92,7 @@ def test_traces_of_different_devices_are_told_apart() -> None:
         msgspec.structs.replace(rank_trace(launches=launches(starved_s=0.3)), label=name, device_name=name)
         for name in ("one GPU", "another GPU")
     ]
-    assert {finding.variant for finding in trace_findings(traces, None, None)} == {"one GPU", "another GPU"}
+    assert {finding.variant for finding in collect_trace_findings(traces, None, None)} == {"one GPU", "another GPU"}
 
 
 def change(name: str, before: float | None, after: float | None) -> ChangeRow:
@@ -111,27 +111,27 @@ def compared(before_s: float, after_s: float) -> TraceDifference:
 
 
 def test_a_regression_is_a_warning_that_names_what_became_slower() -> None:
-    (finding,) = trace_findings((rank_trace(),), None, compared(1.0, 1.1))
+    (finding,) = collect_trace_findings((rank_trace(),), None, compared(1.0, 1.1))
     assert (finding.severity, finding.title) == ("warning", "The step is 10.0 % slower than in old")
     assert "aten::mm forward +200 ms" in finding.evidence
     assert "gelu" not in finding.evidence
 
 
 def test_an_improvement_is_a_note_that_names_what_became_faster() -> None:
-    (finding,) = trace_findings((rank_trace(),), None, compared(1.0, 0.9))
+    (finding,) = collect_trace_findings((rank_trace(),), None, compared(1.0, 0.9))
     assert finding.severity == "note"
     assert "aten::gelu forward -100 ms" in finding.evidence
     assert "aten::mm" not in finding.evidence
 
 
 def test_a_difference_within_the_machines_own_is_no_finding() -> None:
-    assert trace_findings((rank_trace(),), None, compared(1.0, 1.01)) == ()
+    assert collect_trace_findings((rank_trace(),), None, compared(1.0, 1.01)) == ()
 
 
 def test_communication_and_a_straggler_are_both_told_and_marked() -> None:
     waiting = Overlap(communication_s=0.3, exposed_communication_s=0.3, copies_s=0.0, exposed_copies_s=0.0)
     job = fleet("rank 1", rank(0, 0.0), rank(1, 0.2))
-    found = trace_findings((rank_trace(overlap=waiting),), job, None)
+    found = collect_trace_findings((rank_trace(overlap=waiting),), job, None)
     assert [each.gain_s for each in found] == [0.3, 0.2]
     assert "part of the exposed communication" in found[1].details[0]
     assert "which of a rank's work makes it late" in found[1].not_simulated

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from perfkit.allocations import FailedRequest
-from perfkit.analysis.findings.of_suite import suite_findings
+from perfkit.analysis.findings.suite_findings import collect_suite_findings
 from perfkit.analysis.model.estimate import Difference
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.memory import Growth, MemoryAccount, MemoryShare
@@ -50,7 +50,7 @@ def told(
         changed(analysis.variants[0], **{"peak_allocated": measured(1000, "bytes", "x"), **(base or {})}),
         changed(analysis.variants[1], **{"peak_allocated": measured(1000, "bytes", "x"), **engaged, **amp}),
     )
-    return list(suite_findings(variants, ENVIRONMENT, ceilings, passes, sampling))
+    return list(collect_suite_findings(variants, ENVIRONMENT, ceilings, passes, sampling))
 
 
 def titles(found: list[Finding]) -> str:
@@ -212,7 +212,7 @@ def budgeted(analysis: Analysis, peaks: dict[float, int]) -> list[Finding]:
         variants.append(changed(analysis.variants[1], name=name, techniques=techniques, **fields))
         facts = {"activation_memory_budget": float(budget), "saved_tensor_bytes": 8.0 * MIB} if asked else {}
         passes[name] = Passes(facts=(facts,))
-    found = suite_findings(tuple(variants), ENVIRONMENT, CEILINGS, passes, None)
+    found = collect_suite_findings(tuple(variants), ENVIRONMENT, CEILINGS, passes, None)
     return [finding for finding in found if "needs more memory than" in finding.title]
 
 
@@ -324,7 +324,7 @@ def test_what_all_variants_could_win_is_told_once_of_the_baseline_of_the_fewest_
     two = changed(base, name="baseline@2", world_size=2)
     slow = rank_trace(ops=(changed(SOFTMAX, seconds=0.9), SCORES))
     passes = traced(**{"baseline": rank_trace(ops=(SOFTMAX, SCORES)), "baseline@2": slow, "amp": slow})
-    found = suite_findings((two, base, amp), analysis.environment, CEILINGS, passes)
+    found = collect_suite_findings((two, base, amp), analysis.environment, CEILINGS, passes)
     (fused,) = [each for each in found if each.title.startswith("Attention is not fused")]
     assert (fused.variant, fused.details[-1]) == ("baseline", "likewise in baseline@2 (90.0 ms), amp (72.0 ms)")
 

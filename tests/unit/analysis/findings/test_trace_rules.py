@@ -5,9 +5,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from perfkit.analysis.findings.of_traces import trace_findings
-from perfkit.analysis.findings.trace.data import starved
-from perfkit.analysis.findings.trace.view import TraceView
+from perfkit.analysis.findings.trace.data import find_data_wait
+from perfkit.analysis.findings.trace.trace_view import TraceView
+from perfkit.analysis.findings.trace_findings import collect_trace_findings
 from perfkit.analysis.model.coverage import Uncovered
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.graphs import ReplayedGraph
@@ -36,7 +36,7 @@ FLAT_SCORES = "bf16[32,128,128] bf16[32,128,64]"
 
 
 def told(trace: RankTrace, known: Any = KNOWN) -> list[Finding]:
-    return list(trace_findings((msgspec.structs.replace(trace, ceilings=known),), None, None))
+    return list(collect_trace_findings((msgspec.structs.replace(trace, ceilings=known),), None, None))
 
 
 def of(trace: RankTrace, title: str, known: Any = KNOWN) -> Finding | None:
@@ -488,7 +488,7 @@ def test_of_a_bench_what_timed_steps_waited_counts(
 ) -> None:
     """The traced step of a second, in which workers were ahead, waited for 20 ms."""
     trace = rank_trace(device=device, host_calls=(call("data", "enumerate(DataLoader)", 1, idle_s),))
-    found = [telling.finding for telling in starved(TraceView(trace, step_s=1.0, data_wait_share=share))]
+    found = [result.finding for result in find_data_wait(TraceView(trace, step_s=1.0, data_wait_share=share))]
     assert [finding.gain_s for finding in found] == ([] if gain_s is None else [pytest.approx(gain_s)])
     for finding in found:
         assert finding.title == "The step waits for its data, 40 % of the time"

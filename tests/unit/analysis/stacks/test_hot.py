@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from perfkit.analysis.findings.trace.lines import in_data, in_python
+from perfkit.analysis.findings.trace.program_lines import name_data_lines, name_python_lines
 from perfkit.analysis.model.stacks import LoopStacks, ThreadStacks
 from perfkit.analysis.stacks.hot import hot_stacks, thread_stacks
 from perfkit.store.stacks import (
@@ -126,9 +126,9 @@ def test_findings_name_lines() -> None:
     own = thread((1, "data", 30), (0, "", 41), (2, "forward", 29), held=((1, "data", 9), (0, "", 41)))
     worker = thread((1, "", 50), (4, "", 50), thread=WORKER)
     loop = changed(SAMPLE, stacks=hot_stacks([Stacks(threads=(own,))]))
-    assert in_python(loop) == "; of 100 samples of the loop Python ran in 41 % in main (train.py:10)"
-    assert in_data(loop) == "; of 100 samples of the loop 30 % in __getitem__ (data/set.py:88)"
-    assert in_data(changed(SAMPLE, stacks=hot_stacks([Stacks(threads=(own, worker))]))) == (
+    assert name_python_lines(loop) == "; of 100 samples of the loop Python ran in 41 % in main (train.py:10)"
+    assert name_data_lines(loop) == "; of 100 samples of the loop 30 % in __getitem__ (data/set.py:88)"
+    assert name_data_lines(changed(SAMPLE, stacks=hot_stacks([Stacks(threads=(own, worker))]))) == (
         "; of 50 samples of its working workers 100 % in __getitem__ (data/set.py:88)"
     )
 
@@ -137,6 +137,6 @@ def test_findings_name_no_lines_of_a_handful_of_samples() -> None:
     few = changed(
         SAMPLE, stacks=hot_stacks([Stacks(threads=(thread((1, "data", 3), (0, "", 4), held=((0, "", 4),)),))])
     )
-    assert (in_python(few), in_data(few)) == ("", "")
-    assert (in_python(SAMPLE), in_data(SAMPLE), in_python(None)) == ("", "", "")
-    assert in_data(changed(SAMPLE, stacks=LoopStacks())) == ""
+    assert (name_python_lines(few), name_data_lines(few)) == ("", "")
+    assert (name_python_lines(SAMPLE), name_data_lines(SAMPLE), name_python_lines(None)) == ("", "", "")
+    assert name_data_lines(changed(SAMPLE, stacks=LoopStacks())) == ""

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from perfkit.analysis.findings.trace.change import Change
-from perfkit.analysis.findings.trace.view import FETCHING, LATE
+from perfkit.analysis.findings.trace.trace_view import FETCHING, LATE
 from perfkit.analysis.model.launches import HostCallRow
 from perfkit.analysis.model.plan import Interval
 from perfkit.plan.advise.addressed import Addressed, AdvisedView, Answer, Nothing, NotKnown

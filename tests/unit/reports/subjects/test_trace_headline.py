@@ -3,7 +3,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from perfkit.analysis.findings.of_traces import trace_findings
+from perfkit.analysis.findings.trace_findings import collect_trace_findings
 from perfkit.analysis.model.replay import FindingGains, Replay
 from perfkit.analysis.model.step import TimeShare
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
@@ -110,7 +110,7 @@ def test_without_a_roofline_the_reader_learns_why_at_once_and_in_its_place_what_
     told = without_roofline(trace)
     assert advice in told
     (reason,) = (line for line in remarks(analysis) if told.startswith(line))
-    (finding,) = (each for each in trace_findings((trace,), None, None) if advice in each.action)
+    (finding,) = (each for each in collect_trace_findings((trace,), None, None) if advice in each.action)
     assert told == f"{reason} {finding.action}"
     assert advice not in " ".join(remarks(analysis))
 

@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from perfkit.analysis.findings.of_traces import trace_findings
+from perfkit.analysis.findings.trace_findings import collect_trace_findings
 from perfkit.analysis.model.step import OUTSIDE
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.trace.rank_trace import analyse_trace
@@ -78,7 +78,7 @@ def test_the_headline_has_the_typical_step_and_the_outlier_is_told_as_one(tmp_pa
     assert headline(analysis).startswith("Step 2.85 ms on")
     detail = next(iter(tiles(analysis))).cell.detail or ""
     assert "mean of 2 steps, 2.40 ms to 3.30 ms; without step 1 of 1.17 s;" in detail
-    (finding,) = [each for each in trace_findings((result,), None, None) if "a typical one" in each.title]
+    (finding,) = [each for each in collect_trace_findings((result,), None, None) if "a typical one" in each.title]
     assert finding.title == "Step 1 takes 1.17 s, 412 times a typical one"
     assert finding.evidence.startswith("it is the first of the trace; torch compiles or loads code for 900 ms of it; ")
     assert "schedule(" in finding.action
@@ -86,6 +86,6 @@ def test_the_headline_has_the_typical_step_and_the_outlier_is_told_as_one(tmp_pa
 
 def test_an_outlier_in_the_middle_is_something_to_look_at(tmp_path: Path) -> None:
     result = analysed(tmp_path, steps(1000, 1000, 9000, 1000))
-    (finding,) = [each for each in trace_findings((result,), None, None) if "a typical one" in each.title]
+    (finding,) = [each for each in collect_trace_findings((result,), None, None) if "a typical one" in each.title]
     assert finding.title == "Step 3 takes 9.00 ms, 9 times a typical one"
     assert finding.action.startswith("Look at what the loop does then")

@@ -1,4 +1,4 @@
-"""What the frames of a main thread tell by their names, and by the text of their lines."""
+"""Rules about sampled frames of a main thread, by their names and by the text of their lines."""
 
 import linecache
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from perfkit.units import percent
 _LEAST = 0.1  # of the samples: less is not worth a change
 
 
-class _Told(NamedTuple):
+class _FramePattern(NamedTuple):
     """Frames of a function or method of one of these names, in a file whose path has one of these parts, tell this."""
 
     title: str
@@ -22,26 +22,26 @@ class _Told(NamedTuple):
 
 
 _TOLD = (
-    _Told(
+    _FramePattern(
         "The main thread fetches or waits for data",
         ("_next_data", "_try_get_data"),
         ("torch/utils/data/",),
         "Give the DataLoader more workers (num_workers, prefetch_factor), or make a sample cheaper: the lines below "
         "say what takes the time.",
     ),
-    _Told(
+    _FramePattern(
         "The main thread waits for the device",
         ("synchronize",),
         ("torch/cuda/", "torch/xpu/", "torch/mps/", "torch/accelerator/"),
         "Ask for results of the device every some steps only; the device idles while the next work is not queued.",
     ),
-    _Told(
+    _FramePattern(
         "The main thread is in an optimizer's step",
         ("step",),
         ("torch/optim/",),
         "Where the optimizer has it, foreach=True or fused=True updates all parameters in few calls.",
     ),
-    _Told(
+    _FramePattern(
         "The main thread saves checkpoints",
         ("save", "_save", "_legacy_save", "async_save"),
         ("torch/serialization.py", "torch/distributed/checkpoint/", "safetensors/"),
@@ -52,7 +52,7 @@ _TOLD = (
 
 # Methods of tensors have no frame of their own: the line that calls them is the innermost.
 _READS = (".item()", ".tolist()", ".cpu()", ".numpy()")
-_READ = _Told(
+_READ = _FramePattern(
     "The main thread waits for values of tensors",
     (),
     (),
@@ -61,7 +61,9 @@ _READ = _Told(
 )
 
 
-def found(main: SampledThread, source: Callable[[str, int], str] = linecache.getline) -> tuple[Finding, ...]:
+def find_in_main_thread(
+    main: SampledThread, source: Callable[[str, int], str] = linecache.getline
+) -> tuple[Finding, ...]:
     """Findings on a main thread; none of few samples. The share of those that tell it is the evidence.
 
     `source` gives the text of a line of a file, "" where it is not here.
@@ -69,7 +71,7 @@ def found(main: SampledThread, source: Callable[[str, int], str] = linecache.get
     samples = main.samples
     if samples < LEAST_SAMPLES:
         return ()
-    counts = [(_count(main, told), told) for told in _TOLD] + [(_reading(main, source), _READ)]
+    counts = [(_count_samples(main, told), told) for told in _TOLD] + [(_count_tensor_reads(main, source), _READ)]
     counts.sort(key=lambda counted: -counted[0])
     return tuple(
         Finding(
@@ -84,7 +86,7 @@ def found(main: SampledThread, source: Callable[[str, int], str] = linecache.get
     )
 
 
-def _count(main: SampledThread, told: _Told) -> int:
+def _count_samples(main: SampledThread, told: _FramePattern) -> int:
     own = {
         place
         for place, function in enumerate(main.functions)
@@ -94,7 +96,7 @@ def _count(main: SampledThread, told: _Told) -> int:
     return sum(taken.count for taken in main.taken if any(call.function in own for call in main.stack(taken.node)))
 
 
-def _reading(main: SampledThread, source: Callable[[str, int], str]) -> int:
+def _count_tensor_reads(main: SampledThread, source: Callable[[str, int], str]) -> int:
     """Samples whose innermost line is the program's and reads a tensor."""
     count = 0
     for taken in main.taken:

@@ -1,14 +1,14 @@
-"""What to do about traces: one finding a rule, of the trace with the largest potential savings."""
+"""Collects the findings of traces: one a rule, of the trace with the largest potential savings."""
 
 from collections.abc import Collection, Iterator, Sequence
 
 from msgspec.structs import replace
 
-from perfkit.analysis.findings import About, Rule, plainly, told
-from perfkit.analysis.findings.of_memory import memory_findings
-from perfkit.analysis.findings.order import ordered
+from perfkit.analysis.findings import About, Rule, collect_findings, run_rules
+from perfkit.analysis.findings.memory_findings import collect_memory_findings
+from perfkit.analysis.findings.order import sort_findings
 from perfkit.analysis.findings.trace.thresholds import NOTABLE
-from perfkit.analysis.findings.trace.view import NOT_OF_ROWS, ForeignView, Told, TraceView
+from perfkit.analysis.findings.trace.trace_view import NOT_OF_ROWS, ForeignView, RuleResult, TraceView
 from perfkit.analysis.model.difference import TraceDifference
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.fleet import Fleet
@@ -22,7 +22,7 @@ _FEW = 0.1  # of the sum: who gains less is told what the time is spent on inste
 _NOT_RECORDED = "the trace does not hold what would change"
 
 
-def trace_findings(
+def collect_trace_findings(
     traces: Sequence[RankTrace], fleet: Fleet | None, difference: TraceDifference | None
 ) -> tuple[Finding, ...]:
     """All rules' findings: warnings, then gains by seconds per step, then notes.
@@ -30,14 +30,16 @@ def trace_findings(
     Findings on memory come after those on time of their severity. Gains are simulated, sums where they cannot be.
     """
     views = [ForeignView(trace) for trace in traces]
-    findings: list[tuple[int, Finding]] = [(rule.about, finding) for rule, finding in of_views(views)]
-    findings += [(About.MEMORY, finding) for finding in _memory(traces)]
+    findings: list[tuple[int, Finding]] = [(rule.about, finding) for rule, finding in collect_view_findings(views)]
+    findings += [(About.MEMORY, finding) for finding in _collect_from_memory(traces)]
     for subject in (fleet, difference):
-        findings += plainly(subject)
-    return ordered(findings)
+        findings += collect_findings(subject)
+    return sort_findings(findings)
 
 
-def of_views(views: Sequence[TraceView], first: Collection[str] | None = None) -> list[tuple[Rule, Finding]]:
+def collect_view_findings(
+    views: Sequence[TraceView], first: Collection[str] | None = None
+) -> list[tuple[Rule, Finding]]:
     """What traces of one kind of device have in common, told once, for the one with the largest potential savings.
 
     No gain below 1 % of the step is told. `first` is given of traces of different work: one of those labelled so is
@@ -45,24 +47,24 @@ def of_views(views: Sequence[TraceView], first: Collection[str] | None = None) -
     """
     together: dict[tuple[Rule, str], list[Finding]] = {}
     for view in views:
-        for rule, finding in _of(view):
+        for rule, finding in _run_rules_on_trace(view):
             together.setdefault((rule, view.trace.device_name), []).append(finding)
-    return [(rule, _told_once(same, first)) for (rule, _), same in together.items()]
+    return [(rule, _merge_same_findings(same, first)) for (rule, _), same in together.items()]
 
 
-def _of(view: TraceView) -> Iterator[tuple[Rule, Finding]]:
+def _run_rules_on_trace(view: TraceView) -> Iterator[tuple[Rule, Finding]]:
     """What the rules say of one trace, with overlaps named."""
     # Where the work itself was not recorded, nothing tells what would make it faster.
-    tellings = [
-        (rule, telling) for rule, telling in told(view) if rule.about != About.STEP or not view.trace.unseen_device
+    results = [
+        (rule, result) for rule, result in run_rules(view) if rule.about != About.STEP or not view.trace.unseen_device
     ]
-    tellings = [(rule, _bounded(telling, view)) for rule, telling in tellings if _matters(telling.finding, view)]
-    for rule, telling in tellings:
-        finding = _overlapping(telling, [other for _, other in tellings])
-        yield rule, view.as_timed(_simulated(finding, rule, view.trace))
+    results = [(rule, _bound_gain(result, view)) for rule, result in results if _is_notable(result.finding, view)]
+    for rule, result in results:
+        finding = _note_overlaps(result, [other for _, other in results])
+        yield rule, view.scale_to_timed(_add_simulated_gain(finding, rule, view.trace))
 
 
-def _simulated(finding: Finding, rule: Rule, trace: RankTrace) -> Finding:
+def _add_simulated_gain(finding: Finding, rule: Rule, trace: RankTrace) -> Finding:
     """The finding with its gain as the replay of the trace has it, or why it has none."""
     if finding.gain_s is None or trace.gains is None:
         return finding
@@ -73,29 +75,29 @@ def _simulated(finding: Finding, rule: Rule, trace: RankTrace) -> Finding:
     if trace.replay is None or gain_s >= _FEW * finding.gain_s:
         return found
     kind, spent = max(trace.replay.critical_path.items(), key=lambda item: item[1])
-    return _detailed(found, f"{percent(spent / trace.replay.replayed_s, 0)} of the critical path is {kind}")
+    return _add_detail(found, f"{percent(spent / trace.replay.replayed_s, 0)} of the critical path is {kind}")
 
 
-def _bounded(telling: Told, view: TraceView) -> Told:
+def _bound_gain(result: RuleResult, view: TraceView) -> RuleResult:
     """Where kernels were lost, more may be saved in the time of kernels; less in what seems idle without them."""
     lost = view.trace.lost
-    if telling.finding.gain_s is None or lost is None or not lost.matters or telling.scope & NOT_OF_ROWS:
-        return telling
-    return telling._replace(finding=replace(telling.finding, gain_bound=AT_LEAST))
+    if result.finding.gain_s is None or lost is None or not lost.matters or result.scope & NOT_OF_ROWS:
+        return result
+    return result._replace(finding=replace(result.finding, gain_bound=AT_LEAST))
 
 
-def _matters(finding: Finding, view: TraceView) -> bool:
-    return finding.gain_s is None or view.share(finding.gain_s) >= NOTABLE
+def _is_notable(finding: Finding, view: TraceView) -> bool:
+    return finding.gain_s is None or view.get_share(finding.gain_s) >= NOTABLE
 
 
-def _overlapping(mine: Told, every: Sequence[Told]) -> Finding:
+def _note_overlaps(mine: RuleResult, every: Sequence[RuleResult]) -> Finding:
     others = [other.finding.title for other in every if other is not mine and other.scope & mine.scope]
     if not others:
         return mine.finding
-    return _detailed(mine.finding, f"gains do not add up: in part the same time as “{'”, “'.join(others)}”")
+    return _add_detail(mine.finding, f"gains do not add up: in part the same time as “{'”, “'.join(others)}”")
 
 
-def _told_once(same: Sequence[Finding], first: Collection[str] | None) -> Finding:
+def _merge_same_findings(same: Sequence[Finding], first: Collection[str] | None) -> Finding:
     """The one to tell, and where else it holds."""
     chosen = max(same, key=lambda finding: (finding.variant in (first or ()), finding.expected_s or 0.0))
     others = {finding.variant: finding.expected_s for finding in same if finding.variant != chosen.variant}
@@ -103,16 +105,16 @@ def _told_once(same: Sequence[Finding], first: Collection[str] | None) -> Findin
         return chosen
     if first is None:
         more = f" and {len(others) - _NAMED} more" if len(others) > _NAMED else ""
-        return _detailed(chosen, f"likewise in {', '.join(list(others)[:_NAMED])}{more}")
+        return _add_detail(chosen, f"likewise in {', '.join(list(others)[:_NAMED])}{more}")
     told = (label if gain_s is None else f"{label} ({seconds(gain_s)})" for label, gain_s in others.items())
-    return _detailed(chosen, f"likewise in {', '.join(told)}")
+    return _add_detail(chosen, f"likewise in {', '.join(told)}")
 
 
-def _detailed(finding: Finding, detail: str) -> Finding:
+def _add_detail(finding: Finding, detail: str) -> Finding:
     return replace(finding, details=(*finding.details, detail))
 
 
-def _memory(traces: Sequence[RankTrace]) -> tuple[Finding, ...]:
+def _collect_from_memory(traces: Sequence[RankTrace]) -> tuple[Finding, ...]:
     """Of the trace whose memory ran out, else of that with the highest peak: ranks of a job hold much the same."""
     most = max(traces, key=lambda trace: fullness(trace.memory), default=None)
-    return () if most is None or most.memory is None else memory_findings(most.memory, variant=most.label)
+    return () if most is None or most.memory is None else collect_memory_findings(most.memory, variant=most.label)

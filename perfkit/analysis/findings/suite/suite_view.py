@@ -1,4 +1,4 @@
-"""What the rules look at."""
+"""A suite as rules look at it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -49,25 +49,29 @@ class SuiteView:
     @property
     def looked_into(self) -> tuple[Variant, ...]:
         """Variants whose traces are judged. What a later capture of a loop says is told by its difference."""
-        return tuple(variant for variant in self.variants if variant.loop is None or self.baseline_of(variant) is None)
+        return tuple(variant for variant in self.variants if variant.loop is None or self.get_baseline(variant) is None)
 
-    def traces_of(self, variant: Variant) -> tuple[RankTrace, ...]:
+    def get_traces(self, variant: Variant) -> tuple[RankTrace, ...]:
         """All that was traced of a variant."""
         return self.passes.get(variant.name, Passes()).traces
 
-    def baseline_of(self, variant: Variant) -> Variant | None:
+    def get_baseline(self, variant: Variant) -> Variant | None:
         """What a variant was compared with."""
         if variant.difference is None:
             return None
         return next((other for other in self.variants if other.name == variant.difference.baseline), None)
 
-    def outcome_of(self, technique: str, owner: str) -> str:
+    def describe_outcome(self, technique: str, owner: str) -> str:
         """What came of a technique that `owner` could gain by, or that it may be tried; empty where that says nothing:
         `owner` has it on, or is a loop that perfkit does not run itself."""
         variant = next((candidate for candidate in self.variants if candidate.name == owner), None)
-        if not technique or variant is None or variant.loop is not None or _has(variant, technique):
+        if not technique or variant is None or variant.loop is not None or _has_technique(variant, technique):
             return ""
-        tried = [candidate for candidate in self.variants if not candidate.is_baseline and _has(candidate, technique)]
+        tried = [
+            candidate
+            for candidate in self.variants
+            if not candidate.is_baseline and _has_technique(candidate, technique)
+        ]
         first = min(tried, key=lambda candidate: len(candidate.techniques), default=None)  # alone before in combination
         if first is None:
             return f"Try --technique {technique}."
@@ -78,10 +82,10 @@ class SuiteView:
         return f"Tried as {first.name}: {first.difference.verdict}, {first.difference.ratio:.2f} times the {of}."
 
 
-def step_s(variant: Variant) -> float | None:
+def get_step_s(variant: Variant) -> float | None:
     """The step time, where it is known."""
     return variant.step_time.value if isinstance(variant.step_time, Estimate) else None
 
 
-def _has(variant: Variant, technique: str) -> bool:
+def _has_technique(variant: Variant, technique: str) -> bool:
     return any(name.partition(":")[0] == technique for name in variant.techniques)

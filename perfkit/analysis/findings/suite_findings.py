@@ -1,15 +1,15 @@
-"""What to do next about a suite: what its variants showed, and what their traces and memory promise."""
+"""Collects the findings of a suite: what its variants showed, and what their traces and memory promise."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from perfkit.analysis.findings import About, plainly
-from perfkit.analysis.findings.of_memory import memory_findings
-from perfkit.analysis.findings.of_traces import of_views
-from perfkit.analysis.findings.order import ordered
-from perfkit.analysis.findings.suite.view import SuiteView, step_s
-from perfkit.analysis.findings.trace.view import TraceView
+from perfkit.analysis.findings import About, collect_findings
+from perfkit.analysis.findings.memory_findings import collect_memory_findings
+from perfkit.analysis.findings.order import sort_findings
+from perfkit.analysis.findings.suite.suite_view import SuiteView, get_step_s
+from perfkit.analysis.findings.trace.trace_view import TraceView
+from perfkit.analysis.findings.trace_findings import collect_view_findings
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.scaling import SuiteScaling
 from perfkit.analysis.model.suite import MeasuredSession, Variant
@@ -22,7 +22,7 @@ from perfkit.store.layout import Sampling
 _MOST_MEMORY_GAINS = 3
 
 
-def suite_findings(
+def collect_suite_findings(
     variants: Sequence[Variant],
     environment: Environment | None,
     ceilings: DeviceCeilings | None,
@@ -37,49 +37,49 @@ def suite_findings(
     `sessions` when, `scaling` on how many ranks.
     """
     suite = SuiteView(tuple(variants), environment, ceilings, passes or {}, sampling, sessions, scaling)
-    findings = [*plainly(suite), *_of_traces(suite), *_of_fleets(suite)]
-    findings += [(About.MEMORY, finding) for finding in _of_memory(suite)]
-    return ordered(findings)
+    findings = [*collect_findings(suite), *_collect_from_traces(suite), *_collect_from_fleets(suite)]
+    findings += [(About.MEMORY, finding) for finding in _collect_from_memory(suite)]
+    return sort_findings(findings)
 
 
-def _of_traces(suite: SuiteView) -> Iterator[tuple[int, Finding]]:
+def _collect_from_traces(suite: SuiteView) -> Iterator[tuple[int, Finding]]:
     """What the traces say, with gains as the same parts of a timed step, and what came of what they advise.
 
     Of what several have in common the baseline's is told: what it could save the others could too.
     """
     views = [
-        TraceView(trace, step_s(variant), variant.loop, variant.data_wait_share)
+        TraceView(trace, get_step_s(variant), variant.loop, variant.data_wait_share)
         for variant in suite.looked_into
-        for trace in suite.traces_of(variant)
+        for trace in suite.get_traces(variant)
     ]
-    for rule, finding in of_views(views, first=[variant.name for variant in suite.advised]):
-        outcome = suite.outcome_of(rule.technique, finding.variant)
+    for rule, finding in collect_view_findings(views, first=[variant.name for variant in suite.advised]):
+        outcome = suite.describe_outcome(rule.technique, finding.variant)
         yield rule.about, replace(finding, action=f"{finding.action} {outcome}") if outcome else finding
 
 
-def _of_fleets(suite: SuiteView) -> Iterator[tuple[int, Finding]]:
+def _collect_from_fleets(suite: SuiteView) -> Iterator[tuple[int, Finding]]:
     """Who waits for whom. That is a part of the ranks' steps, the longest, and not of the late one's."""
     for variant in suite.looked_into:
-        traces, fleet = suite.traces_of(variant), suite.passes.get(variant.name, Passes()).fleet
-        for about, finding in plainly(fleet):
+        traces, fleet = suite.get_traces(variant), suite.passes.get(variant.name, Passes()).fleet
+        for about, finding in collect_findings(fleet):
             longest = max(traces, key=lambda trace: trace.step_s)
-            yield about, TraceView(longest, step_s(variant)).as_timed(finding)
+            yield about, TraceView(longest, get_step_s(variant)).scale_to_timed(finding)
 
 
-def _of_memory(suite: SuiteView) -> Iterator[Finding]:
+def _collect_from_memory(suite: SuiteView) -> Iterator[Finding]:
     """Of the baseline warnings, the largest gains and notes; of other variants what went wrong in them alone."""
     growing = any(variant.memory is not None and variant.memory.growth for variant in suite.advised)
-    tried = _tried(suite)
+    tried = _map_tried_techniques(suite)
     for variant in suite.variants:
         if variant.memory is None:
             continue
-        findings = memory_findings(
+        findings = collect_memory_findings(
             variant.memory,
             variant=variant.name,
             techniques=variant.techniques,
             own_loop=variant.loop is not None,
             tried=tried,
-            optimizers=_optimizers(suite, variant),
+            optimizers=_list_optimizers(suite, variant),
         )
         if variant in suite.advised:
             gains = [finding for finding in findings if finding.severity == "gain"]
@@ -88,21 +88,21 @@ def _of_memory(suite: SuiteView) -> Iterator[Finding]:
             yield from (finding for finding in findings if finding.severity == "warning")
 
 
-def _optimizers(suite: SuiteView, variant: Variant) -> set[str]:
+def _list_optimizers(suite: SuiteView, variant: Variant) -> set[str]:
     """The classes that its traces show stepping, else those that were seen in its loop."""
-    traced = {name for trace in suite.traces_of(variant) for name in trace.optimizers}
+    traced = {name for trace in suite.get_traces(variant) for name in trace.optimizers}
     loop = variant.loop.optimizers if variant.loop is not None else ()
     return traced or {described.partition(",")[0] for described in loop}
 
 
-def _tried(suite: SuiteView) -> dict[str, str]:
+def _map_tried_techniques(suite: SuiteView) -> dict[str, str]:
     """What came of each technique for memory, alone before in combination."""
     others = [variant for variant in suite.variants if not variant.is_baseline]
     by_size = sorted(others, key=lambda variant: -len(variant.techniques))
-    return {technique: _memory_outcome(variant) for variant in by_size for technique in variant.techniques}
+    return {technique: _describe_memory_outcome(variant) for variant in by_size for technique in variant.techniques}
 
 
-def _memory_outcome(variant: Variant) -> str:
+def _describe_memory_outcome(variant: Variant) -> str:
     if variant.status != Status.OK:
         return f"tried as {variant.name}: {variant.status}"
     if variant.engaged is not True or variant.memory_ratio is None:

@@ -1,4 +1,4 @@
-"""What is said of measured ceilings that work was faster than, by a suite and by a trace of this machine."""
+"""The warning about measured ceilings that work exceeded, of a suite and of a trace of this machine."""
 
 from typing import NamedTuple
 
@@ -6,13 +6,13 @@ from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.units import flops_per_s
 
 
-class Words(NamedTuple):
+class CeilingWarning(NamedTuple):
     title: str
     evidence: str
     action: str
 
 
-def words_of(known: DeviceCeilings | None) -> Words | None:
+def describe_exceeded_ceilings(known: DeviceCeilings | None) -> CeilingWarning | None:
     """None where no ceiling was refuted."""
     beaten = [] if known is None else [ceiling for ceiling in known.ceilings if ceiling.refuted]
     if not beaten:
@@ -20,7 +20,7 @@ def words_of(known: DeviceCeilings | None) -> Words | None:
     names = ", ".join(dict.fromkeys(f"{ceiling.dtype or ''} {ceiling.level}".strip() for ceiling in beaten))
     low = min(beaten, key=lambda ceiling: ceiling.value)
     day = f" of {low.measured_at[:10]}" if low.measured_at else ""
-    return Words(
+    return CeilingWarning(
         f"Work ran faster than the measured ceiling of {names}",
         f"the calibration{day} found {flops_per_s(low.value)}: the machine was busy then, or its clock slower. No "
         "share of it is shown",

@@ -12,13 +12,13 @@ _IN_COMMUNICATION = "the gain is part of the exposed communication"
 _NOT_SIMULATED = "the traces do not tell which of a rank's work makes it late"
 
 
-def straggler(fleet: Fleet) -> Iterator[Finding]:
+def find_straggler(fleet: Fleet) -> Iterator[Finding]:
     """A rank that the others wait for."""
     slow = next((rank for rank in fleet.ranks if rank.label == fleet.straggler), None)
     if slow is None or slow.late_s is None or slow.step_s <= 0 or slow.late_s < NOTABLE * slow.step_s:
         return
     others = sorted(rank.compute_s for rank in fleet.ranks if rank is not slow)
-    beside = "" if not others else f"; it computes {seconds(slow.compute_s)} a step, the others {_span(others)}"
+    beside = "" if not others else f"; it computes {seconds(slow.compute_s)} a step, the others {_format_span(others)}"
     latest = [row for row in fleet.skew if row.latest_rank == slow.label]
     where = "" if not latest else f"; last at {percent(latest[0].latest_share, 0)} of {latest[0].name}"
     if slow.last_share is not None:
@@ -37,7 +37,7 @@ def straggler(fleet: Fleet) -> Iterator[Finding]:
     )
 
 
-def waiting(fleet: Fleet) -> Iterator[Finding]:
+def find_rank_waiting(fleet: Fleet) -> Iterator[Finding]:
     """Collectives at which ranks wait for each other, whoever is the last."""
     step_s = max((rank.step_s for rank in fleet.ranks), default=0.0)
     rows = [row for row in fleet.skew if row.latest_rank != fleet.straggler or not fleet.straggler]
@@ -58,7 +58,7 @@ def waiting(fleet: Fleet) -> Iterator[Finding]:
         )
 
 
-def changed(difference: TraceDifference) -> Iterator[Finding]:
+def find_step_change(difference: TraceDifference) -> Iterator[Finding]:
     """Whether the step became faster or slower, and which ops did."""
     before, after = difference.before_step_s, difference.after_step_s
     if before <= 0 or abs(after / before - 1) < CHANGE:
@@ -69,7 +69,7 @@ def changed(difference: TraceDifference) -> Iterator[Finding]:
     parts.append(("time without ops", after - before - sum(change for _, change in parts)))
     ranked = sorted(parts, key=lambda part: part[1], reverse=slower)
     blamed = [(name, change) for name, change in ranked if (change > 0) == slower and change][:3]
-    text = "; ".join(f"{name} {_signed(change)}" for name, change in blamed)
+    text = "; ".join(f"{name} {_format_signed_s(change)}" for name, change in blamed)
     yield Finding(
         severity="warning" if slower else "note",
         title=f"The step is {percent(abs(after / before - 1))} {'slower' if slower else 'faster'} than in "
@@ -81,9 +81,9 @@ def changed(difference: TraceDifference) -> Iterator[Finding]:
     )
 
 
-def _signed(value: float) -> str:
+def _format_signed_s(value: float) -> str:
     return f"{'+' if value >= 0 else '-'}{seconds(abs(value))}"
 
 
-def _span(values: list[float]) -> str:
+def _format_span(values: list[float]) -> str:
     return seconds(values[0]) if values[0] == values[-1] else f"{seconds(values[0])} to {seconds(values[-1])}"

@@ -2,26 +2,26 @@
 
 from collections.abc import Iterator
 
-from perfkit.analysis.findings.trace.calls import number
 from perfkit.analysis.findings.trace.change import leave_out
+from perfkit.analysis.findings.trace.host_calls import format_count
 from perfkit.analysis.findings.trace.thresholds import COMMON
-from perfkit.analysis.findings.trace.view import QUEUED, Told, TraceView, short
+from perfkit.analysis.findings.trace.trace_view import QUEUED, RuleResult, TraceView, shorten_kernel
 from perfkit.units import percent, seconds
 
 _LONGEST_NAME = 60
 
 
-def starting(view: TraceView) -> Iterator[Told]:
+def find_launch_latency(view: TraceView) -> Iterator[RuleResult]:
     """What a device takes to start kernels: after a launch, and from one to the next."""
     queued = None if view.trace.launches is None else view.trace.launches.queued
     took = 0.0 if queued is None else queued.launching_s + queued.between_s
-    if queued is None or view.share(took) < COMMON:
+    if queued is None or view.get_share(took) < COMMON:
         return
-    launched = f"{number(queued.launching_gaps)} launch{'' if queued.launching_gaps == 1 else 'es'}"
-    between = f"{number(queued.between_gaps)} gap{'' if queued.between_gaps == 1 else 's'}"
+    launched = f"{format_count(queued.launching_gaps)} launch{'' if queued.launching_gaps == 1 else 'es'}"
+    between = f"{format_count(queued.between_gaps)} gap{'' if queued.between_gaps == 1 else 's'}"
     graphs = ", CUDA graphs (shorter gaps)" if view.torch_device == "cuda" else ""
-    yield view.gain(
-        f"Starting kernels takes {percent(view.share(took), 0)} of the {view.whole}",
+    yield view.build_gain(
+        f"Starting kernels takes {percent(view.get_share(took), 0)} of the {view.whole}",
         f"the device is idle for {seconds(queued.launching_s)} from {launched} to their kernels' start, "
         f"and for {seconds(queued.between_s)} in {between} between kernels that were launched already",
         f"Have fewer and longer kernels: torch.compile{graphs}, foreach or fused ops, a larger batch. What passes "
@@ -32,18 +32,19 @@ def starting(view: TraceView) -> Iterator[Told]:
     )
 
 
-def held_up(view: TraceView) -> Iterator[Told]:
+def find_blocked_launches(view: TraceView) -> Iterator[RuleResult]:
     """What is longer: something that the trace does not tell held the device up."""
     queued = None if view.trace.launches is None else view.trace.launches.queued
-    if queued is None or view.share(queued.long_s) < COMMON:
+    if queued is None or view.get_share(queued.long_s) < COMMON:
         return
     same = percent(queued.same_stream_s / queued.long_s, 0)
-    name = short(queued.longest_before)
+    name = shorten_kernel(queued.longest_before)
     shown = name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}..."
-    yield view.remark(
+    yield view.build_remark(
         "note",
-        f"The device is idle {percent(view.share(queued.long_s), 0)} of the {view.whole} though work was launched",
-        f"{view.took(queued.long_s)} in {number(queued.long_gaps)} gaps longer than starting a kernel takes, the "
+        f"The device is idle {percent(view.get_share(queued.long_s), 0)} of the {view.whole} though work was launched",
+        f"{view.show_time(queued.long_s)} in {format_count(queued.long_gaps)} gaps longer than starting a kernel "
+        "takes, the "
         f"longest {seconds(queued.longest_s)} before {shown}; "
         f"{same} of that before kernels of the stream that worked last",
         "A kernel that is ready begins within some microseconds. Look for kernels that the profiler lost, for other "

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator
 
-from perfkit.analysis.findings.suite.view import SuiteView
+from perfkit.analysis.findings.suite.suite_view import SuiteView
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.suite import CompileSummary
 from perfkit.analysis.suite.compile import when_it_pays
 from perfkit.units import seconds
 
 
-def compile_time(suite: SuiteView) -> Iterator[Finding]:
+def find_compile_time(suite: SuiteView) -> Iterator[Finding]:
     """When compiling has paid for itself: in a process that finds nothing in the caches, and in one that finds all."""
     for variant in suite.measured:
         cold = variant.compile
@@ -31,7 +31,7 @@ def compile_time(suite: SuiteView) -> Iterator[Finding]:
         )
 
 
-def graph_breaks(suite: SuiteView) -> Iterator[Finding]:
+def find_graph_breaks(suite: SuiteView) -> Iterator[Finding]:
     """Every graph break ends a compiled region and returns to Python."""
     for variant in suite.measured:
         summary = variant.compile
@@ -40,12 +40,12 @@ def graph_breaks(suite: SuiteView) -> Iterator[Finding]:
                 severity="warning",
                 title=f"{variant.name}: {summary.graph_breaks} graph breaks",
                 variant=variant.name,
-                evidence="; ".join((*(summary.break_reasons or ("no reason was recorded",)), _how_often(summary))),
+                evidence="; ".join((*(summary.break_reasons or ("no reason was recorded",)), _describe_count(summary))),
                 action="Remove what breaks the graph, or compile the blocks alone.",
             )
 
 
-def _how_often(summary: CompileSummary) -> str:
+def _describe_count(summary: CompileSummary) -> str:
     """Breaks are met while compiling, which is once for all layers that share code."""
     said = "counted while compiling, once for code that several layers share"
     if summary.graph_calls is None:

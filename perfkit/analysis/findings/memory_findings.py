@@ -1,15 +1,15 @@
-"""What to do about memory: of one account."""
+"""Collects the findings of an account of memory."""
 
 from collections.abc import Collection, Mapping
 
-from perfkit.analysis.findings import plainly
-from perfkit.analysis.findings.memory.view import AccountView
-from perfkit.analysis.findings.order import ordered
+from perfkit.analysis.findings import collect_findings
+from perfkit.analysis.findings.memory.account_view import AccountView
+from perfkit.analysis.findings.order import sort_findings
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.memory import MemoryAccount
 
 
-def memory_findings(
+def collect_memory_findings(
     account: MemoryAccount,
     *,
     variant: str = "",
@@ -31,4 +31,4 @@ def memory_findings(
         optimizers: the classes of those that train, none where that is not known.
     """
     view = AccountView(account, variant, techniques, {} if tried is None else tried, own_loop, frozenset(optimizers))
-    return ordered(plainly(view))
+    return sort_findings(collect_findings(view))

@@ -1,4 +1,4 @@
-"""What the rules look at: one trace with the ceilings of its device, and how they tell what they found."""
+"""One trace with the ceilings of its device, as rules look at it, and how they report what they found."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -42,7 +42,7 @@ COPY = "copy"  # the bound of a row that crosses a link
 Work = OpRow | ProductRow
 
 
-class Told(NamedTuple):
+class RuleResult(NamedTuple):
     """A finding, the parts of the step's time that its gain is of, and what it would change.
 
     Where two are about the same time, both say so, since their gains do not add up.
@@ -85,13 +85,13 @@ class TraceView:
         known = self.step_s is not None and self.trace.steps and self.trace.step_s > 0
         return self.step_s / self.trace.step_s if known and self.step_s is not None else 1.0
 
-    def as_timed(self, finding: Finding) -> Finding:
+    def scale_to_timed(self, finding: Finding) -> Finding:
         """The finding with its gains as the same part of a timed step."""
-        return _times(finding, self.pace)
+        return _scale_gains(finding, self.pace)
 
-    def as_traced(self, finding: Finding) -> Finding:
+    def scale_to_traced(self, finding: Finding) -> Finding:
         """The reverse."""
-        return _times(finding, 1 / self.pace)
+        return _scale_gains(finding, 1 / self.pace)
 
     @property
     def ceilings(self) -> DeviceCeilings | None:
@@ -108,7 +108,7 @@ class TraceView:
         """What shares and gains are of: the step, or the trace where it has no steps."""
         return "step" if self.trace.steps else "trace"
 
-    def ops(self, *classes: OpClass) -> list[OpRow]:
+    def select_ops(self, *classes: OpClass) -> list[OpRow]:
         """Rows of ops within steps that compute, of these classes if some are named.
 
         What makes a batch is none of them: a loader that works elsewhere helps it, not a compiler.
@@ -120,15 +120,15 @@ class TraceView:
         )
         return [row for row in rows if not classes or op_class(row.name) in classes]
 
-    def kernels(self, pattern: str) -> list[OpRow]:
+    def select_kernels(self, pattern: str) -> list[OpRow]:
         """Rows of kernels within steps whose names contain a match of the pattern."""
         expression = re.compile(pattern, re.IGNORECASE)
         return [row for row in self.trace.kernels if row.phase != OUTSIDE and expression.search(row.name)]
 
-    def share(self, time_s: float) -> float:
+    def get_share(self, time_s: float) -> float:
         return time_s / self.trace.step_s if self.trace.step_s > 0 else 0.0
 
-    def peak(self, level: Level, dtype: str) -> float | None:
+    def get_peak(self, level: Level, dtype: str) -> float | None:
         """The peak rate of a unit for a dtype in FLOP/s."""
         ceiling = None if self.ceilings is None else self.ceilings.find(level, dtype)
         return None if ceiling is None else ceiling.value
@@ -144,7 +144,7 @@ class TraceView:
         ceiling = None if self.ceilings is None else self.ceilings.find(Level.MEMORY)
         return None if ceiling is None else ceiling.value
 
-    def gain(
+    def build_gain(
         self,
         title: str,
         evidence: str,
@@ -157,7 +157,7 @@ class TraceView:
         change: Change = NOTHING,
         calls: Iterable[HostCallRow] = (),
         idle: Iterable[str] = (),
-    ) -> Told:
+    ) -> RuleResult:
         """A finding of what could be saved, in the time of some rows or of a named part of the step.
 
         `evidence` is a line or two; `basis` says what the gain assumes, and `change` what is simulated for it. It is
@@ -174,22 +174,22 @@ class TraceView:
             gain_s=gain_s,
             details=(basis,) if basis else (),
             per_step=bool(self.trace.steps),
-            ops=(*_ops(work), *called(calls)),
+            ops=(*_list_ops(work), *list_callers(calls)),
             idle=tuple(cause for cause in dict.fromkeys(idle) if cause in occurring),
         )
-        return Told(finding, frozenset((*scope, *map(_key, work))), change)
+        return RuleResult(finding, frozenset((*scope, *map(_get_row_key, work))), change)
 
-    def remark(self, severity: str, title: str, evidence: str, action: str) -> Told:
+    def build_remark(self, severity: str, title: str, evidence: str, action: str) -> RuleResult:
         """A finding that wins nothing by itself: a `warning` or a `note`."""
         finding = Finding(severity=severity, title=title, variant=self.trace.label, evidence=evidence, action=action)
-        return Told(finding, frozenset())
+        return RuleResult(finding, frozenset())
 
-    def took(self, time_s: float) -> str:
+    def show_time(self, time_s: float) -> str:
         """`12.3 ms a step (4.5 %)`."""
         whole = "a step" if self.trace.steps else "in total"
-        return f"{seconds(time_s)} {whole} ({percent(self.share(time_s))})"
+        return f"{seconds(time_s)} {whole} ({percent(self.get_share(time_s))})"
 
-    def calls(self, number: float) -> str:
+    def format_calls(self, number: float) -> str:
         """`12 calls a step`, `1 call in total`."""
         shown = f"{number:,.0f}" if number >= 10 or number == int(number) else f"{number:.1f}"
         return f"{shown} {'call' if number == 1 else 'calls'} {'a step' if self.trace.steps else 'in total'}"
@@ -199,61 +199,61 @@ class ForeignView(TraceView):
     """A trace that perfkit did not record itself, so that a better one may have to be."""
 
 
-def called(calls: Iterable[HostCallRow]) -> tuple[str, ...]:
+def list_callers(calls: Iterable[HostCallRow]) -> tuple[str, ...]:
     """The ops around calls of the host, or where there is none the calls themselves, each once."""
     return tuple(dict.fromkeys(row.op or row.name for row in calls))
 
 
-def _ops(rows: Sequence[Work]) -> tuple[str, ...]:
+def _list_ops(rows: Sequence[Work]) -> tuple[str, ...]:
     """The ops of rows, each once, the longest first."""
-    return tuple(dict.fromkeys(map(_op, sorted(rows, key=lambda row: -row.seconds))))
+    return tuple(dict.fromkeys(map(_get_op, sorted(rows, key=lambda row: -row.seconds))))
 
 
-def _op(row: Work) -> str:
+def _get_op(row: Work) -> str:
     return row.name if isinstance(row, ProductRow) else row.op or row.name
 
 
-def _times(finding: Finding, factor: float) -> Finding:
+def _scale_gains(finding: Finding, factor: float) -> Finding:
     summed, simulated = (None if gain is None else gain * factor for gain in (finding.gain_s, finding.simulated_s))
     return replace(finding, gain_s=summed, simulated_s=simulated)
 
 
-def _key(row: Work) -> str:
-    op = _op(row)
+def _get_row_key(row: Work) -> str:
+    op = _get_op(row)
     return "\0".join((op, row.phase, row.shapes))
 
 
-def total_s(rows: Iterable[Work]) -> float:
+def sum_seconds(rows: Iterable[Work]) -> float:
     return sum(row.seconds for row in rows)
 
 
-def above_roof_s(rows: Iterable[Work]) -> float | None:
+def sum_above_roof_s(rows: Iterable[Work]) -> float | None:
     """Seconds beyond what the rows' roofs allow, of those whose roof is known; None where none is."""
     known = [max(0.0, row.seconds - row.attainable_s) for row in rows if row.attainable_s is not None]
     return sum(known) if known else None
 
 
-def reaches_less(row: Work, share: float) -> bool:
+def is_below_roof_share(row: Work, share: float) -> bool:
     """Whether a row reaches less than a share of its roof, or may. What is above its roof does not."""
     above = row.attainable_s is not None and row.attainable_s > row.seconds
     return not above and (row.efficiency or 0.0) < share
 
 
-def short(name: str) -> str:
+def shorten_kernel(name: str) -> str:
     """A kernel's name without its return type, template arguments and parameters; others as they are."""
     return name.removeprefix("void ").partition("<")[0].partition("(")[0] or name
 
 
-def named(rows: Sequence[OpRow], most: int = 5) -> str:
+def list_kernels(rows: Sequence[OpRow], most: int = 5) -> str:
     """The names of the most expensive rows, each once."""
-    names = list(dict.fromkeys(short(row.name) for row in sorted(rows, key=lambda row: -row.seconds)))
+    names = list(dict.fromkeys(shorten_kernel(row.name) for row in sorted(rows, key=lambda row: -row.seconds)))
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 _SHAPE = re.compile(r"([\w?]+)\[([\d,]*)\](?: x(\d+))?")
 
 
-def shapes(row: Work) -> tuple[Shape, ...]:
+def parse_shapes(row: Work) -> tuple[Shape, ...]:
     """The tensors among a row's inputs, as `perfkit.analysis.trace.work.pieces.show_shapes` writes them."""
     return tuple(
         Shape(dtype, tuple(int(size) for size in dims.split(",") if size), int(count or 1))

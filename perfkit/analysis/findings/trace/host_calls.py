@@ -2,28 +2,28 @@
 
 from collections.abc import Sequence
 
-from perfkit.analysis.findings.trace.view import TraceView
+from perfkit.analysis.findings.trace.trace_view import TraceView
 from perfkit.analysis.model.launches import HostCallRow
 
 
-def calls_of(view: TraceView, kind: str) -> list[HostCallRow]:
+def select_calls(view: TraceView, kind: str) -> list[HostCallRow]:
     """Calls of a kind, those that leave the device without work longest first."""
     rows = [row for row in view.trace.host_calls if row.kind == kind]
     return sorted(rows, key=lambda row: (-(row.idle_s or 0.0), -row.seconds))
 
 
-def idle_of(rows: Sequence[HostCallRow]) -> float | None:
+def sum_idle_s(rows: Sequence[HostCallRow]) -> float | None:
     """How long the device was idle for them, per step; None where no device was traced."""
     known = [row.idle_s for row in rows if row.idle_s is not None]
     return sum(known) if known else None
 
 
-def shown_calls(rows: Sequence[HostCallRow], most: int = 4) -> str:
+def format_calls(rows: Sequence[HostCallRow], most: int = 4) -> str:
     """`cudaStreamSynchronize in aten::item (3), ...`."""
-    parts = [f"{row.name}{f' in {row.op}' if row.op else ''} ({number(row.calls)})" for row in rows[:most]]
+    parts = [f"{row.name}{f' in {row.op}' if row.op else ''} ({format_count(row.calls)})" for row in rows[:most]]
     return ", ".join(parts) + (f" and {len(rows) - most} more" if len(rows) > most else "")
 
 
-def number(calls: float) -> str:
+def format_count(calls: float) -> str:
     """How many a step: a mean of few has a decimal."""
     return f"{calls:,.0f}" if calls >= 10 or calls == int(calls) else f"{calls:.1f}"

@@ -15,7 +15,7 @@ _FUNCTIONS, _MUCH = 2, 0.1
 _NAMED = 0.03
 
 
-def in_functions(rows: Sequence[GapRow]) -> str:
+def name_functions(rows: Sequence[GapRow]) -> str:
     """`; 41 % of the idle time in collate (train.py:88), 12 % in ...`, where a trace has Python's stacks; else ""."""
     whole = sum(row.seconds for row in rows)
     spent: dict[str, float] = {}
@@ -30,37 +30,37 @@ def in_functions(rows: Sequence[GapRow]) -> str:
     return "; " + ", ".join([f"{share} of the idle time in {name}", *(f"{share} in {name}" for share, name in others)])
 
 
-def in_python(loop: Loop | None) -> str:
+def name_python_lines(loop: Loop | None) -> str:
     """`; of 300 samples of the loop Python ran in 41 % in collate (train.py:88)`, or ""."""
     sampled = None if loop is None or loop.stacks is None else loop.stacks.loop
     if sampled is None or sampled.samples < LEAST_SAMPLES:
         return ""
-    named = _named(sampled.python)
+    named = _join_places(sampled.python)
     return f"; of {sampled.samples:,} samples of the loop Python ran in {named}" if named else ""
 
 
-def in_data(loop: Loop) -> str:
+def name_data_lines(loop: Loop) -> str:
     """What makes the batches: of the loaders' workers where they were sampled, else what the loop does in next()."""
     if loop.stacks is None:
         return ""
     workers, own = loop.stacks.workers, loop.stacks.loop
     if workers is not None and workers.samples >= LEAST_SAMPLES:
-        return _told(f"; of {workers.samples:,} samples of its working workers", _of_lines(workers))
+        return _format_places(f"; of {workers.samples:,} samples of its working workers", _list_places(workers))
     if own is not None and own.samples >= LEAST_SAMPLES:
-        return _told(f"; of {own.samples:,} samples of the loop", own.data)
+        return _format_places(f"; of {own.samples:,} samples of the loop", own.data)
     return ""
 
 
-def _of_lines(sampled: ThreadStacks) -> list[HotPlace]:
+def _list_places(sampled: ThreadStacks) -> list[HotPlace]:
     return [HotPlace(function=line.function, place=line.place, share=line.share) for line in sampled.lines[:3]]
 
 
-def _told(of: str, places: Iterable[HotPlace]) -> str:
-    named = _named(places)
+def _format_places(of: str, places: Iterable[HotPlace]) -> str:
+    named = _join_places(places)
     return f"{of} {named}" if named else ""
 
 
-def _named(places: Iterable[HotPlace]) -> str:
+def _join_places(places: Iterable[HotPlace]) -> str:
     """`41 % in collate (train.py:88), 12 % in ...`."""
     return ", ".join(
         f"{percent(each.share, 0)} in {each.function.rpartition('.')[2]} ({each.place})"
