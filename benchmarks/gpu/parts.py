@@ -33,6 +33,7 @@ PARTS = (
     Part("c", "pm_sampling", "do PM samples match modelled bytes and FLOPs"),
     Part("d", "more_techniques", "do the techniques act that no GPU has run"),
     Part("d", "ranks", "hsdp, local_sgd, ssp and ddp hooks over NCCL; dumps of failed ranks"),
+    Part("d", "fixtures", "small recordings for tests without a GPU"),
 )  # fmt: skip
 
 

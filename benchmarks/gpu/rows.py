@@ -48,7 +48,7 @@ class Skipped(Exception):  # noqa: N818 - no error
 
 @dataclass(frozen=True)
 class Found:
-    """Result of a row: `figures` are saved, `lines` are printed, and each of `wrong` contradicts an expectation."""
+    """Result of a row: `figures` and printed `lines` are saved; each of `wrong` contradicts an expectation."""
 
     figures: Mapping[str, Any]
     lines: Sequence[str] = ()
@@ -198,11 +198,11 @@ def measure_in_process(
     answer = folder / "row.json"
     if code == 0 and answer.exists():
         entry = json.loads(answer.read_text())
-        lines = entry.pop("lines")
+        lines = entry["lines"]
     else:
         reason = f"not done after {row.at_most_s:.0f} s" if code is None else f"exit code {code}"
         tail = (folder / "output.log").read_text(errors="replace")[-TAIL:]
-        entry = {"status": "failed", "reason": reason, "figures": {}, "output": tail}
+        entry = {"status": "failed", "reason": reason, "figures": {}, "lines": [], "output": tail}
         lines = [] if code is None else tail.splitlines()
     _drop_large(folder)
     return {**entry, "seconds": seconds, "at": datetime.now(UTC).isoformat(timespec="seconds")}, lines

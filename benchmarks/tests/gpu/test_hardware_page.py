@@ -1,0 +1,143 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.gpu.hardware_findings import list_findings
+from benchmarks.gpu.hardware_page import PAGE, SCRIPTS, TEMPLATE, describe_status, list_known_rows, write_page
+from benchmarks.gpu.hardware_paths import PATHS, CodePath
+from benchmarks.gpu.hardware_results import DeviceResults, Measured, format_found, matches, read_devices
+from benchmarks.gpu.packages import ROOT
+
+MACHINE = {"device": "NVIDIA H100", "gpus": 1, "torch": "2.11.0+cu130", "cuda": "13.0"}
+MARKS = "<!-- paths -->\n<!-- findings -->\n<!-- rows -->\n<!-- unmeasured -->\n"
+
+
+def entry(status: str = "ok", reason: str = "", **figures: Any) -> dict[str, Any]:
+    return {"status": status, "reason": reason, "figures": figures, "seconds": 3.0}
+
+
+def device(variants: tuple[dict[str, Any], ...] = (), **rows: dict[str, Any]) -> DeviceResults:
+    """Rows by `SCRIPT__ROW`."""
+    names = [name.split("__") for name in rows]
+    measured = (Measured(script, row, rows[f"{script}__{row}"]) for script, row in names)
+    return DeviceResults("nvidia-h100", MACHINE, tuple(measured), variants)
+
+
+def path(*rows: str) -> CodePath:
+    return CodePath("energy", "no", "no", "yes", rows)
+
+
+def test_the_page_is_what_the_script_writes() -> None:
+    """After a change of rows or results: python -m benchmarks.gpu.hardware_page."""
+    assert PAGE.read_text() == write_page(read_devices(), TEMPLATE.read_text(), list_known_rows())
+
+
+def test_every_path_names_rows_that_there_are() -> None:
+    known = list_known_rows()
+    for listed in PATHS:
+        assert listed.rows or listed.decided, listed.name
+        for pattern in listed.rows:
+            assert any(matches(name, pattern) for name in known), pattern
+
+
+def test_every_script_with_rows_is_listed() -> None:
+    """So that none is missing from what has not been measured."""
+    scripts = {file.stem for file in (ROOT / "benchmarks" / "gpu").glob("*.py") if "\nROWS" in file.read_text()}
+    assert scripts == set(SCRIPTS)
+
+
+KNOWN = ("attach energy", "attach bench-energy", "stands nvml")
+
+
+@pytest.mark.parametrize(
+    ("rows", "status"),
+    [
+        ({}, ""),
+        ({"attach__energy": entry("skipped")}, ""),
+        ({"attach__energy": entry()}, "1 of 2 rows"),
+        ({"attach__energy": entry(), "attach__bench-energy": entry()}, "yes"),
+        (
+            {"attach__energy": entry(), "attach__bench-energy": entry("wrong")},
+            "1 of 2 rows; wrong: `attach bench-energy`",
+        ),
+        ({"attach__energy": entry("failed")}, "0 of 2 rows; failed: `attach energy`"),
+    ],
+)  # fmt: skip
+def test_rows_decide_about_a_path(rows: dict[str, dict[str, Any]], status: str) -> None:
+    assert describe_status(path("attach *energy"), device(**rows), KNOWN) == status
+
+
+def test_a_row_that_no_device_has_measured_is_listed() -> None:
+    page = write_page([device(stands__nvml=entry())], MARKS, KNOWN)
+    assert "- `attach`: `energy`, `bench-energy`" in page
+    assert "- `stands`" not in page
+
+
+def test_a_variant_that_was_run_by_hand_counts_as_measured() -> None:
+    run = {
+        "workload": "gpt:size=nano --batch-size 2",
+        "variant": "amp",
+        "parity": "equal",
+        "claims": 1,
+        "claims_held": 1,
+    }
+    page = write_page([device((run,), stands__nvml=entry())], MARKS, ["techniques gpt.amp", "techniques gpt.ckpt"])
+    assert "- `techniques`: `gpt.ckpt`" in page
+
+
+def test_a_template_without_a_mark_is_refused() -> None:
+    with pytest.raises(ValueError, match="has no line <!-- rows -->"):
+        write_page([], MARKS.replace("<!-- rows -->", ""), KNOWN)
+
+
+def test_a_row_shows_its_lines_or_its_first_figures() -> None:
+    found = entry(step_s=0.0644, peak_bytes=3 * 2**30, modelled_share=1.0, sessions=[1], kernels=815.0, ok=True)
+    assert format_found(Measured("attach", "a", found)) == (
+        "step 64.40 ms, peak 3.00 GiB, modelled share 100.0%, kernels 815, ok: yes"
+    )
+    lines = {**entry("wrong", "too slow"), "lines": ["a | b", "c"]}
+    assert format_found(Measured("attach", "a", lines)) == "too slow<br>a \\| b<br>c"
+
+
+def test_findings_are_computed_from_rows() -> None:
+    sessions = [{"launches": 450, "without_kernel": 0, "without_time": 0}] * 2
+    lossy = [{"launches": 100, "without_kernel": 3, "without_time": 1}]
+    ceilings = [
+        {"dtype": "bf16", "level": "matrix", "of_datasheet": 0.801},
+        {"dtype": None, "level": "l2", "of_datasheet": None},
+    ]
+    measured = device(
+        **{
+            "stands__lost-0s": entry(sessions=sessions), "stands__lost-1s": entry("wrong", sessions=lossy),
+            "attach__recorded": entry(step_s=0.0500, by_hand_s=0.0501), "ceilings__short": entry(ceilings=ceilings),
+            "stands__tests": entry(passed=10, failed=0, skipped=2),
+        }
+    )  # fmt: skip
+    findings = dict(list_findings(measured))
+    assert findings["Are kernels lost?"] == "4 of 1,000 launches in 3 sessions lost"
+    assert "50.00 ms, and 50.10 ms" in findings["Is the step time right?"]
+    assert findings["What does the device reach?"] == "of the datasheet: bf16 80%"
+    assert findings["Do the tests of `tests/gpu` pass?"] == "10 passed, 0 failed, 2 skipped"
+    assert "Does memory balance?" not in findings
+
+
+def test_memory_that_does_not_balance_is_told() -> None:
+    run = {
+        "workload": "gpt", "variant": "amp", "parity": "differs", "claims": 2, "claims_held": 1,
+        "peak_bytes": 2**30, "process_bytes": 2**30 + 3 * 2**20, "beyond": {"CUDA context": 2**20, "residual": 2**21},
+    }  # fmt: skip
+    findings = dict(list_findings(device((run,), stands__tests=entry(passed=1, failed=0, skipped=0))))
+    assert findings["Does memory balance?"] == "in 1 processes the peak and its parts sum to NVML's count within 2 MiB"
+    assert findings["Do techniques act?"] == "1 variants, 1 of 2 claims hold, 1 losses differ"
+
+
+def test_devices_are_read_and_cpus_left_out(tmp_path: Path) -> None:
+    for name, kind in (("nvidia-h100", "NVIDIA H100"), ("cpu", "cpu")):
+        (tmp_path / name).mkdir()
+        rows = {"machine": {**MACHINE, "device": kind}, "rows": {"energy": entry()}}
+        (tmp_path / name / "attach.json").write_text(json.dumps(rows))
+    (tmp_path / "empty").mkdir()
+    (read,) = read_devices(tmp_path)
+    assert (read.folder, [row.name for row in read.rows]) == ("nvidia-h100", ["attach energy"])
