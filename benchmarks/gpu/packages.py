@@ -1,8 +1,8 @@
-"""What perfkit needs beside torch, read from pyproject.toml.
+"""Dependencies of perfkit beside torch, read from pyproject.toml.
 
     python -m benchmarks.gpu.packages > requirements.txt
 
-prints it as requirements, for a machine without internet (`README.md` in this folder).
+prints them as requirements, for a machine without internet (`README.md` in this folder).
 """
 
 import re
@@ -11,32 +11,32 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-TESTS = ("pytest>=8",)  # what `tests/gpu` needs besides
+TESTS = ("pytest>=8",)  # further needs of `tests/gpu`
 
 
-def requirements() -> dict[str, str]:
+def read_requirements() -> dict[str, str]:
     """Name -> requirement of each of perfkit's dependencies."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    return {_name(requirement): requirement for requirement in project["dependencies"]}
+    return {_parse_name(requirement): requirement for requirement in project["dependencies"]}
 
 
-def installed() -> dict[str, str | None]:
-    """Name -> installed version of each of them and of what the tests need; None where it is not there."""
-    return {name: _version(name) for name in (*requirements(), *map(_name, TESTS))}
+def read_versions() -> dict[str, str | None]:
+    """Name -> installed version of each dependency and of the packages of the tests; None where it is missing."""
+    return {name: _find_version(name) for name in (*read_requirements(), *map(_parse_name, TESTS))}
 
 
-def missing(*more: str) -> tuple[str, ...]:
+def find_missing(*more: str) -> tuple[str, ...]:
     """Dependencies of perfkit, and those of `more`, that are not installed."""
-    return tuple(name for name in (*requirements(), *more) if _version(name) is None)
+    return tuple(name for name in (*read_requirements(), *more) if _find_version(name) is None)
 
 
-def _name(requirement: str) -> str:
+def _parse_name(requirement: str) -> str:
     name = re.match(r"[A-Za-z0-9._-]+", requirement)
     assert name is not None
     return name[0]
 
 
-def _version(name: str) -> str | None:
+def _find_version(name: str) -> str | None:
     try:
         return version(name)
     except PackageNotFoundError:
@@ -44,5 +44,5 @@ def _version(name: str) -> str | None:
 
 
 if __name__ == "__main__":
-    carried = [requirement for name, requirement in requirements().items() if name != "torch"]
+    carried = [requirement for name, requirement in read_requirements().items() if name != "torch"]
     print("\n".join((*carried, *TESTS)))

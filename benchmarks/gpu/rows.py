@@ -23,7 +23,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from benchmarks.gpu.packages import ROOT, missing
+from benchmarks.gpu.packages import ROOT, find_missing
 
 BUDGET_S = 540.0
 GRACE_S = 20.0  # `perfkit bench` still reports what it measured when it is interrupted
@@ -73,7 +73,7 @@ class Setting:
 
     def needs_perfkit(self, *more: str) -> None:
         """Skip the row where a dependency of perfkit, or one of `more`, is not installed."""
-        absent = missing(*more)
+        absent = find_missing(*more)
         if absent:
             raise Skipped(f"needs {', '.join(absent)}: see 'Carry wheels' in benchmarks/gpu/README.md")
 
