@@ -16,11 +16,13 @@ from itertools import takewhile
 import pynvml
 
 from perfkit.devices import nvml
+from perfkit.devices.mig import visible_instances
 from perfkit.errors import PerfkitError
 
 
 def visible_gpus() -> tuple[str, ...]:
-    """The GPUs' names by CUDA's index; none where torch is built for CPUs or finds no GPU.
+    """The GPUs' names by CUDA's index; none where torch is built for CPUs or finds no GPU. In MIG mode the instances'
+    names: CUDA shows a process one of them, and each rank is given its own.
 
     A `PerfkitError` where torch's own answer was needed and its process failed.
     """
@@ -30,6 +32,8 @@ def visible_gpus() -> tuple[str, ...]:
         return _told_by_torch()
     if version.cuda is None or not _has_cuda_driver():
         return ()
+    if instances := visible_instances():
+        return tuple(instance.name for instance in instances)
     names = _told_by_nvml(int(version.cuda.partition(".")[0]))
     return _told_by_torch() if names is None else names
 

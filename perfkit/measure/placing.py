@@ -3,6 +3,7 @@
 import os
 from collections.abc import MutableMapping
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 import torch.distributed as dist
@@ -32,36 +33,38 @@ def open_store(folder: Path, world: World, nodes: int = 1) -> Store:
     return store
 
 
-def take_device(launch: LaunchSpec, world: World, store: Store | None = None) -> torch.device:
-    """The rank's device, on a GPU the current one from now on. `store` is that of several ranks.
+class TakenDevice(NamedTuple):
+    """A rank's device; `shared` where ranks of the run have the same GPU, which the user has to allow."""
+
+    device: torch.device
+    shared: bool = False
+
+
+def take_device(launch: LaunchSpec, world: World, store: Store | None = None) -> TakenDevice:
+    """Take the rank's device, a GPU as the current one from now on. `store` is that of several ranks.
 
     Raises:
         UnavailableError: a rank sees no GPU, or two would have the same one. Every rank raises it, so that none waits
             for another.
     """
     if launch.device != "cuda":
-        return torch.device(launch.device)
+        return TakenDevice(torch.device(launch.device))
     visible, here = torch.cuda.device_count(), _local_ranks(world)
-    shared = shares_gpu(launch, world)
-    index = gpu_index(world.local_rank, here, visible, shared=shared)
+    may_share, shared = is_sharing_allowed(), False
+    index = gpu_index(world.local_rank, here, visible, shared=may_share)
     if store is None:
         reason = lacking(here, visible)
     else:
         identities = exchange_identities(store, world, gpu_identity(index))
-        reason = gpu_conflict(identities, here, visible, shared=shared)
+        reason = gpu_conflict(identities, here, visible, shared=may_share)
+        shared = len(set(identities)) < len(identities)
     if reason or index is None:
         raise UnavailableError(reason)
     if shared:
         separate_hosts(os.environ, world.rank, nodes=launch.nodes)
     _tell_libraries(os.environ, index, world)
     torch.cuda.set_device(index)
-    return torch.device("cuda", index)
-
-
-def shares_gpu(launch: LaunchSpec, world: World) -> bool:
-    """Whether ranks of this machine share a GPU because there are too few, and the user lets them."""
-    on_gpus = launch.device == "cuda" and world.size > 1
-    return on_gpus and is_sharing_allowed() and torch.cuda.device_count() < _local_ranks(world)
+    return TakenDevice(torch.device("cuda", index), shared)
 
 
 def join_group(device: torch.device, store: Store, world: World) -> None:

@@ -22,7 +22,7 @@ from perfkit.measure.flight import leave_flight_record
 from perfkit.measure.gloo import one_gloo_worker
 from perfkit.measure.imported import check_imports
 from perfkit.measure.out_of_memory import record_failure
-from perfkit.measure.placing import join_group, open_store, shares_gpu, take_device
+from perfkit.measure.placing import join_group, open_store, take_device
 from perfkit.measure.session import Session
 from perfkit.measure.setup import set_up
 from perfkit.measure.trace_pass import trace_pass
@@ -77,8 +77,8 @@ def run_rank(
     left = False
     try:
         store = open_store(folder, world, spec.launch.nodes) if world.size > 1 else None
-        device = take_device(spec.launch, world, store)
-        if shares_gpu(spec.launch, world):
+        device, shared = take_device(spec.launch, world, store)
+        if shared:
             recorder.add_facts({"emulated": 1.0}, {"emulated": EMULATED})
         if store is not None:
             if mesh_of(compose(spec.techniques), world, device).size("tp") > 1:

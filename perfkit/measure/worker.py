@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from perfkit.devices.mig import instance_variables
 from perfkit.files import read_json
 from perfkit.measure.channel import end_with_parent, progress_channel
 from perfkit.record import Status
@@ -41,6 +42,9 @@ def work(passes: Callable[[Callable[[str], None]], "Mapping[str, Pass] | None"],
         report = _silent
     if spec.launch.memory_limit_bytes is not None:
         resource.setrlimit(resource.RLIMIT_AS, (spec.launch.memory_limit_bytes,) * 2)
+    local_rank = int(os.environ.get("LOCAL_RANK", "0"))
+    if spec.launch.device == "cuda":
+        os.environ.update(instance_variables(local_rank))  # before CUDA reads it; torchrun gives all ranks the same
     report("importing torch")
     # Importing torch makes a million objects that stay: looking through them for garbage is a sixth of the time.
     gc.disable()
@@ -50,7 +54,6 @@ def work(passes: Callable[[Callable[[str], None]], "Mapping[str, Pass] | None"],
     gc.collect()
     gc.enable()
     tell_when_terminated(rank_folder(folder, rank), ranks=spec.launch.world_size)
-    local_rank = int(os.environ.get("LOCAL_RANK", "0"))
     status = run_rank(spec, folder, rank=rank, local_rank=local_rank, report=report, chosen=passes(report))
     sys.stdout.flush()
     sys.stderr.flush()

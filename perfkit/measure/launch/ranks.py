@@ -14,6 +14,7 @@ from typing import Any
 
 import psutil
 
+from perfkit.devices.mig import instance_variables
 from perfkit.errors import UsageError
 from perfkit.measure.launch.network import GLOO_INTERFACES
 from perfkit.spec import LaunchSpec
@@ -159,7 +160,8 @@ def rank_variables(launch: LaunchSpec, rank: int, folder: Path | None = None) ->
     """The same of one rank, with its numbers, as torchrun calls them."""
     here = ranks_per_node(launch)
     numbers = {"RANK": rank, "LOCAL_RANK": rank % here, "WORLD_SIZE": launch.world_size, "LOCAL_WORLD_SIZE": here}
-    return launch_variables(launch, folder) | {name: str(number) for name, number in numbers.items()}
+    own = instance_variables(rank % here) if launch.device == "cuda" else {}
+    return launch_variables(launch, folder) | own | {name: str(number) for name, number in numbers.items()}
 
 
 def ranks_per_node(launch: LaunchSpec) -> int:

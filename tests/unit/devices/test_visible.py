@@ -75,6 +75,12 @@ def test_torch_is_asked_where_a_gpu_is_partitioned(machine):
     assert visible_gpus() == TORCHS_WORD
 
 
+def test_of_gpus_in_mig_mode_every_instance_is_one_rank_s(machine):
+    for index, gpu in enumerate(machine.gpus):
+        gpu.name, gpu.instances = f"{A100} MIG 3g.40gb", (f"MIG-{index}0", f"MIG-{index}1")
+    assert visible_gpus() == (f"{A100} MIG 3g.40gb",) * 6
+
+
 def test_torch_is_asked_where_a_gpu_may_not_be(machine):
     machine.gpus[1].forbidden = True
     assert visible_gpus() == TORCHS_WORD

@@ -47,7 +47,7 @@ def take(rank: int, identities: Sequence[str], *, nodes: int = 1) -> torch.devic
     size = len(identities)
     others = {other: identity for other, identity in enumerate(identities) if other != rank}
     launch = LaunchSpec(device="cuda", world_size=size, nodes=nodes)
-    return take_device(launch, World(rank=rank, size=size, local_rank=rank), store_of(others))
+    return take_device(launch, World(rank=rank, size=size, local_rank=rank), store_of(others)).device
 
 
 def spec(world_size: int) -> RunSpec:
@@ -65,7 +65,7 @@ def test_a_rank_takes_its_own_gpu(gpus: TwoGpus) -> None:
 
 
 def test_on_a_cpu_there_is_nothing_to_take(gpus: TwoGpus) -> None:
-    assert take_device(LaunchSpec(world_size=8), World(rank=7, size=8, local_rank=7)) == torch.device("cpu")
+    assert take_device(LaunchSpec(world_size=8), World(rank=7, size=8, local_rank=7)).device == torch.device("cpu")
     assert gpus.contexts == set()
 
 
@@ -75,7 +75,7 @@ def test_one_rank_sees_too_few_gpus(gpus: TwoGpus) -> None:
         none.setattr(torch.cuda, "device_count", lambda: 0)
         with pytest.raises(UnavailableError, match="needs 1 GPUs, 0 visible"):
             take_device(launch, world)
-    assert take_device(launch, world) == torch.device("cuda", 0)
+    assert take_device(launch, world).device == torch.device("cuda", 0)
 
 
 @pytest.mark.parametrize("rank", [0, 2])
@@ -102,10 +102,10 @@ def test_gpus_bound_to_the_same_task_are_refused_though_there_are_enough(gpus: T
 
 
 def test_a_rank_without_a_gpu_is_told_by_all(gpus: TwoGpus, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(UnavailableError, match="^rank 1 of 2 sees no GPU"):
+    with pytest.raises(UnavailableError, match=r"^rank 1 of 2 sees no GPU"):
         take(0, [FIRST, ""])
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
-    with pytest.raises(UnavailableError, match="^rank 1 of 2 sees no GPU"):
+    with pytest.raises(UnavailableError, match=r"^rank 1 of 2 sees no GPU"):
         take(1, [FIRST, ""])
 
 
@@ -145,6 +145,16 @@ def test_with_a_gpu_each_nothing_is_shared(gpus: TwoGpus, monkeypatch: pytest.Mo
     monkeypatch.setenv(SHARED_GPU, "1")
     assert take(1, [FIRST, SECOND]) == torch.device("cuda", 1)
     assert "NCCL_HOSTID" not in os.environ
+
+
+def test_gpus_of_their_own_are_not_shared_though_each_rank_sees_one(
+    gpus: TwoGpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(SHARED_GPU, "1")
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    launch, world = LaunchSpec(device="cuda", world_size=2), World(rank=1, size=2, local_rank=1)
+    assert take_device(launch, world, store_of({0: SECOND})) == (torch.device("cuda", 0), False)
+    assert take_device(launch, world, store_of({0: FIRST})) == (torch.device("cuda", 0), True)
 
 
 @pytest.mark.parametrize(("size", "facts"), [(3, {"emulated": 1.0}), (2, {})])
