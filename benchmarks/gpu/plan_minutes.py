@@ -23,6 +23,7 @@ from benchmarks.gpu.packages import ROOT
 from benchmarks.gpu.parts import PLANNED, Estimate, estimate_row, plan_rows
 from benchmarks.gpu.rows import Bench, Row
 from benchmarks.gpu.runner import ARCHIVE_S, END_S, LIMIT_S
+from benchmarks.gpu.steps import CASES
 from benchmarks.gpu.tables import format_plan
 
 GPU = "h200-sxm"
@@ -62,7 +63,7 @@ def estimate_bench(
     stepping = bench.steps * bench.processes * sum(planned)
     compiled = sum("compile" in variant for variant in bench.variants)
     if bench.setup_s is not None:
-        setup, basis = bench.setup_s, f"{bench.setup_s:.0f} s set-up (the row's)"
+        setup, basis = bench.setup_s, f"{bench.setup_s:.0f} s to start and to compile"
     else:
         processes = bench.processes * len(bench.variants)
         setup = processes * setup_s + bench.processes * compiled * COMPILE_S
@@ -72,17 +73,28 @@ def estimate_bench(
     return Estimate(round(setup + stepping, 1), f"perfkit plan: {stepping:.0f} s of steps; {basis}")
 
 
+def find_bench(script: str, row: Row, setup_s: float) -> Bench | None:
+    """The bench of a row; of `steps` that of its case, whose processes start at once and compile one after another."""
+    if script != "steps":
+        return row.bench
+    case = CASES[row.name, "cuda"]
+    compiled = sum("compile" in variant for variant in case.variants)
+    steps = 2 * case.warmup + case.alone + case.turns * case.turn_steps
+    return Bench(("-w", case.argument), case.variants, steps, setup_s=setup_s + compiled * COMPILE_S)
+
+
 def estimate_rows(
     rows: Sequence[tuple[str, Row]], recorded: Recorded, plan: PlanSteps
 ) -> dict[tuple[str, str], Estimate]:
     """(Script, row) -> estimate."""
-    setup_s = recorded.get(SETUP)
+    setup_s = recorded[SETUP]
     estimates = {}
     for script, row in rows:
         estimate = None
-        if row.bench is not None and (setup_s is not None or row.bench.setup_s is not None):
-            steps = plan(row.bench.workload, row.bench.variants)
-            estimate = estimate_bench(row.bench, steps, setup_s or 0.0, f"recorded: {' '.join(SETUP)}")
+        bench = find_bench(script, row, setup_s)
+        if bench is not None:
+            steps = plan(bench.workload, bench.variants)
+            estimate = estimate_bench(bench, steps, setup_s, f"recorded: {' '.join(SETUP)}")
         if estimate is None and (script, row.name) in recorded:
             estimate = Estimate(recorded[script, row.name], f"recorded on {RECORDED.name}")
         estimates[script, row.name] = estimate or estimate_row(row)

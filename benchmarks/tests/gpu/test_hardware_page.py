@@ -1,4 +1,5 @@
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,10 @@ def entry(status: str = "ok", reason: str = "", **figures: Any) -> dict[str, Any
     return {"status": status, "reason": reason, "figures": figures, "seconds": 3.0}
 
 
-def device(variants: tuple[dict[str, Any], ...] = (), **rows: dict[str, Any]) -> DeviceResults:
-    """Rows by `SCRIPT__ROW`."""
-    names = [name.split("__") for name in rows]
-    measured = (Measured(script, row, rows[f"{script}__{row}"]) for script, row in names)
+def device(rows: Mapping[str, dict[str, Any]], *variants: dict[str, Any]) -> DeviceResults:
+    """Rows by `SCRIPT ROW`."""
+    named = ((*name.split(" ", 1), entry) for name, entry in rows.items())
+    measured = (Measured(script, row, entry) for script, row, entry in named)
     return DeviceResults("nvidia-h100", MACHINE, tuple(measured), variants)
 
 
@@ -55,22 +56,22 @@ KNOWN = ("attach energy", "attach bench-energy", "stands nvml")
     ("rows", "status"),
     [
         ({}, ""),
-        ({"attach__energy": entry("skipped")}, ""),
-        ({"attach__energy": entry()}, "1 of 2 rows"),
-        ({"attach__energy": entry(), "attach__bench-energy": entry()}, "yes"),
+        ({"attach energy": entry("skipped")}, ""),
+        ({"attach energy": entry()}, "1 of 2 rows"),
+        ({"attach energy": entry(), "attach bench-energy": entry()}, "yes"),
         (
-            {"attach__energy": entry(), "attach__bench-energy": entry("wrong")},
+            {"attach energy": entry(), "attach bench-energy": entry("wrong")},
             "1 of 2 rows; wrong: `attach bench-energy`",
         ),
-        ({"attach__energy": entry("failed")}, "0 of 2 rows; failed: `attach energy`"),
+        ({"attach energy": entry("failed")}, "0 of 2 rows; failed: `attach energy`"),
     ],
 )  # fmt: skip
 def test_rows_decide_about_a_path(rows: dict[str, dict[str, Any]], status: str) -> None:
-    assert describe_status(path("attach *energy"), device(**rows), KNOWN) == status
+    assert describe_status(path("attach *energy"), device(rows), KNOWN) == status
 
 
 def test_a_row_that_no_device_has_measured_is_listed() -> None:
-    page = write_page([device(stands__nvml=entry())], MARKS, KNOWN)
+    page = write_page([device({"stands nvml": entry()})], MARKS, KNOWN)
     assert "- `attach`: `energy`, `bench-energy`" in page
     assert "- `stands`" not in page
 
@@ -83,7 +84,7 @@ def test_a_variant_that_was_run_by_hand_counts_as_measured() -> None:
         "claims": 1,
         "claims_held": 1,
     }
-    page = write_page([device((run,), stands__nvml=entry())], MARKS, ["techniques gpt.amp", "techniques gpt.ckpt"])
+    page = write_page([device({"stands nvml": entry()}, run)], MARKS, ["techniques gpt.amp", "techniques gpt.ckpt"])
     assert "- `techniques`: `gpt.ckpt`" in page
 
 
@@ -109,10 +110,10 @@ def test_findings_are_computed_from_rows() -> None:
         {"dtype": None, "level": "l2", "of_datasheet": None},
     ]
     measured = device(
-        **{
-            "stands__lost-0s": entry(sessions=sessions), "stands__lost-1s": entry("wrong", sessions=lossy),
-            "attach__recorded": entry(step_s=0.0500, by_hand_s=0.0501), "ceilings__short": entry(ceilings=ceilings),
-            "stands__tests": entry(passed=10, failed=0, skipped=2),
+        {
+            "stands lost-0s": entry(sessions=sessions), "stands lost-1s": entry("wrong", sessions=lossy),
+            "attach recorded": entry(step_s=0.0500, by_hand_s=0.0501), "ceilings short": entry(ceilings=ceilings),
+            "stands tests": entry(passed=10, failed=0, skipped=2),
         }
     )  # fmt: skip
     findings = dict(list_findings(measured))
@@ -128,7 +129,7 @@ def test_memory_that_does_not_balance_is_told() -> None:
         "workload": "gpt", "variant": "amp", "parity": "differs", "claims": 2, "claims_held": 1,
         "peak_bytes": 2**30, "process_bytes": 2**30 + 3 * 2**20, "beyond": {"CUDA context": 2**20, "residual": 2**21},
     }  # fmt: skip
-    findings = dict(list_findings(device((run,), stands__tests=entry(passed=1, failed=0, skipped=0))))
+    findings = dict(list_findings(device({"stands nvml": entry()}, run)))
     assert findings["Does memory balance?"] == "in 1 processes the peak and its parts sum to NVML's count within 2 MiB"
     assert findings["Do techniques act?"] == "1 variants, 1 of 2 claims hold, 1 losses differ"
 

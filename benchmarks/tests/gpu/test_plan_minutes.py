@@ -9,11 +9,13 @@ from benchmarks.gpu.plan_minutes import (
     COMPILE_S,
     estimate_bench,
     estimate_rows,
+    find_bench,
     read_recorded,
     write_estimates,
 )
 from benchmarks.gpu.rows import Bench, Found, Row, Setting
 from benchmarks.gpu.runner import ARCHIVE_S, END_S, LIMIT_S
+from benchmarks.gpu.steps import CASES
 
 GPT = ("-w", "gpt:size=small", "--batch-size", "16")
 
@@ -48,20 +50,29 @@ def test_a_stated_set_up_is_that_of_all_processes() -> None:
 
 def test_rows_are_planned_then_recorded_then_stated() -> None:
     rows = [
-        ("steps", Row("gpt", never, 150, planned_s=99, bench=Bench(GPT, ("amp",), steps=100))),
-        ("steps", Row("unplanned", never, 150, planned_s=99, bench=Bench(GPT, ("channels_last",), steps=100))),
+        ("techniques", Row("gpt", never, 150, planned_s=99, bench=Bench(GPT, ("amp",), steps=100))),
+        ("techniques", Row("unplanned", never, 150, planned_s=99, bench=Bench(GPT, ("channels_last",), steps=100))),
         ("attach", Row("recorded", never, 150, planned_s=99)),
         ("attach", Row("energy", never, 150, planned_s=40, basis="windows of 5 s")),
     ]
     recorded = {("stands", "nvml"): 10.0, ("attach", "recorded"): 25.7}
     estimates = estimate_rows(rows, recorded, plan)
     assert {key: estimate.seconds for key, estimate in estimates.items()} == {
-        ("steps", "gpt"): 20.0,
-        ("steps", "unplanned"): 99,
+        ("techniques", "gpt"): 20.0,
+        ("techniques", "unplanned"): 99,
         ("attach", "recorded"): 25.7,
         ("attach", "energy"): 40,
     }
     assert estimates["attach", "energy"].basis == "windows of 5 s"
+
+
+def test_a_case_of_steps_is_planned_by_its_own_steps() -> None:
+    case = CASES["gpt", "cuda"]
+    bench = find_bench("steps", Row("gpt", never, 150), 10.0)
+    assert bench is not None
+    assert (bench.workload, bench.variants) == (("-w", case.argument), case.variants)
+    assert bench.steps == 2 * case.warmup + case.alone + case.turns * case.turn_steps
+    assert bench.setup_s == 10.0 + sum("compile" in variant for variant in case.variants) * COMPILE_S
 
 
 def test_seconds_of_rows_that_ended_are_recorded(tmp_path: Path) -> None:
