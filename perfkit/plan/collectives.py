@@ -6,18 +6,16 @@ Communication Operations in MPICH, IJHPCA 2005, sections 4.1 to 4.5; nccl-tests,
 factor of the bus bandwidth). A broadcast and a reduction to one rank are pipelined along the ring; a tree takes
 2 log2 n hops.
 
-A backend chooses the fastest of its protocols by the same arithmetic. NCCL's are those of its own tuning model
-(src/graph/tuning.cc of v2.20: `baseLat`, `hwLat`, and what each protocol leaves of the bandwidth).
+A backend chooses the fastest of its protocols by the same arithmetic.
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
 from perfkit.analysis.model.plan import Interval
 from perfkit.cost.collective import Kind, Message, message_of_size
-from perfkit.devices.catalogue import Entry
 
 
 class Protocol(NamedTuple):
@@ -31,11 +29,30 @@ class Protocol(NamedTuple):
     tree: bool = False
 
 
+class Reach(NamedTuple):
+    """What as many ranks of a node at the most have between them, bytes a second in one direction, where that is not
+    what all have: `spread` is the factor by which it may be off, to either side."""
+
+    most_ranks: int
+    within: float
+    protocols: tuple[Protocol, ...]
+    spread: float
+
+
+class InSwitch(NamedTuple):
+    """All-reduces that a node's switch sums: what each takes to start, and bytes of the message a second, by ranks."""
+
+    start_s: float
+    bytes_per_s: Mapping[int, float]
+
+
 class Interconnect(NamedTuple):
     """The links of one rank, bytes a second in one direction: to ranks of its node, and to others.
 
     `across` is None where it is not known. `spread` is the factor by which the bandwidth may be off, to either side.
-    `by_others` are collectives that the backend makes of another.
+    `by_others` are collectives that the backend makes of another. `fewer` are what groups of fewer ranks have, the
+    smallest first. `one_to_one` is what a rank has to another, None where that is what it has to all together.
+    `in_switch` is None where no switch sums.
     """
 
     within: float
@@ -45,37 +62,52 @@ class Interconnect(NamedTuple):
     spread: float
     source: str
     by_others: Mapping[Kind, Kind] = MappingProxyType({})
+    fewer: tuple[Reach, ...] = ()
+    one_to_one: float | None = None
+    in_switch: InSwitch | None = None
 
-    def seconds(self, message: Message, ranks: int) -> Interval | None:
-        """The time of a collective of so many ranks; None where it reaches beyond a node and that link is not known."""
+    def seconds(self, message: Message, ranks: int, *, summed: bool = False) -> Interval | None:
+        """The time of a collective of so many ranks; None where it reaches beyond a node and that link is not known.
+
+        `summed` says that a switch could do it: an all-reduce by sum, of a dtype that it knows.
+        """
         message = message_of_size(self.by_others.get(message.kind, message.kind), message.bytes, ranks)
         if ranks == 1:
             return Interval(value=0.0, low=0.0, high=0.0)
-        bandwidth = self._bandwidth(message.kind, ranks)
+        near = (each for each in self.fewer if ranks <= min(each.most_ranks, self.ranks_per_node))
+        reach: Reach | Interconnect = next(near, self)
+        bandwidth = self._bandwidth(message.kind, ranks, reach.within)
         if bandwidth is None:
             return None
         nodes = math.ceil(ranks / self.ranks_per_node)
 
-        def fastest(bandwidth: float) -> float:
-            return min(
+        def fastest(factor: float) -> float:
+            by_ranks = [
                 protocol.start_s
                 + _hop_s(message.kind, protocol, ranks, nodes)
-                + message.bus_factor * message.bytes / (bandwidth * protocol.share)
-                for protocol in self.protocols
+                + message.bus_factor * message.bytes / (factor * bandwidth * protocol.share)
+                for protocol in reach.protocols
                 if message.kind is Kind.ALL_REDUCE or not protocol.tree
-            )
+            ]
+            return min(by_ranks + self._by_switch(message, ranks, factor) if summed else by_ranks)
 
-        low, high = fastest(bandwidth * self.spread), fastest(bandwidth / self.spread)
-        return Interval(value=fastest(bandwidth), low=low, high=high)
+        return Interval(value=fastest(1.0), low=fastest(reach.spread), high=fastest(1 / reach.spread))
 
-    def _bandwidth(self, kind: Kind, ranks: int) -> float | None:
+    def _by_switch(self, message: Message, ranks: int, factor: float) -> list[float]:
+        """Seconds in the switch, nothing where it does not do it: what was measured is the least time."""
+        switch = self.in_switch
+        if switch is None or message.kind is not Kind.ALL_REDUCE or ranks not in switch.bytes_per_s:
+            return []
+        return [switch.start_s + message.bytes / (switch.bytes_per_s[ranks] * min(1.0, factor))]
+
+    def _bandwidth(self, kind: Kind, ranks: int, within: float) -> float | None:
         """What the links of each rank carry of its share of the message.
 
         Rings enter and leave a node once over the links of all its ranks together; an all-to-all sends what is for
         other nodes over each rank's own.
         """
         if ranks <= self.ranks_per_node:
-            return self.within
+            return self.one_to_one if self.one_to_one is not None and kind in _PAIRS else within
         if self.across is None:
             return None
         if kind is not Kind.ALL_TO_ALL:
@@ -86,6 +118,7 @@ class Interconnect(NamedTuple):
         return min(self.within / (1 - outside), self.across / outside) if outside < 1 else self.across
 
 
+_PAIRS = (Kind.SEND, Kind.RECEIVE)
 _ONCE = (Kind.BROADCAST, Kind.REDUCE, Kind.SEND, Kind.RECEIVE)
 
 
@@ -97,37 +130,3 @@ def _hop_s(kind: Kind, protocol: Protocol, ranks: int, nodes: int) -> float:
         return protocol.hop_s if nodes == 1 else protocol.across_hop_s
     rounds = 2 if kind is Kind.ALL_REDUCE else 1
     return rounds * ((ranks - nodes) * protocol.hop_s + (nodes - 1) * protocol.across_hop_s)
-
-
-def _nccl(hops: Iterable[tuple[float, float]]) -> tuple[Protocol, ...]:
-    """`hops`: microseconds of a hop within a node, of each protocol of a ring and of a tree."""
-    starts = (6.6e-6, 14e-6, 8.4e-6, 6.8e-6)
-    shares = (1 / 4, 0.92, 1.0, 0.92 / 3.8)
-    return tuple(
-        Protocol(start, within * 1e-6, across * 1e-6, share, tree)
-        for start, (within, across), share, tree in zip(starts, hops, shares, (False, False, False, True), strict=True)
-    )
-
-
-# Ring with LL, LL128 and Simple, tree with LL.
-NCCL_OVER_NVLINK = _nccl(((0.6, 2.7), (1.9, 4.0), (3.4, 14.0), (0.6, 5.0)))
-NCCL_OVER_PCIE = _nccl(((1.0, 2.7), (2.5, 4.0), (5.7, 14.0), (1.0, 5.0)))
-
-# What NCCL counts on of a link's nominal rate (src/graph/topo.h): 20 of NVLink's 25 GB/s, 12 of 15.75 of PCI Express
-# 3.0, 12 of 12.5 of a network at 100 Gbit/s. A link that is used in full is as much faster.
-_OF_NVLINK, OF_PCIE, _OF_NETWORK = 0.8, 12 / 15.754, 12 / 12.5
-
-
-def nccl(entry: Entry, ranks_per_node: int, network: float | None) -> Interconnect | None:
-    """NCCL's or RCCL's collectives among devices of a kind; None where no link between them is in the catalogue.
-
-    `network` are the bytes a second, in one direction, of the network's links of one device.
-    """
-    across = None if network is None else network * _OF_NETWORK
-    if entry.interconnect_gb_s is not None:
-        rate, source, share, protocols = *entry.interconnect_gb_s, _OF_NVLINK, NCCL_OVER_NVLINK
-    elif entry.host_link_gb_s is not None:
-        rate, source, share, protocols = *entry.host_link_gb_s, OF_PCIE, NCCL_OVER_PCIE
-    else:
-        return None
-    return Interconnect(rate * 1e9 * share, across, ranks_per_node, protocols, 1 / share, source)

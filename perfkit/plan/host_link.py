@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from perfkit.analysis.model.plan import Interval
 from perfkit.devices.catalogue import Entry
-from perfkit.plan.collectives import OF_PCIE
+from perfkit.plan.gpu_links import OF_PCIE
 
 
 class HostLink(NamedTuple):

@@ -5,11 +5,12 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import torch
+from torch.utils._pytree import tree_leaves
 
 from perfkit.analysis.trace.op_class import op_class
 from perfkit.cost.args import all_tensors, read_bytes
 from perfkit.cost.call import OpCall, OpCost
-from perfkit.cost.collective import Message
+from perfkit.cost.collective import Kind, Message
 from perfkit.cost.free import is_free
 from perfkit.cost.live import CostedCalls
 from perfkit.cost.live_collectives import exchange, tensor_bytes
@@ -35,7 +36,8 @@ class StepOp(NamedTuple):
 class StepCollective(NamedTuple):
     """A collective of so many ranks, those of a `group`.
 
-    `functional` are those whose result is awaited as soon as it is asked for.
+    `functional` are those whose result is awaited as soon as it is asked for. `summed` are all-reduces that a switch
+    could do.
     """
 
     message: Message
@@ -43,6 +45,7 @@ class StepCollective(NamedTuple):
     phase: str
     functional: bool = False
     group: str = ""
+    summed: bool = False
 
 
 class StepPage(NamedTuple):
@@ -92,8 +95,16 @@ class StepOps(CostedCalls):
         elif func is _EXIT:
             self._marks.pop()
         elif result is not NotImplemented and (found := exchange(func, args, result)) is not None:
-            exchanged = StepCollective(found.message, found.ranks, self._phase(), found.functional, found.group)
-            self.issued.append(exchanged)
+            self.issued.append(
+                StepCollective(
+                    message=found.message,
+                    ranks=found.ranks,
+                    phase=self._phase(),
+                    functional=found.functional,
+                    group=found.group,
+                    summed=found.message.kind is Kind.ALL_REDUCE and _is_summed(args),
+                )
+            )
         return result
 
     def called(self, call: OpCall, cost: OpCost | None, result: Any) -> None:
@@ -113,6 +124,20 @@ class StepOps(CostedCalls):
 
     def _phase(self) -> str:
         return next((_PHASE_OF_MARK[mark] for mark in reversed(self._marks) if mark in _PHASE_OF_MARK), "")
+
+
+# What NVSwitch sums of floating-point numbers (`ncclNvlsSupported`, src/include/comm.h of NCCL).
+_SUMMED_DTYPES = (torch.float32, torch.float16, torch.bfloat16)
+
+
+def _is_summed(args: Sequence[Any]) -> bool:
+    """Whether an all-reduce of these arguments is a sum of numbers that a switch can add.
+
+    c10d's op does not tell torch's Python what it reduces by: it is taken to be a sum, as DDP's is.
+    """
+    dtypes = {leaf.dtype for leaf in tree_leaves(args[0]) if isinstance(leaf, torch.Tensor)}
+    by = args[1] if isinstance(args[1], str) else "sum"
+    return by == "sum" and dtypes.issubset(_SUMMED_DTYPES)
 
 
 @lru_cache(maxsize=65536)

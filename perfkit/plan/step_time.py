@@ -120,7 +120,7 @@ def _computing(op: StepOp, efficiencies: Efficiencies) -> Interval | Unknown:
 
 
 def _exchanging(collective: StepCollective, links: Interconnect | None) -> Interval | Unknown:
-    seconds = None if links is None else links.seconds(collective.message, collective.ranks)
+    seconds = None if links is None else links.seconds(collective.message, collective.ranks, summed=collective.summed)
     return seconds or Unknown(
         reason=f"the links between {collective.ranks} ranks are not known: --network tells those of several nodes of "
         "GPUs, perfkit calibrate those on this CPU"

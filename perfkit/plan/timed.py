@@ -8,10 +8,11 @@ from msgspec.structs import replace
 from perfkit.analysis.model.plan import Interval, PlannedVariant, StepTime
 from perfkit.devices.catalogue import named
 from perfkit.errors import UnavailableError
-from perfkit.plan.collectives import Interconnect, nccl
+from perfkit.plan.collectives import Interconnect
 from perfkit.plan.disk import Disk, disk
 from perfkit.plan.efficiencies import Efficiencies
 from perfkit.plan.gloo import gloo
+from perfkit.plan.gpu_links import nccl
 from perfkit.plan.host_link import host_link
 from perfkit.plan.known import efficiencies_for
 from perfkit.plan.learned import Kept, kept

@@ -2,9 +2,9 @@
 
 import pytest
 
+from perfkit.analysis.model.plan import Interval
 from perfkit.cost.collective import Kind, message_of_size
-from perfkit.devices.catalogue import named
-from perfkit.plan.collectives import Interconnect, Protocol, nccl
+from perfkit.plan.collectives import InSwitch, Interconnect, Protocol, Reach
 
 MB = 1e6
 # 100 GB/s within a node of 8, 10 GB/s across; 5 us to start, 1 us a hop and 10 across.
@@ -89,21 +89,40 @@ def test_the_interval_is_that_of_the_bandwidth() -> None:
     assert takes.high == pytest.approx(6e-6 + 1.25e-3)
 
 
-def test_nccl_counts_on_four_fifths_of_nvlink() -> None:
-    links = nccl(named("h100-sxm"), 8, None)
-    assert links is not None
-    assert links.within == pytest.approx(360e9)
-    gib = links.seconds(message_of_size(Kind.ALL_REDUCE, 2**30, 8), 8)
-    assert gib is not None
-    assert gib.value == pytest.approx(8.4e-6 + 14 * 3.4e-6 + 1.75 * 2**30 / 360e9)  # Simple, the fastest for so much
-    assert gib.low == pytest.approx(8.4e-6 + 14 * 3.4e-6 + 1.75 * 2**30 / 450e9)
+NEAR = Reach(2, 400e9, (RING._replace(hop_s=0.0),), 2.0)
 
 
-def test_without_nvlink_pci_express_is_between_ranks() -> None:
-    links = nccl(named("l4"), 8, None)
-    assert links is not None
-    assert links.within == pytest.approx(31.508e9 * 12 / 15.754)
+def test_fewer_ranks_may_have_links_of_their_own() -> None:
+    links = LINKS._replace(fewer=(NEAR,))
+    message = message_of_size(Kind.ALL_GATHER, 100 * MB, 2)
+    assert links.seconds(message, 2) == Interval(
+        value=5e-6 + 50 * MB / 400e9, low=5e-6 + 50 * MB / 800e9, high=5e-6 + 50 * MB / 200e9
+    )
+    assert seconds(Kind.ALL_GATHER, 100 * MB, 3, links) == seconds(Kind.ALL_GATHER, 100 * MB, 3)
+    apart = links._replace(ranks_per_node=1)  # each in a node of its own
+    assert seconds(Kind.ALL_GATHER, 100 * MB, 2, apart) > 50 * MB / 10e9
 
 
-def test_what_the_catalogue_does_not_know_is_not_known() -> None:
-    assert nccl(named("mi300a"), 8, None) is None
+def test_a_message_to_one_rank_goes_over_the_link_to_it() -> None:
+    links = LINKS._replace(one_to_one=20e9)
+    assert seconds(Kind.SEND, 100 * MB, 4, links) == pytest.approx(6e-6 + 5e-3)
+    assert seconds(Kind.BROADCAST, 100 * MB, 4, links) == pytest.approx(6e-6 + 1e-3)
+
+
+def test_a_switch_sums_where_it_is_faster_and_can() -> None:
+    links = LINKS._replace(in_switch=InSwitch(25e-6, {8: 90e9}))
+    by_ring = 5e-6 + 14e-6 + 1.75 * 1e9 / 100e9
+    message = message_of_size(Kind.ALL_REDUCE, 1e9, 8)
+    taken = links.seconds(message, 8, summed=True)
+    assert taken is not None
+    assert taken.value == pytest.approx(25e-6 + 1e9 / 90e9)
+    assert taken.low == taken.value  # as it was measured
+    assert taken.high == pytest.approx(25e-6 + 1.25 * 1e9 / 90e9)
+    assert seconds(Kind.ALL_REDUCE, 1e9, 8, links) == pytest.approx(by_ring)  # by another op or dtype
+    small = links.seconds(message_of_size(Kind.ALL_REDUCE, 8, 8), 8, summed=True)
+    assert small is not None
+    assert small.value < 25e-6
+    gather = message_of_size(Kind.ALL_GATHER, 1e9, 8)
+    assert links.seconds(gather, 8, summed=True) == links.seconds(gather, 8)
+    four = message_of_size(Kind.ALL_REDUCE, 1e9, 4)
+    assert links.seconds(four, 4, summed=True) == links.seconds(four, 4)

@@ -82,7 +82,7 @@ def test_collectives_have_the_size_of_all_ranks_parts() -> None:
         dist.broadcast(part, src=0)
         functional.all_gather_tensor(part, 0, dist.group.WORLD)
     assert [each._replace(group="") for each in ops.issued if isinstance(each, StepCollective)] == [
-        StepCollective(Message(Kind.ALL_REDUCE, 40, 1.5), 4, ""),
+        StepCollective(Message(Kind.ALL_REDUCE, 40, 1.5), 4, "", summed=True),
         StepCollective(Message(Kind.ALL_GATHER, 160, 0.75), 4, ""),
         StepCollective(Message(Kind.REDUCE_SCATTER, 160, 0.75), 4, ""),
         StepCollective(Message(Kind.BROADCAST, 40, 1.0), 4, ""),
@@ -99,6 +99,17 @@ def test_collectives_tell_their_process_group() -> None:
     reduced = [each for each in ops.issued if isinstance(each, StepCollective)]
     assert [each.ranks for each in reduced] == [4, 2, 2]
     assert len({each.group for each in reduced}) == 2
+
+
+def test_a_switch_sums_floats_and_nothing_else() -> None:
+    with fake_ranks(4), FakeTensorMode(allow_non_fake_inputs=True), StepOps() as ops:
+        for dtype in (torch.float32, torch.bfloat16, torch.float64, torch.int64):
+            dist.all_reduce(torch.empty(10, dtype=dtype))
+        for by in ("sum", "avg", "max"):
+            functional.all_reduce(torch.empty(10), by, dist.group.WORLD)
+        dist.broadcast(torch.empty(10), src=0)
+    exchanged = [each for each in ops.issued if isinstance(each, StepCollective)]
+    assert [each.summed for each in exchanged] == [True, True, False, False, True, False, False, False]
 
 
 def test_copies_to_the_host_are_in_their_phase() -> None:
