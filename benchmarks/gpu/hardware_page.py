@@ -70,8 +70,9 @@ def _format_paths(devices: Sequence[DeviceResults], known: Sequence[str]) -> Ite
         seen = []
         for device in devices:
             status = describe_status(path, device, known)
+            finding = path.finding(device) if path.finding else None
             if status:
-                seen.append(f"{_short_name(device)}: {status}")
+                seen.append(f"{_short_name(device)}: {status}{f' ({finding})' if finding else ''}")
         if path.noted:
             seen.append(path.noted)
         decided = path.decided or ", ".join(f"`{pattern}`" for pattern in path.rows)

@@ -1,13 +1,20 @@
 """The paths of perfkit in `docs/hardware.md`: their tests without a GPU, and the rows that decide on one."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+
+from benchmarks.gpu.hardware_findings import compare_datasheet, compare_step_clock, count_lost_kernels
+from benchmarks.gpu.hardware_results import DeviceResults
 
 NONE = "–"
 
 
 @dataclass(frozen=True)
 class CodePath:
-    """A path; `rows` are patterns of `SCRIPT ROW`, and `noted` what was seen on a GPU without a row of a script."""
+    """A path; `rows` are patterns of `SCRIPT ROW`, `finding` is a device's key figure.
+
+    `noted` was seen on a GPU without a row of a script.
+    """
 
     name: str
     cpu: str
@@ -16,6 +23,7 @@ class CodePath:
     rows: tuple[str, ...] = ()
     noted: str = ""
     decided: str = ""  # where no row decides
+    finding: Callable[[DeviceResults], str | None] | None = None
 
 
 _TESTS_RAN = "H200: tests of tests/gpu passed"
@@ -29,9 +37,15 @@ PATHS = (
         "read and analyze traces, AMD", "yes", "yes: MI250 in the tests; MI300", "yes",
         decided="nothing yet: it needs an AMD GPU",
     ),
-    CodePath("record a trace, lost kernels", "yes", "no", "yes", ("stands lost-*",)),
+    CodePath(
+        "record a trace, lost kernels", "yes", "no", "yes", ("stands lost-*", "overheads lost"),
+        finding=count_lost_kernels,
+    ),
     CodePath("device timeline, idle time and its causes", NONE, "yes", "yes", ("attach recorded",)),
-    CodePath("step clock: events on a stream", NONE, "no", "yes", ("attach recorded", "attach always-on")),
+    CodePath(
+        "step clock: events on a stream", NONE, "no", "yes", ("attach recorded", "attach always-on"),
+        finding=compare_step_clock,
+    ),
     CodePath("step times alone and by turns, MFU", "yes", NONE, "yes", ("steps *",)),
     CodePath("no context in a bench's parent", NONE, "no", "yes", ("stands parent",)),
     CodePath(
@@ -53,12 +67,14 @@ PATHS = (
     CodePath(
         "NVML: utilization, clocks, power, other processes", NONE, "no", "yes", ("stands nvml", "ceilings short")
     ),
-    CodePath("energy", NONE, "no", "yes", ("attach energy", "attach bench-energy")),
+    CodePath("energy", NONE, "no", "yes", ("overheads energy*", "attach bench-energy")),
     CodePath(
         "datasheet ceilings", NONE, NONE, NONE, ("ceilings plain",),
         "H200: seven dtypes and memory below them (`ceilings short`)",
     ),
-    CodePath("calibration of a GPU", NONE, "no", "yes", ("ceilings short", "ceilings full")),
+    CodePath(
+        "calibration of a GPU", NONE, "no", "yes", ("ceilings short", "ceilings full"), finding=compare_datasheet
+    ),
     CodePath("FLOPs and bytes by formula", "yes", "yes, without counters", NONE, ("counters *", "pm_sampling *")),
     CodePath(
         "hardware counters (Nsight Compute)", NONE, "no", "yes: constructed exports", ("counters *",),
@@ -82,10 +98,11 @@ PATHS = (
     CodePath("max-autotune, sparse24, SOAP, Liger", "yes", NONE, "yes", ("more_techniques *",)),
     CodePath(
         "attached loops, `perfkit run`, callbacks", "yes", NONE, "yes",
-        ("attach recorded", "attach idle", "overheads *"), "H200: timm, Transformers, Hugging Face's Trainer",
+        ("attach recorded", "attach idle", "overheads overhead-*"), "H200: timm, Transformers, Hugging Face's Trainer",
     ),
     CodePath(
-        "always-on recording, traces on request", "yes", NONE, "yes", ("attach always-on", "attach triggered")
+        "always-on recording, traces on request", "yes", NONE, "yes",
+        ("overheads overhead-*", "attach always-on", "attach triggered"),
     ),
     CodePath("checks in CI: CPU time, exact quantities", "yes", NONE, NONE, decided="nothing yet"),
     CodePath(

@@ -13,6 +13,7 @@ RESULTS = ROOT / "benchmarks" / "results"
 VARIANTS = "variants.json"
 MOST_FIGURES = 6  # of a row without lines
 MOST_LINES = 8
+UNSHOWN = ("platform", "warnings")
 UNITS = (("_s", "s"), ("_bytes", "bytes"), ("_share", "share"), ("mfu", "share"), ("hfu", "share"))
 
 
@@ -71,8 +72,9 @@ def format_found(measured: Measured) -> str:
     reason = measured.entry["reason"]
     lines = list(measured.entry.get("lines") or ())[:MOST_LINES]
     if not lines:
-        told = (_format_figure(name, value) for name, value in measured.entry["figures"].items())
-        lines = [", ".join([text for text in told if text][:MOST_FIGURES])]
+        figures = measured.entry["figures"].items()
+        texts = [_format_figure(name, value) for name, value in figures if name not in UNSHOWN]
+        lines = [", ".join([text for text in texts if text][:MOST_FIGURES])]
     return "<br>".join(escape_cell(line) for line in (reason, *lines) if line)
 
 
@@ -102,7 +104,9 @@ def _read_device(folder: Path) -> DeviceResults | None:
 
 
 def _format_figure(name: str, value: object) -> str:
-    """`name value` of a number, a text or a truth value; nothing of anything else."""
+    """`name value` of a number, a text or a truth value, the length of a list or table; nothing of anything else."""
+    if isinstance(value, list | tuple | Mapping) and value:
+        return f"{len(value)} {name.replace('_', ' ')}"
     unit = next((unit for ending, unit in UNITS if name.endswith(ending)), "")
     label = name.removesuffix("_s").removesuffix("_bytes").replace("_", " ")
     if isinstance(value, bool):
@@ -111,6 +115,8 @@ def _format_figure(name: str, value: object) -> str:
         return f"{label} {value}"
     if not isinstance(value, int | float):
         return ""
+    if unit == "s" and value == 0:
+        return f"{label} 0 s"
     if unit == "s":
         return f"{label} {value * 1e3:.2f} ms" if value < 1 else f"{label} {value:.2f} s"
     if unit == "bytes":

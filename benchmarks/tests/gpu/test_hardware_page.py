@@ -21,8 +21,8 @@ def entry(status: str = "ok", reason: str = "", **figures: Any) -> dict[str, Any
 
 def device(rows: Mapping[str, dict[str, Any]], *variants: dict[str, Any]) -> DeviceResults:
     """Rows by `SCRIPT ROW`."""
-    named = ((*name.split(" ", 1), entry) for name, entry in rows.items())
-    measured = (Measured(script, row, entry) for script, row, entry in named)
+    names = {name: name.split(" ", 1) for name in rows}
+    measured = (Measured(script, row, rows[name]) for name, (script, row) in names.items())
     return DeviceResults("nvidia-h100", MACHINE, tuple(measured), variants)
 
 
@@ -96,7 +96,7 @@ def test_a_template_without_a_mark_is_refused() -> None:
 def test_a_row_shows_its_lines_or_its_first_figures() -> None:
     found = entry(step_s=0.0644, peak_bytes=3 * 2**30, modelled_share=1.0, sessions=[1], kernels=815.0, ok=True)
     assert format_found(Measured("attach", "a", found)) == (
-        "step 64.40 ms, peak 3.00 GiB, modelled share 100.0%, kernels 815, ok: yes"
+        "step 64.40 ms, peak 3.00 GiB, modelled share 100.0%, 1 sessions, kernels 815, ok: yes"
     )
     lines = {**entry("wrong", "too slow"), "lines": ["a | b", "c"]}
     assert format_found(Measured("attach", "a", lines)) == "too slow<br>a \\| b<br>c"
