@@ -134,7 +134,7 @@ class Results:
         temporary.write_text(json.dumps({"machine": self.machine, "rows": self.rows}, indent=1) + "\n")
         temporary.replace(self.path)
 
-    def has(self, name: str) -> bool:
+    def has_row(self, name: str) -> bool:
         """Whether a row has been measured. A skipped row has not: it is tried again, which costs nothing."""
         return name in self.rows and self.rows[name]["status"] != "skipped"
 
@@ -155,7 +155,7 @@ def measure_rows(
     end = now() + budget_s
     begun = False
     for row in rows:
-        if not again and results.has(row.name):
+        if not again and results.has_row(row.name):
             print(f"{row.name}: measured already ({results.rows[row.name]['status']})")
             continue
         if begun and now() + row.at_most_s > end:
@@ -183,7 +183,7 @@ def measure_in_process(
     start = time.monotonic()
     with (folder / "output.log").open("wb") as log:
         process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, cwd=ROOT, env=environment(),
+            command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, cwd=ROOT, env=build_environment(),
             start_new_session=True,
             # A process in the background ignores SIGINT, and its children inherit that.
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
@@ -208,7 +208,7 @@ def measure_in_process(
     return {**entry, "seconds": seconds, "at": datetime.now(UTC).isoformat(timespec="seconds")}, lines
 
 
-def environment() -> dict[str, str]:
+def build_environment() -> dict[str, str]:
     """This process's environment, in which children import perfkit from its sources in any folder."""
     paths = [str(ROOT), str(ROOT / "cli"), str(ROOT / "reports")]
     paths += [str(Path(path).absolute()) for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
@@ -220,7 +220,7 @@ def perfkit(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "perfkit_cli", *arguments]
 
 
-def slug(name: str) -> str:
+def slugify(name: str) -> str:
     """`NVIDIA H200` -> `nvidia-h200`."""
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
 
@@ -305,7 +305,7 @@ def main(
             parser.error(f"--only: no row {', '.join(sorted(unknown))}; there are {', '.join(known)}")
         chosen = [known[name] for name in given.only.split(",")]
     machine = describe_machine(given.device)
-    home = given.out.absolute() / slug(machine["device"])
+    home = given.out.absolute() / slugify(machine["device"])
     results = Results.open(home / f"{script}.json", machine)
     before = dict(results.rows)
 

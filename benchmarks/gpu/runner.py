@@ -21,7 +21,7 @@ from typing import Any, NoReturn
 from benchmarks.gpu.archive import ARCHIVE, write_archive
 from benchmarks.gpu.packages import ROOT
 from benchmarks.gpu.parts import PARTS, Part, PlannedRow, plan_rows
-from benchmarks.gpu.rows import DEVICES, Results, Row, describe_machine, measure_in_process, slug
+from benchmarks.gpu.rows import DEVICES, Results, Row, describe_machine, measure_in_process, slugify
 from benchmarks.gpu.tables import format_end, format_plan
 
 LIMIT_S = 540.0
@@ -72,7 +72,7 @@ def measure_parts(
         rows = sorted((row for row in rows if _saved_status(row, results) in BAD), key=lambda row: row.estimate.seconds)
     for planned in rows:
         saved = results[planned.part.script]
-        if not repeat_failed and saved.has(planned.row.name):
+        if not repeat_failed and saved.has_row(planned.row.name):
             outcomes.append(Outcome(planned, "measured already", reason=str(_saved_status(planned, results))))
             continue
         left = end - now()
@@ -107,11 +107,11 @@ def open_results(out: Path, machine: Mapping[str, Any], scripts: Sequence[str]) 
     Where that folder holds rows of another torch or number of GPUs, OUT/DEVICE-TORCH is taken: a run on a GPU must not
     end for that.
     """
-    device = slug(machine["device"])
+    device = slugify(machine["device"])
     try:
         return _open_folder(out / device, machine, scripts)
     except ValueError:
-        name = slug(f"{device} torch {machine['torch']} {machine['gpus']}")
+        name = slugify(f"{device} torch {machine['torch']} {machine['gpus']}")
         return _open_folder(out / name, machine, scripts)
 
 

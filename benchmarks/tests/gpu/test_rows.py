@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.gpu.rows import Found, Results, Row, Setting, Skipped, measure_in_process, measure_rows, slug
+from benchmarks.gpu.rows import Found, Results, Row, Setting, Skipped, measure_in_process, measure_rows, slugify
 
 MACHINE = {"device": "NVIDIA H200", "gpus": 1, "torch": "2.11.0", "cuda": "13.0"}
 
@@ -170,4 +170,4 @@ def test_packages_that_are_missing_are_named(tmp_path: Path) -> None:
 
 
 def test_folders_are_named_after_devices() -> None:
-    assert slug("NVIDIA H100 80GB HBM3") == "nvidia-h100-80gb-hbm3"
+    assert slugify("NVIDIA H100 80GB HBM3") == "nvidia-h100-80gb-hbm3"

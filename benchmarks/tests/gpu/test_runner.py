@@ -232,3 +232,14 @@ def test_run_sh_packs_what_it_has_when_it_is_terminated(tmp_path: Path) -> None:
     with tarfile.open(tmp_path / "out" / ARCHIVE) as packed:
         assert packed.getnames() == ["cpu/stands.json"]
     assert "versions" in json.loads((tmp_path / "cpu" / "stands.json").read_text())["rows"]
+
+
+@pytest.mark.slow
+def test_a_plan_is_printed_without_any_package() -> None:
+    """A machine that lacks torch or a wheel still says what it would measure, and which rows lack what."""
+    command = [sys.executable, "-S", "-m", "benchmarks.gpu.runner", "--plan"]
+    done = subprocess.run(
+        command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1].startswith("parts: a ")
