@@ -1,17 +1,17 @@
-"""Fourth: loops that perfkit is attached to, what that costs, and what is made of short windows of energy.
+"""Loops that perfkit is attached to: their step times, the cost of attaching, and their energy.
 
     python -m benchmarks.gpu.attach --device cuda
 
-`recorded` and `graphs` (under reduce-overhead) hold what perfkit says of a loop's steps against a clock that waits for
-the device. `idle`, `always-on` and `history` (of the allocator) are what watching costs. `triggered` asks for a trace
-while a loop runs. `energy` holds windows of 0.3 s against 5 s; `bench-energy` is what `perfkit bench --energy` says.
+`recorded` and `graphs` (under reduce-overhead) compare perfkit's step times of a loop with a clock that waits for the
+device. `idle`, `always-on` and `history` (of the allocator) measure the cost of attaching. `triggered` requests a trace
+while a loop runs. `energy` compares windows of 0.3 s and 5 s; `bench-energy` runs `perfkit bench --energy`.
 """
 
 import statistics
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from itertools import pairwise
@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 NEAR = 0.05  # between perfkit's step time and the one by hand
 MOST = {"idle": 1.01, "always-on": 1.005, "history": 1.03}
 TRIGGERED_S = 20.0
-WINDOWS_S = (0.3, 5.0)
-WINDOWS = 6  # of each length
+WINDOWS = {0.3: 6, 5.0: 6}  # seconds -> how many
 POLL_S = 2.0
 
 
@@ -57,7 +56,7 @@ def recorded(setting: Setting, compile_mode: str = "") -> Found:
 
 
 def watching(name: str, setting: Setting) -> Found:
-    """What an attached loop costs whose recording is not on, or that is watched all the time."""
+    """Cost of an attached loop that records nothing (`idle`), or that is watched all the time."""
     setting.needs_perfkit()
     from benchmarks.attach_overhead import always_on, idle
 
@@ -74,7 +73,7 @@ def watching(name: str, setting: Setting) -> Found:
 
 
 def history(setting: Setting) -> Found:
-    """What the allocator's history costs."""
+    """Cost of the allocator's history."""
     setting.needs_gpu()
     setting.needs_perfkit()
     import torch
@@ -90,7 +89,7 @@ def history(setting: Setting) -> Found:
 
 
 def triggered(setting: Setting) -> Found:
-    """A trace that is asked for by a file while the loop runs."""
+    """A trace requested by a file while the loop runs."""
     setting.needs_perfkit()
     from perfkit.attach.live.triggers import TRACE_NOW
     from perfkit.attach.profile import profile
@@ -114,13 +113,13 @@ def triggered(setting: Setting) -> Found:
         variant.name: {"kernels_per_step": _kernels(variant), "warnings": list(variant.warnings)}
         for variant in variants
     }
-    wrong = [] if len(variants) > 1 else ["no trace came of the request"]
+    wrong = [] if len(variants) > 1 else ["the request led to no trace"]
     wrong += [f"no kernel in the trace of {variant.name}" for variant in variants if not _kernels(variant)]
     return Found({"variants": figures}, [f"{name}: {value}" for name, value in figures.items()], wrong)
 
 
-def energy(setting: Setting) -> Found:
-    """Joules a step by NVML's counter: windows of 0.3 s scatter by as much as the counter moves at once."""
+def measure_energy(setting: Setting, windows: Mapping[float, int] = WINDOWS, poll_s: float = POLL_S) -> Found:
+    """Joules a step by NVML's counter: windows of 0.3 s scatter by the size of the counter's moves."""
     setting.needs_gpu()
     setting.needs_perfkit()
     import torch
@@ -132,16 +131,17 @@ def energy(setting: Setting) -> Found:
     if sensors.energy_joules() is None:
         return Found({}, wrong=["the device has no energy counter"])
     figures: dict[str, object] = {}
-    for seconds in WINDOWS_S:
+    for seconds, count in windows.items():
         steps = steps_for(trained, seconds)
         run = partial(block, trained, steps)
-        figures[f"joules_per_step_{seconds}s"] = [_joules(run, sensors) / steps for _ in range(WINDOWS)]
-    figures["counter_moves_every_s"] = _interval(lambda: block(trained, steps_for(trained, POLL_S)), sensors)
+        figures[f"joules_per_step_{seconds}s"] = [_joules(run, sensors) / steps for _ in range(count)]
+    figures["counter_moves_every_s"] = _interval(lambda: block(trained, steps_for(trained, poll_s)), sensors)
     lines = [f"{name}: {value}" for name, value in figures.items()]
     return Found(figures, lines)
 
 
 def bench_energy(setting: Setting) -> Found:
+    """Joules a step by `perfkit bench --energy`."""
     setting.needs_gpu()
     setting.needs_perfkit()
     folder = setting.folder / "suite"
@@ -160,7 +160,7 @@ def bench_energy(setting: Setting) -> Found:
 
 
 def _steps(variant: "Variant", by_hand_s: float, device: str) -> tuple[dict[str, object], list[str]]:
-    """What was made of a loop's steps, and what of it should not be so."""
+    """The figures of a loop's steps, and their contradictions."""
     from perfkit.analysis.model.estimate import Estimate
 
     step_s = variant.step_time.value if isinstance(variant.step_time, Estimate) else None
@@ -196,7 +196,7 @@ def _variants(folder: Path) -> tuple["Variant", ...]:
 
 
 def _logged_step_s(folder: Path) -> float:
-    """The median over all seconds of all logs of their median step."""
+    """The median step over all windows of all logs, in seconds."""
     from perfkit.store.live import LIVE_FILE, LiveWindow, read_live
 
     lines = (line for path in folder.rglob(LIVE_FILE) for line in read_live(path))
@@ -213,7 +213,7 @@ def _joules(run: Callable[[], object], sensors: "Sensors") -> float:
 
 
 def _interval(run: Callable[[], object], sensors: "Sensors") -> float | None:
-    """Seconds between two moves of the counter while `run` keeps the device busy, the median."""
+    """The median of the seconds between two moves of the counter, while `run` keeps the device busy."""
     moves: list[float] = []
     done = threading.Event()
 
@@ -238,7 +238,7 @@ ROWS = (
     *(Row(name, partial(watching, name), 150) for name in ("idle", "always-on")),
     Row("history", history, 150),
     Row("triggered", triggered, 120),
-    Row("energy", energy, 150),
+    Row("energy", measure_energy, 150),
     Row("bench-energy", bench_energy, 180),
 )
 

@@ -1,9 +1,9 @@
-"""Second: what the device can do at most, beside what others measured and what its datasheet says.
+"""Rates that the device reaches, beside its datasheet and figures of others.
 
     python -m benchmarks.gpu.ceilings --device cuda
 
-`plain` is a bf16 product and a copy on the device with nothing but torch and its events. `short` and `full` are
-perfkit's calibrations, whose result is kept for this machine (`docs/ceilings.md`).
+`plain` times a bf16 product and a copy on the device with torch's events alone. `short` and `full` run perfkit's
+calibrations, which are kept for this machine (`docs/ceilings.md`).
 """
 
 import statistics
@@ -23,19 +23,20 @@ SIZES = {"cuda": (8192, 2**30), "cpu": (512, 2**26)}
 HEAT_S = {"cuda": 5.0, "cpu": 0.2}
 CALLS = {"cuda": 50, "cpu": 5}
 
-# What a device was seen to reach: by its id in the catalogue, level and dtype; value and where it is from.
+# Measured rates: id in the catalogue, level and dtype -> value and its source.
 EXPECTED: dict[tuple[str, str, str | None], tuple[float, str]] = {
     ("h200-sxm", "matrix", "bf16"): (788e12, "a product of 8192^3 of random numbers on another H200"),
     ("h200-sxm", "memory", None): (4.3e12, "a copy on another H200"),
 }
 # Share of the datasheet's dense bf16 peak: maximum achievable matmul FLOPS, stas00/ml-engineering, compute/accelerator.
 EXPECTED_SHARE = {"h100-sxm": 0.80, "a100-sxm-40gb": 0.87, "a100-sxm-80gb": 0.87, "b200": 0.78}
-# Between what is measured and what is expected; beyond, one of the two is wrong.
+# Bounds of measured / expected.
 NEAR = (0.85, 1.10)
 OVER_DATASHEET = 1.05
 
 
 def plain(setting: Setting) -> Found:
+    """Rates of a bf16 product and of a copy, by torch alone."""
     import torch
 
     size, copied = SIZES[setting.device]
@@ -52,10 +53,11 @@ def plain(setting: Setting) -> Found:
         ("memory", None): 2 * copied / _seconds(setting.device, lambda: target.copy_(source)),
     }
     name = torch.cuda.get_device_name(0) if setting.device == "cuda" else "cpu"
-    return _beside({key: (value, None) for key, value in rates.items()}, name)
+    return compare_rates({key: (value, None) for key, value in rates.items()}, name)
 
 
 def calibration(setting: Setting, *, short: bool) -> Found:
+    """Rates of perfkit's calibration."""
     if not short:
         setting.needs_gpu()
     setting.needs_perfkit()
@@ -72,7 +74,7 @@ def calibration(setting: Setting, *, short: bool) -> Found:
         for ceiling in measured.ceilings
         if ceiling.kind == Kind.MEASURED
     }
-    beside = _beside(rates, measured.device_name)
+    beside = compare_rates(rates, measured.device_name)
     notes = [f"note: {note}" for note in measured.notes]
     return Found({**beside.figures, "notes": list(measured.notes)}, [*beside.lines, *notes], beside.wrong)
 
@@ -97,13 +99,13 @@ def _seconds(device: str, call: Any) -> float:
     return float(statistics.median(before.elapsed_time(after) for before, after in pairwise(events))) / 1e3
 
 
-def _beside(measured: dict[tuple[str, str | None], tuple[float, float | None]], name: str) -> Found:
-    """Each rate with its spread, beside what is expected of the device called `name` and its datasheet."""
+def compare_rates(measured: dict[tuple[str, str | None], tuple[float, float | None]], name: str) -> Found:
+    """Compare each rate, with its spread, to the expected one and to the datasheet of the device called `name`."""
     ident, sheet = _datasheet(name)
     figures, lines, wrong = [], [], []
     for (level, dtype), (value, spread) in measured.items():
         peak = sheet.get((level, dtype))
-        expected, source = _expected(ident, level, dtype, peak)
+        expected, source = expected_rate(ident, level, dtype, peak)
         figures.append(
             {"level": level, "dtype": dtype, "value": value, "spread": spread, "datasheet": peak, "expected": expected,
              "of_datasheet": peak and value / peak, "of_expected": expected and value / expected, "source": source}
@@ -115,14 +117,14 @@ def _beside(measured: dict[tuple[str, str | None], tuple[float, float | None]], 
             + (f"  {value / expected:6.1%} of {expected / 1e12:.1f}, {source}" if expected else "")
         )
         if expected and not NEAR[0] <= value / expected <= NEAR[1]:
-            wrong.append(f"{text} is {value / expected:.2f} times what is expected")
+            wrong.append(f"{text} is {value / expected:.2f} times the expected rate")
         if peak and value > OVER_DATASHEET * peak:
             wrong.append(f"{text} is {value / peak:.2f} times the datasheet's")
     return Found({"name": name, "catalogue": ident, "ceilings": figures}, lines, wrong)
 
 
-def _expected(ident: str | None, level: str, dtype: str | None, peak: float | None) -> tuple[float | None, str]:
-    """What such a device was seen to reach, and where that is from; None and "" where nobody has said."""
+def expected_rate(ident: str | None, level: str, dtype: str | None, peak: float | None) -> tuple[float | None, str]:
+    """The rate expected of a device and its source; None and "" where none is known."""
     if ident is not None and (ident, level, dtype) in EXPECTED:
         return EXPECTED[ident, level, dtype]
     if peak is not None and (level, dtype) == ("matrix", "bf16") and ident in EXPECTED_SHARE:
@@ -131,10 +133,10 @@ def _expected(ident: str | None, level: str, dtype: str | None, peak: float | No
 
 
 def _datasheet(name: str) -> tuple[str | None, dict[tuple[str, str | None], float]]:
-    """The device's id in the catalogue and its peaks; none without the packages that the catalogue is read with."""
-    from benchmarks.gpu.packages import missing
+    """The device's id in the catalogue and its peaks; None and {} without the packages that read the catalogue."""
+    from benchmarks.gpu.packages import find_missing
 
-    if missing():
+    if find_missing():
         return None, {}
     from perfkit.devices.catalogue import ceilings, find
 

@@ -1,38 +1,50 @@
-"""Fifth: modelled FLOPs and bytes against the GPU's own counters, per class of ops.
+"""Modelled FLOPs and bytes beside those that the GPU counted.
 
-    python -m benchmarks.gpu.counters --device cuda
+    python -m benchmarks.gpu.counters --device cuda [--benches]
 
-Each row is one `perfkit bench --counters` (Nsight Compute, `ncu`): the median of model / counter over the kernels of a
-class, weighted by time, with the middle 80 %. Modelled bytes are what must be moved at least: below 1 is expected of
-products that overflow L2, above 1 of chains that stay in it. Counted bytes are those of a cold cache
-(`docs/counters.md`).
+A row counts one op (`benchmarks.gpu.op_classes`) under Nsight Compute (`ncu`), with the metrics of
+`perfkit bench --counters`, and compares the sums over its kernels with perfkit's formulas. `--benches` adds one
+`perfkit bench --counters` per row: the median of model / counter over the kernels of a class, weighted by time, with
+the middle 80 %.
+
+Modelled bytes are compulsory traffic, and counted ones those of a cold cache (`docs/counters.md`): of ops that stream
+their operands both are alike; below 1 is expected of products that overflow L2, above 1 of chains that stay in it.
 """
 
+import json
 import subprocess
+import sys
 from functools import partial
+from pathlib import Path
+from typing import Any
 
+from benchmarks.gpu.bench_results import Command, Ended, run_together
+from benchmarks.gpu.op_classes import BUILDERS
+from benchmarks.gpu.packages import ROOT
 from benchmarks.gpu.rows import Found, Row, Setting, Skipped, main, perfkit
 
+NCU_S = 45.0  # of an op's program under ncu; it is ended then
+CHIP_METRICS = "chip_metrics.json"  # of `ncu --query-metrics`, which takes 2 s: asked once
+# (Op class, quantity) -> bounds of model / counter. A product has a known number of FLOPs. A streamed operand is read
+# once and a result written once; what L2 still holds when the kernel ends is not counted, of 2 GiB at most 50 MiB.
+BOUNDS = {
+    ("GEMM", "flops"): (0.95, 1.05),
+    ("norm", "bytes"): (0.9, 1.1),
+    ("elementwise", "bytes"): (0.9, 1.1),
+    ("optimizer", "bytes"): (0.85, 1.15),
+}
 WORKLOADS = {
     "gpt": ("-w", "gpt:size=small", "--batch-size", "2"),
     "resnet": ("-w", "resnet:depth=50:image_size=224:classes=1000", "--batch-size", "16"),
 }
 VARIANTS = (("gpt", "baseline"), ("gpt", "amp"), ("gpt", "amp+flash"), ("resnet", "baseline"), ("resnet", "amp"))
-# FLOPs of a matrix product are no matter of judgement.
 EXACT = ("GEMM", "FLOPs")
 NEAR = 0.05
 
 
-def counted(workload: str, variant: str, setting: Setting) -> Found:
-    setting.needs_perfkit()
-    from perfkit.errors import UsageError
-    from perfkit.instruments.ncu import find_ncu
-
-    try:
-        find_ncu()
-    except UsageError as error:
-        raise Skipped(str(error)) from None
-    setting.needs_gpu()
+def count_bench(workload: str, variant: str, setting: Setting) -> Found:
+    """Compare model and counters of the kernels of a training step."""
+    _find_ncu(setting)
     from perfkit.analysis.trace.analyse import analyse_traces
     from perfkit.files import read_json
     from perfkit.store.layout import COUNTERS_FILE, SUITE_FILE, TRACE_FILE, Suite, rank_folder, run_path
@@ -65,13 +77,99 @@ def counted(workload: str, variant: str, setting: Setting) -> Found:
         if (row.op_class, row.quantity) == EXACT and abs(row.ratio - 1) > NEAR
     ]
     if not rows:
-        wrong.append("no kernel of the trace was found among those that were counted")
+        wrong.append("no kernel of the trace matches a counted one")
     share = coverage.counted_s / coverage.kernel_s
     lines.append(f"{share:.1%} of the kernel time was counted")
     return Found({"counted_share": share, "classes": rows}, lines, wrong)
 
 
-ROWS = tuple(Row(f"{workload}.{variant}", partial(counted, workload, variant), 300) for workload, variant in VARIANTS)
+def count_op(op_class: str, setting: Setting) -> Found:
+    """Count an op's kernels and compare their sums with the model; on a CPU it is only modelled."""
+    setting.needs_perfkit()
+    costs, export = setting.folder / "costs.json", setting.folder / "counters.csv"
+    program = [sys.executable, "-m", "benchmarks.gpu.op_classes", op_class, str(costs), "--device", setting.device]
+    if setting.device == "cpu":
+        subprocess.run(program, check=True, cwd=ROOT)
+        return Found({"modelled": json.loads(costs.read_text()), "counted": None}, ["counters need a GPU"])
+    from perfkit.instruments.ncu import ncu_command
+
+    ncu = _find_ncu(setting)
+    command = ncu_command(ncu, export, _chip_metrics(ncu, setting.home / CHIP_METRICS))
+    ended = run_together({op_class: Command([*command, *program], setting.folder / "ncu.log")}, NCU_S)[op_class]
+    return compare_op(op_class, costs, export, ended)
+
+
+def compare_op(op_class: str, costs: Path, export: Path, ended: Ended) -> Found:
+    """Compare the modelled costs with the export; wrong are ratios beyond `BOUNDS`, and an export without counts."""
+    from perfkit.instruments.ncu import refusal
+
+    figures: dict[str, Any] = {"exit_code": ended.code, "ncu_s": round(ended.seconds, 1), "output": ended.tail}
+    reason = f"ncu was ended after {NCU_S:.0f} s" if ended.code is None else refusal(export)
+    if reason:
+        return Found(figures, ended.tail.splitlines(), [reason])
+    modelled, counted = json.loads(costs.read_text()), sum_counters(export)
+    ratios = {name: compute_ratio(modelled[name], counted[name]) for name in ("flops", "bytes")}
+    figures |= {"modelled": modelled, "counted": counted, "ratios": ratios}
+    lines = [
+        f"{name}: model / counter {'unknown' if ratio is None else f'{ratio:.3f}'} "
+        f"({modelled[name]} / {counted[name]}), {len(counted['kernels'])} kernels"
+        for name, ratio in ratios.items()
+    ]
+    wrong = [
+        f"{name} of {op_class}: model / counter is {ratio}, expected {low} to {high}"
+        for (bounded, name), (low, high) in BOUNDS.items()
+        if bounded == op_class and not ((ratio := ratios[name]) is not None and low <= ratio <= high)
+    ]
+    return Found(figures, [*lines, *counted["notes"]], wrong)
+
+
+def sum_counters(export: Path) -> dict[str, Any]:
+    """FLOPs, bytes of device memory and seconds of all launches of an export; None where a launch has no count."""
+    from perfkit.trace.counters import read_counters
+
+    counters = read_counters(export)
+    sums = {"flops": counters.flops, "bytes": counters.dram_bytes, "seconds": counters.seconds}
+    return {
+        **{name: None if (total := float(column.sum())) != total else total for name, column in sums.items()},
+        "kernels": list(counters.kernels),
+        "notes": list(counters.notes),
+    }
+
+
+def compute_ratio(modelled: float | None, counted: float | None) -> float | None:
+    """Model / counter; None where one is unknown or nothing was counted."""
+    return modelled / counted if modelled is not None and counted else None
+
+
+def _find_ncu(setting: Setting) -> Path:
+    setting.needs_perfkit()
+    setting.needs_gpu()
+    from perfkit.errors import UsageError
+    from perfkit.instruments.ncu import find_ncu
+
+    try:
+        return find_ncu()
+    except UsageError as error:
+        raise Skipped(str(error)) from None
+
+
+def _chip_metrics(ncu: Path, kept: Path) -> tuple[str, ...]:
+    from perfkit.instruments.ncu import chip_metrics
+
+    if not kept.exists():
+        kept.write_text(json.dumps(chip_metrics(ncu)))
+    metrics: list[str] = json.loads(kept.read_text())
+    return tuple(metrics)
+
+
+BENCHES = tuple(
+    Row(f"{workload}.{variant}", partial(count_bench, workload, variant), 300) for workload, variant in VARIANTS
+)
+# Of an op: 8 s to import and to create a context, 5 s of ncu's own, replays of two to four kernels.
+ROWS = tuple(
+    Row(op_class, partial(count_op, op_class), NCU_S + 15, planned_s=17, basis="8 s start, 5 s of ncu, replays")
+    for op_class in BUILDERS
+)
 
 if __name__ == "__main__":
-    main("counters", __doc__, ROWS)
+    main("counters", __doc__, ROWS, {"benches": BENCHES})

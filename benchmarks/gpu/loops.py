@@ -1,4 +1,4 @@
-"""A training loop on a GPU, timed in blocks that wait for the device: what attaches is held against that."""
+"""A training loop, timed in blocks that wait for the device, with and without an instrument attached."""
 
 import itertools
 import statistics
@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 SIZES = {"cuda": (12, 768, 12, 8, 512), "cpu": (2, 64, 4, 2, 16)}
 BLOCK_S = {"cuda": 1.0, "cpu": 0.1}
 PAIRS = {"cuda": 10, "cpu": 3}
+# Width, heads, sequences and their length of the layers of a loop whose depth is chosen by its step time. One of a GPU
+# is narrow enough that a step of 2 ms has a layer.
+LAYER = {"cuda": (512, 8, 8, 512), "cpu": (64, 4, 2, 16)}
+CALIBRATED = 4  # layers of the loop whose time tells the depth
 
 
 @dataclass(frozen=True)
@@ -28,13 +32,25 @@ class Block:
 
 
 def training(device: str, compile_mode: str = "") -> "Trained":
-    """A stack of transformer layers in fp32 with AdamW, that has run before."""
+    """A stack of transformer layers in fp32 with AdamW, warmed up."""
+    layers, *size = SIZES[device]
+    return _build_loop(device, layers, size, compile_mode)
+
+
+def build_loop(device: str, step_s: float) -> "Trained":
+    """A loop as deep as a step of about `step_s` seconds takes; at least one layer."""
+    shallow = _build_loop(device, CALIBRATED, LAYER[device])
+    layer_s = block(shallow, 20).wall_s / CALIBRATED
+    return _build_loop(device, max(1, round(step_s / layer_s)), LAYER[device])
+
+
+def _build_loop(device: str, layers: int, size: Sequence[int], compile_mode: str = "") -> "Trained":
     import torch
     from torch import nn
 
     from benchmarks.attach_overhead import Trained
 
-    layers, width, heads, batch, length = SIZES[device]
+    width, heads, batch, length = size
     if device == "cpu":
         torch.set_num_threads(1)  # layers as small as these gain nothing by more, and threads that wait spin
     torch.manual_seed(0)
@@ -50,7 +66,7 @@ def training(device: str, compile_mode: str = "") -> "Trained":
 
 
 def block(trained: "Trained", steps: int, end: Callable[[], None] = lambda: None) -> Block:
-    """So many steps, from a device that has nothing to do to one that has nothing to do again."""
+    """Time so many steps, from an idle device to an idle device."""
     import torch
 
     def wait() -> None:
@@ -67,7 +83,7 @@ def block(trained: "Trained", steps: int, end: Callable[[], None] = lambda: None
 
 
 def steps_for(trained: "Trained", seconds: float) -> int:
-    """How many steps take about so long."""
+    """The number of steps that take about so many seconds, at least 10."""
     return max(10, round(seconds / block(trained, 10).wall_s))
 
 
@@ -75,17 +91,21 @@ def overhead(
     trained: "Trained",
     watched: Callable[[int], AbstractContextManager[Callable[[], None]]],
     device: str,
-    most: float,
+    most: float | None,
+    *,
+    pairs: int | None = None,
+    block_s: float | None = None,
 ) -> Found:
-    """Blocks watched and not, by turns (ABBA); `watched` attaches for a pair of which it gets the number.
+    """Time blocks with an instrument and without, in the order ABBA; `watched` attaches it for a pair, by its number.
 
-    Wrong where on a GPU even the pair that it slowed down least is slower by more than `most`, a ratio.
+    Wrong where on a GPU even the least slowed pair is slower by more than `most`, a ratio. `pairs` and `block_s`
+    replace the device's own.
     """
     from benchmarks.attach_overhead import SETTLE
 
-    steps = steps_for(trained, BLOCK_S[device])
+    steps = steps_for(trained, BLOCK_S[device] if block_s is None else block_s)
     plain, on = [], []
-    for pair in range(PAIRS[device]):
+    for pair in range(PAIRS[device] if pairs is None else pairs):
         for watching in (False, True) if pair % 2 == 0 else (True, False):
             if watching:
                 with watched(pair) as end:
@@ -104,12 +124,13 @@ def overhead(
         "median_ratio": statistics.median(ratios),
         "added_cpu_s": added,
     }
-    wrong = [f"every pair is slower by more than {most - 1:.1%}"] if device == "cuda" and min(ratios) > most else []
-    return Found(figures, [_line(ratios, added)], wrong)
+    over = device == "cuda" and most is not None and min(ratios) > most
+    wrong = [f"every pair is slower by more than {most - 1:.1%}"] if most is not None and over else []
+    return Found(figures, [_show_ratios(ratios, added)], wrong)
 
 
-def _line(ratios: Sequence[float], added_s: float) -> str:
+def _show_ratios(ratios: Sequence[float], added_s: float) -> str:
     return (
-        f"watched / not: median {statistics.median(ratios):.4f} of {len(ratios)} pairs "
+        f"with / without: median {statistics.median(ratios):.4f} of {len(ratios)} pairs "
         f"({min(ratios):.4f} to {max(ratios):.4f}); {added_s * 1e6:.0f} us of CPU time a step"
     )

@@ -1,6 +1,6 @@
-"""Launches of a trace that left no kernel, counted from its JSON alone.
+"""Counts the launches of a trace that have no kernel, from its JSON alone.
 
-An oracle for what perfkit says of lost kernels: it shares no code with it and runs where its packages are missing.
+An oracle for perfkit's count of lost kernels: it shares no code with it and needs none of its packages.
 CUPTI from 12.6u2 until before 13.1 loses or zeroes kernel records at the head of a profiling session (pytorch#192021).
 """
 
@@ -14,7 +14,7 @@ LAUNCHES = frozenset(
 
 
 class Lost(NamedTuple):
-    """Of so many launches the kernels of so many are not recorded, and those of so many others without a time."""
+    """Numbers of launches, of those without a recorded kernel, and of those whose kernel has no time."""
 
     launches: int
     without_kernel: int
@@ -25,8 +25,8 @@ class Lost(NamedTuple):
         return (self.without_kernel + self.without_time) / self.launches
 
 
-def lost_kernels(events: Iterable[Mapping[str, Any]]) -> Lost:
-    """Of the events of one trace."""
+def count_lost_kernels(events: Iterable[Mapping[str, Any]]) -> Lost:
+    """Count the lost kernels of one trace's events."""
     launched: set[int] = set()
     timed: set[int] = set()
     untimed: set[int] = set()

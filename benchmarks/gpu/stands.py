@@ -1,10 +1,10 @@
-"""First: what stands here, and whether a recording can be trusted.
+"""Versions of the machine, and whether its recordings are complete.
 
     python -m benchmarks.gpu.stands --device cuda
 
-`versions` and `packages` say what is installed. `parent` looks whether the parent of a bench holds memory of a GPU,
-`lost-*` how many launches left no kernel in ten profiling sessions, with nothing or seconds of idling in between, and
-`tests` runs `tests/gpu`.
+`versions` and `packages` list what is installed. `parent` checks that the parent of a bench holds no memory of a GPU.
+`lost-*` counts launches without a kernel in ten profiling sessions, with seconds of idling in between. `tests` runs
+`tests/gpu`.
 """
 
 import ctypes
@@ -16,19 +16,20 @@ import subprocess
 import sys
 import time
 import xml.etree.ElementTree as ET
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks.gpu.lost import Lost, lost_kernels
-from benchmarks.gpu.packages import ROOT, installed
+from benchmarks.gpu.lost import Lost, count_lost_kernels
+from benchmarks.gpu.packages import ROOT, read_versions
 from benchmarks.gpu.rows import Found, Row, Setting, Skipped, main, perfkit
 
 SESSIONS = 10
 IDLE_S = (0, 1, 10)
 STEPS = 3  # traced in a session
 LAYERS = 50
-MOST_LOST = 0.001  # of the launches: more spoils figures
+MOST_LOST = 0.001  # of the launches: more distorts figures
 
 
 def versions(setting: Setting) -> Found:
@@ -56,14 +57,14 @@ def versions(setting: Setting) -> Found:
 
 
 def packages(_setting: Setting) -> Found:
-    by_name = installed()
+    by_name = read_versions()
     absent = [name for name, version in by_name.items() if version is None]
     lines = [f"{name} {version or 'is missing'}" for name, version in by_name.items()]
     return Found({"installed": by_name}, lines, [f"missing: {', '.join(absent)}"] if absent else [])
 
 
 def nvml(setting: Setting) -> Found:
-    """What NVML tells of a process with a context: whether it lists it, and by which id."""
+    """NVML's figures of a process with a context: whether it lists it, and by which id."""
     setting.needs_gpu()
     _needs_nvml()
     import pynvml
@@ -74,7 +75,7 @@ def nvml(setting: Setting) -> Found:
     handle = pynvml.nvmlDeviceGetHandleByUUID(f"GPU-{torch.cuda.get_device_properties(0).uuid}")
     listed = {process.pid: process.usedGpuMemory for process in pynvml.nvmlDeviceGetComputeRunningProcesses(handle)}
     first = pynvml.nvmlDeviceGetMemoryInfo(handle)
-    second = _told(partial(pynvml.nvmlDeviceGetMemoryInfo, version=pynvml.nvmlMemory_v2), handle)
+    second = _query(partial(pynvml.nvmlDeviceGetMemoryInfo, version=pynvml.nvmlMemory_v2), handle)
     figures = {
         "processes": len(listed),
         "lists_itself": os.getpid() in listed,
@@ -82,13 +83,13 @@ def nvml(setting: Setting) -> Found:
         "used_bytes_v1": first.used,
         "used_bytes_v2": second and second.used,
         "reserved_bytes": second and second.reserved,
-        "energy_counter": _told(pynvml.nvmlDeviceGetTotalEnergyConsumption, handle) is not None,
+        "energy_counter": _query(pynvml.nvmlDeviceGetTotalEnergyConsumption, handle) is not None,
     }
     return Found(figures, [f"{name}: {value}" for name, value in figures.items()])
 
 
 def parent(setting: Setting) -> Found:
-    """The process that runs a bench measures nothing, so no GPU should hold a context of it."""
+    """The parent of a bench measures nothing, so no GPU should hold a context of it."""
     setting.needs_gpu()
     setting.needs_perfkit()
     import pynvml
@@ -115,20 +116,21 @@ def parent(setting: Setting) -> Found:
     return Found(figures, [f"{name}: {value}" for name, value in figures.items()], wrong)
 
 
-def lost(idle_s: float, setting: Setting) -> Found:
-    """Launches without a kernel in each of ten sessions of one process."""
+def count_lost(idle_s: Sequence[float], setting: Setting) -> Found:
+    """Launches without a kernel in profiling sessions of one process, each followed by so many idle seconds."""
     setting.needs_gpu()
     sessions = []
-    for _ in range(SESSIONS):
-        sessions.append(_session(setting.folder / "trace.json"))
-        time.sleep(idle_s)
+    for seconds in idle_s:
+        sessions.append(_profile_session(setting.folder / "trace.json"))
+        time.sleep(seconds)
     lines = [f"session {number}: {session} ({session.share:.2%})" for number, session in enumerate(sessions)]
-    worst = max(range(SESSIONS), key=lambda number: sessions[number].share)
+    worst = max(range(len(sessions)), key=lambda number: sessions[number].share)
     wrong = [f"session {worst} lost {sessions[worst].share:.1%}"] if sessions[worst].share > MOST_LOST else []
-    return Found({"idle_s": idle_s, "sessions": [session._asdict() for session in sessions]}, lines, wrong)
+    return Found({"idle_s": list(idle_s), "sessions": [session._asdict() for session in sessions]}, lines, wrong)
 
 
 def tests(setting: Setting) -> Found:
+    """Run `tests/gpu` and list how each test ended."""
     setting.needs_perfkit("pytest")
     report = setting.folder / "tests.xml"
     command = [sys.executable, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", f"--junitxml={report}"]
@@ -136,7 +138,7 @@ def tests(setting: Setting) -> Found:
     if not report.exists():
         raise RuntimeError(f"pytest ended with exit code {done.returncode} and no report")
     cases = list(ET.parse(report).getroot().iter("testcase"))
-    ended = {f"{case.get('classname')}::{case.get('name')}": _ended(case) for case in cases}
+    ended = {f"{case.get('classname')}::{case.get('name')}": _classify_case(case) for case in cases}
     counts = {how: list(ended.values()).count(how) for how in ("passed", "failed", "skipped")}
     failed = [name for name, how in ended.items() if how == "failed"]
     if not cases or counts["skipped"] == len(cases):
@@ -145,8 +147,8 @@ def tests(setting: Setting) -> Found:
     return Found({**counts, "tests": ended}, [str(counts), *failed], [f"{len(failed)} tests failed"] if failed else [])
 
 
-def _session(path: Path) -> Lost:
-    """One session of the profiler with a step of lead, as perfkit records."""
+def _profile_session(path: Path) -> Lost:
+    """One session of the profiler with a warm-up step, as perfkit records."""
     import torch
     from torch.profiler import ProfilerActivity, profile, schedule
 
@@ -162,11 +164,11 @@ def _session(path: Path) -> Lost:
                 x = torch.tanh(x @ weight)
             torch.cuda.synchronize()
             profiler.step()
-    return lost_kernels(json.loads(path.read_text())["traceEvents"])
+    return count_lost_kernels(json.loads(path.read_text())["traceEvents"])
 
 
 def _cupti() -> dict[str, Any] | None:
-    """The CUPTI that torch has loaded, by its own word; None where it has loaded none."""
+    """Version of the CUPTI that torch has loaded; None where it has loaded none."""
     maps = Path("/proc/self/maps")
     text = maps.read_text() if maps.exists() else ""
     paths = {line.split()[-1] for line in text.splitlines() if "libcupti" in line}
@@ -189,13 +191,13 @@ def _nvml() -> dict[str, Any] | None:
         "driver": pynvml.nvmlSystemGetDriverVersion(),
         "nvml": pynvml.nvmlSystemGetNVMLVersion(),
         "cuda_of_driver": pynvml.nvmlSystemGetCudaDriverVersion_v2(),
-        "mig_mode": _told(pynvml.nvmlDeviceGetMigMode, handle),
-        "power_limit_w": _told(pynvml.nvmlDeviceGetEnforcedPowerLimit, handle),
+        "mig_mode": _query(pynvml.nvmlDeviceGetMigMode, handle),
+        "power_limit_w": _query(pynvml.nvmlDeviceGetEnforcedPowerLimit, handle),
     }
 
 
-def _told(query: Any, handle: Any) -> Any:
-    """What NVML answers; None where this device does not."""
+def _query(query: Any, handle: Any) -> Any:
+    """NVML's answer; None where this device has none."""
     import pynvml
 
     try:
@@ -209,7 +211,7 @@ def _needs_nvml() -> None:
         raise Skipped("needs nvidia-ml-py")
 
 
-def _ended(case: ET.Element) -> str:
+def _classify_case(case: ET.Element) -> str:
     kinds = {child.tag for child in case}
     return "failed" if kinds & {"failure", "error"} else "skipped" if "skipped" in kinds else "passed"
 
@@ -219,7 +221,7 @@ ROWS = (
     Row("packages", packages, 30),
     Row("nvml", nvml, 60),
     Row("parent", parent, 120),
-    *(Row(f"lost-{idle}s", partial(lost, idle), 60 + SESSIONS * idle) for idle in IDLE_S),
+    *(Row(f"lost-{idle}s", partial(count_lost, (idle,) * SESSIONS), 60 + SESSIONS * idle) for idle in IDLE_S),
     Row("tests", tests, 300),
 )
 

@@ -1,10 +1,10 @@
 import pytest
 
-from benchmarks.gpu.ceilings import _beside, _expected
+from benchmarks.gpu.ceilings import compare_rates, expected_rate
 
 
-def test_a_rate_beside_what_is_expected_and_the_datasheet() -> None:
-    found = _beside({("matrix", "bf16"): (780e12, None), ("memory", None): (4.2e12, 0.01)}, "NVIDIA H200")
+def test_a_rate_beside_the_expected_one_and_the_datasheet() -> None:
+    found = compare_rates({("matrix", "bf16"): (780e12, None), ("memory", None): (4.2e12, 0.01)}, "NVIDIA H200")
     product, copy = found.figures["ceilings"]
     assert (product["expected"], product["datasheet"]) == (788e12, 989.4e12)
     assert product["of_expected"] == pytest.approx(780 / 788)
@@ -13,22 +13,22 @@ def test_a_rate_beside_what_is_expected_and_the_datasheet() -> None:
 
 
 def test_what_is_far_off_is_wrong() -> None:
-    found = _beside({("matrix", "bf16"): (394e12, None), ("memory", None): (9.6e12, None)}, "NVIDIA H200")
+    found = compare_rates({("matrix", "bf16"): (394e12, None), ("memory", None): (9.6e12, None)}, "NVIDIA H200")
     assert found.wrong == [
-        "matrix bf16 is 0.50 times what is expected",
-        "memory is 2.23 times what is expected",
+        "matrix bf16 is 0.50 times the expected rate",
+        "memory is 2.23 times the expected rate",
         "memory is 2.00 times the datasheet's",
     ]
 
 
 def test_of_an_unknown_device_nothing_is_expected() -> None:
-    found = _beside({("matrix", "bf16"): (1e9, None)}, "cpu")
+    found = compare_rates({("matrix", "bf16"): (1e9, None)}, "cpu")
     assert found.figures["catalogue"] is None
     assert found.figures["ceilings"][0]["of_datasheet"] is None
     assert found.wrong == []
 
 
 def test_a_share_of_the_datasheet_is_expected_of_products_alone() -> None:
-    assert _expected("h100-sxm", "matrix", "bf16", 1000.0)[0] == 800.0
-    assert _expected("h100-sxm", "matrix", "fp16", 1000.0) == (None, "")
-    assert _expected("h100-sxm", "memory", None, 1000.0) == (None, "")
+    assert expected_rate("h100-sxm", "matrix", "bf16", 1000.0)[0] == 800.0
+    assert expected_rate("h100-sxm", "matrix", "fp16", 1000.0) == (None, "")
+    assert expected_rate("h100-sxm", "memory", None, 1000.0) == (None, "")

@@ -1,7 +1,9 @@
 import msgspec
 import pytest
 
-from benchmarks.gpu.techniques import PUBLISHED, ROWS, _figures, _of_gpu, _published
+from benchmarks.gpu.bench_results import describe_variant
+from benchmarks.gpu.published import PUBLISHED, describe_published
+from benchmarks.gpu.techniques import ROWS, check_gpu_figures
 from perfkit.analysis.memory.beyond import CONTEXT, RESIDUAL
 from perfkit.analysis.model.memory import MemoryShare
 from perfkit.analysis.model.suite import ClaimResult, Parity, Variant
@@ -20,20 +22,22 @@ def variant() -> Variant:
 def test_what_nvml_counts_and_nothing_explains(variant: Variant) -> None:
     beyond = (MemoryShare(category=CONTEXT, bytes=460), MemoryShare(category=RESIDUAL, bytes=-40))
     memory = msgspec.structs.replace(variant.memory, beyond=beyond, process_bytes=1000)
-    figures, wrong = _figures(msgspec.structs.replace(variant, memory=memory))
+    figures, wrong = describe_variant(msgspec.structs.replace(variant, memory=memory))
     assert figures["unexplained_share"] == 0.04
     assert wrong == []
 
 
 def test_a_process_that_nobody_counted_leaves_the_share_unknown(variant: Variant) -> None:
-    assert _figures(variant)[0]["unexplained_share"] is None
+    assert describe_variant(variant)[0]["unexplained_share"] is None
 
 
 def test_claims_that_do_not_hold_are_wrong(variant: Variant) -> None:
     claim = ClaimResult(
         technique="amp", statement="products in bf16", holds=False, expected=1, found=0, evidence="0 of 1"
     )
-    assert _figures(msgspec.structs.replace(variant, claims=(claim,)))[1] == ["not so: products in bf16 (0 of 1)"]
+    assert describe_variant(msgspec.structs.replace(variant, claims=(claim,)))[1] == [
+        "claim fails: products in bf16 (0 of 1)"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -48,7 +52,7 @@ def test_claims_that_do_not_hold_are_wrong(variant: Variant) -> None:
 def test_losses_that_differ_and_memory_that_nothing_explains_are_wrong(
     parity: str, unexplained: float | None, wrong: list[str]
 ) -> None:
-    assert _of_gpu({"parity": parity, "parity_relative": 0.5, "unexplained_share": unexplained}) == wrong
+    assert check_gpu_figures({"parity": parity, "parity_relative": 0.5, "unexplained_share": unexplained}) == wrong
 
 
 def test_published_step_times_as_utilisation() -> None:
@@ -56,8 +60,8 @@ def test_published_step_times_as_utilisation() -> None:
     (fp32,) = PUBLISHED["gpt.baseline"]
     fastest = PUBLISHED["gpt.amp+flash+compile"][0]
     step = (6 * 123.65e6 + 12 * 12 * 768 * 1024) * 16 * 1024
-    assert _published(fp32, "baseline")["mfu"] == pytest.approx(step / 19.5e12, rel=0.01)
-    assert _published(fastest, "amp+flash+compile")["mfu"] == pytest.approx(step / 0.096 / 312e12, rel=0.01)
+    assert describe_published(fp32, "baseline")["mfu"] == pytest.approx(step / 19.5e12, rel=0.01)
+    assert describe_published(fastest, "amp+flash+compile")["mfu"] == pytest.approx(step / 0.096 / 312e12, rel=0.01)
 
 
 def test_what_was_published_is_measured() -> None:
