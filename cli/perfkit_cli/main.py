@@ -25,6 +25,7 @@ COMMANDS = {
     "plan": "perfkit_cli.plan",
     "advise": "perfkit_cli.advise",
     "techniques": "perfkit_cli.techniques",
+    "findings": "perfkit_cli.findings",
     "workloads": "perfkit_cli.workloads",
     "devices": "perfkit_cli.devices",
 }

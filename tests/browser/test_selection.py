@@ -74,7 +74,15 @@ def test_the_keyboard_opens_closes_and_comes_back(open_report: Any) -> None:
 
 
 def test_a_finding_names_its_ops_and_is_marked_with_them(open_report: Any) -> None:
-    slow = Finding(severity="gain", title="Slow", variant="", evidence="it is", action="", ops=("aten::_softmax",))
+    slow = Finding(
+        id="fusion.softmax",
+        severity="gain",
+        title="Slow",
+        variant="",
+        evidence="it is",
+        action="",
+        ops=("aten::_softmax",),
+    )
     report = open_report(replace(sample.alone(), findings=(slow,)))
     page = report.page
     page.locator(".finding [data-choose]").first.click()
@@ -86,7 +94,15 @@ def test_a_finding_names_its_ops_and_is_marked_with_them(open_report: Any) -> No
 
 def test_a_kernel_leads_to_the_finding_about_its_op(open_report: Any) -> None:
     (kernel,) = [row for row in sample.alone().traces[0].kernels if row.name == sample.GELU]
-    slow = Finding(severity="gain", title="Slow", variant="", evidence="it is", action="", ops=(kernel.op,))
+    slow = Finding(
+        id="gemm.low_efficiency",
+        severity="gain",
+        title="Slow",
+        variant="",
+        evidence="it is",
+        action="",
+        ops=(kernel.op,),
+    )
     other = replace(slow, title="Of others", ops=("aten::nothing",))
     report = open_report(replace(sample.alone(), findings=(slow, other)))
     page = report.page
@@ -98,7 +114,9 @@ def test_a_kernel_leads_to_the_finding_about_its_op(open_report: Any) -> None:
 
 def test_a_finding_chooses_all_that_it_is_about(open_report: Any) -> None:
     ops = ("aten::_softmax", "aten::_softmax_backward_data")
-    slow = Finding(severity="gain", title="Slow", variant="", evidence="it is", action="", ops=ops)
+    slow = Finding(
+        id="fusion.elementwise", severity="gain", title="Slow", variant="", evidence="it is", action="", ops=ops
+    )
     other = replace(slow, title="Also slow", ops=ops[:1])
     report = open_report(replace(sample.alone(), findings=(slow, other)))
     page = report.page
@@ -136,7 +154,9 @@ def test_kinds_of_work_are_switched_off_in_the_roofline(open_report: Any) -> Non
 
 
 def test_a_finding_about_the_host_leads_to_its_idle_time_and_back(open_report: Any) -> None:
-    slow = Finding(severity="gain", title="Late", variant="", evidence="it is", action="", idle=(LATE,))
+    slow = Finding(
+        id="launch.cpu_bound", severity="gain", title="Late", variant="", evidence="it is", action="", idle=(LATE,)
+    )
     other = replace(slow, title="Of others", idle=("between queued kernels",))
     gap = rank_traces.gap(1e-3, cause=LATE, frame="train.py(12): train_step")
     report = open_report(replace(sample.alone(gaps=(gap,)), findings=(slow, other)))

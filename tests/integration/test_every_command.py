@@ -195,7 +195,7 @@ ONCE: dict[str, Callable[..., None]] = {
     "calibrate": calibrate,
     "plan": plan,
     "advise": advise,
-    **{name: listed(name) for name in ("techniques", "workloads", "devices")},
+    **{name: listed(name) for name in ("techniques", "findings", "workloads", "devices")},
 }
 
 

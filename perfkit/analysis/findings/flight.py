@@ -16,6 +16,12 @@ _UNFINISHED = (
     "All ranks entered it, so the program is not at fault: look at the network, and at ranks whose device has stopped "
     "(dmesg, nvidia-smi, NCCL_DEBUG=INFO)."
 )
+_IDS = {
+    Mismatch.ORDER: "collective.order",
+    Mismatch.SIZES: "collective.shapes",
+    Mismatch.DTYPES: "collective.dtypes",
+    Mismatch.UNFINISHED: "collective.unfinished",
+}
 _NO_RECORD = "Find out how these ranks ended, or dump their recorders too (TORCH_NCCL_DUMP_ON_TIMEOUT=1)."
 _ABSENT = "Look where rank {rank} is: its Python stack (perfkit attach PID, py-spy dump), its log, its own traceback."
 _ABSENT_WAITS = "Rank {rank} waits itself, in {name}: what holds that up holds up this one, too."
@@ -26,6 +32,7 @@ def build_flight_findings(meetings: Sequence[Meeting], ranks: Sequence[DumpedRan
     by_rank = {rank.rank: rank for rank in ranks}
     return tuple(
         Finding(
+            id=_choose_id(meeting),
             severity="warning",
             title=_format_title(meeting),
             variant="",
@@ -34,6 +41,10 @@ def build_flight_findings(meetings: Sequence[Meeting], ranks: Sequence[DumpedRan
         )
         for meeting in meetings
     )
+
+
+def _choose_id(meeting: Meeting) -> str:
+    return _IDS.get(meeting.mismatch, "collective.absent_rank" if meeting.absent else "collective.no_record")
 
 
 def _format_title(meeting: Meeting) -> str:

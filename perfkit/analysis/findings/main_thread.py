@@ -15,14 +15,16 @@ _LEAST = 0.1  # of the samples: less is not worth a change
 class _FramePattern(NamedTuple):
     """Frames of a function or method of one of these names, in a file whose path has one of these parts, tell this."""
 
+    id: str
     title: str
     functions: tuple[str, ...]
     files: tuple[str, ...]
     action: str
 
 
-_TOLD = (
+_PATTERNS = (
     _FramePattern(
+        "main_thread.data",
         "The main thread fetches or waits for data",
         ("_next_data", "_try_get_data"),
         ("torch/utils/data/",),
@@ -30,18 +32,21 @@ _TOLD = (
         "say what takes the time.",
     ),
     _FramePattern(
+        "main_thread.synchronize",
         "The main thread waits for the device",
         ("synchronize",),
         ("torch/cuda/", "torch/xpu/", "torch/mps/", "torch/accelerator/"),
         "Ask for results of the device every some steps only; the device idles while the next work is not queued.",
     ),
     _FramePattern(
+        "main_thread.optimizer",
         "The main thread is in an optimizer's step",
         ("step",),
         ("torch/optim/",),
         "Where the optimizer has it, foreach=True or fused=True updates all parameters in few calls.",
     ),
     _FramePattern(
+        "main_thread.checkpoint",
         "The main thread saves checkpoints",
         ("save", "_save", "_legacy_save", "async_save"),
         ("torch/serialization.py", "torch/distributed/checkpoint/", "safetensors/"),
@@ -53,6 +58,7 @@ _TOLD = (
 # Methods of tensors have no frame of their own: the line that calls them is the innermost.
 _READS = (".item()", ".tolist()", ".cpu()", ".numpy()")
 _READ = _FramePattern(
+    "main_thread.tensor_reads",
     "The main thread waits for values of tensors",
     (),
     (),
@@ -71,27 +77,31 @@ def find_in_main_thread(
     samples = main.samples
     if samples < LEAST_SAMPLES:
         return ()
-    counts = [(_count_samples(main, told), told) for told in _TOLD] + [(_count_tensor_reads(main, source), _READ)]
+    counts = [(_count_samples(main, pattern), pattern) for pattern in _PATTERNS] + [
+        (_count_tensor_reads(main, source), _READ)
+    ]
     counts.sort(key=lambda counted: -counted[0])
     return tuple(
         Finding(
+            id=pattern.id,
             severity="warning",
-            title=told.title,
+            title=pattern.title,
             variant="",
             evidence=f"{percent(count / samples, 0)} of {samples:,} samples",
-            action=told.action,
+            action=pattern.action,
+            figures={"share": count / samples, "samples": samples},
         )
-        for count, told in counts
+        for count, pattern in counts
         if count >= _LEAST * samples
     )
 
 
-def _count_samples(main: SampledThread, told: _FramePattern) -> int:
+def _count_samples(main: SampledThread, pattern: _FramePattern) -> int:
     own = {
         place
         for place, function in enumerate(main.functions)
-        if function.name.rpartition(".")[2] in told.functions
-        and any(part in function.file.replace("\\", "/") for part in told.files)
+        if function.name.rpartition(".")[2] in pattern.functions
+        and any(part in function.file.replace("\\", "/") for part in pattern.files)
     }
     return sum(taken.count for taken in main.taken if any(call.function in own for call in main.stack(taken.node)))
 

@@ -61,14 +61,14 @@ def _run_rules_on_trace(view: TraceView) -> Iterator[tuple[Rule, Finding]]:
     results = [(rule, _bound_gain(result, view)) for rule, result in results if _is_notable(result.finding, view)]
     for rule, result in results:
         finding = _note_overlaps(result, [other for _, other in results])
-        yield rule, view.scale_to_timed(_add_simulated_gain(finding, rule, view.trace))
+        yield rule, view.scale_to_timed(_add_simulated_gain(finding, view.trace))
 
 
-def _add_simulated_gain(finding: Finding, rule: Rule, trace: RankTrace) -> Finding:
+def _add_simulated_gain(finding: Finding, trace: RankTrace) -> Finding:
     """The finding with its gain as the replay of the trace has it, or why it has none."""
     if finding.gain_s is None or trace.gains is None:
         return finding
-    gain_s = trace.gains.of.get(rule.key)
+    gain_s = trace.gains.of.get(finding.id)
     if gain_s is None:
         return replace(finding, not_simulated=trace.gains.refused or _NOT_RECORDED)
     found = replace(finding, simulated_s=gain_s)

@@ -9,7 +9,7 @@ from perfkit.flight.match import Meeting
 from perfkit.flight.model import Collective
 from perfkit.spec import Struct
 
-FLIGHT_ANALYSIS_VERSION = 1
+FLIGHT_ANALYSIS_VERSION = 2
 
 
 class DumpedRank(Struct):

@@ -5,7 +5,7 @@ from perfkit.analysis.model.stacks import ThreadStacks
 from perfkit.spec import Struct
 from perfkit.store.process import ProcessFacts
 
-PROCESS_VERSION = 2
+PROCESS_VERSION = 3
 
 
 class WatchedThread(Struct):

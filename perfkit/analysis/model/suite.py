@@ -23,7 +23,7 @@ from perfkit.spec import Struct
 from perfkit.store.layout import BatchSearch, RecomputationSearch, Sampling
 from perfkit.store.price import Price
 
-ANALYSIS_VERSION = 6
+ANALYSIS_VERSION = 7
 
 
 class Parity(Struct):

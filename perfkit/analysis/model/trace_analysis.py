@@ -10,7 +10,7 @@ from perfkit.analysis.model.shown import Shown
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.spec import Struct
 
-TRACE_ANALYSIS_VERSION = 5
+TRACE_ANALYSIS_VERSION = 6
 
 
 class TraceAnalysis(Struct, Shown):

@@ -1,5 +1,6 @@
 """The blocks that a report is made of. They hold what is said and in what order, and nothing of how it is drawn."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -51,6 +52,17 @@ class Findings(Block):
     items: tuple[Finding, ...]
     owner: str = ""
     nothing: str = "Nothing stands out."
+
+    @property
+    def anchored(self) -> tuple[tuple[str, Finding], ...]:
+        """Each finding with the anchor that a link names: `finding-fusion-elementwise`, `...-2` for the next."""
+        counts: Counter[str] = Counter()
+        pairs = []
+        for finding in self.items:
+            anchor = f"finding-{finding.id.replace('.', '-')}"
+            counts[anchor] += 1
+            pairs.append((anchor if counts[anchor] == 1 else f"{anchor}-{counts[anchor]}", finding))
+        return tuple(pairs)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,7 @@ from perfkit.record import How, Measurement
 from perfkit_reports import cells, findings
 from tests.fixtures.sample_analysis import known
 
-GAIN = Finding(severity="gain", title="t", variant="", evidence="", action="", gain_s=0.002)
+GAIN = Finding(id="fusion.elementwise", severity="gain", title="t", variant="", evidence="", action="", gain_s=0.002)
 
 
 def test_a_quantity() -> None:

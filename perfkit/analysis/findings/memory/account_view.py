@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from perfkit.analysis.findings.memory.remedies import Remedy, is_technique_on
 from perfkit.analysis.memory.layers import folded
-from perfkit.analysis.model.finding import Finding
+from perfkit.analysis.model.finding import NO_FIGURES, Finding
 from perfkit.analysis.model.memory import MemoryAccount, MemoryRow
 from perfkit.units import nbytes, percent
 
@@ -82,10 +82,19 @@ class AccountView:
         return f"{technique}:to=disk" if technique.startswith("offload:") and self.on_cpu else technique
 
     def build_gain(
-        self, title: str, evidence: str, action: str, gain_bytes: int | None, *, details: Iterable[str] = ()
+        self,
+        finding_id: str,
+        title: str,
+        evidence: str,
+        action: str,
+        gain_bytes: int | None,
+        *,
+        details: Iterable[str] = (),
+        figures: Mapping[str, float] = NO_FIGURES,
     ) -> Finding:
         """A finding of what could be saved at most."""
         return Finding(
+            id=finding_id,
             severity="gain",
             title=title,
             variant=self.variant,
@@ -93,19 +102,30 @@ class AccountView:
             action=_make_sentence(action),
             gain_bytes=gain_bytes,
             details=tuple(details),
+            figures=dict(figures),
         )
 
     def build_remark(
-        self, severity: str, title: str, evidence: str, action: str, *, details: Iterable[str] = ()
+        self,
+        finding_id: str,
+        severity: str,
+        title: str,
+        evidence: str,
+        action: str,
+        *,
+        details: Iterable[str] = (),
+        figures: Mapping[str, float] = NO_FIGURES,
     ) -> Finding:
         """A finding that wins nothing by itself: a `warning` or a `note`."""
         return Finding(
+            id=finding_id,
             severity=severity,
             title=title,
             variant=self.variant,
             evidence=evidence,
             action=_make_sentence(action),
             details=tuple(details),
+            figures=dict(figures),
         )
 
 

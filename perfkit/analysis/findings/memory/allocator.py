@@ -35,8 +35,10 @@ def find_request_without_one_piece(view: AccountView) -> Iterator[Finding]:
         return
     kept = parse_message_bytes(_KEPT_IN_MESSAGE, failed.message)
     if kept is not None and kept >= failed.bytes:
+        figures = {"asked_bytes": failed.bytes, "free_bytes": kept}
         evidence = f"{nbytes(failed.bytes)} were asked for while about {nbytes(kept)} were reserved and not in use"
     elif kept is None and held is not None and _has_too_small_pieces(held, failed.bytes):
+        figures = {"asked_bytes": failed.bytes, "free_bytes": held.free_bytes}
         evidence = (
             f"{nbytes(failed.bytes)} were asked for; at the peak {nbytes(held.free_bytes)} were reserved and not in "
             f"use, in pieces of at most {nbytes(held.largest_free_bytes or 0)}"
@@ -44,10 +46,12 @@ def find_request_without_one_piece(view: AccountView) -> Iterator[Finding]:
     else:
         return
     yield view.build_remark(
+        "memory.fragmented_request",
         "warning",
         "The request that failed would have fitted, but not in one piece",
         evidence,
         _choose_advice(view, _EXPANDABLE),
+        figures=figures,
     )
 
 
@@ -61,12 +65,18 @@ def find_fragmentation(view: AccountView) -> Iterator[Finding]:
     if held is None or not _is_in_pieces(held):
         return
     yield view.build_gain(
+        "memory.fragmentation",
         f"{percent(held.free_bytes / held.reserved_bytes, 0)} of the reserved memory is free in small pieces",
         f"at the peak {nbytes(held.free_bytes)} of {nbytes(held.reserved_bytes)} are not in use, and the largest piece "
         f"is {nbytes(held.largest_free_bytes or 0)}",
         _choose_advice(view, _EXPANDABLE),
         held.free_bytes,
         details=("all of the free pieces; allocators never use quite all of what they reserve",),
+        figures={
+            "free_bytes": held.free_bytes,
+            "reserved_bytes": held.reserved_bytes,
+            "largest_bytes": held.largest_free_bytes or 0,
+        },
     )
 
 
@@ -83,10 +93,12 @@ def find_unused_reserve(view: AccountView) -> Iterator[Finding]:
         "" if held is None or held.largest_free_bytes is None else f", {nbytes(held.largest_free_bytes)} in one piece"
     )
     yield view.build_remark(
+        "memory.unused_reserve",
         "note",
         f"{percent(free / reserved, 0)} of the reserved memory is not in use at the peak",
         f"{nbytes(free)} of {nbytes(reserved)} are kept for later requests{piece}; other processes cannot have them",
         _choose_advice(view, _RELEASE),
+        figures={"free_bytes": free, "reserved_bytes": reserved},
     )
 
 

@@ -36,12 +36,14 @@ from perfkit.units import nbytes, percent
 
 def find_activations(view: AccountView) -> Iterator[Finding]:
     """What forward keeps for backward."""
-    yield from _find_large(view, ACTIVATION, "Activations hold", REMEDIES[ACTIVATION])
+    yield from _find_large("memory.activations", view, ACTIVATION, "Activations hold", REMEDIES[ACTIVATION])
 
 
 def find_recomputed_activations(view: AccountView) -> Iterator[Finding]:
     """What checkpointing computes again and holds while a block's backward runs."""
-    yield from _find_large(view, RECOMPUTED, "Recomputed activations hold", REMEDIES[RECOMPUTED])
+    yield from _find_large(
+        "memory.recomputed_activations", view, RECOMPUTED, "Recomputed activations hold", REMEDIES[RECOMPUTED]
+    )
 
 
 def find_optimizer_state(view: AccountView) -> Iterator[Finding]:
@@ -53,35 +55,53 @@ def find_optimizer_state(view: AccountView) -> Iterator[Finding]:
         remedies = (SHORTER_HISTORY,)
     elif view.optimizers and not view.optimizers & ADAM_LIKE:
         remedies = tuple(remedy for remedy in remedies if remedy is not EIGHT_BITS)
-    yield from _find_large(view, OPTIMIZER_STATE, "The optimizer's state holds", remedies)
+    yield from _find_large("memory.optimizer_state", view, OPTIMIZER_STATE, "The optimizer's state holds", remedies)
 
 
 def find_gradients(view: AccountView) -> Iterator[Finding]:
     """Gradients alive at the peak; those alive in forward wait for nothing unless they are accumulated."""
     early = view.account.peak_phase in ("data", "forward")
     yield from _find_large(
-        view, GRADIENT, "Gradients hold", (HELD_IN_FORWARD, *REMEDIES[GRADIENT]) if early else REMEDIES[GRADIENT]
+        "memory.gradients",
+        view,
+        GRADIENT,
+        "Gradients hold",
+        (HELD_IN_FORWARD, *REMEDIES[GRADIENT]) if early else REMEDIES[GRADIENT],
     )
 
 
 def find_parameters(view: AccountView) -> Iterator[Finding]:
     """The model itself."""
-    yield from _find_large(view, PARAMETER, "Parameters hold", REMEDIES[PARAMETER])
+    yield from _find_large("memory.parameters", view, PARAMETER, "Parameters hold", REMEDIES[PARAMETER])
 
 
 def find_autocast_copies(view: AccountView) -> Iterator[Finding]:
     """Weights that autocast keeps in 16 bits beside the originals."""
-    yield from _find_large(view, AUTOCAST, "Autocast's copies of weights hold", REMEDIES[AUTOCAST])
+    yield from _find_large(
+        "memory.autocast_copies", view, AUTOCAST, "Autocast's copies of weights hold", REMEDIES[AUTOCAST]
+    )
 
 
 def find_unsharded_parameters(view: AccountView) -> Iterator[Finding]:
     """What sharding has gathered at the peak."""
-    yield from _find_large(view, UNSHARDED_PARAMETER, "Gathered parameters hold", REMEDIES[UNSHARDED_PARAMETER])
+    yield from _find_large(
+        "memory.unsharded_parameters",
+        view,
+        UNSHARDED_PARAMETER,
+        "Gathered parameters hold",
+        REMEDIES[UNSHARDED_PARAMETER],
+    )
 
 
 def find_communication_buffers(view: AccountView) -> Iterator[Finding]:
     """Buckets of gradients, and what collectives read and write."""
-    yield from _find_large(view, COMMUNICATION_BUFFER, "Communication buffers hold", REMEDIES[COMMUNICATION_BUFFER])
+    yield from _find_large(
+        "memory.communication_buffers",
+        view,
+        COMMUNICATION_BUFFER,
+        "Communication buffers hold",
+        REMEDIES[COMMUNICATION_BUFFER],
+    )
 
 
 def find_temporaries(view: AccountView) -> Iterator[Finding]:
@@ -91,7 +111,7 @@ def find_temporaries(view: AccountView) -> Iterator[Finding]:
         remedies = (FUSED_UPDATE,) if FUSED.issuperset(view.optimizers) else (ONE_AT_A_TIME,)
         if view.optimizers == {LBFGS}:
             return  # its vectors are of all parameters at once, whatever it is told
-    yield from _find_large(view, TEMPORARY, "Temporaries hold", remedies)
+    yield from _find_large("memory.temporaries", view, TEMPORARY, "Temporaries hold", remedies)
 
 
 def find_retained_outputs(view: AccountView) -> Iterator[Finding]:
@@ -101,12 +121,14 @@ def find_retained_outputs(view: AccountView) -> Iterator[Finding]:
         return
     rows = [row for row in view.account.rows if row.category == RETAINED]
     yield view.build_remark(
+        "memory.retained_outputs",
         "note",
         f"What each layer keeps to the end of forward holds {percent(view.get_share(size), 0)} of the peak",
         f"{view.format_peak_share(size)}: {format_origins(rows)}",
         "keys and values of a cache are expected in inference: shorter contexts, a quantized or paged cache and "
         "grouped-query attention hold less. Where nothing is generated from them, and in training, pass "
         "use_cache=False; ask for no hidden states, and run under torch.inference_mode() if no backward pass follows",
+        figures={"bytes": size, "share": view.get_share(size)},
     )
 
 
@@ -119,6 +141,7 @@ def find_uncategorized_memory(view: AccountView) -> Iterator[Finding]:
     old = "allocated before the recording began, such as data held in memory, or with nothing that tells what for"
     made = format_origins(rows) if 2 * sum(row.bytes for row in rows) > size else ""
     yield view.build_remark(
+        "memory.uncategorized",
         "note",
         f"{percent(view.get_share(size))} of the peak is of no known category",
         f"{nbytes(size)}: {made or old}",
@@ -126,10 +149,13 @@ def find_uncategorized_memory(view: AccountView) -> Iterator[Finding]:
         "context='all') or run the loop under perfkit"
         if view.techniques is None
         else "read the categories as of what is known; the ops that made the rest are in the table of rows",
+        figures={"bytes": size, "share": view.get_share(size)},
     )
 
 
-def _find_large(view: AccountView, category: str, subject: str, remedies: Sequence[Remedy]) -> Iterator[Finding]:
+def _find_large(
+    finding_id: str, view: AccountView, category: str, subject: str, remedies: Sequence[Remedy]
+) -> Iterator[Finding]:
     """A category that holds much of the peak and that something would lower.
 
     Logits are left out: they have a finding of their own, since what lowers the results of other ops does not help.
@@ -144,6 +170,7 @@ def _find_large(view: AccountView, category: str, subject: str, remedies: Sequen
     made = format_origins([*rows, *(msgspec.structs.replace(row, bytes=-row.bytes) for row in logits)])
     where = f", reached in {view.account.peak_phase}" if view.account.peak_phase else ""
     yield view.build_gain(
+        finding_id,
         f"{subject} {percent(view.get_share(size), 0)} of the peak" + (" beside logits" if logits else ""),
         f"{view.format_peak_share(size)}{where}" + (f"; most: {made}" if made else ""),
         action,
@@ -152,4 +179,5 @@ def _find_large(view: AccountView, category: str, subject: str, remedies: Sequen
             f"an upper bound: without any of them the peak would be {nbytes(view.account.peak_bytes - won)}"
             + (", at another moment of the step" if won < size else ""),
         ),
+        figures={"bytes": size, "share": view.get_share(size), "peak_bytes": view.account.peak_bytes},
     )

@@ -24,11 +24,14 @@ def find_failed_request(view: AccountView) -> Iterator[Finding]:
     where = f"asked for {asked}; " if (asked := asked_by(failed)) else ""
     what = "" if failed.bytes is None else f": {nbytes(failed.bytes)} could not be had"
     yield view.build_remark(
+        "memory.request_failed",
         "warning",
         f"{view.variant + ' ran out' if view.variant else 'Out'} of memory{what}",
         f"{where}at the peak of {nbytes(view.account.peak_bytes)}: {format_largest_categories(view.account)}",
         _choose_first_remedy(view, failed),
         details=_describe_missing_bytes(failed),
+        figures={"peak_bytes": view.account.peak_bytes}
+        | ({} if failed.bytes is None else {"asked_bytes": failed.bytes}),
     )
 
 
@@ -63,19 +66,23 @@ def find_growth(view: AccountView) -> Iterator[Finding]:
         return
     each_step = sum(leak.bytes_per_step for leak in leaks)
     yield view.build_remark(
+        "memory.growth",
         "warning",
         f"Each step leaves {nbytes(each_step)} behind",
         f"over {max(leak.steps for leak in leaks)} steps, and the bytes alive grow with it: {_list_origins(leaks)}",
         _advise_against_growth(leaks),
+        figures={"growth_bytes": each_step, "steps": max(leak.steps for leak in leaks)},
     )
 
 
 def _report_lbfgs_history(view: AccountView, each_step: int) -> Finding:
     return view.build_remark(
+        "memory.lbfgs_history",
         "note",
         f"The history of L-BFGS grows by {nbytes(each_step)} a step",
         "it remembers directions until there are history_size of them, and then as many: the peak is yet to come",
         view.advise((SHORTER_HISTORY,)),
+        figures={"growth_bytes": each_step},
     )
 
 

@@ -23,12 +23,22 @@ _GROW_VOCABULARY = "each of them has the size of tokens x vocabulary"
 def find_attention_scores(view: AccountView) -> Iterator[Finding]:
     """Every position's weight for every other, which fused attention computes in pieces and never writes."""
     among = "among the activations and temporaries: gains do not add up"
-    yield from _build_gain(view, _select_rows(view, _SOFTMAX), "Attention scores hold", SCORES, _GROW_SQUARE, among)
+    yield from _build_gain(
+        "memory.attention_scores",
+        view,
+        _select_rows(view, _SOFTMAX),
+        "Attention scores hold",
+        SCORES,
+        _GROW_SQUARE,
+        among,
+    )
 
 
 def find_logits(view: AccountView) -> Iterator[Finding]:
     """The vocabulary's scores for every token, and the same again for the loss and its gradient."""
-    yield from _build_gain(view, select_logits_rows(view), "Logits and their loss hold", LOGITS, _GROW_VOCABULARY)
+    yield from _build_gain(
+        "memory.logits", view, select_logits_rows(view), "Logits and their loss hold", LOGITS, _GROW_VOCABULARY
+    )
 
 
 def select_logits_rows(view: AccountView) -> list[MemoryRow]:
@@ -48,13 +58,24 @@ def _select_rows(view: AccountView, maker: re.Pattern[str]) -> list[MemoryRow]:
 
 
 def _build_gain(
-    view: AccountView, rows: Sequence[MemoryRow], subject: str, remedies: Sequence[Remedy], *details: str
+    finding_id: str,
+    view: AccountView,
+    rows: Sequence[MemoryRow],
+    subject: str,
+    remedies: Sequence[Remedy],
+    *details: str,
 ) -> Iterator[Finding]:
     size, action = sum(row.bytes for row in rows), view.advise(remedies)
     if rows and action:
         title = f"{subject} {percent(view.get_share(size), 0)} of the peak"
         yield view.build_gain(
-            title, f"{view.format_peak_share(size)}: {format_origins(rows)}", action, size, details=details
+            finding_id,
+            title,
+            f"{view.format_peak_share(size)}: {format_origins(rows)}",
+            action,
+            size,
+            details=details,
+            figures={"bytes": size, "share": view.get_share(size)},
         )
 
 

@@ -34,6 +34,7 @@ def find_budget_needing_more(suite: SuiteView) -> Iterator[Finding]:
             continue
         asked = "without one" if theirs == 1.0 else f"with one of {theirs:g}"
         yield Finding(
+            id="checkpointing.budget_peak",
             severity="warning",
             title=f"{variant.name} needs more memory than {other.name}: {signed_percent(ours / least - 1)} at its peak",
             variant=variant.name,
@@ -43,6 +44,7 @@ def find_budget_needing_more(suite: SuiteView) -> Iterator[Finding]:
             "comes "
             "on top (pytorch#197838)",
             action=f"Use {other.name}, or try budgets near it: the peak does not fall with the budget.",
+            figures={"peak_bytes": ours, "other_peak_bytes": least, "budget": budget},
         )
 
 

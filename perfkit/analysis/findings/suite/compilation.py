@@ -22,12 +22,15 @@ def find_compile_time(suite: SuiteView) -> Iterator[Finding]:
             paid += f", with warm caches {when_it_pays(warm, variant.difference)}"
             evidence.append(f"{seconds(warm.seconds)} with warm caches: {warm.break_even}")
         yield Finding(
+            id="compile.break_even",
             severity="note",
             title=f"{variant.name} {paid}",
             variant=variant.name,
             evidence="; ".join(evidence),
             action="Weigh it against the steps of a run, and keep torch.compile's caches (TORCHINDUCTOR_CACHE_DIR) "
             "where processes are started again.",
+            figures={"first_s": cold.seconds}
+            | ({} if warm is None or warm.seconds is None else {"warm_s": warm.seconds}),
         )
 
 
@@ -37,11 +40,14 @@ def find_graph_breaks(suite: SuiteView) -> Iterator[Finding]:
         summary = variant.compile
         if summary is not None and summary.graph_breaks:
             yield Finding(
+                id="compile.graph_breaks",
                 severity="warning",
                 title=f"{variant.name}: {summary.graph_breaks} graph breaks",
                 variant=variant.name,
                 evidence="; ".join((*(summary.break_reasons or ("no reason was recorded",)), _describe_count(summary))),
                 action="Remove what breaks the graph, or compile the blocks alone.",
+                figures={"breaks": summary.graph_breaks}
+                | ({} if summary.graph_calls is None else {"graph_calls": summary.graph_calls}),
             )
 
 

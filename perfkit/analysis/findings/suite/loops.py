@@ -48,6 +48,7 @@ def find_outlier_steps(suite: SuiteView) -> Iterator[Finding]:
             evidence += f"; {part} of what they take more is waiting for data"
             action = LOAD_SOONER if outlying.data_share > 0.5 else action
         yield Finding(
+            id="steps.outliers",
             severity="gain",
             title=f"{steps} much longer than the others",
             variant=variant.name,
@@ -55,6 +56,12 @@ def find_outlier_steps(suite: SuiteView) -> Iterator[Finding]:
             action=action,
             gain_s=outlying.excess_s,
             details=("what they cost beyond the median, spread over all timed steps",),
+            figures={
+                "steps": outlying.count,
+                "shortest": outlying.shortest,
+                "longest": outlying.longest,
+                "excess_s": outlying.excess_s,
+            },
         )
 
 
@@ -66,12 +73,14 @@ def find_excluded_steps(suite: SuiteView) -> Iterator[Finding]:
             count, longest = len(loop.left_out_s), max(loop.left_out_s)
             against = "" if clean is None else f", a step without takes {seconds(clean)}"
             yield Finding(
+                id="steps.evaluation",
                 severity="note",
                 title=f"{count:,} step{'' if count == 1 else 's'} with an evaluation "
                 f"{'is' if count == 1 else 'are'} left out of the step time",
                 variant=variant.name,
                 evidence=f"{'it' if count == 1 else 'the longest'} took {seconds(longest)}{against}",
                 action="Evaluate more rarely or on fewer batches if that is much of the whole run.",
+                figures={"steps": count, "longest_s": longest},
             )
 
 
@@ -84,12 +93,14 @@ def find_drift(suite: SuiteView) -> Iterator[Finding]:
         more = f" and {len(seen.drifts) - 2:,} more" if len(seen.drifts) > 2 else ""
         told = f"; {'; '.join(seen.drifts[:2])}{more}" if seen.drifts else ""
         yield Finding(
+            id="steps.drift",
             severity="warning",
             title=f"At the end steps took {seen.last_s / seen.first_s:.2f} times as long as at the beginning",
             variant=variant.name,
             evidence=f"{seconds(seen.first_s)} at first, {seconds(seen.last_s)} at last, of {seen.steps:,} steps{told}",
             action="The other figures are of the beginning. Let a trace be made when it happens: --trace-on regression "
             'or trace_on=("regression",).',
+            figures={"first_s": seen.first_s, "last_s": seen.last_s, "steps": seen.steps},
         )
 
 
@@ -101,6 +112,7 @@ def find_slower_capture(suite: SuiteView) -> Iterator[Finding]:
         if base is None or ours is None or theirs is None or ours < _SLOWER * theirs:
             continue
         yield Finding(
+            id="steps.slower_capture",
             severity="warning",
             title=f"{variant.name}: steps take {ours / theirs:.2f} times as long as in {base.name}",
             variant=variant.name,
@@ -108,6 +120,7 @@ def find_slower_capture(suite: SuiteView) -> Iterator[Finding]:
             + (f"; triggered: {variant.loop.trigger}" if variant.loop and variant.loop.trigger else "")
             + _describe_changed_ops(suite, variant, base),
             action="See what changed: waiting for data, ops and memory of the two, and the device's clocks.",
+            figures={"step_s": ours, "first_step_s": theirs},
         )
 
 

@@ -29,11 +29,13 @@ def find_inconclusive_comparison(suite: SuiteView) -> Iterator[Finding]:
         if cpu is not None and cpu.verdict in ("faster", "slower", "no difference"):
             evidence += f"; CPU time decides: {cpu.verdict}, ratio {cpu.ratio:.3f}"
         yield Finding(
+            id="comparison.inconclusive",
             severity="note",
             title=f"Whether {variant.name} is faster cannot be said",
             variant=variant.name,
             evidence=evidence,
             action=_advise_more_rounds(difference, suite.sampling),
+            figures={"ratio": difference.ratio},
         )
 
 
@@ -51,6 +53,7 @@ def find_session_shift(suite: SuiteView) -> Iterator[Finding]:
         quick, slow = min(known, key=lambda step: step[1]), max(known, key=lambda step: step[0])
         if slow[0] > quick[1]:
             yield Finding(
+                id="comparison.session_shift",
                 severity="note",
                 title=f"The machine differed between sessions: {name} took {slow[2] / quick[2]:.2f} times as long",
                 variant=name,
@@ -59,6 +62,7 @@ def find_session_shift(suite: SuiteView) -> Iterator[Finding]:
                 f"of {_format_time(slow[3])}; their 95 % intervals do not overlap",
                 action="Hold variants against each other by their speed-ups, which are of processes beside each other: "
                 "step times, throughput and cost are of the sessions that a variant was measured in.",
+                figures={"fast_s": quick[2], "slow_s": slow[2]},
             )
 
 
@@ -71,6 +75,7 @@ def find_exceeded_ceilings(suite: SuiteView) -> Iterator[Finding]:
     words = describe_exceeded_ceilings(suite.ceilings)
     if words is not None:
         yield Finding(
+            id="limit.exceeded_ceilings",
             severity="warning",
             title=words.title,
             variant="",
@@ -109,12 +114,14 @@ def find_uncertain_ceilings(suite: SuiteView) -> Iterator[Finding]:
         spreads = [ceiling.spread for ceiling in doubtful if ceiling.spread is not None]
         apart = f"; their repeats differ by up to {percent(max(spreads))}" if spreads else ""
         yield Finding(
+            id="limit.uncertain_ceilings",
             severity="note",
             title=f"{len(doubtful):,} of {len(held):,} measured ceilings have low confidence",
             variant="",
             evidence=f"{names}{apart}",
             action="Take shares of these roofs as rough: other work or the clock disturbed them. "
             "`perfkit calibrate --force` on an idle machine may do better.",
+            figures={"uncertain": len(doubtful), "ceilings": len(held)},
         )
 
 
@@ -132,6 +139,7 @@ def find_unmodeled_ops(suite: SuiteView) -> Iterator[Finding]:
                 if names
             ]
             yield Finding(
+                id="limit.unmodeled_ops",
                 severity="note",
                 title=f"{percent(part, 0)} of {variant.name}'s step is in ops without an estimate or a ceiling",
                 variant=variant.name,
@@ -139,4 +147,5 @@ def find_unmodeled_ops(suite: SuiteView) -> Iterator[Finding]:
                 action="Run `perfkit calibrate` for this number of threads: the next run is held against what it finds."
                 if no_ceiling
                 else "The roofline shows the rest of the step only.",
+                figures={"share": part},
             )

@@ -22,6 +22,7 @@ def find_failed_claims(suite: SuiteView) -> Iterator[Finding]:
         for technique in dict.fromkeys(result.technique for result in already):
             said = [f"{result.statement}: {result.evidence}" for result in already if result.technique == technique]
             yield Finding(
+                id="claim.already_true",
                 severity="warning",
                 title=f"{technique} changes nothing in {variant.name}: already so in the baseline",
                 variant=variant.name,
@@ -31,6 +32,7 @@ def find_failed_claims(suite: SuiteView) -> Iterator[Finding]:
         for result in variant.claims:
             if result.holds is False and not result.already:
                 yield Finding(
+                    id="claim.not_active",
                     severity="warning",
                     title=f"{result.technique} did not act as it should in {variant.name}",
                     variant=variant.name,
@@ -45,6 +47,7 @@ def find_undecided_claims(suite: SuiteView) -> Iterator[Finding]:
         for result in variant.claims:
             if result.holds is None:
                 yield Finding(
+                    id="claim.undecided",
                     severity="note",
                     title=f"Whether {result.technique} acted in {variant.name} is not shown",
                     variant=variant.name,
@@ -61,11 +64,13 @@ def find_parity_break(suite: SuiteView) -> Iterator[Finding]:
             amount = f"up to {furthest:.2g} relative"
             allowed = "" if variant.parity.tolerance is None else f", allowed {variant.parity.tolerance:.2g}"
             yield Finding(
+                id="loss.parity_broken",
                 severity="warning",
                 title=f"{variant.name} does not train like the baseline",
                 variant=variant.name,
                 evidence=f"losses of {variant.parity.steps} steps differ: {amount}{allowed} ({variant.parity.basis})",
                 action="Find out why before using it: its speed says nothing while it computes something else.",
+                figures={"relative": furthest, "steps": variant.parity.steps},
             )
 
 
@@ -76,12 +81,14 @@ def find_nonfinite_loss(suite: SuiteView) -> Iterator[Finding]:
         if step is not None:
             at_once = "from the first step on" if step == 1 else f"in step {step}, after {step - 1} finite ones"
             yield Finding(
+                id="loss.not_finite",
                 severity="warning",
                 title=f"The loss of {variant.name} is not finite",
                 variant=variant.name,
                 evidence=f"it is NaN or infinite {at_once}",
                 action="Find the op that makes it so (torch.autograd.set_detect_anomaly names one), or lower "
                 "the learning rate: its speed says nothing while it trains nothing.",
+                figures={"step": step},
             )
 
 
@@ -116,6 +123,7 @@ def find_out_of_memory(suite: SuiteView) -> Iterator[Finding]:
             advice = AccountView(account, techniques=variant.techniques).advise(REMEDIES.get(largest.category, ()))
             action = f"Attack {largest.category} first: {advice or SMALLER_BATCH.how}."
         yield Finding(
+            id="variant.out_of_memory",
             severity="warning",
             title=f"{variant.name} ran out of memory",
             variant=variant.name,
@@ -139,6 +147,7 @@ def _report_loop_out_of_memory(variant: Variant) -> Finding:
         remedies, then = REMEDIES.get(largest.category, ()) or (SMALLER_BATCH,), ""
     advice = "; ".join(remedy.how for remedy in remedies)
     return Finding(
+        id="variant.out_of_memory",
         severity="warning",
         title=f"{variant.name} ran out of memory",
         variant=variant.name,
@@ -155,6 +164,7 @@ def find_speedup(suite: SuiteView) -> Iterator[Finding]:
             continue
         step = get_step_s(variant)
         yield Finding(
+            id="variant.faster",
             severity="gain",
             title=f"{variant.name} pays: {signed_percent(difference.ratio - 1)} {_name_compared_time(variant)}",
             variant=variant.name,
@@ -162,6 +172,7 @@ def find_speedup(suite: SuiteView) -> Iterator[Finding]:
             action=f"Switch {variant.name} on." + _describe_break_even(variant),
             gain_s=None if step is None or variant.compared_per else difference.saved_s(step),
             gain_bytes=None if variant.compared_per else _get_saved_bytes(variant, base),
+            figures=_list_figures(variant, base),
         )
 
 
@@ -177,11 +188,13 @@ def find_no_benefit(suite: SuiteView) -> Iterator[Finding]:
             continue  # the rule about noise speaks of these
         word = "is slower" if difference.verdict == "slower" else "makes no difference to the step time"
         yield Finding(
+            id="variant.no_benefit",
             severity="note",
             title=f"{variant.name} does not pay here: it {word} and saves no memory",
             variant=variant.name,
             evidence=_format_evidence(variant, base),
             action=f"Leave {variant.name} off for this workload on this machine.",
+            figures=_list_figures(variant, base),
         )
 
 
@@ -196,12 +209,14 @@ def find_memory_saving(suite: SuiteView) -> Iterator[Finding]:
             "no difference": "at no cost in step time",
         }.get(difference.verdict, "at a cost in step time that these repeats cannot decide")
         yield Finding(
+            id="variant.saves_memory",
             severity="gain",
             title=f"{variant.name} changes peak memory by {signed_percent((variant.memory_ratio or 1.0) - 1)} {price}",
             variant=variant.name,
             evidence=_format_evidence(variant, base),
             action="Use it where memory limits the batch or the model, and spend what it frees on a larger batch.",
             gain_bytes=_get_saved_bytes(variant, base),
+            figures=_list_figures(variant, base),
         )
 
 
@@ -223,6 +238,18 @@ def _has_memory_saving(variant: Variant) -> bool:
 def _get_saved_bytes(variant: Variant, base: Variant) -> int | None:
     ours, theirs = value_of(variant.peak_allocated), value_of(base.peak_allocated)
     return None if ours is None or theirs is None else int(theirs - ours)
+
+
+def _list_figures(variant: Variant, base: Variant) -> dict[str, float]:
+    difference = variant.difference
+    figures = {
+        "step_s": get_step_s(variant),
+        "baseline_step_s": get_step_s(base),
+        "ratio": None if difference is None else difference.ratio,
+        "peak_bytes": value_of(variant.peak_allocated),
+        "baseline_peak_bytes": value_of(base.peak_allocated),
+    }
+    return {name: value for name, value in figures.items() if value is not None}
 
 
 def _format_evidence(variant: Variant, base: Variant) -> str:

@@ -38,6 +38,7 @@ def _report_efficiency_loss(suite: SuiteView, curve: ScalingCurve, point: Scalin
     grown = _find_grown_part(before, after)
     notes, mode = suite.scaling.notes, suite.scaling.mode
     return Finding(
+        id="scaling.efficiency_loss",
         severity="note",
         title=f"{curve.name} keeps {percent(found.value, 0)} of its efficiency on {point.world_size:,} ranks{further}",
         variant=point.variant,
@@ -46,6 +47,12 @@ def _report_efficiency_loss(suite: SuiteView, curve: ScalingCurve, point: Scalin
         + (f"; {_describe_grown_part(grown)}" if grown else ""),
         action=_choose_action(grown, out_of_cores=bool(notes)),
         details=notes,
+        figures={
+            "efficiency": found.value,
+            "low": found.low or 0.0,
+            "high": found.high or 0.0,
+            "ranks": point.world_size,
+        },
     )
 
 

@@ -19,10 +19,12 @@ def find_software_bf16(suite: SuiteView) -> Iterator[Finding]:
         amp = any(label.partition(":")[0] == "amp" for label in variant.techniques)
         if amp and variant.difference is not None and variant.difference.verdict == "slower":
             yield Finding(
+                id="dtype.software_bf16",
                 severity="warning",
                 title=f"{variant.name} is slow because this CPU has no instructions for 16-bit floats",
                 variant=variant.name,
                 evidence=f"a step takes {variant.difference.ratio:.3g} times as long; torch uses {capability} here, "
                 "and its fast kernels for bf16 begin with AVX-512",
                 action="Judge mixed precision where you train: on a GPU, or on a CPU with bf16 instructions.",
+                figures={"ratio": variant.difference.ratio},
             )

@@ -42,6 +42,7 @@ def find_data_wait(view: TraceView) -> Iterator[RuleResult]:
     if rows and view.get_share(took) >= NOTABLE:
         what = "the device is idle for" if idle is not None else "it takes"
         yield view.build_gain(
+            "data.starved",
             _TITLE,
             f"{what} {view.show_time(took)} meanwhile: {format_calls(rows)}",
             LOAD_SOONER,
@@ -50,6 +51,7 @@ def find_data_wait(view: TraceView) -> Iterator[RuleResult]:
             change=leave_out(FETCHING),
             calls=rows,
             idle=() if idle is None else (DATA,),
+            figures={"wait_s": took},
         )
 
 
@@ -61,6 +63,7 @@ def _find_timed_wait(view: TraceView, rows: Sequence[HostCallRow], idle_s: float
     if view.get_share(gain_s) >= COMMON:
         meanwhile = "" if idle_s is None else f"; as traced the device is then idle for {view.show_time(idle_s)}"
         yield view.build_gain(
+            "data.starved",
             f"{_TITLE}, {percent(share, 0)} of the time",
             f"{percent(share)} of the timed steps in next() of its DataLoader{meanwhile}",
             LOAD_SOONER,
@@ -69,6 +72,7 @@ def _find_timed_wait(view: TraceView, rows: Sequence[HostCallRow], idle_s: float
             change=leave_out(FETCHING),
             calls=rows,
             idle=() if idle_s is None else (DATA,),
+            figures={"wait_s": took, "share": share} | ({} if idle_s is None else {"idle_s": idle_s}),
         )
 
 
@@ -84,6 +88,7 @@ def find_loop_data_wait(loop: Loop, step_s: float, owner: str, idle_s: float | N
         return None
     meanwhile = "" if idle_s is None else f"; as traced the device is then idle for {seconds(idle_s)} a step"
     return Finding(
+        id="data.starved",
         severity="gain",
         title=f"{_TITLE}, {percent(loop.data_wait_share, 0)} of the time",
         variant=owner,
@@ -91,6 +96,8 @@ def find_loop_data_wait(loop: Loop, step_s: float, owner: str, idle_s: float | N
         f"{seconds(loop.data_wait_s or 0.0)} in the median step{meanwhile}{name_data_lines(loop)}",
         action=LOAD_SOONER,
         gain_s=gain_s,
+        figures={"wait_s": loop.data_wait_mean_s, "share": loop.data_wait_share}
+        | ({} if idle_s is None else {"idle_s": idle_s}),
     )
 
 

@@ -79,9 +79,11 @@ def find_slow_gemms(view: TraceView) -> Iterator[RuleResult]:
     took = sum_seconds(rows)
     if view.trace.device not in _OTHER_KERNELS or view.get_share(took) < COMMON:
         return
+    reached = _get_efficiency(rows)
     causes = [(row, _find_gemm_cause(view, row)) for row in rows]
     yield view.build_gain(
-        f"GEMMs reach {_format_efficiency(rows)} of their roof",
+        "gemm.low_efficiency",
+        f"GEMMs reach {percent(reached, 0)} of their roof",
         f"those below {percent(CLOSE_TO_ROOF, 0)} of it take {view.show_time(took)}: "
         f"{_format_largest(causes, _format_gemm)}",
         " ".join([*_choose_advice(causes), _OTHER_KERNELS[view.trace.device], *_suggest_fp8(view, rows)]),
@@ -89,6 +91,7 @@ def find_slow_gemms(view: TraceView) -> Iterator[RuleResult]:
         basis=BEYOND_ROOF,
         rows=rows,
         change=raise_to_roof(rows),
+        figures={"time_s": took, "efficiency": reached},
     )
 
 
@@ -99,9 +102,11 @@ def find_slow_attention(view: TraceView) -> Iterator[RuleResult]:
     took = sum_seconds(rows)
     if view.trace.device not in _OTHER_KERNELS or view.get_share(took) < COMMON:
         return
+    reached = _get_efficiency(rows)
     causes = [(row, _find_attention_cause(view, row)) for row in rows]
     yield view.build_gain(
-        f"Fused attention reaches {_format_efficiency(rows)} of its roof",
+        "attention.low_efficiency",
+        f"Fused attention reaches {percent(reached, 0)} of its roof",
         f"calls below {percent(FUSED_ATTENTION, 0)} of it take {view.show_time(took)}: "
         f"{_format_largest(causes, _format_attention)}",
         " ".join(_choose_advice(causes)) or _OTHER_BACKENDS,
@@ -109,6 +114,7 @@ def find_slow_attention(view: TraceView) -> Iterator[RuleResult]:
         basis=BEYOND_ROOF,
         rows=rows,
         change=raise_to_roof(rows),
+        figures={"time_s": took, "efficiency": reached},
     )
 
 
@@ -149,8 +155,8 @@ def _is_below_share(row: ProductRow, share: float) -> bool:
     return row.efficiency is not None and row.efficiency < share and not row.above_roof
 
 
-def _format_efficiency(rows: Sequence[ProductRow]) -> str:
-    return percent(sum(row.attainable_s or 0.0 for row in rows) / sum_seconds(rows), 0)
+def _get_efficiency(rows: Sequence[ProductRow]) -> float:
+    return sum(row.attainable_s or 0.0 for row in rows) / sum_seconds(rows)
 
 
 def _get_s_above_roof(row: ProductRow) -> float:

@@ -22,7 +22,7 @@ _LOST = "the trace lacks kernels that ran"
 
 
 class Simulation(NamedTuple):
-    """The gains of findings, and by the rules' keys what each changes of the graph; under `ALL_FINDINGS` all do."""
+    """The gains of findings, and by their ids what each changes of the graph; under `ALL_FINDINGS` all do."""
 
     gains: FindingGains | None
     changes: Mapping[str, Changed]
@@ -71,11 +71,11 @@ def _raise_all_to_roofs(trace: RankTrace) -> Change:
 
 
 def _list_changes(view: TraceView) -> list[tuple[str, RuleResult]]:
-    """By rule what it tells that is worth simulating."""
+    """By its id each result that is worth simulating."""
     return [
-        (rule.key, result)
+        (result.finding.id, result)
         for rule in RULES
         if rule.reads is TraceView and rule.about == About.STEP
-        for result in rule.tells(view)
+        for result in rule.check(view)
         if isinstance(result, RuleResult) and result.change and view.get_share(result.finding.gain_s or 0.0) >= NOTABLE
     ]

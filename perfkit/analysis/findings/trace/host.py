@@ -30,20 +30,27 @@ _COSTLY = 0.1
 # Of the longest gaps, and of the calls that cost most.
 _TOLD_GAPS, _TOLD_CALLS = 3, 5
 
-# What to do about an op that waits: the first whose name it contains.
+# The cause of an op that waits, and what to do about it: the first whose name it contains.
+_ITEM = "keep the value on the device (loss.detach()) and read it every so many steps, not in each"
+_COPY = "copy with non_blocking=True from pinned memory"
 _WAITS = (
-    ("item", "keep the value on the device (loss.detach()) and read it every so many steps, not in each"),
+    ("item", "item", _ITEM),
+    ("_local_scalar_dense", "item", _ITEM),
+    ("is_nonzero", "item", "decide on the device (torch.where) instead of in Python"),
     (
-        "_local_scalar_dense",
-        "keep the value on the device (loss.detach()) and read it every so many steps, not in each",
+        "nonzero",
+        "data_dependent_shape",
+        "keep shapes fixed: torch.where with three arguments instead of masks and nonzero",
     ),
-    ("is_nonzero", "decide on the device (torch.where) instead of in Python"),
-    ("nonzero", "keep shapes fixed: torch.where with three arguments instead of masks and nonzero"),
-    ("masked_select", "keep shapes fixed: multiply by the mask instead of selecting"),
-    ("index", "index with integers of a fixed number instead of a boolean mask"),
-    ("copy", "copy with non_blocking=True from pinned memory"),
-    ("_to_copy", "copy with non_blocking=True from pinned memory"),
-    ("unique", "keep shapes fixed: unique must know how many there are"),
+    (
+        "masked_select",
+        "data_dependent_shape",
+        "keep shapes fixed: multiply by the mask instead of selecting",
+    ),
+    ("index", "data_dependent_shape", "index with integers of a fixed number instead of a boolean mask"),
+    ("copy", "copy", _COPY),
+    ("_to_copy", "copy", _COPY),
+    ("unique", "data_dependent_shape", "keep shapes fixed: unique must know how many there are"),
 )
 
 _FEWER_LAUNCHES = (
@@ -84,11 +91,12 @@ def find_host_bound(view: TraceView) -> Iterator[RuleResult]:
         return
     if launches is None or on_cpu:
         what = "Python and dispatch" if fetching else "Python, dispatch and waiting"
-        title = f"{percent(view.get_share(idle), 0)} of the {view.whole} is {what}"
+        finding_id, title = "cpu.dispatch", f"{percent(view.get_share(idle), 0)} of the {view.whole} is {what}"
         beside = " beside fetching data" if fetching else ""
         nothing = f"no op works, or none with enough to do, for {view.show_time(idle)}"
         evidence, action = f"{nothing}{beside}{name_python_lines(view.loop)}", _FEWER_CALLS
     else:
+        finding_id = "launch.cpu_bound"
         title = f"The device waits for the CPU {percent(view.get_share(idle), 0)} of the {view.whole}"
         late = name_functions(_select_gaps(view, CAUSED_LATE))
         fed = f"{_describe_launches(launches)}{late or name_python_lines(view.loop)}"
@@ -96,6 +104,7 @@ def find_host_bound(view: TraceView) -> Iterator[RuleResult]:
         without = _FEWER_LAUNCHES if view.torch_device == "cuda" else _FEWER_LAUNCHES_WITHOUT_GRAPHS
         action = _MORE_IN_GRAPHS if launches.graph_launches else without
     yield view.build_gain(
+        finding_id,
         title,
         evidence,
         action,
@@ -104,6 +113,7 @@ def find_host_bound(view: TraceView) -> Iterator[RuleResult]:
         scope=(LATE,),
         change=leave_out(LATE),
         idle=() if launches is None or on_cpu else (CAUSED_LATE,),
+        figures={"idle_s": idle, "share": view.get_share(idle)},
     )
 
 
@@ -130,9 +140,11 @@ def find_synchronization(view: TraceView) -> Iterator[RuleResult]:
     )
     # Of those that cost most of it.
     costly = [row for row in rows[:_TOLD_CALLS] if (row.idle_s or 0.0) >= _COSTLY * idle] or rows[:1]
-    advice = [[text for word, text in _WAITS if word in row.op] or [remove] for row in costly]
+    advice = [[text for word, _, text in _WAITS if word in row.op] or [remove] for row in costly]
+    cause = next((cause for word, cause, _ in _WAITS if word in costly[0].op), "other")
     action = "; ".join(dict.fromkeys(text for texts in advice for text in texts))
     yield view.build_gain(
+        f"sync.{cause}",
         f"The host waits for the device: {view.format_calls(sum(row.calls for row in rows))}",
         f"the device is then idle for {view.show_time(idle)}: "
         f"{format_calls(rows)}{name_functions(_select_gaps(view, SYNC))}",
@@ -142,6 +154,7 @@ def find_synchronization(view: TraceView) -> Iterator[RuleResult]:
         change=leave_out(WAITS),
         calls=costly,
         idle=(SYNC,),
+        figures={"idle_s": idle, "calls": sum(row.calls for row in rows)},
     )
 
 
@@ -156,6 +169,7 @@ def find_long_gaps(view: TraceView) -> Iterator[RuleResult]:
     told = [f"{_format_gap(row)}: {_name_gap_place(row)}{_format_following(row)}" for row in rows if row.named]
     more = f" and {len(told) - _TOLD_GAPS} more places" if len(told) > _TOLD_GAPS else ""
     yield view.build_gain(
+        "idle.long_gaps",
         f"The device has nothing to do for {percent(view.get_share(took), 0)} of the {view.whole}"
         + (f": the host is in {where}" if where else " in long gaps"),
         f"idle with nothing queued for {view.show_time(took)} in gaps of a millisecond or more: "
@@ -165,6 +179,7 @@ def find_long_gaps(view: TraceView) -> Iterator[RuleResult]:
         scope=(GAPS,),
         change=leave_out(GAPS),
         idle=(row.cause for row in rows),
+        figures={"idle_s": took, "share": view.get_share(took)},
     )
 
 
@@ -202,6 +217,7 @@ def find_device_allocation(view: TraceView) -> Iterator[RuleResult]:
     if cost is None or view.get_share(cost) < NOTABLE:
         return
     yield view.build_gain(
+        "sync.device_allocation",
         f"Device memory is allocated: {view.format_calls(sum(row.calls for row in rows))}",
         f"the device is idle for {view.show_time(cost)} around them: {format_calls(rows)}",
         ("Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, k" if view.torch_device == "cuda" else "K")
@@ -212,6 +228,7 @@ def find_device_allocation(view: TraceView) -> Iterator[RuleResult]:
         change=leave_out(ALLOCATIONS),
         calls=rows[:_TOLD_CALLS],
         idle=(CAUSED_BY_ALLOCATION,),
+        figures={"idle_s": cost, "calls": sum(row.calls for row in rows)},
     )
 
 
@@ -226,6 +243,7 @@ def find_short_kernels(view: TraceView) -> Iterator[RuleResult]:
     if view.get_share(took) < COMMON:
         return
     yield view.build_gain(
+        "launch.short_kernels",
         f"{format_count(launches.short_kernels)} of {format_count(launches.kernels)} kernels are shorter than "
         f"{launches.short_below_s * 1e6:g} us",
         f"with what starting them costs they take {view.show_time(took)}: they run for {seconds(launches.short_s)}, "
@@ -239,4 +257,11 @@ def find_short_kernels(view: TraceView) -> Iterator[RuleResult]:
         scope=(LATE, QUEUED),
         change=leave_out(SHORT),
         idle=(CAUSED_LATE, STARTING, BETWEEN),
+        figures={
+            "time_s": took,
+            "short_s": launches.short_s,
+            "gap_s": launches.short_gap_s,
+            "short_kernels": launches.short_kernels,
+            "kernels": launches.kernels,
+        },
     )

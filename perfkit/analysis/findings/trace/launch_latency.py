@@ -21,6 +21,7 @@ def find_launch_latency(view: TraceView) -> Iterator[RuleResult]:
     between = f"{format_count(queued.between_gaps)} gap{'' if queued.between_gaps == 1 else 's'}"
     graphs = ", CUDA graphs (shorter gaps)" if view.torch_device == "cuda" else ""
     yield view.build_gain(
+        "launch.latency",
         f"Starting kernels takes {percent(view.get_share(took), 0)} of the {view.whole}",
         f"the device is idle for {seconds(queued.launching_s)} from {launched} to their kernels' start, "
         f"and for {seconds(queued.between_s)} in {between} between kernels that were launched already",
@@ -29,6 +30,13 @@ def find_launch_latency(view: TraceView) -> Iterator[RuleResult]:
         took,
         scope=(QUEUED,),
         change=leave_out(QUEUED),
+        figures={
+            "idle_s": took,
+            "launching_s": queued.launching_s,
+            "between_s": queued.between_s,
+            "launching_gaps": queued.launching_gaps,
+            "between_gaps": queued.between_gaps,
+        },
     )
 
 
@@ -41,6 +49,7 @@ def find_blocked_launches(view: TraceView) -> Iterator[RuleResult]:
     name = shorten_kernel(queued.longest_before)
     shown = name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}..."
     yield view.build_remark(
+        "launch.blocked",
         "note",
         f"The device is idle {percent(view.get_share(queued.long_s), 0)} of the {view.whole} though work was launched",
         f"{view.show_time(queued.long_s)} in {format_count(queued.long_gaps)} gaps longer than starting a kernel "
@@ -49,4 +58,10 @@ def find_blocked_launches(view: TraceView) -> Iterator[RuleResult]:
         f"{same} of that before kernels of the stream that worked last",
         "A kernel that is ready begins within some microseconds. Look for kernels that the profiler lost, for other "
         "processes on the device, and for streams that wait for each other (wait_stream, events).",
+        figures={
+            "idle_s": queued.long_s,
+            "gaps": queued.long_gaps,
+            "longest_s": queued.longest_s,
+            "same_stream_share": queued.same_stream_s / queued.long_s,
+        },
     )

@@ -26,7 +26,9 @@ def find_lost_kernels(view: TraceView) -> Iterator[RuleResult]:
     """Kernels were launched that the trace lacks."""
     lost = view.trace.lost
     if lost is not None and lost.matters:
-        yield view.build_remark("warning", lost_title(lost), lost_evidence(lost), lost_action(lost))
+        yield view.build_remark(
+            "limit.lost_kernels", "warning", lost_title(lost), lost_evidence(lost), lost_action(lost)
+        )
 
 
 def find_work_above_roof(view: TraceView) -> Iterator[RuleResult]:
@@ -37,6 +39,7 @@ def find_work_above_roof(view: TraceView) -> Iterator[RuleResult]:
         names = list(dict.fromkeys(row.name for row in rows))[:4]
         why = "; ".join(list(dict.fromkeys(row.no_share for row in rows if row.no_share))[:2])
         yield view.build_remark(
+            "limit.above_roof",
             "warning",
             f"{percent(coverage.above_roof_s / coverage.kernel_s)} of {_name_work_time(view)} is above its roof: "
             "the ceiling or the cost is wrong",
@@ -44,6 +47,7 @@ def find_work_above_roof(view: TraceView) -> Iterator[RuleResult]:
             + (f": {why}" if why else ""),
             "Do not read these rows as fast. A ceiling may have been measured on a busy machine, the device may be "
             "another one (--device), or a formula counts too much; counters settle it (--counters).",
+            figures={"time_s": coverage.above_roof_s, "share": coverage.above_roof_s / coverage.kernel_s},
         )
 
 
@@ -51,7 +55,7 @@ def find_exceeded_ceilings(view: TraceView) -> Iterator[RuleResult]:
     """Measured ceilings of this machine that the trace's work was faster than."""
     words = describe_exceeded_ceilings(view.ceilings)
     if words is not None:
-        yield view.build_remark("warning", *words)
+        yield view.build_remark("limit.exceeded_ceilings", "warning", *words)
 
 
 def find_missing_kernels(view: TraceView) -> Iterator[RuleResult]:
@@ -59,6 +63,7 @@ def find_missing_kernels(view: TraceView) -> Iterator[RuleResult]:
     why = view.trace.unseen_device
     if why:
         yield view.build_remark(
+            "limit.missing_kernels",
             "warning",
             f"{why[0].upper()}{why[1:]}",
             "ops and times here are the host's alone, which only started the work: they tell nothing of its speed",
@@ -74,12 +79,14 @@ def find_unknown_graphs(view: TraceView) -> Iterator[RuleResult]:
     if kernel_s > 0 and missing >= NOTABLE * kernel_s:
         longest = max(view.trace.graphs, key=lambda graph: (bool(graph.reason), graph.seconds))
         yield view.build_remark(
+            "limit.unknown_graphs",
             "note",
             f"{percent(missing / kernel_s)} of kernel time is in replayed graphs: which ops ran there is not known",
             f"a replay calls no op; of the longest of {len(view.trace.graphs)} graphs: {longest.reason}",
             "Record torch.profiler with shapes while the graphs are captured, too, and name those traces with "
             "--capture. vLLM writes them with --profiler-config.capture_torch_profiler, SGLang with "
             "--enable-profile-cuda-graph.",
+            figures={"time_s": missing, "share": missing / kernel_s},
         )
 
 
@@ -94,6 +101,7 @@ def find_unlinked_kernels(view: TraceView) -> Iterator[RuleResult]:
     missing = coverage.kernel_s - coverage.linked_s - _sum_unknown_replay_s(view)
     if view.trace.device != CPU and coverage.kernel_s > 0 and missing >= NOTABLE * coverage.kernel_s:
         yield view.build_remark(
+            "limit.unlinked_kernels",
             "note",
             f"{percent(missing / coverage.kernel_s)} of kernel time is linked to no op",
             f"{seconds(missing)} of kernels were launched before the profile began, or their launch was not recorded"
@@ -101,6 +109,7 @@ def find_unlinked_kernels(view: TraceView) -> Iterator[RuleResult]:
                 f"; {seconds(coverage.inferred_s)} of it equals kernels of known ops" if coverage.inferred_s > 0 else ""
             ),
             "Record with ProfilerActivity.CPU too, and a schedule with wait and warmup steps before the active ones.",
+            figures={"time_s": missing, "share": missing / coverage.kernel_s},
         )
 
 
@@ -115,10 +124,12 @@ def find_unmodeled_kernels(view: TraceView) -> Iterator[RuleResult]:
             f"{shorten_kernel(row.name)} ({percent(row.share)}: {row.reason})" for row in coverage.uncovered[:3]
         )
         yield view.build_remark(
+            "limit.unmodeled_kernels",
             "note",
             f"FLOPs of {percent(flops, 0)} and bytes of {percent(moved, 0)} of {_name_work_time(view)} are known",
             f"without: {names or 'nothing is named'}",
             "The roofline shows the part with an estimate only; hardware counters fill the rest (--counters).",
+            figures={"flops_share": flops, "bytes_share": moved},
         )
 
 
@@ -126,6 +137,7 @@ def find_missing_shapes(view: TraceView) -> Iterator[RuleResult]:
     """A trace without the inputs of its ops cannot be costed."""
     if _has_no_shapes(view):
         yield view.build_remark(
+            "limit.no_shapes",
             "note",
             "The trace has no shapes, so FLOPs and bytes of its ops are not known",
             "no op has inputs whose sizes and dtypes were recorded",
@@ -140,6 +152,7 @@ def find_missing_ceilings(view: TraceView) -> Iterator[RuleResult]:
     if view.ceilings is None or not view.ceilings.ceilings:
         name = view.trace.device_name or ("a CPU" if view.trace.device == CPU else "a device that it does not name")
         yield view.build_remark(
+            "limit.no_ceilings",
             "note",
             "No ceilings are known for this device",
             f"the trace is of {name}; so there is no share of a roof, bound or attainable time",
@@ -154,6 +167,7 @@ def find_profiler_overhead(view: TraceView) -> Iterator[RuleResult]:
     ]
     if recorded:
         yield view.build_remark(
+            "limit.profiler_overhead",
             "note",
             "The profiler slowed the host down",
             f"{', '.join(recorded)} cost the host several microseconds an op, which is in idle time and launch delays",
@@ -165,6 +179,7 @@ def find_missing_steps(view: TraceView) -> Iterator[RuleResult]:
     """Without steps all figures are of the whole trace."""
     if not view.trace.steps:
         yield view.build_remark(
+            "limit.no_steps",
             "note",
             "No steps were found: figures are of the whole trace",
             "it marks none in which ops began, and no period was found",
@@ -182,10 +197,12 @@ def find_outlier_steps(view: TraceView) -> Iterator[RuleResult]:
     subject = f"Step {longest.number} takes" if len(rows) == 1 else f"{len(rows):,} steps take up to"
     first = all(row.start_s < step.start_s for row in rows for step in view.trace.steps)
     yield view.build_remark(
+        "limit.outlier_steps",
         "note",
         f"{subject} {seconds(longest.seconds)}, {times:,.0f} times a typical one",
         "; ".join(_describe_step(longest, first=first)),
         _WARM_UP if first or longest.compiling_s else _LOOK,
+        figures={"steps": len(rows), "longest_s": longest.seconds, "ratio": times},
     )
 
 

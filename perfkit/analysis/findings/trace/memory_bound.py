@@ -55,6 +55,7 @@ def find_unfused_optimizer(view: TraceView) -> Iterator[RuleResult]:
         else "all but the time to move the 28 bytes a parameter that one Adam update needs"
     )
     yield view.build_gain(
+        "optimizer.unfused",
         "The optimizer is not fused",
         f"its update takes {view.show_time(took)} in {sum(row.calls for row in rows):,.0f} calls of {way}: "
         f"{list_kernels(rows)}",
@@ -65,6 +66,7 @@ def find_unfused_optimizer(view: TraceView) -> Iterator[RuleResult]:
         change=raise_to_roof(rows, joins=True)
         if least is None
         else scale_rows(rows, min(1.0, least / took), joins=True),
+        figures={"time_s": took, "calls": sum(row.calls for row in rows)},
     )
 
 
@@ -97,6 +99,7 @@ def find_unfused_elementwise(view: TraceView) -> Iterator[RuleResult]:
         return
     small = sum_seconds(row for row in members if row.bound == LATENCY)
     yield view.build_gain(
+        "fusion.elementwise",
         "Small ops could be fused" if small > sum_seconds(members) / 2 else "Ops bound by memory could be fused",
         f"ops on tensors of equal size take {view.show_time(sum_seconds(members))} in "
         f"{sum(row.calls for row in members):,.0f} calls: {list_kernels(members)}",
@@ -105,6 +108,7 @@ def find_unfused_elementwise(view: TraceView) -> Iterator[RuleResult]:
         basis="each group of one size in one phase and module as a single pass over its largest op's data",
         rows=members,
         change=join_changes(_fuse_chain(chain) for chain in chained),
+        figures={"time_s": sum_seconds(members), "calls": sum(row.calls for row in members)},
     )
 
 
@@ -120,6 +124,7 @@ def find_norm_in_parts(view: TraceView) -> Iterator[RuleResult]:
     if not any(row.name == "aten::rsqrt" for row in rows) or view.get_share(sum_seconds(rows)) < NOTABLE:
         return
     yield view.build_gain(
+        "fusion.norm",
         "A normalisation is written as elementwise ops",
         f"its parts take {view.show_time(sum_seconds(rows))}: {list_kernels(rows)}",
         "Use F.rms_norm or F.layer_norm, or torch.compile.",
@@ -127,6 +132,7 @@ def find_norm_in_parts(view: TraceView) -> Iterator[RuleResult]:
         basis="a fused norm computes them in the pass that scales its input",
         rows=rows,
         change=remove_rows(rows, joins=True),
+        figures={"time_s": sum_seconds(rows)},
     )
 
 
@@ -141,6 +147,7 @@ def find_softmax_in_parts(view: TraceView) -> Iterator[RuleResult]:
     if view.get_share(sum_seconds(rows)) < NOTABLE:
         return
     yield view.build_gain(
+        "fusion.softmax",
         "A softmax is written as elementwise ops and sums",
         f"its parts take {view.show_time(sum_seconds(rows))}: {list_kernels(rows)}",
         "Use F.softmax, F.log_softmax or F.cross_entropy, or torch.compile.",
@@ -148,6 +155,7 @@ def find_softmax_in_parts(view: TraceView) -> Iterator[RuleResult]:
         basis="F.softmax reads and writes the tensor once, in no more time than the longest of them",
         rows=rows,
         change=join_changes(fuse_rows(group, max(group, key=lambda row: row.seconds), 1.0) for group in written),
+        figures={"time_s": sum_seconds(rows)},
     )
 
 
@@ -168,6 +176,7 @@ def find_dtype_conversions(view: TraceView) -> Iterator[RuleResult]:
     took = sum_seconds(rows)
     if view.get_share(took) >= NOTABLE:
         yield view.build_gain(
+            "dtype.conversions",
             "Tensors are converted between dtypes",
             f"copies that change the dtype take {view.show_time(took)} in {sum(row.calls for row in rows):,.0f} calls",
             "Keep the weights in the dtype they are used in (bf16 parameters, FSDP's MixedPrecisionPolicy), leave "
@@ -176,6 +185,7 @@ def find_dtype_conversions(view: TraceView) -> Iterator[RuleResult]:
             basis="none of them is needed",
             rows=rows,
             change=remove_rows(rows, joins=True),
+            figures={"time_s": took, "calls": sum(row.calls for row in rows)},
         )
 
 
@@ -200,6 +210,7 @@ def find_slow_indexed_updates(view: TraceView) -> Iterator[RuleResult]:
     took = sum_seconds(rows)
     if view.trace.device != CPU and view.get_share(took) >= NOTABLE:
         yield view.build_gain(
+            "indexing.slow_updates",
             "Indexed updates are slow: they collide, or sort first",
             f"they take {view.show_time(took)}: {list_kernels(rows)}",
             "Index fewer or sorted rows, use F.embedding(sparse=True) or nn.EmbeddingBag for large tables, or a "
@@ -208,6 +219,7 @@ def find_slow_indexed_updates(view: TraceView) -> Iterator[RuleResult]:
             basis=BEYOND_ROOF,
             rows=rows,
             change=raise_to_roof(rows),
+            figures={"time_s": took},
         )
 
 
@@ -217,6 +229,7 @@ def find_zero_fills(view: TraceView) -> Iterator[RuleResult]:
     took = sum_seconds(rows)
     if view.get_share(took) >= NOTABLE:
         yield view.build_gain(
+            "fill.zeros",
             "Tensors are filled with zeros",
             f"this takes {view.show_time(took)}: {list_kernels(rows)}",
             "Let optimizer.zero_grad(set_to_none=True) free gradients instead; torch.empty where all is overwritten.",
@@ -224,6 +237,7 @@ def find_zero_fills(view: TraceView) -> Iterator[RuleResult]:
             basis="none of it is needed",
             rows=rows,
             change=remove_rows(rows, joins=True),
+            figures={"time_s": took},
         )
 
 
@@ -232,6 +246,7 @@ def find_recomputation(view: TraceView) -> Iterator[RuleResult]:
     again = view.trace.recompute
     if again is not None and view.get_share(again.seconds) >= NOTABLE:
         yield view.build_gain(
+            "checkpointing.recompute",
             "Checkpointing recomputes forward ops",
             f"{again.ops:,.0f} ops take {view.show_time(again.seconds)} a second time",
             "Where memory allows, checkpoint fewer blocks, or only what is cheap to recompute "
@@ -240,4 +255,5 @@ def find_recomputation(view: TraceView) -> Iterator[RuleResult]:
             basis="it costs the memory that checkpointing saved",
             scope=("recomputation",),
             change=leave_out(RECOMPUTED),
+            figures={"time_s": again.seconds, "ops": again.ops},
         )

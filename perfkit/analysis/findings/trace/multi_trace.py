@@ -24,6 +24,7 @@ def find_straggler(fleet: Fleet) -> Iterator[Finding]:
     if slow.last_share is not None:
         where += f", and of all in {percent(slow.last_share, 0)} of the steps"
     yield Finding(
+        id="ranks.straggler",
         severity="gain",
         title=f"The other ranks wait for {slow.label}",
         variant=slow.label,
@@ -34,6 +35,7 @@ def find_straggler(fleet: Fleet) -> Iterator[Finding]:
         "check its clocks, temperature and neighbours (nvidia-smi -q -d PERFORMANCE, CLOCK).",
         gain_s=slow.late_s,
         not_simulated=_NOT_SIMULATED,
+        figures={"late_s": slow.late_s, "compute_s": slow.compute_s},
     )
 
 
@@ -45,6 +47,7 @@ def find_rank_waiting(fleet: Fleet) -> Iterator[Finding]:
     if step_s > 0 and wait >= NOTABLE * step_s:
         worst = max(rows, key=lambda row: row.wait_s)
         yield Finding(
+            id="ranks.waiting",
             severity="gain",
             title="Ranks wait for each other at collectives",
             variant="",
@@ -55,6 +58,7 @@ def find_rank_waiting(fleet: Fleet) -> Iterator[Finding]:
             "(gc.disable() and a collection at the same step on all ranks).",
             gain_s=wait,
             not_simulated=_NOT_SIMULATED,
+            figures={"wait_s": wait, "most_s": worst.wait_s, "worst_s": worst.worst_wait_s},
         )
 
 
@@ -71,6 +75,7 @@ def find_step_change(difference: TraceDifference) -> Iterator[Finding]:
     blamed = [(name, change) for name, change in ranked if (change > 0) == slower and change][:3]
     text = "; ".join(f"{name} {_format_signed_s(change)}" for name, change in blamed)
     yield Finding(
+        id="step.slower" if slower else "step.faster",
         severity="warning" if slower else "note",
         title=f"The step is {percent(abs(after / before - 1))} {'slower' if slower else 'faster'} than in "
         f"{difference.before}",
@@ -78,6 +83,7 @@ def find_step_change(difference: TraceDifference) -> Iterator[Finding]:
         evidence=f"{seconds(after)} against {seconds(before)}; most in {text}",
         details=difference.notes,
         action="See the rows of the difference." if slower else "",
+        figures={"before_s": before, "after_s": after},
     )
 
 

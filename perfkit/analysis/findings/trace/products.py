@@ -74,11 +74,13 @@ def find_fp32_products(view: TraceView) -> Iterator[RuleResult]:
     if now is None or not higher:
         if view.trace.device != CPU:
             yield view.build_gain(
+                "gemm.fp32",
                 "GEMMs run in fp32",
                 f"{evidence}; how much faster they could be is not known, since the device's peaks are not",
                 _advise_dtype(view, rows, {"tf32": 0.0, "bf16": 0.0} if view.torch_device == "cuda" else {"bf16": 0.0}),
                 None,
                 rows=rows,
+                figures={"time_s": took},
             )
         return
     best = max(higher.values())
@@ -86,6 +88,7 @@ def find_fp32_products(view: TraceView) -> Iterator[RuleResult]:
         return
     fastest = max(higher, key=higher.__getitem__)
     yield view.build_gain(
+        "gemm.fp32",
         f"GEMMs run in fp32; the device is {best / now:.1f} times faster in {fastest}",
         f"{evidence}; peaks {flops_per_s(now)} in fp32, "
         + ", ".join(f"{flops_per_s(peak)} in {dtype}" for dtype, peak in higher.items()),
@@ -96,6 +99,8 @@ def find_fp32_products(view: TraceView) -> Iterator[RuleResult]:
         change=Change(
             tuple(Takes(row, 1 - _get_saved_s(row, now / best, view.bandwidth) / row.seconds) for row in rows)
         ),
+        figures={"time_s": took, "fp32_flops_per_s": now}
+        | {f"{dtype}_flops_per_s": peak for dtype, peak in higher.items()},
     )
 
 
@@ -151,6 +156,7 @@ def find_unaligned_dims(view: TraceView) -> Iterator[RuleResult]:
     multiple = max(_MULTIPLES[row.dtype] for row in rows)
     padded = ", ".join(f"{size} to {-(-size // multiple) * multiple}" for size in list(odd)[:4])
     yield view.build_gain(
+        "gemm.unaligned",
         f"GEMMs with dims that are no multiple of {multiple}",
         f"they take {view.show_time(took)}: {list_kernels(rows)} with dims {', '.join(map(str, list(odd)[:8]))}",
         f"Pad these dims ({padded}): the vocabulary, the head or hidden size; Tensor Cores read 16 bytes at once.",
@@ -158,6 +164,7 @@ def find_unaligned_dims(view: TraceView) -> Iterator[RuleResult]:
         basis=BEYOND_ROOF,
         rows=rows,
         change=raise_to_roof(rows),
+        figures={"time_s": took, "multiple": multiple},
     )
 
 
@@ -182,6 +189,7 @@ def find_unfused_attention(view: TraceView) -> Iterator[RuleResult]:
         return
     sizes = ", ".join(f"{dims[0]} x {dims[1]}" for _, dims in sorted(scores)[:3])
     yield view.build_gain(
+        "attention.unfused",
         "Attention is not fused: its score matrix goes through memory",
         f"softmax and what else works on score matrices ({sizes}) take {view.show_time(took)}: {list_kernels(rows)}",
         _FELL_BACK if any(row.name == _MATH_SOFTMAX for row in rows) else _FUSED_ATTENTION,
@@ -189,6 +197,7 @@ def find_unfused_attention(view: TraceView) -> Iterator[RuleResult]:
         basis="a fused kernel leaves the products alone",
         rows=rows,
         change=remove_rows(rows, joins=True),
+        figures={"time_s": took},
     )
 
 
@@ -198,12 +207,14 @@ def find_convolution_transposes(view: TraceView) -> Iterator[RuleResult]:
     took = sum_seconds(rows)
     if view.get_share(took) >= NOTABLE:
         yield view.build_gain(
+            "convolution.transposes",
             "Convolutions are channels-first and transposed for the tensor cores",
             f"transposing kernels take {view.show_time(took)}: {list_kernels(rows, 3)}",
             "Keep model and input in channels-last: .to(memory_format=torch.channels_last).",
             took,
             rows=rows,
             change=remove_rows(rows),
+            figures={"time_s": took},
         )
 
 
@@ -217,6 +228,7 @@ def find_batch_norm_layout(view: TraceView) -> Iterator[RuleResult]:
     won = sum_above_roof_s(rows)
     if won is not None and view.select_ops(OpClass.CONVOLUTION) and view.get_share(won) >= NOTABLE:
         yield view.build_gain(
+            "batch_norm.layout",
             "Batch normalisation works on channels-first tensors",
             f"it takes {view.show_time(sum_seconds(rows))}: {list_kernels(rows, 3)}",
             "Keep model and input in channels-last (torch.channels_last), or let torch.compile fuse it.",
@@ -224,6 +236,7 @@ def find_batch_norm_layout(view: TraceView) -> Iterator[RuleResult]:
             basis=BEYOND_ROOF,
             rows=rows,
             change=raise_to_roof(rows),
+            figures={"time_s": sum_seconds(rows)},
         )
 
 
@@ -239,6 +252,7 @@ def find_slow_convolutions(view: TraceView) -> Iterator[RuleResult]:
     if view.trace.device == CPU or view.get_share(took) < COMMON or attainable > CLOSE_TO_ROOF * took:
         return
     yield view.build_gain(
+        "convolution.low_efficiency",
         f"Convolutions reach {percent(attainable / took, 0)} of their roof",
         f"they take {view.show_time(took)}",
         "Where input sizes stay the same, set torch.backends.cudnn.benchmark = True and train in channels-last."
@@ -248,4 +262,5 @@ def find_slow_convolutions(view: TraceView) -> Iterator[RuleResult]:
         basis=BEYOND_ROOF,
         rows=rows,
         change=raise_to_roof(rows),
+        figures={"time_s": took, "efficiency": attainable / took},
     )

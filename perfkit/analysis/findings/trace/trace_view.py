@@ -1,7 +1,7 @@
 """One trace with the ceilings of its device, as rules look at it, and how they report what they found."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import NamedTuple
@@ -9,7 +9,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from perfkit.analysis.findings.trace.change import NOTHING, Change
-from perfkit.analysis.model.finding import Finding
+from perfkit.analysis.model.finding import NO_FIGURES, Finding
 from perfkit.analysis.model.launches import HostCallRow
 from perfkit.analysis.model.loop import Loop
 from perfkit.analysis.model.products import ProductRow
@@ -146,6 +146,7 @@ class TraceView:
 
     def build_gain(
         self,
+        finding_id: str,
         title: str,
         evidence: str,
         action: str,
@@ -157,6 +158,7 @@ class TraceView:
         change: Change = NOTHING,
         calls: Iterable[HostCallRow] = (),
         idle: Iterable[str] = (),
+        figures: Mapping[str, float] = NO_FIGURES,
     ) -> RuleResult:
         """A finding of what could be saved, in the time of some rows or of a named part of the step.
 
@@ -166,6 +168,7 @@ class TraceView:
         work = tuple(rows)
         occurring = {gap.cause for gap in self.trace.gaps if gap.seconds > 0}
         finding = Finding(
+            id=finding_id,
             severity="gain",
             title=title,
             variant=self.trace.label,
@@ -176,12 +179,30 @@ class TraceView:
             per_step=bool(self.trace.steps),
             ops=(*_list_ops(work), *list_callers(calls)),
             idle=tuple(cause for cause in dict.fromkeys(idle) if cause in occurring),
+            figures=dict(figures),
         )
         return RuleResult(finding, frozenset((*scope, *map(_get_row_key, work))), change)
 
-    def build_remark(self, severity: str, title: str, evidence: str, action: str) -> RuleResult:
+    def build_remark(
+        self,
+        finding_id: str,
+        severity: str,
+        title: str,
+        evidence: str,
+        action: str,
+        *,
+        figures: Mapping[str, float] = NO_FIGURES,
+    ) -> RuleResult:
         """A finding that wins nothing by itself: a `warning` or a `note`."""
-        finding = Finding(severity=severity, title=title, variant=self.trace.label, evidence=evidence, action=action)
+        finding = Finding(
+            id=finding_id,
+            severity=severity,
+            title=title,
+            variant=self.trace.label,
+            evidence=evidence,
+            action=action,
+            figures=dict(figures),
+        )
         return RuleResult(finding, frozenset())
 
     def show_time(self, time_s: float) -> str:

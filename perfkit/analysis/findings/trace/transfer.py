@@ -25,6 +25,7 @@ def find_exposed_communication(view: TraceView) -> Iterator[RuleResult]:
     hidden = 1 - exposed / overlap.communication_s if overlap.communication_s > 0 else 0.0
     rows = sorted(view.trace.collectives, key=lambda row: -row.exposed_s)
     yield view.build_gain(
+        "comm.exposed",
         f"{percent(view.get_share(exposed), 0)} of the {view.whole} is exposed communication",
         f"nothing is computed beside {view.show_time(exposed)} of it, most in {_list_collectives(rows)}; "
         f"{percent(hidden, 0)} of "
@@ -34,6 +35,7 @@ def find_exposed_communication(view: TraceView) -> Iterator[RuleResult]:
         basis="part of it may be waiting for a straggler",
         scope=(COMMUNICATION,),
         change=leave_out(COMMUNICATION),
+        figures={"exposed_s": exposed, "hidden_share": hidden},
     )
 
 
@@ -98,6 +100,7 @@ def find_slow_link(view: TraceView) -> Iterator[RuleResult]:
         return
     worst = max(rows, key=lambda row: row.exposed_s)
     yield view.build_gain(
+        "comm.slow_link",
         "Large messages go slower than the link",
         f"{worst.name} of {nbytes(worst.message_bytes or 0)}: bus bandwidth {bandwidth(worst.bus_bandwidth or 0.0)} of "
         f"the link's {bandwidth(worst.ceiling or 0.0)}",
@@ -106,6 +109,11 @@ def find_slow_link(view: TraceView) -> Iterator[RuleResult]:
         basis=f"a straggler looks the same; the link: {worst.ceiling_source}",
         scope=(COMMUNICATION,),
         change=Change(tuple(Takes(row, (row.bus_bandwidth or 0.0) / (row.ceiling or 1.0)) for row in rows)),
+        figures={
+            "message_bytes": worst.message_bytes or 0,
+            "bandwidth": worst.bus_bandwidth or 0.0,
+            "link_bandwidth": worst.ceiling or 0.0,
+        },
     )
 
 
@@ -121,6 +129,7 @@ def find_small_messages(view: TraceView) -> Iterator[RuleResult]:
     if view.get_share(exposed) < NOTABLE:
         return
     yield view.build_gain(
+        "comm.small_messages",
         f"{sum(row.calls for row in rows):,.0f} collectives carry less than {SMALL_MESSAGE_BYTES >> 20} MiB",
         f"they are exposed for {view.show_time(exposed)}: {_list_collectives(rows)}",
         f"Send them together: {'larger buckets (bucket_cap_mb), ' if view.trains else ''}flattened tensors, one "
@@ -129,6 +138,7 @@ def find_small_messages(view: TraceView) -> Iterator[RuleResult]:
         basis="sent together they take the time of one",
         scope=(COMMUNICATION,),
         change=remove_rows(rows),
+        figures={"exposed_s": exposed, "calls": sum(row.calls for row in rows)},
     )
 
 
@@ -139,6 +149,7 @@ def find_pageable_copies(view: TraceView) -> Iterator[RuleResult]:
     if view.get_share(exposed) < NOTABLE:
         return
     yield view.build_gain(
+        "copy.pageable",
         "Copies use pageable host memory",
         f"they are exposed for {view.show_time(exposed)}: {_format_copies(rows)}",
         "Use DataLoader(pin_memory=True) and .to(device, non_blocking=True); pin what is copied back.",
@@ -146,6 +157,7 @@ def find_pageable_copies(view: TraceView) -> Iterator[RuleResult]:
         basis="they run beside computing",
         scope=(COPIES,),
         change=remove_rows(rows),
+        figures={"exposed_s": exposed},
     )
 
 
@@ -155,12 +167,14 @@ def find_exposed_copies(view: TraceView) -> Iterator[RuleResult]:
     exposed = sum(row.exposed_s for row in rows)
     if view.get_share(exposed) >= COMMON:
         yield view.build_gain(
+            "copy.exposed",
             f"{percent(view.get_share(exposed), 0)} of the {view.whole} is exposed copies",
             f"nothing is computed beside {view.show_time(exposed)} of copies: {_format_copies(rows)}",
             "Copy the next batch on a stream of its own while this one is computed, and offload less.",
             exposed,
             scope=(COPIES,),
             change=remove_rows(rows),
+            figures={"exposed_s": exposed},
         )
 
 

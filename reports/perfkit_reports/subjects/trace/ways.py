@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+from perfkit.analysis.findings.tables.host import ALLOCATION, SYNCHRONIZATIONS
 from perfkit.analysis.model import time_split
 from perfkit.analysis.model.idle import ELSEWHERE, PEERS
 from perfkit.analysis.model.step import AT_LEAST, OUTSIDE
@@ -10,36 +11,37 @@ from perfkit.analysis.trace.host_calls import FETCH
 from perfkit_reports.subjects.trace.costs import gain_s
 
 _ROOFS = "roofs"
+_SYNCHRONIZATIONS = tuple(kind.id for kind in (*SYNCHRONIZATIONS, ALLOCATION))
 
 
 class Way(NamedTuple):
-    """What could save so much of a step, and the rules whose findings are about it.
+    """What could save so much of a step, and the ids of the findings about it.
 
     `much` is on which side of a sum the truth lies, empty for what was `simulated`.
     """
 
     what: str
     saving_s: float
-    rules: tuple[str, ...] = ()
+    ids: tuple[str, ...] = ()
     much: str = "up to"
     simulated: bool = False
 
 
 _OF_TIME = {
-    time_split.DATA: ("loading data sooner", ("data.find_data_wait",)),
-    time_split.PYTHON: ("fewer ops and less Python", ("host.find_host_bound",)),
-    time_split.COMMUNICATION: ("hiding communication", ("transfer.find_exposed_communication",)),
-    time_split.COPIES: ("hiding copies", ("transfer.find_pageable_copies", "transfer.find_exposed_copies")),
+    time_split.DATA: ("loading data sooner", ("data.starved",)),
+    time_split.PYTHON: ("fewer ops and less Python", ("cpu.dispatch", "launch.cpu_bound")),
+    time_split.COMMUNICATION: ("hiding communication", ("comm.exposed",)),
+    time_split.COPIES: ("hiding copies", ("copy.pageable", "copy.exposed")),
 }
 
 
 # What saves launches beside the time of kernels: no sum tells what it is worth.
-_OF_RULES = {
-    "memory_bound.find_unfused_elementwise": "fusing ops bound by memory",
-    "memory_bound.find_unfused_optimizer": "fusing the optimizer's update",
-    "products.find_unfused_attention": "fusing attention",
-    "products.find_fp32_products": "products in a dtype with a higher peak",
-    "host.find_short_kernels": "fusing short kernels",
+_OF_IDS = {
+    "fusion.elementwise": "fusing ops bound by memory",
+    "optimizer.unfused": "fusing the optimizer's update",
+    "attention.unfused": "fusing attention",
+    "gemm.fp32": "products in a dtype with a higher peak",
+    "launch.short_kernels": "fusing short kernels",
 }
 
 
@@ -51,19 +53,19 @@ def ways(trace: RankTrace) -> list[Way]:
     if trace.replay is None or trace.replay.refused or (trace.gains is not None and trace.gains.refused):
         return summed
     gains = {} if trace.gains is None else {**trace.gains.of, _ROOFS: trace.gains.roofs_s or 0.0}
-    every = [*summed, *(Way(what, 0.0, (rule,)) for rule, what in _OF_RULES.items())]
+    every = [*summed, *(Way(what, 0.0, (finding_id,)) for finding_id, what in _OF_IDS.items())]
     return [
-        way._replace(saving_s=max(gains[rule] for rule in way.rules if rule in gains), much="", simulated=True)
+        way._replace(saving_s=max(gains[name] for name in way.ids if name in gains), much="", simulated=True)
         for way in every
-        if any(rule in gains for rule in way.rules)
+        if any(name in gains for name in way.ids)
     ]
 
 
 def _summed(trace: RankTrace) -> list[Way]:
     known = [
-        Way(what, share.seconds, rules)
+        Way(what, share.seconds, ids)
         for share in trace.time_split
-        for what, rules in (_OF_TIME.get(share.category, ("", ())),)
+        for what, ids in (_OF_TIME.get(share.category, ("", ())),)
         if what
     ]
     waiting = sum(share.seconds for share in trace.time_split if share.category == time_split.WAITING_FOR_CPU)
@@ -71,9 +73,9 @@ def _summed(trace: RankTrace) -> list[Way]:
     gaps = sum(row.seconds for row in trace.gaps if row.cause in (ELSEWHERE, PEERS))
     calls = sum(row.idle_s or 0.0 for row in trace.host_calls if row.kind != FETCH)
     known += [
-        Way("giving the device work in its long gaps", gaps, ("host.find_long_gaps",)),
-        Way("not waiting for the device", calls, ("host.find_synchronization", "host.find_device_allocation")),
-        Way("launching sooner", max(0.0, waiting - gaps - calls), ("host.find_host_bound",)),
+        Way("giving the device work in its long gaps", gaps, ("idle.long_gaps",)),
+        Way("not waiting for the device", calls, _SYNCHRONIZATIONS),
+        Way("launching sooner", max(0.0, waiting - gaps - calls), ("launch.cpu_bound",)),
     ]
     saving = saving_s(trace) if has_roofs(trace) else None
     roofs = [] if saving is None else [Way("reaching the roofs", saving, (_ROOFS,), saving_bound(trace) or "up to")]

@@ -154,7 +154,7 @@ def test_an_export_is_not_exported_again(tmp_path: Path) -> None:
 def test_a_trace_that_lasts_no_time_has_no_place_for_findings(tmp_path: Path) -> None:
     source = write_trace(tmp_path / "trace.json", [op("aten::add", 5, 0, [(4, 4), (4, 4)])])
     analysis = analyse_traces(source)
-    found = Finding(severity="note", title="t", variant="", evidence="e", action="a")
+    found = Finding(id="limit.no_shapes", severity="note", title="t", variant="", evidence="e", action="a")
     write_perfetto(analysis.traces[0], [found], tmp_path / "o.json.gz")
     content = json.loads(gzip.decompress((tmp_path / "o.json.gz").read_bytes()))
     assert "findings" not in tracks([event for event in content["traceEvents"] if event.get("pid") == PROCESS])

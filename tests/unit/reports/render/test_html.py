@@ -104,6 +104,19 @@ def test_findings_name_whom_they_are_about_only_where_there_are_several(page: Pa
     assert "4 more" in other
 
 
+def test_a_link_leads_to_each_finding_by_its_id(page: Page) -> None:
+    articles = [
+        given["id"] for name, given in page.tags if name == "article" and "finding" in (given.get("class") or "")
+    ]
+    assert articles == [anchor for anchor, _ in findings().anchored]
+    assert articles[:3] == [
+        "finding-fusion-elementwise",
+        "finding-fusion-elementwise-2",
+        "finding-fusion-elementwise-3",
+    ]
+    assert articles[-1] == "finding-limit-lost_kernels"
+
+
 def test_figures_and_the_saved_analysis_lie_in_the_page_as_json(page: Page) -> None:
     assert set(json.loads(page.scripts["figures"])) == {"time-split", "peak"}
     assert json.loads(page.scripts["saved"]) == {"a": "</script>"}

@@ -1,0 +1,46 @@
+"""`perfkit findings`: every kind of finding, its trigger and its advice."""
+
+import json
+from pathlib import Path
+
+import click
+
+from perfkit.errors import UsageError, unknown_name
+
+EXAMPLES = """\b
+Examples:
+  perfkit findings                           all ids, by subject
+  perfkit findings fusion.elementwise        one: trigger, advice, how the gain is computed
+  perfkit findings --docs docs/findings.md   all as a page of Markdown
+"""
+
+
+@click.command(epilog=EXAMPLES)
+@click.argument("finding_id", metavar="[ID]", required=False)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option(
+    "--docs",
+    metavar="FILE",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write the page of all kinds into this file, as Markdown.",
+)
+def command(finding_id: str | None, as_json: bool, docs: Path | None) -> None:
+    """List the kinds of findings by their ids, or explain one."""
+    from perfkit.analysis.findings import SUBJECTS
+    from perfkit_cli.findings_page import format_kind, format_page
+
+    kinds = {kind.id: kind for subject in SUBJECTS for kind in subject.kinds}
+    if docs is not None and finding_id is not None:
+        raise UsageError(f"--docs writes the page of all findings: leave out {finding_id}")
+    if finding_id is not None and finding_id not in kinds:
+        raise unknown_name("finding", finding_id, kinds)
+    if docs is not None:
+        docs.write_text(format_page())
+    elif as_json:
+        chosen = [kinds[name]._asdict() for name in ([finding_id] if finding_id else kinds)]
+        click.echo(json.dumps(chosen, indent=2))
+    elif finding_id is not None:
+        click.echo(format_kind(kinds[finding_id]))
+    else:
+        for subject in SUBJECTS:
+            click.echo(f"{subject.title}:\n  " + "\n  ".join(kind.id for kind in subject.kinds))

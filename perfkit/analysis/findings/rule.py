@@ -1,0 +1,60 @@
+"""Rules and the kinds of findings that they report, as rows of tables."""
+
+from collections.abc import Callable, Iterator
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+from perfkit.analysis.findings.trace.trace_view import RuleResult
+from perfkit.analysis.model.finding import Finding
+
+GAIN, WARNING, NOTE = "gain", "warning", "note"
+NO_GAIN = "no gain"
+
+
+class About(IntEnum):
+    """The subject of a finding, in the order in which findings of one severity are shown: what was measured on variants
+    comes before what a step's make-up promises, that before what limits the figures, and memory last."""
+
+    OUTCOME = 0
+    STEP = 1
+    LIMIT = 2
+    MEMORY = 3
+
+
+class FindingKind(NamedTuple):
+    """A kind of finding by its stable `id`.
+
+    `trigger` says when it is reported, `advice` what to do, `gain` how what it could save is computed: a sentence each,
+    of which `docs/findings.md` is made.
+    """
+
+    id: str
+    severity: str
+    trigger: str
+    advice: str
+    gain: str = NO_GAIN
+
+
+class Rule(NamedTuple):
+    """`check` reports findings of these `kinds` about what it `reads`; `technique` is perfkit's that does what they
+    advise, if any."""
+
+    check: Callable[[Any], Iterator[Finding | RuleResult]]
+    reads: type
+    about: About
+    kinds: tuple[FindingKind, ...]
+    technique: str = ""
+
+
+class Subject(NamedTuple):
+    """Rules, or kinds that are reported outside of the rules, under a heading of `docs/findings.md`."""
+
+    title: str
+    intro: str
+    rules: tuple[Rule, ...] = ()
+    others: tuple[FindingKind, ...] = ()
+
+    @property
+    def kinds(self) -> tuple[FindingKind, ...]:
+        """Each once, in the order of the rules."""
+        return tuple(dict.fromkeys([*(kind for rule in self.rules for kind in rule.kinds), *self.others]))

@@ -1,0 +1,128 @@
+"""Rules about what limits the figures of traces and suites."""
+
+from perfkit.analysis.findings.rule import NOTE, WARNING, About, FindingKind, Rule
+from perfkit.analysis.findings.suite import measurement
+from perfkit.analysis.findings.suite.suite_view import SuiteView
+from perfkit.analysis.findings.trace import limits
+from perfkit.analysis.findings.trace.thresholds import ABOVE_ROOF, COVERED, NOTABLE
+from perfkit.analysis.findings.trace.trace_view import ForeignView, TraceView
+from perfkit.units import percent
+
+_LEAST = f"At least {percent(NOTABLE, 0)}"
+
+MISSING_KERNELS = FindingKind(
+    "limit.missing_kernels",
+    WARNING,
+    "Work was launched on a device of which nothing was recorded.",
+    "Record with `ProfilerActivity.CUDA` (or XPU), let the profiler finish, and look for errors of CUPTI or roctracer.",
+)
+LOST_KERNELS = FindingKind(
+    "limit.lost_kernels",
+    WARNING,
+    "Kernels were launched that the trace lacks.",
+    "Record fewer steps, or with a larger buffer of the profiler.",
+)
+WORK_ABOVE_ROOF = FindingKind(
+    "limit.above_roof",
+    WARNING,
+    f"At least {percent(ABOVE_ROOF, 0)} of kernel time is faster than its roof: a ceiling, a cost or `--device` is wrong.",
+    "Check the device, calibrate again on an idle machine, or count with `--counters`.",
+)
+EXCEEDED_CEILINGS = FindingKind(
+    "limit.exceeded_ceilings",
+    WARNING,
+    "Work ran faster than a measured ceiling of this machine, of which no share is shown.",
+    "Calibrate again on an idle machine.",
+)
+OUTLIER_STEPS = FindingKind(
+    "limit.outlier_steps",
+    NOTE,
+    "Steps of a trace take more than three times a typical one, and are left out of the figures.",
+    "Record after the warm-up, and look at what the loop does in these steps.",
+)
+UNKNOWN_GRAPHS = FindingKind(
+    "limit.unknown_graphs",
+    NOTE,
+    f"{_LEAST} of kernel time is in replayed CUDA graphs whose capture is not known.",
+    "Record the capture as well and name its trace with `--capture`.",
+)
+UNLINKED = FindingKind(
+    "limit.unlinked_kernels",
+    NOTE,
+    f"{_LEAST} of kernel time has no matching op.",
+    "Record with `ProfilerActivity.CPU` and a schedule with wait and warmup steps.",
+)
+UNMODELED_KERNELS = FindingKind(
+    "limit.unmodeled_kernels",
+    NOTE,
+    f"FLOPs or bytes are known of less than {percent(COVERED, 0)} of kernel time.",
+    "Count the rest with `--counters`.",
+)
+NO_SHAPES = FindingKind(
+    "limit.no_shapes",
+    NOTE,
+    "The trace has no shapes, so FLOPs and bytes of its ops are not known.",
+    "Record with `record_shapes=True`.",
+)
+NO_CEILINGS = FindingKind(
+    "limit.no_ceilings",
+    NOTE,
+    "No ceilings are known for the device of the trace.",
+    "Name the device with `--device`, or calibrate on it.",
+)
+PROFILER_OVERHEAD = FindingKind(
+    "limit.profiler_overhead",
+    NOTE,
+    "The trace was recorded with `with_stack`, `profile_memory` or `with_modules`, which slow the host down.",
+    "Record again without them to read host times.",
+)
+NO_STEPS = FindingKind(
+    "limit.no_steps",
+    NOTE,
+    "The trace marks no steps and has no period.",
+    "Call `profiler.step()` after each training step.",
+)
+INCONCLUSIVE = FindingKind(
+    "comparison.inconclusive",
+    NOTE,
+    "The interval of a speed-up includes both a change and none.",
+    "Time more rounds, or on a quieter machine.",
+)
+SESSION_SHIFT = FindingKind(
+    "comparison.session_shift",
+    NOTE,
+    "The 95 % intervals of one baseline's step time in two sessions do not overlap.",
+    "Compare speed-ups, not absolute times.",
+)
+UNCERTAIN_CEILINGS = FindingKind(
+    "limit.uncertain_ceilings",
+    NOTE,
+    "Measured ceilings have low confidence or were disturbed.",
+    "Calibrate again on an idle machine with `perfkit calibrate --force`.",
+)
+UNMODELED_OPS = FindingKind(
+    "limit.unmodeled_ops",
+    NOTE,
+    "More than 10 % of the baseline's step is in ops without an estimate or a ceiling.",
+    "Calibrate for this number of threads.",
+)
+
+RULES = (
+    Rule(limits.find_missing_kernels, TraceView, About.LIMIT, (MISSING_KERNELS,)),
+    Rule(limits.find_lost_kernels, TraceView, About.LIMIT, (LOST_KERNELS,)),
+    Rule(limits.find_work_above_roof, TraceView, About.LIMIT, (WORK_ABOVE_ROOF,)),
+    Rule(limits.find_exceeded_ceilings, ForeignView, About.LIMIT, (EXCEEDED_CEILINGS,)),
+    Rule(limits.find_outlier_steps, TraceView, About.LIMIT, (OUTLIER_STEPS,)),
+    Rule(limits.find_unknown_graphs, ForeignView, About.LIMIT, (UNKNOWN_GRAPHS,)),
+    Rule(limits.find_unlinked_kernels, ForeignView, About.LIMIT, (UNLINKED,)),
+    Rule(limits.find_unmodeled_kernels, ForeignView, About.LIMIT, (UNMODELED_KERNELS,)),
+    Rule(limits.find_missing_shapes, ForeignView, About.LIMIT, (NO_SHAPES,)),
+    Rule(limits.find_missing_ceilings, ForeignView, About.LIMIT, (NO_CEILINGS,)),
+    Rule(limits.find_profiler_overhead, ForeignView, About.LIMIT, (PROFILER_OVERHEAD,)),
+    Rule(limits.find_missing_steps, ForeignView, About.LIMIT, (NO_STEPS,)),
+    Rule(measurement.find_inconclusive_comparison, SuiteView, About.LIMIT, (INCONCLUSIVE,)),
+    Rule(measurement.find_session_shift, SuiteView, About.LIMIT, (SESSION_SHIFT,)),
+    Rule(measurement.find_exceeded_ceilings, SuiteView, About.LIMIT, (EXCEEDED_CEILINGS,)),
+    Rule(measurement.find_uncertain_ceilings, SuiteView, About.LIMIT, (UNCERTAIN_CEILINGS,)),
+    Rule(measurement.find_unmodeled_ops, SuiteView, About.LIMIT, (UNMODELED_OPS,)),
+)

@@ -1,0 +1,41 @@
+"""Rules about loops that perfkit was attached to."""
+
+from perfkit.analysis.findings.rule import GAIN, NOTE, WARNING, About, FindingKind, Rule
+from perfkit.analysis.findings.suite import loops
+from perfkit.analysis.findings.suite.suite_view import SuiteView
+from perfkit.analysis.findings.trace.thresholds import NOTABLE
+from perfkit.units import percent
+
+OUTLIERS = FindingKind(
+    "steps.outliers",
+    GAIN,
+    f"Steps longer than twice the median cost {percent(NOTABLE, 0)} of the time of all steps.",
+    "Look at what the loop does then: logging, checkpoints, garbage collection, new shapes; load data sooner where "
+    "most of it is waiting for data.",
+    "The time beyond the median, spread over all timed steps.",
+)
+EVALUATION = FindingKind(
+    "steps.evaluation",
+    NOTE,
+    "An evaluation ran in timed steps, which are left out of the step time.",
+    "Evaluate more rarely or on fewer batches if that is much of the whole run.",
+)
+DRIFT = FindingKind(
+    "steps.drift",
+    WARNING,
+    "In a loop that is watched all the time, the last tenth of the steps takes 5 % longer than the first.",
+    "Trace the loop when it happens with `--trace-on regression`.",
+)
+SLOWER_CAPTURE = FindingKind(
+    "steps.slower_capture",
+    WARNING,
+    "The steps of a triggered capture take 5 % longer than those of the first.",
+    "Compare the waiting for data, the ops, the memory and the clocks of both captures.",
+)
+
+RULES = (
+    Rule(loops.find_drift, SuiteView, About.STEP, (DRIFT,)),
+    Rule(loops.find_slower_capture, SuiteView, About.STEP, (SLOWER_CAPTURE,)),
+    Rule(loops.find_outlier_steps, SuiteView, About.STEP, (OUTLIERS,)),
+    Rule(loops.find_excluded_steps, SuiteView, About.STEP, (EVALUATION,)),
+)

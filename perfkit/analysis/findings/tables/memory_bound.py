@@ -1,0 +1,81 @@
+"""Rules about work that moves more bytes than it must."""
+
+from perfkit.analysis.findings.rule import GAIN, About, FindingKind, Rule
+from perfkit.analysis.findings.trace import memory_bound
+from perfkit.analysis.findings.trace.thresholds import COMMON, INDEXED_EFFICIENCY, NOTABLE
+from perfkit.analysis.findings.trace.trace_view import TraceView
+from perfkit.units import percent
+
+_LEAST, _COMMON = f"at least {percent(NOTABLE, 0)}", f"at least {percent(COMMON, 0)}"
+
+OPTIMIZER = FindingKind(
+    "optimizer.unfused",
+    GAIN,
+    "The optimizer updates in foreach ops or in ops for one parameter at a time, with no `_fused_` op (clipping by "
+    f"`_foreach_norm` and LBFGS left out), for {_LEAST} of the step.",
+    "Build Adam, AdamW, SGD or Adagrad with `fused=True`, and compile the step of others.",
+    "The update's time minus the time to move the 28 bytes a parameter of one fp32 Adam update; for other optimizers, "
+    "the time above the roofs.",
+)
+ELEMENTWISE = FindingKind(
+    "fusion.elementwise",
+    GAIN,
+    "Elementwise, norm, reduction and copy ops on tensors of one size, in one phase and module, take "
+    f"{_COMMON} of the step.",
+    "Compile the model or its blocks with `torch.compile`.",
+    "The time of each group minus a single pass over the data of its largest op.",
+)
+NORM = FindingKind(
+    "fusion.norm",
+    GAIN,
+    f"A normalization is written as `rsqrt` with `pow`, `mean` or `var`, and takes {_LEAST} of the step.",
+    "Use `F.rms_norm` or `F.layer_norm`, or `torch.compile`.",
+    "The time of these ops.",
+)
+SOFTMAX = FindingKind(
+    "fusion.softmax",
+    GAIN,
+    f"A softmax is written as `exp` and `sum` of one size with `div`, `sub` or `amax`, and takes {_LEAST} of the step.",
+    "Use `F.softmax`, `F.log_softmax` or `F.cross_entropy`, or `torch.compile`.",
+    "The time of these ops but the longest.",
+)
+CONVERSIONS = FindingKind(
+    "dtype.conversions",
+    GAIN,
+    f"Copies that change the dtype take {_LEAST} of the step.",
+    "Keep weights in the dtype they are used in, leave autocast's cache on, or let `torch.compile` fuse the casts.",
+    "The time of these copies.",
+)
+INDEXED = FindingKind(
+    "indexing.slow_updates",
+    GAIN,
+    "On a GPU, gradients of embeddings and indexing, scatter and put below "
+    f"{percent(INDEXED_EFFICIENCY, 0)} of their roof take {_LEAST} of the step.",
+    "Index fewer or sorted rows, or use `F.embedding(sparse=True)` or `nn.EmbeddingBag` for large tables.",
+    "The time of these ops above their roofs.",
+)
+ZEROS = FindingKind(
+    "fill.zeros",
+    GAIN,
+    f"`zero_` and `_foreach_zero_` take {_LEAST} of the step.",
+    "Free gradients with `optimizer.zero_grad(set_to_none=True)`.",
+    "The time of these ops.",
+)
+RECOMPUTE = FindingKind(
+    "checkpointing.recompute",
+    GAIN,
+    f"Forward ops that run again in backward take {_LEAST} of the step.",
+    "Checkpoint fewer blocks where memory allows, or only what is cheap to recompute.",
+    "The time of the recomputed ops; it costs the memory that checkpointing saved.",
+)
+
+RULES = (
+    Rule(memory_bound.find_unfused_optimizer, TraceView, About.STEP, (OPTIMIZER,)),
+    Rule(memory_bound.find_unfused_elementwise, TraceView, About.STEP, (ELEMENTWISE,), "compile"),
+    Rule(memory_bound.find_norm_in_parts, TraceView, About.STEP, (NORM,)),
+    Rule(memory_bound.find_softmax_in_parts, TraceView, About.STEP, (SOFTMAX,)),
+    Rule(memory_bound.find_dtype_conversions, TraceView, About.STEP, (CONVERSIONS,)),
+    Rule(memory_bound.find_slow_indexed_updates, TraceView, About.STEP, (INDEXED,)),
+    Rule(memory_bound.find_zero_fills, TraceView, About.STEP, (ZEROS,)),
+    Rule(memory_bound.find_recomputation, TraceView, About.STEP, (RECOMPUTE,)),
+)

@@ -1,0 +1,41 @@
+"""Rules about several traces: ranks of one job, and a trace before and after a change."""
+
+from perfkit.analysis.findings.rule import GAIN, NOTE, WARNING, About, FindingKind, Rule
+from perfkit.analysis.findings.trace import multi_trace
+from perfkit.analysis.findings.trace.thresholds import CHANGE, NOTABLE
+from perfkit.analysis.model.difference import TraceDifference
+from perfkit.analysis.model.fleet import Fleet
+from perfkit.units import percent
+
+STRAGGLER = FindingKind(
+    "ranks.straggler",
+    GAIN,
+    f"One rank reaches collectives later than the first by {percent(NOTABLE, 0)} of the step.",
+    "Give every rank equal work; if it computes the same for longer, check its clocks, temperature and neighbors.",
+    "The delay of that rank, which is part of the exposed communication.",
+)
+WAITING = FindingKind(
+    "ranks.waiting",
+    GAIN,
+    f"Ranks wait for each other for {percent(NOTABLE, 0)} of the step, and the last one changes.",
+    "Balance what varies from step to step: sequence lengths, data loading, garbage collection.",
+    "The mean waiting time, which is part of the exposed communication.",
+)
+SLOWER = FindingKind(
+    "step.slower",
+    WARNING,
+    f"The step takes at least {percent(CHANGE, 0)} longer than in the trace given with `--against`.",
+    "Look at the ops that changed most.",
+)
+FASTER = FindingKind(
+    "step.faster",
+    NOTE,
+    f"The step takes at least {percent(CHANGE, 0)} less than in the trace given with `--against`.",
+    "Keep the change.",
+)
+
+RULES = (
+    Rule(multi_trace.find_straggler, Fleet, About.STEP, (STRAGGLER,)),
+    Rule(multi_trace.find_rank_waiting, Fleet, About.STEP, (WAITING,)),
+    Rule(multi_trace.find_step_change, TraceDifference, About.STEP, (SLOWER, FASTER)),
+)

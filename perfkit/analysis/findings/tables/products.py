@@ -1,0 +1,89 @@
+"""Rules about GEMMs, attention and convolutions."""
+
+from perfkit.analysis.findings.rule import GAIN, About, FindingKind, Rule
+from perfkit.analysis.findings.trace import efficiency, products
+from perfkit.analysis.findings.trace.thresholds import CLOSE_TO_ROOF, COMMON, FUSED_ATTENTION, HIGHER_PEAK, NOTABLE
+from perfkit.analysis.findings.trace.trace_view import TraceView
+from perfkit.units import percent
+
+_LEAST, _COMMON = f"at least {percent(NOTABLE, 0)}", f"at least {percent(COMMON, 0)}"
+_ROOF = percent(CLOSE_TO_ROOF, 0)
+_ABOVE_ROOF = "The time of these calls above their roofs."
+
+FP32 = FindingKind(
+    "gemm.fp32",
+    GAIN,
+    f"Products of fp32 operands take {_LEAST} of the step, and the device's peak in TF32, bf16 or fp16 is "
+    f"{HIGHER_PEAK} times as high or unknown.",
+    'Use `torch.autocast`, or allow TF32 with `torch.set_float32_matmul_precision("high")` (for convolutions '
+    "`torch.backends.cudnn.allow_tf32 = True`).",
+    "The time that products save at the same share of the higher peak, no faster than their bytes over the bandwidth; "
+    "unknown where peaks are.",
+)
+UNALIGNED = FindingKind(
+    "gemm.unaligned",
+    GAIN,
+    f"Products in 16 (8) bits below {_ROOF} of their roof, whose contiguous dims are no multiple of 8 (16), take "
+    f"{_LEAST} of the step.",
+    "Pad the vocabulary, the head size or the hidden size to that multiple.",
+    _ABOVE_ROOF,
+)
+LOW_EFFICIENCY = FindingKind(
+    "gemm.low_efficiency",
+    GAIN,
+    f"On a GPU, compute-bound products below {_ROOF} of the peak take {_COMMON} of the step, those of `gemm.unaligned` "
+    "left out.",
+    "Remove what their kernels lose ([by shape](analyze.md#gemms-and-attention-by-shape)): make more tiles, fill whole "
+    'waves and tiles, check the clock, and try other kernels with `torch.compile(mode="max-autotune")` or, on AMD, '
+    "`PYTORCH_TUNABLEOP_ENABLED=1`.",
+    _ABOVE_ROOF,
+)
+UNFUSED_ATTENTION = FindingKind(
+    "attention.unfused",
+    GAIN,
+    f"Softmax reads a tensor of three dims or more that a product also takes, and ops on such tensors take {_LEAST} of "
+    "the step.",
+    "Call `F.scaled_dot_product_attention`.",
+    "The time of all ops on score matrices but the products.",
+)
+SLOW_ATTENTION = FindingKind(
+    "attention.low_efficiency",
+    GAIN,
+    f"On a GPU, fused attention below {percent(FUSED_ATTENTION, 0)} of the limiting roof takes {_COMMON} of the step.",
+    "Choose a better backend by kernel: no mask that is a tensor, `SDPBackend.FLASH_ATTENTION`, cuDNN's or a later "
+    "FlashAttention since Hopper, Composable Kernel on AMD, and more blocks than SMs.",
+    _ABOVE_ROOF,
+)
+TRANSPOSES = FindingKind(
+    "convolution.transposes",
+    GAIN,
+    "Kernels that turn tensors between channels-first and channels-last (`nchwToNhwc`, `batched_transpose`) take "
+    f"{_LEAST} of the step.",
+    "Keep the model and its input in channels-last with `.to(memory_format=torch.channels_last)`.",
+    "The time of these kernels.",
+)
+BATCH_NORM = FindingKind(
+    "batch_norm.layout",
+    GAIN,
+    "Batch-norm kernels that are not channels-last run beside convolutions (those of `InstanceNorm` left out).",
+    "Keep the model and its input in channels-last, or let `torch.compile` fuse the normalization.",
+    _ABOVE_ROOF,
+)
+SLOW_CONVOLUTIONS = FindingKind(
+    "convolution.low_efficiency",
+    GAIN,
+    f"On a GPU, convolutions take {_COMMON} of the step and reach less than {_ROOF} of their roof.",
+    "Set `torch.backends.cudnn.benchmark = True` where input sizes stay the same, and train in channels-last.",
+    _ABOVE_ROOF,
+)
+
+RULES = (
+    Rule(products.find_fp32_products, TraceView, About.STEP, (FP32,), "amp"),
+    Rule(products.find_unaligned_dims, TraceView, About.STEP, (UNALIGNED,)),
+    Rule(efficiency.find_slow_gemms, TraceView, About.STEP, (LOW_EFFICIENCY,)),
+    Rule(products.find_unfused_attention, TraceView, About.STEP, (UNFUSED_ATTENTION,), "flash"),
+    Rule(efficiency.find_slow_attention, TraceView, About.STEP, (SLOW_ATTENTION,)),
+    Rule(products.find_convolution_transposes, TraceView, About.STEP, (TRANSPOSES,)),
+    Rule(products.find_batch_norm_layout, TraceView, About.STEP, (BATCH_NORM,)),
+    Rule(products.find_slow_convolutions, TraceView, About.STEP, (SLOW_CONVOLUTIONS,)),
+)
