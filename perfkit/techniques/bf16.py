@@ -1,5 +1,6 @@
 """`bf16`: parameters, gradients and optimizer state in bf16, with updates that rounding does not lose."""
 
+from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -44,6 +45,11 @@ class Bf16(Technique):
     )
     examples: ClassVar[tuple[str, ...]] = ("bf16", "bf16:update=nearest", "bf16:update=stochastic")
     stage: ClassVar[Stage] = Stage.MODEL
+    # Torch 2.11 computes no gradient of such a loss (mse_loss); torch 2.13 does.
+    refusals: ClassVar[Mapping[str, str]] = {
+        "Found dtype Float but expected BFloat16": "its loss compares outputs in bf16 with targets in fp32, of which "
+        f"torch {torch.__version__} computes no gradient: cast the outputs to fp32 in the loss, or use torch 2.13"
+    }
 
     update: Literal["kahan", "stochastic", "nearest"] = "kahan"
 

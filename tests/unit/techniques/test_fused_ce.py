@@ -12,6 +12,7 @@ from perfkit.instruments.saved import saved_tensor_bytes
 from perfkit.techniques.technique import cannot_act
 from perfkit.workloads import gpt
 from perfkit.workloads.workload import Workload
+from tests.fixtures.torch_features import NEEDS_LINEAR_CROSS_ENTROPY
 from tests.unit.techniques.facts import check_claims, measured_facts, reference_facts
 from tests.unit.techniques.test_compose import composed
 from tests.unit.techniques.tiny import applied, batches, new_state, relative_difference, train
@@ -27,6 +28,7 @@ def workload(monkeypatch: pytest.MonkeyPatch) -> Workload:
     return gpt.Gpt().build()
 
 
+@NEEDS_LINEAR_CROSS_ENTROPY
 @pytest.mark.parametrize("variant", ["fused_ce", "fused_ce:chunk=16", "fused_ce+ckpt"])
 def test_losses_and_gradients_are_the_baselines(variant: str, workload: Workload) -> None:
     plain, fused = applied("baseline", new_state(workload)).state, applied(variant, new_state(workload)).state
@@ -38,6 +40,7 @@ def test_losses_and_gradients_are_the_baselines(variant: str, workload: Workload
     assert relative_difference(train(fused), train(plain)) <= 1e-5
 
 
+@NEEDS_LINEAR_CROSS_ENTROPY
 @pytest.mark.parametrize("variant", ["fused_ce", "fused_ce+ckpt", "amp+fused_ce"])
 def test_claims_hold_where_it_acts_and_fail_where_it_does_not(variant: str, workload: Workload) -> None:
     reference = reference_facts(new_state(workload))
@@ -51,6 +54,7 @@ def test_claims_hold_where_it_acts_and_fail_where_it_does_not(variant: str, work
     assert found[:2] == [False, False]
 
 
+@NEEDS_LINEAR_CROSS_ENTROPY
 def test_the_weights_gradient_takes_the_place_of_the_logits(workload: Workload) -> None:
     saved = []
     for variant in ("baseline", "fused_ce"):
@@ -61,6 +65,7 @@ def test_the_weights_gradient_takes_the_place_of_the_logits(workload: Workload) 
     assert saved[0] - saved[1] == 4 * VOCAB * (TOKENS - WIDTH) + 4
 
 
+@NEEDS_LINEAR_CROSS_ENTROPY
 def test_its_products_are_counted_as_the_output_layers(workload: Workload) -> None:
     def counted(variant: str) -> float:
         state = applied(variant, new_state(workload)).state
@@ -70,6 +75,7 @@ def test_its_products_are_counted_as_the_output_layers(workload: Workload) -> No
     assert counted("fused_ce") == counted("baseline")
 
 
+@NEEDS_LINEAR_CROSS_ENTROPY
 def test_where_it_cannot_act_it_says_why(workload: Workload) -> None:
     with pytest.raises(UnavailableError, match="tiny does not say where its output layer is"):
         applied("fused_ce")
@@ -83,6 +89,7 @@ def test_where_it_cannot_act_it_says_why(workload: Workload) -> None:
         composed("fused_ce:backend=liger:chunk=8")
 
 
+@NEEDS_LINEAR_CROSS_ENTROPY
 def test_it_is_tried_as_a_run_would_and_leaves_no_trace(workload: Workload) -> None:
     class Counting(torch.nn.Module):
         def __init__(self) -> None:
@@ -110,6 +117,7 @@ def test_it_is_tried_as_a_run_would_and_leaves_no_trace(workload: Workload) -> N
     assert state.model.counting.calls == 0
 
 
+@NEEDS_LINEAR_CROSS_ENTROPY
 def test_a_step_of_its_own_is_refused(workload: Workload) -> None:
     own = replace(workload, loss=None, step=lambda training, batch: torch.zeros(()))
     with pytest.raises(UnavailableError, match="has a step of its own, which computes the loss"):
@@ -117,6 +125,6 @@ def test_a_step_of_its_own_is_refused(workload: Workload) -> None:
 
 
 def test_the_op_needs_a_torch_that_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(torch.nn, "LinearCrossEntropyOptions")
+    monkeypatch.delattr(torch.nn, "LinearCrossEntropyOptions", raising=False)
     (technique,) = composed("fused_ce")
     assert "torch 2.13 has" in (technique.unavailable(CPU) or "")

@@ -86,7 +86,7 @@ WORKLOAD = Workload(
     build_model=TinyModel,
     build_optimizer=adamw,
     make_batch=make_batch,
-    loss=lambda model, batch: F.mse_loss(model(batch["x"]), batch["y"]),
+    loss=lambda model, batch: F.mse_loss(model(batch["x"]).to(batch["y"].dtype), batch["y"]),
     blocks=lambda _model: tuple(f"blocks.{number}" for number in range(BLOCKS)),
     use_sdpa=use_sdpa,
 )
