@@ -44,13 +44,13 @@ def _analysed(path: Path, events: list[Event]) -> TraceAnalysis:
     return analyse_traces(write_trace(path / "trace.json.gz", events))
 
 
-def _of(analysis: TraceAnalysis, title: str) -> Finding:
-    return next(finding for finding in analysis.findings if title in finding.title)
+def _of(analysis: TraceAnalysis, finding_id: str) -> Finding:
+    return next(finding for finding in analysis.findings if finding.id == finding_id)
 
 
 def test_where_the_host_is_the_limit_faster_kernels_gain_nothing(tmp_path: Path) -> None:
     analysis = _analysed(tmp_path, _steps(every_us=40))
-    layout, host = _of(analysis, "channels-first"), _of(analysis, "waits for the CPU")
+    layout, host = _of(analysis, "convolution.transposes"), _of(analysis, "launch.cpu_bound")
     assert layout.gain_s == pytest.approx(10 * LAYOUT_US * 1e-6)
     assert layout.simulated_s == pytest.approx(0.0, abs=1e-6)
     assert "100 % of the critical path is host" in layout.details
@@ -69,11 +69,12 @@ def test_the_headline_names_what_a_replay_says_saves_most(tmp_path: Path) -> Non
 
 def test_where_the_device_is_the_limit_they_gain_their_sum_and_all_gains_do_not_add_up(tmp_path: Path) -> None:
     analysis = _analysed(tmp_path, _steps(every_us=8, stretch=2.0))
-    layout = _of(analysis, "channels-first")
+    layout = _of(analysis, "convolution.transposes")
     assert layout.simulated_s == pytest.approx(layout.gain_s, rel=0.1)
     (trace,) = analysis.traces
     assert trace.gains is not None
     assert trace.gains.together_s is not None
+    assert trace.gains.of[layout.id] == pytest.approx(layout.simulated_s)
     assert max(trace.gains.of.values()) <= trace.gains.together_s <= sum(trace.gains.of.values()) + 1e-9
     assert trace.gains.step_s == trace.step_s
 
@@ -90,7 +91,7 @@ def test_kernels_on_the_critical_path_are_told_in_the_tables(tmp_path: Path) -> 
 
 def test_what_the_replay_does_not_explain_gets_the_sum_with_the_reason(tmp_path: Path) -> None:
     analysis = _analysed(tmp_path, _steps(every_us=40, late_us=900))
-    layout = _of(analysis, "channels-first")
+    layout = _of(analysis, "convolution.transposes")
     assert layout.simulated_s is None
     assert "is not explained" in layout.not_simulated
     assert layout.expected_s == layout.gain_s

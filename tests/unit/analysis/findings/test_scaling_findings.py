@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from msgspec.structs import replace
 
 from perfkit.analysis.findings.suite.scaling import find_efficiency_loss
@@ -39,16 +40,19 @@ def found(folder: Path, steps: Steps = STEPS, cores: int = 64, **exposed: float)
 
 def test_where_efficiency_falls_is_told_once_with_what_grew(tmp_path: Path) -> None:
     (finding,) = found(tmp_path, on1=0.0, on4=0.4)
-    assert finding.title == "baseline keeps 50 % of its efficiency on 4 ranks, 25 % on 8"
-    assert finding.variant == "baseline@4"
-    assert "exposed communication grew from 0 % to 40 % of the traced step" in finding.evidence
+    assert (finding.id, finding.variant) == ("scaling.efficiency_loss", "baseline@4")
+    assert (finding.figures["efficiency"], finding.figures["ranks"]) == (pytest.approx(0.5, rel=0.01), 4)
+    assert finding.figures["low"] < 0.5 < finding.figures["high"] < 0.9
+    assert "25 % on 8" in finding.title
+    assert COMMUNICATION in finding.evidence
+    assert "0 % to 40 %" in finding.evidence
     assert "3 and 3 processes" in finding.evidence
-    assert finding.action.startswith("Send less or later")
+    assert "ddp:hook=" in finding.action
 
 
 def test_cores_that_are_shared_come_first(tmp_path: Path) -> None:
     (finding,) = found(tmp_path, cores=2)
-    assert finding.action.startswith("Measure where every rank has cores of its own")
+    assert "ddp:hook=" not in finding.action
     assert "8 ranks of 1 thread each share the 2 cores" in finding.details[0]
 
 

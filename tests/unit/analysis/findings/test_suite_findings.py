@@ -1,11 +1,13 @@
 """Each rule on a suite made for it: what it says, and when it keeps silent."""
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from perfkit.allocations import FailedRequest
+from perfkit.analysis.findings import SUBJECTS
 from perfkit.analysis.findings.suite_findings import collect_suite_findings
 from perfkit.analysis.model.estimate import Difference
 from perfkit.analysis.model.finding import Finding
@@ -20,6 +22,8 @@ from perfkit.record import Status, measured
 from perfkit.store.layout import Sampling
 from tests.fixtures.rank_traces import ceilings, rank_trace, row
 from tests.fixtures.suites import CEILINGS, ENVIRONMENT, changed, record, write_suite
+
+IDS = {kind.id for subject in SUBJECTS for kind in subject.kinds}
 
 
 @pytest.fixture
@@ -53,77 +57,90 @@ def told(
     return list(collect_suite_findings(variants, ENVIRONMENT, ceilings, passes, sampling))
 
 
-def titles(found: list[Finding]) -> str:
-    return "\n".join(finding.title for finding in found)
+def ids(found: list[Finding]) -> list[str]:
+    return [finding.id for finding in found]
+
+
+def of(found: list[Finding], finding_id: str) -> list[Finding]:
+    """Those of a kind that exists."""
+    assert finding_id in IDS
+    return [finding for finding in found if finding.id == finding_id]
 
 
 def test_a_technique_that_is_faster_pays(analysis: Analysis) -> None:
     (finding,) = told(analysis)
-    assert (finding.severity, finding.title) == ("gain", "amp pays: -20.0 % step time")
-    assert finding.gain_s == pytest.approx(0.02)
+    assert (finding.severity, finding.id, finding.variant) == ("gain", "variant.faster", "amp")
+    assert (finding.gain_s, finding.figures["ratio"]) == (pytest.approx(0.02), 0.8)
+    assert (finding.figures["step_s"], finding.figures["baseline_step_s"]) == (0.08, 0.1)
 
 
-@pytest.mark.parametrize(("verdict", "word"), [("slower", "is slower"), ("no difference", "makes no difference")])
-def test_a_technique_that_wins_nothing_is_a_finding_too(analysis: Analysis, verdict: str, word: str) -> None:
+@pytest.mark.parametrize("verdict", ["slower", "no difference"])
+def test_a_technique_that_wins_nothing_is_a_finding_too(analysis: Analysis, verdict: str) -> None:
     (finding,) = told(analysis, difference=difference(verdict, 1.1), memory_ratio=1.0)
-    assert finding.severity == "note"
-    assert word in finding.title
+    assert (finding.severity, finding.id, finding.figures["ratio"]) == ("note", "variant.no_benefit", 1.1)
+    assert finding.gain_s is None
 
 
 def test_memory_saved_is_told_with_its_price(analysis: Analysis) -> None:
     saver = {"memory_ratio": 0.6, "peak_allocated": measured(600, "bytes", "x")}
     (finding,) = told(analysis, difference=difference("slower", 1.2), **saver)
-    assert finding.title == "amp changes peak memory by -40.0 % for +20.0 % step time"
-    assert finding.gain_bytes == 400
+    assert finding.id == "variant.saves_memory"
+    assert (finding.gain_bytes, finding.figures["ratio"]) == (400, 1.2)
+    assert (finding.figures["peak_bytes"], finding.figures["baseline_peak_bytes"]) == (600, 1000)
 
 
 def test_what_did_not_act_or_does_not_train_the_same_is_never_praised(analysis: Analysis) -> None:
     idle = told(analysis, engaged=False, claims=(held(False),))
-    assert titles(idle) == "amp did not act as it should in amp"
+    assert ids(idle) == ["claim.not_active"]
     undecided = told(analysis, engaged=None, claims=(held(None),))
-    assert titles(undecided) == "Whether amp acted in amp is not shown"
+    assert ids(undecided) == ["claim.undecided"]
     wrong = told(analysis, parity=changed(analysis.variants[1].parity, verdict="differs", max_relative=0.5))
-    assert titles(wrong) == "amp does not train like the baseline"
+    assert ids(wrong) == ["loss.parity_broken"]
+    assert wrong[0].figures["relative"] == 0.5
 
 
 def test_a_technique_without_a_change_is_told_once(analysis: Analysis) -> None:
     already = changed(held(False), already=True)
     idle = told(analysis, engaged=False, claims=(already, already), difference=difference("no difference", 1.0))
-    assert titles(idle) == "amp changes nothing in amp: already so in the baseline"
+    assert ids(idle) == ["claim.already_true"]
 
 
 @pytest.mark.parametrize(
-    ("sampling", "more_pairs", "action"),
+    ("sampling", "more_pairs", "named"),
     [
-        (None, None, "Time rounds of processes beside each other: leave --rounds 0 out."),
-        (Sampling(rounds=2, seconds=60.0), None, "Leave --rounds out: then there are as many as it takes"),
+        (None, None, ("--rounds 0",)),
+        (Sampling(rounds=2, seconds=60.0), None, ("--rounds", "--budget")),
         (
             Sampling(precision=0.05, budget_s=300.0, rounds=10, seconds=290.0), 6,
-            "Some 6 more rounds (2 min 54 s) would tell it to 5.0 %: --budget 8min, or a quieter machine.",
+            ("6 more rounds", "2 min 54 s", "5.0 %", "--budget 8min"),
         ),
-        (Sampling(precision=0.05, rounds=10, seconds=290.0), None, "ask for an interval within 2.5 % (--precision)"),
+        (Sampling(precision=0.05, rounds=10, seconds=290.0), None, ("2.5 %", "--precision")),
     ],
 )  # fmt: skip
 def test_what_would_decide_an_undecided_comparison(
-    analysis: Analysis, sampling: Sampling | None, more_pairs: int | None, action: str
+    analysis: Analysis, sampling: Sampling | None, more_pairs: int | None, named: tuple[str, ...]
 ) -> None:
     undecided = changed(difference("inconclusive", 0.97), more_pairs=more_pairs)
     (finding,) = told(analysis, sampling=sampling, difference=undecided)
-    assert action in finding.action
+    assert finding.id == "comparison.inconclusive"
+    assert all(each in finding.action for each in named)
 
 
 def test_an_undecided_comparison_says_what_would_have_shown(analysis: Analysis) -> None:
     (finding,) = told(analysis, difference=difference("inconclusive", 0.97), cpu_difference=difference("faster", 0.9))
-    assert "cannot be said" in finding.title
-    assert "only a change of 10.0 % or more would have shown" in finding.evidence
-    assert "CPU time decides: faster" in finding.evidence
+    assert (finding.id, finding.figures) == ("comparison.inconclusive", {"ratio": 0.97})
+    for figure in ("10.0 %", "faster", "0.900"):
+        assert figure in finding.evidence
 
 
 def test_out_of_memory_names_the_category_to_attack(analysis: Analysis) -> None:
     shares = (MemoryShare(category="activation", bytes=700), MemoryShare(category="parameter", bytes=300))
     account = MemoryAccount(peak_bytes=1000, peak_phase="backward", source="events", categories=shares)
     (finding,) = told(analysis, base={"memory": account}, status=Status.OUT_OF_MEMORY, reason="at step 1")
-    assert "the largest category is activation with 700 B" in finding.evidence
+    assert finding.id == "variant.out_of_memory"
+    assert "at step 1" in finding.evidence
+    assert "activation" in finding.evidence
+    assert "700 B" in finding.evidence
     assert "ckpt" in finding.action
 
 
@@ -139,8 +156,9 @@ def memory(mib: dict[str, int], **more: Any) -> MemoryAccount:
 def test_the_baselines_three_largest_categories_are_told_and_what_came_of_what_was_tried(analysis: Analysis) -> None:
     full = memory({"activation": 400, "gradient": 150, "optimizer state": 300, "parameter": 150})
     found = told(analysis, base={"memory": full}, memory=full, memory_ratio=0.8)
-    told_of_memory = [finding for finding in found if "of the peak" in finding.title]
+    told_of_memory = [finding for finding in found if finding.id.startswith("memory.")]
     assert [finding.gain_bytes for finding in told_of_memory] == [400 * MIB, 300 * MIB, 150 * MIB]
+    assert ids(told_of_memory) == ["memory.activations", "memory.optimizer_state", "memory.gradients"]
     assert {finding.variant for finding in told_of_memory} == {"baseline"}
     assert "tried as amp: 0.80 times the peak memory" in told_of_memory[0].action
 
@@ -148,17 +166,19 @@ def test_the_baselines_three_largest_categories_are_told_and_what_came_of_what_w
 def test_a_leak_is_told_once_for_all_variants(analysis: Analysis) -> None:
     leak = Growth(bytes_per_step=MIB, blocks_per_step=1.0, steps=5, category="activation")
     grows = memory({"input": 100}, growth=(leak,))
-    assert titles(told(analysis, base={"memory": grows}, memory=grows)).count("leaves 1.00 MiB behind") == 1
+    (growth,) = of(told(analysis, base={"memory": grows}, memory=grows), "memory.growth")
+    assert growth.figures == {"growth_bytes": MIB, "steps": 5}
     found = told(analysis, base={"memory": memory({"input": 100})}, memory=grows)
-    assert [finding.variant for finding in found if "behind" in finding.title] == ["amp"]
+    assert [finding.variant for finding in of(found, "memory.growth")] == ["amp"]
 
 
 def test_a_request_that_failed_is_told_instead_of_the_largest_category_alone(analysis: Analysis) -> None:
     request = FailedRequest(bytes=50 * MIB, message="")
     died = memory({"activation": 100}, failed=request)
     (finding,) = told(analysis, memory=died, status=Status.OUT_OF_MEMORY, reason="at step 1")
-    assert finding.title == "amp ran out of memory: 50.0 MiB could not be had"
-    assert "Attack activation first" in finding.action
+    assert (finding.id, finding.variant) == ("memory.request_failed", "amp")
+    assert finding.figures["asked_bytes"] == 50 * MIB
+    assert "activation first" in finding.action
 
 
 def test_graph_breaks_are_listed_with_reasons(analysis: Analysis) -> None:
@@ -173,13 +193,12 @@ def test_graph_breaks_are_listed_with_reasons(analysis: Analysis) -> None:
         graph_calls=16.0,
     )
     found = told(analysis, compile=compiled)
-    assert "amp: 1 graph breaks" in titles(found)
-    (evidence,) = (finding.evidence for finding in found if finding.title == "amp: 1 graph breaks")
-    assert evidence.endswith(
-        "counted while compiling, once for code that several layers share; "
-        "a step calls 16 compiled graphs, forward and backward"
-    )
-    assert any("after 5 steps" in finding.action for finding in found)
+    (breaks,) = of(found, "compile.graph_breaks")
+    assert (breaks.variant, breaks.figures) == ("amp", {"breaks": 1, "graph_calls": 16.0})
+    assert "print()" in breaks.evidence
+    assert "16 compiled graphs" in breaks.evidence
+    (faster,) = of(found, "variant.faster")
+    assert "5 steps" in faster.action
 
 
 def test_when_compiling_pays_is_told_cold_and_warm(analysis: Analysis) -> None:
@@ -193,12 +212,18 @@ def test_when_compiling_pays_is_told_cold_and_warm(analysis: Analysis) -> None:
         break_even="after 1,000 steps: 10.0 s spent, 10.0 ms saved per step",
         warm=WarmCompile(seconds=2.0, processes=3, break_even_step=200, break_even="after 200 steps: ..."),
     )
-    said = titles(told(analysis, compile=compiled))
-    assert "amp pays for its compilation after 1,000 steps, with warm caches after 200 steps" in said
+    (said,) = of(told(analysis, compile=compiled), "compile.break_even")
+    assert (said.variant, said.figures) == ("amp", {"first_s": 10.0, "warm_s": 2.0})
+    assert re.findall("after [\\d,]+ steps", said.title) == ["after 1,000 steps", "after 200 steps"]
+    assert "undecided" not in said.title
     slower = changed(compiled, break_even_step=None, break_even="never: a step takes 1 ms longer", warm=None)
-    assert "amp pays for its compilation never\n" in titles(told(analysis, compile=slower)) + "\n"
-    said = titles(told(analysis, compile=compiled, difference=difference("inconclusive", 0.9)))
-    assert "after 1,000 steps (undecided), with warm caches after 200 steps (undecided)" in said
+    (said,) = of(told(analysis, compile=slower), "compile.break_even")
+    assert said.figures == {"first_s": 10.0}
+    assert "never" in said.title
+    undecided = told(analysis, compile=compiled, difference=difference("inconclusive", 0.9))
+    (said,) = of(undecided, "compile.break_even")
+    assert re.findall("after [\\d,]+ steps", said.title) == ["after 1,000 steps", "after 200 steps"]
+    assert said.title.count("undecided") == 2
 
 
 def budgeted(analysis: Analysis, peaks: dict[float, int]) -> list[Finding]:
@@ -213,7 +238,7 @@ def budgeted(analysis: Analysis, peaks: dict[float, int]) -> list[Finding]:
         facts = {"activation_memory_budget": float(budget), "saved_tensor_bytes": 8.0 * MIB} if asked else {}
         passes[name] = Passes(facts=(facts,))
     found = collect_suite_findings(tuple(variants), ENVIRONMENT, CEILINGS, passes, None)
-    return [finding for finding in found if "needs more memory than" in finding.title]
+    return of(list(found), "checkpointing.budget_peak")
 
 
 def test_a_smaller_budget_that_needs_more_memory_is_told(analysis: Analysis) -> None:
@@ -223,11 +248,12 @@ def test_a_smaller_budget_that_needs_more_memory_is_told(analysis: Analysis) -> 
         "ckpt:mode=budget:budget=0+compile",
         "ckpt:mode=budget:budget=0.15+compile",
     }
-    (worst,) = (finding for finding in found if "budget=0+" in finding.title)
-    assert "needs more memory than ckpt:mode=budget:budget=0.5+compile: +89" in worst.title
-    assert "53.0 MiB with a budget of 0 (8.00 MiB saved), 28.0 MiB with one of 0.5" in worst.evidence
+    (worst,) = (finding for finding in found if "budget=0+" in finding.variant)
+    assert worst.figures == {"peak_bytes": 53 * MIB, "other_peak_bytes": 28 * MIB, "budget": 0.0}
+    assert "ckpt:mode=budget:budget=0.5+compile" in worst.title
+    assert "8.00 MiB saved" in worst.evidence
     (alone,) = budgeted(analysis, {1: 45 * MIB, 0: 53 * MIB})
-    assert "needs more memory than compile" in alone.title
+    assert alone.figures["other_peak_bytes"] == 45 * MIB
     assert budgeted(analysis, {1: 45 * MIB, 0.5: 28 * MIB, 0.2: 20 * MIB}) == []
 
 
@@ -249,33 +275,34 @@ STATES = tuple(row(f"aten::{name}_", 0.15, phase="optimizer", attainable_s=0.05)
 def test_every_variants_trace_is_judged_by_the_rules_of_analyze(analysis: Analysis) -> None:
     ops = (SOFTMAX, SCORES, *STATES, product("fp32", 0.3))
     found = told(analysis, passes=traced(baseline=rank_trace(ops=ops)))
-    gains = {finding.title: finding for finding in found if finding.variant == "baseline"}
+    gains = {finding.id: finding for finding in found if finding.variant == "baseline"}
     # Gains are parts of a traced second; a timed step takes a tenth of that.
-    assert gains["Attention is not fused: its score matrix goes through memory"].gain_s == pytest.approx(0.02)
-    assert gains["The optimizer is not fused"].gain_s == pytest.approx(0.02)
-    fp32 = gains["GEMMs run in fp32; the device is 8.0 times faster in bf16"]
+    assert gains["attention.unfused"].gain_s == pytest.approx(0.02)
+    assert gains["optimizer.unfused"].gain_s == pytest.approx(0.02)
+    fp32 = gains["gemm.fp32"]
     assert fp32.gain_s == pytest.approx(0.03 * 7 / 8)
-    assert fp32.action.endswith("Tried as amp: faster, 0.80 times the step time.")
-    assert gains["Attention is not fused: its score matrix goes through memory"].action.endswith("--technique flash.")
+    assert fp32.figures["bf16_flops_per_s"] / fp32.figures["fp32_flops_per_s"] == 8
+    assert "amp: faster, 0.80 times" in fp32.action
+    assert gains["attention.unfused"].action.endswith("--technique flash.")
 
 
 def test_a_rule_that_had_no_twin_speaks_of_a_bench_too(analysis: Analysis) -> None:
     converted = row("aten::_to_copy", 0.2, shapes="fp32[8,8] bf16[8,8]")
     found = told(analysis, passes=traced(baseline=rank_trace(), amp=rank_trace(ops=(converted,))))
-    (finding,) = [each for each in found if each.title == "Tensors are converted between dtypes"]
+    (finding,) = of(found, "dtype.conversions")
     assert (finding.variant, finding.gain_s) == ("amp", pytest.approx(0.2 * 0.08))
 
 
 def test_a_technique_that_is_on_is_not_advised(analysis: Analysis) -> None:
     found = told(analysis, passes=traced(amp=rank_trace(ops=(product("fp32", 0.3),))))
-    (finding,) = [each for each in found if "run in fp32" in each.title]
+    (finding,) = of(found, "gemm.fp32")
     assert finding.variant == "amp"
     assert "ried as" not in finding.action
 
 
 def test_where_no_ceilings_are_known_a_bench_has_no_advice_on_how_to_record(analysis: Analysis) -> None:
     bare = {"baseline": Passes(traces=(changed(rank_trace(steps=(), ops=()), label="baseline"),))}
-    assert titles(told(analysis, passes=bare)) == "amp pays: -20.0 % step time"
+    assert ids(told(analysis, passes=bare)) == ["variant.faster"]
 
 
 def test_ceilings_that_did_not_repeat_are_named(analysis: Analysis) -> None:
@@ -285,10 +312,11 @@ def test_ceilings_that_did_not_repeat_are_named(analysis: Analysis) -> None:
     step = row("step", 1.0, kind="step", flops=1e9, bytes=1e6, intensity=1e3, achieved=1e9, unit="matrix", dtype="fp32")
     held = sum(each.threads in (None, 2) for each in ceilings.ceilings)
     base = {"trace": rank_trace(summary=(step,))}
-    (found,) = [each for each in told(analysis, base=base, ceilings=ceilings) if "ceil" in each.title]
-    assert found.title == f"1 of {held} measured ceilings have low confidence"
-    assert found.evidence == "fp32 matrix; their repeats differ by up to 20.0 %"  # that of 16 threads held nothing
-    assert not any("ceilings" in each.title for each in told(analysis, ceilings=ceilings))  # nothing was held against
+    (found,) = of(told(analysis, base=base, ceilings=ceilings), "limit.uncertain_ceilings")
+    assert found.figures == {"uncertain": 1, "ceilings": held}  # that of 16 threads held nothing
+    assert "fp32 matrix" in found.evidence
+    assert "20.0 %" in found.evidence
+    assert of(told(analysis, ceilings=ceilings), "limit.uncertain_ceilings") == []  # nothing was held against
 
 
 def test_warnings_come_first(analysis: Analysis) -> None:
@@ -300,23 +328,22 @@ def test_work_without_a_bound_says_whether_an_estimate_or_a_ceiling_is_missing(a
     split = (TimeShare(category="no FLOP or byte estimate", seconds=0.5, share=0.5),)
     ops = (row("aten::mm", 0.4, bound="unknown", flops=1.0, bytes=1.0), row("mine::op", 0.1, bound="unknown"))
     base = {"trace": rank_trace(ops=ops, time_split=split)}
-    (finding,) = [each for each in told(analysis, base=base) if "estimate" in each.title]
-    assert finding.evidence == "without an estimate: mine::op; without a ceiling: aten::mm"
+    (finding,) = of(told(analysis, base=base), "limit.unmodeled_ops")
+    assert finding.figures == {"share": 0.5}
+    unestimated, unlimited = finding.evidence.split(";")
+    assert "mine::op" in unestimated
+    assert "aten::mm" in unlimited
     assert "calibrate" in finding.action
     many = tuple(row(f"mine::op{place}", 0.05, bound="unknown") for place in range(10))
-    (finding,) = [
-        each
-        for each in told(analysis, base={"trace": rank_trace(ops=many, time_split=split)})
-        if "estimate" in each.title
-    ]
-    assert finding.evidence.endswith("mine::op7 and 2 more")
+    (finding,) = of(told(analysis, base={"trace": rank_trace(ops=many, time_split=split)}), "limit.unmodeled_ops")
+    assert "mine::op7 and 2 more" in finding.evidence
+    assert "mine::op8" not in finding.evidence
 
 
 def test_what_a_variant_showed_comes_before_what_a_trace_promises(analysis: Analysis) -> None:
     ops = (changed(SOFTMAX, seconds=0.9), SCORES)  # promises more than amp has won
     found = told(analysis, difference=difference("faster", 0.9), passes=traced(baseline=rank_trace(ops=ops)))
-    text = titles(found)
-    assert text.index("amp pays") < text.index("Attention is not fused")
+    assert ids(found).index("variant.faster") < ids(found).index("attention.unfused")
 
 
 def test_what_all_variants_could_win_is_told_once_of_the_baseline_of_the_fewest_ranks(analysis: Analysis) -> None:
@@ -325,17 +352,18 @@ def test_what_all_variants_could_win_is_told_once_of_the_baseline_of_the_fewest_
     slow = rank_trace(ops=(changed(SOFTMAX, seconds=0.9), SCORES))
     passes = traced(**{"baseline": rank_trace(ops=(SOFTMAX, SCORES)), "baseline@2": slow, "amp": slow})
     found = collect_suite_findings((two, base, amp), analysis.environment, CEILINGS, passes)
-    (fused,) = [each for each in found if each.title.startswith("Attention is not fused")]
-    assert (fused.variant, fused.details[-1]) == ("baseline", "likewise in baseline@2 (90.0 ms), amp (72.0 ms)")
+    (fused,) = of(list(found), "attention.unfused")
+    assert fused.variant == "baseline"
+    assert "baseline@2 (90.0 ms), amp (72.0 ms)" in fused.details[-1]
 
 
 def test_gains_in_a_traced_step_that_lost_kernels_are_at_least_so_much(analysis: Analysis) -> None:
     for lost, bound in ((0, "at most"), (50, "at least")):
         count = LostKernels(launched=100, lost=lost, without_time=0, share=lost / 100)
         found = told(analysis, passes=traced(baseline=rank_trace(ops=(SOFTMAX, SCORES), lost=count)))
-        (fused,) = [finding for finding in found if finding.title.startswith("Attention is not fused")]
+        (fused,) = of(found, "attention.unfused")
         assert fused.gain_bound == bound
-        assert ("50.0 % of the kernels that were launched are not in the trace" in titles(found)) == bool(lost)
+        assert len(of(found, "limit.lost_kernels")) == bool(lost)
 
 
 @pytest.mark.parametrize(
@@ -347,7 +375,8 @@ def test_mixed_precision_without_instructions_for_it(
 ) -> None:
     monkeypatch.setitem(globals(), "ENVIRONMENT", changed(ENVIRONMENT, cpu_capability=capability))
     found = told(analysis, difference=difference(verdict, 24.0 if verdict == "slower" else 0.5))
-    slow = [finding for finding in found if "no instructions for 16-bit floats" in finding.title]
+    slow = of(found, "dtype.software_bf16")
     assert bool(slow) == told_of
     if told_of:
-        assert "24 times as long; torch uses AVX2" in slow[0].evidence
+        assert slow[0].figures == {"ratio": 24.0}
+        assert "AVX2" in slow[0].evidence
