@@ -28,6 +28,7 @@ NO = "no"
 def write_page(devices: Sequence[DeviceResults], template: str, known: Sequence[str]) -> str:
     """The page; `known` are the names `SCRIPT ROW` of all rows."""
     sections = {
+        "devices": [_describe_device(device) for device in devices],
         "paths": list(_format_paths(devices, known)),
         "findings": list(_format_findings(devices)),
         "rows": list(_format_rows(devices)),
@@ -61,6 +62,17 @@ def describe_status(path: CodePath, device: DeviceResults, known: Sequence[str])
         if names:
             text += f"; {status}: {', '.join(names)}"
     return text
+
+
+def _describe_device(device: DeviceResults) -> str:
+    """Name, torch and CUDA; driver and CUPTI where `stands versions` was measured."""
+    versions = device.find("stands versions") or {}
+    parts = [f"torch {device.machine['torch']}", f"CUDA {device.machine['cuda']}"]
+    if versions.get("nvml"):
+        parts.append(f"driver {versions['nvml']['driver']}")
+    if versions.get("cupti"):
+        parts.append(f"CUPTI {versions['cupti']['api_version']}")
+    return f"- {device.name}: {', '.join(parts)}"
 
 
 def _format_paths(devices: Sequence[DeviceResults], known: Sequence[str]) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from benchmarks.gpu.hardware_findings import compare_datasheet, compare_step_clock, count_lost_kernels
+from benchmarks.gpu.hardware_findings import compare_step_clock, count_lost_kernels
 from benchmarks.gpu.hardware_results import DeviceResults
 
 NONE = "–"
@@ -72,9 +72,7 @@ PATHS = (
         "datasheet ceilings", NONE, NONE, NONE, ("ceilings plain",),
         "H200: seven dtypes and memory below them (`ceilings short`)",
     ),
-    CodePath(
-        "calibration of a GPU", NONE, "no", "yes", ("ceilings short", "ceilings full"), finding=compare_datasheet
-    ),
+    CodePath("calibration of a GPU", NONE, "no", "yes", ("ceilings short", "ceilings full")),
     CodePath("FLOPs and bytes by formula", "yes", "yes, without counters", NONE, ("counters *", "pm_sampling *")),
     CodePath(
         "hardware counters (Nsight Compute)", NONE, "no", "yes: constructed exports", ("counters *",),

@@ -12,7 +12,7 @@ from benchmarks.gpu.hardware_results import DeviceResults, Measured, format_foun
 from benchmarks.gpu.packages import ROOT
 
 MACHINE = {"device": "NVIDIA H100", "gpus": 1, "torch": "2.11.0+cu130", "cuda": "13.0"}
-MARKS = "<!-- paths -->\n<!-- findings -->\n<!-- rows -->\n<!-- unmeasured -->\n"
+MARKS = "<!-- devices -->\n<!-- paths -->\n<!-- findings -->\n<!-- rows -->\n<!-- unmeasured -->\n"
 
 
 def entry(status: str = "ok", reason: str = "", **figures: Any) -> dict[str, Any]:
@@ -86,6 +86,15 @@ def test_a_variant_that_was_run_by_hand_counts_as_measured() -> None:
     }
     page = write_page([device({"stands nvml": entry()}, run)], MARKS, ["techniques gpt.amp", "techniques gpt.ckpt"])
     assert "- `techniques`: `gpt.ckpt`" in page
+
+
+def test_devices_are_listed_with_their_software() -> None:
+    versions = entry(nvml={"driver": "580.1"}, cupti={"api_version": 130001})
+    page = write_page([device({"stands versions": versions}), device({"attach energy": entry()})], MARKS, KNOWN)
+    assert page.splitlines()[:2] == [
+        "- NVIDIA H100: torch 2.11.0+cu130, CUDA 13.0, driver 580.1, CUPTI 130001",
+        "- NVIDIA H100: torch 2.11.0+cu130, CUDA 13.0",
+    ]
 
 
 def test_a_template_without_a_mark_is_refused() -> None:
