@@ -83,7 +83,7 @@ def _between_ranks(target: "Device", ranks: int, *, short: bool, force: bool) ->
     """Show what collectives between so many ranks reach; measured where it is not known."""
     from rich.console import Console
 
-    from perfkit.devices.links.calibrate import known, measure, missing
+    from perfkit.devices.links.calibrate import find_groups, known, measure, missing
     from perfkit.devices.visible import lacking
     from perfkit_cli.ceilings import links_notes, links_table
     from perfkit_cli.lines import show_lines
@@ -91,12 +91,14 @@ def _between_ranks(target: "Device", ranks: int, *, short: bool, force: bool) ->
     if target.kind == "cuda" and (why := lacking(ranks, target.visible)):
         raise UsageError(f"--world-size {ranks}: {why}")
     rates = known(target.kind, target.name)
-    if force or missing(rates, ranks, short=short):
+    kinds = [group.link for group in find_groups(target.kind, ranks)]
+    if force or missing(rates, ranks, short=short, links=kinds):
         with show_lines(Console(stderr=True)) as tell:
             rates = measure(target.kind, target.name, ranks, short=short, progress=tell)
     of_these = [rate for rate in rates if rate.ranks == ranks]
     console = Console()
-    console.print(links_table(of_these, ranks))
+    for kind in kinds:
+        console.print(links_table([rate for rate in of_these if rate.link == kind], ranks))
     for note in links_notes(of_these):
         console.print(f"note: {note}", markup=False, highlight=False)
 

@@ -45,7 +45,10 @@ def _cells(ceiling: Ceiling, device_name: str) -> tuple[str, ...]:
 def links_table(rates: Sequence[LinkRate], ranks: int) -> Table:
     """A row for each size of a message, a column for each collective: its bus bandwidth, and how long it takes."""
     backend = rates[0].backend if rates else ""
-    made = Table(title=f"collectives between {ranks} ranks ({backend})", title_justify="left", box=None, pad_edge=False)
+    gpus = f", GPUs {', '.join(map(str, rates[0].gpus))}: {rates[0].link}" if rates and rates[0].gpus else ""
+    made = Table(
+        title=f"collectives between {ranks} ranks ({backend}{gpus})", title_justify="left", box=None, pad_edge=False
+    )
     made.add_column("message", justify="right", no_wrap=True)
     of = {(rate.collective, rate.bytes): rate for rate in rates}
     collectives = list(dict.fromkeys(rate.collective for rate in rates))

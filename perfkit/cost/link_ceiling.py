@@ -28,9 +28,14 @@ def link_ceiling(rates: Sequence[LinkRate], message: Message, ranks: int) -> Cei
         value=bus_bandwidth(found),
         unit="B/s",
         kind=Obtained.MEASURED,
-        source=f"{found.collective} of {nbytes(found.bytes)} among {ranks} ranks by {found.backend}",
+        source=f"{found.collective} of {nbytes(found.bytes)} among {ranks} ranks by {found.backend}{_among(found)}",
         spread=found.spread,
         confidence=found.confidence,
         measured_at=found.measured_at,
         disturbed=found.disturbed,
     )
+
+
+def _among(rate: LinkRate) -> str:
+    """The GPUs that it was measured on, and the slowest link between them."""
+    return f" on GPUs {', '.join(map(str, rate.gpus))} ({rate.link})" if rate.gpus else ""

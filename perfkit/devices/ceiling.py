@@ -74,6 +74,8 @@ class LinkRate(Struct):
 
     `spread` is the relative difference between the best of two halves of the repeats, `repeats_s` are those themselves;
     `disturbed` says what kept them from telling what the links can do. `short` is of a calibration with fewer repeats.
+    `gpus` are the numbers by NVML of those it was measured among, `link` the slowest kind of link among them (`NV4`,
+    `SYS`): it bounds messages over that kind alone. Both are empty on a CPU and where NVML could not tell.
     """
 
     collective: str
@@ -87,6 +89,8 @@ class LinkRate(Struct):
     disturbed: str = ""
     repeats_s: tuple[float, ...] = ()
     short: bool = False
+    gpus: tuple[int, ...] = ()
+    link: str = ""
 
 
 class DeviceCeilings(Struct):

@@ -1,8 +1,8 @@
 """MIG instances: a process can use one of them alone, so that each rank gets its own by CUDA_VISIBLE_DEVICES.
 
-"CUDA can only enumerate a single compute instance" (NVIDIA Multi-Instance GPU User Guide, "CUDA Device Enumeration"): of
-several in CUDA_VISIBLE_DEVICES a process sees the first. Written after that guide and NVML's documentation, and not yet
-tried on hardware.
+"CUDA can only enumerate a single compute instance" (NVIDIA Multi-Instance GPU User Guide, "CUDA Device Enumeration"):
+of several in CUDA_VISIBLE_DEVICES a process sees the first. Written after that guide and NVML's documentation, and not
+yet tried on hardware.
 """
 
 import os

@@ -13,6 +13,7 @@ from perfkit.devices.ceiling import Confidence, DeviceCeilings, LinkRate
 from perfkit.devices.fingerprint import fingerprint
 from perfkit.devices.links import calibrate as between_ranks
 from perfkit.devices.links.processes import LinksError
+from perfkit.devices.links.rates import over_link
 from perfkit.errors import PerfkitError, RunFormatError
 from perfkit.files import read_json
 
@@ -72,12 +73,16 @@ def ceilings_for(
     links: tuple[LinkRate, ...] = ()
     try:
         links = between_ranks.known(device, device_name)
+        groups = {count: between_ranks.find_groups(device, count) for count in ranks}
         for count in ranks:
-            if calibrate and between_ranks.missing(links, count, short=True):
+            kinds = [group.link for group in groups[count]]
+            if calibrate and between_ranks.missing(links, count, short=True, links=kinds):
                 try:
                     links = between_ranks.measure(device, device_name, count, short=True, progress=progress)
                 except LinksError as error:
                     notes.append(str(error))
+        for count in ranks:
+            links = over_link(links, count, groups[count][0].link)  # ranks take the first GPUs
     except RunFormatError as error:
         notes.append(f"measured links ignored: {error}")
     entry = find(device_name) if device != "cpu" else None

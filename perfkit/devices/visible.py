@@ -43,8 +43,22 @@ def lacking(ranks: int, visible: int, *, least: bool = False) -> str:
     return f"needs {'at least ' if least else ''}{ranks} GPUs, {visible} visible" if ranks > visible else ""
 
 
+def visible_numbers() -> tuple[int, ...]:
+    """NVML's numbers of the visible GPUs, in CUDA's order; none where NVML cannot tell them."""
+    from torch import version
+
+    found = None if version.cuda is None else _listed_by_nvml(int(version.cuda.partition(".")[0]))
+    return () if found is None else tuple(found)
+
+
 def _told_by_nvml(cuda: int) -> tuple[str, ...] | None:
     """The names as far as NVML decides; None where only CUDA itself (of this major version) knows."""
+    found = _listed_by_nvml(cuda)
+    return None if found is None else tuple(found.values())
+
+
+def _listed_by_nvml(cuda: int) -> dict[int, str] | None:
+    """The same by NVML's numbers, in CUDA's order."""
     try:
         with nvml.opened():
             gpus = nvml.gpus()
@@ -60,7 +74,7 @@ def _told_by_nvml(cuda: int) -> tuple[str, ...] | None:
         return None  # CUDA numbers the fastest first, and does not say which that is
     else:
         indices = _by_number(len(gpus))
-    return tuple(gpus[index].name for index in indices)
+    return {index: gpus[index].name for index in indices}
 
 
 def _by_number(count: int) -> list[int]:

@@ -10,6 +10,7 @@ from perfkit.analysis.trace.work.messages import Messages, message_of
 from perfkit.analysis.trace.work.pieces import Kind, Pieces
 from perfkit.cost.collective import Kind as CollectiveKind
 from perfkit.cost.collective import Message, collective_kind, ranks_in_kernel
+from perfkit.devices.links.rates import has_several_links
 from perfkit.trace.read import NONE, Category, Collective
 
 
@@ -107,6 +108,9 @@ def _why_not(roofs: Roofs, moved: Message | None, ranks: int | None) -> str:
         return ""
     if roofs.ceilings.no_links:
         return roofs.ceilings.no_links
+    if has_several_links(roofs.ceilings.links, ranks):
+        kinds = sorted({rate.link or "unknown" for rate in roofs.ceilings.links if rate.ranks == ranks})
+        return f"measured between {ranks} ranks over {' and '.join(kinds)}: which of these links they use is not known"
     if any(rate.ranks == ranks for rate in roofs.ceilings.links):
         return f"calibrations do not time a {moved.kind}"
     return f"not measured between {ranks} ranks on this machine; run `perfkit calibrate --world-size {ranks}`"

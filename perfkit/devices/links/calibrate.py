@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from perfkit.devices import machine
 from perfkit.devices.cache import folder
@@ -16,7 +17,9 @@ from perfkit.devices.fingerprint import file_stem, fingerprint
 from perfkit.devices.links.processes import run_ranks
 from perfkit.devices.links.rates import merged
 from perfkit.devices.links.taken import BACKENDS, Taken
+from perfkit.devices.links.topology import Group, groups_to_measure, read_kinds
 from perfkit.devices.repeats import Repeat, summarise
+from perfkit.devices.visible import visible_numbers
 from perfkit.errors import NewerFormatError, PerfkitError, RunFormatError
 from perfkit.files import read_json, write_json
 from perfkit.spec import Struct
@@ -49,11 +52,22 @@ def known(device: str, device_name: str) -> tuple[LinkRate, ...]:
         return ()  # measuring again replaces it
 
 
-def missing(rates: Sequence[LinkRate], ranks: int, *, short: bool) -> bool:
-    """Whether nothing was measured among so many ranks, or nothing that was left alone; with `short` False a short
-    calibration does not count."""
-    of_these = [rate for rate in rates if rate.ranks == ranks]
-    return not of_these or any(rate.disturbed or (rate.short and not short) for rate in of_these)
+def find_groups(device: str, ranks: int) -> tuple[Group, ...]:
+    """The GPUs to measure among, a group for each kind of link between them; the first are those that runs take.
+
+    A group without GPUs stands for ranks on a CPU, and for GPUs of which NVML does not tell how they are linked.
+    """
+    order = () if device == "cpu" else visible_numbers()
+    kinds = read_kinds(order)
+    return groups_to_measure(order, ranks, kinds) if kinds and len(order) >= ranks else (Group((), ""),)
+
+
+def missing(rates: Sequence[LinkRate], ranks: int, *, short: bool, links: Sequence[str] = ("",)) -> bool:
+    """Whether nothing was measured among so many ranks over one of these kinds of `links`, or nothing that was left
+    alone; with `short` False a short calibration does not count."""
+    of_these = [rate for rate in rates if rate.ranks == ranks and rate.link in links]
+    unmeasured = set(links) - {rate.link for rate in of_these}
+    return bool(unmeasured) or any(rate.disturbed or (rate.short and not short) for rate in of_these)
 
 
 def measure(
@@ -63,11 +77,24 @@ def measure(
     `RunFormatError` where a newer perfkit keeps the links of this machine."""
     before = known(device, device_name)  # refuses a file that it could not write again, before it takes time
     pressure = machine.cpu_pressure()
-    taken = _taken(device, ranks, short=short, progress=progress)
+    groups = find_groups(device, ranks)
+    taken = [
+        (group, each) for group in groups for each in _taken(device, ranks, short=short, progress=progress, group=group)
+    ]
     now = datetime.now(UTC).isoformat(timespec="seconds")
     crowded = device == "cpu" and ranks > machine.available_cores()
-    rates = [_rate(each, ranks, BACKENDS[device], now, pressure, crowded=crowded, short=short) for each in taken]
-    everything = merged((*before, *rates))
+    rates = [
+        replace(
+            _rate(each, ranks, BACKENDS[device], now, pressure, crowded=crowded, short=short),
+            gpus=group.gpus,
+            link=group.link,
+        )
+        for group, each in taken
+    ]
+    labelled = {group.link for group in groups} != {""}
+    # What was measured before links had a kind may be of any of them.
+    kept = (rate for rate in before if not (labelled and rate.ranks == ranks and not rate.link))
+    everything = merged((*kept, *rates))
     with suppress(PerfkitError):  # what cannot be kept is measured again next time
         write_json(_file(device, device_name), Links(fingerprint=fingerprint(device, device_name), rates=everything))
     return everything
@@ -97,11 +124,16 @@ def _rate(
     )
 
 
-def _taken(device: str, ranks: int, *, short: bool, progress: Progress) -> list[Taken]:
-    progress(f"timing collectives between {ranks} ranks by {BACKENDS[device]}")
+def _taken(device: str, ranks: int, *, short: bool, progress: Progress, group: Group) -> list[Taken]:
+    on = f" on GPUs {', '.join(map(str, group.gpus))} ({group.link})" if group.gpus else ""
+    progress(f"timing collectives between {ranks} ranks by {BACKENDS[device]}{on}")
+    options = ["--short"] if short else []
+    if group.gpus:
+        order = visible_numbers()
+        options.append("--gpus=" + ",".join(str(order.index(number)) for number in group.gpus))
     with tempfile.TemporaryDirectory(prefix="perfkit-") as place:
         program = [sys.executable, "-P", "-m", "perfkit.devices.links.exchange", str(Path(place) / "store")]
-        commands = [[*program, str(rank), str(ranks), device, *(["--short"] if short else [])] for rank in range(ranks)]
+        commands = [[*program, str(rank), str(ranks), device, *options] for rank in range(ranks)]
         return msgspec.json.decode(run_ranks(commands, Path(place), _TIMEOUT_S), type=list[Taken])
 
 

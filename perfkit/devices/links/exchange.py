@@ -1,12 +1,13 @@
 """One rank of a calibration of the interconnect:
 
-    python -m perfkit.devices.links.exchange STORE RANK RANKS DEVICE [--short]
+    python -m perfkit.devices.links.exchange STORE RANK RANKS DEVICE [--short] [--gpus=0,2]
 
-Rank 0 prints what it took, as JSON. Gloo on a CPU, NCCL among GPUs, one a rank.
+Rank 0 prints what it took, as JSON. Gloo on a CPU, NCCL among GPUs, one a rank: those named by CUDA's numbers, or the
+first ones.
 """
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from time import perf_counter
 from typing import NamedTuple
@@ -23,6 +24,7 @@ _ELEMENT = 4  # bytes of fp32
 _WINDOW_S = 1e-3  # calls that are shorter are made several times before the clock is read again
 _MOST_CALLS = 64
 _QUANTILE = 0.99
+_GPUS = "--gpus="
 
 
 class Effort(NamedTuple):
@@ -43,9 +45,16 @@ FULL = {device: effort._replace(repeats=7, budget_s=0.05, windows=100) for devic
 Call = Callable[[], object]
 
 
+# The sum is what training asks for, and other operators take other paths: NCCL's NVLS, which adds in NVSwitch, takes
+# fp32 with the sum alone (`ncclNvlsSupported`).
+_OPERATOR = dist.ReduceOp.SUM
+
+
 def _all_reduce(elements: int, device: torch.device) -> Call:
-    message = _random(elements, device)
-    return lambda: dist.all_reduce(message, op=dist.ReduceOp.MAX)  # sums would grow from call to call
+    """Of zeros: the message is replaced by the sum, and other numbers would grow from call to call until they are
+    infinite. Neither NCCL nor Gloo compresses or looks at what it sends, so that zeros take as long."""
+    message = torch.zeros(elements, device=device)
+    return lambda: dist.all_reduce(message, op=_OPERATOR)
 
 
 def _all_gather(elements: int, device: torch.device) -> Call:
@@ -55,7 +64,7 @@ def _all_gather(elements: int, device: torch.device) -> Call:
 
 def _reduce_scatter(elements: int, device: torch.device) -> Call:
     whole, part = _random(elements, device), _random(elements // dist.get_world_size(), device)
-    return lambda: dist.reduce_scatter_tensor(part, whole, op=dist.ReduceOp.MAX)
+    return lambda: dist.reduce_scatter_tensor(part, whole, op=_OPERATOR)  # `whole` stays
 
 
 def _all_to_all(elements: int, device: torch.device) -> Call:
@@ -140,9 +149,9 @@ def _random(elements: int, device: torch.device) -> torch.Tensor:
     return torch.rand(elements, device=device)
 
 
-def main(store: str, rank: int, ranks: int, kind: str, effort: Effort) -> list[Taken]:
+def main(store: str, rank: int, ranks: int, kind: str, effort: Effort, gpus: Sequence[int] = ()) -> list[Taken]:
     torch.set_num_threads(1)
-    device = torch.device("cpu") if kind == "cpu" else torch.device("cuda", rank)
+    device = torch.device("cpu") if kind == "cpu" else torch.device("cuda", gpus[rank] if gpus else rank)
     if kind == "cuda":
         torch.cuda.set_device(device)
     dist.init_process_group(BACKENDS[kind], store=FileStore(store, ranks), rank=rank, world_size=ranks)
@@ -153,7 +162,15 @@ def main(store: str, rank: int, ranks: int, kind: str, effort: Effort) -> list[T
 
 
 if __name__ == "__main__":
-    place, number, size, of, *short = sys.argv[1:]
-    result = main(str(Path(place)), int(number), int(size), of, (SHORT if short else FULL)[of])
+    place, number, size, of, *options = sys.argv[1:]
+    named = next((option.removeprefix(_GPUS) for option in options if option.startswith(_GPUS)), "")
+    result = main(
+        str(Path(place)),
+        int(number),
+        int(size),
+        of,
+        (SHORT if "--short" in options else FULL)[of],
+        [int(gpu) for gpu in named.split(",") if gpu],
+    )
     if number == "0":
         sys.stdout.buffer.write(msgspec.json.encode(result))

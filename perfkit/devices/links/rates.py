@@ -8,11 +8,11 @@ from msgspec.structs import replace
 from perfkit.devices.ceiling import Confidence, LinkRate
 from perfkit.devices.repeats import SPREAD_TOLERANCE
 
-_Key = tuple[str, int, int]
+_Key = tuple[str, int, int, str]
 
 
 def merged(rates: Iterable[LinkRate]) -> tuple[LinkRate, ...]:
-    """The fastest of each collective, number of ranks and size, whichever calibration it is from.
+    """The fastest of each collective, number of ranks, size and kind of link, whichever calibration it is from.
 
     What a disturbed calibration reached was reached. The result is called disturbed unless an undisturbed one came as
     close as two good ones do, and short where no full one was made.
@@ -21,7 +21,7 @@ def merged(rates: Iterable[LinkRate]) -> tuple[LinkRate, ...]:
     undisturbed: dict[_Key, float] = {}
     full: set[_Key] = set()
     for rate in rates:
-        key = rate.collective, rate.ranks, rate.bytes
+        key = rate.collective, rate.ranks, rate.bytes, rate.link
         best[key] = min(best.get(key, rate), rate, key=lambda each: each.seconds)
         if not rate.disturbed:
             undisturbed[key] = min(undisturbed.get(key, rate.seconds), rate.seconds)
@@ -37,12 +37,23 @@ def merged(rates: Iterable[LinkRate]) -> tuple[LinkRate, ...]:
     )
 
 
+def over_link(rates: Iterable[LinkRate], ranks: int, link: str) -> tuple[LinkRate, ...]:
+    """Leave out, of the rates among so many ranks, those over other kinds of links than this one, which runs use."""
+    return tuple(rate for rate in rates if rate.ranks != ranks or rate.link == link)
+
+
+def has_several_links(rates: Iterable[LinkRate], ranks: int) -> bool:
+    """Whether among so many ranks more than one kind of link was measured, so that none of them is known to hold."""
+    return len({rate.link for rate in rates if rate.ranks == ranks}) > 1
+
+
 def at_size(rates: Sequence[LinkRate], collective: str, ranks: int, nbytes: float) -> LinkRate | None:
     """What a message of this size takes at best: between two measured sizes in proportion, a smaller one as long as the
-    smallest, a larger one at the rate of the largest. None where the collective was not measured among so many ranks.
+    smallest, a larger one at the rate of the largest. None where the collective was not measured among so many ranks,
+    and where it was over several kinds of links: a rate bounds only messages over its own.
     """
     known = sorted((rate for rate in rates if (rate.collective, rate.ranks) == (collective, ranks)), key=_size)
-    if not known or nbytes <= 0:
+    if not known or nbytes <= 0 or has_several_links(known, ranks):
         return None
     for below, above in pairwise(known):
         if below.bytes <= nbytes <= above.bytes:

@@ -4,13 +4,14 @@ from collections.abc import Sequence
 
 import pytest
 
-from perfkit.devices import machine
+from perfkit.devices import machine, resolve
 from perfkit.devices.ceiling import Confidence
 from perfkit.devices.links import calibrate
 from perfkit.devices.links.calibrate import known, measure, missing
 from perfkit.devices.links.exchange import Taken
 from perfkit.devices.links.processes import LinksError
-from perfkit.devices.resolve import ceilings_for
+from perfkit.devices.links.topology import Group
+from perfkit.devices.resolve import CalibrationError, ceilings_for
 from perfkit.errors import RunFormatError
 
 
@@ -101,3 +102,72 @@ def test_a_file_of_a_newer_perfkit_is_kept() -> None:
     found = ceilings_for("cpu", "", (), calibrate=True, ranks=[2])
     assert any("measured links ignored" in note and "format 99" in note for note in found.notes)
     assert file.read_text() == '{"schema_version": 99}'
+
+
+KINDS = {(0, 1): "NV2", (0, 2): "SYS", (0, 3): "SYS", (1, 2): "SYS", (1, 3): "SYS", (2, 3): "NV2"}
+
+
+@pytest.fixture
+def bridges(taken: list[float], monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
+    """Two pairs of GPUs with a bridge each, over which messages take a tenth; the groups that were measured."""
+    measured: list[tuple[int, ...]] = []
+
+    def take(*_: object, group: Group, **__: object) -> list[Taken]:
+        measured.append(group.gpus)
+        seconds = [each / (10 if group.link == "NV2" else 1) for each in taken]
+        return [Taken(collective="all-reduce", bytes=1024, repeats_s=tuple(seconds))]
+
+    monkeypatch.setattr(calibrate, "_taken", take)
+    monkeypatch.setattr(calibrate, "visible_numbers", lambda: (0, 1, 2, 3))
+    monkeypatch.setattr(calibrate, "read_kinds", lambda _: KINDS)
+
+    def fail(*_: object, **__: object) -> None:
+        raise CalibrationError("only links are measured")
+
+    monkeypatch.setattr(resolve, "calibrate_now", fail)
+    return measured
+
+
+def test_each_kind_of_link_is_measured_once_and_kept_apart(bridges: list[tuple[int, ...]]) -> None:
+    rates = measure("cuda", "GPU", 2, short=True)
+    assert bridges == [(0, 1), (0, 2)]
+    assert {(rate.gpus, rate.link): rate.seconds for rate in rates} == {
+        ((0, 1), "NV2"): pytest.approx(1e-4),
+        ((0, 2), "SYS"): 1e-3,
+    }
+    assert not missing(rates, 2, short=True, links=["NV2", "SYS"])
+    assert missing(rates, 2, short=True, links=["NV2", "PXB"])
+
+
+@pytest.mark.usefixtures("bridges")
+@pytest.mark.parametrize(("order", "link"), [((0, 1, 2, 3), "NV2"), ((1, 2, 0, 3), "SYS")])
+def test_a_run_is_held_against_the_links_of_the_gpus_that_it_takes(
+    monkeypatch: pytest.MonkeyPatch, order: tuple[int, ...], link: str
+) -> None:
+    monkeypatch.setattr(calibrate, "visible_numbers", lambda: order)
+    found = ceilings_for("cuda", "GPU", (), calibrate=True, ranks=[2, 4])
+    assert [rate.link for rate in found.links if rate.ranks == 2] == [link]
+    assert [rate.link for rate in found.links if rate.ranks == 4] == ["SYS"]
+
+
+@pytest.mark.usefixtures("bridges")
+def test_what_was_measured_of_unknown_links_is_measured_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as before:
+        before.setattr(calibrate, "read_kinds", lambda _: {})
+        assert [rate.link for rate in measure("cuda", "GPU", 2, short=True)] == [""]
+    found = ceilings_for("cuda", "GPU", (), calibrate=True, ranks=[2])
+    assert [rate.link for rate in found.links] == ["NV2"]
+    assert {rate.link for rate in known("cuda", "GPU")} == {"NV2", "SYS"}
+
+
+def test_ranks_are_told_their_gpus_by_cudas_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    commands: list[list[str]] = []
+
+    def run(given: list[list[str]], *_: object) -> bytes:
+        commands.extend(given)
+        return b"[]"
+
+    monkeypatch.setattr(calibrate, "run_ranks", run)
+    monkeypatch.setattr(calibrate, "visible_numbers", lambda: (4, 0, 5))
+    calibrate._taken("cuda", 2, short=True, progress=lambda _: None, group=Group((4, 5), "NV2"))
+    assert [command[-1] for command in commands] == ["--gpus=0,2"] * 2

@@ -29,11 +29,36 @@ def test_every_collective_is_timed_at_every_size() -> None:
     assert all(len(each.repeats_s) == 2 and min(each.repeats_s) > 0 for each in taken)
 
 
+SUMS = [("all-reduce", "all_reduce"), ("reduce-scatter", "reduce_scatter_tensor")]
+
+
 @pytest.mark.usefixtures("alone")
-def test_what_is_exchanged_does_not_grow_from_call_to_call() -> None:
-    """An all-reduce that summed would soon multiply infinities, which are slower on some devices."""
-    call = exchange.COLLECTIVES["all-reduce"](8, torch.device("cpu"))
-    message = call.__closure__[0].cell_contents  # type: ignore[attr-defined]
-    before = message.clone()
-    call()
-    assert torch.equal(message, before)
+@pytest.mark.parametrize(("name", "function"), SUMS)
+def test_sums_are_exchanged_that_do_not_grow_from_call_to_call(
+    monkeypatch: pytest.MonkeyPatch, name: str, function: str
+) -> None:
+    """As NVLS takes them. Numbers that grew would soon be infinite, which is slower on some devices."""
+    outputs = []
+
+    def among_eight(output: torch.Tensor, given: torch.Tensor | None = None, *, op: object) -> None:
+        assert op == dist.ReduceOp.SUM
+        output.copy_(8 * (output if given is None else given[: len(output)]))
+        outputs.append(output.clone())
+
+    monkeypatch.setattr(dist, function, among_eight)
+    call = exchange.COLLECTIVES[name](8, torch.device("cpu"))
+    for _ in range(100):
+        call()
+    assert all(torch.equal(output, outputs[0]) for output in outputs)
+
+
+def test_a_rank_takes_the_gpu_that_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[torch.device] = []
+    monkeypatch.setattr(torch.cuda, "set_device", taken.append)
+    monkeypatch.setattr(exchange, "measure", lambda *_: [])
+    for name in ("init_process_group", "destroy_process_group"):
+        monkeypatch.setattr(dist, name, lambda *_, **__: None)
+    monkeypatch.setattr(exchange, "FileStore", lambda *_: None)
+    exchange.main("store", 1, 2, "cuda", exchange.SHORT["cuda"], [0, 4])
+    exchange.main("store", 1, 2, "cuda", exchange.SHORT["cuda"])
+    assert [device.index for device in taken] == [4, 1]

@@ -7,7 +7,7 @@ from perfkit.cost.collective import Kind, message_of_size
 from perfkit.cost.link_ceiling import bus_bandwidth, link_ceiling
 from perfkit.devices.ceiling import Confidence, LinkRate
 from perfkit.devices.links.exchange import COLLECTIVES
-from perfkit.devices.links.rates import at_size, merged
+from perfkit.devices.links.rates import at_size, merged, over_link
 
 RATE = LinkRate(
     collective="all-reduce", ranks=4, bytes=1 << 20, seconds=1e-3, backend="gloo", confidence=Confidence.HIGH
@@ -71,3 +71,15 @@ def test_receiving_takes_what_sending_takes() -> None:
 
 def test_collectives_bear_the_names_of_their_kinds() -> None:
     assert all(Kind(name) == name for name in COLLECTIVES)
+
+
+def test_a_rate_holds_for_messages_over_its_own_kind_of_link() -> None:
+    bridge, far = replace(RATE, gpus=(0, 1, 2, 3), link="NV2"), replace(RATE, link="SYS", gpus=(0, 1, 2, 4))
+    assert merged([replace(bridge, seconds=2e-3), bridge, far]) == (bridge, far)
+    assert at_size([bridge, far], "all-reduce", 4, 1 << 20) is None
+    held = over_link([bridge, far], 4, "NV2")
+    assert at_size(held, "all-reduce", 4, 1 << 20) == bridge
+    ceiling = link_ceiling(held, message_of_size(Kind.ALL_REDUCE, 1 << 20, 4), 4)
+    assert ceiling is not None
+    assert ceiling.source.endswith("on GPUs 0, 1, 2, 3 (NV2)")
+    assert over_link([bridge, far], 2, "NV2") == (bridge, far)

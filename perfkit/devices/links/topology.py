@@ -1,0 +1,92 @@
+"""By which kind of link the GPUs of a machine reach each other, as `nvidia-smi topo -m` names it.
+
+`NV4`: four NVLinks, directly or through switches; `PIX`, `PXB`: one or several PCI Express switches; `PHB`: a host
+bridge; `NODE`: several in a NUMA node; `SYS`: between NUMA nodes. Read against NVML's documentation (topology, NvLink,
+P2P status) and not yet tried on hardware.
+"""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import pynvml
+
+from perfkit.devices import nvml
+
+Kinds = Mapping[tuple[int, int], str]
+
+_NVLINK = "NV"
+# nvmlGpuTopologyLevel_t, the nearest first.
+_ANCESTORS = {
+    pynvml.NVML_TOPOLOGY_INTERNAL: "PIX",  # two GPUs on one board are behind its switch
+    pynvml.NVML_TOPOLOGY_SINGLE: "PIX",
+    pynvml.NVML_TOPOLOGY_MULTIPLE: "PXB",
+    pynvml.NVML_TOPOLOGY_HOSTBRIDGE: "PHB",
+    pynvml.NVML_TOPOLOGY_NODE: "NODE",
+    pynvml.NVML_TOPOLOGY_SYSTEM: "SYS",
+}
+_SLOWEST_LAST = tuple(dict.fromkeys(_ANCESTORS.values()))
+_MOST_GROUPS = 20_000  # 8 of 16 GPUs are 12,870
+
+
+class Group(NamedTuple):
+    """GPUs that exchange messages, by their numbers, and the slowest kind of link among them; "" where not known."""
+
+    gpus: tuple[int, ...]
+    link: str
+
+
+def read_kinds(numbers: Sequence[int]) -> dict[tuple[int, int], str]:
+    """The kind of link of each pair of GPUs, by NVML's numbers, the smaller first; empty where NVML cannot say."""
+    try:
+        with nvml.opened():
+            handles = {number: pynvml.nvmlDeviceGetHandleByIndex(number) for number in sorted(numbers)}
+            pairs = itertools.combinations(handles, 2)
+            return {(one, other): _kind(handles[one], handles[other]) for one, other in pairs}
+    except pynvml.NVMLError:
+        return {}
+
+
+def slowest_link(gpus: Sequence[int], kinds: Kinds) -> str:
+    """The slowest kind among these GPUs, which bounds what all of them exchange; "" where a pair is not known."""
+    pairs = [kinds.get((min(pair), max(pair)), "") for pair in itertools.combinations(gpus, 2)]
+    return "" if "" in pairs else max(pairs, key=_slowness, default="")
+
+
+def groups_to_measure(order: Sequence[int], ranks: int, kinds: Kinds) -> tuple[Group, ...]:
+    """The first GPUs in CUDA's `order`, which ranks take, and one more group for each other kind of link."""
+    found: dict[str, Group] = {}
+    for gpus in itertools.islice(itertools.combinations(order, ranks), _MOST_GROUPS):
+        link = slowest_link(gpus, kinds)
+        found.setdefault(link, Group(gpus, link))
+    return tuple(found.values())
+
+
+def _slowness(kind: str) -> tuple[int, int]:
+    if kind.startswith(_NVLINK):
+        return 0, -int(kind.removeprefix(_NVLINK))
+    return 1, _SLOWEST_LAST.index(kind)
+
+
+def _kind(one: Any, other: Any) -> str:
+    links = _nvlinks(one, other)
+    return f"{_NVLINK}{links}" if links else _ANCESTORS[pynvml.nvmlDeviceGetTopologyCommonAncestor(one, other)]
+
+
+def _nvlinks(one: Any, other: Any) -> int:
+    """How many NVLinks of a GPU lead to another one; to a switch all of them do."""
+    if pynvml.nvmlDeviceGetP2PStatus(one, other, pynvml.NVML_P2P_CAPS_INDEX_NVLINK) != pynvml.NVML_P2P_STATUS_OK:
+        return 0
+    bus = nvml.text(pynvml.nvmlDeviceGetPciInfo(other).busId).lower()
+    return sum(_leads_to(one, link, bus) for link in range(pynvml.NVML_NVLINK_MAX_LINKS))
+
+
+def _leads_to(gpu: Any, link: int, bus: str) -> bool:
+    try:
+        if pynvml.nvmlDeviceGetNvLinkState(gpu, link) != pynvml.NVML_FEATURE_ENABLED:
+            return False
+        if pynvml.nvmlDeviceGetNvLinkRemoteDeviceType(gpu, link) == pynvml.NVML_NVLINK_DEVICE_TYPE_SWITCH:
+            return True
+        return nvml.text(pynvml.nvmlDeviceGetNvLinkRemotePciInfo(gpu, link).busId).lower() == bus
+    except pynvml.NVMLError:  # a GPU has fewer links than NVML counts at most
+        return False
