@@ -59,13 +59,14 @@ def measure_parts(
     *,
     limit_s: float,
     repeat_failed: bool = False,
+    patient: bool = False,
     after_row: Callable[[], object] = lambda: None,
     now: Callable[[], float] = time.monotonic,
 ) -> None:
     """Measure the rows in their order, save each and call `after_row`. `outcomes` grows by one for each.
 
     `measure` gets the seconds after which it must end the row. With `repeat_failed` only rows whose saved status is
-    failed or wrong are measured, the cheapest first.
+    failed or wrong are measured, the cheapest first; with `patient` each row may take its longest time.
     """
     end = now() + limit_s - END_S - ARCHIVE_S
     if repeat_failed:
@@ -81,7 +82,7 @@ def measure_parts(
             outcomes.append(Outcome(planned, "not begun", reason=reason))
             continue
         most = planned.row.at_most_s
-        if not repeat_failed:
+        if not patient:
             most = min(most, PATIENCE * planned.estimate.seconds + PATIENCE_S)
         print(f"{planned.name}: planned {planned.estimate.seconds:.0f} s, {left:.0f} s left", flush=True)
         begun = now()
@@ -125,6 +126,7 @@ def run(
     try:
         measure_parts(
             rows, results, measure, outcomes, limit_s=options.limit_s, repeat_failed=options.repeat_failed,
+            patient=options.patient,
             after_row=lambda: write_archive(home, archive),
         )  # fmt: skip
     except KeyboardInterrupt:
@@ -143,10 +145,11 @@ def run(
 
 @dataclass(frozen=True)
 class Options:
-    """Seconds that the run may take, and whether it repeats failed rows only."""
+    """Seconds that the run may take, whether it repeats failed rows only, and whether it waits for slow rows."""
 
     limit_s: float
-    repeat_failed: bool
+    repeat_failed: bool = False
+    patient: bool = False
 
 
 def measure_row(device: str, home: Path, planned: PlannedRow, most_s: float) -> tuple[Entry, Sequence[str]]:
@@ -220,7 +223,9 @@ def main() -> None:
     home = next(iter(results.values())).path.parent
     archive = Path(os.environ.get("OUT", home)) / ARCHIVE
     print(f"{machine['device']}, torch {machine['torch']}; rows go to {home}")
-    options = Options(limit_s - (time.time() - given.started), given.repeat_failed)
+    # Planned seconds are those of a GPU: a CPU may take much longer.
+    patient = given.repeat_failed or given.device == "cpu"
+    options = Options(limit_s - (time.time() - given.started), given.repeat_failed, patient)
     sys.exit(run(rows, results, lambda row, most: measure_row(given.device, home, row, most), archive, options))
 
 

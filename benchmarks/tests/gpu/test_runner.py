@@ -127,7 +127,7 @@ def test_failed_rows_are_repeated_the_cheapest_first(results: dict[str, Results]
     first = FakeRows(status={"a": "failed", "c": "wrong", "d": "failed", "b": "ok"})
     first.measure(rows, results)
     second = FakeRows(status={"c": "wrong"})
-    outcomes = second.measure(rows, results, limit_s=240, repeat_failed=True)
+    outcomes = second.measure(rows, results, limit_s=240, repeat_failed=True, patient=True)
     assert second.begun == ["d", "c", "a"]
     assert second.given_s["a"] == 120  # all of its time
     assert statuses(outcomes) == {"d": "ok", "c": "wrong", "a": "ok"}
@@ -159,7 +159,7 @@ def run_fakes(
     results: dict[str, Results], tmp_path: Path, measure: Callable[..., Any], rows: Sequence[PlannedRow]
 ) -> tuple[int, list[str]]:
     archive = tmp_path / "out" / ARCHIVE
-    code = run(rows, results, measure, archive, Options(limit_s=100, repeat_failed=False))
+    code = run(rows, results, measure, archive, Options(limit_s=100))
     with tarfile.open(archive) as packed:
         return code, packed.getnames()
 
@@ -214,7 +214,7 @@ def run_fakes_within(
     results: dict[str, Results], tmp_path: Path, measure: Callable[..., Any], limit_s: float
 ) -> tuple[int, Path]:
     archive = tmp_path / ARCHIVE
-    return run([planned("a", 1)], results, measure, archive, Options(limit_s, repeat_failed=False)), archive
+    return run([planned("a", 1)], results, measure, archive, Options(limit_s)), archive
 
 
 @pytest.mark.slow
