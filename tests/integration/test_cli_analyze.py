@@ -19,7 +19,7 @@ def perfkit(perfkit_in_process: CommandLine) -> CommandLine:
 
 def advice(found: dict[str, Any]) -> str:
     """What to do about an unknown device."""
-    (finding,) = (each for each in found["findings"] if each["title"].startswith("No ceilings"))
+    (finding,) = (each for each in found["findings"] if each["id"] == "limit.no_ceilings")
     return finding["action"]
 
 

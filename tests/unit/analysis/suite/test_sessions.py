@@ -5,6 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.suite import Analysis
 from perfkit.analysis.suite.analyse import analyse
 from perfkit.files import read_json, write_json
@@ -42,8 +43,8 @@ def compiled(step_s: float) -> RankRecord:
     return record(step_s, claims=acts, facts={"graphs": 1.0, "compile_s": 0.98})
 
 
-def titles(analysis: Analysis) -> list[str]:
-    return [finding.title for finding in analysis.findings if "sessions" in finding.title]
+def shifts(analysis: Analysis) -> list[Finding]:
+    return [finding for finding in analysis.findings if finding.id == "comparison.session_shift"]
 
 
 def test_pairs_are_of_one_day_and_a_machine_that_was_slower_is_told(tmp_path: Path) -> None:
@@ -55,7 +56,11 @@ def test_pairs_are_of_one_day_and_a_machine_that_was_slower_is_told(tmp_path: Pa
     for variant in analysis.variants[1:]:
         assert variant.difference is not None
         assert (variant.difference.ratio, variant.difference.pairs) == (pytest.approx(1.0), 3)
-    assert titles(analysis) == ["The machine differed between sessions: baseline took 3.00 times as long"]
+    (shift,) = shifts(analysis)
+    assert (shift.variant, shift.figures) == (
+        "baseline",
+        {"fast_s": pytest.approx(0.1), "slow_s": pytest.approx(0.3)},
+    )
     made = document(analysis)
     assert "Variants were measured in 2 sessions" in made.summary[0].caption
     assert "sessions" in [block.id for block in made.blocks]
@@ -67,7 +72,7 @@ def test_what_a_step_saves_is_of_the_pairs_and_not_of_the_baselines_other_days(t
     ckpt = analysis.variants[2]
     assert ckpt.compile is not None
     assert ckpt.compile.break_even_step == 20  # 0.98 s / 0.05 s, rounded up
-    (gain,) = (finding for finding in analysis.findings if finding.title.startswith("ckpt pays:"))
+    (gain,) = (finding for finding in analysis.findings if (finding.id, finding.variant) == ("variant.faster", "ckpt"))
     assert gain.gain_s == pytest.approx(0.05)
 
 
@@ -83,4 +88,4 @@ def test_the_trade_off_says_that_it_sets_days_side_by_side(tmp_path: Path) -> No
 
 
 def test_days_that_were_alike_need_no_word(tmp_path: Path) -> None:
-    assert titles(two_days(tmp_path, later_s=0.1)) == []
+    assert shifts(two_days(tmp_path, later_s=0.1)) == []

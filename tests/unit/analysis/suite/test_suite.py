@@ -77,8 +77,8 @@ def test_a_step_faster_than_the_measured_ceiling_takes_it_from_every_variant(tmp
     assert value_of(analysis.variants[2].mfu) == pytest.approx(0.5)  # that of bf16 is another
     assert analysis.ceilings is not None
     assert [each.dtype for each in analysis.ceilings.ceilings if each.refuted] == ["fp32"]
-    (finding,) = (each for each in analysis.findings if "faster than the measured ceiling" in each.title)
-    assert finding.title == "Work ran faster than the measured ceiling of fp32 matrix"
+    (finding,) = (each for each in analysis.findings if each.id == "limit.exceeded_ceilings")
+    assert "fp32 matrix" in finding.title
     assert "`perfkit calibrate --device cpu --threads 2 --force`" in finding.action
 
 
@@ -127,7 +127,7 @@ def test_a_failed_claim_is_never_shown_as_engaged(tmp_path: Path) -> None:
     assert "amp" not in analysis.pareto
     warnings = [finding for finding in analysis.findings if finding.variant == "amp"]
     assert [finding.severity for finding in warnings] == ["warning"]
-    assert "did not act" in warnings[0].title
+    assert warnings[0].id == "claim.not_active"
 
 
 def test_statuses_are_results_and_keep_what_was_measured(tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ def test_statuses_are_results_and_keep_what_was_measured(tmp_path: Path) -> None
     assert known(ckpt.step_time) == pytest.approx(0.2)
     assert (flash.status, flash.reason) == (Status.CRASHED, "the worker left no record")
     assert isinstance(flash.peak_allocated, Unknown)
-    assert any("ran out of memory" in finding.title for finding in analysis.findings)
+    assert [each.variant for each in analysis.findings if each.id == "variant.out_of_memory"] == ["amp"]
 
 
 def test_a_baseline_that_trains_nothing_is_a_finding_and_makes_the_bench_fail(tmp_path: Path) -> None:
@@ -154,8 +154,7 @@ def test_a_baseline_that_trains_nothing_is_a_finding_and_makes_the_bench_fail(tm
     baseline = variant(found, "baseline")
     assert (baseline.parity.verdict, baseline.parity.not_finite_step) == ("differs", 2)
     finding = next(finding for finding in found.findings if finding.variant == "baseline")
-    assert finding.title == "The loss of baseline is not finite"
-    assert finding.evidence == "it is NaN or infinite in step 2, after 1 finite ones"
+    assert (finding.id, finding.figures) == ("loss.not_finite", {"step": 2})
     assert _exit_code(found) == 1
     assert _exit_code(analyse(write_suite(tmp_path / "b", {"baseline": [record()]}))) == 0
     assert loss_parity(baseline).text == "differs"

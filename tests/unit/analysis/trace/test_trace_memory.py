@@ -60,9 +60,7 @@ def test_a_request_that_failed_is_a_finding_and_its_rank_comes_before_fuller_one
     for name, events in (("rank0", full), ("rank1", failing)):
         write_trace(tmp_path / "job" / f"{name}.json.gz", events)
     found = analyse_traces([str(tmp_path / "job")], jobs=1)
-    warned = [
-        finding for finding in found.findings if finding.severity == "warning" and "memory" in finding.title.lower()
-    ]
+    warned = [finding for finding in found.findings if finding.id == "memory.request_failed"]
     assert [finding.variant for finding in warned] == [found.traces[1].label]
     assert any(entry.figure == "memory account" for entry in found.provenance)
 

@@ -78,14 +78,17 @@ def test_the_headline_has_the_typical_step_and_the_outlier_is_told_as_one(tmp_pa
     assert headline(analysis).startswith("Step 2.85 ms on")
     detail = next(iter(tiles(analysis))).cell.detail or ""
     assert "mean of 2 steps, 2.40 ms to 3.30 ms; without step 1 of 1.17 s;" in detail
-    (finding,) = [each for each in collect_trace_findings((result,), None, None) if "a typical one" in each.title]
-    assert finding.title == "Step 1 takes 1.17 s, 412 times a typical one"
-    assert finding.evidence.startswith("it is the first of the trace; torch compiles or loads code for 900 ms of it; ")
+    (finding,) = [each for each in collect_trace_findings((result,), None, None) if each.id == "limit.outlier_steps"]
+    assert finding.figures == {
+        "steps": 1, "longest_s": pytest.approx(1.174), "ratio": pytest.approx(1.174 / 2850e-6),
+    }  # fmt: skip
+    assert "900 ms" in finding.evidence
     assert "schedule(" in finding.action
 
 
 def test_an_outlier_in_the_middle_is_something_to_look_at(tmp_path: Path) -> None:
     result = analysed(tmp_path, steps(1000, 1000, 9000, 1000))
-    (finding,) = [each for each in collect_trace_findings((result,), None, None) if "a typical one" in each.title]
-    assert finding.title == "Step 3 takes 9.00 ms, 9 times a typical one"
-    assert finding.action.startswith("Look at what the loop does then")
+    (finding,) = [each for each in collect_trace_findings((result,), None, None) if each.id == "limit.outlier_steps"]
+    assert finding.figures == {"steps": 1, "longest_s": pytest.approx(0.009), "ratio": pytest.approx(9)}
+    assert "Step 3" in finding.title
+    assert "schedule(" not in finding.action
