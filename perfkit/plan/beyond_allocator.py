@@ -4,7 +4,7 @@ Of a Hopper's context the figures were measured; all others are those of the sou
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from statistics import median
 from typing import NamedTuple
 
@@ -12,10 +12,12 @@ from perfkit.analysis.model.plan import Beyond, Interval
 from perfkit.devices.capability import Capability, capability_of
 from perfkit.devices.catalogue import Entry
 from perfkit.plan.cuda_scratch import SOURCES
+from perfkit.plan.gpu_links import has_switch
 from perfkit.plan.learned import load
 from perfkit.plan.target import Target
 
 _MIB = 2**20
+_BLACKWELL: Capability = (10, 0)
 
 WORKSPACES = "cuBLAS' workspaces"
 CACHED = "reserved and free"
@@ -61,12 +63,13 @@ def within_allocator(target: Target, scratch: dict[str, int]) -> tuple[Beyond, .
     )
 
 
-def beyond_allocator(target: Target, groups: int, cached: Interval) -> tuple[Beyond, ...]:
+def beyond_allocator(target: Target, groups: Sequence[int], cached: Interval) -> tuple[Beyond, ...]:
     """What else a rank takes of its GPU, or leaves nobody.
 
     Args:
         target: the GPU.
-        groups: process groups that the rank is in, with that of all ranks, each with a communicator of its own.
+        groups: ranks of each process group in which the rank exchanges anything, with that of all ranks: each has a
+            communicator of its own, with buffers of its own.
         cached: bytes that the allocator has reserved and not handed out.
     """
     replay = "the step's requests through a model of torch's caching allocator: 512-byte units, split blocks"
@@ -74,7 +77,7 @@ def beyond_allocator(target: Target, groups: int, cached: Interval) -> tuple[Bey
         replay += ", expandable segments"
     replay += "; what copies of offload reserve beyond it is not modelled"
     rows = [Beyond(name=CACHED, bytes=cached, source=replay), _context(target)]
-    return *rows, *([_nccl(groups)] if groups else []), *_reserve(target)
+    return *rows, *(_nccl(target, groups) if groups else ()), *_reserve(target)
 
 
 class _ContextBounds(NamedTuple):
@@ -168,17 +171,49 @@ def _published_context(entry: Entry) -> _ContextBounds:
 
 
 # A connection of a channel has 10 MiB: 4 MiB of NCCL_BUFFSIZE and those of the low-latency protocols.
-_COMMUNICATOR = Interval(value=24 * 2 * 10 * _MIB, low=2 * 2 * 10 * _MIB, high=1.6e9)
+_PAIR = Interval(value=24 * 2 * 10 * _MIB, low=2 * 2 * 10 * _MIB, high=1.6e9)
+_MORE_OF_LARGER = (688 - 544) * 1e6  # of groups of more than two, whose trees connect to more ranks
+
+# NVLink SHARP: for each of the group's GPUs in a node a unicast buffer of 2 x 8 steps of 128 KiB a channel
+# (`ncclNvlsBufferSetup`, src/transport/nvls.cc): 16 channels on Hopper, on Blackwell 24 within a node and 32 across.
+# With two GPUs there is none (`ncclNvlsInit`).
+_BYTES_A_CHANNEL = 2 * 8 * 128 * 2**10
+_CHANNELS_ON_HOPPER, _CHANNELS_ON_BLACKWELL = (16, 16), (24, 32)
+_LEAST_OF_NVLS = 3
 
 
-def _nccl(groups: int) -> Beyond:
-    each = _COMMUNICATOR
-    return Beyond(
+def _nccl(target: Target, groups: Sequence[int]) -> Iterator[Beyond]:
+    """Those of communicators of so many ranks each, made when a group first exchanges anything."""
+    sizes = ", ".join(map(str, sorted(groups, reverse=True)))
+    larger = sum(ranks > 2 for ranks in groups)
+    yield Beyond(
         name="NCCL's buffers",
-        bytes=Interval(value=groups * each.value, low=groups * each.low, high=groups * each.high),
-        source=f"communicators: {groups}, each of 10 MiB a connection (nccl#1685), two connections of a ring in 2 to "
-        "24 channels; 1.6 GB were measured for one (nccl#864)",
+        bytes=Interval(
+            value=len(groups) * _PAIR.value + larger * _MORE_OF_LARGER,
+            low=len(groups) * _PAIR.low,
+            high=len(groups) * _PAIR.high,
+        ),
+        source=f"communicators: {len(groups)}, of {sizes} ranks, each of 10 MiB a connection (nccl#1685), two "
+        "connections of a ring in 2 to 24 channels, and 144 MB more among more than two (nccl#964: 544 and 688 MB on "
+        "A100); 1.6 GB were measured for one (nccl#864)",
     )
+    assert target.entry is not None
+    near = [min(ranks, target.ranks_per_node) for ranks in groups]
+    heads = [ranks for ranks in near if ranks >= _LEAST_OF_NVLS]
+    if not has_switch(target.entry) or not heads:
+        return
+    newer = capability_of(target.entry) >= _BLACKWELL
+    few, many = (sum(heads) * channels * _BYTES_A_CHANNEL for channels in _channels(newer))
+    yield Beyond(
+        name="NVLink SHARP's buffers",
+        bytes=Interval(value=few, low=0, high=many),
+        source=f"for each of {sum(heads)} GPUs of communicators 2 x 8 steps of 128 KiB in {_channels(newer)[0]} "
+        "channels (src/transport/nvls.cc of NCCL); none until a collective uses them, and with NCCL_NVLS_ENABLE=0",
+    )
+
+
+def _channels(newer: bool) -> tuple[int, int]:
+    return _CHANNELS_ON_BLACKWELL if newer else _CHANNELS_ON_HOPPER
 
 
 def _reserve(target: Target) -> Iterator[Beyond]:

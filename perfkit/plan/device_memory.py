@@ -60,14 +60,17 @@ def device_memory(rehearsed: Rehearsed, held: MemoryAccount, target: Target, wor
     return DeviceMemory(peak, within, beyond_allocator(target, groups, cached))
 
 
-def _groups(rehearsed: Rehearsed, world_size: int) -> int:
-    """The process groups in which the rank exchanges anything in its step, and that of all ranks, in which the
-    harness waits for all of them."""
-    found = {each.group: each.ranks for each in rehearsed.issued if isinstance(each, StepCollective)}
-    return len(found) + (world_size not in found.values()) if world_size > 1 else 0
+def _groups(rehearsed: Rehearsed, world_size: int) -> tuple[int, ...]:
+    """Ranks of the process groups in which the rank exchanges anything, before its step or in it, and of that of all
+    ranks, in which the harness waits for all of them. A group of one has nobody to connect to."""
+    issued = {each.group: each.ranks for each in rehearsed.issued if isinstance(each, StepCollective)}
+    found = sorted(ranks for ranks in {**rehearsed.groups, **issued}.values() if ranks > 1)
+    if world_size == 1:
+        return ()
+    return (*found, *([] if world_size in found else [world_size]))
 
 
-def _within(rehearsed: Rehearsed, workspaces: tuple[int, ...], target: Target, groups: int) -> Replayed:
+def _within(rehearsed: Rehearsed, workspaces: tuple[int, ...], target: Target, groups: tuple[int, ...]) -> Replayed:
     """Replayed with what the limit leaves to the allocator, or without a limit where that is not enough."""
     assert target.limit_bytes is not None
     others = sum(row.bytes.high for row in beyond_allocator(target, groups, Interval(value=0, low=0, high=0)))

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from perfkit.devices.capability import Capability, capability_of
-from perfkit.devices.catalogue import Entry
+from perfkit.devices.catalogue import Entry, Sourced, catalogue
 from perfkit.plan.collectives import InSwitch, Interconnect, Protocol, Reach
 
 
@@ -94,15 +94,19 @@ def nccl(entry: Entry, ranks_per_node: int, network: float | None) -> Interconne
         return over_pcie
     if entry.vendor == "AMD":
         return _over_xgmi(entry, across, ranks_per_node, over_pcie)
-    rate, source = entry.interconnect_gb_s
+    rate, source = _sourced(entry.interconnect_gb_s)
     within, spread = rate * 1e9 * _OF_NVLINK, 1 / _OF_NVLINK
     bridged = next((ranks for pattern, ranks in _BRIDGES if pattern.fullmatch(entry.id)), None)
     if bridged is not None and over_pcie is not None:
         near = Reach(bridged, within, _OVER_NVLINK, spread)
-        return over_pcie._replace(
-            fewer=(near,), source=f"{source} among {bridged} on a bridge, else {over_pcie.source}"
-        )
+        return over_pcie._replace(fewer=(near,), source=f"{source}; among more than {bridged}: {over_pcie.source}")
     return Interconnect(within, across, ranks_per_node, _OVER_NVLINK, spread, source, in_switch=_in_switch(entry))
+
+
+def _sourced(figure: Sourced) -> tuple[float, str]:
+    """A figure of the catalogue with the words of its source."""
+    rate, source = figure
+    return rate, catalogue().sources[source]
 
 
 def has_switch(entry: Entry) -> bool:
@@ -113,10 +117,10 @@ def has_switch(entry: Entry) -> bool:
 def _over_pcie(entry: Entry, across: float | None, ranks_per_node: int) -> Interconnect | None:
     if entry.host_link_gb_s is None:
         return None
-    rate, source = entry.host_link_gb_s
+    rate, source = _sourced(entry.host_link_gb_s)
     if _WITHOUT_P2P.fullmatch(entry.id):
         within = rate * 1e9 * _OF_PCIE_BY_HOST
-        return Interconnect(within, across, ranks_per_node, _OVER_PCIE, _BY_HOST_SPREAD, f"{source}: {NO_P2P}")
+        return Interconnect(within, across, ranks_per_node, _OVER_PCIE, _BY_HOST_SPREAD, f"{source}; {NO_P2P}")
     return Interconnect(rate * 1e9 * OF_PCIE, across, ranks_per_node, _OVER_PCIE, 1 / OF_PCIE, source)
 
 
@@ -125,7 +129,7 @@ def _over_xgmi(
 ) -> Interconnect | None:
     """Groups of as many as are linked have a link to each; of more, all have what lies between them else."""
     assert entry.interconnect_gb_s is not None
-    rate, source = entry.interconnect_gb_s
+    rate, source = _sourced(entry.interconnect_gb_s)
     mesh = next((mesh for pattern, mesh in _MESHES if pattern.fullmatch(entry.id)), None)
     if mesh is None:
         spread = 1 / _OF_XGMI
@@ -135,7 +139,7 @@ def _over_xgmi(
     groups = range(2, linked + 1)
     fewer = tuple(Reach(ranks, link * (ranks - 1), _OVER_NVLINK, mesh.spread) for ranks in groups)
     if linked < ranks_per_node and over_pcie is not None:
-        return over_pcie._replace(fewer=fewer, source=f"{source}, between groups of {linked} {over_pcie.source}")
+        return over_pcie._replace(fewer=fewer, source=f"{source}; among more than {linked}: {over_pcie.source}")
     whole = link * (linked - 1)
     return Interconnect(whole, across, ranks_per_node, _OVER_NVLINK, mesh.spread, source, fewer=fewer, one_to_one=link)
 

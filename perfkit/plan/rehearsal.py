@@ -1,7 +1,8 @@
 """A variant's training step on fake tensors: what it would allocate, and for what. Nothing is computed or allocated."""
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from contextlib import ExitStack, nullcontext
+from types import MappingProxyType
 from typing import NamedTuple
 
 import torch
@@ -35,6 +36,7 @@ from perfkit.plan.placing import Places
 from perfkit.plan.planning import planned_techniques
 from perfkit.plan.step_ops import Issued, StepOps
 from perfkit.plan.taken_for_tracing import eager_linear, eager_transformers
+from perfkit.plan.used_groups import UsedGroups
 from perfkit.plan.values_read import ValuesRead
 from perfkit.record import Unknown
 from perfkit.spec import RunSpec
@@ -60,6 +62,7 @@ class Rehearsed(NamedTuple):
         allocations: those of the second step.
         untried: ops whose libraries take scratch memory that is not among them.
         issued: the ops and collectives of the second step.
+        groups: by name, ranks of the process groups that exchanged anything until then.
         assumptions: what was assumed for it, a line each.
         before: every allocation and free from the model on until the second step.
         step: every one of that step.
@@ -79,6 +82,7 @@ class Rehearsed(NamedTuple):
     untried: tuple[str, ...]
     assumptions: tuple[str, ...] = ()
     issued: tuple[Issued, ...] = ()
+    groups: Mapping[str, int] = MappingProxyType({})
     before: tuple[Change, ...] = ()
     step: tuple[Change, ...] = ()
     scratch: dict[str, int] = {}
@@ -135,14 +139,16 @@ def rehearse(spec: RunSpec, gpu: Entry | None = None) -> Rehearsed:
         )
         stack.callback(state.close)
         blocks = len(workload.blocks(model))
-        state = apply_all(techniques, state).state
+        with UsedGroups() as used:
+            state = apply_all(techniques, state).state
         data = batches(workload, spec, state.batches_of_ranks or (world.rank,), steps=2)
 
         def step(index: int) -> None:
             parts = microbatches(data, index, spec.accumulation, state.microbatches)
             train_step(state, parts if gpu is None else _on_device(parts), index)
 
-        step(0)
+        with used:
+            step(0)
         facts = {**parameter_facts([state.model]), **batch_facts(data.step(0, 1)[0])}
         before += _changes(memory.recorded, data)
         memory.begin()
@@ -168,6 +174,7 @@ def rehearse(spec: RunSpec, gpu: Entry | None = None) -> Rehearsed:
         untried=tuple(sorted(alone.untried)),
         assumptions=(*said, *values.assumptions()),
         issued=tuple(ops.issued),
+        groups=used.ranks,
         before=tuple(before),
         step=_changes(recorded, data),
         scratch=scratch,

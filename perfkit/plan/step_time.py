@@ -102,8 +102,12 @@ def step_time(
         total=Interval(value=value, low=low, high=high),
         parts=expected,
         dominant=next(iter(expected), ""),
-        source=efficiencies.source,
+        source=efficiencies.source + (f"; links between ranks: {links.source}" if links and _exchanges(issued) else ""),
     )
+
+
+def _exchanges(issued: Iterable[Issued]) -> bool:
+    return any(isinstance(each, StepCollective) for each in issued)
 
 
 def _sum(intervals: Iterable[Interval]) -> Interval:

@@ -1,9 +1,10 @@
 """A rehearsed step on a GPU, by hand: what is rounded and reserved, what libraries take and what the driver keeps."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
+from types import MappingProxyType
 
 import pytest
 
@@ -48,10 +49,17 @@ def on(
     ranks: int = 1,
     issued: tuple[StepCollective, ...] = (),
     expandable: bool = False,
+    groups: Mapping[str, int] = MappingProxyType({}),
 ) -> DeviceMemory:
     nothing = allocations(device="cpu", source="", size=[])
     rehearsed = Rehearsed(
-        nothing, (), issued=issued, before=((4, WEIGHT),), step=tuple(step), scratch={ATTENTION: 30 * MIB}
+        nothing,
+        (),
+        issued=issued,
+        groups=groups,
+        before=((4, WEIGHT),),
+        step=tuple(step),
+        scratch={ATTENTION: 30 * MIB},
     )
     peak = WEIGHT + ACTIVATION + 1 + 38 * MIB
     held = MemoryAccount(
@@ -134,15 +142,41 @@ def test_a_handle_has_the_workspace_of_its_architecture(gpu: str, low: int, expe
     assert (handle.low, handle.value) == (low, expected)
 
 
-def rows(target: Target, groups: int = 0) -> dict[str, Interval]:
+def rows(target: Target, groups: tuple[int, ...] = ()) -> dict[str, Interval]:
     return {row.name: row.bytes for row in beyond_allocator(target, groups, NONE)}
 
 
+BUFFERS, SHARP = "NCCL's buffers", "NVLink SHARP's buffers"
+
+
 def test_each_process_group_has_buffers_of_its_own() -> None:
-    h100, name = target_of("h100-80g", None), "NCCL's buffers"
-    assert rows(h100, 1).keys() - rows(h100).keys() == {name}
-    for groups in (1, 2):
-        assert rows(h100, groups)[name].value == groups * 24 * 2 * 10 * MIB
+    a100 = target_of("a100-80g", None)
+    assert rows(a100, (2,)).keys() - rows(a100).keys() == {BUFFERS}
+    assert rows(a100, (2,))[BUFFERS].value == 24 * 2 * 10 * MIB
+    assert rows(a100, (2, 2))[BUFFERS].value == 2 * 24 * 2 * 10 * MIB
+    assert rows(a100, (8, 2))[BUFFERS].value == 2 * 24 * 2 * 10 * MIB + 144e6  # nccl#964
+    assert rows(a100, (8, 2))[BUFFERS].high == 2 * 1.6e9
+
+
+@pytest.mark.parametrize(
+    ("gpu", "groups", "sharp"),
+    [
+        ("h100-80g", (2,), None),  # NCCL has none among two
+        ("h100-80g", (8,), 8 * 16 * 2 * 8 * 128 * 1024),
+        ("h200", (8, 4, 2), 12 * 16 * 2 * 8 * 128 * 1024),
+        ("h100-80g", (64,), 8 * 16 * 2 * 8 * 128 * 1024),  # eight of them in a node
+        ("b200", (8,), 8 * 24 * 2 * 8 * 128 * 1024),
+        ("a100-80g", (8,), None),
+        ("h100-pcie", (8,), None),
+        ("mi300x", (8,), None),
+    ],
+)
+def test_groups_behind_nvswitch_have_buffers_for_its_sums(gpu: str, groups: tuple[int, ...], sharp: int | None) -> None:
+    found = rows(target_of(gpu, None), groups)
+    assert (SHARP in found) == (sharp is not None)
+    if sharp is not None:
+        assert (found[SHARP].low, found[SHARP].value) == (0, sharp)  # 256 MiB a communicator on an HGX H100
+        assert found[SHARP].high == sharp * (32 / 24 if gpu == "b200" else 1)
 
 
 def test_a_rank_is_in_the_groups_in_which_it_exchanges_anything() -> None:
@@ -151,16 +185,25 @@ def test_a_rank_is_in_the_groups_in_which_it_exchanges_anything() -> None:
     shards, replicas = (
         StepCollective(each, ranks, "", group=group) for each, ranks, group in zip(gathered, (4, 2), "ab", strict=True)
     )
-    name = "NCCL's buffers"
+    alone = StepCollective(message_of_size(Kind.ALL_REDUCE, 1.0, 1), 1, "", group="c")
+    a100 = target_of("a100-80g", None)
     for issued, ranks, groups in (
-        ((), 1, None),
-        ((), 8, 1),
-        ((shards, shards), 8, 2),
-        ((shards, shards), 4, 1),
-        ((shards, replicas), 8, 3),
+        ((), 1, ()),
+        ((), 8, (8,)),
+        ((shards, shards), 8, (4, 8)),
+        ((shards, shards), 4, (4,)),
+        ((shards, replicas), 8, (2, 4, 8)),
+        ((replicas, alone), 8, (2, 8)),  # a group of one connects to nobody
     ):
-        found = {row.name: row.bytes.value for row in on("h100-80g", ranks=ranks, issued=issued).beyond}
-        assert found.get(name) == (None if groups is None else groups * 24 * 2 * 10 * MIB)
+        found = {row.name: row.bytes for row in on("a100-80g", ranks=ranks, issued=issued).beyond}
+        assert found.get(BUFFERS) == rows(a100, groups).get(BUFFERS)
+
+
+def test_groups_that_exchanged_before_the_step_keep_their_buffers() -> None:
+    reduced = StepCollective(message_of_size(Kind.ALL_REDUCE, 1.0, 8), 8, "", group="all")
+    memory = on("a100-80g", ranks=8, issued=(reduced,), groups={"all": 8, "tp": 4, "one": 1})
+    found = {row.name: row.bytes for row in memory.beyond}
+    assert found[BUFFERS] == rows(target_of("a100-80g", None), (4, 8))[BUFFERS]
 
 
 @pytest.mark.parametrize(
@@ -182,7 +225,7 @@ def test_the_context_is_of_the_architecture_until_it_was_measured(gpu: str, leas
     assert (rows(target)[CONTEXT].low, rows(target)[CONTEXT].high) == (least, most)
     told = [Program(name=name, samples=(), context_bytes=size) for name, size in (("gpt", 560e6), ("resnet", 600e6))]
     store(Learned(device=target.entry.id, device_name=gpu, programs=(*told, Program(name="trace", samples=()))))
-    (row,) = (row for row in beyond_allocator(target, 0, NONE) if row.name == CONTEXT)
+    (row,) = (row for row in beyond_allocator(target, (), NONE) if row.name == CONTEXT)
     assert row.bytes == Interval(value=580e6, low=least, high=most)
     assert "on GPUs of this name: 2" in row.source
 
@@ -226,7 +269,7 @@ def test_what_the_reported_capacities_say_is_within_the_reserve() -> None:
 
 def test_rows_say_where_they_are_from() -> None:
     target = target_of("h100-80g", None)
-    every = (*within_allocator(target, {ATTENTION: MIB}), *beyond_allocator(target, 8, NONE))
+    every = (*within_allocator(target, {ATTENTION: MIB}), *beyond_allocator(target, (8,), NONE))
     assert [row.name for row in every[:2]] == [WORKSPACES, f"scratch of {ATTENTION}"]
     assert all(len(row.source) > 20 for row in every)
     assert all(0 <= row.bytes.low <= row.bytes.value <= row.bytes.high for row in every)

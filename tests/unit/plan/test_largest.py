@@ -104,7 +104,7 @@ def test_what_the_driver_keeps_is_no_part_of_the_margin(
     """Of 24 GiB the driver keeps 2 % at most, and a tenth of what remains is left free, as in a search by runs."""
 
     def planned(run: ScheduledRun, target: Target) -> PlannedVariant:
-        beyond = beyond_allocator(target, 1, Interval(value=0, low=0, high=0))
+        beyond = beyond_allocator(target, (2,), Interval(value=0, low=0, high=0))
         others = sum(row.bytes.high for row in beyond if row.name != "the driver's reserve")
         used = int(0.9 * 0.98 * 24 * 2**30 - others) - 8 + beside_bytes
         peak = Peak(value=used, low=used, high=used, phase="backward", categories={})

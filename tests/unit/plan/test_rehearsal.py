@@ -294,3 +294,8 @@ def test_a_rank_exchanges_in_as_many_groups_as_its_mesh_has(technique: str, grou
     """HSDP gathers and scatters among those that share parameters, and reduces among those with the same ones."""
     found = on_gpu(technique, ranks=4)
     assert len({each.group for each in found.issued if isinstance(each, StepCollective)}) == groups
+
+
+def test_the_groups_that_exchanged_anything_before_the_step_are_known() -> None:
+    assert sorted(rehearse(spec("hsdp", ranks=4)).groups.values()) == [2, 2]
+    assert rehearse(spec()).groups == {}

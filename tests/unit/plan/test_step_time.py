@@ -7,7 +7,7 @@ import pytest
 from perfkit.analysis.model.plan import Interval, StepTime
 from perfkit.cost.collective import Kind, message_of_size
 from perfkit.plan.alpha_beta import Transfers
-from perfkit.plan.collectives import Interconnect, Protocol
+from perfkit.plan.collectives import InSwitch, Interconnect, Protocol
 from perfkit.plan.disk import Disk
 from perfkit.plan.fake_host import HostPage
 from perfkit.plan.host_link import HostLink
@@ -191,3 +191,18 @@ def test_copies_over_an_unknown_link_are_not_known() -> None:
     found = step_time([copy(1, 0, out=True)], "cuda", OneFlopASecond(), LINKS)
     assert isinstance(found, Unknown)
     assert "link between this GPU and its host" in found.reason
+
+
+def test_the_source_names_the_links_where_anything_is_exchanged() -> None:
+    alone, reduced = takes([op(1)]), takes([op(1), collective(Kind.ALL_REDUCE, 1, "backward")])
+    assert reduced.source == f"{alone.source}; links between ranks: a byte a second"
+
+
+def test_sums_are_left_to_a_switch_that_is_faster() -> None:
+    message = message_of_size(Kind.ALL_REDUCE, 8.0, 8)
+    links = LINKS._replace(in_switch=InSwitch(0.0, {8: 2.0}))
+    found = {
+        summed: step_time([StepCollective(message, 8, "", summed=summed)], "cuda", OneFlopASecond(), links)
+        for summed in (False, True)
+    }
+    assert {key: each.parts["communication"] for key, each in found.items()} == {False: 14.0, True: 4.0}

@@ -1,0 +1,25 @@
+"""The process groups in which anything is exchanged: each then has a communicator with buffers, which stay."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from perfkit.cost.live_collectives import exchange
+
+
+class UsedGroups(TorchDispatchMode):
+    """While it is entered, notes in `ranks` how many ranks a group has that exchanges anything, by its name."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ranks: dict[str, int] = {}
+
+    def __torch_dispatch__(
+        self, func: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        found = exchange(func, args, result)
+        if found is not None:
+            self.ranks[found.group] = found.ranks
+        return result
