@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ import psutil
 
 from perfkit.devices.mig import instance_variables
 from perfkit.errors import UsageError
+from perfkit.measure.dump_mark import dump_limit_s, find_marks
 from perfkit.measure.launch.network import GLOO_INTERFACES
 from perfkit.spec import LaunchSpec
 from perfkit.store.layout import OUTPUT_FILE, WATCHDOG_DUMP, rank_folder
@@ -33,6 +34,7 @@ HERE = RankPlace()
 COMPILE_CACHE = "TORCHINDUCTOR_CACHE_DIR"  # of all of torch.compile's caches on disk, Triton's too
 _MARK = "PERFKIT_RANK_MARK"
 _GENTLY_S = 5.0
+_LOOK_S = 0.02
 
 # Once a rank has failed, the others wait for it in a collective: they get this long to end by themselves.
 GRACE_S = 10.0
@@ -83,17 +85,22 @@ def start_process(
             stderr=output,
             cwd=place.folder,
             env={**os.environ, **variables, **place.environment},
+            folder=log.parent,
         )
 
 
 class RankProcess(subprocess.Popen[bytes]):
     """A rank in a session of its own: Ctrl-C reaches the parent alone, which then ends the ranks in order.
 
-    What it starts inherits a variable that no other rank's has, by which it is found wherever it went.
+    What it starts inherits a variable that no other rank's has, by which it is found wherever it went. `folder` is the
+    rank's, or the run's where the process starts its ranks.
     """
 
-    def __init__(self, command: Sequence[str], *, env: Mapping[str, str], **options: Any) -> None:
+    def __init__(
+        self, command: Sequence[str], *, env: Mapping[str, str], folder: Path | None = None, **options: Any
+    ) -> None:
         self.mark = uuid.uuid4().hex
+        self.folder = folder
         super().__init__(command, env={**env, _MARK: self.mark}, start_new_session=True, **options)
 
 
@@ -116,16 +123,37 @@ def kill_ranks(processes: Sequence[RankProcess]) -> None:
     alive = [process for process in processes if process.poll() is None]
     for process in alive:
         _signal(process, signal.SIGTERM)
-    limit = time.monotonic() + _GENTLY_S
-    for process in alive:
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(max(0.0, limit - time.monotonic()))
+    await_ends(alive)
     for process in processes:
         _signal(process, signal.SIGKILL)
         process.wait()
+        for mark in _marks(process):  # of one that was killed as it wrote
+            mark.unlink(missing_ok=True)
     for stray in _strays({process.mark for process in processes}):
         with contextlib.suppress(psutil.Error):  # it has ended meanwhile
             stray.kill()
+
+
+def await_ends(
+    told: Sequence[RankProcess],
+    *,
+    gently_s: float = _GENTLY_S,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> None:
+    """Wait until processes that were told to end have ended: for `gently_s`, and while one of them writes its flight
+    record for `dump_limit_s`."""
+    start, alive = clock(), list(told)
+    while alive := [process for process in alive if process.poll() is None]:
+        passed = clock() - start
+        is_writing = passed < dump_limit_s() and any(_marks(process) for process in alive)
+        if passed >= gently_s and not is_writing:
+            return
+        sleep(_LOOK_S)
+
+
+def _marks(process: RankProcess) -> list[Path]:
+    return [] if process.folder is None else find_marks(process.folder)
 
 
 def _strays(marks: Container[str]) -> Iterator[psutil.Process]:

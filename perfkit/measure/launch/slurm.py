@@ -17,6 +17,7 @@ from perfkit.measure.launch.ranks import (
     GRACE_S,
     RankPlace,
     RankProcess,
+    await_ends,
     end_ranks,
     ranks_per_node,
     refuse_endpoint,
@@ -112,8 +113,7 @@ class _Step:
         for signal, within_s in (("TERM", _GENTLY_S), ("KILL", _FORCED_S)):
             if self._number and self._srun.poll() is None:
                 _scancel(f"--signal={signal}", self._step)
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    self._srun.wait(within_s)
+                await_ends([self._srun], gently_s=within_s)
         with contextlib.suppress(TimeoutError):
             self._hear(Deadline(_POLL_S), lambda _: None)
         end_ranks([self._srun])

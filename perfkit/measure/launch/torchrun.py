@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 
 from perfkit.files import read_json
+from perfkit.measure.dump_mark import dump_limit_s
 from perfkit.measure.launch.launcher import Exits, Report, StartedRanks
 from perfkit.measure.launch.listen import Deadline, lines_of
 from perfkit.measure.launch.network import gloo_variables
@@ -25,7 +26,7 @@ from perfkit.measure.launch.ranks import (
 from perfkit.spec import LaunchSpec, RunSpec, Struct
 from perfkit.store.layout import SPEC_FILE, agent_file, agent_log
 
-_OTHERS_S = 30.0
+_OTHERS_S = 10.0  # beyond what their ranks may take for their flight records
 _LOOK_S = 0.2
 
 
@@ -63,7 +64,7 @@ class _Ranks:
     def end(self) -> None:
         end_ranks([self._agent])
         if self._launch.nodes > 1:
-            _orders(self._launch.endpoint, self._launch.nodes).end(self._launch.nodes, _OTHERS_S)
+            _orders(self._launch.endpoint, self._launch.nodes).end(self._launch.nodes, dump_limit_s() + _OTHERS_S)
 
     def exits(self) -> Exits:
         return exits_of(self._folder, self._launch, self._agent.returncode)

@@ -11,6 +11,7 @@ import torch.distributed as dist
 from perfkit.flight.file import read_flight_record
 from perfkit.flight.match import mismatches
 from perfkit.flight.model import FlightRecord
+from perfkit.measure.dump_mark import find_marks
 from perfkit.measure.flight import leave_flight_record
 from perfkit.trace.flight import dumps_among, read_dump
 
@@ -44,3 +45,17 @@ def test_a_rank_leaves_what_torch_recorded_and_dumps_of_torch_tell_the_same(tmp_
         assert dumps_among([str(tmp_path / name)])
         assert told(read_dump(str(tmp_path / name))) == expected
     assert mismatches({0: left}) == ()
+
+
+def test_the_mark_stands_while_the_record_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+
+    def dump(*_: bool) -> bytes:
+        seen.append(find_marks(tmp_path))
+        raise RuntimeError("no dump can be had")
+
+    monkeypatch.setattr(c10d, "_dump_nccl_trace", dump, raising=False)
+    with pytest.raises(RuntimeError):
+        leave_flight_record(tmp_path)
+    assert seen == [[tmp_path / "flight_recorder.writing"]]
+    assert find_marks(tmp_path) == []

@@ -2,12 +2,14 @@
 
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
 import pytest
 
-from perfkit.measure.launch.ranks import RankProcess, end_ranks, rank_variables
+from perfkit.measure.dump_mark import MARK_FILE
+from perfkit.measure.launch.ranks import RankProcess, await_ends, end_ranks, rank_variables
 from perfkit.spec import LaunchSpec
 
 # A rank that ends at once (or not), and leaves a sleeper in a session of its own.
@@ -36,6 +38,66 @@ def test_what_other_ranks_started_goes_on(tmp_path: Path) -> None:
     assert ranks[1].poll() is None
     end_ranks(ranks[1:])
     assert ranks[1].returncode is not None
+
+
+class Ending(RankProcess):
+    """A rank that was told to end: it writes its flight record until `written_s`, and ends at `ends_s`."""
+
+    def __init__(self, folder: Path, now: Callable[[], float], *, written_s: float, ends_s: float) -> None:
+        folder.mkdir()
+        self.folder, self.now, self.written_s, self.ends_s = folder, now, written_s, ends_s
+
+    def poll(self) -> int | None:
+        assert self.folder is not None
+        mark = self.folder / MARK_FILE
+        if self.now() < self.written_s:
+            mark.touch()
+        else:
+            mark.unlink(missing_ok=True)
+        return None if self.now() < self.ends_s else -15
+
+    def __del__(self) -> None:
+        """There is no process."""
+
+
+@pytest.mark.parametrize(
+    ("written_s", "ends_s", "waited_s"),
+    [
+        (0.0, 1.0, 1.0),
+        (0.0, 1e9, 5.0),  # it hangs, and writes nothing
+        (17.0, 17.5, 17.0),  # written, and given up: it has had its time
+        (17.0, 16.0, 16.0),
+        (1e9, 1e9, 30.0),
+    ],
+)
+def test_a_rank_that_writes_its_flight_record_is_left_to_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written_s: float, ends_s: float, waited_s: float
+) -> None:
+    monkeypatch.delenv("PERFKIT_DUMP_LIMIT_S", raising=False)
+    now = [0.0]
+
+    def sleep(seconds: float) -> None:
+        now[0] += seconds
+
+    quick = [Ending(tmp_path / f"rank{rank}", lambda: now[0], written_s=0.0, ends_s=1.0) for rank in range(7)]
+    last = Ending(tmp_path / "rank7", lambda: now[0], written_s=written_s, ends_s=ends_s)
+    await_ends([*quick, last], clock=lambda: now[0], sleep=sleep)
+    assert now[0] == pytest.approx(waited_s, abs=0.05)
+
+
+def test_the_limit_of_dumps_is_the_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+
+    def sleep(seconds: float) -> None:
+        now[0] += seconds
+
+    monkeypatch.setenv("PERFKIT_DUMP_LIMIT_S", "60")
+    for_ever = Ending(tmp_path / "rank0", lambda: now[0], written_s=1e9, ends_s=1e9)
+    agent = Ending(tmp_path / "agent", lambda: now[0], written_s=0.0, ends_s=1e9)
+    agent.folder = tmp_path  # of the run, whose ranks the agent started
+    for_ever.poll()
+    await_ends([agent], clock=lambda: now[0], sleep=sleep)
+    assert now[0] == pytest.approx(60.0, abs=0.05)
 
 
 def _asleep(mark: str) -> list[psutil.Process]:
