@@ -12,7 +12,7 @@ class UsedGroups(TorchDispatchMode):
     """While it is entered, notes in `ranks` how many ranks a group has that exchanges anything, by its name."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.ranks: dict[str, int] = {}
 
     def __torch_dispatch__(
