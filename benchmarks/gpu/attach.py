@@ -91,9 +91,9 @@ def history(setting: Setting) -> Found:
 def triggered(setting: Setting) -> Found:
     """A trace requested by a file while the loop runs."""
     setting.needs_perfkit()
-    from perfkit.attach.live.triggers import TRACE_NOW
     from perfkit.attach.profile import profile
     from perfkit.spec import Schedule
+    from perfkit.store.live import TRACE_NOW
 
     trained = training(setting.device)
     folder = setting.folder / "watched"
@@ -186,7 +186,7 @@ def _steps(variant: "Variant", by_hand_s: float, device: str) -> tuple[dict[str,
 
 
 def _kernels(variant: "Variant") -> float | None:
-    return variant.traced_step and variant.traced_step.kernels_per_step
+    return None if variant.traced_step is None else variant.traced_step.kernels_per_step
 
 
 def _variants(folder: Path) -> tuple["Variant", ...]:

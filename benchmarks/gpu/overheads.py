@@ -72,9 +72,9 @@ def measure_overheads(step_s: float, setting: Setting) -> Found:
 def trace_on_request(trained: "Trained", folder: Path, _steps: int) -> Iterator[Callable[[], None]]:
     """Watch all the time, and request a trace with the first measured step."""
     from benchmarks.attach_overhead import SETTLE
-    from perfkit.attach.live.triggers import TRACE_NOW
     from perfkit.attach.profile import profile
     from perfkit.spec import Schedule
+    from perfkit.store.live import TRACE_NOW
 
     ended = 0
 

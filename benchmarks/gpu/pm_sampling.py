@@ -44,10 +44,16 @@ def sample_phases(setting: Setting) -> Found:
         copy = _run_phase(lambda: target.copy_(source), handle)
     finally:
         handle.detach()
-    from perfkit.devices.catalogue import named
+    return compare_samples(product, copy, memory_peak(torch.cuda.get_device_name(0)))
 
-    peak = named(torch.cuda.get_device_name(0)).memory_gb_s * 1e9
-    return compare_samples(product, copy, peak)
+
+def memory_peak(device_name: str) -> float:
+    """The datasheet's memory bandwidth of a device, in bytes per second."""
+    from perfkit.devices.catalogue import ceilings, named
+    from perfkit.devices.ceiling import Level
+
+    (peak,) = (ceiling.value for ceiling in ceilings(named(device_name)) if ceiling.level == Level.MEMORY)
+    return peak
 
 
 def find_sampler() -> Any:

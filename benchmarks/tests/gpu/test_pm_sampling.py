@@ -3,7 +3,7 @@ from types import ModuleType
 
 import pytest
 
-from benchmarks.gpu.pm_sampling import ACTIVE, COPIED_BYTES, MEMORY, MODULE, compare_samples, find_sampler
+from benchmarks.gpu.pm_sampling import ACTIVE, COPIED_BYTES, MEMORY, MODULE, compare_samples, find_sampler, memory_peak
 from benchmarks.gpu.rows import Skipped
 
 PEAK = 4.8e12
@@ -12,6 +12,10 @@ COPY_S = 2 * COPIED_BYTES / (0.8 * PEAK)  # 80 % of the peak
 
 def frame(active: float, memory: float) -> dict[str, list[float]]:
     return {ACTIVE: [active] * 3, MEMORY: [memory] * 3}
+
+
+def test_the_peak_is_the_datasheets() -> None:
+    assert memory_peak("NVIDIA H200") == 4.8e12
 
 
 def test_samples_that_agree_with_the_model() -> None:
