@@ -109,12 +109,12 @@ READ = [
     Odd("cut.json.gz", GZIPPED[: len(GZIPPED) * 2 // 3], "ends too early"),
     Odd("damaged.json.gz", LONG[:-2000] + bytes(200) + LONG[-1800:], "damaged"),
     Odd("tail.json", WHOLE + b"\0\0garbage", ""),
-    Odd("no_device.json", text(deviceProperties=[]), "No ceilings"),
+    Odd("no_device.json", text(deviceProperties=[]), "limit.no_ceilings"),
     Odd("no_steps.json", each(lambda event: None if event["cat"] == "user_annotation" else event), ""),
     Odd("kernels.json", only("kernel"), "kernels alone"),
     Odd("kernels_unlinked.json", each(lambda event: without("args")(event) if event["cat"] == "kernel" else None), ""),
     Odd("ops.json", only("cpu_op"), "nothing of NVIDIA H100"),
-    Odd("launches.json", only("cpu_op", "cuda_runtime"), "No kernels were recorded though 9 were launched"),
+    Odd("launches.json", only("cpu_op", "cuda_runtime"), "limit.missing_kernels"),
     Odd("ranges.json", only("user_annotation"), "no kernels and no ops"),
     Odd("text_args.json", each(as_text), ""),
     Odd("text_times.json", each(lambda event: {**event, "ts": str(event["ts"]), "dur": str(event["dur"])}), ""),
@@ -208,7 +208,7 @@ def test_a_report_says_what_is_odd(tmp_path: Path, odd: Odd) -> None:
     assert {"report.html", "analysis.json", "report.md"} <= {path.name for path in out.iterdir()}
     found = json.loads((out / "analysis.json").read_bytes())
     check_sums(found)
-    said = [*found["warnings"], *(finding["title"] for finding in found["findings"])]
+    said = [*found["warnings"], *(finding["id"] for finding in found["findings"])]
     said += [note for trace in found["traces"] for note in (*trace["reading"]["notes"], *trace["notes"])]
     assert odd.said in "\n".join(said)
     assert "</script><b>" not in (out / "report.html").read_text()

@@ -31,7 +31,7 @@ def find_launch_latency(view: TraceView) -> Iterator[RuleResult]:
         scope=(QUEUED,),
         change=leave_out(QUEUED),
         figures={
-            "idle_s": took,
+            "share": view.get_share(took),
             "launching_s": queued.launching_s,
             "between_s": queued.between_s,
             "launching_gaps": queued.launching_gaps,

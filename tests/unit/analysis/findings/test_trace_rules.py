@@ -414,7 +414,7 @@ def test_idle_time_with_work_queued_is_explained() -> None:
     assert short is not None
     assert (short.severity, short.gain_s) == ("gain", pytest.approx(0.1))
     assert short.figures == {
-        "idle_s": pytest.approx(0.1), "launching_s": 0.06, "between_s": 0.04, "launching_gaps": 4000,
+        "share": pytest.approx(0.1), "launching_s": 0.06, "between_s": 0.04, "launching_gaps": 4000,
         "between_gaps": 20_000,
     }  # fmt: skip
     long = of(

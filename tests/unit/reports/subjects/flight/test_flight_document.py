@@ -39,7 +39,9 @@ def shown(made: FlightAnalysis) -> str:
 
 def test_the_headline_names_who_did_not_come(tmp_path: Path) -> None:
     made = document(analysis(tmp_path))
-    assert made.headline == "Rank 1 had not entered all_reduce 1 of default_pg, in which rank 0 waits."
+    (finding,) = analysis(tmp_path).findings
+    assert finding.id == "collective.absent_rank"
+    assert made.headline[1:] == f"{finding.title[1:]}."
     table = next(block for block in made.blocks if isinstance(block, Table) and block.id == "calls-1")
     rows = [[column.cell(row).text for column in table.columns][:3] for row in table.rows]
     assert rows == [["0", "all_reduce", "started"], ["1", "–", "not entered"]]
