@@ -4,12 +4,11 @@ what they wrote.
 
 import contextlib
 import shutil
-import socket
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from perfkit.files import write_json
 from perfkit.measure.launch.listen import Deadline, lines_of
@@ -24,6 +23,9 @@ from perfkit.measure.launch.ranks import (
 )
 from perfkit.spec import RunSpec
 from perfkit.store.layout import SPEC_FILE
+
+if TYPE_CHECKING:
+    from torch._C._distributed_c10d import TCPStore
 
 _PART_BYTES = 8 * 2**20
 _FOREVER_S = 2e6  # the launcher ends what takes too long
@@ -70,15 +72,21 @@ class Node:
         self._ranks: list[RankProcess] = []
         self._over = -1
         self._caches: set[str] = set()
+        self._store: TCPStore | None = None  # which goes with the last reference
 
     def meeting(self) -> dict[str, str]:
-        """Where ranks on several nodes meet if this has the first of them."""
-        from ray.util import get_node_ip_address
+        """Where ranks on several nodes meet if this has the first of them: a store of this process, for one run.
 
-        with socket.socket() as free:
-            free.bind(("", 0))
-            here: str = get_node_ip_address()  # type: ignore[no-untyped-call]
-            return {"MASTER_ADDR": here, "MASTER_PORT": str(free.getsockname()[1])}
+        It takes a port by itself and listens at once, so that no other program can take it before a rank has begun.
+        """
+        from ray.util import get_node_ip_address
+        from torch._C._distributed_c10d import TCPStore
+
+        here: str = get_node_ip_address()  # type: ignore[no-untyped-call]
+        self._store = TCPStore(here, 0, is_master=True, wait_for_workers=False)
+        # As torchrun's agent tells its ranks that the store is not theirs to open.
+        agents = {"TORCHELASTIC_USE_AGENT_STORE": "True", "TORCHELASTIC_RESTART_COUNT": "0"}
+        return {"MASTER_ADDR": here, "MASTER_PORT": str(self._store.port), **agents}
 
     def run(self, share: Share) -> Iterator[Said]:
         """Run this node's ranks in a folder that goes with them."""

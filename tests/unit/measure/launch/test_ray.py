@@ -1,18 +1,22 @@
 """What the launcher makes of what nodes of a Ray cluster say; a real cluster is started in tests/clusters."""
 
+import os
 import signal
+import socket
+import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
+import torch.distributed as dist
 
 from perfkit.errors import PerfkitError, Terminated, UsageError, raise_terminated
 from perfkit.measure.launch.launcher import Exits
 from perfkit.measure.launch.ranks import HERE
 from perfkit.measure.launch.ray import RAY, _Places, _Ranks, _wanted
-from perfkit.measure.launch.ray_node import Ended, Part, _written
+from perfkit.measure.launch.ray_node import Ended, Node, Part, _written
 from perfkit.ray_cluster import as_raised
 from perfkit.spec import LaunchSpec, RunSpec, WorkloadSpec
 
@@ -120,6 +124,21 @@ def test_a_cluster_that_is_connected_to_from_outside_is_refused(monkeypatch: pyt
     monkeypatch.setenv("RAY_ADDRESS", "ray://head:10001")
     with pytest.raises(UsageError, match="ray job submit -- perfkit bench"):
         RAY.check(LaunchSpec(launcher="ray"))
+
+
+def test_the_port_at_which_ranks_meet_is_held_until_they_have_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", ModuleType("ray"))
+    monkeypatch.setitem(sys.modules, "ray.util", SimpleNamespace(get_node_ip_address=lambda: "127.0.0.1"))
+    node = Node()
+    for name, value in node.meeting().items():
+        monkeypatch.setenv(name, value)
+    with socket.socket() as other, pytest.raises(OSError, match="Address already in use"):
+        other.bind(("127.0.0.1", int(os.environ["MASTER_PORT"])))
+    stores = [next(dist.rendezvous("env://", rank, 2))[0] for rank in (1, 0)]  # none waits for the first
+    stores[0].set("key", "value")
+    assert stores[1].get("key") == b"value"
+    first = os.environ["MASTER_PORT"]
+    assert node.meeting()["MASTER_PORT"] != first  # the next run's keys are none of this one's
 
 
 def test_files_come_in_parts_but_for_those_that_are_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
