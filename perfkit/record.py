@@ -246,6 +246,7 @@ class Environment(Struct):
     git_revision: str | None = None
     packages: dict[str, str] = {}
     variables: dict[str, str] = {}
+    nccl: str | None = None  # on a GPU
 
 
 class MachineLoad(Struct):

@@ -13,14 +13,10 @@ import torch
 from perfkit.devices.fp32 import fp32_settings
 from perfkit.devices.machine import container_cpu_limit, container_memory_limit, cpu_model, usable_cpus
 from perfkit.git import revision_of
+from perfkit.instruments.variables import recorded_variables
 from perfkit.record import Environment
 
 PACKAGES = ("numpy", "triton", "transformers", "torchao", "deepspeed", "peft", "bitsandbytes", "pytorch-optimizer")
-VARIABLES = (
-    "OMP_NUM_THREADS", "MKL_NUM_THREADS", "CUDA_VISIBLE_DEVICES", "PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF",
-    "PYTORCH_HIP_ALLOC_CONF", "NCCL_ALGO", "NCCL_PROTO", "GLOO_SOCKET_IFNAME", "LD_PRELOAD", "MALLOC_ARENA_MAX",
-    "MALLOC_MMAP_THRESHOLD_", "TORCHINDUCTOR_FX_GRAPH_CACHE",
-)  # fmt: skip
 
 # The words of torch's older switch, which records have always had.
 _MATMUL_WORDS = {"ieee": "highest", "tf32": "high", "bf16": "medium"}
@@ -48,7 +44,7 @@ def environment(device: torch.device) -> Environment:
         container_memory_limit_bytes=container_memory_limit(),
         git_revision=revision_of(Path()),
         packages=_packages(),
-        variables={name: os.environ[name] for name in VARIABLES if name in os.environ},
+        variables=recorded_variables(os.environ, on_gpu=device.type == "cuda"),
     )
     return with_fp32(_on_gpu(host, device) if device.type == "cuda" else host, device)
 
@@ -71,7 +67,15 @@ def _on_gpu(host: Environment, device: torch.device) -> Environment:
         compute_capability=f"{properties.major}.{properties.minor}",
         driver=_driver(),
         cuda=torch.version.cuda or torch.version.hip,
+        nccl=nccl_version(),
     )
+
+
+def nccl_version() -> str | None:
+    """The version of the NCCL (on ROCm: RCCL) that torch runs with; None for a build without."""
+    if not torch.distributed.is_nccl_available():
+        return None
+    return ".".join(map(str, torch.cuda.nccl.version()))
 
 
 def _driver() -> str | None:

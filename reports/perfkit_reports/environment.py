@@ -32,6 +32,7 @@ def environment_items(environment: Environment) -> list[tuple[str, Cell]]:
             ("Compute capability", _known(environment.compute_capability)),
             ("Driver", _known(environment.driver)),
             ("CUDA", _known(environment.cuda)),
+            ("NCCL", _given(environment.nccl, str)),
             ("Matmul precision", _known(environment.matmul_precision)),
             ("Convolution precision", _known(environment.conv_precision)),
             ("Recurrent precision", _known(environment.rnn_precision)),
@@ -98,9 +99,9 @@ def _rate(ceiling: Ceiling) -> str:
     return units.flops_per_s(ceiling.value) if ceiling.unit == "FLOP/s" else units.bandwidth(ceiling.value)
 
 
-def _given(value: float | None, show: Callable[[Any], str], absent: str = NOTHING) -> Cell:
+def _given(value: float | str | None, show: Callable[[Any], str], absent: str = NOTHING) -> Cell:
     """What may be missing and is then not unknown, but absent."""
-    return Cell(absent if value is None else show(value), value=value)
+    return Cell(absent if value is None else show(value), value=None if isinstance(value, str) else value)
 
 
 def _known(value: str | int | None) -> Cell:

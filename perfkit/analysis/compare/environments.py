@@ -40,6 +40,7 @@ EFFECTS = {
     "compute_capability": Effect.COUNTS,
     "driver": Effect.TIMES,
     "cuda": Effect.COUNTS,
+    "nccl": Effect.COUNTS,  # its kernels and buffers
     "torch": Effect.COUNTS,
     "python": Effect.TIMES,
     "matmul_precision": Effect.NOTED,  # the program sets it: it may be what was changed
@@ -64,10 +65,18 @@ _PROCESSOR = ("device_name", "compute_capability", "cpu_model", "cpu_capability"
 _VARIABLES = {
     "CUDA_VISIBLE_DEVICES": Effect.NOTED,  # which of several equal devices
     "GLOO_SOCKET_IFNAME": Effect.TIMES,
+    "NCCL_SOCKET_IFNAME": Effect.TIMES,
+    "NCCL_HOSTID": Effect.NOTED,
+    "NCCL_DEBUG": Effect.NOTED,
+    "NCCL_DEBUG_FILE": Effect.NOTED,
+    "NCCL_DEBUG_SUBSYS": Effect.NOTED,
     "TORCHINDUCTOR_FX_GRAPH_CACHE": Effect.TIMES,
 }
 _OTHER_VARIABLES = Effect.COUNTS
 _PACKAGES = Effect.COUNTS
+
+# Which earlier records lack: there is no difference unless both sides tell.
+_LATELY_RECORDED = ("nccl",)
 
 # Machines of one kind do not have the same main memory to the last byte: firmware takes a little of it.
 _SAME_MEMORY = 0.02
@@ -110,6 +119,8 @@ def _fields(before: Environment, after: Environment) -> Iterator[Differing]:
     for key, effect in EFFECTS.items():
         ours, theirs = getattr(before, key), getattr(after, key)
         if ours == theirs or (key == "memory_total_bytes" and _about_equal(ours, theirs)):
+            continue
+        if key in _LATELY_RECORDED and None in (ours, theirs):
             continue
         if key == "affinity" and ours is not None and theirs is not None:
             yield _affinity(ours, theirs)

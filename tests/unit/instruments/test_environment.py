@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from perfkit.instruments.environment import environment, with_fp32
+from perfkit.instruments.environment import environment, nccl_version, with_fp32
 from tests.fixtures.suites import ENVIRONMENT
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda", 0)
@@ -35,3 +35,18 @@ def test_a_gpu_has_one_setting_for_each_kind_of_op(fp32_gpu: dict[str, str]) -> 
     fp32_gpu |= {"matmul": "tf32", "conv": "none"}
     found = with_fp32(ENVIRONMENT, GPU)
     assert (found.matmul_precision, found.conv_precision, found.rnn_precision) == ("high", "ieee", "tf32")
+
+
+@pytest.mark.parametrize(("available", "version"), [(True, "2.27.5"), (False, None)])
+def test_the_version_of_nccl(monkeypatch: pytest.MonkeyPatch, available: bool, version: str | None) -> None:
+    monkeypatch.setattr(torch.distributed, "is_nccl_available", lambda: available)
+    monkeypatch.setattr(torch.cuda.nccl, "version", lambda: (2, 27, 5))
+    assert nccl_version() == version
+
+
+def test_variables_of_nccl_are_in_the_environment_of_several_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NCCL_NVLS_ENABLE", "0")
+    monkeypatch.setenv("WORLD_SIZE", "1")
+    assert "NCCL_NVLS_ENABLE" not in environment(CPU).variables
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    assert environment(CPU).variables["NCCL_NVLS_ENABLE"] == "0"

@@ -14,6 +14,15 @@ def test_what_only_a_gpu_has_is_left_out_on_a_cpu(realistic: Analysis) -> None:
     assert on_gpu["Driver"] == "n/a"
 
 
+def test_nccl_is_named_with_its_version_and_variables(realistic: Analysis) -> None:
+    assert realistic.environment is not None
+    gpu = msgspec.structs.replace(
+        realistic.environment, device="cuda", nccl="2.27.5", variables={"NCCL_NVLS_ENABLE": "0"}
+    )
+    on_gpu = {name: cell.text for name, cell in environment_items(gpu)}
+    assert (on_gpu["NCCL"], on_gpu["$NCCL_NVLS_ENABLE"]) == ("2.27.5", "0")
+
+
 def test_affinity_is_shown_as_ranges(realistic: Analysis) -> None:
     assert realistic.environment is not None
     pinned = msgspec.structs.replace(realistic.environment, affinity=(7, 0, 1, 2, 5))

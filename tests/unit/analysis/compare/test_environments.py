@@ -22,6 +22,7 @@ ELSEWHERE: dict[str, Any] = {
     "compute_capability": "9.0",
     "driver": "570.1",
     "cuda": "12.8",
+    "nccl": "2.28.3",
     "torch": "2.14.0",
     "python": "3.12",
     "matmul_precision": "high",
@@ -56,12 +57,23 @@ def test_equal_environments_differ_in_nothing() -> None:
 
 @pytest.mark.parametrize("key", ELSEWHERE)
 def test_each_key_is_named_with_both_values(key: str) -> None:
-    (found,) = differences(ENVIRONMENT, changed(**{key: ELSEWHERE[key]}))
+    (found,) = differences(changed(nccl="2.27.5"), changed(**{"nccl": "2.27.5", key: ELSEWHERE[key]}))
     assert (found.key, found.effect) == (key, EFFECTS[key])
     assert str(found).startswith(f"{key}: ")
     assert bool(why_not_times([found])) == (found.effect is not Effect.NOTED)
     assert bool(why_not_counts([found])) == (key == "device")
     assert str(found) in (why_not_times([found]) or str(found))
+
+
+def test_another_nccl_is_named_and_refuses_times_and_an_unknown_one_does_not() -> None:
+    found = differences(changed(nccl="2.27.5"), changed(nccl="2.28.3"))
+    assert why_not_times(found) == "times were measured elsewhere (nccl: 2.27.5 -> 2.28.3)"
+    assert differences(changed(nccl=None), changed(nccl="2.28.3")) == ()  # a record from before it was told
+
+
+def test_what_nccl_prints_changes_no_figure_and_what_it_uses_does() -> None:
+    found = differences(ENVIRONMENT, changed(variables={"NCCL_DEBUG": "INFO", "NCCL_NVLS_ENABLE": "0"}))
+    assert {each.key: each.effect for each in found} == {"NCCL_DEBUG": Effect.NOTED, "NCCL_NVLS_ENABLE": Effect.COUNTS}
 
 
 def test_times_elsewhere_are_refused_with_the_keys_and_counts_are_not() -> None:
