@@ -8,6 +8,7 @@ are packed again: into `$OUT/results.tar.gz`, or into OUT/DEVICE without `$OUT`.
 """
 
 import argparse
+import math
 import os
 import signal
 import sys
@@ -59,14 +60,14 @@ def measure_parts(
     *,
     limit_s: float,
     repeat_failed: bool = False,
-    patient: bool = False,
+    bound_s: Callable[[PlannedRow], float] | None = None,
     after_row: Callable[[], object] = lambda: None,
     now: Callable[[], float] = time.monotonic,
 ) -> None:
     """Measure the rows in their order, save each and call `after_row`. `outcomes` grows by one for each.
 
     `measure` gets the seconds after which it must end the row. With `repeat_failed` only rows whose saved status is
-    failed or wrong are measured, the cheapest first; with `patient` each row may take its longest time.
+    failed or wrong are measured, the cheapest first. `bound_s` are the most seconds of a row (`bound_first`).
     """
     end = now() + limit_s - END_S - ARCHIVE_S
     if repeat_failed:
@@ -81,9 +82,7 @@ def measure_parts(
             reason = f"planned {planned.estimate.seconds:.0f} s, {max(left, 0):.0f} s were left"
             outcomes.append(Outcome(planned, "not begun", reason=reason))
             continue
-        most = planned.row.at_most_s
-        if not patient:
-            most = min(most, PATIENCE * planned.estimate.seconds + PATIENCE_S)
+        most = (bound_s or bound_first)(planned)
         print(f"{planned.name}: planned {planned.estimate.seconds:.0f} s, {left:.0f} s left", flush=True)
         begun = now()
         try:
@@ -100,6 +99,21 @@ def measure_parts(
         print(f"{planned.name}: {entry['status']}{entry['reason'] and ': ' + entry['reason']} ({entry['seconds']} s)")
         outcomes.append(Outcome(planned, entry["status"], entry["seconds"], entry["reason"]))
         after_row()
+
+
+def bound_first(planned: PlannedRow) -> float:
+    """The most seconds of a row that is measured first: less than its longest time where it takes far less by plan."""
+    return min(planned.row.at_most_s, PATIENCE * planned.estimate.seconds + PATIENCE_S)
+
+
+def bound_repeated(planned: PlannedRow) -> float:
+    """The most seconds of a row that is repeated: its longest time."""
+    return planned.row.at_most_s
+
+
+def leave_unbound(_planned: PlannedRow) -> float:
+    """No bound but the limit: on a CPU, since plans and longest times are those of a GPU."""
+    return math.inf
 
 
 def open_results(out: Path, machine: Mapping[str, Any], scripts: Sequence[str]) -> dict[str, Results]:
@@ -126,7 +140,7 @@ def run(
     try:
         measure_parts(
             rows, results, measure, outcomes, limit_s=options.limit_s, repeat_failed=options.repeat_failed,
-            patient=options.patient,
+            bound_s=options.bound_s,
             after_row=lambda: write_archive(home, archive),
         )  # fmt: skip
     except KeyboardInterrupt:
@@ -145,11 +159,11 @@ def run(
 
 @dataclass(frozen=True)
 class Options:
-    """Seconds that the run may take, whether it repeats failed rows only, and whether it waits for slow rows."""
+    """Seconds that the run may take, whether it repeats failed rows only, and the most seconds of a row."""
 
     limit_s: float
     repeat_failed: bool = False
-    patient: bool = False
+    bound_s: Callable[[PlannedRow], float] | None = None
 
 
 def measure_row(device: str, home: Path, planned: PlannedRow, most_s: float) -> tuple[Entry, Sequence[str]]:
@@ -223,9 +237,8 @@ def main() -> None:
     home = next(iter(results.values())).path.parent
     archive = Path(os.environ.get("OUT", home)) / ARCHIVE
     print(f"{machine['device']}, torch {machine['torch']}; rows go to {home}")
-    # Planned seconds are those of a GPU: a CPU may take much longer.
-    patient = given.repeat_failed or given.device == "cpu"
-    options = Options(limit_s - (time.time() - given.started), given.repeat_failed, patient)
+    bound_s = leave_unbound if given.device == "cpu" else bound_repeated if given.repeat_failed else bound_first
+    options = Options(limit_s - (time.time() - given.started), given.repeat_failed, bound_s)
     sys.exit(run(rows, results, lambda row, most: measure_row(given.device, home, row, most), archive, options))
 
 

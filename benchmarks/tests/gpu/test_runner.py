@@ -23,6 +23,8 @@ from benchmarks.gpu.runner import (
     PATIENCE_S,
     Options,
     Outcome,
+    bound_repeated,
+    leave_unbound,
     measure_parts,
     open_results,
     run,
@@ -122,12 +124,18 @@ def test_a_row_never_gets_more_than_its_longest_time(results: dict[str, Results]
     assert fake.given_s["a"] == 60
 
 
+def test_on_a_cpu_a_row_may_take_all_that_is_left(results: dict[str, Results]) -> None:
+    fake = FakeRows(takes={"a": 300})
+    outcomes = fake.measure([planned("a", 10, at_most_s=60)], results, bound_s=leave_unbound)
+    assert (statuses(outcomes), fake.given_s["a"]) == ({"a": "ok"}, 500 - CLOSE_S)
+
+
 def test_failed_rows_are_repeated_the_cheapest_first(results: dict[str, Results]) -> None:
     rows = [planned("a", 90, at_most_s=120), planned("b", 5), planned("c", 30), planned("d", 20)]
     first = FakeRows(status={"a": "failed", "c": "wrong", "d": "failed", "b": "ok"})
     first.measure(rows, results)
     second = FakeRows(status={"c": "wrong"})
-    outcomes = second.measure(rows, results, limit_s=240, repeat_failed=True, patient=True)
+    outcomes = second.measure(rows, results, limit_s=240, repeat_failed=True, bound_s=bound_repeated)
     assert second.begun == ["d", "c", "a"]
     assert second.given_s["a"] == 120  # all of its time
     assert statuses(outcomes) == {"d": "ok", "c": "wrong", "a": "ok"}
