@@ -62,7 +62,7 @@ def _instances_on(number: int) -> Iterator[Instance]:
     for place in range(pynvml.nvmlDeviceGetMaxMigDeviceCount(gpu)):
         try:
             handle = pynvml.nvmlDeviceGetMigDeviceHandleByIndex(gpu, place)
-        except pynvml.NVMLError_NotFound:  # type: ignore[attr-defined]  # no instance at this place
+        except pynvml.NVMLError_NotFound:  # no instance at this place
             continue
         yield _instance(handle)
 

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 import torch
-from torch.distributed import Store
+from torch._C._distributed_c10d import Store
 
 from perfkit.devices.nvml import MIG
 from perfkit.devices.visible import lacking

@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 import torch
 import torch.distributed as dist
-from torch.distributed import Store
+from torch._C._distributed_c10d import PrefixStore, Store
 from torch.distributed.distributed_c10d import default_pg_timeout
+from torch.distributed.rendezvous import rendezvous
 
 from perfkit.devices.shared_gpu import is_sharing_allowed, separate_hosts
 from perfkit.devices.visible import lacking
@@ -23,10 +24,11 @@ _LOCAL_RANK = "LOCAL_RANK"
 
 def open_store(folder: Path, world: World, nodes: int = 1) -> Store:
     """The store in which the ranks of a run exchange keys before they have a process group."""
+    store: Store
     if nodes == 1:  # a file as the meeting point: no port to find, none to race for
-        store, _, _ = next(dist.rendezvous(f"file://{folder / 'rendezvous'}", world.rank, world.size))
+        store, _, _ = next(rendezvous(f"file://{folder / 'rendezvous'}", world.rank, world.size))
     elif "MASTER_PORT" in os.environ:  # the launcher has one, such as torchrun's store
-        store, _, _ = next(dist.rendezvous("env://", world.rank, world.size))
+        store, _, _ = next(rendezvous("env://", world.rank, world.size))
     else:
         return meet(folder, world)
     store.set_timeout(default_pg_timeout)  # as torch has it where it opens the store itself
@@ -76,7 +78,7 @@ def join_group(device: torch.device, store: Store, world: World) -> None:
     """
     backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
     # With a prefix, as torch has it where it opens the store itself: other keys are in there, too.
-    of_group = dist.PrefixStore("default_pg", store)
+    of_group = PrefixStore("default_pg", store)
     dist.init_process_group(backend, store=of_group, rank=world.rank, world_size=world.size)
 
 
