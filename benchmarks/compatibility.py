@@ -73,7 +73,7 @@ def techniques(names: Sequence[str]) -> list[Technique]:
     """Typed and in order, but without asking the compatibility table."""
     specs = [parse_technique(name) for name in names]
     typed = [typed_params(TECHNIQUES.load(spec.name), "technique", spec.name, spec.params) for spec in specs]
-    order = TECHNIQUES.names()
+    order = TECHNIQUES.list_names()
     return sorted(typed, key=lambda technique: (technique.stage, order.index(technique.name)))
 
 

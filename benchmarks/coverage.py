@@ -50,7 +50,7 @@ def shares(path: Path) -> Shares | None:
     ops = with_captures(read_ops(read_trace(path)), str(path), (), Limits(), must_fit=False).ops
     work = pieces(ops, windows(ops))
     costs = piece_costs(work, np.full(len(work), np.nan))
-    counted = work.of(Kind.WORK)
+    counted = work.is_kind(Kind.WORK)
     linked = np.ones(len(work), np.bool_)
     if work.on_device:
         counted &= ops.trace.category[work.event] == Category.KERNEL

@@ -46,7 +46,7 @@ def compare(path: Path, share: float) -> Compared:
         work, inferred = _costs(shortened)
     rows = {_key(whole, row): row for row in range(len(whole))}
     of_whole = np.asarray([rows[_key(work, row)] for row in range(len(work))])
-    hidden = work.of(Kind.WORK) & (work.owner == NONE) & (whole.owner[of_whole] != NONE)
+    hidden = work.is_kind(Kind.WORK) & (work.owner == NONE) & (whole.owner[of_whole] != NONE)
     checked = np.flatnonzero(hidden & work.inferred)
     pairs = [(row, int(of_whole[row])) for row in checked.tolist()]
     time = work.busy_ns

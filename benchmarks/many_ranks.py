@@ -90,7 +90,7 @@ def analyse(paths: list[Path], engine: str, jobs: int | None) -> tuple[dict[str,
             sys.exit(str(result))
         reducer.add(result.rank, result.arrivals)
         outcomes.append(result)
-    fleet = reducer.result()
+    fleet = reducer.build_fleet()
     if fleet is not None:
         check(fleet)
     run = {
@@ -136,7 +136,7 @@ def reduce(outcomes: list[Outcome], ranks: int) -> dict[str, Any]:
     for number in range(ranks):
         outcome = outcomes[number % len(outcomes)]
         reducer.add(replace(outcome.rank, rank=number, label=f"rank {number}", world_size=ranks), outcome.arrivals)
-    reducer.result()
+    reducer.build_fleet()
     seconds = time.process_time() - started
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()

@@ -93,7 +93,7 @@ def _variants(suite: StoredSuite) -> Iterator[Variant]:
 
 
 def _rounds(runs: VariantRuns, baseline: VariantRuns) -> tuple[float, ...]:
-    steps = baseline.steps(lambda samples: samples.wall_s)
+    steps = baseline.list_median_steps(lambda samples: samples.wall_s)
     return tuple(median(steps) * exp(ratio) for ratio in log_ratios(baseline, runs)) if steps else ()
 
 

@@ -69,7 +69,7 @@ def main() -> None:
     devices: dict[str, Learned] = {}
     for learned in (*_learned([*given.traces, *given.suite]), *_told(OP_TIMES), *_swept(given.sweeps)):
         known = devices.get(learned.device)
-        devices[learned.device] = learned if known is None else known.merged(learned.programs)
+        devices[learned.device] = learned if known is None else known.merge_programs(learned.programs)
     if given.write is not None:
         given.write.write_bytes(msgspec.json.encode(_rounded(Packaged(devices=tuple(devices.values())))) + b"\n")
         return
@@ -151,7 +151,7 @@ def _print_weights_left_out(folder: Path) -> None:
                 _of_gpu(device, "", list(map(_product, each.itertuples())), sweep=True) for each in (others, some)
             ]
             rest, own = (learned.programs[0] for learned in programs)
-            errors.append(Measured(roofs, (rest,)).error(own))
+            errors.append(Measured(roofs, (rest,)).compute_error(own))
         mean, furthest = sqrt(sum(error**2 for error in errors) / len(errors)), max(map(abs, errors))
         print(f"| {roofs.device_name} | {len(errors)} | {exp(mean):.2f} | {exp(furthest):.2f} |")
 
@@ -184,10 +184,10 @@ def _print(devices: Sequence[Learned]) -> None:
             if others:
                 classes = Measured(roofs, tuple(map(_without_ops, others)), like)
                 cells["median"] = _by_median(others, program, roofs)
-                cells["classes"] = classes.error(_without_ops(program))
-                cells["ops"] = Measured(roofs, others, like).error(program)
+                cells["classes"] = classes.compute_error(_without_ops(program))
+                cells["ops"] = Measured(roofs, others, like).compute_error(program)
             if like is not None:
-                cells["others"] = Measured(roofs, like.programs, like).error(program)
+                cells["others"] = Measured(roofs, like.programs, like).compute_error(program)
             for name, error in cells.items():
                 errors[name].append(error)
             shown = " | ".join(f"{exp(cells[name]):.2f}" if name in cells else "" for name in ways)

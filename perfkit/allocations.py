@@ -133,7 +133,7 @@ class Reserved:
     expandable: NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, np.bool_))
 
     @classmethod
-    def none(cls) -> "Reserved":
+    def make_empty(cls) -> "Reserved":
         nothing = np.empty(0, np.int64)
         return cls(at_event=nothing, address=nothing, size=nothing)
 
@@ -199,7 +199,7 @@ class Allocations:
     names: tuple[str, ...]
     known: tuple[Block, ...] = ()
     unexplained_bytes: int = 0
-    reserved: Reserved = field(default_factory=Reserved.none)
+    reserved: Reserved = field(default_factory=Reserved.make_empty)
     private: tuple[PrivateSegment, ...] = ()
     bands: tuple[Band, ...] = ()
     failed: FailedRequest | None = None
@@ -207,7 +207,7 @@ class Allocations:
     def __len__(self) -> int:
         return len(self.size)
 
-    def text(self, column: Numbers, event: int) -> str:
+    def get_text(self, column: Numbers, event: int) -> str:
         """The text of a column (`op`, `module` ...) at an event."""
         return self.names[int(column[event])]
 
@@ -241,7 +241,7 @@ class Names:
         known = self._numbers.get(text)
         return self._numbers.setdefault(visible(text), len(self._numbers)) if known is None else known
 
-    def all(self) -> tuple[str, ...]:
+    def list_texts(self) -> tuple[str, ...]:
         return tuple(self._numbers)
 
 

@@ -33,13 +33,13 @@ class Registry(Generic[T]):
         self._table = dict(table)
         self._misfit = misfit
 
-    def _targets(self) -> dict[str, str]:
+    def _collect_targets(self) -> dict[str, str]:
         third_party = {point.name: point.value for point in entry_points(group=self._group)}
         return {**third_party, **self._table}  # a built-in name is never replaced
 
-    def names(self) -> tuple[str, ...]:
+    def list_names(self) -> tuple[str, ...]:
         """Every registered name, built-in ones first in the order of their table."""
-        targets = self._targets()
+        targets = self._collect_targets()
         return (*self._table, *sorted(set(targets) - set(self._table)))
 
     def load(self, name: str) -> T:
@@ -47,15 +47,15 @@ class Registry(Generic[T]):
 
         Raises `BrokenPluginError` where another package's cannot be had.
         """
-        return self.ask(name, lambda it: it)
+        return self.ask_object(name, lambda it: it)
 
-    def ask(self, name: str, question: Callable[[T], R]) -> R:
+    def ask_object(self, name: str, question: Callable[[T], R]) -> R:
         """What `question` finds of the object called `name`; another package's that raises is a `BrokenPluginError`."""
         if name in self._table:
             return question(cast(T, _resolved(self._table[name])))
-        target = self._targets().get(name)
+        target = self._collect_targets().get(name)
         if target is None:
-            raise unknown_name(self.kind, name, self._targets())
+            raise unknown_name(self.kind, name, self._collect_targets())
         try:
             found = _resolved(target)
             misfit = self._misfit(name, found)
@@ -64,10 +64,10 @@ class Registry(Generic[T]):
         except PerfkitError:
             raise  # it says itself what is wrong
         except (Exception, SystemExit) as error:
-            raise self._broken(name, target, f"{type(error).__name__}: {error}") from error
-        raise self._broken(name, target, misfit)
+            raise self._make_broken_error(name, target, f"{type(error).__name__}: {error}") from error
+        raise self._make_broken_error(name, target, misfit)
 
-    def _broken(self, name: str, target: str, reason: str) -> BrokenPluginError:
+    def _make_broken_error(self, name: str, target: str, reason: str) -> BrokenPluginError:
         points = entry_points(group=self._group)
         owner = next((point.dist.name for point in points if point.name == name and point.dist), "another package")
         first = next(iter(reason.splitlines()), reason)

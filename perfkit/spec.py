@@ -116,7 +116,7 @@ class WorkloadSpec(Struct):
     def label(self) -> str:
         return ":".join((self.name, *(f"{key}={shown_value(value)}" for key, value in self.params.items())))
 
-    def with_params(self, **params: ParamValue) -> "WorkloadSpec":
+    def replace_params(self, **params: ParamValue) -> "WorkloadSpec":
         """The same with these parameters in place of its own of these names."""
         return msgspec.structs.replace(self, params={**self.params, **params})
 

@@ -55,7 +55,7 @@ class Case:
         from perfkit.spec import parse_workload
         from perfkit.workloads.table import WORKLOADS
 
-        return parse_workload(self.argument, WORKLOADS.names())
+        return parse_workload(self.argument, WORKLOADS.list_names())
 
 
 _GPT = (BASELINE, "amp", "amp+flash", "ckpt", "compile")

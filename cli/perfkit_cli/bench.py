@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from perfkit.analysis.model.suite import Analysis
 
 
-_STARTED_BY = (*LAUNCHERS.names(), KUBERNETES)
+_STARTED_BY = (*LAUNCHERS.list_names(), KUBERNETES)
 
 EXAMPLES = """\b
 Examples:

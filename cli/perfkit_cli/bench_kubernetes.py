@@ -102,8 +102,8 @@ def _check(options: dict[str, Any], url: str | None) -> None:
     check_limits(options["timeout"], options["memory_limit"])
     check_sampling(options["rounds"], options["precision"], options["budget"])
     named_variants(options["technique"])
-    workload = parse_workload(options["workload"], WORKLOADS.names())
-    if workload.name in WORKLOADS.names():  # the files of others are those of the image
+    workload = parse_workload(options["workload"], WORKLOADS.list_names())
+    if workload.name in WORKLOADS.list_names():  # the files of others are those of the image
         load_workload(workload, device=options["device"])
 
 

@@ -136,7 +136,7 @@ def _workload(known: WorkloadSpec, options: Mapping[str, Any]) -> WorkloadSpec:
     """A parameter that is not given is that of the same workload."""
     from perfkit.workloads.table import WORKLOADS
 
-    named = parse_workload(options["workload"], WORKLOADS.names()) if "workload" in options else known
+    named = parse_workload(options["workload"], WORKLOADS.list_names()) if "workload" in options else known
     if named.name == known.name:
-        named = known.with_params(**named.params)
-    return named.with_params(**{name: options[name] for name in ("batch_size", "seq_len") if options.get(name)})
+        named = known.replace_params(**named.params)
+    return named.replace_params(**{name: options[name] for name in ("batch_size", "seq_len") if options.get(name)})

@@ -133,7 +133,7 @@ def _missing(device: str, name: str, threads: tuple[int, ...], *, short: bool, f
     known = (
         frozenset[int | None]()
         if cached is None
-        else (cached.threads() if short else cached.full()) - cached.doubtful()
+        else (cached.threads() if short else cached.full()) - cached.list_doubtful_threads()
     )
     if device != "cpu":
         return None if None in known else ()

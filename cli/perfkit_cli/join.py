@@ -42,7 +42,7 @@ def command(*, endpoint: str, node_rank: int, quiet: bool) -> None:
     try:
         _take_part(orders, node_rank, quiet=quiet)
     except BaseException:
-        orders.quit()
+        orders.announce_quit()
         raise
 
 
@@ -51,7 +51,7 @@ def _take_part(orders: "Orders", node_rank: int, *, quiet: bool) -> None:
     from perfkit.measure.launch.torchrun import run_beside
     from perfkit.store.layout import SPEC_FILE
 
-    while (folder := orders.next()) is not None:
+    while (folder := orders.wait_for_run()) is not None:
         if not (folder / SPEC_FILE).is_file():
             raise PerfkitError(f"{folder}: not there on this machine: write to a folder that all machines share")
         if not quiet:

@@ -61,6 +61,6 @@ def _row(measured: "Measured") -> tuple[str, ...]:
         ", ".join(program.name for program in measured.programs),
         str(len({sample.op for sample in samples})),
         str(len({sample.op_class for sample in samples})),
-        f"x{measured.fit_error():.2f}",
+        f"x{measured.compute_fit_error():.2f}",
         "" if left_out is None else f"x{left_out:.2f}",
     )

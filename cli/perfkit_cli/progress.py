@@ -29,32 +29,32 @@ class Doing:
         self._round: RoundStarted | None = None
         self._first_s: list[float] = []
 
-    def takes(self, event: Event) -> str:
+    def format_event(self, event: Event) -> str:
         """The line for an event: what begins, or how what ended has ended."""
         match event:
             case RunStarted():
                 self._run = event
-                return self._running("starting")
+                return self._format_running("starting")
             case PassStarted():
-                return self._running(event.name)
+                return self._format_running(event.name)
             case RunFinished():
                 if self._round is None and event.status != Status.SKIPPED:
                     self._first_s.append(event.seconds)
                 return _finished(event)
             case RoundStarted():
                 self._round, self._run = event, None
-                return self._running("starting")
+                return self._format_running("starting")
             case RoundFinished():
                 return _round_finished(event)
 
-    def _running(self, doing: str) -> str:
+    def _format_running(self, doing: str) -> str:
         if self._round is None:
             assert self._run is not None, "a run starts before its passes"
-            return f"{_label(self._run)}: {doing}{self._first_left(self._run)}"
+            return f"{_label(self._run)}: {doing}{self._estimate_first_runs(self._run)}"
         which = f", {_label(self._run)}" if self._run else f" of {_named(self._round.variants)}"
         return f"round {self._round.number}{which}: {doing}{_left(self._round.left_s)}"
 
-    def _first_left(self, event: RunStarted) -> str:
+    def _estimate_first_runs(self, event: RunStarted) -> str:
         """As long for each first run as those before took on average: all of them have the same passes."""
         if not self._first_s:
             return ""
@@ -75,7 +75,7 @@ def _live_line(live: Live) -> Report:
     doing = Doing()
 
     def report(event: Event) -> None:
-        line = doing.takes(event)
+        line = doing.format_event(event)
         if isinstance(event, RunFinished | RoundFinished):
             live.update(Line(""))
             live.console.print(Line(line))
@@ -89,7 +89,7 @@ def _plain_lines(console: Console) -> Report:
     doing = Doing()
 
     def report(event: Event) -> None:
-        line = doing.takes(event)
+        line = doing.format_event(event)
         if not isinstance(event, PassStarted):
             console.out(line, highlight=False)
 

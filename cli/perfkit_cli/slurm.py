@@ -113,8 +113,8 @@ def _request(ctx: click.Context, folder: Path) -> "BenchRequest":
     refuse_impossible(folder)
     refuse_occupied(folder)
     device = "cpu" if options["device"] == "auto" else options["device"]
-    workload = parse_workload(options["workload"], WORKLOADS.names())
-    if workload.name in WORKLOADS.names():  # a user's own may need what only the job's nodes have
+    workload = parse_workload(options["workload"], WORKLOADS.list_names())
+    if workload.name in WORKLOADS.list_names():  # a user's own may need what only the job's nodes have
         sizes = options["batch_size"], options["seq_len"], options["accumulate"]
         workload = sized_workload(options["workload"], device, *sizes)
     request = BenchRequest(workload=workload, variants=variants, device=device, device_count=0, cores=1)

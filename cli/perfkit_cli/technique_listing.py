@@ -17,7 +17,7 @@ from perfkit_cli.listing import Listed, choices, parameters
 def listed(name: str, device: torch.device) -> Listed:
     """A technique as it is listed; `broken` where another package's cannot be had."""
     try:
-        return TECHNIQUES.ask(name, lambda kind: _listed(kind, device))
+        return TECHNIQUES.ask_object(name, lambda kind: _listed(kind, device))
     except BrokenPluginError as error:
         return Listed(name=name, group=group_of(name), broken=str(error))
 

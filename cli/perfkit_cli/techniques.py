@@ -45,12 +45,12 @@ def command(name: str | None, as_json: bool, docs: Path | None) -> None:
     if docs is not None:
         write_pages(docs)
     elif as_json:
-        show([listed(each, device) for each in ([name] if name else TECHNIQUES.names())], as_json=True)
+        show([listed(each, device) for each in ([name] if name else TECHNIQUES.list_names())], as_json=True)
     elif name is None:
         width = min(get_terminal_size((80, 24)).columns, _MOST_COLUMNS)
-        click.echo("\n".join(lines([listed(each, device) for each in TECHNIQUES.names()], width)))
+        click.echo("\n".join(lines([listed(each, device) for each in TECHNIQUES.list_names()], width)))
     else:
-        about = TECHNIQUES.ask(name, page)
+        about = TECHNIQUES.ask_object(name, page)
         click.echo(f"{about}\nOn this machine: {availability(listed(name, device))}")
 
 
@@ -61,9 +61,9 @@ def write_pages(folder: Path) -> None:
 
     folder.mkdir(parents=True, exist_ok=True)
     pages = {}
-    for name in TECHNIQUES.names():
+    for name in TECHNIQUES.list_names():
         try:
-            pages[name] = TECHNIQUES.ask(name, page)
+            pages[name] = TECHNIQUES.ask_object(name, page)
         except UsageError as error:
             click.echo(f"without a page: {error}", err=True)
     for name, text in pages.items():

@@ -37,11 +37,11 @@ class FolderOrUrl(_Type):
             return here
         ctx.meta[_key(param.name)] = value
         if ctx.params.get("launcher") != "kubernetes":  # which runs nothing here
-            before = self._before(value, here)
+            before = self._fetch_before(value, here)
             ctx.call_on_close(lambda: _send(here, value, before))
         return here
 
-    def _before(self, url: str, here: Path) -> Any:
+    def _fetch_before(self, url: str, here: Path) -> Any:
         if not self._new:
             held = fetch(url, here)
             click.echo(f"{url} is copied to {here}", err=True)

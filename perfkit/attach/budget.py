@@ -93,35 +93,37 @@ class Budget:
         self._looked = -math.inf
         self.spent_s = 0.0
 
-    def may_begin(self, expected_s: float = 0.0) -> str:
+    def check_begin(self, expected_s: float = 0.0) -> str:
         """Why a recording that is expected to cost so much must not begin; "" where it may."""
         self._at_start = self._memory()
-        return self._near_the_end(self._at_start) or self._too_long(expected_s)
+        return self._explain_low_memory(self._at_start) or self._explain_too_long(expected_s)
 
-    def goes_on(self) -> str:
+    def check_progress(self) -> str:
         """Why the recording that is under way has to end; "" where it may go on. Steps' costs are in `spent_s`."""
         now = self._memory()
-        return self._too_large(now) or self._too_long(_CLOSING_S * (now.resident - self._at_start.resident))
+        return self._explain_too_large(now) or self._explain_too_long(
+            _CLOSING_S * (now.resident - self._at_start.resident)
+        )
 
-    def goes_on_within(self) -> str:
+    def check_memory(self) -> str:
         """The same in the middle of a step, of memory alone: what the step takes is known when it is over."""
         now_s = self._clock()
         if now_s - self._looked < _PERIOD_S:
             return ""
         self._looked = now_s
-        return self._too_large(self._memory())
+        return self._explain_too_large(self._memory())
 
-    def fits_in_s(self, expected_s: float) -> float:
+    def compute_wait_s(self, expected_s: float) -> float:
         """In how many seconds a recording that is expected to cost so much may begin, as far as time is concerned."""
         if self._overhead <= 0:
             return math.inf
         return max(0.0, (self.spent_s + expected_s) / self._overhead - (self._clock() - self._began))
 
-    def share_for(self, expected_s: float) -> float:
+    def compute_share(self, expected_s: float) -> float:
         """The share of time (`--overhead`) with which it might begin now."""
         return (self.spent_s + expected_s) / max(self._clock() - self._began, 1e-9)
 
-    def _too_large(self, now: HostMemory) -> str:
+    def _explain_too_large(self, now: HostMemory) -> str:
         allowed = self._max_memory
         if allowed is None:
             allowed, said = _PART * self._at_start.available, "a quarter of what was available (--max-memory)"
@@ -130,15 +132,15 @@ class Budget:
         needed = _CLOSING * (now.resident - self._at_start.resident)
         if needed > allowed:
             return f"it would have taken about {nbytes(needed)} of memory to its end, more than {said}"
-        return self._near_the_end(now, max(0.0, needed * (1 - 1 / _CLOSING)))
+        return self._explain_low_memory(now, max(0.0, needed * (1 - 1 / _CLOSING)))
 
-    def _near_the_end(self, now: HostMemory, needed: float = 0.0) -> str:
+    def _explain_low_memory(self, now: HostMemory, needed: float = 0.0) -> str:
         reserve = min(_RESERVE * now.total, _MOST_RESERVED)
         if now.available - needed >= reserve:
             return ""
         return f"the host had {nbytes(now.available)} of memory left, of {nbytes(now.total)}"
 
-    def _too_long(self, more_s: float) -> str:
+    def _explain_too_long(self, more_s: float) -> str:
         more_s = max(0.0, more_s)
         allowed = max(FLOOR_S, self._overhead * (self._clock() - self._began))
         if self.spent_s + more_s <= allowed:

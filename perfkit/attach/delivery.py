@@ -28,7 +28,7 @@ class Delivery:
         self._guard = Guard(lambda: None, self._name)
         self._waiting: Queue[Callable[[], None] | None] = Queue(WAITING)  # None is the end
         # A daemon: a logger that never comes back must not keep the program from ending.
-        self._thread = Thread(target=self._deliver, name=f"perfkit {self._name}", daemon=True)
+        self._thread = Thread(target=self._send_waiting, name=f"perfkit {self._name}", daemon=True)
         self._thread.start()
 
     @property
@@ -65,6 +65,6 @@ class Delivery:
             LOG.warning("%s did not finish within %.0f s: what it had not sent yet may be lost", self._name, timeout_s)
         return not self._thread.is_alive()
 
-    def _deliver(self) -> None:
+    def _send_waiting(self) -> None:
         while (call := self._waiting.get()) is not None:
             self._guard(call)

@@ -35,9 +35,9 @@ class Guard:
         try:
             function(*args)
         except Exception as error:  # noqa: BLE001 - whatever it is, training must go on
-            self._fail(error)
+            self._handle_failure(error)
 
-    def _fail(self, error: Exception) -> None:
+    def _handle_failure(self, error: Exception) -> None:
         self.failure = error
         self.reason = f"{self._name} switched itself off: {describe(error)}"
         # What the system or perfkit itself says plainly needs no traceback: a full disk, a folder that cannot be.

@@ -64,29 +64,29 @@ class LoopHooks:
         """Follow optimizers, backward passes and DataLoaders from now on."""
         self._on = True
         self._undo = [
-            register_optimizer_step_pre_hook(self._before_step).remove,
-            register_optimizer_step_post_hook(self._after_step).remove,
-            self._replace(torch.autograd, "_engine_run_backward", "backward"),
-            self._replace(_BaseDataLoaderIter, "__next__", "data"),
+            register_optimizer_step_pre_hook(self._handle_step_begin).remove,
+            register_optimizer_step_post_hook(self._handle_step_end).remove,
+            self._wrap_function(torch.autograd, "_engine_run_backward", "backward"),
+            self._wrap_function(_BaseDataLoaderIter, "__next__", "data"),
         ]
 
     def listen(self, modules: Iterable[nn.Module]) -> None:
         """Follow the calls of `modules` from now on, and of no others; of calls within calls the outermost."""
-        self._deafen()
-        self._listening = [put_around(module, functools.partial(self._told, module)) for module in modules]
+        self._stop_listening()
+        self._listening = [put_around(module, functools.partial(self._wrap_module, module)) for module in modules]
 
     def remove(self) -> None:
         """Take every hook away."""
         self._on = False
-        self._deafen()
+        self._stop_listening()
         while self._undo:
             self._undo.pop()()
 
-    def _deafen(self) -> None:
+    def _stop_listening(self) -> None:
         while self._listening:
             self._listening.pop()()
 
-    def _mine(self) -> bool:
+    def _is_own_thread(self) -> bool:
         if in_backward():  # on a GPU on a thread of its own, which works for the one that trains
             return True
         if self._thread is None:
@@ -94,8 +94,8 @@ class LoopHooks:
         return self._thread == threading.get_ident()
 
     @never_compiled
-    def _before_step(self, optimizer: Optimizer, _args: Any, _kwargs: Any) -> None:
-        if is_compiling() or not self._on or not self._mine():
+    def _handle_step_begin(self, optimizer: Optimizer, _args: Any, _kwargs: Any) -> None:
+        if is_compiling() or not self._on or not self._is_own_thread():
             return
         # An optimizer may be a wrapper that steps another. One that has not ended otherwise has failed.
         if self._optimizer is None or self._optimizer is optimizer or not _within_another_step():
@@ -103,13 +103,13 @@ class LoopHooks:
             uncompiled(self._guard, self._follower.stepping, optimizer)
 
     @never_compiled
-    def _after_step(self, optimizer: Optimizer, _args: Any, _kwargs: Any) -> None:
-        if is_compiling() or not self._on or self._optimizer is not optimizer or not self._mine():
+    def _handle_step_end(self, optimizer: Optimizer, _args: Any, _kwargs: Any) -> None:
+        if is_compiling() or not self._on or self._optimizer is not optimizer or not self._is_own_thread():
             return
         self._optimizer = None
         uncompiled(self._guard, self._follower.stepped, optimizer)
 
-    def _told(self, module: nn.Module, original: Call) -> Call:
+    def _wrap_module(self, module: nn.Module, original: Call) -> Call:
         @never_compiled
         def told(*args: Any, **kwargs: Any) -> Any:
             mine = self._on and not is_compiling() and self._thread in (None, threading.get_ident())
@@ -124,7 +124,7 @@ class LoopHooks:
 
         return told
 
-    def _replace(self, owner: Any, name: str, phase: str) -> Callable[[], None]:
+    def _wrap_function(self, owner: Any, name: str, phase: str) -> Callable[[], None]:
         """Have `owner.name` tell when it begins and ends; returns what puts it back."""
         original = getattr(owner, name)
 

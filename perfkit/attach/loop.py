@@ -90,7 +90,7 @@ class Loop:
         """Every optimizer that has stepped and that the program still has, in the order in which they did first."""
         return tuple(optimizer for known in self._optimizers.values() if (optimizer := known()) is not None)
 
-    def know(self, optimizer: Optimizer) -> None:
+    def add_optimizer(self, optimizer: Optimizer) -> None:
         """`optimizer` is of the loop. It is not held: a loop may make one for every step."""
         known = self._optimizers.get(id(optimizer))
         if known is None or known() is not optimizer:
@@ -106,7 +106,7 @@ class Loop:
     def step(self) -> None:
         """The program says itself that a step ends here; from now on nothing else is a boundary."""
         self.by_hand = True
-        self._end()
+        self._end_step()
 
     def evaluated(self) -> None:
         """The program says itself that an evaluation ran in this step."""
@@ -122,7 +122,7 @@ class Loop:
     def settle(self) -> None:
         """A step whose optimizer has stepped ends now: nothing follows."""
         if self._ending:
-            self._end()
+            self._end_step()
 
     def steps_by(self) -> str:
         """What steps are told by, in words."""
@@ -142,7 +142,7 @@ class Loop:
         if self._ending:
             if phase == "backward":  # without a sign of its forward pass: wait for none until there is one again
                 self.heard = self._fetching = False
-            self._end()
+            self._end_step()
         if phase == "data":
             self._fetching = self.fetches = True
             self.counts.fetches += 1
@@ -151,7 +151,7 @@ class Loop:
             self.within()
             self.counts.backwards += 1
             if self._without_optimizer:
-                self.passes.begins()
+                self.passes.begin_pass()
         self.phases.enter(phase)
 
     def ended(self, phase: str, result: Any) -> None:
@@ -161,7 +161,7 @@ class Loop:
             if self.sizing:
                 self.counts.fetched += leading(result)
         elif self._without_optimizer:
-            self.passes.ended()
+            self.passes.end_pass()
             self._ending = self.passes.steps
         elif self.by_hand and not self._optimizers:
             self.passes.look()
@@ -173,7 +173,7 @@ class Loop:
 
     def forward(self, module: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any]) -> None:
         if self._ending:
-            self._end()
+            self._end_step()
         self.within()
         self.heard = True
         self.called.add(id(module))
@@ -182,11 +182,11 @@ class Loop:
             return
         self.counts.forwards += 1
         if self.sizing and module is self.largest:
-            self._count(called_with((inputs, named)))
+            self._count_samples(called_with((inputs, named)))
             self.autocast = torch.get_autocast_dtype(self.device) if torch.is_autocast_enabled(self.device) else None
         self.phases.enter("forward")
 
-    def _count(self, batch: torch.Tensor | None) -> None:
+    def _count_samples(self, batch: torch.Tensor | None) -> None:
         """The largest model is called with `batch`, of a tensor's first dimension as many samples."""
         counts = self.counts
         if batch is None:
@@ -203,7 +203,7 @@ class Loop:
 
     def stepping(self, _optimizer: Optimizer) -> None:
         if self._ending and not in_backward():  # neither a batch nor a forward pass was seen between two updates
-            self._end()
+            self._end_step()
         self._stepping, self._evaluated = True, False
         self.phases.enter("optimizer")
 
@@ -212,15 +212,15 @@ class Loop:
         self.phases.leave("optimizer")
         self.counts.optimizer_steps += 1
         self.passes.let_go()
-        self.know(optimizer)
-        if self.finder.ends(id(optimizer)) and not self.by_hand:
+        self.add_optimizer(optimizer)
+        if self.finder.is_step_end(id(optimizer)) and not self.by_hand:
             # Within a backward pass no profiler may begin or end: autograd restores what its threads had before.
             if self.heard or self._fetching or in_backward():
                 self._ending = True
             else:
-                self._end()
+                self._end_step()
 
-    def _end(self) -> None:
+    def _end_step(self) -> None:
         self._ending = False
         self.phases.end()
         self._on_step()

@@ -29,7 +29,7 @@ class BackwardPasses:
         self._looked = False
         self._holders: list[weakref.ref[torch.Tensor]] = []
 
-    def begins(self) -> None:
+    def begin_pass(self) -> None:
         """A backward pass begins, and no optimizer has stepped."""
         if self.steps or self._count < _PATIENCE:
             return
@@ -38,7 +38,7 @@ class BackwardPasses:
         if not self._cleared:
             self._count = 0
 
-    def ended(self) -> None:
+    def end_pass(self) -> None:
         """It has ended: what holds gradients now is what is trained."""
         self._count += 1
         if self._count == _PATIENCE:

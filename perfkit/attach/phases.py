@@ -31,14 +31,14 @@ class PhaseMarks:
         self._thread = threading.get_ident()
         if name == "optimizer":
             self._stepping = True
-        self._change(self._by_hand[-1] if self._by_hand else name)
+        self._change_phase(self._by_hand[-1] if self._by_hand else name)
 
     def leave(self, name: str) -> None:
         """The phase `name` has ended; what follows is in none, or in the optimizer's where that is still stepping."""
         if name == "optimizer":
             self._stepping = False
         if self.current == name and not self._by_hand:
-            self._close()
+            self._close_phase()
             if self._stepping:
                 self.enter("optimizer")
 
@@ -47,31 +47,31 @@ class PhaseMarks:
         if self._thread not in (None, threading.get_ident()):
             return False
         self._by_hand.append(name)
-        self._change(name)
+        self._change_phase(name)
         return True
 
     def unmark(self) -> None:
         """The phase that was marked last has ended; the one around it, if any, goes on."""
         self._by_hand.pop()
         if self._by_hand:
-            self._change(self._by_hand[-1])
+            self._change_phase(self._by_hand[-1])
         else:
-            self._close()
+            self._close_phase()
 
     def end(self) -> None:
         """No phase is open from here on: a step ends."""
-        self._close()
+        self._close_phase()
 
-    def _change(self, name: str) -> None:
+    def _change_phase(self, name: str) -> None:
         if name == self.current and (self._open is not None or not self.on):
             return
-        self._close()
+        self._close_phase()
         self.current = name
         if self.on:
             self._open = phase(name)
             self._open.__enter__()
 
-    def _close(self) -> None:
+    def _close_phase(self) -> None:
         if self._open is not None:
             self._open.__exit__(None, None, None)
         self._open, self.current = None, ""

@@ -66,7 +66,7 @@ class Profile:
             LOG.warning("perfkit is watching this process already: %s is not recorded", self._order.wishes.folder)
             return self
         _watching = self
-        self._watcher = Watcher(self._order, by_hand=by_hand, at_exit=self._at_exit)
+        self._watcher = Watcher(self._order, by_hand=by_hand, at_exit=self._stop_at_exit)
         self._watcher.guard(self._watcher.begin)
         return self
 
@@ -107,7 +107,7 @@ class Profile:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         self.stop(error)
 
-    def _at_exit(self) -> None:
+    def _stop_at_exit(self) -> None:
         self.stop(getattr(sys, "last_value", None))
 
 

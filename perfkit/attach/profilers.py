@@ -55,14 +55,16 @@ class ProfilerTurn:
         def ends(*_: object) -> None:
             self.theirs = False
 
-        self._undo = [self._told(name, begins) for name in _BEGINNINGS] + [self._told(_END, ends)]
+        self._undo = [self._wrap_profiler_call(name, begins) for name in _BEGINNINGS] + [
+            self._wrap_profiler_call(_END, ends)
+        ]
 
     def remove(self) -> None:
         while self._undo:
             self._undo.pop()()
 
     @contextmanager
-    def taken(self) -> Iterator[None]:
+    def hold_profiler(self) -> Iterator[None]:
         """One of our recordings has the profiler while this is entered."""
         self.ours, self._thread = True, threading.get_ident()
         try:
@@ -71,7 +73,7 @@ class ProfilerTurn:
             self.ours = False
 
     @contextmanager
-    def calling(self) -> Iterator[None]:
+    def mark_own_calls(self) -> Iterator[None]:
         """What begins and ends while this is entered is ours."""
         before, self._calling = self._calling, True
         try:
@@ -79,7 +81,7 @@ class ProfilerTurn:
         finally:
             self._calling = before
 
-    def _told(self, name: str, tell: Callable[[str, Sequence[Any]], None]) -> Callable[[], None]:
+    def _wrap_profiler_call(self, name: str, tell: Callable[[str, Sequence[Any]], None]) -> Callable[[], None]:
         original = getattr(autograd_profiler, name)
 
         @functools.wraps(original)

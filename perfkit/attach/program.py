@@ -68,8 +68,8 @@ def program(session: LoopSession, recording: VariantRecording, hooks: LoopHooks)
         _tell(session, recording, f"no memory was recorded: {reason}")
     elif schedule.memory and _profiler_is_free(session, recording, "memory"):
         try:
-            with session.profiler.taken():
-                yield from recording.instrumented(
+            with session.profiler.hold_profiler():
+                yield from recording.run_instrumented(
                     "memory", _memory(session, recording), phases=True, steps=schedule.memory + 3
                 )
         except EndNow:
@@ -104,10 +104,10 @@ def watched(
             watch.skip(now)
         else:
             watch.step(now, counts.data_wait_ns if loop.fetches else None)
-        reason = triggers.due(watch.last)
+        reason = triggers.get_due_reason(watch.last)
         if reason is not None:
-            triggers.started(now)
-            watch.note("trace", reason)
+            triggers.mark_started(now)
+            watch.write_event("trace", reason)
             yield from _skipped(watch, _capture(session, reason))
             loop.take()
             watch.start(time.perf_counter_ns(), session.steps)
@@ -220,14 +220,14 @@ def _trace(session: LoopSession, recording: VariantRecording) -> Recording[tuple
     if not count or not _profiler_is_free(session, recording, "trace"):
         return ()
     lead = lead_steps(session.trained.device, session.world.size)
-    reason = recording.budget.may_begin()
+    reason = recording.budget.check_begin()
     if reason:
         _tell(session, recording, f"no trace was recorded: {reason}")
         return ()
     steps = traced(count, path, device=session.trained.device, lead=lead)
     try:
-        with session.profiler.taken():
-            trace = yield from recording.instrumented("trace", steps, lead=lead, steps=count + lead)
+        with session.profiler.hold_profiler():
+            trace = yield from recording.run_instrumented("trace", steps, lead=lead, steps=count + lead)
     except ProfilerTaken:
         _tell(session, recording, f"the trace was cut short: {_BEGAN}")
         return ()
@@ -264,11 +264,11 @@ def _too_dear(session: LoopSession, recording: VariantRecording) -> Recording[st
         return "the trace did not fit into the memory that recordings may take (--max-memory)"
     traced_steps = len(recording.instrumented_s.get("trace", ()))
     expected_s = memory_cost_s(recording.pauses_s.get("trace", 0.0), traced_steps, session.schedule.memory)
-    reason = budget.may_begin(expected_s)
-    wait_s = budget.fits_in_s(expected_s)
+    reason = budget.check_begin(expected_s)
+    wait_s = budget.compute_wait_s(expected_s)
     if not reason or not wait_s:
         return reason
-    share = math.ceil(100 * budget.share_for(expected_s)) / 100
+    share = math.ceil(100 * budget.compute_share(expected_s)) / 100
     ways = [f"with --overhead {percent(share, 0)}"] if share <= 1 else []
     ways += [f"{seconds(wait_s)} later"] if math.isfinite(wait_s) else []
     reason += f"; it would have begun {' or '.join(ways)}" if ways else ""
@@ -276,10 +276,10 @@ def _too_dear(session: LoopSession, recording: VariantRecording) -> Recording[st
         return reason
     recording.waiting = f"no memory was recorded: {reason}, when the loop had ended"
     yield from _stacks(session, recording)
-    while budget.fits_in_s(expected_s):
+    while budget.compute_wait_s(expected_s):
         yield
     recording.waiting = ""
-    return budget.may_begin(expected_s)
+    return budget.check_begin(expected_s)
 
 
 def _as_the_other_ranks(session: LoopSession, begun: int) -> Recording[None]:

@@ -106,7 +106,7 @@ class LoopSession:
         self._threads = torch.get_num_threads()
         self.folder = Path(first_ranks(self.world, "folder", lambda: str(claim(self.wishes.folder))))
         self.main = self.begin(self.wishes.name)
-        self.ceilings = self._known_ceilings()
+        self.ceilings = self._resolve_ceilings()
         if self.world.rank == 0:
             write_json(self.folder / CEILINGS_FILE, self.ceilings)
             if self.wishes.plan is not None:
@@ -135,10 +135,10 @@ class LoopSession:
         if any(ceiling.threads == threads for ceiling in known.ceilings):
             return
         LOG.warning("perfkit measures what this CPU can do with %s, once, for some 10 s", threads_text(threads))
-        self.ceilings = self._known_ceilings(calibrate=True)
+        self.ceilings = self._resolve_ceilings(calibrate=True)
         write_json(self.folder / CEILINGS_FILE, self.ceilings)
 
-    def remeasure(self) -> bool:
+    def remeasure_ceilings(self) -> bool:
         """Measure again what the report says that steps were faster than; whether there is something new to draw.
 
         A GPU is left to the next command: the program still holds its memory.
@@ -154,11 +154,11 @@ class LoopSession:
             beaten[0].refuted.partition(": ")[0],
             threads_text(self._threads),
         )
-        self.ceilings = self._known_ceilings(calibrate=True)
+        self.ceilings = self._resolve_ceilings(calibrate=True)
         write_json(self.folder / CEILINGS_FILE, self.ceilings)
         return True
 
-    def capturing(self) -> bool:
+    def is_capturing(self) -> bool:
         """Whether a CUDA graph is being captured; as long as the loop's device is not known, on the current one."""
         return capturing(self.trained.device)
 
@@ -175,7 +175,7 @@ class LoopSession:
         path = run_path(variant, 0)
         if self.world.rank == 0:
             self._write_suite(variant, path)
-            write_json(self.folder / path / SPEC_FILE, self._spec())
+            write_json(self.folder / path / SPEC_FILE, self._build_spec())
         self._began = datetime.now(UTC), time.monotonic()
         return VariantRecording(
             self.folder / path, self.loop, self.trained, self.world, trigger=trigger, budget=self.budget
@@ -200,7 +200,7 @@ class LoopSession:
                     self.main.recorder.update(status=Status.FAILED, reason=reason)
                 self._write_run(self.main, Status.FAILED, reason)
 
-    def figures(self, recording: VariantRecording) -> dict[str, float]:
+    def collect_figures(self, recording: VariantRecording) -> dict[str, float]:
         """What the timed steps came to, by the names that trackers have for it; what is not known is left out."""
         record = recording.recorder.record
         times = record.samples.device_s or record.samples.wall_s
@@ -260,7 +260,7 @@ class LoopSession:
         )
         write_json(self.folder / SUITE_FILE, self._suite)
 
-    def _spec(self) -> RunSpec:
+    def _build_spec(self) -> RunSpec:
         return RunSpec(
             workload=WorkloadSpec(name=self.wishes.name),
             schedule=self.wishes.schedule,
@@ -270,7 +270,7 @@ class LoopSession:
             passes=("trace", "memory"),
         )
 
-    def _known_ceilings(self, *, calibrate: bool = False) -> DeviceCeilings:
+    def _resolve_ceilings(self, *, calibrate: bool = False) -> DeviceCeilings:
         where = None if self.main is None else self.main.recorder.record.environment
         assert where is not None
         return ceilings_for(where.device, where.device_name, [self._threads], calibrate=calibrate)

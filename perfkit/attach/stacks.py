@@ -42,7 +42,7 @@ class _Steps:
         self._before = now
         return now - self._began
 
-    def others(self) -> float:
+    def compute_others_share(self) -> float:
         """The part of the time that was that of other steps; one that is not over counts when it has become long."""
         now = self._clock()
         begun = now - self._before
@@ -66,9 +66,9 @@ def stacks(
                 yield
                 while steps.end() < SAMPLED_S:
                     yield
-                others = steps.others()
+                others = steps.compute_others_share()
         except GeneratorExit:
-            _write(folder, _told(found[0], steps.others()))
+            _write(folder, _told(found[0], steps.compute_others_share()))
             raise
         if found[0].reason or others <= _OF_OTHERS:
             break

@@ -31,25 +31,25 @@ class StepFinder:
         self._again = 0  # and how often one of them stepped again
         self._round = 1
 
-    def ends(self, optimizer: int) -> bool:
+    def is_step_end(self, optimizer: int) -> bool:
         """Whether a step of the loop ends with the step just made by `optimizer` (any number that stands for it)."""
         self._again += optimizer in self._since
         self._since.add(optimizer)
         if self.every is not None:
-            return self._ended(len(self._since) + self._again >= self.every)
+            return self._record_end(len(self._since) + self._again >= self.every)
         if not self._counts:
-            self._search([optimizer])
-        elif self._again > self._patience():
+            self._start_search([optimizer])
+        elif self._again > self._compute_patience():
             self._give_up(optimizer)
         elif optimizer not in self._counts and self._new.setdefault(optimizer, self._steps) < self._steps:
-            self._search([*self._counts, optimizer])
+            self._start_search([*self._counts, optimizer])
         if optimizer in self._counts:
             self._counts[optimizer] += 1
             if self.last is None and min(self._counts.values()) >= (_ENOUGH if len(self._counts) > 1 else 1):
-                self._choose()
-        return self._ended(optimizer == self.last)
+                self._choose_last()
+        return self._record_end(optimizer == self.last)
 
-    def _ended(self, ended: bool) -> bool:
+    def _record_end(self, ended: bool) -> bool:
         if ended:
             self._steps += 1
             self._since = set()
@@ -57,14 +57,14 @@ class StepFinder:
             self._new = {optimizer: step for optimizer, step in self._new.items() if self._steps - step <= _MOST_SILENT}
         return ended
 
-    def _search(self, among: list[int]) -> None:
+    def _start_search(self, among: list[int]) -> None:
         self._counts = dict.fromkeys(among, 0)
         for optimizer in among:
             self._new.pop(optimizer, None)
         self.last = None
         self.searches += 1
 
-    def _patience(self) -> int:
+    def _compute_patience(self) -> int:
         """How often optimizers may step again without the end of a step of the loop."""
         return _MOST_SILENT * (len(self._counts) if self.last is None else self._round)
 
@@ -73,11 +73,11 @@ class StepFinder:
         often = {candidate: count for candidate, count in self._counts.items() if count >= _ENOUGH}
         if self.last is None and often:
             self._counts = often
-            self._choose()
+            self._choose_last()
         else:
-            self._search([optimizer])
+            self._start_search([optimizer])
 
-    def _choose(self) -> None:
+    def _choose_last(self) -> None:
         fewest = min(self._counts.values())
         self.last = [optimizer for optimizer, count in self._counts.items() if count == fewest][-1]
         self._round = -(-sum(self._counts.values()) // fewest)

@@ -40,11 +40,11 @@ class StepSeries:
         return len(self.counts)
 
     def wall_s(self) -> list[float]:
-        return [(after.wall_ns - before.wall_ns) / 1e9 for before, after in self._pairs()]
+        return [(after.wall_ns - before.wall_ns) / 1e9 for before, after in self._pair_stamps()]
 
     def samples(self, chosen: list[int]) -> Samples:
         """The times of the chosen steps. On a GPU this waits for the last of them."""
-        pairs = self._pairs()
+        pairs = self._pair_stamps()
         steps = [pairs[index] for index in chosen]
         if steps and steps[-1][1].event is not None:
             steps[-1][1].event.synchronize()
@@ -63,7 +63,7 @@ class StepSeries:
         """Whether most steps have an evaluation in them, which is then a part of a step."""
         return 2 * sum(1 for counts in self.counts if counts.evaluations) >= len(self) > 0
 
-    def training(self) -> list[int]:
+    def list_training_steps(self) -> list[int]:
         """The steps without an evaluation in them; all, where evaluations are a part of a step. Those in which a CUDA
         graph was captured are no training: what is captured does not run."""
         evaluates = self.evaluates
@@ -73,7 +73,7 @@ class StepSeries:
             if (evaluates or not counts.evaluations) and not counts.captures
         ]
 
-    def _pairs(self) -> list[tuple[Stamp, Stamp]]:
+    def _pair_stamps(self) -> list[tuple[Stamp, Stamp]]:
         return list(zip(self.stamps, self.stamps[1:], strict=False))
 
 

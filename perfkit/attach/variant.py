@@ -69,7 +69,7 @@ class VariantRecording:
         self.trigger = trigger
         self.warnings: list[str] = []
         self._loop = loop
-        self.forget(trained)
+        self.reset_recording(trained)
         record = RankRecord(
             rank=world.rank,
             world_size=world.size,
@@ -80,7 +80,7 @@ class VariantRecording:
         )
         self.recorder = Recorder(rank_folder(folder, world.rank), record)
 
-    def forget(self, trained: Trained) -> None:
+    def reset_recording(self, trained: Trained) -> None:
         """Nothing has been recorded yet, or no more; what is recorded from now on is of `trained`."""
         self._trained = trained
         self.series = StepSeries()
@@ -100,7 +100,7 @@ class VariantRecording:
         """All is written: what was trained is not held any longer."""
         self._trained = nothing
 
-    def instrumented(
+    def run_instrumented(
         self, name: str, recording: Recording[T], *, phases: bool = False, lead: int = 0, steps: int = 0
     ) -> Recording[T]:
         """`recording`, with the wall time of each step under it after the first `lead` written down, and phases marked
@@ -116,7 +116,7 @@ class VariantRecording:
         try:
             while True:
                 try:
-                    with self._pausing(name):
+                    with self._measure_pause(name):
                         if name in self.ended_early:
                             recording.throw(EndNow())
                         else:
@@ -132,12 +132,12 @@ class VariantRecording:
                     raise
                 walls.append(time.perf_counter() - start)
                 self.budget.spent_s += max(0.0, walls[-1] - usual)
-                reason = self.budget.goes_on() if len(walls) < steps else ""
+                reason = self.budget.check_progress() if len(walls) < steps else ""
                 if reason:
                     self.ended_early[name] = reason
                 evaluations += self._loop.take().evaluations
         finally:
-            with self._pausing(name):
+            with self._measure_pause(name):
                 recording.close()
                 give_back_free_pages()
             after = peak_resident_bytes()
@@ -149,7 +149,7 @@ class VariantRecording:
                 self.warnings.append(f"an evaluation ran in a step under the {name} recording, and is in its figures")
 
     @contextmanager
-    def _pausing(self, name: str) -> Iterator[None]:
+    def _measure_pause(self, name: str) -> Iterator[None]:
         """The loop stands still for this instrument while entered."""
         start = time.perf_counter()
         try:
@@ -165,7 +165,7 @@ class VariantRecording:
         Where there is a counter to read, a GPU's earlier work is waited for, as it is before those of a bench; not
         while a CUDA graph is captured, which waiting would end.
         """
-        sensors = self._sensors()
+        sensors = self._open_sensors()
         if sensors is None or capturing(self._trained.device):
             return
         torch.cuda.synchronize(self._trained.device)
@@ -176,10 +176,12 @@ class VariantRecording:
         of the counter."""
         steps = len(self.series)
         if self._window is None or capturing(self._trained.device):
-            self._energy = unknown(no_counter(self._trained.device, self._sensors()) or "a CUDA graph was captured")
+            self._energy = unknown(
+                no_counter(self._trained.device, self._open_sensors()) or "a CUDA graph was captured"
+            )
             return
         torch.cuda.synchronize(self._trained.device)
-        if len(self.series.training()) < steps:
+        if len(self.series.list_training_steps()) < steps:
             captured = any(count.captures for count in self.series.counts)
             self._energy = unknown(
                 f"{'a CUDA graph was captured' if captured else 'an evaluation ran'} during the timed steps"
@@ -187,13 +189,13 @@ class VariantRecording:
         else:
             self._energy = self._window.close(steps, ENERGY_REMEDY)
 
-    def _sensors(self) -> Sensors | None:
+    def _open_sensors(self) -> Sensors | None:
         device = self._trained.device
         return open_sensors(str(torch.cuda.get_device_properties(device).uuid)) if device.type == "cuda" else None
 
     def write_timing(self, name: str, steps: int, *, units_per_step: float | None, unit: str) -> Units:
         """Write the timed steps and what was counted in them, after `steps` steps of the loop `name`."""
-        chosen = self.series.training()
+        chosen = self.series.list_training_steps()
         counts = [self.series.counts[index] for index in chosen]
         walls = self.series.wall_s()
         # Of several models (a critic, called several times for a batch) no one's calls tell the samples of a step.
@@ -216,10 +218,10 @@ class VariantRecording:
             warmup=self.warmup.samples(list(range(len(self.warmup)))),
             steady=self.steady,
             samples=self.series.samples(chosen),
-            compute_dtype=self._compute_dtype(),
+            compute_dtype=self._find_compute_dtype(),
             facts=parameter_facts(self._trained.models.values()),
             environment=with_fp32(started_in, self._trained.device),
-            memory=memory_peaks(self._trained.device, self._sensors(), "since the program began or last reset it"),
+            memory=memory_peaks(self._trained.device, self._open_sensors(), "since the program began or last reset it"),
             energy=self._energy.step,
             power=self._energy.power,
             workload=WorkloadFacts(
@@ -251,7 +253,7 @@ class VariantRecording:
         )
         return units
 
-    def _compute_dtype(self) -> str:
+    def _find_compute_dtype(self) -> str:
         """What autocast made of the last forward pass, else the dtype of most parameters."""
         sizes: dict[torch.dtype, int] = {}
         for _, parameter in self._trained.named_parameters():

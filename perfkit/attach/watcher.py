@@ -59,9 +59,9 @@ class Watcher:
         self.active = False
         self._order = order
         self._at_exit = at_exit
-        loop = Loop(StepFinder(order.step_every), self._boundary)
+        loop = Loop(StepFinder(order.step_every), self._handle_boundary)
         loop.by_hand = by_hand
-        loop.within = self._within
+        loop.within = self._check_memory
         self.session = LoopSession(order.wishes, loop)
         self._hooks = LoopHooks(loop, self.guard)
         self._deliveries: tuple[Delivery, ...] = ()
@@ -77,7 +77,7 @@ class Watcher:
         # What Kineto says of each of its recordings is not the program's output.
         os.environ.setdefault(_KINETO_LEVEL, _KINETO_SILENT)
         for optimizer in self._order.optimizers:
-            self.session.loop.know(optimizer)
+            self.session.loop.add_optimizer(optimizer)
         self.active = True
         self._hooks.install()
         self.session.profiler.install(self.guard, self._give_way)
@@ -117,32 +117,32 @@ class Watcher:
             if status == Status.OK:
                 session.calibrate()
             written = write_report(session.folder)
-            if written and status == Status.OK and session.remeasure():
+            if written and status == Status.OK and session.remeasure_ceilings():
                 written = write_report(session.folder)
         if session.watch is None:
             for delivery in self._deliveries:
-                delivery.scalars(session.steps, session.figures(recording))
+                delivery.scalars(session.steps, session.collect_figures(recording))
         deliver(self._deliveries, session.folder if written else None)
 
     def let_go(self) -> None:
         """Take the hooks away; what is trained is the program's alone again."""
-        self._unhook()
+        self._remove_hooks()
         self.session.let_go()
         atexit.unregister(self._at_exit)
 
-    def _boundary(self) -> None:
+    def _handle_boundary(self) -> None:
         session = self.session
-        if session.capturing():
+        if session.is_capturing():
             # What is captured does not run, so it is no step; an event, a wait or a profiler would void the capture.
             session.loop.counts.captures += 1
             return
         session.unmark_step()
         session.steps += 1
-        self._begin_anew(session.main or self._open())
-        if self._program is not None and self._resume(self._program, None):
+        self._restart_program(session.main or self._open_recording())
+        if self._program is not None and self._resume_program(self._program, None):
             session.mark_step()
 
-    def _open(self) -> VariantRecording:
+    def _open_recording(self) -> VariantRecording:
         recording = self.session.open()
         if self.session.world.rank == 0:
             self._deliveries = tuple(Delivery(logger) for logger in self._order.loggers)
@@ -150,28 +150,28 @@ class Watcher:
 
     def _give_way(self) -> None:
         """The program's own profiler is about to begin, and one of ours is on."""
-        self._cut(ProfilerTaken())
+        self._cut_recording(ProfilerTaken())
 
-    def _within(self) -> None:
+    def _check_memory(self) -> None:
         """In the middle of a step a recording ends that outgrows the memory that it may take. Not where ending a
         profiler would void what goes on: a backward pass, the capture of a CUDA graph."""
         session = self.session
-        if not session.profiler.ours or in_backward() or session.capturing():
+        if not session.profiler.ours or in_backward() or session.is_capturing():
             return
-        reason = session.budget.goes_on_within()
+        reason = session.budget.check_memory()
         if reason:
-            self._cut(EndNow(reason))
+            self._cut_recording(EndNow(reason))
 
-    def _cut(self, error: Exception) -> None:
+    def _cut_recording(self, error: Exception) -> None:
         """Have the recording that is under way end in the middle of a step."""
         self.session.loop.phases.end()
         if self._program is not None:
-            self._resume(self._program, error)
+            self._resume_program(self._program, error)
         self.session.unmark_step()
 
-    def _resume(self, program: Recording[None], error: Exception | None) -> bool:
+    def _resume_program(self, program: Recording[None], error: Exception | None) -> bool:
         """Have the program do what is to be done here, or be told of `error`; whether it wants to be resumed again."""
-        with self.session.profiler.calling():
+        with self.session.profiler.mark_own_calls():
             try:
                 if error is None:
                     next(program)
@@ -179,11 +179,11 @@ class Watcher:
                     program.throw(error)
             except StopIteration:
                 self._program = None
-                self._unhook()
+                self._remove_hooks()
                 self.session.let_go()
         return self._program is not None
 
-    def _begin_anew(self, recording: VariantRecording) -> None:
+    def _restart_program(self, recording: VariantRecording) -> None:
         """Start over where a new optimizer shows that what was taken for steps may have been parts of them."""
         session = self.session
         searches = session.loop.finder.searches
@@ -191,33 +191,33 @@ class Watcher:
             return
         if self._program is None or not (recording.instrumented_s or session.watch):
             self._close_program()
-            recording.forget(session.look())
-            self._program = self._passes(recording)
+            recording.reset_recording(session.look())
+            self._program = self._run_passes(recording)
             if threading.current_thread() is not threading.main_thread():
-                self._thread_end.call(self._on_thread_end)
+                self._thread_end.call(self._handle_thread_end)
         elif not recording.sampled:
             recording.warnings.append("an optimizer that had not stepped before did so while steps were recorded")
         self._searches = searches
 
-    def _passes(self, recording: VariantRecording) -> Recording[None]:
+    def _run_passes(self, recording: VariantRecording) -> Recording[None]:
         yield from program(self.session, recording, self._hooks)
         live = self._order.live
         if live is not None:
             open_watch = partial(watch_of, live, self._deliveries)
             yield from watched(self.session, recording, open_watch, count=live.flops_per_step is None)
 
-    def _on_thread_end(self) -> None:
-        self.guard(self._leave_thread)
+    def _handle_thread_end(self) -> None:
+        self.guard(self._finish_thread)
 
-    def _leave_thread(self) -> None:
+    def _finish_thread(self) -> None:
         """The thread whose loop is recorded ends: nothing follows, and its profiler must end on it."""
         self.session.loop.settle()
         self._unfinished = self._program is not None
         self._close_program()
-        self._unhook()
+        self._remove_hooks()
 
     def _switch_off(self) -> None:
-        self._unhook()
+        self._remove_hooks()
         try:
             self._close_program()
         finally:
@@ -229,11 +229,11 @@ class Watcher:
     def _close_program(self) -> None:
         running, self._program = self._program, None
         if running is not None:
-            with self.session.profiler.calling():
+            with self.session.profiler.mark_own_calls():
                 running.close()
         self.session.unmark_step()
 
-    def _unhook(self) -> None:
+    def _remove_hooks(self) -> None:
         if self.active:
             self._hooks.remove()
             self.session.profiler.remove()

@@ -44,7 +44,7 @@ class PlannedCase:
     @property
     def thresholds(self) -> Thresholds:
         """By quantity, None where it is reported only."""
-        return self.case.all_thresholds()
+        return self.case.resolve_thresholds()
 
 
 def planned_cases(config: CheckConfig, machine: Machine, schedule: Schedule) -> tuple[PlannedCase, ...]:
@@ -61,9 +61,9 @@ def _planned(number: int, case: Case, config: CheckConfig, machine: Machine, sch
     named = tuple(parse_variants(case.technique))
     for techniques in named:
         refuse_left_open(techniques)
-    if case.all_thresholds()["energy"] is not None:
+    if case.resolve_thresholds()["energy"] is not None:
         schedule = replace(schedule, energy_s=ENERGY_S)
-    spec = parse_workload(case.workload, WORKLOADS.names())
+    spec = parse_workload(case.workload, WORKLOADS.list_names())
     sizes = {"batch_size": case.batch_size, "seq_len": case.seq_len}
     given = {key: value for key, value in sizes.items() if value is not None}
     request = BenchRequest(

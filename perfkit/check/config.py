@@ -49,7 +49,7 @@ class Case(Struct):
     seed: int = 0
     thresholds: Thresholds = {}
 
-    def all_thresholds(self) -> Thresholds:
+    def resolve_thresholds(self) -> Thresholds:
         """By quantity: its own, else the quantity's."""
         return {**default_thresholds(), **self.thresholds}
 

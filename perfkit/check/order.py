@@ -22,12 +22,12 @@ class Order:
     timed: bool
     progress: Callable[[CheckEvent], None]
 
-    def ceilings(self, case: PlannedCase) -> DeviceCeilings:
+    def load_ceilings(self, case: PlannedCase) -> DeviceCeilings:
         """What is known of the device: nothing is calibrated for a check."""
         threads = sorted({spec.launch.threads for spec in case.specs if spec.launch.threads is not None})
         return ceilings_for(self.machine.device, self.machine.name, threads, calibrate=False)
 
-    def side_progress(self, case: PlannedCase, index: int, rounds: int) -> Callable[[str, RunEvent], None]:
+    def make_progress_reporter(self, case: PlannedCase, index: int, rounds: int) -> Callable[[str, RunEvent], None]:
         """Tells of the runs with instruments of round `index`, from 0."""
 
         def report(label: str, event: RunEvent) -> None:

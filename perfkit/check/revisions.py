@@ -84,7 +84,7 @@ def _count(
         thresholds[quantity.name] is not None for quantity in QUANTITIES if quantity.judging is Judging.PROCESSES
     )
     rounds = ROUNDS if order.timed and several else 1
-    ceilings = order.ceilings(case)
+    ceilings = order.load_ceilings(case)
     for index in range(rounds):
         measure_sides(
             before,
@@ -94,7 +94,7 @@ def _count(
             repeats=1,
             command=order.command,
             ceilings=ceilings,
-            progress=order.side_progress(case, index, rounds),
+            progress=order.make_progress_reporter(case, index, rounds),
         )
     old, new = ([folder / str(index) / side for index in range(rounds)] for side in ("before", "after"))
     return observed_case(old), observed_case(new)
@@ -147,7 +147,7 @@ def sample(
         most=MOST_PAIRS,
         budget_s=sampling.budget_s,
         folder=folder,
-        enough=sampling.enough,
+        enough=sampling.find_stop_reason,
         progress=lambda event: order.progress(SamplingEvent(workload, spec.variant, event)),
     )
 

@@ -21,7 +21,7 @@ class Sampling:
     family: int
     plan: Looks | None = field(default=None, init=False)
 
-    def enough(self, pairs: Pairs) -> str:
+    def find_stop_reason(self, pairs: Pairs) -> str:
         """Why no more pairs are needed, "" where they are; asked after each of them."""
         count = len(pairs.pairs)
         if self.plan is None:
@@ -39,4 +39,4 @@ class Sampling:
         """The plan for the last look: where the budget ended before the last one, this is the last."""
         if self.plan is None or not pairs.pairs:
             return None
-        return self.plan if len(pairs.pairs) in self.plan.looks else self.plan.ending_at(len(pairs.pairs))
+        return self.plan if len(pairs.pairs) in self.plan.looks else self.plan.end_at(len(pairs.pairs))

@@ -72,8 +72,8 @@ def measured_here(config: CheckConfig, out: Path, order: Order) -> Source:
                 case.request,
                 out / case.folder / str(index),
                 command=order.command,
-                ceilings=order.ceilings(case),
-                progress=order.side_progress(case, index, rounds),
+                ceilings=order.load_ceilings(case),
+                progress=order.make_progress_reporter(case, index, rounds),
             )
         observed = observed_case([out / case.folder / str(index) for index in range(rounds)])
         before = cases[case.workload].variants if case.workload in cases else {}

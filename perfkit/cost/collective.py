@@ -35,13 +35,13 @@ class Message(NamedTuple):
     bytes: float
     bus_factor: float
 
-    def algorithm_bandwidth(self, seconds: float) -> float:
+    def compute_algorithm_bandwidth(self, seconds: float) -> float:
         """Bytes per second of the message."""
         return self.bytes / seconds
 
-    def bus_bandwidth(self, seconds: float) -> float:
+    def compute_bus_bandwidth(self, seconds: float) -> float:
         """Bytes per second that the links carry for each rank."""
-        return self.bus_factor * self.algorithm_bandwidth(seconds)
+        return self.bus_factor * self.compute_algorithm_bandwidth(seconds)
 
 
 # Names of c10d's backends, of NCCL's kernels and of ranges, without underscores and in lower case; a longer one that

@@ -14,7 +14,7 @@ _MEASURED_AS = {Kind.RECEIVE: Kind.SEND}
 
 def bus_bandwidth(rate: LinkRate) -> float:
     """Bytes a second that the links carried for each rank, by nccl-tests' factors."""
-    return message_of_size(Kind(rate.collective), rate.bytes, rate.ranks).bus_bandwidth(rate.seconds)
+    return message_of_size(Kind(rate.collective), rate.bytes, rate.ranks).compute_bus_bandwidth(rate.seconds)
 
 
 def link_ceiling(rates: Sequence[LinkRate], message: Message, ranks: int) -> Ceiling | None:

@@ -61,7 +61,7 @@ def count_flops(step: Callable[[], object]) -> FlopCount:
     counter = FlopCounter()
     with torch.compiler.set_stance("force_eager"), counter:
         step()
-    return counter.result()
+    return counter.build_count()
 
 
 class CostedCalls(TorchDispatchMode):
@@ -122,7 +122,7 @@ class FlopCounter(CostedCalls):
         """Count it; `result` is of no interest."""
         self._calls[call.name, cost] += 1
 
-    def result(self) -> FlopCount:
+    def build_count(self) -> FlopCount:
         """What was counted so far."""
         uncounted: Counter[str] = Counter()
         total: dict[str, float] = {}

@@ -104,7 +104,7 @@ def has_formula(name: str) -> bool:
 
 @cache
 def _names_of_others() -> frozenset[str]:
-    return frozenset(OTHERS.names())
+    return frozenset(OTHERS.list_names())
 
 
 @lru_cache(maxsize=65536)

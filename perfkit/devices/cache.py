@@ -87,7 +87,7 @@ class Cached(Struct):
         """Those that have been calibrated in full."""
         return frozenset(count for made in self.calibrations if made.full for count in made.threads())
 
-    def doubtful(self) -> frozenset[Threads]:
+    def list_doubtful_threads(self) -> frozenset[Threads]:
         """Those to be measured again: no calibration of a ceiling was undisturbed, or work was faster than one."""
         disturbed = (ceiling.threads for ceiling in self.measured.ceilings if ceiling.disturbed)
         return frozenset((*disturbed, *self.refuted)) & self.threads()

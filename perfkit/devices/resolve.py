@@ -54,7 +54,9 @@ def ceilings_for(
         notes.append(f"measured ceilings ignored: {error}")
         cached = None
     wanted: tuple[int | None, ...] = tuple(dict.fromkeys(threads)) if device == "cpu" else (None,)
-    missing = [count for count in wanted if cached is None or count not in cached.threads() - cached.doubtful()]
+    missing = [
+        count for count in wanted if cached is None or count not in cached.threads() - cached.list_doubtful_threads()
+    ]
     if missing and calibrate:
         try:
             cached = calibrate_now(

@@ -107,16 +107,16 @@ def recomputation(run: Callable[[], object], blocks: Iterable[nn.Module]) -> Rec
     def enter(place: int) -> None:
         if _in_backward():
             found.blocks.add(place)
-        entered.append(counter.result().matrix)
+        entered.append(counter.build_count().matrix)
 
     def leave() -> None:
         before = entered.pop()
         if entered:
             return  # a module within another, which counts it
         if _in_backward():
-            found.again_flops += counter.result().matrix - before
+            found.again_flops += counter.build_count().matrix - before
         else:
-            found.forward_flops += counter.result().matrix - before
+            found.forward_flops += counter.build_count().matrix - before
 
     with ExitStack() as stack:
         for place, block in enumerate(blocks):

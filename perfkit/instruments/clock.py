@@ -81,12 +81,12 @@ class CycleClock:
     def time_steps(self, step: Step, first: int, count: int) -> Samples:
         steps = self._clock.time_steps(step, first, whole_cycles(count, self._cycle))
         return Samples(
-            wall_s=self._levelled(steps.wall_s),
-            cpu_s=self._levelled(steps.cpu_s),
-            device_s=self._levelled(steps.device_s),
+            wall_s=self._average_cycles(steps.wall_s),
+            cpu_s=self._average_cycles(steps.cpu_s),
+            device_s=self._average_cycles(steps.device_s),
         )
 
-    def _levelled(self, times: tuple[float, ...]) -> tuple[float, ...]:
+    def _average_cycles(self, times: tuple[float, ...]) -> tuple[float, ...]:
         cycles = [times[begin : begin + self._cycle] for begin in range(0, len(times), self._cycle)]
         return tuple(chain.from_iterable(repeat(fmean(cycle), len(cycle)) for cycle in cycles))
 

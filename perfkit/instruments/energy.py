@@ -59,7 +59,7 @@ class EnergyWindow:
         self._sleep = sleep
         self._uncertain_ticks = 1 if settle else 2
         if settle:
-            self._tick()
+            self._wait_for_tick()
         self._before = read()
         self._began = now()
 
@@ -71,7 +71,7 @@ class EnergyWindow:
             return unknown("the device has no energy counter (NVML: Volta or later, and whole GPUs)")
         if seconds < LEAST_S:
             return unknown(f"window {seconds:.1f} s < {LEAST_S:.0f} s: {remedy}")
-        first, second = self._tick(), self._tick()
+        first, second = self._wait_for_tick(), self._wait_for_tick()
         if first is None or second is None:
             return unknown(f"NVML's energy counter did not move within {_PATIENCE_S:.0f} s")
         joules, tick_s = first.joules - self._before, second.time_s - first.time_s
@@ -81,7 +81,7 @@ class EnergyWindow:
         )
         return Energy(measured(joules / steps, "J", source), measured(joules / seconds, "W", source))
 
-    def _tick(self) -> _Tick | None:
+    def _wait_for_tick(self) -> _Tick | None:
         """Wait until the counter moves; None where it does not."""
         until = self._now() + _PATIENCE_S
         before = after = self._read()

@@ -31,7 +31,7 @@ class ExchangedBytes(TorchDispatchMode):
         self._bytes.update({f"{kind}:{dimension}": 0 for kind in _ALWAYS for dimension in lines})
         self._carried: Counter[Kind] = Counter(dict.fromkeys(_ALWAYS, 0))
 
-    def facts(self, steps: int = 1) -> dict[str, float]:
+    def collect_facts(self, steps: int = 1) -> dict[str, float]:
         """What was exchanged in a step, of each kind of collective.
 
         The facts are `collective_bytes:<kind>`, also by dimension (`collective_bytes:<kind>:<dimension>`), and

@@ -59,7 +59,7 @@ class Sensors:
             sm_clock_hz=None if clock is None else clock * 1e6,
             temperature_c=_read(pynvml.nvmlDeviceGetTemperature, handle, pynvml.NVML_TEMPERATURE_GPU),
             power_w=None if power is None else power * 1e-3,
-            power_instant_w=self._power_instant_w(),
+            power_instant_w=self._read_power_instant_w(),
         )
 
     def energy_joules(self) -> float | None:
@@ -97,7 +97,7 @@ class Sensors:
             return Unknown(reason="NVML does not tell this process's memory here")
         return measured(sum(used), "bytes", "NVML, this process")
 
-    def _power_instant_w(self) -> float | None:
+    def _read_power_instant_w(self) -> float | None:
         """What the device draws at this moment, where the driver (R525 and later) tells it beside the mean."""
         values = _read(pynvml.nvmlDeviceGetFieldValues, self._handle, [pynvml.NVML_FI_DEV_POWER_INSTANT])
         if values is None or values[0].nvmlReturn != pynvml.NVML_SUCCESS:

@@ -19,7 +19,7 @@ def teacher_facts(state: TrainState, batch: Batch) -> dict[str, float]:
         state.backward(state.loss(batch))
     blocks = trained_blocks(Trained(state.device, {"": state.teacher}, ()))
     return {
-        "teacher_flops": counter.result().matrix,
+        "teacher_flops": counter.build_count().matrix,
         "teacher_bytes": float(category_bytes(blocks, "parameter")),
         "teacher_gradient_bytes": float(category_bytes(blocks, "gradient")),
     }

@@ -30,16 +30,16 @@ class Trained:
     optimizers: tuple[Optimizer, ...]
 
     def named_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
-        return self._named(nn.Module.named_parameters)
+        return self._list_named(nn.Module.named_parameters)
 
     def named_buffers(self) -> Iterator[tuple[str, torch.Tensor]]:
-        return self._named(nn.Module.named_buffers)
+        return self._list_named(nn.Module.named_buffers)
 
     def named_modules(self) -> Iterator[tuple[str, nn.Module]]:
         """All modules, the models themselves among them by their own names."""
-        return self._named(nn.Module.named_modules)
+        return self._list_named(nn.Module.named_modules)
 
-    def _named(self, parts: Callable[[nn.Module], Iterable[tuple[str, T]]]) -> Iterator[tuple[str, T]]:
+    def _list_named(self, parts: Callable[[nn.Module], Iterable[tuple[str, T]]]) -> Iterator[tuple[str, T]]:
         for model_name, model in self.models.items():
             for name, part in parts(model):
                 yield ".".join(segment for segment in (model_name, unwrapped(name)) if segment), part

@@ -35,7 +35,7 @@ class Attachment:
         """
         self.end(RuntimeError("training ended early, and began again"))
         # A guard acts only in the process that made it, and a framework may have started this one since.
-        Guard(self._forget)(self._begin, known, by_hand)
+        Guard(self._drop_profile)(self._start_profile, known, by_hand)
 
     def step(self) -> None:
         if self.profile is not None:
@@ -52,10 +52,10 @@ class Attachment:
         if ended is not None:
             ended.stop(error)
 
-    def _begin(self, known: Callable[[], Mapping[str, Any]], by_hand: bool) -> None:
+    def _start_profile(self, known: Callable[[], Mapping[str, Any]], by_hand: bool) -> None:
         self.profile = profile(self._folder, **{**known(), **self._options}).start(by_hand=by_hand)
 
-    def _forget(self) -> None:
+    def _drop_profile(self) -> None:
         self.profile = None
 
 

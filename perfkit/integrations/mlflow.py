@@ -48,12 +48,12 @@ class MlflowLogger:
         self._own = False
         self._opened_client: Any = None
         if tracking_uri is not None:
-            self._client()  # so that a store that cannot be used is told now, and not made ready while steps are timed
+            self._get_client()  # so that a store that cannot be used is told now, and not made ready while steps are timed
 
     def scalars(self, step: int, values: Mapping[str, float]) -> None:
         now_ms = int(time.time() * 1000)
         metric = self._mlflow.entities.Metric
-        client, run_id = self._run()
+        client, run_id = self._get_run()
         client.log_batch(run_id, metrics=[metric(name, value, now_ms, step) for name, value in values.items()])
 
     def report(self, folder: Path) -> None:
@@ -62,7 +62,7 @@ class MlflowLogger:
         A `PerfkitError` where no report was written.
         """
         report = report_of(folder)
-        client, run_id = self._run()
+        client, run_id = self._get_run()
         place = f"perfkit/{report.parent.name}"
         client.log_artifact(run_id, str(report), place)
         for path in figures_of(folder).values():
@@ -74,37 +74,39 @@ class MlflowLogger:
 
     def close(self) -> None:
         if self._own:
-            self._client().set_terminated(self._run_id)
+            self._get_client().set_terminated(self._run_id)
 
-    def _client(self) -> Any:
+    def _get_client(self) -> Any:
         """Without a URI of its own made when it is first used, since the program may set one until then."""
         if self._opened_client is None:
             self._opened_client = self._mlflow.MlflowClient(self._tracking_uri)
         return self._opened_client
 
-    def _run(self) -> tuple[Any, str]:
-        client = self._client()
+    def _get_run(self) -> tuple[Any, str]:
+        client = self._get_client()
         if self._run_id is None:
-            self._run_id = self._in_progress()
+            self._run_id = self._find_active_run()
         if self._run_id is None:
             # Never without a name: MLflow would draw one from the program's random numbers.
             name = self._name or f"perfkit-{datetime.now():%Y-%m-%d-%H%M%S}"
-            self._run_id = client.create_run(self._experiment_id(), run_name=name).info.run_id
+            self._run_id = client.create_run(self._get_experiment_id(), run_name=name).info.run_id
             self._own = True
         return client, self._run_id
 
-    def _in_progress(self) -> str | None:
+    def _find_active_run(self) -> str | None:
         """`mlflow.active_run` knows those of its own thread only, and figures come from a thread of perfkit's."""
         if self._tracking_uri not in (None, self._mlflow.get_tracking_uri()):
             return None
         run = self._fluent._get_latest_active_run()
         return None if run is None else str(run.info.run_id)
 
-    def _experiment_id(self) -> str:
+    def _get_experiment_id(self) -> str:
         name = self._experiment or os.environ.get("MLFLOW_EXPERIMENT_NAME")
         if name:
-            experiment = self._client().get_experiment_by_name(name)
-            return str(experiment.experiment_id if experiment is not None else self._client().create_experiment(name))
+            experiment = self._get_client().get_experiment_by_name(name)
+            return str(
+                experiment.experiment_id if experiment is not None else self._get_client().create_experiment(name)
+            )
         return str(self._fluent._get_experiment_id()) if self._tracking_uri is None else DEFAULT_EXPERIMENT
 
 

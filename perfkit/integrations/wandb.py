@@ -37,20 +37,20 @@ class WandbLogger:
 
     def scalars(self, step: int, values: Mapping[str, float]) -> None:
         """A `PerfkitError` where the program has finished the run that was logged into."""
-        self._log({STEP: step, **values})
+        self._log_data({STEP: step, **values})
 
     def report(self, folder: Path) -> None:
         """The report as HTML, its static figures as images. A `PerfkitError` as in `scalars`, or without a report."""
         media: dict[str, Any] = {"perfkit/report": self._wandb.Html(str(report_of(folder)), inject=False)}
         for name, path in figures_of(folder).items():
             media[f"perfkit/{name}"] = self._wandb.Image(str(path))
-        self._log(media)
+        self._log_data(media)
 
     def close(self) -> None:
         if self._own is not None:
             self._own.finish()
 
-    def _log(self, data: dict[str, Any]) -> None:
+    def _log_data(self, data: dict[str, Any]) -> None:
         theirs: wandb.Run | None = self._given or self._wandb.run
         if self._own is None and theirs is not None:
             if theirs is not self._theirs:
@@ -58,10 +58,10 @@ class WandbLogger:
             theirs.log(data, commit=False)
             return
         if self._own is None:
-            self._own = self._opened()
+            self._own = self._open_run()
         self._own.log(data)
 
-    def _opened(self) -> "wandb.Run":
+    def _open_run(self) -> "wandb.Run":
         """A run beside whatever the program does: none of its output is taken, and a later `wandb.init` of its own does
         not get it."""
         if self._theirs is not None:

@@ -81,7 +81,7 @@ def with_largest_batch(
     """
     search = _Search(techniques, scheduled, partial(_launched, progress=progress))
     step = None if predicted is None else resolution(predicted)
-    size = largest_fitting(search.fits, predicted or first, most, step)
+    size = largest_fitting(search.try_size, predicted or first, most, step)
     found = sized(techniques, size or search.trials[-1].size)
     return found, BatchSearch(
         asked=variant_label(techniques),
@@ -105,25 +105,27 @@ class _Search:
     limit_bytes: float | None = None
     trials: list[BatchTrial] = field(default_factory=list)
 
-    def fits(self, size: int) -> bool | None:
+    def try_size(self, size: int) -> bool | None:
         """Whether a few steps of this size leave the margin free; None where they end for another reason."""
         item = self.scheduled(sized(self.techniques, size))
         if item.skip:
-            return self._told(BatchTrial(size=size, fits=None, reason=item.skip))
-        spec = self._bounded(shortened(item.spec))
+            return self._record_trial(BatchTrial(size=size, fits=None, reason=item.skip))
+        spec = self._limit_memory(shortened(item.spec))
         if spec.launch.device == "cpu" and spec.launch.memory_limit_bytes is None:
             # Nothing stops a process that takes more: what would is not begun. Much of one peak may be the model;
             # with another, of half the batch, what a sample takes is known.
-            known = self._known()
+            known = self._list_known_peaks()
             half = known[0][0] // 2 if len(known) == 1 else 0
-            if half and self._expected(size) > self._usable and self.fits(half) is None:
+            if half and self._predict_peak(size) > self._usable and self.try_size(half) is None:
                 return None
-            if (expected := self._expected(size)) > self._usable:
-                return self._told(BatchTrial(size=size, fits=False, reason=f"not run: {nbytes(expected)} expected"))
+            if (expected := self._predict_peak(size)) > self._usable:
+                return self._record_trial(
+                    BatchTrial(size=size, fits=False, reason=f"not run: {nbytes(expected)} expected")
+                )
         run, records = self.launch(spec, len(self.trials))
-        return self._told(self._judged(size, run, records))
+        return self._record_trial(self._judge_trial(size, run, records))
 
-    def _bounded(self, spec: RunSpec) -> RunSpec:
+    def _limit_memory(self, spec: RunSpec) -> RunSpec:
         """The trial; where a limit is given it is stopped where the margin begins. A GPU's limit is its own."""
         if spec.launch.device != "cpu":
             return spec
@@ -140,7 +142,7 @@ class _Search:
         assert self.limit_bytes is not None
         return (1 - MARGIN) * self.limit_bytes
 
-    def _judged(self, size: int, run: Run, records: list[RankRecord]) -> BatchTrial:
+    def _judge_trial(self, size: int, run: Run, records: list[RankRecord]) -> BatchTrial:
         seconds = run.seconds
         if run.status != Status.OK:
             fits = False if lacked_memory(run) else None
@@ -158,13 +160,13 @@ class _Search:
         reason = "" if peak <= self._usable else f"leaves less than {percent(MARGIN, 0)} of {nbytes(self.limit_bytes)}"
         return BatchTrial(size=size, fits=not reason, peak_bytes=peak, seconds=seconds, reason=reason)
 
-    def _known(self) -> list[tuple[int, float]]:
+    def _list_known_peaks(self) -> list[tuple[int, float]]:
         """Sizes and peaks of the trials, the smallest first."""
         return sorted((trial.size, trial.peak_bytes) for trial in self.trials if trial.peak_bytes is not None)
 
-    def _expected(self, size: int) -> float:
+    def _predict_peak(self, size: int) -> float:
         """What a batch of this size will take by the line through the two largest trials; in proportion to one."""
-        known = self._known()
+        known = self._list_known_peaks()
         if not known:
             return 0.0
         last, peak = known[-1]
@@ -173,7 +175,7 @@ class _Search:
         before, lower = known[-2]
         return peak + (size - last) * max(0.0, (peak - lower) / (last - before))
 
-    def _told(self, trial: BatchTrial) -> bool | None:
+    def _record_trial(self, trial: BatchTrial) -> bool | None:
         self.trials.append(trial)
         return trial.fits
 

@@ -39,6 +39,6 @@ def refuse_left_open(techniques: Techniques) -> None:
     technique = left_open(techniques)
     if technique is not None:
         raise UsageError(
-            f"{variant_label(techniques)} leaves {technique.left_open()} open, which perfkit bench finds: name what it "
+            f"{variant_label(techniques)} leaves {technique.describe_open_params()} open, which perfkit bench finds: name what it "
             "found"
         )

@@ -55,29 +55,29 @@ class LoadedBatches:
         """The next microbatches, made when they are asked for; those of step 0 are the first."""
         if index == 0:
             self.close()
-        return (self._next() for _ in range(microbatches))
+        return (self._load_next() for _ in range(microbatches))
 
-    def facts(self, non_blocking: bool) -> dict[str, float]:
+    def collect_facts(self, non_blocking: bool) -> dict[str, float]:
         """What the DataLoader was seen to do since its beginning, see `perfkit.FACTS`; `non_blocking`: how its batches
         were copied."""
         copies = {"nonblocking_copies": self._seen["loader_pinned"] if non_blocking else 0.0}
         lived_on = {"loader_processes": float(len(self._processes))} if self._epoch else {}
         return self._seen | copies | lived_on
 
-    def calls(self) -> dict[str, float]:
+    def count_batch_calls(self) -> dict[str, float]:
         """What `batch_calls` finds; nothing where the DataLoader is of a class of somebody's own."""
         try:
-            return batch_calls(with_options(self._made(), {"num_workers": 0}))
+            return batch_calls(with_options(self._make_loader(), {"num_workers": 0}))
         except UnavailableError:
             return {}
 
     def suspend(self) -> None:
         """Stop its worker processes while another's step is timed: they would take its time, and give theirs away."""
-        self._tell_workers(psutil.Process.suspend)
+        self._signal_workers(psutil.Process.suspend)
 
     def resume(self) -> None:
         """Let them go on."""
-        self._tell_workers(psutil.Process.resume)
+        self._signal_workers(psutil.Process.resume)
 
     def close(self) -> None:
         """End its worker processes; what is asked for next is the beginning."""
@@ -85,21 +85,21 @@ class LoadedBatches:
         self._batches = self._loader = None
         self._epoch = 0
 
-    def _next(self) -> Batch:
+    def _load_next(self) -> Batch:
         start = perf_counter()
         batch = None if self._batches is None else next(self._batches, None)
         if batch is None:
-            batch = self._begin(0 if self._batches is None else self._epoch + 1)
+            batch = self._start_epoch(0 if self._batches is None else self._epoch + 1)
         self.waited_s += perf_counter() - start
-        self._seen["loader_prefetched"] = max(self._seen["loader_prefetched"], self._in_flight())
+        self._seen["loader_prefetched"] = max(self._seen["loader_prefetched"], self._count_in_flight())
         return in_dtype(checked(batch, f"make_loader of {self._workload.name}"), self._dtype)
 
-    def _begin(self, epoch: int) -> object:
+    def _start_epoch(self, epoch: int) -> object:
         """The first batch of an epoch. What is random in order and workers is drawn until then."""
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(data_seed(self._seed, self._rank, epoch))
             if self._loader is None:
-                self._loader = self._made()
+                self._loader = self._make_loader()
             begin_epoch(self._loader, epoch)
             if epoch and self._loader.persistent_workers:
                 # Workers that are started anew are seeded, from the generator that may be the order's, too.
@@ -109,16 +109,16 @@ class LoadedBatches:
         if batch is None:
             raise no_batch(self._workload)
         self._epoch = epoch
-        self._look(batch)
+        self._observe_workers(batch)
         return batch
 
-    def _made(self) -> DataLoader[Any]:
+    def _make_loader(self) -> DataLoader[Any]:
         generator = torch.Generator().manual_seed(data_seed(self._seed, self._rank, 0))
         return made_loader(self._workload, generator, self._loading)
 
-    def _look(self, batch: object) -> None:
+    def _observe_workers(self, batch: object) -> None:
         """Once an epoch, and not in every step, whose time it would take."""
-        alive = [worker for worker in self._workers() if worker.is_alive()]
+        alive = [worker for worker in self._get_workers() if worker.is_alive()]
         self._processes |= {worker.pid for worker in alive}
         self._seen["loader_workers"] = float(len(alive))
         if isinstance(batch, dict):
@@ -131,13 +131,13 @@ class LoadedBatches:
                     os.sched_setaffinity(worker.pid, self._cores)
 
     # torch tells neither of these otherwise.
-    def _workers(self) -> list[Any]:
+    def _get_workers(self) -> list[Any]:
         return getattr(self._batches, "_workers", [])
 
-    def _in_flight(self) -> float:
+    def _count_in_flight(self) -> float:
         return float(getattr(self._batches, "_tasks_outstanding", 0))
 
-    def _tell_workers(self, what: Callable[[psutil.Process], None]) -> None:
-        for worker in self._workers():
+    def _signal_workers(self, what: Callable[[psutil.Process], None]) -> None:
+        for worker in self._get_workers():
             with contextlib.suppress(psutil.NoSuchProcess):
                 what(psutil.Process(worker.pid))

@@ -96,18 +96,18 @@ class SuiteInMaking:
         variant = item.spec.variant
         if variant in self.ended:
             return
-        before = self._runs_of(variant)
-        self._clear([variant], item.repeat)
-        self._announce([variant], item.repeat)
+        before = self._count_runs(variant)
+        self._clear_leftovers([variant], item.repeat)
+        self._enter_runs([variant], item.repeat)
         if not item.skip:
             progress(RunStarted(index, total, variant, before))
         folder = self.folder / run_path(variant, item.repeat)
-        run = _launch(item, folder, progress, self._with_caches(variant, place))
+        run = _launch(item, folder, progress, self._add_caches(variant, place))
         progress(RunFinished(index, total, variant, before, run.status, run.reason, run.seconds))
         if run.status != Status.OK:
             self.ended.add(variant)
 
-    def by_turns(
+    def run_by_turns(
         self,
         specs: Sequence[RunSpec],
         repeat: int,
@@ -127,13 +127,13 @@ class SuiteInMaking:
         names = tuple(spec.variant for spec in specs)
         launch_spec = specs[0].launch
         cores = cores_of_round(usable_cpus(), launch_spec.world_size, launch_spec.threads, round_index // 2)
-        places = [self._with_caches(name, HERE) for name in names]
-        self._clear(names, repeat)
+        places = [self._add_caches(name, HERE) for name in names]
+        self._clear_leftovers(names, repeat)
         teams = [
-            Team(spec.variant, spec, self._folder(spec, repeat), place=place, cores=cores)
+            Team(spec.variant, spec, self._get_run_folder(spec, repeat), place=place, cores=cores)
             for spec, place in zip(specs, places, strict=True)
         ]
-        self._announce(names, repeat)
+        self._enter_runs(names, repeat)
         started_at, before = _now(), read_load()
         limit_s = sum(spec.launch.timeout_s for spec in specs)
         try:
@@ -147,13 +147,13 @@ class SuiteInMaking:
         except TeamFailedError as error:
             name, run = error.team.label, _stamped(error.run, started_at, before)
             write_json(error.team.folder / RUN_FILE, run)
-            self._withdraw([other for other in names if other != name], repeat)
+            self._remove_runs([other for other in names if other != name], repeat)
             self.ended.add(name)
-            before_it = self._runs_of(name) - 1
+            before_it = self._count_runs(name) - 1
             progress(RunFinished(names.index(name), len(names), name, before_it, run.status, run.reason, run.seconds))
             return False
         except BaseException:
-            self._withdraw(names, repeat)
+            self._remove_runs(names, repeat)
             raise
         ended = _stamped(Run(status=Status.OK, turns=names), started_at, before)
         for team in teams:
@@ -166,46 +166,46 @@ class SuiteInMaking:
 
     def samples(self, spec: RunSpec, repeat: int) -> Samples:
         """The steps of a run that has ended, those of several ranks as one; none where there is no such run."""
-        records = self._records(spec, repeat)
+        records = self._read_records(spec, repeat)
         return slowest([record.samples for record in records]) if records else Samples()
 
     def resident_bytes(self, spec: RunSpec) -> float | None:
         """What all ranks of a variant's first run held in main memory at most; None where one did not record it."""
         first = self.first_repeat(spec.variant)
-        records = [] if first is None else self._records(spec, first)
+        records = [] if first is None else self._read_records(spec, first)
         peaks = [record.memory.rss for record in records if record.memory is not None]
         known = [peak.value for peak in peaks if isinstance(peak, Measurement)]
         return sum(known) if len(known) == spec.launch.world_size else None
 
-    def _with_caches(self, variant: str, place: RankPlace) -> RankPlace:
+    def _add_caches(self, variant: str, place: RankPlace) -> RankPlace:
         if self.compile_caches is None:
             return place
         own = self.compile_caches / str(self.suite.variants.index(variant))
         return replace(place, environment={**place.environment, COMPILE_CACHE: str(own)})
 
-    def _folder(self, spec: RunSpec, repeat: int) -> Path:
+    def _get_run_folder(self, spec: RunSpec, repeat: int) -> Path:
         return self.folder / run_path(spec.variant, repeat)
 
-    def _records(self, spec: RunSpec, repeat: int) -> list[RankRecord]:
-        folder = self._folder(spec, repeat)
+    def _read_records(self, spec: RunSpec, repeat: int) -> list[RankRecord]:
+        folder = self._get_run_folder(spec, repeat)
         paths = (rank_folder(folder, rank) / RECORD_FILE for rank in range(spec.launch.world_size))
         return [read_json(path, RankRecord) for path in paths if path.is_file()]
 
-    def _runs_of(self, variant: str) -> int:
+    def _count_runs(self, variant: str) -> int:
         return sum(run.variant == variant for run in self.suite.runs)
 
-    def _clear(self, names: Sequence[str], repeat: int) -> None:
+    def _clear_leftovers(self, names: Sequence[str], repeat: int) -> None:
         """Take away what lies where runs are to be made, and is no run: what an interruption left."""
         known = {run.path for run in self.suite.runs}
         for path in {run_path(name, repeat) for name in names} - known:
-            self._delete(path)
+            self._delete_run(path)
 
-    def _announce(self, names: Sequence[str], repeat: int) -> None:
+    def _enter_runs(self, names: Sequence[str], repeat: int) -> None:
         """Enter runs before they begin, so that what is left of them is found whatever happens."""
         entries = [SuiteRun(variant=name, repeat=repeat, path=run_path(name, repeat)) for name in names]
         self.update(runs=(*self.suite.runs, *entries))
 
-    def _withdraw(self, names: Sequence[str], repeat: int) -> None:
+    def _remove_runs(self, names: Sequence[str], repeat: int) -> None:
         self.remove(run_path(name, repeat) for name in names)
 
     def remove(self, paths: Iterable[str]) -> None:
@@ -213,9 +213,9 @@ class SuiteInMaking:
         gone = set(paths)
         self.update(runs=tuple(run for run in self.suite.runs if run.path not in gone))
         for path in gone:
-            self._delete(path)
+            self._delete_run(path)
 
-    def _delete(self, path: str) -> None:
+    def _delete_run(self, path: str) -> None:
         if (self.folder / path).exists():  # one that was announced may not have begun
             shutil.rmtree(self.folder / path)
 

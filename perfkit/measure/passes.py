@@ -63,7 +63,7 @@ def timed_pass(session: Session) -> None:
     What techniques counted and what torch.compile did until here is read afterwards. The energy is that of these steps
     unless a pass of its own measures it.
     """
-    state, recorder, count = session.state, session.recorder, session.whole_cycles(session.spec.schedule.timed)
+    state, recorder, count = session.state, session.recorder, session.round_to_cycles(session.spec.schedule.timed)
     session.gather_losses()
     if state.device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(state.device)
@@ -113,7 +113,7 @@ def energy_pass(session: Session) -> None:
         return
     assert sensors is not None
     asked = math.ceil(session.spec.schedule.energy_s / median(step_times(recorder.record.samples)))
-    count = session.whole_cycles(session.most(asked))
+    count = session.round_to_cycles(session.reduce_max(asked))
     torch.cuda.synchronize(state.device)
     window = EnergyWindow(sensors.energy_joules, settle=True)
     session.agree(answer=True)
@@ -138,7 +138,7 @@ def memory_pass(session: Session) -> None:
         session.recorder.warn(f"no memory was recorded: {reason}")
         return
     recording = recorded(
-        session.whole_cycles(session.spec.schedule.memory),
+        session.round_to_cycles(session.spec.schedule.memory),
         trained_of(state),
         blocks=lambda: known_blocks(state),
         harness=session.data.addresses(),
@@ -182,7 +182,7 @@ def evidence_pass(session: Session) -> None:
         **teacher,
     }
     if isinstance(session.data, LoadedBatches):
-        facts |= session.data.facts(state.non_blocking) | session.data.calls()
+        facts |= session.data.collect_facts(state.non_blocking) | session.data.count_batch_calls()
     zeros = zero_weight_share(state.model)
     if zeros is not None:
         facts["zero_weight_share"] = zeros
@@ -228,7 +228,7 @@ def _count_step(session: Session) -> None:
     for further in range(index + 1, index + state.cycle):
         with exchanged:
             train_step(state, session.batches(further), further)
-    session.recorder.add_facts(random | (exchanged.facts(state.cycle) if state.world.size > 1 else {}))
+    session.recorder.add_facts(random | (exchanged.collect_facts(state.cycle) if state.world.size > 1 else {}))
     # A step of its own calls backward as it likes, and stages of a pipeline pass gradients on.
     if state.workload.step is None and state.own_forward is None:
         session.recorder.add_facts({"backward_passes": float(len(passes))})

@@ -81,7 +81,7 @@ class _Rounds:
             for run in self.schedule.runs
             if run.spec.variant not in self.making.ended
         }
-        self.step_s = {name: self._first_step_s(name) for name in self.specs}
+        self.step_s = {name: self._get_first_step_s(name) for name in self.specs}
         self.resident_bytes = {name: self.making.resident_bytes(spec) or math.inf for name, spec in self.specs.items()}
         against = {name: self.schedule.baselines[name] for name in self.specs}
         compared = {name: other for name, other in against.items() if other != name and other in self.specs}
@@ -103,8 +103,8 @@ class _Rounds:
         state = msgspec.structs.replace(state, rounds=self.before.rounds, seconds=self.before.seconds)
         self.making.update_session(sampling=state)
         self._learn_earlier()
-        while not (ended := self._ended(self.clock() - start)):
-            self._round(self.clock() - start)
+        while not (ended := self._find_end_reason(self.clock() - start)):
+            self._run_round(self.clock() - start)
             state = msgspec.structs.replace(state, rounds=self._done, seconds=self.clock() - start)
             self.making.update_session(sampling=state)
         self.making.update_session(sampling=msgspec.structs.replace(state, ended=ended))
@@ -122,7 +122,7 @@ class _Rounds:
     def _budget_s(self) -> float:
         return BUDGET_S if self.request.budget_s is None else self.request.budget_s
 
-    def _open(self) -> list[str]:
+    def _list_open_comparisons(self) -> list[str]:
         """The comparisons that are not precise yet, and can go on."""
         fixed = self.request.rounds is not None
         return [
@@ -132,29 +132,31 @@ class _Rounds:
             and (fixed or not is_narrow(self.logs[name], self.request.precision))
         ]
 
-    def _ended(self, spent_s: float) -> str:
+    def _find_end_reason(self, spent_s: float) -> str:
         """Why there is no round to come; "" where there is one."""
         done, rounds = self._done, self.request.rounds
         if not any(not {name, reference} & self.making.ended for name, reference in self.references.items()):
             return "nothing is left to compare"
-        if not self._open():
+        if not self._list_open_comparisons():
             return f"every interval is within {percent(self.request.precision)}"
         if rounds is not None:
             return (
                 "" if done < rounds else "1 round was asked for" if rounds == 1 else f"{rounds} rounds were asked for"
             )
-        return "" if self._next(spent_s) else f"the budget of {seconds(self._budget_s)} is used up"
+        return "" if self._choose_next(spent_s) else f"the budget of {seconds(self._budget_s)} is used up"
 
-    def _next(self, spent_s: float) -> list[str]:
+    def _choose_next(self, spent_s: float) -> list[str]:
         """Who is in the next round: what is not precise yet, and as far as it fits into the budget."""
         least = _LEAST_ROUNDS if self.request.budget_s is None else 1
         if self.request.rounds is not None or self._done < least:
-            return self._open()
+            return self._list_open_comparisons()
         # What it takes is not known of each when the session goes on after an interruption, but of its rounds.
         usual_s = self.before.seconds / max(self.before.rounds, 1)
-        return [name for name in self._open() if spent_s + self.cost_s.get(name, usual_s) <= self._budget_s]
+        return [
+            name for name in self._list_open_comparisons() if spent_s + self.cost_s.get(name, usual_s) <= self._budget_s
+        ]
 
-    def _left_s(self, spent_s: float) -> float | None:
+    def _estimate_left_s(self, spent_s: float) -> float | None:
         """How long the rounds to come will take, as far as those so far tell."""
         if not self.round_s:
             return None
@@ -163,32 +165,34 @@ class _Rounds:
             return (self.request.rounds - self._done) * each
         needed = [
             (rounds_for(self.logs[name], self.request.precision) or LEAST_ROUNDS) - len(self.logs[name])
-            for name in self._next(spent_s)
+            for name in self._choose_next(spent_s)
         ]
         return min(max(needed, default=0) * each, max(self._budget_s - spent_s, each))
 
-    def _round(self, spent_s: float) -> None:
-        number, begun, going_on = self._done + 1, self.clock(), self._next(spent_s)
+    def _run_round(self, spent_s: float) -> None:
+        number, begun, going_on = self._done + 1, self.clock(), self._choose_next(spent_s)
         references = dict.fromkeys(self.references[name] for name in going_on)
         names = tuple(dict.fromkeys((*references, *going_on)))
-        self.progress(RoundStarted(number, names, self._left_s(spent_s)))
+        self.progress(RoundStarted(number, names, self._estimate_left_s(spent_s)))
         groups = [
             found
             for reference in references
-            for found in self._groups(reference, [name for name in going_on if self.references[name] == reference])
+            for found in self._split_groups(
+                reference, [name for name in going_on if self.references[name] == reference]
+            )
         ]
         share_s = math.inf if self.request.rounds is not None else self._budget_s / _LEAST_ROUNDS
         for group, together in groups:
             self.repeat += 1
             before = self.clock()
-            if self._measure(group, together=together, turns_s=share_s / len(groups)):
-                self._learn([name for name in going_on if name in group], self.repeat, together=together)
+            if self._measure_group(group, together=together, turns_s=share_s / len(groups)):
+                self._learn_round([name for name in going_on if name in group], self.repeat, together=together)
             self.cost_s |= dict.fromkeys(group, self.clock() - before)
         self.round_s.append(self.clock() - begun)
         widths = {name: half_width(self.logs[name]) for name in going_on}
         self.progress(RoundFinished(number, self.round_s[-1], widths))
 
-    def _groups(self, reference: str, members: Sequence[str]) -> list[tuple[list[str], bool]]:
+    def _split_groups(self, reference: str, members: Sequence[str]) -> list[tuple[list[str], bool]]:
         """Who is measured beside whom, each with the reference, and whether they are resident together."""
         others = [name for name in members if name != reference]
         if not self.request.by_turns:
@@ -196,15 +200,15 @@ class _Rounds:
         slow = [name for name in others if self.step_s[name] > _SLOW * self.step_s[reference]]
         quick = [name for name in others if name not in slow]
         kinds = [kind for kind in (quick, slow) if kind] or [others]
-        return [group for kind in kinds for group in self._fitting(reference, kind)]
+        return [group for kind in kinds for group in self._split_by_memory(reference, kind)]
 
-    def _first_step_s(self, name: str) -> float:
+    def _get_first_step_s(self, name: str) -> float:
         """0 where the first run recorded no step."""
         samples = self.making.samples(self.specs[name], self.making.first_repeat(name) or 0)
         steps, _ = same_clock(samples, samples)
         return median(steps) if steps else 0.0
 
-    def _fitting(self, reference: str, others: Sequence[str]) -> list[tuple[list[str], bool]]:
+    def _split_by_memory(self, reference: str, others: Sequence[str]) -> list[tuple[list[str], bool]]:
         """Groups that fit into memory; False for one that does not, which is two."""
         free = _MEMORY_SHARE * self.available()
         need = self.resident_bytes
@@ -215,7 +219,7 @@ class _Rounds:
             groups[-1].append(name)
         return [(group, sum(need[name] for name in group) <= free) for group in groups]
 
-    def _measure(self, group: list[str], *, together: bool, turns_s: float) -> bool:
+    def _measure_group(self, group: list[str], *, together: bool, turns_s: float) -> bool:
         """Make a run of each; False where nothing was kept. Who is first changes, and every other round is reversed."""
         shift = self.repeat // 2 % len(group)
         order = group[shift:] + group[:shift]
@@ -223,7 +227,7 @@ class _Rounds:
         if together:
             index = self._done
             turns = self.request.turns
-            return self.making.by_turns(
+            return self.making.run_by_turns(
                 specs, self.repeat, self.progress, round_index=index, turns=turns, turns_s=turns_s
             )
         for index, spec in enumerate(specs):
@@ -239,9 +243,9 @@ class _Rounds:
             made = {each: {run.repeat for run in self.making.suite.runs if run.variant == each} for each in pair}
             since = self._begun if self.request.world_sizes else 0
             for repeat in sorted(each for each in made[name] & made[reference] - firsts if each >= since):
-                self._learn([name], repeat, together=reference in self.making.turns(name, repeat))
+                self._learn_round([name], repeat, together=reference in self.making.turns(name, repeat))
 
-    def _learn(self, names: Sequence[str], repeat: int, *, together: bool) -> None:
+    def _learn_round(self, names: Sequence[str], repeat: int, *, together: bool) -> None:
         """What the runs of a round came to, where all went well."""
         for name in names:
             reference = self.references[name]

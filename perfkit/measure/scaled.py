@@ -48,7 +48,7 @@ def of_rank(request: BenchRequest, techniques: tuple[TechniqueSpec, ...], ranks:
 
 def divided(workload: WorkloadSpec, ranks: int) -> WorkloadSpec:
     """The workload of a rank of so many that share its batch."""
-    return workload.with_params(**{PARAMETER: int(workload.params[PARAMETER]) // ranks})
+    return workload.replace_params(**{PARAMETER: int(workload.params[PARAMETER]) // ranks})
 
 
 def own_batch(request: BenchRequest, techniques: tuple[TechniqueSpec, ...]) -> str:

@@ -41,7 +41,7 @@ class BenchSchedule:
     baselines: dict[str, str]
     runs: tuple[ScheduledRun, ...]
 
-    def round(self, repeat: int) -> tuple[ScheduledRun, ...]:
+    def select_round(self, repeat: int) -> tuple[ScheduledRun, ...]:
         """The runs of a round, 0 the first: instruments run in that one only.
 
         Every other round is reversed, so that a drifting machine favours no variant.

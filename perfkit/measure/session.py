@@ -48,7 +48,7 @@ class Session:
         self.losses.append(train_step(self.state, self.batches(index), index))
         self.next_step = index + 1
 
-    def whole_cycles(self, count: int) -> int:
+    def round_to_cycles(self, count: int) -> int:
         """So many steps, and as many more as make whole cycles of them."""
         return whole_cycles(count, self.state.cycle)
 
@@ -65,7 +65,7 @@ class Session:
         dist.all_reduce(votes, dist.ReduceOp.MIN)
         return bool(votes.item())
 
-    def most(self, count: int) -> int:
+    def reduce_max(self, count: int) -> int:
         """The largest of all ranks' counts."""
         if self.state.world.size == 1:
             return count

@@ -34,7 +34,7 @@ def _with_whole_batch(request: BenchRequest, device: str) -> BenchRequest:
     if whole is None:
         raise UsageError(f"--scaling strong: how many samples a batch of {request.workload.label} has cannot be told")
     _refuse_uneven(whole, request.sizes)
-    workload = request.workload.with_params(**{PARAMETER: whole})
+    workload = request.workload.replace_params(**{PARAMETER: whole})
     least = divided(workload, max(request.sizes))
     try:
         found = batch_size(least, device)

@@ -98,7 +98,7 @@ def set_up(
         report("measuring the unmodified model")
         mesh = mesh_of(techniques, world, device)
         joined, samples = len(mesh.samples_of), samples_of(first)
-        parts = math.prod(each.parts_of_batch(samples, joined, mesh.size(each.dimension)) for each in techniques)
+        parts = math.prod(each.count_batch_parts(samples, joined, mesh.size(each.dimension)) for each in techniques)
         try:
             saved = _measure_reference(spec, state, to_device(first, device), recorder, parts)
         except (RuntimeError, ValueError) as error:  # of a part of a batch as a technique takes it

@@ -35,7 +35,7 @@ def trace_pass(session: Session) -> None:
 
 
 def _trace(session: Session, path: Path) -> Traced:
-    device, steps = session.state.device, session.whole_cycles(session.spec.schedule.trace)
+    device, steps = session.state.device, session.round_to_cycles(session.spec.schedule.trace)
     recording = traced(steps, path, device=device, lead=lead_steps(device))
     return drive(recording, session.step, session.next_step)
 

@@ -54,10 +54,10 @@ class Alone:
             "convolution" in name or "rnn" in name or _in_16_bits((args, kwargs))
         ):
             return 0
-        tried = self.tried(op, args, kwargs, made)
+        tried = self.try_op(op, args, kwargs, made)
         return 0 if tried is None else tried.scratch
 
-    def tried(self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any], made: Any) -> Tried | None:
+    def try_op(self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any], made: Any) -> Tried | None:
         """What an op took with tensors of these shapes; None where they and its results `made` are too large to try."""
         leaves, _ = tree_flatten((args, kwargs))
         key = (op, torch.get_num_threads(), *(_described(leaf) for leaf in leaves))

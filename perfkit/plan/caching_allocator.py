@@ -74,9 +74,9 @@ class CachingAllocator:
         """
         size = max(CUDA_UNIT_BYTES, cuda_units(requested))
         small = size <= CUDA_SMALL_BYTES
-        block = self._best_fit(size, small, pool) or self._obtain(size, small, pool)
-        if self._splits(block.size - size, small):
-            self._release(split(block, size))
+        block = self._find_best_fit(size, small, pool) or self._allocate_block(size, small, pool)
+        if self._is_split(block.size - size, small):
+            self._add_free(split(block, size))
         block.state, block.requested = "active_allocated", requested
         self.blocks[block.address] = block
         self.allocated += block.size
@@ -97,17 +97,17 @@ class CachingAllocator:
         block.state, block.requested = "inactive", 0
         for neighbour in (block.before, block.after):
             if neighbour is not None and neighbour.state == "inactive":
-                self._take(neighbour)
+                self._remove_free(neighbour)
                 block = merged(block, neighbour)
         if block.before is None:
             self._first[block.segment] = block
-        self._release(block)
+        self._add_free(block)
 
     def empty_cache(self) -> None:
         """Give back to the device the segments of which nothing is in use."""
         for segment, first in [*self._first.items()]:
             if first.state == "inactive" and first.after is None:
-                self._take(first)
+                self._remove_free(first)
                 del self._first[segment]
                 self.reserved -= segment.size
 
@@ -119,15 +119,15 @@ class CachingAllocator:
         """Forget how much was in use so far; what was reserved stays."""
         self.peak = self.allocated
 
-    def _splits(self, remaining: int, small: bool) -> bool:
+    def _is_split(self, remaining: int, small: bool) -> bool:
         return remaining >= CUDA_UNIT_BYTES if small else remaining > CUDA_SMALL_BYTES
 
-    def _best_fit(self, size: int, small: bool, pool: Pool) -> Block | None:
+    def _find_best_fit(self, size: int, small: bool, pool: Pool) -> Block | None:
         free = self._free.get((small, pool), [])
         at = bisect_left(free, (size, 0), key=_order)
         return free.pop(at) if at < len(free) else None
 
-    def _obtain(self, size: int, small: bool, pool: Pool) -> Block:
+    def _allocate_block(self, size: int, small: bool, pool: Pool) -> Block:
         total = SMALL_SEGMENT if small else LARGE_SEGMENT if size < OWN_SEGMENT else -(-size // OWN_UNIT) * OWN_UNIT
         if self.reserved + total > self._capacity:
             self.empty_cache()
@@ -140,16 +140,16 @@ class CachingAllocator:
         self._first[segment] = block = Block(segment.address, total, segment)
         return block
 
-    def _pool(self, block: Block) -> list[Block]:
+    def _get_free_blocks(self, block: Block) -> list[Block]:
         return self._free.setdefault((block.segment.small, block.segment.pool), [])
 
-    def _take(self, block: Block) -> None:
+    def _remove_free(self, block: Block) -> None:
         """Out of the pool of free blocks, in which no two have the same address."""
-        free = self._pool(block)
+        free = self._get_free_blocks(block)
         del free[bisect_left(free, _order(block), key=_order)]
 
-    def _release(self, block: Block) -> None:
-        insort(self._pool(block), block, key=_order)
+    def _add_free(self, block: Block) -> None:
+        insort(self._get_free_blocks(block), block, key=_order)
 
 
 def split(block: Block, size: int) -> Block:

@@ -72,13 +72,13 @@ def closed_forms(spec: RunSpec, kind: str, parameters: int, trained: int, adam: 
         techniques = compose(spec.techniques)
         if recompute := _recomputed(techniques):
             yield activations(
-                _sizes(spec.workload, kind, int(prod(each.parts_of_batch() for each in techniques))), recompute
+                _sizes(spec.workload, kind, int(prod(each.count_batch_parts() for each in techniques))), recompute
             )
 
 
 def _sizes(workload: WorkloadSpec, kind: str, parts: int) -> Transformer:
     gpt = Gpt.parse("", {**({} if kind == "cpu" else Gpt.on_gpu), **workload.params})
-    shape = gpt.shape()
+    shape = gpt.resolve_shape()
     return Transformer(
         shape.layers, gpt.seq_len or shape.positions, shape.batch_size // parts, shape.width, shape.heads
     )

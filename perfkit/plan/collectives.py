@@ -76,7 +76,7 @@ class Interconnect(NamedTuple):
             return Interval(value=0.0, low=0.0, high=0.0)
         near = (each for each in self.fewer if ranks <= min(each.most_ranks, self.ranks_per_node))
         reach: Reach | Interconnect = next(near, self)
-        bandwidth = self._bandwidth(message.kind, ranks, reach.within)
+        bandwidth = self._compute_bandwidth(message.kind, ranks, reach.within)
         if bandwidth is None:
             return None
         nodes = math.ceil(ranks / self.ranks_per_node)
@@ -89,18 +89,18 @@ class Interconnect(NamedTuple):
                 for protocol in reach.protocols
                 if message.kind is Kind.ALL_REDUCE or not protocol.tree
             ]
-            return min(by_ranks + self._by_switch(message, ranks, factor) if summed else by_ranks)
+            return min(by_ranks + self._time_in_switch(message, ranks, factor) if summed else by_ranks)
 
         return Interval(value=fastest(1.0), low=fastest(reach.spread), high=fastest(1 / reach.spread))
 
-    def _by_switch(self, message: Message, ranks: int, factor: float) -> list[float]:
+    def _time_in_switch(self, message: Message, ranks: int, factor: float) -> list[float]:
         """Seconds in the switch, nothing where it does not do it: what was measured is the least time."""
         switch = self.in_switch
         if switch is None or message.kind is not Kind.ALL_REDUCE or ranks not in switch.bytes_per_s:
             return []
         return [switch.start_s + message.bytes / (switch.bytes_per_s[ranks] * min(1.0, factor))]
 
-    def _bandwidth(self, kind: Kind, ranks: int, within: float) -> float | None:
+    def _compute_bandwidth(self, kind: Kind, ranks: int, within: float) -> float | None:
         """What the links of each rank carry of its share of the message.
 
         Rings enter and leave a node once over the links of all its ranks together; an all-to-all sends what is for

@@ -43,13 +43,13 @@ class CudaScratch(Alone):
         """Bytes that the op on a GPU would take beside its results and give back."""
         name: str = op._schema.name
         if name == _ATTENTION_BACKWARD:
-            return self._took(ATTENTION, attention_backward_bytes(args[1], args[2]))
+            return self._record_scratch(ATTENTION, attention_backward_bytes(args[1], args[2]))
         if name in _CONVOLUTIONS:
             operands = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, FakeTensor)]
-            return self._took(CONVOLUTION, sum(operand.nbytes for operand in operands))
+            return self._record_scratch(CONVOLUTION, sum(operand.nbytes for operand in operands))
         return 0
 
-    def _took(self, library: str, size: int) -> int:
+    def _record_scratch(self, library: str, size: int) -> int:
         self.most[library] = max(size, self.most.get(library, 0))
         return size
 

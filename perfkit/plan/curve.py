@@ -41,7 +41,7 @@ class Curve:
     def at(self, least: float) -> float:
         """The time of a call with this least time."""
         inside = min(max(least, self.least[0]), self.least[-1])
-        taken = self._between(self.taken, inside)
+        taken = self._interpolate_values(self.taken, inside)
         if self.beyond is None:
             return taken + max(least - inside, 0.0)
         slower = taken - self.beyond.at(inside)
@@ -49,15 +49,17 @@ class Curve:
             slower *= max(0.0, 1 - (inside - least) / _FADES)
         return slower + self.beyond.at(least)
 
-    def spread_at(self, least: float) -> float:
+    def get_spread(self, least: float) -> float:
         """The standard deviation of that; beyond what was measured with that of the curve that goes on."""
         inside = min(max(least, self.least[0]), self.least[-1])
-        spread = self._between(self.spread, inside)
+        spread = self._interpolate_values(self.spread, inside)
         return (
-            spread if self.beyond is None or abs(least - inside) < SIZE else hypot(spread, self.beyond.spread_at(least))
+            spread
+            if self.beyond is None or abs(least - inside) < SIZE
+            else hypot(spread, self.beyond.get_spread(least))
         )
 
-    def _between(self, values: Sequence[float], least: float) -> float:
+    def _interpolate_values(self, values: Sequence[float], least: float) -> float:
         after = bisect_right(self.least, least)
         if after == len(self.least):
             return values[-1]
@@ -96,7 +98,7 @@ def _spread(points: Sequence[Point], knot: Point, beyond: Curve | None) -> float
     """How far measured calls lie from the efficiency at a point of the curve."""
     square = _square(points, knot.taken - knot.least)
     if beyond is not None:
-        square = (knot.kinds * square + beyond.spread_at(knot.least) ** 2) / (knot.kinds + 1)
+        square = (knot.kinds * square + beyond.get_spread(knot.least) ** 2) / (knot.kinds + 1)
     return sqrt(square)
 
 

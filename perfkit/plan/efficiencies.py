@@ -82,7 +82,7 @@ class Measured:
     def curves(self) -> Mapping[Key, Curve]:
         return curves(self.programs, self.roofs, {} if self.like is None else self.like.curves)
 
-    def of_class(self, work: Work, *, own_dtype: bool = False) -> Curve | None:
+    def get_class_curve(self, work: Work, *, own_dtype: bool = False) -> Curve | None:
         """The curve of the class of some work, in its dtype if it must; None where that was not measured."""
         keys = (*_keys(work.op_class, work.op, work.dtype), *_keys(class_of(work), work.op, work.dtype))
         return next((self.curves[key] for key in keys if key in self.curves and (key[2] or not own_dtype)), None)
@@ -92,50 +92,50 @@ class Measured:
         """Of each program the error of its time predicted from all others; sweeps are no programs to predict."""
         errors = []
         for program in self.programs:
-            others = self.without(program.name)
+            others = self.exclude_program(program.name)
             if others is not None and others.roofs is self.roofs and not program.sweep:
-                errors.append(others.error(program))
+                errors.append(others.compute_error(program))
         return tuple(errors)
 
-    def without(self, name: str) -> "Measured | None":
+    def exclude_program(self, name: str) -> "Measured | None":
         """What all programs but those of one name told, here and on the devices that are like it; None without any.
 
         Itself where there is none of that name: its curves are fitted once.
         """
-        like = None if self.like is None else self.like.without(name)
+        like = None if self.like is None else self.like.exclude_program(name)
         programs = tuple(program for program in self.programs if program.name != name)
         if programs and like is self.like and len(programs) == len(self.programs):
             return self
         return replace(self, programs=programs, like=like) if programs else like
 
-    def error(self, program: Program) -> float:
+    def compute_error(self, program: Program) -> float:
         """The logarithm of predicted over measured time of all calls of a program on this device."""
         predicted = measured = 0.0
         for sample in program.samples:
             least = least_time(sample.work, self.roofs)
-            found = None if least is None or not least.seconds else self.curve(sample.work, least)
+            found = None if least is None or not least.seconds else self.find_curve(sample.work, least)
             if least is not None and found is not None:
                 predicted += sample.calls * exp(found[0].at(log(least.seconds)))
                 measured += sample.calls * sample.seconds
         return log(predicted / measured)
 
-    def fit_error(self) -> float:
+    def compute_fit_error(self) -> float:
         """The factor by which calls that were measured are off their curves, the median over kinds of calls."""
         errors = [0.0]
         for sample in (sample for program in self.programs for sample in program.samples):
             least = least_time(sample.work, self.roofs)
-            found = None if least is None or not least.seconds else self.curve(sample.work, least)
+            found = None if least is None or not least.seconds else self.find_curve(sample.work, least)
             if least is not None and found is not None:
                 errors.append(hypot(found[0].at(log(least.seconds)) - log(sample.seconds), sample.spread))
         return exp(median(errors))
 
-    def curve(self, work: Work, least: Least) -> tuple[Curve, float] | None:
+    def find_curve(self, work: Work, least: Least) -> tuple[Curve, float] | None:
         """The curve for some work and what its times are off in addition: its class's on the first device that knows
         it. None where nothing is known that can be held against its least time.
         """
         device: Measured | None = self
         while device is not None:
-            curve = device.of_class(work, own_dtype=least.stands_in)
+            curve = device.get_class_curve(work, own_dtype=least.stands_in)
             if curve is not None:
                 return curve, device.off
             device = device.like
@@ -168,11 +168,11 @@ class Efficiencies:
             return None
         if not least.seconds:
             return _NOTHING
-        found = self.measured.curve(work, least)
+        found = self.measured.find_curve(work, least)
         if found is None:
             return None
         (curve, off), size = found, log(least.seconds)
-        return _interval(curve.at(size), hypot(curve.spread_at(size), off))
+        return _interval(curve.at(size), hypot(curve.get_spread(size), off))
 
     def together(self, seconds: float) -> Interval:
         """The bounds of the time of all calls of a step, of which `seconds` is the sum.
@@ -182,34 +182,34 @@ class Efficiencies:
         """
         if not seconds:
             return _NOTHING
-        errors = next((device.left_out for device in self._devices() if device.left_out), ())
-        spread = sqrt(sum(error**2 for error in errors) / len(errors)) if errors else self._of_single_calls()
+        errors = next((device.left_out for device in self._walk_devices() if device.left_out), ())
+        spread = sqrt(sum(error**2 for error in errors) / len(errors)) if errors else self._get_call_spread()
         return _interval(log(seconds), hypot(spread, self.measured.off))
 
     def host_s(self, work: Work) -> Interval | None:
         """How long the host takes to issue a call; None where no program told. One figure holds for all classes."""
-        return self._told(lambda program: program.host_s)
+        return self._estimate_figure(lambda program: program.host_s)
 
     @property
     def launch_s(self) -> Interval | None:
         """From a launch to its kernel's start on a device without work; None where no program told, as on a CPU."""
-        return self._told(lambda program: program.launch_s)
+        return self._estimate_figure(lambda program: program.launch_s)
 
     @property
     def gap_s(self) -> Interval | None:
         """Between kernels that were launched before; None where no program told, as on a CPU."""
-        return self._told(lambda program: program.gap_s)
+        return self._estimate_figure(lambda program: program.gap_s)
 
-    def _of_single_calls(self) -> float:
+    def _get_call_spread(self) -> float:
         return max(self.measured.curves[()].spread)
 
-    def _devices(self) -> Iterator[Measured]:
+    def _walk_devices(self) -> Iterator[Measured]:
         device: Measured | None = self.measured
         while device is not None:
             yield device
             device = device.like
 
-    def _told(self, what: Callable[[Program], float | None]) -> Interval | None:
+    def _estimate_figure(self, what: Callable[[Program], float | None]) -> Interval | None:
         """The median of what the programs here have told, else those of the first device that tells it.
 
         Its bounds are the least and the most of several programs here, and wider otherwise: `ANOTHER_HOST`.
@@ -219,7 +219,7 @@ class Efficiencies:
             return [value for program in programs if (value := what(program)) is not None]
 
         here = told(self.here)
-        nearest = here or next(filter(None, (told(device.programs) for device in self._devices())), [])
+        nearest = here or next(filter(None, (told(device.programs) for device in self._walk_devices())), [])
         if not nearest:
             return None
         known = here or [*nearest, *told(self.elsewhere)]

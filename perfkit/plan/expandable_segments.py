@@ -41,21 +41,21 @@ class ExpandableSegments(CachingAllocator):
                 first = -(-(block.address - segment.address) // page) * page + segment.address
                 end = (block.address + block.size - segment.address) // page * page + segment.address
                 if block.state == FREE and first < end:
-                    self._unmap(block, first, end - first)
+                    self._unmap_pages(block, first, end - first)
 
-    def _splits(self, remaining: int, small: bool) -> bool:
-        return super()._splits(remaining, small=True)
+    def _is_split(self, remaining: int, small: bool) -> bool:
+        return super()._is_split(remaining, small=True)
 
-    def _best_fit(self, size: int, small: bool, pool: Pool) -> Block | None:
+    def _find_best_fit(self, size: int, small: bool, pool: Pool) -> Block | None:
         """The smallest free block; one that can grow counts as if it had, so that it comes last."""
         fitting = [block for block in self._free.get((small, pool), []) if block.size >= size]
         block = min(fitting, key=_grown, default=None)
         if block is not None:
-            self._take(block)
+            self._remove_free(block)
         return block
 
-    def _obtain(self, size: int, small: bool, pool: Pool) -> Block:
-        first = self._first[self._segment(small, pool)]
+    def _allocate_block(self, size: int, small: bool, pool: Pool) -> Block:
+        first = self._first[self._get_segment(small, pool)]
         start = _lowest(first, size)
         if self.reserved + _lacking(start, size) > self._capacity:
             self.empty_cache()
@@ -63,29 +63,29 @@ class ExpandableSegments(CachingAllocator):
         lacking = _lacking(start, size)
         if self.reserved + lacking > self._capacity:
             raise OutOfMemoryError(f"{lacking} bytes more than {self.reserved} of {self._capacity} that are reserved")
-        return self._grow(start, size)
+        return self._grow_block(start, size)
 
-    def _segment(self, small: bool, pool: Pool) -> Segment:
+    def _get_segment(self, small: bool, pool: Pool) -> Segment:
         if (small, pool) not in self._of_pool:
             segment = self._of_pool[small, pool] = Segment(self._next, _ADDRESSES, small, pool)
             self._first[segment] = Block(segment.address, _ADDRESSES, segment, state=UNMAPPED)
             self._next += _ADDRESSES
         return self._of_pool[small, pool]
 
-    def _grow(self, block: Block, size: int) -> Block:
+    def _grow_block(self, block: Block, size: int) -> Block:
         """The block with what follows it, mapped where it is not, until it has this size."""
-        self._use(block, size)
+        self._map_block(block, size)
         while block.size < size or (block.after is not None and block.after.state == FREE):
             assert block.after is not None
-            self._use(block.after, size - block.size)
+            self._map_block(block.after, size - block.size)
             block = merged(block, block.after)
         self.reserved_peak = max(self.reserved_peak, self.reserved)
         return block
 
-    def _use(self, block: Block, size: int) -> None:
+    def _map_block(self, block: Block, size: int) -> None:
         """Take a block that is free, or map as many pages of one that is not mapped."""
         if block.state == FREE:
-            self._take(block)
+            self._remove_free(block)
         else:
             pages = _pages(block, size)
             if pages < block.size:
@@ -93,14 +93,14 @@ class ExpandableSegments(CachingAllocator):
             block.state = FREE
             self.reserved += pages
 
-    def _unmap(self, block: Block, address: int, size: int) -> None:
+    def _unmap_pages(self, block: Block, address: int, size: int) -> None:
         """Give back these pages of a free block."""
-        self._take(block)
+        self._remove_free(block)
         if address > block.address:
             head, block = block, split(block, address - block.address)
-            self._release(head)
+            self._add_free(head)
         if size < block.size:
-            self._release(split(block, size))
+            self._add_free(split(block, size))
         block.state = UNMAPPED
         self.reserved -= size
         for neighbour in (block.before, block.after):

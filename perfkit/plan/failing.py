@@ -44,7 +44,7 @@ def named_failures(places: Places, techniques: Sequence[Technique]) -> Iterator[
             told = refused(error, techniques)
             if not told and _is_ours(error, frames[-1]):
                 raise
-            raise UnavailableError(told or _told(error, _op(error, frames), places.of(frames))) from error
+            raise UnavailableError(told or _told(error, _op(error, frames), places.locate_frames(frames))) from error
 
 
 def _is_ours(error: Exception, frame: FrameType) -> bool:

@@ -26,7 +26,7 @@ class FakeHost:
         self._numbers = count()
 
     @contextmanager
-    def nothing_copied(self) -> Iterator[None]:
+    def skip_copies(self) -> Iterator[None]:
         """Stores on the host hand out pages without bytes while entered, and give storages their size back."""
 
         def put(_: HostStore, data: torch.Tensor) -> HostPage:

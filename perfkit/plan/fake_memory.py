@@ -60,7 +60,7 @@ class FakeMemory:
         self._open: list[tuple[str, int]] = []
 
     @contextmanager
-    def recording(self, alone: Alone) -> Iterator[None]:
+    def record_allocations(self, alone: Alone) -> Iterator[None]:
         """Records what this thread does while entered, inside of the mode of the fake tensors."""
         resize = torch.UntypedStorage.resize_
 
@@ -69,8 +69,8 @@ class FakeMemory:
             result: torch.UntypedStorage = resize(storage, size)
             address = address_of(storage)
             if self._alive.get(address, 0) != storage.nbytes():
-                self._end(address)
-                self._begin(storage, "aten::resize_", line=_line(sys._getframe(1)))
+                self._end_storage(address)
+                self._start_storage(storage, "aten::resize_", line=_line(sys._getframe(1)))
             return result
 
         with patch.object(torch.UntypedStorage, "resize_", resized), _storages_uncached(), _Watch(self, alone):
@@ -85,7 +85,7 @@ class FakeMemory:
         self._now += 1
         return self._now
 
-    def others(self, known: Collection[int]) -> list[Block]:
+    def list_other_blocks(self, known: Collection[int]) -> list[Block]:
         """What is alive beside the `known` addresses."""
         return [
             Block(address=address, size_bytes=size, category=UNKNOWN, name="a tensor outside of the training state")
@@ -117,25 +117,25 @@ class FakeMemory:
         if node is None:
             self.recorded.forwards[_get_sequence_nr()] = Call(start, _THREAD, "")
         for tensor in given:
-            self._use(tensor)
+            self._record_use(tensor)
         inputs = tuple(address_of(tensor.untyped_storage()) for tensor in given)
         for tensor in made:
             storage = tensor.untyped_storage()
             if address_of(storage) not in self._alive:
-                self._begin(storage, name, start, inputs)
-            self._use(tensor)
+                self._start_storage(storage, name, start, inputs)
+            self._record_use(tensor)
         if scratch:
-            self._event(SCRATCH, scratch, name, start, inputs)
-            self._event(SCRATCH, -scratch, name, start)
+            self._record_event(SCRATCH, scratch, name, start, inputs)
+            self._record_event(SCRATCH, -scratch, name, start)
         if name in _WRITTEN:
             for tensor in (*given, *made) if mutable else made:
                 self._values[address_of(tensor.untyped_storage())] = _WRITTEN[name]
 
-    def _use(self, tensor: torch.Tensor) -> None:
+    def _record_use(self, tensor: torch.Tensor) -> None:
         address = address_of(tensor.untyped_storage())
         self.recorded.uses.append(Use(self._now, address, tensor._cdata, tuple(tensor.shape), tensor.dtype))
 
-    def _begin(
+    def _start_storage(
         self,
         storage: torch.UntypedStorage,
         op: str,
@@ -149,20 +149,20 @@ class FakeMemory:
         self._alive[address] = size
         if address not in self._watched:
             self._watched.add(address)
-            weakref.finalize(storage, self._gone, address)
-        self._event(address, size, op, self.now() if call is None else call, inputs, line)
+            weakref.finalize(storage, self._handle_finalized, address)
+        self._record_event(address, size, op, self.now() if call is None else call, inputs, line)
 
-    def _gone(self, address: int) -> None:
+    def _handle_finalized(self, address: int) -> None:
         self._watched.discard(address)
         self._values.pop(address, None)
-        self._end(address)
+        self._end_storage(address)
 
-    def _end(self, address: int) -> None:
+    def _end_storage(self, address: int) -> None:
         size = self._alive.pop(address, 0)
         if size:
-            self._event(address, -size)
+            self._record_event(address, -size)
 
-    def _event(
+    def _record_event(
         self, address: int, size: int, op: str = "", call: int = 0, inputs: tuple[int, ...] = (), line: str = ""
     ) -> None:
         self._total += size
@@ -202,7 +202,7 @@ class _Watch(TorchDispatchMode):
         if func.namespace == "prim":  # what a tensor is, such as its device
             return func(*args, **kwargs)
         if func is _ENTER or func is _EXIT:
-            return self._marked(func, args)
+            return self._run_marker(func, args)
         if func is _READ_VALUE and isinstance(args[0], FakeTensor) and args[0].constant is None:
             return self._memory.read(args[0])
         schema, given = func._schema, _fakes((*args, *kwargs.values()))
@@ -218,7 +218,7 @@ class _Watch(TorchDispatchMode):
         self._memory.call(schema.name, schema.is_mutable, given, _fakes((result,)), scratch)
         return result
 
-    def _marked(self, func: Any, args: tuple[Any, ...]) -> Any:
+    def _run_marker(self, func: Any, args: tuple[Any, ...]) -> Any:
         with no_dispatch():  # fake tensors are none of a range's affair
             result = func(*args)
         if func is _ENTER:

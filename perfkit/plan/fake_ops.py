@@ -37,7 +37,7 @@ def _recurrent_layer(alone: Alone, mode: FakeTensorMode, func: Any, *args: Any, 
     """
     with mode:
         *states, _ = mkldnn_rnn_layer(*args, **kwargs)
-    tried = alone.tried(func, args, kwargs, states)
+    tried = alone.try_op(func, args, kwargs, states)
     with mode:
         return *states, torch.empty(0 if tried is None else tried.results[-1], dtype=torch.uint8)
 

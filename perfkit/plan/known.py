@@ -36,7 +36,7 @@ def ceilings_of_target(target: Target) -> DeviceCeilings:
 def _of_cpu(threads: int) -> Efficiencies:
     known = ceilings_of_target(Target())
     roofs = Roofs(known, CPU, known.device_name, threads)
-    if roofs.bandwidth() is None:
+    if roofs.find_bandwidth() is None:
         raise UnavailableError(
             f"the ceilings of this CPU with {threads} threads are not known: measure them with perfkit calibrate"
         )
@@ -69,7 +69,7 @@ def _by_threads(learned: Learned, known: DeviceCeilings, threads: int) -> Iterat
     counts = {program.threads for program in learned.programs if program.threads is not None}
     for count in sorted(counts, key=lambda count: abs(count - threads)):
         roofs = Roofs(known, CPU, learned.device_name, count)
-        if roofs.bandwidth() is not None:
+        if roofs.find_bandwidth() is not None:
             yield Measured(roofs, tuple(each for each in learned.programs if each.threads == count))
 
 
@@ -95,7 +95,7 @@ def _programs(learned: Iterable[Learned]) -> tuple[Program, ...]:
 
 def _with(comes: Learned | None, here: Learned | None) -> Learned | None:
     """What comes with perfkit of a device, and what was learned of it here."""
-    return here if comes is None else comes if here is None else comes.merged(here.programs)
+    return here if comes is None else comes if here is None else comes.merge_programs(here.programs)
 
 
 def measured_of(learned: Learned) -> Iterator[Measured]:
@@ -147,7 +147,7 @@ def _off(measured: Measured, other: Measured) -> float:
     samples = () if measured is other else (sample for program in measured.programs for sample in program.samples)
     errors = []
     for sample in samples:
-        least, curve = least_time(sample.work, measured.roofs), other.of_class(sample.work)
+        least, curve = least_time(sample.work, measured.roofs), other.get_class_curve(sample.work)
         if least is not None and least.seconds and curve is not None:
             errors.append(curve.at(log(least.seconds)) - log(sample.seconds))
     if not errors:

@@ -41,7 +41,7 @@ def largest_batch(
     sizes: list[PlannedBatch] = []
     # Planned under what is usable: an allocator gives its free segments back before it takes more. The margin is one of
     # what torch tells of a GPU, as that of a search by runs is: what the driver keeps comes off as well.
-    usable = target.smaller(margin)
+    usable = target.shrink_limit(margin)
 
     def fits(size: int) -> bool | None:
         sizes.append(_planned(size, scheduled(request, sized(techniques, size), target), usable, with_batches))

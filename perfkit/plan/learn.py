@@ -128,7 +128,7 @@ def of_suite(stored: StoredSuite, left_out: Callable[[str], None] = lambda _: No
 def _together(stored: StoredSuite, threads: int | None, steps: list[_Step]) -> Learned:
     environment = steps[0].environment
     roofs = roofs_of(_ceilings(stored, environment), environment)
-    if threads is not None and roofs.bandwidth() is None:
+    if threads is not None and roofs.find_bandwidth() is None:
         raise UnavailableError(
             f"{stored.folder}: its ceilings have no memory bandwidth with {threads} threads, which what is learned is "
             "held against: measure it again with perfkit bench, without --no-calibrate"
@@ -184,7 +184,7 @@ def _host_s(step_s: float, calls: list[Call]) -> float:
 
 def _timed_s(stored: StoredSuite, run: StoredRun) -> float | None:
     runs = VariantRuns(run.variant, tuple(other for other in stored.runs if other.variant == run.variant))
-    steps = runs.steps(lambda samples: samples.wall_s)
+    steps = runs.list_median_steps(lambda samples: samples.wall_s)
     return median(steps) if steps else None
 
 

@@ -77,7 +77,7 @@ class Learned(Struct):
     programs: tuple[Program, ...]
     ceilings: tuple[Ceiling, ...] = ()
 
-    def merged(self, programs: Iterable[Program]) -> "Learned":
+    def merge_programs(self, programs: Iterable[Program]) -> "Learned":
         """With these programs, each in place of what was known of the same before."""
         new = {(program.name, program.threads): program for program in (*self.programs, *programs)}
         return replace(self, programs=tuple(new.values()))
@@ -119,6 +119,6 @@ def load(device: str) -> Learned | None:
 def store(learned: Learned) -> Learned:
     """Add to what is kept of a device, and return that. Where it cannot be written a `PerfkitError` says so."""
     known = load(learned.device)
-    kept = learned if known is None else replace(known.merged(learned.programs), ceilings=learned.ceilings)
+    kept = learned if known is None else replace(known.merge_programs(learned.programs), ceilings=learned.ceilings)
     write_json(path(learned.device), kept)
     return kept

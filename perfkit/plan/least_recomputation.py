@@ -34,7 +34,7 @@ def least_recomputation(techniques: Techniques, limit_bytes: float, plan: Plan, 
         run: tries the first that is planned to fit. If it does not, the next ones are planned and tried.
     """
     search = _Search(limit_bytes, plan, run)
-    found, reason = search.through(techniques)
+    found, reason = search.search_techniques(techniques)
     return techniques if found is None else found, RecomputationSearch(
         asked=variant_label(techniques),
         found=None if found is None else variant_label(found),
@@ -53,35 +53,35 @@ class _Search:
         self._plan = plan
         self._run = run
 
-    def through(self, techniques: Techniques) -> tuple[Techniques | None, str]:
+    def search_techniques(self, techniques: Techniques) -> tuple[Techniques | None, str]:
         """What fits, None where nothing does, with the reason."""
         ((without,), *_) = rungs(techniques, blocks=0)
         planned = self._plan(without)
-        self._told(without, planned)
+        self._record_trial(without, planned)
         if planned.peak_allocated_bytes is None:
             return None, f"{variant_label(without)} cannot be planned: {planned.reason}"
         left = rungs(techniques, planned.blocks)
         most = next(rung[-1] for rung in reversed(left) if rung)
-        while (place := self._first_that_fits(left)) is not None:
+        while (place := self._find_first_fit(left)) is not None:
             number, within = place
-            if self._confirmed(left[number][within]):
+            if self._is_confirmed(left[number][within]):
                 return left[number][within], ""
             left = (left[number][within + 1 :], *left[number + 1 :])
         lacking = "" if planned.blocks else "; the workload names no blocks to checkpoint"
-        return None, self._falls_short(most) + lacking
+        return None, self._explain_shortfall(most) + lacking
 
-    def _first_that_fits(self, left: tuple[tuple[Techniques, ...], ...]) -> tuple[int, int] | None:
+    def _find_first_fit(self, left: tuple[tuple[Techniques, ...], ...]) -> tuple[int, int] | None:
         """The number of a rung, and the place in it; found by bisection, for the peak falls along a rung."""
         for number, rung in enumerate(left):
-            if rung and self._fits(rung[-1]):
-                return number, bisect_left(rung, 1, key=self._fits)
+            if rung and self._is_fitting(rung[-1]):
+                return number, bisect_left(rung, 1, key=self._is_fitting)
         return None
 
-    def _fits(self, techniques: Techniques) -> bool:
+    def _is_fitting(self, techniques: Techniques) -> bool:
         known = self.trials.get(variant_label(techniques))
-        return bool((known or self._told(techniques, self._plan(techniques))).fits)
+        return bool((known or self._record_trial(techniques, self._plan(techniques))).fits)
 
-    def _told(self, techniques: Techniques, planned: PlannedVariant) -> RecomputationTrial:
+    def _record_trial(self, techniques: Techniques, planned: PlannedVariant) -> RecomputationTrial:
         peak = planned.peak_allocated_bytes
         trial = RecomputationTrial(
             variant=variant_label(techniques),
@@ -92,7 +92,7 @@ class _Search:
         self.trials[trial.variant] = trial
         return trial
 
-    def _confirmed(self, techniques: Techniques) -> bool:
+    def _is_confirmed(self, techniques: Techniques) -> bool:
         """Whether a run does not refute it, as one that ends for another reason than memory does not."""
         name = variant_label(techniques)
         trial = self._run(techniques, self.trials[name])
@@ -101,7 +101,7 @@ class _Search:
         self.trials[name] = trial
         return trial.fits is not False
 
-    def _falls_short(self, techniques: Techniques) -> str:
+    def _explain_shortfall(self, techniques: Techniques) -> str:
         trial = self.trials[variant_label(techniques)]
         peaks = ((trial.measured_bytes, "measured"), (trial.planned_bytes, "planned"))
         known = next((f"a peak of {nbytes(peak)} is {how}" for peak, how in peaks if peak is not None), trial.reason)

@@ -19,7 +19,7 @@ class Places:
     def __init__(self) -> None:
         self.model: nn.Module | None = None
 
-    def of(self, frames: Sequence[FrameType]) -> str:
+    def locate_frames(self, frames: Sequence[FrameType]) -> str:
         """The place of the innermost of these frames that has one: `h.3.mlp (MLP)` or `train.py:17`; empty for none."""
         return self.module(frames) or _line(frames)
 

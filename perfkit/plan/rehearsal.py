@@ -113,21 +113,25 @@ def rehearse(spec: RunSpec, gpu: Entry | None = None) -> Rehearsed:
     techniques, said = planned_techniques(spec.techniques)
     places = Places()
     values = ValuesRead(places)
-    memory, alone, host = FakeMemory(values.note), Alone(_TRIED) if gpu is None else CudaScratch(_TRIED), FakeHost()
+    memory, alone, host = (
+        FakeMemory(values.record_read),
+        Alone(_TRIED) if gpu is None else CudaScratch(_TRIED),
+        FakeHost(),
+    )
     mode = FakeTensorMode(allow_non_fake_inputs=True)
     with ExitStack() as stack:
         stack.enter_context(named_failures(places, techniques))
         stack.enter_context(nullcontext() if gpu is None else as_on_cuda(gpu))
         world = stack.enter_context(fake_ranks(spec.launch.world_size))
-        stores = nothing_written(), host.nothing_copied()
+        stores = nothing_written(), host.skip_copies()
         for context in (*stores, more_fake_ops(alone), mode, converts_fakes(), copies_fakes(), eager_linear()):
             stack.enter_context(context)
-        stack.enter_context(memory.recording(alone))
+        stack.enter_context(memory.record_allocations(alone))
         model = places.model = without_contents(built_model(workload), mode).to(dtype=dtype)
         parameters = sum(parameter.numel() for parameter in model.parameters())
         trainable = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
         stack.enter_context(eager_transformers())
-        before = [(block.address, block.size_bytes) for block in memory.others(())]
+        before = [(block.address, block.size_bytes) for block in memory.list_other_blocks(())]
         memory.begin()
         state = TrainState(
             workload=workload,
@@ -154,14 +158,14 @@ def rehearse(spec: RunSpec, gpu: Entry | None = None) -> Rehearsed:
         memory.begin()
         trained = trained_of(state)
         known = [*known_blocks(state)]
-        known += memory.others(data.addresses() | {block.address for block in known})
+        known += memory.list_other_blocks(data.addresses() | {block.address for block in known})
         owned = owners(trained)
         ops = StepOps(None if gpu is None else fp32_settings(acts_on))  # as the program and its techniques have set it
-        host.told = ops.copied
+        host.told = ops.record_copy
         with (
             marked_modules(trained),
             watched_gradients(trained, memory.now) as gradients,
-            watched_pages(ops.paged),
+            watched_pages(ops.record_page),
             ops,
         ):
             step(1)

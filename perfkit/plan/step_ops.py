@@ -99,7 +99,7 @@ class StepOps(CostedCalls):
                 StepCollective(
                     message=found.message,
                     ranks=found.ranks,
-                    phase=self._phase(),
+                    phase=self._get_phase(),
                     functional=found.functional,
                     group=found.group,
                     summed=found.message.kind is Kind.ALL_REDUCE and _is_summed(args),
@@ -112,17 +112,17 @@ class StepOps(CostedCalls):
         if is_free(call.name):
             return
         work = _modelled(call, cost, self._fp32) or _moved(call, result)
-        self.issued.append(StepOp(work, self._phase()))
+        self.issued.append(StepOp(work, self._get_phase()))
 
-    def paged(self, page: Paging) -> None:
+    def record_page(self, page: Paging) -> None:
         """Record a page that is moved."""
-        self.issued.append(StepPage(page.bytes, page.writes, mount_of(page.folder), self._phase()))
+        self.issued.append(StepPage(page.bytes, page.writes, mount_of(page.folder), self._get_phase()))
 
-    def copied(self, page: HostPage, out: bool) -> None:
+    def record_copy(self, page: HostPage, out: bool) -> None:
         """Record a copy to the host, or back."""
-        self.issued.append(StepCopy(page, out, self._phase()))
+        self.issued.append(StepCopy(page, out, self._get_phase()))
 
-    def _phase(self) -> str:
+    def _get_phase(self) -> str:
         return next((_PHASE_OF_MARK[mark] for mark in reversed(self._marks) if mark in _PHASE_OF_MARK), "")
 
 

@@ -181,8 +181,8 @@ def _queued(takes: Iterable[_Takes], latencies: _Latencies) -> Parts:
         if isinstance(what, StepOp):
             issued = host + latencies.launch_s
             device.wait(issued, issued)
-            device.spend(class_of(what.work), seconds)
-            device.spend(GAPS, latencies.gap_s)
+            device.add_time(class_of(what.work), seconds)
+            device.add_time(GAPS, latencies.gap_s)
         elif isinstance(what, StepCopy):
             copies.copy(what, seconds, host, device)
         elif isinstance(what, StepCollective):
@@ -201,15 +201,15 @@ class _Device:
         self.now = 0.0
         self.parts: Parts = defaultdict(float)
 
-    def spend(self, part: str, seconds: float) -> None:
+    def add_time(self, part: str, seconds: float) -> None:
         if seconds > 0:
             self.parts[part] += seconds
             self.now += seconds
 
     def wait(self, until: float, host: float, link: str = COMMUNICATION) -> None:
         """Idle until then, if that is to come: for the host as long as it has not issued, else for a link."""
-        self.spend(HOST, min(until, host) - self.now)
-        self.spend(link, until - self.now)
+        self.add_time(HOST, min(until, host) - self.now)
+        self.add_time(link, until - self.now)
 
 
 class _Copies:

@@ -39,7 +39,7 @@ class Target(NamedTuple):
     expandable_segments: bool = False
     other_settings: tuple[str, ...] = ()
 
-    def smaller(self, share: float) -> "Target":
+    def shrink_limit(self, share: float) -> "Target":
         """The device with less memory, by this share of the limit: what the driver keeps comes off what remains."""
         assert self.limit_bytes is not None
         less = int(share * self.limit_bytes)

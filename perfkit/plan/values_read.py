@@ -21,14 +21,14 @@ class ValuesRead:
         self._by: dict[str, None] = {}
         self._counts: Counter[tuple[tuple[CodeType, int], ...]] = Counter()
 
-    def note(self) -> None:
+    def record_read(self) -> None:
         """A value is read by whoever called this. Raises `UnavailableError` where that does not end."""
         frames = list(_callers())
         place = tuple((frame.f_code, frame.f_lasti) for frame in frames)
         self._counts[place] += 1
         if self._counts[place] > _MOST:
             raise UnavailableError(
-                f"{self._places.of(frames) or 'the step'} reads values {_MOST:,} times at one place, which a plan "
+                f"{self._places.locate_frames(frames) or 'the step'} reads values {_MOST:,} times at one place, which a plan "
                 "does not have: does a loop wait for one? Measure it with perfkit bench"
             )
         if by := self._places.module(frames):

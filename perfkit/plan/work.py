@@ -86,7 +86,7 @@ def least_time(work: Work, roofs: Roofs) -> Least | None:
 
     What a cache serves takes less. The FLOPs of vector work in a dtype without a peak are left out.
     """
-    memory, unit = roofs.bandwidth(), Unit.MATRIX if work.matrix else Unit.VECTOR
+    memory, unit = roofs.find_bandwidth(), Unit.MATRIX if work.matrix else Unit.VECTOR
     own = roofs.compute(unit, work.dtype)
     stands_in = own is None and work.matrix
     compute = roofs.compute(unit, _USUAL) if stands_in else own

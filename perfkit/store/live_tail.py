@@ -58,7 +58,7 @@ class LogEnd:
     end: LiveEvent | None
     changed_s: float
 
-    def running(self, now: float | None = None) -> bool:
+    def is_running(self, now: float | None = None) -> bool:
         """Whether its process still runs: there is no end, and it grew just now or the process is alive here."""
         if self.end is not None:
             return False

@@ -27,17 +27,17 @@ class Price(Struct):
         """Of as many units (`tokens`, `samples`) as `counted` says, at so many a second."""
         return self.per_hour / _HOUR_S / per_second * _UNITS.get(unit, (_OTHERS, ""))[0]
 
-    def shown(self, amount: float) -> str:
+    def format_amount(self, amount: float) -> str:
         """`$2.49`, `2.49 EUR`, `2.49`."""
-        return self._with_currency(significant(amount))
+        return self._add_currency(significant(amount))
 
     @property
     def label(self) -> str:
         """In full, as it may be given: `$2.49/h`."""
         whole, _, cents = f"{Decimal(str(self.per_hour)):f}".partition(".")
-        return f"{self._with_currency(f'{whole}.{cents:0<2}')}/h"
+        return f"{self._add_currency(f'{whole}.{cents:0<2}')}/h"
 
-    def _with_currency(self, amount: str) -> str:
+    def _add_currency(self, amount: str) -> str:
         return f"{amount} {self.currency}" if self.currency.isalpha() else f"{self.currency}{amount}"
 
 

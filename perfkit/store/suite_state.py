@@ -47,7 +47,7 @@ def suite_state(
     path: Path, outcomes: Sequence[Outcome], unfinished: SuiteRun | None, logs: Sequence[LogEnd], now: float
 ) -> tuple[State, str]:
     """The state of a suite without a report of all its runs, and why; `logs` are those of runs that have not ended."""
-    if any(log.running(now) for log in logs):
+    if any(log.is_running(now) for log in logs):
         return State.RUNNING, ""
     if unfinished is not None and not logs and not left_by_its_writer(path):
         # A benchmark has no live log: what it writes last are the files of the run that is on.

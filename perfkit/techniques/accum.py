@@ -46,7 +46,7 @@ class Accum(Technique):
 
     steps: Annotated[int, msgspec.Meta(ge=2, description="microbatches of a batch")] = 2
 
-    def parts_of_batch(self, samples: int | None = None, joined: int = 1, ranks: int = 1) -> float:
+    def count_batch_parts(self, samples: int | None = None, joined: int = 1, ranks: int = 1) -> float:
         return self.steps
 
     def apply(self, state: TrainState) -> TrainState:
@@ -68,8 +68,8 @@ class Accum(Technique):
 
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
         passes = "a step has this many times the baseline's backward passes"
-        claims = [self._claim(passes, "backward_passes", Relation.EQUAL, float(self.steps), BASELINE)]
+        claims = [self._make_claim(passes, "backward_passes", Relation.EQUAL, float(self.steps), BASELINE)]
         if {*state.applied} <= {self.name, "ddp"}:  # others change what is saved, too
             share, saved = "a microbatch saves its share of what the batch saves for backward", "saved_tensor_bytes"
-            claims.append(self._claim(share, saved, Relation.AT_MOST, 1 / self.steps + _FIXED, BASELINE))
+            claims.append(self._make_claim(share, saved, Relation.AT_MOST, 1 / self.steps + _FIXED, BASELINE))
         return tuple(claims)

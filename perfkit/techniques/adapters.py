@@ -69,51 +69,51 @@ class Adapters:
         inject_adapter_in_model(LoraConfig(r=rank, lora_alpha=alpha, target_modules=exactly), state.model)
         self._adapted: dict[str, Any] = {name: state.model.get_submodule(name) for name in layers}
         features = sum(sum(layer.weight.shape) for layer in layers.values())
-        numbers = [matrix.element_size() for name in layers for matrix in self._of(name)]
+        numbers = [matrix.element_size() for name in layers for matrix in self._get_matrices(name)]
         self._bytes = rank * features * max(numbers)
         self._facts = state.facts
         self._facts["adapter_bytes"] = float(self._bytes)
-        state.built_contexts.append(self._as_built)
-        state.group_changes += (self._count, self._take_place)
+        state.built_contexts.append(self._restore_own_layers)
+        state.group_changes += (self._record_adapter_bytes, self._replace_in_groups)
 
-    def _of(self, name: str) -> tuple[nn.Parameter, nn.Parameter]:
+    def _get_matrices(self, name: str) -> tuple[nn.Parameter, nn.Parameter]:
         layer = self._adapted[name]
         a, b = layer.lora_A[_ADAPTER].weight, layer.lora_B[_ADAPTER].weight
         return a, b
 
     @contextmanager
-    def _as_built(self) -> Iterator[None]:
+    def _restore_own_layers(self) -> Iterator[None]:
         for name, own in self._own.items():
             self._model.set_submodule(name, own)
-        self._freeze(False)
+        self._set_frozen(False)
         try:
             yield
         finally:
-            self._freeze(True)
+            self._set_frozen(True)
             for name, adapted in self._adapted.items():
                 self._model.set_submodule(name, adapted)
 
-    def _freeze(self, frozen: bool) -> None:
+    def _set_frozen(self, frozen: bool) -> None:
         for module, name in self._frozen:
             parameter = module._parameters[name]
             if parameter is not None and parameter.is_floating_point():
                 parameter.requires_grad_(not frozen)
 
-    def _count(self, _optimizer: Optimizer) -> None:
+    def _record_adapter_bytes(self, _optimizer: Optimizer) -> None:
         """The bytes by the formula, of which this rank has its share where parameters are sharded by now."""
-        matrices = [matrix for name in self._own for matrix in self._of(name)]
+        matrices = [matrix for name in self._own for matrix in self._get_matrices(name)]
         numbers = sum(matrix.numel() for matrix in matrices)
         self._facts["adapter_bytes"] = self._bytes * sum(local_part(each).numel() for each in matrices) / numbers
         self._facts["adapter_gradient_bytes"] = self._bytes * sum(map(_padded, matrices)) / numbers
 
-    def _take_place(self, optimizer: Optimizer) -> None:
+    def _replace_in_groups(self, optimizer: Optimizer) -> None:
         if optimizer.state:
             raise UnavailableError(
                 f"{type(optimizer).__name__} makes its state when it is built, and has none of adapters put in later"
             )
         adapters: dict[int, list[nn.Parameter]] = {}
         for name, own in self._own.items():  # layers may share a weight
-            adapters.setdefault(id(own.weight), []).extend(self._of(name))
+            adapters.setdefault(id(own.weight), []).extend(self._get_matrices(name))
         for group in optimizer.param_groups:
             group["params"] = [part for parameter in group["params"] for part in adapters.get(id(parameter), ())]
 

@@ -60,11 +60,13 @@ class Amp(Technique):
         return state
 
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
-        claims = [self._claim("GEMMs take 16-bit operands", f"matmul_flops_share:{self.dtype}", Relation.AT_LEAST, 0.9)]
+        claims = [
+            self._make_claim("GEMMs take 16-bit operands", f"matmul_flops_share:{self.dtype}", Relation.AT_LEAST, 0.9)
+        ]
         if self.dtype == "fp16":
             unscaling = "op_calls:aten::_amp_foreach_non_finite_check_and_unscale_"
             statement = "gradients are scaled back and checked for overflow"
-            claims.append(self._claim(statement, unscaling, Relation.AT_LEAST, 1.0))
+            claims.append(self._make_claim(statement, unscaling, Relation.AT_LEAST, 1.0))
         return tuple(claims)
 
     def parity(self) -> ParityRule:

@@ -29,12 +29,12 @@ class Call(NamedTuple):
     scale: float | None = None
     enable_gqa: bool = False
 
-    def by(self, attention: Attention) -> torch.Tensor:
+    def run_with(self, attention: Attention) -> torch.Tensor:
         """What a function with these parameters makes of it."""
         return attention(*self[:6], scale=self.scale, enable_gqa=self.enable_gqa)
 
     @property
-    def said(self) -> str:
+    def description(self) -> str:
         """What a backend may not know of it, in words: `with dropout 0.1 and a mask`."""
         parts = [f"dropout {self.dropout_p:g}"] if self.dropout_p else []
         parts += ["a mask"] if self.attn_mask is not None else []
@@ -77,7 +77,7 @@ class Attempts(TorchFunctionMode):
                 with sdpa_kernel(self._backend):
                     return func(*args, **given)
             except RuntimeError as error:
-                self.refused = f"{Call(*args, **given).said}: {str(error).splitlines()[0]}"
+                self.refused = f"{Call(*args, **given).description}: {str(error).splitlines()[0]}"
         return func(*args, **given)
 
 
@@ -91,7 +91,7 @@ def windowed(window: int) -> Attend:
         if place not in masks:
             position = torch.arange(place[0], device=place[1])
             masks[place] = _seen(position[:, None], position, window)
-        return call._replace(attn_mask=masks[place], is_causal=False).by(attention)
+        return call._replace(attn_mask=masks[place], is_causal=False).run_with(attention)
 
     return attend
 
@@ -136,11 +136,11 @@ class Extent:
         self.left_out = 0.0
         self._window = window
 
-    def attend(self, call: Call, attention: Attention) -> torch.Tensor:
+    def measure_reach(self, call: Call, attention: Attention) -> torch.Tensor:
         """The call as it is, and once more for the gradient of its last query with respect to the values."""
         with torch.enable_grad():
             value = call.value.detach().requires_grad_()
-            found = call._replace(query=call.query.detach(), key=call.key.detach(), value=value).by(attention)
+            found = call._replace(query=call.query.detach(), key=call.key.detach(), value=value).run_with(attention)
             (gradient,) = torch.autograd.grad(found[..., -1, :].sum(), value)
         met = gradient.flatten(0, -3).abs().sum(dim=(0, 2)).nonzero()
         keys = call.key.shape[-2]
@@ -148,7 +148,7 @@ class Extent:
         outside = call.query.shape[:-1].numel() * max(keys - self._window, 0)
         # Two products, each of them once in forward and twice in backward.
         self.left_out += 3 * 2 * outside * (call.query.shape[-1] + call.value.shape[-1])
-        return call.by(attention)
+        return call.run_with(attention)
 
 
 def _seen(query: torch.Tensor, key: torch.Tensor, window: int) -> torch.Tensor:
@@ -157,7 +157,7 @@ def _seen(query: torch.Tensor, key: torch.Tensor, window: int) -> torch.Tensor:
 
 def _check_causal(call: Call, what: str) -> None:
     if call.attn_mask is not None or call.dropout_p or not call.is_causal:
-        kind = call.said if call.attn_mask is not None or call.dropout_p else "that is not causal"
+        kind = call.description if call.attn_mask is not None or call.dropout_p else "that is not causal"
         raise UnavailableError(f"{what} is for causal attention without a mask and dropout, and the model's is {kind}")
     if call.query.shape[-2] != call.key.shape[-2]:
         raise UnavailableError(f"{what} is for as many queries as keys, and the model has others")

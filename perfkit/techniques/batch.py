@@ -45,10 +45,10 @@ class Batch(Technique):
         if self.auto and self.size is not None:
             raise ValueError("auto searches for the size: leave out one of the two")
 
-    def resized(self, workload: WorkloadSpec) -> WorkloadSpec:
-        return workload if self.size is None else workload.with_params(**{PARAMETER: self.size})
+    def resize_workload(self, workload: WorkloadSpec) -> WorkloadSpec:
+        return workload if self.size is None else workload.replace_params(**{PARAMETER: self.size})
 
-    def left_open(self) -> str:
+    def describe_open_params(self) -> str:
         return "" if self.size is not None else "its size"
 
     def plannable(self) -> Plannable:

@@ -75,22 +75,24 @@ class Bf16(Technique):
 
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
         share, reference = "matmul_flops_share:bf16", "reference_parameter_bytes"
-        halved = self._claim("parameters take half of the bytes", "parameter_bytes", Relation.AT_MOST, 0.51, reference)
-        products = self._claim("products take bf16 operands", share, Relation.AT_LEAST, 0.9)
-        return (halved, *(() if "fp8" in state.applied else (products,)), *self._update_claims(state))
+        halved = self._make_claim(
+            "parameters take half of the bytes", "parameter_bytes", Relation.AT_MOST, 0.51, reference
+        )
+        products = self._make_claim("products take bf16 operands", share, Relation.AT_LEAST, 0.9)
+        return (halved, *(() if "fp8" in state.applied else (products,)), *self._make_update_claims(state))
 
-    def _update_claims(self, state: TrainState) -> tuple[Claim, ...]:
+    def _make_update_claims(self, state: TrainState) -> tuple[Claim, ...]:
         fact = "optimizer_state_bytes"
         if self.update in UPDATES:
             expected = expected_bytes(state.optimizers.values(), UPDATES[self.update].state)
             statement = "optimizer state is so many numbers in bf16"  # within 5 %: the optimizer's scalars
-            kept = self._claim(statement, fact, Relation.EQUAL, expected, tolerance=0.05)
+            kept = self._make_claim(statement, fact, Relation.EQUAL, expected, tolerance=0.05)
             if self.update == "kahan":
                 return (kept,)
-            return kept, self._claim("updates are rounded at random", "random_updates", Relation.EQUAL, 1.0)
+            return kept, self._make_claim("updates are rounded at random", "random_updates", Relation.EQUAL, 1.0)
         if "optim" in state.applied:
             return ()  # that optimizer's state is its own claim, and some keep it in fp32
-        return (self._claim("optimizer state takes half of the bytes", fact, Relation.AT_MOST, 0.51, BASELINE),)
+        return (self._make_claim("optimizer state takes half of the bytes", fact, Relation.AT_MOST, 0.51, BASELINE),)
 
     def parity(self) -> ParityRule:
         eps = torch.finfo(torch.bfloat16).eps

@@ -120,7 +120,7 @@ class Ckpt(Technique):
         except UsageError as error:
             raise ValueError(f"fit={self.fit}: {error}") from None
 
-    def left_open(self) -> str:
+    def describe_open_params(self) -> str:
         return "" if self.fit is None else "how much is recomputed"
 
     def plannable(self) -> Plannable:
@@ -143,7 +143,7 @@ class Ckpt(Technique):
             state.enter(config.patch(activation_memory_budget=self.budget))
             state.facts["activation_memory_budget"] = self.budget
             return state
-        segments = self._segments(state)
+        segments = self._choose_segments(state)
         if not segments:
             raise UnavailableError(f"the workload {state.workload.name} names no blocks to checkpoint")
         if self.blocks is not None and self.blocks > (count := len(state.workload.blocks(state.model))):
@@ -165,23 +165,23 @@ class Ckpt(Technique):
 
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
         if self.mode == "budget":
-            return (self._saves_less(self.budget + _BUDGET_SLACK),)
+            return (self._make_saved_bytes_claim(self.budget + _BUDGET_SLACK),)
         # Full: at least 30 % of what the blocks saved is gone; selective keeps the products, so it asks for 10 %.
         remains = 0.7 if self.mode == "full" else 0.9
-        segments = self._segments(state)
+        segments = self._choose_segments(state)
         if "compile" in state.applied:  # blocks within compiled code are not seen
             share = sum(map(len, segments)) / len(state.workload.blocks(state.model))
-            return (self._saves_less(1 - (1 - remains) * share),)
+            return (self._make_saved_bytes_claim(1 - (1 - remains) * share),)
         reached = _reached_by_backward(state, segments)
         claims = [
-            self._claim(
+            self._make_claim(
                 "the checkpointed blocks save less for backward than the unmodified model's",
                 "block_saved_tensor_bytes",
                 Relation.AT_MOST,
                 remains,
                 relative_to="reference_block_saved_tensor_bytes",
             ),
-            self._claim(
+            self._make_claim(
                 "every checkpointed block runs its forward again inside backward"
                 if self.every == 1
                 else "every segment of blocks runs its forward again inside backward",
@@ -193,7 +193,7 @@ class Ckpt(Technique):
         if self.mode == "full":
             # Not all of it: recomputation stops at the last tensor that backward needs.
             claims.append(
-                self._claim(
+                self._make_claim(
                     "FLOPs of their forward are executed beyond the model's",
                     "recomputed_flops",
                     Relation.AT_LEAST,
@@ -202,22 +202,22 @@ class Ckpt(Technique):
                 )
             )
         elif self.save:
-            claims.append(self._claim("all ops that are named ran", FACT, Relation.EQUAL, float(len(self._saved))))
+            claims.append(self._make_claim("all ops that are named ran", FACT, Relation.EQUAL, float(len(self._saved))))
         else:
-            claims.append(self._claim("what products return is kept", FACT, Relation.AT_LEAST, 1.0))
+            claims.append(self._make_claim("what products return is kept", FACT, Relation.AT_LEAST, 1.0))
         return tuple(claims)
 
     @property
     def _saved(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(self.save.split("/"))) if self.save else PRODUCTS
 
-    def _segments(self, state: TrainState) -> list[tuple[str, ...]]:
+    def _choose_segments(self, state: TrainState) -> list[tuple[str, ...]]:
         names = state.workload.blocks(state.model)[: self.blocks]
         length = math.ceil(math.sqrt(len(names))) if self.every == "sqrt" else self.every
         return [names[start : start + length] for start in range(0, len(names), max(1, length + self.skip))]
 
-    def _saves_less(self, factor: float) -> Claim:
-        return self._claim(
+    def _make_saved_bytes_claim(self, factor: float) -> Claim:
+        return self._make_claim(
             "less is saved for backward than by the unmodified model",
             "saved_tensor_bytes",
             Relation.AT_MOST,

@@ -88,22 +88,26 @@ class Compile(Technique):
         regions = float(len(state.block_names if self.scope == "block" else state.models))
         calls = "op_calls:## Call CompiledFxGraph*"
         claims = [
-            self._claim("torch.compile made a graph", "graphs", Relation.AT_LEAST, 1.0),
+            self._make_claim("torch.compile made a graph", "graphs", Relation.AT_LEAST, 1.0),
             # inductor marks every call of a compiled graph; each region has one forward and one backward
-            self._claim("steps run the compiled graphs", calls, Relation.AT_LEAST, 2 * regions),
+            self._make_claim("steps run the compiled graphs", calls, Relation.AT_LEAST, 2 * regions),
             # where none are those of a compiled optimizer
-            self._claim("backward passes run the compiled graphs", f"backward_{calls}", Relation.AT_LEAST, regions),
+            self._make_claim(
+                "backward passes run the compiled graphs", f"backward_{calls}", Relation.AT_LEAST, regions
+            ),
         ]
         if self.fullgraph:
-            claims.append(self._claim("no graph breaks", "graph_breaks", Relation.EQUAL, 0.0))
+            claims.append(self._make_claim("no graph breaks", "graph_breaks", Relation.EQUAL, 0.0))
         if self.dynamic is not None:
             said, relation = ("graphs hold", Relation.AT_LEAST) if self.dynamic else ("no graph holds", Relation.EQUAL)
             statement = f"{said} for other sizes, too"
-            claims.append(self._claim(statement, "dynamic_graphs", relation, float(self.dynamic)))
+            claims.append(self._make_claim(statement, "dynamic_graphs", relation, float(self.dynamic)))
         if self.mode == "reduce-overhead":  # that is what it is for, and inductor leaves it out where it cannot
-            claims.append(self._claim("steps replay CUDA graphs", "graph_launches", Relation.AT_LEAST, 1.0))
+            claims.append(self._make_claim("steps replay CUDA graphs", "graph_launches", Relation.AT_LEAST, 1.0))
         if self.mode in _AUTOTUNED:
-            claims.append(self._claim("inductor chose kernels by timing them", "autotuned", Relation.AT_LEAST, 1.0))
+            claims.append(
+                self._make_claim("inductor chose kernels by timing them", "autotuned", Relation.AT_LEAST, 1.0)
+            )
         return tuple(claims)
 
 

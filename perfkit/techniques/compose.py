@@ -26,12 +26,12 @@ def compose(specs: Sequence[TechniqueSpec]) -> tuple[Technique, ...]:
         techniques.append(technique)
     check(techniques)
     check_shares(techniques)
-    wanting = [technique for technique in techniques if technique.left_open()]
+    wanting = [technique for technique in techniques if technique.describe_open_params()]
     if len(wanting) > 1:
         raise UsageError(
             f"{' and '.join(map(shown, wanting))} do not go together: each is found for the others as they are given"
         )
-    order = {name: place for place, name in enumerate(TECHNIQUES.names())}
+    order = {name: place for place, name in enumerate(TECHNIQUES.list_names())}
     return tuple(sorted(techniques, key=lambda technique: (technique.stage, order[technique.name])))
 
 
@@ -40,11 +40,11 @@ def left_open(specs: Sequence[TechniqueSpec]) -> Technique | None:
 
     Raises what `compose` does.
     """
-    return next((technique for technique in compose(specs) if technique.left_open()), None)
+    return next((technique for technique in compose(specs) if technique.describe_open_params()), None)
 
 
 def resized(workload: WorkloadSpec, specs: Sequence[TechniqueSpec]) -> WorkloadSpec:
     """The workload with the sizes that techniques give it. Raises what `compose` does."""
     for technique in compose(specs):
-        workload = technique.resized(workload)
+        workload = technique.resize_workload(workload)
     return workload

@@ -51,7 +51,7 @@ class Compress(Technique):
             if error.open and error.total > 0:  # a forward pass without gradients saves nothing
                 error.open = False
                 state.facts["compression_error"] = error.relative
-            return pager.hooks()
+            return pager.make_hooks()
 
         state.forward_contexts.append(hooks)
         return state
@@ -64,8 +64,8 @@ class Compress(Technique):
             most = _AT_MOST_OF_FP32 if in_fp32 else _AT_MOST_OF_16_BITS
         saved, reference = "saved_tensor_bytes", "reference_saved_tensor_bytes"
         return (
-            self._claim("saved activations take fewer bytes", saved, Relation.AT_MOST, most, reference),
-            self._claim("rounding them loses little", "compression_error", Relation.AT_MOST, 0.02),
+            self._make_claim("saved activations take fewer bytes", saved, Relation.AT_MOST, most, reference),
+            self._make_claim("rounding them loses little", "compression_error", Relation.AT_MOST, 0.02),
         )
 
     def parity(self) -> ParityRule:

@@ -94,7 +94,7 @@ class Cp(Technique):
         state.enter(sdpa_kernel(_KERNELS))
         state.facts[_CALLS] = float(_calls(state))
         set_rotate_method(self.rotate)
-        parts = _Parts(state.mesh.submesh("dp"), dimensions)
+        parts = _Parts(state.mesh.get_submesh("dp"), dimensions)
         state.workload = replace(workload, loss=partial(parts.loss, workload))
         state.backward = partial(parts.backward, state.backward)
         state.on_close.append(parts.leave)
@@ -103,7 +103,7 @@ class Cp(Technique):
 
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
         forward = _GATHER if self.rotate == "allgather" else _ALL_TO_ALL
-        for_each = partial(self._claim, relation=Relation.AT_LEAST, value=1.0, relative_to=_CALLS)
+        for_each = partial(self._make_claim, relation=Relation.AT_LEAST, value=1.0, relative_to=_CALLS)
         return (
             for_each("keys and values are sent for every call of attention", f"op_calls:{forward}"),
             # Gradients of keys and values travel from neighbour to neighbour in either case.
@@ -168,9 +168,9 @@ def _calls(state: TrainState) -> int:
         calls += 1
         if call.attn_mask is not None:
             raise UnavailableError("cp is for attention without a mask, and the model's has one")
-        return call.by(attention)
+        return call.run_with(attention)
 
-    with trial_batch(state) as batch, attention_by(counted), state.within_forward_contexts(), torch.no_grad():
+    with trial_batch(state) as batch, attention_by(counted), state.enter_forward_contexts(), torch.no_grad():
         returned(state.workload, state.model, batch)
     if not calls:
         raise UnavailableError("the model calls no torch.nn.functional.scaled_dot_product_attention by this name")

@@ -97,7 +97,7 @@ class Data(Technique):
                 f"the batches of {workload.name} are made before it trains: there is no DataLoader (make_loader)"
             )
         loader = made_loader(workload, torch.Generator().manual_seed(0), Loading())
-        changed = self._loading(loader)
+        changed = self._build_loading(loader)
         other = made_loader(workload, torch.Generator().manual_seed(0), changed)
         if self.non_blocking and not (self.pin or loader.pin_memory):
             raise UnavailableError("copies from memory that is not pinned are waited for: add pin=true")
@@ -112,14 +112,14 @@ class Data(Technique):
             )
         state.loading = changed
         state.non_blocking = state.non_blocking or self.non_blocking
-        state.parity_rules += self._parity_rules(loader, other)
+        state.parity_rules += self._make_parity_rules(loader, other)
         return state
 
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
         workers = state.loading.options["num_workers"] if self.workers is None else self.workers
-        return tuple(self._claims(workers, state))
+        return tuple(self._make_claims(workers, state))
 
-    def _loading(self, loader: DataLoader[Any]) -> Loading:
+    def _build_loading(self, loader: DataLoader[Any]) -> Loading:
         workers = max(1, loader.num_workers) if self.workers is None else self.workers
         options: dict[str, Any] = {"num_workers": workers}
         if self.prefetch is not None:
@@ -131,7 +131,7 @@ class Data(Technique):
         asked = {"format": self.format, "augment": self.augment}
         return Loading({name: value for name, value in asked.items() if value is not None}, options)
 
-    def _parity_rules(self, loader: DataLoader[Any], other: DataLoader[Any]) -> Iterator[ParityRule]:
+    def _make_parity_rules(self, loader: DataLoader[Any], other: DataLoader[Any]) -> Iterator[ParityRule]:
         if (self.format or self.augment) and not begin_alike(loader, other):
             yield ParityRule(relative=None, basis="the first batch is another: other samples, order or augmentation")
         if other.num_workers == loader.num_workers and type(other.dataset) is type(loader.dataset):
@@ -142,23 +142,27 @@ class Data(Technique):
             basis = "the dataset draws from the random numbers of its process, which are others in another process"
             yield ParityRule(relative=None, basis=basis)
 
-    def _claims(self, workers: int, state: TrainState) -> Iterator[Claim]:
-        yield self._claim("so many worker processes make batches", "loader_workers", Relation.EQUAL, float(workers))
+    def _make_claims(self, workers: int, state: TrainState) -> Iterator[Claim]:
+        yield self._make_claim(
+            "so many worker processes make batches", "loader_workers", Relation.EQUAL, float(workers)
+        )
         if self.prefetch is not None:
             loader = made_loader(state.workload, torch.Generator().manual_seed(0), state.loading)
             ahead = min(workers * self.prefetch, _most_ahead(loader))
-            yield self._claim("so many batches are asked for ahead", "loader_prefetched", Relation.EQUAL, float(ahead))
+            yield self._make_claim(
+                "so many batches are asked for ahead", "loader_prefetched", Relation.EQUAL, float(ahead)
+            )
         if self.persistent:
             lived_on = "the workers of the first epoch are those of all"
-            yield self._claim(lived_on, "loader_processes", Relation.EQUAL, float(workers))
+            yield self._make_claim(lived_on, "loader_processes", Relation.EQUAL, float(workers))
         if self.pin:
-            yield self._claim("batches come in pinned memory", "loader_pinned", Relation.EQUAL, 1.0)
+            yield self._make_claim("batches come in pinned memory", "loader_pinned", Relation.EQUAL, 1.0)
         if self.non_blocking:
-            yield self._claim("copies are not waited for", "nonblocking_copies", Relation.EQUAL, 1.0)
+            yield self._make_claim("copies are not waited for", "nonblocking_copies", Relation.EQUAL, 1.0)
         if self.format == "shards":
-            yield self._claim("shards are read", "batch_calls:webdataset", Relation.AT_LEAST, 1.0)
+            yield self._make_claim("shards are read", "batch_calls:webdataset", Relation.AT_LEAST, 1.0)
         if self.augment == "albumentations":
-            yield self._claim("it augments them", "batch_calls:albumentations", Relation.AT_LEAST, 1.0)
+            yield self._make_claim("it augments them", "batch_calls:albumentations", Relation.AT_LEAST, 1.0)
 
 
 def _most_ahead(loader: DataLoader[Any]) -> float:

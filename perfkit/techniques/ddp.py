@@ -127,7 +127,7 @@ class Ddp(Technique):
                 "static_graph=true: every backward pass must average gradients, and with accumulation the last does"
             )
         if state.mesh.size("tp") > 1:
-            return self._with_split_layers(state)
+            return self._replicate_split_layers(state)
         bucket_mb = self.bucket_mb
         if self.hook == "powersgd" and state.device.type == "cpu":
             if bucket_mb is not None:
@@ -154,7 +154,7 @@ class Ddp(Technique):
             state.backward = partial(_releasing, state.backward, held)
         return state
 
-    def _with_split_layers(self, state: TrainState) -> TrainState:
+    def _replicate_split_layers(self, state: TrainState) -> TrainState:
         """FSDP2's `replicate`: DistributedDataParallel makes plain tensors of distributed ones around each forward."""
         # Distributed tensors take a third of a second to import.
         from torch.distributed._composable.replicate_with_fsdp import replicate as replicate_with_fsdp
@@ -163,7 +163,7 @@ class Ddp(Technique):
 
         if self != Ddp():
             raise UnavailableError(f"{shown(self)}: FSDP2 averages gradients of split layers, without such options")
-        wrap(state, partial(replicate_with_fsdp, mesh=state.mesh.submesh("dp")))
+        wrap(state, partial(replicate_with_fsdp, mesh=state.mesh.get_submesh("dp")))
         return state
 
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
@@ -172,42 +172,42 @@ class Ddp(Technique):
         # A step of the workload's own may average the gradients of a model more than once.
         relation = Relation.EQUAL if state.workload.step is None else Relation.AT_LEAST
         if self.hook in _OF_ALL_RANKS:
-            claims = list(self._gathered(trained, relation, state))
+            claims = list(self._make_gather_claims(trained, relation, state))
         else:
-            claims = [averages_gradients(self.name), self._sent(trained, relation, state)]
+            claims = [averages_gradients(self.name), self._make_sent_claim(trained, relation, state)]
         if self.bucket_mb is not None:
             least = float(fewest_buckets(trained, self.bucket_mb * _MIB))
             op = "c10d::_allgather_base_" if self.hook in _OF_ALL_RANKS else "c10d::allreduce_*"
             statement = f"gradients are sent in buckets of {self.bucket_mb} MiB"
-            claims.append(self._claim(statement, f"op_calls:{op}", Relation.AT_LEAST, least))
+            claims.append(self._make_claim(statement, f"op_calls:{op}", Relation.AT_LEAST, least))
         if state.mesh.size("tp") > 1:
             return tuple(claims)
         if self.bucket_view:
-            claims.append(self._claim("gradients are not copied out of buckets", _COPIED, Relation.EQUAL, 0.0))
+            claims.append(self._make_claim("gradients are not copied out of buckets", _COPIED, Relation.EQUAL, 0.0))
         else:
-            claims.append(self._claim("gradients are copied out of buckets", _COPIED, Relation.AT_LEAST, 1.0))
+            claims.append(self._make_claim("gradients are copied out of buckets", _COPIED, Relation.AT_LEAST, 1.0))
         return tuple(claims)
 
-    def _sent(self, trained: list[torch.nn.Parameter], relation: Relation, state: TrainState) -> Claim:
+    def _make_sent_claim(self, trained: list[torch.nn.Parameter], relation: Relation, state: TrainState) -> Claim:
         if self.hook == "powersgd":
             factors = float(low_rank_bytes(trained, self.rank))
-            return self._claim("factors of the gradients are sent in their place", _SENT, relation, factors)
+            return self._make_claim("factors of the gradients are sent in their place", _SENT, relation, factors)
         if self.hook in HALVES:
             halves = float(HALVES[self.hook].itemsize * sum(parameter.numel() for parameter in trained))
-            return self._claim(f"all gradients are sent once, in {self.hook}", _REDUCED, relation, halves)
+            return self._make_claim(f"all gradients are sent once, in {self.hook}", _REDUCED, relation, halves)
         if state.dealt:
             sent = float(sum(parameter.nbytes for parameter in trained))
-            return self._claim("gradients that other ranks have, too, are sent once", _REDUCED, relation, sent)
-        return self._claim("all gradients are sent once", _REDUCED, relation, 1.0, "gradient_bytes")
+            return self._make_claim("gradients that other ranks have, too, are sent once", _REDUCED, relation, sent)
+        return self._make_claim("all gradients are sent once", _REDUCED, relation, 1.0, "gradient_bytes")
 
-    def _gathered(
+    def _make_gather_claims(
         self, trained: list[torch.nn.Parameter], relation: Relation, state: TrainState
     ) -> tuple[Claim, Claim]:
         sent = largest_bytes(trained, self.share) if self.hook == "topk" else bytes_in_8_bits(trained)
         statement = f"each rank gathers {_OF_ALL_RANKS[self.hook]} of all ranks once"
         return (
-            self._claim(statement, _GATHERED, relation, float(state.mesh.size("dp") * sent)),
-            self._claim("no gradient is sent whole", _REDUCED, Relation.EQUAL, 0.0),
+            self._make_claim(statement, _GATHERED, relation, float(state.mesh.size("dp") * sent)),
+            self._make_claim("no gradient is sent whole", _REDUCED, Relation.EQUAL, 0.0),
         )
 
     def parity(self) -> ParityRule:
@@ -241,7 +241,7 @@ def replicate(
     state: TrainState, *, bucket_mb: int | None = None, static_graph: bool = False, bucket_view: bool = True
 ) -> TrainState:
     """Wrap every model that is trained in DistributedDataParallel."""
-    group = None if state.mesh.whole("dp") else state.mesh.group("dp")
+    group = None if state.mesh.is_whole("dp") else state.mesh.group("dp")
     # Buckets that gradients are views of, so that they are not held twice.
     for model in state.models.values():
         ignored = [name for name, parameter in model.named_parameters() if parameter in state.dealt_parameters]

@@ -71,8 +71,8 @@ class Distill(Technique):
         own = state.workload
         if own.step is not None:
             raise UnavailableError(f"the workload {own.name} has a step of its own, which computes the loss")
-        teacher = self._built(state).requires_grad_(False).eval()
-        with trial_batch(state) as batch, torch.no_grad(), state.within_forward_contexts():
+        teacher = self._build_teacher(state).requires_grad_(False).eval()
+        with trial_batch(state) as batch, torch.no_grad(), state.enter_forward_contexts():
             part = split_batch(batch, state.microbatches)[0]
             student, theirs = Logits(), list[torch.Tensor]()
             with student:
@@ -80,7 +80,7 @@ class Distill(Technique):
             teaching = count_flops(lambda: theirs.extend(_logits(own, teacher, part)))
         _check_comparable(own.name, student.found, theirs)
         counted = teaching if self.teacher == "own" else forward
-        state.facts[self._forward] = counted.matrix
+        state.facts[self._forward_fact] = counted.matrix
         held = sum(parameter.nbytes for parameter in teacher.parameters())
         state.facts["teacher_bytes_by_formula"] = float(_int8_bytes(teacher) if self.teacher == "int8" else held)
         if self.teacher == "int8":
@@ -90,11 +90,11 @@ class Distill(Technique):
         return state
 
     @property
-    def _forward(self) -> str:
+    def _forward_fact(self) -> str:
         """The fact that tells what a forward pass of the teacher computes."""
         return "teacher_forward_flops" if self.teacher == "own" else "student_forward_flops"
 
-    def _built(self, state: TrainState) -> nn.Module:
+    def _build_teacher(self, state: TrainState) -> nn.Module:
         if self.teacher != "own":
             return copy.deepcopy(state.model)
         build = state.workload.build_teacher
@@ -108,9 +108,9 @@ class Distill(Technique):
         like = "as before training" if self.teacher == "own" else "like the model's"
         runs, held = f"the teacher runs a forward pass {like}", "the teacher's weights take their bytes"
         return (
-            self._claim(runs, "teacher_flops", Relation.EQUAL, 1.0, self._forward),
-            self._claim("the teacher is frozen", "teacher_gradient_bytes", Relation.EQUAL, 0.0),
-            self._claim(held, "teacher_bytes", Relation.EQUAL, 1.0, "teacher_bytes_by_formula"),
+            self._make_claim(runs, "teacher_flops", Relation.EQUAL, 1.0, self._forward_fact),
+            self._make_claim("the teacher is frozen", "teacher_gradient_bytes", Relation.EQUAL, 0.0),
+            self._make_claim(held, "teacher_bytes", Relation.EQUAL, 1.0, "teacher_bytes_by_formula"),
         )
 
     def parity(self) -> ParityRule:

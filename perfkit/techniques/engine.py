@@ -71,12 +71,12 @@ class Engine(Technique):
         return state
 
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
-        updates = self._claim(
+        updates = self._make_claim(
             "Lightning announces every update", "engine_updates", Relation.EQUAL, float(len(state.optimizers))
         )
         if self.use == "fabric":
             return (updates,)
-        batches = self._claim(
+        batches = self._make_claim(
             "its loop takes every batch", "engine_batches", Relation.EQUAL, 1.0, relative_to="backward_passes"
         )
         return (updates, batches)

@@ -72,12 +72,12 @@ class Ep(Technique):
             raise UnavailableError(
                 f"the workload {state.workload.name} does not say which modules hold experts (expert_parallel)"
             )
-        ranks = self._dealt_over(state)
+        ranks = self._count_expert_ranks(state)
         names = experts_of(state.model)
         check_experts(state.model, names, ranks)
         found = exchanged(state.model, names, partial(trial_forward, state))
         before = {name: parameter.nbytes for name, parameter in state.model.named_parameters()}
-        mesh = state.mesh.divided("dp", ranks, (_REPLICAS, "ep"))
+        mesh = state.mesh.divide_dimension("dp", ranks, (_REPLICAS, "ep"))
         for name in names:
             experts = state.model.get_submodule(name)
             state.dealt |= {f"{name}.{each}": ranks for each, _ in experts.named_parameters()}
@@ -98,19 +98,19 @@ class Ep(Technique):
         return state
 
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
-        ranks = self._dealt_over(state)
+        ranks = self._count_expert_ranks(state)
         part = f"a rank holds 1/{ranks} of the experts, and"
         held = [(f"{part} the {what} of the rest", fact) for what, fact in _HELD_AS]
         if _UNSHARDED in state.facts:  # the sharding claims what is left of them
             held = [(f"{part} all of the rest before it is sharded", _UNSHARDED)]
-        least = partial(self._claim, relation=Relation.AT_LEAST, value=1.0)
+        least = partial(self._make_claim, relation=Relation.AT_LEAST, value=1.0)
         # Blocks that run again send their tokens again; of microbatches each has its slots rounded up. Without slots a
         # rank sends as many, and may be sent more.
         exact = state.facts.get(_SLOTS, 1.0) and not state.checkpointed and state.microbatches == 1
-        same = partial(self._claim, relation=Relation.EQUAL if exact else Relation.AT_LEAST, value=1.0)
-        claims = [self._claim(statement, fact, Relation.AT_MOST, 1.0, _HELD) for statement, fact in held]
+        same = partial(self._make_claim, relation=Relation.EQUAL if exact else Relation.AT_LEAST, value=1.0)
+        claims = [self._make_claim(statement, fact, Relation.AT_MOST, 1.0, _HELD) for statement, fact in held]
         claims += [
-            self._claim(
+            self._make_claim(
                 f"{part} the optimizer state of the rest",
                 "optimizer_state_bytes",
                 Relation.AT_MOST,
@@ -126,6 +126,6 @@ class Ep(Technique):
             claims.append(least(summed, f"collective_bytes:all-reduce:{_REPLICAS}", relative_to=_AVERAGED))
         return tuple(claims)
 
-    def _dealt_over(self, state: TrainState) -> int:
+    def _count_expert_ranks(self, state: TrainState) -> int:
         """How many ranks the experts of a layer are dealt over."""
         return self.size or state.mesh.size("dp")

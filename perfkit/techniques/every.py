@@ -23,14 +23,14 @@ def with_all(text: str) -> str:
 
 def examples(name: str) -> tuple[str, ...]:
     """The variants of a technique that are worth a run: its own, or its name alone."""
-    return TECHNIQUES.ask(name, _examples)
+    return TECHNIQUES.ask_object(name, _examples)
 
 
 def _written_out() -> str:
     efforts: dict[str, tuple[int, bool]] = {}
-    for name in TECHNIQUES.names():
+    for name in TECHNIQUES.list_names():
         try:
-            efforts |= TECHNIQUES.ask(name, _efforts)
+            efforts |= TECHNIQUES.ask_object(name, _efforts)
         except UsageError as error:
             warnings.warn(f"{error}; it is left out of {ALL!r}", stacklevel=2)
     return ",".join(sorted(efforts, key=efforts.__getitem__))

@@ -116,7 +116,7 @@ class Flash(Technique):
             )
         state.workload.use_sdpa(state.model)
         if self.backend in _BACKENDS:
-            with Attempts(_BACKENDS[self.backend]) as attempts, self._route(state.device):
+            with Attempts(_BACKENDS[self.backend]) as attempts, self._make_attention_context(state.device):
                 _forward(state)
             if attempts.refused:
                 raise UnavailableError(
@@ -131,14 +131,14 @@ class Flash(Technique):
             tag = f"attention-{self.backend}-{self.window}"
             state.enter(torch.compiler.config.patch(cache_key_tag=tag))  # type: ignore[attr-defined]
         if self.backend == "flex":
-            with self._route(state.device):  # what it is not for is refused by the first call
+            with self._make_attention_context(state.device):  # what it is not for is refused by the first call
                 _forward(state)
-        state.enter(self._route(state.device))
+        state.enter(self._make_attention_context(state.device))
         if self.window:
             self._measure_window(state)
         return state
 
-    def _route(self, device: torch.device) -> AbstractContextManager[object]:
+    def _make_attention_context(self, device: torch.device) -> AbstractContextManager[object]:
         """What runs the model's calls of attention otherwise than torch would."""
         if self.backend == "flex":
             return attention_by(flexible(self.window, compiled=device.type == "cuda"))
@@ -146,7 +146,7 @@ class Flash(Technique):
 
     def _measure_window(self, state: TrainState) -> None:
         extent = Extent(self.window)
-        with attention_by(extent.attend):
+        with attention_by(extent.measure_reach):
             _forward(state)
         if not extent.reach:
             raise UnavailableError(
@@ -162,12 +162,14 @@ class Flash(Technique):
         state.left_out_flops += extent.left_out
 
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
-        runs = self._claim(
+        runs = self._make_claim(
             f"attention runs in torch's fused op ({self.backend})", _CALLS[self.backend], Relation.AT_LEAST, 1.0
         )
         if not self.window:
             return (runs,)
-        reach = self._claim("a query meets the window's keys", "attention_reach", Relation.EQUAL, float(self.window))
+        reach = self._make_claim(
+            "a query meets the window's keys", "attention_reach", Relation.EQUAL, float(self.window)
+        )
         return (runs, reach)
 
     def parity(self) -> ParityRule:

@@ -76,7 +76,7 @@ class Fp8(Technique):
             statement, op, calls = "operands are rounded to fp8", "_ToFloat8ConstrFunc", _PRODUCTS * _OPERANDS
         else:
             statement, op, calls = "layers multiply in fp8", "aten::_scaled_mm*", _PRODUCTS
-        return (self._claim(statement, f"op_calls:{op}", Relation.AT_LEAST, float(calls), _LAYERS),)
+        return (self._make_claim(statement, f"op_calls:{op}", Relation.AT_LEAST, float(calls), _LAYERS),)
 
     def parity(self) -> ParityRule:
         return ParityRule(relative=_ROUNDINGS * _EPS, basis=f"{_ROUNDINGS} roundings to e4m3")

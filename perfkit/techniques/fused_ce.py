@@ -85,11 +85,11 @@ class FusedCe(Technique):
                 f"nothing to save: for each class, {width} gradients of its weight would take the place of {tokens} "
                 "logits; it pays where a batch has more tokens than the model is wide"
             )
-        fused = self._loss(state.device.type)
+        fused = self._make_loss(state.device.type)
         state.workload = replace(state.workload, loss=lambda model, batch: linear_loss(model, batch, fused))
         return state
 
-    def _loss(self, device: str) -> LinearLoss:
+    def _make_loss(self, device: str) -> LinearLoss:
         if self.backend == "torch":
             made = torch.nn.LinearCrossEntropyOptions
             options = made(batch_chunk_size=self.chunk, chunking_method=None) if self.chunk else made()
@@ -116,12 +116,12 @@ class FusedCe(Technique):
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
         runs = f"op_calls:{_OP}" if self.backend == "torch" else "kernel_calls:liger_cross_entropy_kernel*"
         claims = [
-            self._claim("the fused op runs", runs, Relation.AT_LEAST, 1.0),
-            self._claim("no cross-entropy of whole logits is left", f"op_calls:{_WHOLE}", Relation.AT_MOST, 0.0),
+            self._make_claim("the fused op runs", runs, Relation.AT_LEAST, 1.0),
+            self._make_claim("no cross-entropy of whole logits is left", f"op_calls:{_WHOLE}", Relation.AT_MOST, 0.0),
         ]
         if "amp" not in state.applied:  # which keeps copies of the weights, too
             saved, reference = "saved_tensor_bytes", "reference_saved_tensor_bytes"
-            claims.append(self._claim("less is saved for backward", saved, Relation.AT_MOST, 1.0, reference))
+            claims.append(self._make_claim("less is saved for backward", saved, Relation.AT_MOST, 1.0, reference))
         return tuple(claims)
 
 
@@ -133,7 +133,7 @@ def _tokens_and_width(linear_loss: WithLinearLoss, state: TrainState) -> tuple[i
         shapes.append(features.shape)
         return features.sum()
 
-    with trial_batch(state) as batch, torch.no_grad(), state.within_forward_contexts():
+    with trial_batch(state) as batch, torch.no_grad(), state.enter_forward_contexts():
         linear_loss(state.model, batch, seen)
     ((tokens, width),) = shapes
     return tokens, width

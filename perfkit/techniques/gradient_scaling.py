@@ -34,10 +34,10 @@ class GradientScaling:
                 f"{type(optimizer).__name__} computes the loss within its update, which a gradient scaler cannot check"
             )
         if id(optimizer) in self._checked:
-            self._forget()
+            self._reset_scaler()
         self._checked.add(id(optimizer))
         self._skipped.append(True)
-        handle = optimizer.register_step_post_hook(self._updated)
+        handle = optimizer.register_step_post_hook(self._record_update)
         try:
             self._scaler.step(optimizer)
         finally:
@@ -52,12 +52,12 @@ class GradientScaling:
         self._checked.clear()
         self._first = self._forgotten = len(self._skipped)
 
-    def _updated(self, optimizer: Optimizer, *_of_the_call: object) -> None:
+    def _record_update(self, optimizer: Optimizer, *_of_the_call: object) -> None:
         # Fused optimizers are called in any case, and leave the update out themselves.
         found = getattr(optimizer, "found_inf", None)
         self._skipped[-1] = False if found is None else found.clone()
 
-    def _forget(self) -> None:
+    def _reset_scaler(self) -> None:
         """A scaler takes one update of each optimizer between two changes of its scale: change it to what it is."""
         self._scaler.update(new_scale=self._scaler.get_scale())
         self._checked.clear()

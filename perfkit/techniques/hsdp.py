@@ -49,11 +49,11 @@ class Hsdp(FullyShard):
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
         statement = "the shards' gradients are summed over replicas"
         sent = "collective_bytes:all-reduce:replicate"
-        summed = self._claim(statement, sent, Relation.AT_LEAST, 1.0, "gradient_bytes")
+        summed = self._make_claim(statement, sent, Relation.AT_LEAST, 1.0, "gradient_bytes")
         return (*super().claims(state), summed)
 
-    def _mesh(self, state: TrainState) -> DeviceMesh:
-        return state.mesh.divided("dp", self.shard, ("replicate", "shard"))
+    def _make_mesh(self, state: TrainState) -> DeviceMesh:
+        return state.mesh.divide_dimension("dp", self.shard, ("replicate", "shard"))
 
-    def _slices(self, _state: TrainState) -> int:
+    def _count_slices(self, _state: TrainState) -> int:
         return self.shard

@@ -73,7 +73,7 @@ class LocalSgd(Technique):
         return Plannable(Planned.NOT, "a plan is of one step, and those of a period differ")
 
     def apply(self, state: TrainState) -> TrainState:
-        if not state.mesh.whole("dp"):
+        if not state.mesh.is_whole("dp"):
             raise UnavailableError("local_sgd averages over all ranks, and other techniques take some of them")
         if state.workload.step is not None:
             raise UnavailableError(f"the workload {state.workload.name} has a step of its own, with updates of its own")
@@ -84,7 +84,7 @@ class LocalSgd(Technique):
             model.broadcast_buffers = False  # torch warns of the argument
             hook = PostLocalSGDState(None, subgroup, self.warmup, self._gradients_in_groups)
             model.register_comm_hook(hook, post_localSGD_hook)
-        averager, before = self._averager(state.world.size), state.after_updates
+        averager, before = self._make_averager(state.world.size), state.after_updates
 
         def average() -> None:
             before()
@@ -94,7 +94,7 @@ class LocalSgd(Technique):
         state.cycle, state.settles_after = self.period, self.warmup
         return state
 
-    def _averager(self, ranks: int) -> ModelAverager:
+    def _make_averager(self, ranks: int) -> ModelAverager:
         if self.within == 1:
             return PeriodicModelAverager(self.period, self.warmup)
         return HierarchicalModelAverager(OrderedDict([(self.within, self.group), (self.period, ranks)]), self.warmup)
@@ -105,7 +105,7 @@ class LocalSgd(Technique):
         statement, sent = f"parameters are averaged once in {every} steps", self.period // every
         if self._gradients_in_groups:
             statement, sent = f"{statement}, and a group's gradients in each", sent + self.period
-        return (self._claim(statement, _SUMMED, Relation.EQUAL, trained * sent / self.period),)
+        return (self._make_claim(statement, _SUMMED, Relation.EQUAL, trained * sent / self.period),)
 
     def parity(self) -> ParityRule:
         basis = f"ranks train by themselves for {self.period} steps before their parameters are averaged"

@@ -53,7 +53,7 @@ class Lora(Technique):
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
         def of_adapters(statement: str, fact: str, of: str = "adapter_bytes", times: float = 1.0) -> Claim:
             """On this fact: so many times the bytes of the adapters, or of a rank's share of them."""
-            return self._claim(statement, fact, Relation.EQUAL, times, of, tolerance=_BESIDE)
+            return self._make_claim(statement, fact, Relation.EQUAL, times, of, tolerance=_BESIDE)
 
         claims = [of_adapters("adapters are all that can be trained", "trainable_parameter_bytes")]
         if "optim_in_backward" not in state.applied:  # which leaves no gradients

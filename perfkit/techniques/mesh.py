@@ -47,18 +47,18 @@ class Mesh:
 
     def place(self, dimension: Dimension) -> int:
         """This rank's number along a dimension."""
-        return self.rank // self._stride(dimension) % self.size(dimension)
+        return self.rank // self._get_stride(dimension) % self.size(dimension)
 
-    def whole(self, dimension: Dimension) -> bool:
+    def is_whole(self, dimension: Dimension) -> bool:
         """Whether all ranks of the run lie along this dimension."""
         return self.size(dimension) == self.world_size
 
     @property
     def samples_of(self) -> tuple[int, ...]:
         """The ranks with this one's place in `dp`: each trains on the batches of all of them."""
-        replica, inner = self.place("dp"), self._stride("dp")
+        replica, inner = self.place("dp"), self._get_stride("dp")
         within = range(replica * inner, (replica + 1) * inner)
-        stages = range(0, self.size("pp") * self._stride("pp"), self._stride("pp"))
+        stages = range(0, self.size("pp") * self._get_stride("pp"), self._get_stride("pp"))
         return tuple(stage + rank for stage in stages for rank in within)
 
     @cached_property
@@ -69,15 +69,15 @@ class Mesh:
         sizes = tuple(map(self.size, names))
         return device_mesh.init_device_mesh(self.device, sizes, mesh_dim_names=tuple(names))
 
-    def submesh(self, dimension: Dimension) -> DeviceMesh:
+    def get_submesh(self, dimension: Dimension) -> DeviceMesh:
         """This rank's line of ranks along a dimension that has several."""
-        return self.device_mesh if self.whole(dimension) else self.device_mesh[dimension]
+        return self.device_mesh if self.is_whole(dimension) else self.device_mesh[dimension]
 
     def group(self, dimension: Dimension) -> ProcessGroup:
         """The process group of this rank's line."""
-        return self.submesh(dimension).get_group()
+        return self.get_submesh(dimension).get_group()
 
-    def divided(self, dimension: Dimension, inner: int, names: tuple[str, str]) -> DeviceMesh:
+    def divide_dimension(self, dimension: Dimension, inner: int, names: tuple[str, str]) -> DeviceMesh:
         """A dimension as a mesh of two: groups of `inner` ranks next to each other along the second of the names.
 
         It has the same root as the other dimensions' submeshes. `UnavailableError` where the ranks do not divide.
@@ -95,15 +95,15 @@ class Mesh:
     @property
     def lines(self) -> dict[str, tuple[int, ...]]:
         """This rank's line along each dimension with several ranks, and along those that it is divided into."""
-        lines = {str(name): self._line(name) for name in DIMENSIONS if self.size(name) > 1}
+        lines = {str(name): self._get_line(name) for name in DIMENSIONS if self.size(name) > 1}
         parts = ((name, mesh.get_group(name)) for names, mesh in self._divided.items() for name in names)
         return lines | {name: tuple(dist.get_process_group_ranks(group)) for name, group in parts}
 
-    def _line(self, dimension: Dimension) -> tuple[int, ...]:
-        stride = self._stride(dimension)
+    def _get_line(self, dimension: Dimension) -> tuple[int, ...]:
+        stride = self._get_stride(dimension)
         first = self.rank - self.place(dimension) * stride
         return tuple(range(first, first + self.size(dimension) * stride, stride))
 
-    def _stride(self, dimension: Dimension) -> int:
+    def _get_stride(self, dimension: Dimension) -> int:
         inner = DIMENSIONS[DIMENSIONS.index(dimension) + 1 :]
         return math.prod(map(self.size, inner))

@@ -88,7 +88,7 @@ class Offload(Technique):
         )
         state.on_close.append(store.close)
         if self.what == "activations":
-            state.forward_contexts.append(ActivationPager(lambda _dtype: store, state.device).hooks)
+            state.forward_contexts.append(ActivationPager(lambda _dtype: store, state.device).make_hooks)
             return state
         if self.what == "optimizer":
             after = partial(page_state, store=store)
@@ -104,40 +104,42 @@ class Offload(Technique):
 
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
         if self.what == "activations":
-            return self._activation_claims(state)
-        return self._optimizer_claims(state) if self.what == "optimizer" else self._parameter_claims(state)
+            return self._make_activation_claims(state)
+        return self._make_optimizer_claims(state) if self.what == "optimizer" else self._make_parameter_claims(state)
 
-    def _activation_claims(self, state: TrainState) -> tuple[Claim, ...]:
+    def _make_activation_claims(self, state: TrainState) -> tuple[Claim, ...]:
         reference = "reference_saved_tensor_bytes"
         moved = 0.02 if _SAVING_TECHNIQUES & set(state.applied) else 0.5
         out, back = f"bytes_to_{self.to}", f"bytes_from_{self.to}"
         return (
-            self._claim("saved activations leave the device", out, Relation.AT_LEAST, moved, reference),
-            self._claim("they all come back for backward", back, Relation.AT_LEAST, 1.0, out),
-            self._claim("they are not in memory meanwhile", "saved_tensor_bytes", Relation.AT_MOST, 0.5, reference),
+            self._make_claim("saved activations leave the device", out, Relation.AT_LEAST, moved, reference),
+            self._make_claim("they all come back for backward", back, Relation.AT_LEAST, 1.0, out),
+            self._make_claim(
+                "they are not in memory meanwhile", "saved_tensor_bytes", Relation.AT_MOST, 0.5, reference
+            ),
         )
 
-    def _optimizer_claims(self, state: TrainState) -> tuple[Claim, ...]:
+    def _make_optimizer_claims(self, state: TrainState) -> tuple[Claim, ...]:
         groups = [group for each in state.optimizers.values() for group in local_optimizer(each).param_groups]
         sizes = [local_part(parameter).nbytes for group in groups for parameter in group["params"]]
         paged = sum(size for size in sizes if size >= MIN_BYTES)
         stays = 1 - paged / sum(sizes) + 0.01  # with the optimizer's scalars
         fact, out, back = "optimizer_state_bytes", f"bytes_to_{self.to}", f"bytes_from_{self.to}"
         return (
-            self._claim("the state is out of memory between updates", fact, Relation.AT_MOST, stays, "baseline"),
-            self._claim("a copy of every large parameter or more goes out", out, Relation.AT_LEAST, float(paged)),
-            self._claim("all of it comes back for every update", back, Relation.AT_LEAST, 1.0, out),
+            self._make_claim("the state is out of memory between updates", fact, Relation.AT_MOST, stays, "baseline"),
+            self._make_claim("a copy of every large parameter or more goes out", out, Relation.AT_LEAST, float(paged)),
+            self._make_claim("all of it comes back for every update", back, Relation.AT_LEAST, 1.0, out),
         )
 
-    def _parameter_claims(self, state: TrainState) -> tuple[Claim, ...]:
+    def _make_parameter_claims(self, state: TrainState) -> tuple[Claim, ...]:
         everything = sum(parameter.nbytes for parameter in state.model.parameters())
         paged = sum(p.nbytes for block in state.blocks for p in block.parameters() if p.nbytes >= MIN_BYTES)
         stays = 1 - 0.9 * paged / everything
         statement, held = "parameters of the blocks are out of memory between steps", "parameter_bytes"
         out, back = f"bytes_to_{self.to}", f"bytes_from_{self.to}"
         return (
-            self._claim(statement, held, Relation.AT_MOST, stays, "reference_parameter_bytes"),
-            self._claim("every update of the parameters goes out", out, Relation.AT_LEAST, 0.9 * paged),
+            self._make_claim(statement, held, Relation.AT_MOST, stays, "reference_parameter_bytes"),
+            self._make_claim("every update of the parameters goes out", out, Relation.AT_LEAST, 0.9 * paged),
             # forward, backward and update each bring them in
-            self._claim("they come in for forward and backward", back, Relation.AT_LEAST, 2 * 0.9 * paged),
+            self._make_claim("they come in for forward and backward", back, Relation.AT_LEAST, 2 * 0.9 * paged),
         )

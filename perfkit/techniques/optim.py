@@ -113,12 +113,16 @@ class Optim(Technique):
     def apply(self, state: TrainState) -> TrainState:
         def changed(own: Optimizer) -> Optimizer:
             kind = OPTIMIZERS.get(self.use)
-            return self._implemented(own) if kind is None else rebuilt(own, self.use, kind, self.lr, self.rank, state)
+            return (
+                self._switch_implementation(own)
+                if kind is None
+                else rebuilt(own, self.use, kind, self.lr, self.rank, state)
+            )
 
         state.optimizer_changes.insert(0, changed)  # what others make of an optimizer is made of this one
         return state
 
-    def _implemented(self, own: Optimizer) -> Optimizer:
+    def _switch_implementation(self, own: Optimizer) -> Optimizer:
         chosen_by = "fused" if self.use == "fused" else "foreach"
         if chosen_by not in own.defaults:
             raise UnavailableError(f"{type(own).__name__} has no option {chosen_by}, which chooses the implementation")
@@ -131,15 +135,18 @@ class Optim(Technique):
 
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
         if self.use in _IMPLEMENTATIONS:
-            return tuple(self._claim(f"the update runs {self.use}", *told) for told in _RUNS[self.use])
+            return tuple(self._make_claim(f"the update runs {self.use}", *told) for told in _RUNS[self.use])
         kind = OPTIMIZERS[self.use]
         optimizers = state.optimizers.values()
         expected = expected_bytes(optimizers, kind.state)
         steps = f"range_calls:Optimizer.step#{kind.target.partition(':')[2]}.step"
-        state_bytes = self._claim(
+        state_bytes = self._make_claim(
             f"state takes what {kind.paper} states", "optimizer_state_bytes", Relation.EQUAL, expected, tolerance=_SLACK
         )
-        return (self._claim("this optimizer updates", steps, Relation.AT_LEAST, float(len(optimizers))), state_bytes)
+        return (
+            self._make_claim("this optimizer updates", steps, Relation.AT_LEAST, float(len(optimizers))),
+            state_bytes,
+        )
 
     def parity(self) -> ParityRule:
         if self.use in _IMPLEMENTATIONS:

@@ -78,8 +78,8 @@ class OptimInBackward(Technique):
         # Not one for each parameter: some have no gradient in the step that is traced (experts).
         steps = float(len(optimizers) + 1)
         return (
-            self._claim("no gradient that an optimizer uses is left", "gradient_bytes", Relation.AT_MOST, left),
-            self._claim("parameters have updates of their own", f"range_calls:{marks}", Relation.AT_LEAST, steps),
+            self._make_claim("no gradient that an optimizer uses is left", "gradient_bytes", Relation.AT_MOST, left),
+            self._make_claim("parameters have updates of their own", f"range_calls:{marks}", Relation.AT_LEAST, steps),
         )
 
 

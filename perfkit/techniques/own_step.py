@@ -33,7 +33,7 @@ def run_step(state: TrainState, batch: Batch, mark: Mark = lambda _phase: nullco
 def rehearse(state: TrainState, batch: Batch) -> torch.Tensor:
     """One step that leaves the state as it is: optimizers of its own that do not update, and cleared gradients."""
     model = state.model
-    with state.model_as_built():
+    with state.unwrap_model():
         optimizers = built_optimizers(state.workload, model)
     kept = [(tensor, tensor.detach().clone()) for tensor in (*model.parameters(), *model.buffers())]
     try:
@@ -62,7 +62,7 @@ class _Training:
     ) -> None:
         self._state = state
         self._mark = mark
-        self._phases = Phases(self._entered)
+        self._phases = Phases(self._enter_phase)
         self.models: Mapping[str, nn.Module] = MappingProxyType(state.called)
         self.optimizers = {name: _Updates(each, update, self._phases.within) for name, each in optimizers.items()}
 
@@ -87,8 +87,8 @@ class _Training:
         return _total(returned, workload.name, self._state.device)
 
     @contextmanager
-    def _entered(self, phase: str) -> Iterator[None]:
-        with self._mark(phase), self._state.within_forward_contexts() if phase == "forward" else nullcontext():
+    def _enter_phase(self, phase: str) -> Iterator[None]:
+        with self._mark(phase), self._state.enter_forward_contexts() if phase == "forward" else nullcontext():
             yield
 
 

@@ -45,15 +45,15 @@ class ActivationPager:
         # by the storage's address as an object; the reference tells whether it still is the same one
         self._stored: dict[int, tuple[weakref.ref[torch.UntypedStorage], int, _StoredStorage]] = {}
         # moving storages is not for torch.compile to trace
-        self._hooks = torch.compiler.disable(self._pack), torch.compiler.disable(self._unpack)
+        self._hooks = torch.compiler.disable(self._pack_tensor), torch.compiler.disable(self._unpack_tensor)
 
-    def hooks(self) -> AbstractContextManager[object]:
+    def make_hooks(self) -> AbstractContextManager[object]:
         """The context to run a forward pass in."""
         self._stored.clear()
         return torch.autograd.graph.saved_tensors_hooks(*self._hooks)
 
-    def _pack(self, tensor: torch.Tensor) -> torch.Tensor | _Saved:
-        store = self._store_for(tensor.dtype) if self._moves(tensor) else None
+    def _pack_tensor(self, tensor: torch.Tensor) -> torch.Tensor | _Saved:
+        store = self._store_for(tensor.dtype) if self._is_moved(tensor) else None
         if store is None:
             return tensor
         storage = tensor.untyped_storage()
@@ -63,7 +63,7 @@ class ActivationPager:
             self._stored[storage._cdata] = known
         return _Saved(known[2], tensor.dtype, int(tensor.storage_offset()), tensor.shape, tensor.stride())
 
-    def _moves(self, tensor: torch.Tensor) -> bool:
+    def _is_moved(self, tensor: torch.Tensor) -> bool:
         return (
             type(tensor) in (torch.Tensor, FakeTensor)
             and not isinstance(tensor, nn.Parameter)  # as fake ones are, by no type of their own
@@ -73,13 +73,13 @@ class ActivationPager:
             and tensor.untyped_storage().nbytes() >= MIN_BYTES
         )
 
-    def _unpack(self, saved: torch.Tensor | _Saved) -> torch.Tensor:
+    def _unpack_tensor(self, saved: torch.Tensor | _Saved) -> torch.Tensor:
         if isinstance(saved, torch.Tensor):
             return saved
         view = torch.empty(0, dtype=saved.dtype, device=saved.storage.device)
-        return view.set_(self._load(saved.storage), saved.offset, saved.shape, saved.stride)
+        return view.set_(self._load_storage(saved.storage), saved.offset, saved.shape, saved.stride)
 
-    def _load(self, stored: _StoredStorage) -> torch.UntypedStorage:
+    def _load_storage(self, stored: _StoredStorage) -> torch.UntypedStorage:
         shared = stored.loaded()
         if shared is not None:
             return shared

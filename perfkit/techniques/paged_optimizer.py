@@ -28,7 +28,7 @@ def page_state(optimizer: Optimizer, store: Store) -> None:
             values = [local_part(value) for value in local.state[parameter].values() if isinstance(value, torch.Tensor)]
             paged[parameter] = [PagedTensor(value, store) for value in values if value.nbytes >= MIN_BYTES]
         for tensor in paged[parameter]:
-            tensor.changed()
+            tensor.mark_changed()
             tensor.page_out()
 
     step_in_pieces(local, before, after)
@@ -43,7 +43,7 @@ def page_around_step(optimizer: Optimizer, paged: Mapping[nn.Parameter, PagedTen
 
     def after(parameter: nn.Parameter) -> None:
         if parameter in paged:
-            paged[parameter].changed()
+            paged[parameter].mark_changed()
             paged[parameter].page_out()
 
     step_in_pieces(local_optimizer(optimizer), before, after)

@@ -33,7 +33,7 @@ class PagedTensor:
                 self._page = self._store.put(flat_bytes(self._storage))
             self._storage.resize_(0)
 
-    def changed(self) -> None:
+    def mark_changed(self) -> None:
         """Say that the bytes in memory are new, so that the stored ones are stale."""
         self._page = None
 

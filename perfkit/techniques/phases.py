@@ -18,13 +18,13 @@ class Phases:
     def within(self, phase: str) -> Iterator[None]:
         """In a phase, and not in the one around it."""
         outer = self._phase
-        self._enter(phase)
+        self._enter_phase(phase)
         try:
             yield
         finally:
-            self._enter(outer)
+            self._enter_phase(outer)
 
-    def _enter(self, phase: str) -> None:
+    def _enter_phase(self, phase: str) -> None:
         self._open.close()
         self._phase = phase
         if phase:

@@ -138,7 +138,7 @@ class Cut:
         self._running: Blocks | None = None
         self._received: torch.Tensor | None = None
 
-    def put_in(self, own: Iterable[int]) -> Callable[[], None]:
+    def install_hooks(self, own: Iterable[int]) -> Callable[[], None]:
         """Have calls of blocks follow `run`, of a rank with these stages; returns what takes it away again.
 
         The blocks of a rank with one stage are always called, and left as they are.
@@ -149,10 +149,10 @@ class Cut:
         for place, name in enumerate(self._seen.blocks):
             if place not in kept:
                 block = self._model.get_submodule(name)
-                taken.callback(put_around(block, lambda call, place=place: self._block(place, call)))  # type: ignore[misc]
+                taken.callback(put_around(block, lambda call, place=place: self._wrap_block(place, call)))  # type: ignore[misc]
         if any(stage > 0 for stage in own):
             for module, returned in self._seen.before.items():
-                taken.callback(put_around(module, lambda call, returned=returned: self._before(returned, call)))  # type: ignore[misc]
+                taken.callback(put_around(module, lambda call, returned=returned: self._wrap_prefix(returned, call)))  # type: ignore[misc]
         return taken.close
 
     def run(self, stage: int, received: torch.Tensor | None, forward: Forward) -> torch.Tensor:
@@ -165,7 +165,7 @@ class Cut:
         finally:
             self._running = self._received = None
 
-    def _block(self, place: int, call: Call) -> Call:
+    def _wrap_block(self, place: int, call: Call) -> Call:
         def called(*args: Any, **kwargs: Any) -> Any:
             running = self._running
             if running is None or running.first <= place < running.end:
@@ -179,7 +179,7 @@ class Cut:
 
         return called
 
-    def _before(self, returned: Any, call: Call) -> Call:
+    def _wrap_prefix(self, returned: Any, call: Call) -> Call:
         def called(*args: Any, **kwargs: Any) -> Any:
             if self._running is None or self._running.first == 0:
                 return call(*args, **kwargs)

@@ -24,21 +24,21 @@ class PipelineSplit:
     ) -> None:
         self.parts = tuple(parts)
         self._kind, self._ranks, self._each = kind, ranks, len(parts) // ranks
-        self.own = self.stages_of(rank)
+        self.own = self.list_stages(rank)
         self._model = model
         stage_of = [stage for stage, part in enumerate(parts) for _ in range(*part)]
         tensors = (*model.parameters(), *model.buffers())
         self._stages = {tensor: {stage_of[place] for place in seen.places(tensor)} for tensor in tensors}
 
-    def stages_of(self, rank: int) -> tuple[int, ...]:
+    def list_stages(self, rank: int) -> tuple[int, ...]:
         """The stages of a rank."""
         return stages_of_rank(self._kind, rank, self._ranks, self._each)
 
-    def rank_of(self, stage: int) -> int:
+    def get_rank(self, stage: int) -> int:
         """The rank that a stage is on."""
         return rank_of_stage(self._kind, stage, self._ranks)
 
-    def keeps(self, tensor: torch.Tensor) -> bool:
+    def is_kept(self, tensor: torch.Tensor) -> bool:
         """Whether a stage of this rank uses a parameter or buffer."""
         return not self._stages[tensor].isdisjoint(self.own)
 
@@ -49,22 +49,22 @@ class PipelineSplit:
             if not self._stages[parameter].isdisjoint(wanted) and (parameter.requires_grad or not trained):
                 yield parameter
 
-    def bytes_of(self, stages: Iterable[int], trained: bool = False) -> int:
+    def count_bytes(self, stages: Iterable[int], trained: bool = False) -> int:
         """Bytes of the same."""
         return sum(local_part(parameter).nbytes for parameter in self.parameters(stages, trained))
 
-    def shared(self) -> dict[tuple[int, ...], tuple[nn.Parameter, ...]]:
+    def find_shared(self) -> dict[tuple[int, ...], tuple[nn.Parameter, ...]]:
         """Parameters that take gradients from stages of several ranks, by these ranks."""
         found: dict[tuple[int, ...], tuple[nn.Parameter, ...]] = {}
         for parameter in self._model.parameters():
-            ranks = tuple(sorted({self.rank_of(stage) for stage in self._stages[parameter]}))
+            ranks = tuple(sorted({self.get_rank(stage) for stage in self._stages[parameter]}))
             if len(ranks) > 1 and parameter.requires_grad:
                 found[ranks] = (*found.get(ranks, ()), parameter)
         return found
 
-    def boundaries_of(self, rank: int) -> list[int]:
+    def list_boundaries(self, rank: int) -> list[int]:
         """Stages that exchange with the one behind them over the network, where one of both is on this rank."""
-        pairs = [(stage, {self.rank_of(stage), self.rank_of(stage + 1)}) for stage in range(len(self.parts) - 1)]
+        pairs = [(stage, {self.get_rank(stage), self.get_rank(stage + 1)}) for stage in range(len(self.parts) - 1)]
         return [stage for stage, ranks in pairs if len(ranks) == 2 and rank in ranks]
 
 

@@ -61,9 +61,9 @@ class PipelineSteps:
         self._mark, self.busy_s = mark, 0.0
         with mark("data"):
             self._batches = [to_device(batch, state.device, state.non_blocking) for batch in batches]
-        self._check()
+        self._check_batches()
         if len(batches) not in self._schedules:
-            self._schedules[len(batches)] = self._made(len(batches))
+            self._schedules[len(batches)] = self._make_schedule(len(batches))
         schedule, expected = self._schedules[len(batches)]
         self._most = 0
         numbers = torch.arange(len(batches))
@@ -107,26 +107,26 @@ class PipelineSteps:
             if stage > 0:
                 layout = self.stages.boundaries[stage - 1]
                 received = torch.zeros(layout.shape, dtype=layout.dtype, device=self._state.device, requires_grad=True)
-            total = total + self._stage(stage, received, microbatch).sum()
+            total = total + self._run_stage(stage, received, microbatch).sum()
         return total
 
-    def _stage(self, stage: int, received: torch.Tensor | None, batch: Batch) -> torch.Tensor:
+    def _run_stage(self, stage: int, received: torch.Tensor | None, batch: Batch) -> torch.Tensor:
         state = self._state
-        with state.within_forward_contexts():
+        with state.enter_forward_contexts():
             return self._cut.run(stage, received, lambda: loss_of(state.workload, state.called[""], batch))
 
-    def _microbatch(self, stage: int, number: int, received: torch.Tensor | None) -> torch.Tensor:
-        sent = self._stage(stage, received, self._batches[number])
+    def _run_microbatch(self, stage: int, number: int, received: torch.Tensor | None) -> torch.Tensor:
+        sent = self._run_stage(stage, received, self._batches[number])
         return sent / len(self._batches) if stage == self.stages.total - 1 else sent
 
-    def _made(self, microbatches: int) -> tuple[Any, int]:
+    def _make_schedule(self, microbatches: int) -> tuple[Any, int]:
         """The schedule for so many, and how many a rank holds at once by it."""
         name, ranks, rank = self.stages.name, self.stages.ranks, self.stages.rank
         stages: list[PipelineStage] = [_Stage(self, stage) for stage in self.stages.own]
         schedule = pipeline_schedules.made(name, stages, microbatches, lambda loss, _number: loss)
         return schedule, pipeline_schedules.in_flight(name, schedule, rank, ranks, microbatches)
 
-    def _check(self) -> None:
+    def _check_batches(self) -> None:
         """Messages have the sizes of the first step's; with others a rank would fail and the rest wait for it."""
         for batch in self._batches:
             shapes = {name: tensor.shape for name, tensor in batch.items()}
@@ -159,7 +159,7 @@ class _Part(nn.Module):
     def forward(self, given: torch.Tensor) -> torch.Tensor:
         """The first stage is given the number of the microbatch, the others activations."""
         steps, stage = self._steps
-        return steps._microbatch(stage, self.number, given if stage > 0 else None)
+        return steps._run_microbatch(stage, self.number, given if stage > 0 else None)
 
     def parameters(self, recurse: bool = True) -> Iterator[nn.Parameter]:
         steps, stage = self._steps

@@ -106,8 +106,8 @@ class Pp(ModelParallel):
     def plannable(self) -> Plannable:
         return Plannable(reason="planned is the first rank, which holds the most microbatches; the last has the loss")
 
-    def parts_of_batch(self, samples: int | None = None, joined: int = 1, ranks: int = 1) -> float:
-        return 1.0 if samples is None else self._microbatches(samples * joined, ranks) / joined
+    def count_batch_parts(self, samples: int | None = None, joined: int = 1, ranks: int = 1) -> float:
+        return 1.0 if samples is None else self._choose_microbatches(samples * joined, ranks) / joined
 
     def apply(self, state: TrainState) -> TrainState:
         ranks, rank = state.mesh.size("pp"), state.mesh.place("pp")
@@ -115,8 +115,8 @@ class Pp(ModelParallel):
         first = first_batch(state.workload, torch.Generator().manual_seed(0))
         samples = (samples_of(first) or 0) * len(state.batches_of_ranks)
         parts = dealt(len(names), ranks * self._stages)
-        self._check(state, samples, parts)
-        microbatches = self._microbatches(samples, ranks)
+        self._check_division(state, samples, parts)
+        microbatches = self._choose_microbatches(samples, ranks)
         size = samples // microbatches
         if microbatches > 1 and (rule := not_their_mean(state, size)):
             state.parity_rules.append(rule)
@@ -135,14 +135,14 @@ class Pp(ModelParallel):
             ranks=ranks,
             boundaries=[seen.given[part.end] for part in parts[:-1]],
             parameters={stage: tuple(split.parameters([stage])) for stage in split.own},
-            last=split.rank_of(len(parts) - 1),
+            last=split.get_rank(len(parts) - 1),
             samples=size,
         )
-        self._tell(state, split, stages, microbatches)
-        self._tell_exchanges(state, seen, split)
+        self._record_facts(state, split, stages, microbatches)
+        self._record_exchanges(state, seen, split)
         shared = _shared(state.mesh, split)
-        keep_only(state.model, split.keeps)
-        cut.put_in(split.own)
+        keep_only(state.model, split.is_kept)
+        cut.install_hooks(split.own)
         own_blocks = tuple(name for stage in split.own for name in names[slice(*parts[stage])])
         state.workload = replace(state.workload, blocks=lambda _model: own_blocks)
         steps = PipelineSteps(state, cut, stages, shared)
@@ -152,11 +152,11 @@ class Pp(ModelParallel):
         return state
 
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
-        exactly = partial(self._claim, relation=Relation.EQUAL, value=1.0)
+        exactly = partial(self._make_claim, relation=Relation.EQUAL, value=1.0)
         claims = [
             exactly("a rank holds the parameters of its stages", "parameter_bytes", relative_to=_HELD),
             exactly("a rank holds gradients of them", "gradient_bytes", relative_to=_TRAINED),
-            self._claim(
+            self._make_claim(
                 "a rank holds at most the optimizer state of the largest part",
                 "optimizer_state_bytes",
                 Relation.AT_MOST,
@@ -181,7 +181,7 @@ class Pp(ModelParallel):
         """Of each rank."""
         return self.stages or SCHEDULES[self.schedule].stages
 
-    def _microbatches(self, samples: int, ranks: int) -> int:
+    def _choose_microbatches(self, samples: int, ranks: int) -> int:
         """As many as asked for; else the most up to four a stage that the schedule takes the batch in.
 
         Where it takes it in none, those that the batch divides into.
@@ -192,7 +192,7 @@ class Pp(ModelParallel):
         fitting = parts_of(self.schedule, ranks, samples) or parts_of("gpipe", ranks, samples)
         return max((parts for parts in fitting if parts <= most), default=fitting[0])
 
-    def _check(self, state: TrainState, samples: int, parts: Sequence[Blocks]) -> None:
+    def _check_division(self, state: TrainState, samples: int, parts: Sequence[Blocks]) -> None:
         """`UnavailableError` where the batch or the blocks cannot be dealt out: on all ranks, before any waits."""
         blocks, stages, ranks = parts[-1].end, len(parts), state.mesh.size("pp")
         if not blocks:
@@ -206,7 +206,7 @@ class Pp(ModelParallel):
                 f"{ranks} ranks with {each} have {stages}, and {state.workload.name} has {blocks} blocks: "
                 "use fewer ranks or stages"
             )
-        microbatches = self._microbatches(samples, ranks)
+        microbatches = self._choose_microbatches(samples, ranks)
         if samples % microbatches:
             raise UnavailableError(
                 f"the batches of {len(state.batches_of_ranks)} ranks have {samples} samples, which do not divide into "
@@ -218,16 +218,16 @@ class Pp(ModelParallel):
             number = "a larger batch (--batch-size)" if nearest is None else f"microbatches={nearest}"
             raise UnavailableError(f"{reason}: use {number}, or schedule=gpipe")
 
-    def _tell(self, state: TrainState, split: PipelineSplit, stages: Stages, microbatches: int) -> None:
+    def _record_facts(self, state: TrainState, split: PipelineSplit, stages: Stages, microbatches: int) -> None:
         """The facts of this rank, by formula: from the blocks and what uses which parameter."""
-        held = [split.bytes_of(split.stages_of(rank)) for rank in range(stages.ranks)]
-        sent = sum(stages.boundaries[stage].nbytes for stage in split.boundaries_of(stages.rank))
+        held = [split.count_bytes(split.list_stages(rank)) for rank in range(stages.ranks)]
+        sent = sum(stages.boundaries[stage].nbytes for stage in split.list_boundaries(stages.rank))
         parts = microbatches * state.accumulation
         kind = SCHEDULES[self.schedule]
         state.parameter_share *= max(held) / sum(local_part(each).nbytes for each in state.model.parameters())
         state.facts |= {
             _HELD: float(held[stages.rank]),
-            _TRAINED: float(split.bytes_of(stages.own, trained=True)),
+            _TRAINED: float(split.count_bytes(stages.own, trained=True)),
             _SENT: float(sent * parts),
             STAGES: float(self._stages),
             MICROBATCHES: float(parts),
@@ -241,7 +241,7 @@ class Pp(ModelParallel):
         if bubble is not None:
             state.facts[BUBBLE] = bubble
 
-    def _tell_exchanges(self, state: TrainState, seen: Seen, split: PipelineSplit) -> None:
+    def _record_exchanges(self, state: TrainState, seen: Seen, split: PipelineSplit) -> None:
         """What layers that are split by tensor parallelism exchange in the stages of this rank."""
         if state.exchanges:
             own = {place for stage in split.own for place in range(*split.parts[stage])}
@@ -260,7 +260,7 @@ def _shared(mesh: Mesh, split: PipelineSplit) -> list[Shared]:
     """What this rank shares with others of its pipeline."""
     line = mesh.lines["pp"]
     found = []
-    for places, parameters in sorted(split.shared().items()):
+    for places, parameters in sorted(split.find_shared().items()):
         ranks = [line[place] for place in places]
         if mesh.rank in ranks:
             group = (
@@ -276,7 +276,7 @@ def _check_stages(state: TrainState, cut: Cut, stages: int, batch: Batch) -> Non
     # Dropout before the first block would draw anew for every stage.
     with without_randomness(state.model):
         whole = state.loss(batch).item()
-        take_away = cut.put_in(range(stages))
+        take_away = cut.install_hooks(range(stages))
         received: torch.Tensor | None = None
         try:
             for stage in range(stages):

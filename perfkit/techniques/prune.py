@@ -70,18 +70,18 @@ class Prune(Technique):
         built = [weight.clone() for weight in start] if self.late else start
         chosen_by = after_training(state, layers, self.rewind, self.late) if self.rewind else built
         if self.rewind:
-            changed = self._mask(built) != self._mask(chosen_by)
+            changed = self._compute_mask(built) != self._compute_mask(chosen_by)
             state.facts["masks_changed"] = float(changed.sum())
         if self.late:
             moved = sum(int((now != before).sum()) for now, before in zip(start, built, strict=True))
             state.facts["weights_begun_late"] = float(moved)
         # As `global_unstructured` of weights without masks, whose index by a mask needs values, which a plan has not.
-        masks = self._mask(chosen_by).split([weight.numel() for weight in start])
+        masks = self._compute_mask(chosen_by).split([weight.numel() for weight in start])
         for layer, mask in zip(layers.values(), masks, strict=True):
             prune.custom_from_mask(layer, "weight", mask.view_as(layer.weight))
         return state
 
-    def _mask(self, weights: Sequence[torch.Tensor]) -> torch.Tensor:
+    def _compute_mask(self, weights: Sequence[torch.Tensor]) -> torch.Tensor:
         """Of all these together, 0 where one is pruned by its magnitude."""
         flat = torch.cat([weight.flatten() for weight in weights])
         mask: torch.Tensor = prune.L1Unstructured(self.amount).compute_mask(flat, torch.ones_like(flat))
@@ -89,13 +89,13 @@ class Prune(Technique):
 
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
         least = 0.999 * self.amount  # a share of many weights is rounded to a whole number of them
-        zero = self._claim("this share of the weights is zero", "zero_weight_share", Relation.AT_LEAST, least)
+        zero = self._make_claim("this share of the weights is zero", "zero_weight_share", Relation.AT_LEAST, least)
         if not self.rewind:
             return (zero,)
-        moved = self._claim("training chose other masks", "masks_changed", Relation.AT_LEAST, 1.0)
+        moved = self._make_claim("training chose other masks", "masks_changed", Relation.AT_LEAST, 1.0)
         if not self.late:
             return (zero, moved)
-        return zero, moved, self._claim("weights begin late", "weights_begun_late", Relation.AT_LEAST, 1.0)
+        return zero, moved, self._make_claim("weights begin late", "weights_begun_late", Relation.AT_LEAST, 1.0)
 
     def parity(self) -> ParityRule:
         return ParityRule(relative=None, basis="a model with fewer weights is trained")

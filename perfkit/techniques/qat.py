@@ -57,7 +57,7 @@ class Qat(Technique):
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
         scales = "op_calls:torchao::choose_qparams_affine*"
         statement = "layers ask for the scales of their weight and their input"
-        return (self._claim(statement, scales, Relation.AT_LEAST, 2.0, _LAYERS),)
+        return (self._make_claim(statement, scales, Relation.AT_LEAST, 2.0, _LAYERS),)
 
     def parity(self) -> ParityRule:
         return ParityRule(relative=None, basis=f"a model with weights in {self.weights} and inputs in int8 is trained")

@@ -54,7 +54,7 @@ class Qlora(Lora):
         return state
 
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
-        half_a_byte = self._claim(
+        half_a_byte = self._make_claim(
             "frozen weights take half a byte", "parameter_bytes:uint8", Relation.EQUAL, 0.5, "weights_in_4_bits"
         )
         return (*super().claims(state), half_a_byte)

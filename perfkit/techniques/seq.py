@@ -31,8 +31,8 @@ class Seq(Technique):
 
     len: Annotated[int, msgspec.Meta(ge=1, description="tokens in a sequence")] = 512
 
-    def resized(self, workload: WorkloadSpec) -> WorkloadSpec:
-        return workload.with_params(**{PARAMETER: self.len})
+    def resize_workload(self, workload: WorkloadSpec) -> WorkloadSpec:
+        return workload.replace_params(**{PARAMETER: self.len})
 
     def apply(self, state: TrainState) -> TrainState:
         return state  # the workload was built with it

@@ -31,10 +31,10 @@ class SM3(Optimizer):
         for group in self.param_groups:
             for parameter in group["params"]:
                 if parameter.grad is not None:
-                    self._update(parameter, group["lr"], group["eps"])
+                    self._update_parameter(parameter, group["lr"], group["eps"])
         return loss
 
-    def _update(self, parameter: torch.Tensor, lr: float, eps: float) -> None:
+    def _update_parameter(self, parameter: torch.Tensor, lr: float, eps: float) -> None:
         gradient = parameter.grad
         assert gradient is not None, "only asked for where there is one"
         state = self.state[parameter]

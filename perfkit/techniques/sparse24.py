@@ -68,7 +68,7 @@ class Sparse24(Technique):
 
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
         products = "op_calls:aten::_cslt_sparse_mm"
-        return (self._claim("layers call the sparse product", products, Relation.AT_LEAST, 1.0, _LAYERS),)
+        return (self._make_claim("layers call the sparse product", products, Relation.AT_LEAST, 1.0, _LAYERS),)
 
     def parity(self) -> ParityRule:
         return ParityRule(relative=None, basis="a model with half of its weights in each product is trained")

@@ -52,7 +52,7 @@ class Ssp(Technique):
         return Plannable(Planned.NOT, "gradients of several steps are held, and a plan is of one step")
 
     def apply(self, state: TrainState) -> TrainState:
-        if not state.mesh.whole("dp"):
+        if not state.mesh.is_whole("dp"):
             raise UnavailableError("ssp sums gradients over all ranks, and other techniques take some of them")
         if state.workload.step is not None:
             raise UnavailableError(f"the workload {state.workload.name} has a step of its own, with updates of its own")
@@ -69,8 +69,8 @@ class Ssp(Technique):
         late = "gradients are applied as many steps late as asked"
         sent = "all gradients are sent once"
         return (
-            self._claim(late, _STALENESS, Relation.EQUAL, float(self.staleness)),
-            self._claim(sent, "collective_bytes:all-reduce", Relation.EQUAL, 1.0, "gradient_bytes"),
+            self._make_claim(late, _STALENESS, Relation.EQUAL, float(self.staleness)),
+            self._make_claim(sent, "collective_bytes:all-reduce", Relation.EQUAL, 1.0, "gradient_bytes"),
         )
 
     def parity(self) -> ParityRule:

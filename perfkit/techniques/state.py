@@ -188,17 +188,17 @@ class TrainState:
         """The loss of one microbatch under all forward contexts; of a rank with a part of the model `own_forward`."""
         if self.own_forward is not None:
             return self.own_forward(batch)
-        with self.within_forward_contexts():
+        with self.enter_forward_contexts():
             return loss_of(self.workload, self.called[""], batch)
 
     @contextmanager
-    def within_forward_contexts(self) -> Iterator[None]:
+    def enter_forward_contexts(self) -> Iterator[None]:
         """All forward contexts, entered one within the other."""
         with _within(self.forward_contexts):
             yield
 
     @contextmanager
-    def model_as_built(self) -> Iterator[None]:
+    def unwrap_model(self) -> Iterator[None]:
         """The model as its workload made it, for the workload's own code to look at."""
         with as_built(self.model), _within(self.built_contexts):
             yield
@@ -208,7 +208,7 @@ class TrainState:
 
         Raises `UnavailableError` where another optimizer would take the place of one that a scheduler acts on.
         """
-        with self.model_as_built():
+        with self.unwrap_model():
             own = built_optimizers(self.workload, self.model)
         for group_change in self.group_changes:
             for optimizer in own.values():

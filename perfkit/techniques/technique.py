@@ -130,15 +130,15 @@ class Technique(Struct):
         """The dtype of the matrix products' operands, given what it is without the technique."""
         return dtype
 
-    def left_open(self) -> str:
+    def describe_open_params(self) -> str:
         """What is to be found before it is applied, in words; empty where all is given."""
         return ""
 
-    def resized(self, workload: WorkloadSpec) -> WorkloadSpec:
+    def resize_workload(self, workload: WorkloadSpec) -> WorkloadSpec:
         """The workload with the sizes that the technique gives it: all that is changed before the workload is built."""
         return workload
 
-    def parts_of_batch(self, samples: int | None = None, joined: int = 1, ranks: int = 1) -> float:
+    def count_batch_parts(self, samples: int | None = None, joined: int = 1, ranks: int = 1) -> float:
         """In how many equal parts it takes a rank's batch of so many samples; None where they are not known.
 
         `joined` is how many ranks' batches are one, of whose parts this is each one's share; `ranks` how many lie along
@@ -154,7 +154,7 @@ class Technique(Struct):
         """What must be true of a run in which this technique acted (called after the optimizer exists)."""
         raise NotImplementedError
 
-    def _claim(
+    def _make_claim(
         self,
         statement: str,
         fact: str,

@@ -106,7 +106,7 @@ class Tp(ModelParallel):
         split = split_layers(state.model, plan, ranks)
         state.exchanges = exchanged(state.model, plan, partial(trial_forward, state))
         state.parameter_share *= split.parameter_bytes / sum(each.nbytes for each in state.model.parameters())
-        parallelize(state.model, state.mesh.submesh("tp"), plan)
+        parallelize(state.model, state.mesh.get_submesh("tp"), plan)
         if self.loss:
             state.enter(loss_parallel())
             state.workload = replace(state.workload, loss=partial(_local_loss, state.workload))
@@ -121,10 +121,10 @@ class Tp(ModelParallel):
         if "unsharded_parameter_bytes" in state.facts:  # the sharding claims what is left of them
             held = [("split matrix before it is sharded", "unsharded_parameter_bytes")]
         claims = [
-            self._claim(f"a rank holds 1/{ranks} of each {what}", fact, Relation.AT_MOST, 1.0, _HELD)
+            self._make_claim(f"a rank holds 1/{ranks} of each {what}", fact, Relation.AT_MOST, 1.0, _HELD)
             for what, fact in held
         ]
-        least = partial(self._claim, relation=Relation.AT_LEAST, value=1.0)
+        least = partial(self._make_claim, relation=Relation.AT_LEAST, value=1.0)
         for each in _COLLECTIVES[self.sp]:
             done, in_backward = f"activations are {each.done}", f"backward_op_calls:{each.op}"
             claims += [

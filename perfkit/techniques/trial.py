@@ -48,7 +48,7 @@ def trial_batches(state: TrainState) -> Iterator[Iterator[Batch]]:
 
 def trial_forward(state: TrainState) -> None:
     """A forward pass of one rank's batch, of which nothing is kept for backward."""
-    with trial_batch(state) as batch, nothing_kept(), state.within_forward_contexts():
+    with trial_batch(state) as batch, nothing_kept(), state.enter_forward_contexts():
         returned(state.workload, state.model, batch)
 
 

@@ -68,7 +68,7 @@ class FullyShard(Technique):
         state.facts["unsharded_parameter_bytes"] = float(sum(map(split_bytes, state.model.parameters())))
         one = partial(
             fully_shard,
-            mesh=self._mesh(state),
+            mesh=self._make_mesh(state),
             reshard_after_forward=self._reshard,
             offload_policy=policy,
             ignored_params=set(state.dealt_parameters),
@@ -76,43 +76,47 @@ class FullyShard(Technique):
         wrap(state, one)
         return state
 
-    def _mesh(self, state: TrainState) -> DeviceMesh:
+    def _make_mesh(self, state: TrainState) -> DeviceMesh:
         """The ranks that share parameters along its last dimension."""
-        return state.mesh.submesh("dp")
+        return state.mesh.get_submesh("dp")
 
-    def _slices(self, state: TrainState) -> int:
+    def _count_slices(self, state: TrainState) -> int:
         """How many ranks share parameters."""
         return state.mesh.size("dp")
 
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
-        ranks = self._slices(state)
+        ranks = self._count_slices(state)
         share = largest_slice(state.model, ranks, state.dealt_parameters) + SLACK
-        claims = list(self._sent(state, ranks) if state.mesh.size("tp") > 1 else self._called(state))
+        claims = list(
+            self._make_traffic_claims(state, ranks) if state.mesh.size("tp") > 1 else self._make_call_claims(state)
+        )
         but = " but for its experts" if state.dealt else ""
         if self.offload == "none":  # offloaded shards are on the host, and the facts are of the training device
             of_states = share * state.parameter_share
             claims += [
-                self._sharded(f"parameters{but}", "parameter_bytes", share, "unsharded_parameter_bytes", ranks),
-                self._sharded(f"gradients{but}", "gradient_bytes", share, "unsharded_parameter_bytes", ranks),
-                self._sharded(f"optimizer state{but}", "optimizer_state_bytes", of_states, "baseline", ranks),
+                self._make_shard_claim(
+                    f"parameters{but}", "parameter_bytes", share, "unsharded_parameter_bytes", ranks
+                ),
+                self._make_shard_claim(f"gradients{but}", "gradient_bytes", share, "unsharded_parameter_bytes", ranks),
+                self._make_shard_claim(f"optimizer state{but}", "optimizer_state_bytes", of_states, "baseline", ranks),
             ]
         else:
             statement = "shards of the parameters are not on the device"
-            claims.append(self._claim(statement, "parameter_bytes", Relation.AT_MOST, 0.0))
+            claims.append(self._make_claim(statement, "parameter_bytes", Relation.AT_MOST, 0.0))
         return tuple(claims)
 
-    def _called(self, state: TrainState) -> Iterator[Claim]:
+    def _make_call_claims(self, state: TrainState) -> Iterator[Claim]:
         """What is called, block by block."""
         units = float(len(state.block_names) or len(state.models))
-        least, gathers = partial(self._claim, relation=Relation.AT_LEAST), f"backward_op_calls:{_GATHERS}"
+        least, gathers = partial(self._make_claim, relation=Relation.AT_LEAST), f"backward_op_calls:{_GATHERS}"
         yield least("gradients are reduced into shards", "op_calls:c10d::*reduce_scatter*", value=1.0)
         yield least("parameters are gathered for every block", f"op_calls:{_GATHERS}", value=units)
         if self._reshard:
             yield least("parameters are gathered again in backward", gathers, value=units)
         else:
-            yield self._claim("parameters are kept from forward to backward", gathers, Relation.EQUAL, 0.0)
+            yield self._make_claim("parameters are kept from forward to backward", gathers, Relation.EQUAL, 0.0)
 
-    def _sent(self, state: TrainState, ranks: int) -> Iterator[Claim]:
+    def _make_traffic_claims(self, state: TrainState, ranks: int) -> Iterator[Claim]:
         """What is sent, of each microbatch: split layers call the same ops, over other ranks."""
         parameters = list(state.model.parameters())
         trained = [parameter for parameter in parameters if parameter.requires_grad]
@@ -120,16 +124,16 @@ class FullyShard(Technique):
         reduced, gathered = (float(ranks * sum(slice_bytes(p, ranks) for p in of)) for of in (trained, parameters))
         twice = "for forward and again for backward" if self._reshard else "once for forward and backward"
         fact = f"collective_bytes:{{}}:{self._along}"
-        yield self._claim(
+        yield self._make_claim(
             "gradients are reduced into shards once", fact.format("reduce-scatter"), Relation.EQUAL, reduced
         )
-        yield self._claim(
+        yield self._make_claim(
             f"parameters are gathered {twice}", fact.format("all-gather"), Relation.EQUAL, times * gathered
         )
 
-    def _sharded(self, what: str, fact: str, share: float, relative_to: str, ranks: int) -> Claim:
+    def _make_shard_claim(self, what: str, fact: str, share: float, relative_to: str, ranks: int) -> Claim:
         statement = f"a rank holds 1/{ranks} of the {what}"
-        return self._claim(statement, fact, Relation.AT_MOST, share, relative_to)
+        return self._make_claim(statement, fact, Relation.AT_MOST, share, relative_to)
 
 
 class _Zero(FullyShard):

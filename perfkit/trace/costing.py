@@ -65,7 +65,7 @@ def cost_ops(trace: Trace, event: Ints, parent: Ints, kernel_op: Ints, kernel_na
     `kernel_op` is the row that launched each kernel, `kernel_name` the index of the kernel's name.
     """
     evidence = ListEvidence(trace, event, parent, kernel_op, kernel_name)
-    names, signature = Names.of(trace, event), trace.signature[event]
+    names, signature = Names.from_events(trace, event), trace.signature[event]
     name = names.column
     key, keys = _distinct(name, signature)
     # Of each distinct op: its call, once it was asked for; or that it has to be asked for row by row.
@@ -77,11 +77,11 @@ def cost_ops(trace: Trace, event: Ints, parent: Ints, kernel_op: Ints, kernel_na
     sized_inside = names.are(SIZED_INSIDE.__contains__)
 
     def inside_of(row: int) -> tuple[OpCall, ...] | None:
-        return evidence.inside(row, TELLING) if sized_inside[row] else None
+        return evidence.find_inner_calls(row, TELLING) if sized_inside[row] else None
 
     def ask(row: int, dtype: str = "", *, fallback: bool = False) -> int:
         """The index in `calls` of the op's call, NONE if it has no cost or does no work (a view)."""
-        args = evidence.arguments(int(signature[row]))
+        args = evidence.get_arguments(int(signature[row]))
         call = OpCall(trace.names[int(name[row])], list_dtypes.with_dtype(args, dtype))
         cost = op_cost(call)
         if cost is None and fallback:
@@ -98,7 +98,7 @@ def cost_ops(trace: Trace, event: Ints, parent: Ints, kernel_op: Ints, kernel_na
 
     def ask_row(row: int) -> int:
         """The same for an op that its surroundings tell more of; equal ones in other surroundings are one call."""
-        dtype = evidence.dtype(row)
+        dtype = evidence.infer_dtype(row)
         identity = (int(name[row]), int(signature[row]), dtype, inside_of(row))
         if identity not in known:
             known[identity] = ask(row, dtype)
@@ -114,13 +114,13 @@ def cost_ops(trace: Trace, event: Ints, parent: Ints, kernel_op: Ints, kernel_na
         for kind, row in zip(new.tolist(), rows[first].tolist(), strict=True):
             if not asked[kind]:
                 asked[kind] = True
-                listed = bool(list_dtypes.unknown_shapes(evidence.arguments(int(signature[row]))))
+                listed = bool(list_dtypes.unknown_shapes(evidence.get_arguments(int(signature[row]))))
                 by_row[kind] = listed or sized_inside[row]
                 number[kind] = NONE if by_row[kind] else ask(row)
         call = number[mine]
         told_apart = np.flatnonzero(by_row[mine])
         if len(told_apart):
-            examples, same = evidence.contexts(rows[told_apart])
+            examples, same = evidence.group_contexts(rows[told_apart])
             call[told_apart] = np.asarray([ask_row(row) for row in examples.tolist()])[same]
         costed = call != NONE
         owner[rows[costed]], call_of[rows[costed]] = rows[costed], call[costed]

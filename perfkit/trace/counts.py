@@ -24,9 +24,9 @@ def op_calls(ops: Ops, phase: str | None = None) -> dict[str, float]:
 
 def range_calls(ops: Ops) -> dict[str, float]:
     """Ranges that the program marked, per step, as ops are counted. Each optimizer of torch marks its steps."""
-    marked = ops.trace.of(Category.RANGE)
+    marked = ops.trace.select_events(Category.RANGE)
     if len(ops.steps):
-        marked = marked[ops.steps.at(ops.trace.start_ns[marked]) != NONE]
+        marked = marked[ops.steps.locate_times(ops.trace.start_ns[marked]) != NONE]
     return _per_step(ops.trace.name[marked], ops)
 
 

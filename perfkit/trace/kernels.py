@@ -56,11 +56,11 @@ def link_kernels(trace: Trace, ops: Ints, parent: Ints) -> Kernels:
     A kernel is linked through its launch, which it shares a correlation id with or which an arrow connects it to, to
     the innermost op around that launch; else by the profiler's id of the op, or by an arrow from the op itself.
     """
-    events = trace.of(*DEVICE_CATEGORIES)
+    events = trace.select_events(*DEVICE_CATEGORIES)
     if not len(events):
         return Kernels(events, events, events, np.empty(0, np.int8))
-    launches = trace.of(Category.LAUNCH)
-    ids = _Ids.of(trace, events, launches)
+    launches = trace.select_events(Category.LAUNCH)
+    ids = _Ids.from_trace(trace, events, launches)
     launch_of = _match_launches(trace, events, launches, ids)
     by_flow = np.zeros(len(events), np.bool_)
     if (launch_of == NONE).any():
@@ -102,7 +102,7 @@ class _Ids:
     name_ops: bool
 
     @classmethod
-    def of(cls, trace: Trace, events: Ints, launches: Ints) -> "_Ids":
+    def from_trace(cls, trace: Trace, events: Ints, launches: Ints) -> "_Ids":
         kernel, launch = trace.correlation[events], trace.correlation[launches]
         external = trace.external_id[events]
         if (kernel == NONE).all() and (external != NONE).any():
@@ -208,9 +208,9 @@ def is_compiled_region(name: str) -> bool:
 
 def communication(trace: Trace) -> Ints:
     """Events during which ranks exchanged data: collective kernels, or a backend's ranges where there are none."""
-    kernels = trace.of(Category.KERNEL)
+    kernels = trace.select_events(Category.KERNEL)
     events = kernels[named(trace, kernels, is_collective_kernel)]
     if len(events):
         return events
-    ranges = trace.of(Category.RANGE)
+    ranges = trace.select_events(Category.RANGE)
     return ranges[named(trace, ranges, lambda name: name.startswith(COLLECTIVE_RANGES))]

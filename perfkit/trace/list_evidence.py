@@ -31,23 +31,23 @@ class ListEvidence:
         self._kernel_name = kernel_name
         self._arguments: dict[int, Args] = {NONE: ()}
 
-    def arguments(self, signature: int) -> Args:
+    def get_arguments(self, signature: int) -> Args:
         """The arguments of a signature (an index into the trace's); none where they were not recorded."""
         if signature not in self._arguments:
             self._arguments[signature] = arguments(self._trace.signatures[signature]) or ()
         return self._arguments[signature]
 
-    def inside(self, row: int, names: frozenset[str]) -> tuple[OpCall, ...]:
+    def find_inner_calls(self, row: int, names: frozenset[str]) -> tuple[OpCall, ...]:
         """The calls of these ops beneath an op, in the order of time."""
-        first, last = self._nest(np.asarray([row]))
+        first, last = self._locate_nests(np.asarray([row]))
         calls = []
         for inner in self._order[int(first[0]) + 1 : int(last[0])].tolist():
             name = self._trace.names[int(self._trace.name[self._event[inner]])]
             if name in names:
-                calls.append(OpCall(name, self.arguments(int(self._trace.signature[self._event[inner]]))))
+                calls.append(OpCall(name, self.get_arguments(int(self._trace.signature[self._event[inner]]))))
         return tuple(calls)
 
-    def contexts(self, rows: Ints) -> tuple[Ints, Ints]:
+    def group_contexts(self, rows: Ints) -> tuple[Ints, Ints]:
         """Rows with the same name, signature and surroundings: an example of each kind, and the kind of each row."""
         signature = self._trace.signature[self._event]
         mark = _marks(len(self._trace.signatures) + 1, seed=1)
@@ -58,33 +58,33 @@ class ListEvidence:
             inside, above = inside[above != NONE], above[above != NONE]
             print_of[inside] += mark[signature[above]] * _ODD[2]
             above = self._parent[above]
-        first, last = self._nest(rows)
+        first, last = self._locate_nests(rows)
         print_of += _between(mark[signature[self._order]], first, last) * _ODD[3]
-        first, last = self._launched(first, last)
+        first, last = self._locate_kernels(first, last)
         names = _marks(len(self._trace.names), seed=2)[self._kernel_name[self._kernel_order]]
         print_of += _between(names, first, last) * _ODD[4]
         _, example, kind = np.unique(print_of, return_index=True, return_inverse=True)
         return rows[example], kind
 
-    def dtype(self, row: int) -> str:
+    def infer_dtype(self, row: int) -> str:
         """The dtype of the lists among an op's arguments, unknown where the evidence does not decide."""
         signature = self._trace.signature[self._event]
-        shapes = list_dtypes.unknown_shapes(self.arguments(int(signature[row])))
+        shapes = list_dtypes.unknown_shapes(self.get_arguments(int(signature[row])))
         if not shapes:
             return UNKNOWN
         near: list_dtypes.Evidence = {}
         outer = int(self._parent[row])
         while outer != NONE:
-            list_dtypes.collect(near, self.arguments(int(signature[outer])))
+            list_dtypes.collect(near, self.get_arguments(int(signature[outer])))
             outer = int(self._parent[outer])
-        first, last = self._nest(np.asarray([row]))
+        first, last = self._locate_nests(np.asarray([row]))
         for inner in np.unique(signature[self._order[int(first[0]) : int(last[0])]]).tolist():
-            list_dtypes.collect(near, self.arguments(inner))
-        first, last = self._launched(first, last)
+            list_dtypes.collect(near, self.get_arguments(inner))
+        first, last = self._locate_kernels(first, last)
         kernels = np.unique(self._kernel_name[self._kernel_order[int(first[0]) : int(last[0])]]).tolist()
         names = [self._trace.names[name] for name in kernels]
         found = (
-            list_dtypes.from_shapes(self._worked_on(row), shapes)
+            list_dtypes.from_shapes(self._collect_worked_on(row), shapes)
             or list_dtypes.from_shapes(near, shapes)
             or list_dtypes.from_kernels(names)
             or list_dtypes.from_shapes(self._gradients, shapes)
@@ -92,14 +92,14 @@ class ListEvidence:
         )
         return list_dtypes.sized_by_kernels(found, names)
 
-    def _worked_on(self, row: int) -> list_dtypes.Evidence:
+    def _collect_worked_on(self, row: int) -> list_dtypes.Evidence:
         """The first arguments of what is called directly: a list's tensors one by one, no converted numbers."""
         evidence: list_dtypes.Evidence = {}
-        first, last = self._nest(np.asarray([row]))
+        first, last = self._locate_nests(np.asarray([row]))
         inside = self._order[int(first[0]) + 1 : int(last[0])]
         signature = self._trace.signature[self._event]
         for inner in np.unique(signature[inside[self._parent[inside] == row]]).tolist():
-            list_dtypes.collect(evidence, self.arguments(inner)[:1])
+            list_dtypes.collect(evidence, self.get_arguments(inner)[:1])
         return evidence
 
     @cached_property
@@ -108,14 +108,14 @@ class ListEvidence:
         evidence: list_dtypes.Evidence = {}
         accumulating = named(self._trace, self._event, "torch::autograd::AccumulateGrad".__eq__)
         for signature in np.unique(self._trace.signature[self._event[accumulating]]).tolist():
-            list_dtypes.collect(evidence, self.arguments(signature))
+            list_dtypes.collect(evidence, self.get_arguments(signature))
         return evidence
 
     @cached_property
     def _everywhere(self) -> list_dtypes.Evidence:
         evidence: list_dtypes.Evidence = {}
         for signature in range(len(self._trace.signatures)):
-            list_dtypes.collect(evidence, self.arguments(signature))
+            list_dtypes.collect(evidence, self.get_arguments(signature))
         return evidence
 
     @cached_property
@@ -147,7 +147,7 @@ class ListEvidence:
     def _starts(self) -> Ints:
         return self._trace.start_ns[self._event[self._order]]
 
-    def _nest(self, rows: Ints) -> tuple[Ints, Ints]:
+    def _locate_nests(self, rows: Ints) -> tuple[Ints, Ints]:
         """Where in `_order` each row and what lies beneath it begin and end."""
         first = self._rank[rows]
         last = first + 1
@@ -159,7 +159,7 @@ class ListEvidence:
             last[mine] = begin + np.searchsorted(starts[begin:end], its_end[mine], "left")
         return first, np.maximum(last, first + 1)
 
-    def _launched(self, first: Ints, last: Ints) -> tuple[Ints, Ints]:
+    def _locate_kernels(self, first: Ints, last: Ints) -> tuple[Ints, Ints]:
         """Where in `_kernel_order` the kernels of a run of ops begin and end."""
         return np.searchsorted(self._kernel_ranks, first, "left"), np.searchsorted(self._kernel_ranks, last, "left")
 

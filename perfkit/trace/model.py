@@ -203,7 +203,7 @@ class Trace:
     def __len__(self) -> int:
         return len(self.start_ns)
 
-    def of(self, *categories: Category) -> Ints:
+    def select_events(self, *categories: Category) -> Ints:
         """Indices of the events of these categories, in the order of time."""
         return np.flatnonzero(self.are(*categories))
 

@@ -33,7 +33,7 @@ class Modules:
     path: Ints
     paths: list[str]
 
-    def at(self, trace: Trace, threads: NDArray[np.int32], times: Ints) -> Ints:
+    def locate_modules(self, trace: Trace, threads: NDArray[np.int32], times: Ints) -> Ints:
         """The index of the path of the innermost module that each thread was in at a time, NONE where in none."""
         if not len(self.calls):
             return np.full(len(times), NONE, np.int64)
@@ -48,9 +48,9 @@ class Modules:
 
 def find_modules(trace: Trace) -> Modules:
     """The calls of modules: from Python stacks where those were recorded, else from ranges that name modules."""
-    calls, labels = numbered(trace, trace.of(Category.PYTHON), _label_of_call)
+    calls, labels = numbered(trace, trace.select_events(Category.PYTHON), _label_of_call)
     if not len(calls):
-        calls, labels = numbered(trace, trace.of(Category.RANGE), _label_of_range)
+        calls, labels = numbered(trace, trace.select_events(Category.RANGE), _label_of_range)
     parent = parents(trace, calls)
     return Modules(calls, parent, *_paths(trace, calls, parent, labels))
 

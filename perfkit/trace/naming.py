@@ -22,7 +22,7 @@ class Names:
     column: NDArray[np.int32]
 
     @classmethod
-    def of(cls, trace: Trace, events: Ints) -> "Names":
+    def from_events(cls, trace: Trace, events: Ints) -> "Names":
         return cls(trace.names, trace.name[events])
 
     @cached_property
@@ -43,12 +43,12 @@ class Names:
 
 def named(trace: Trace, events: Ints, test: Callable[[str], bool]) -> Flags:
     """For each event whether its name passes."""
-    return Names.of(trace, events).are(test)
+    return Names.from_events(trace, events).are(test)
 
 
 def numbered(trace: Trace, events: Ints, number_of: Callable[[str], T | None]) -> tuple[Ints, dict[int, T]]:
     """The events whose name has a value, and the values by index of the name."""
-    names = Names.of(trace, events)
+    names = Names.from_events(trace, events)
     asked = ((index, number_of(names.table[index])) for index in names.occurring)
     values = {index: value for index, value in asked if value is not None}
     has = np.zeros(len(names.table) + 1, np.bool_)

@@ -101,7 +101,7 @@ def around_times(
     An interval that begins at that time counts, however short it is. NONE where none of the thread's is open.
     `parent` are the intervals' own `parents`, where they are known already.
     """
-    return Nest(trace, intervals, parents(trace, intervals) if parent is None else parent).around(threads, times)
+    return Nest(trace, intervals, parents(trace, intervals) if parent is None else parent).find_around(threads, times)
 
 
 @dataclass(frozen=True)
@@ -130,14 +130,14 @@ class Nest:
         runs = np.split(order, begins[1:]) if len(order) else []
         return {number: (run, self.starts[run]) for number, run in zip(in_order[begins].tolist(), runs, strict=True)}
 
-    def around(self, threads: NDArray[np.integer], times: Ints) -> Ints:
+    def find_around(self, threads: NDArray[np.integer], times: Ints) -> Ints:
         """See `around_times`."""
         result = np.full(len(times), NONE, np.int64)
         for block in blocks(len(times)):
-            self._look_up(threads[block], times[block], result[block])
+            self._look_up_block(threads[block], times[block], result[block])
         return result
 
-    def _look_up(self, threads: NDArray[np.integer], times: Ints, result: Ints) -> None:
+    def _look_up_block(self, threads: NDArray[np.integer], times: Ints, result: Ints) -> None:
         asked = grouped(threads)
         of_asked = threads[asked]
         for thread, (mine, starts) in self.of_threads.items():

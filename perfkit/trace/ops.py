@@ -83,22 +83,22 @@ class Ops:
     @cached_property
     def flops(self) -> NDArray[np.float64]:
         """FLOPs of each op, NaN where it is not costed or they are not modelled."""
-        return self._of_calls([call.cost.flops for call in self.calls])
+        return self._take_from_calls([call.cost.flops for call in self.calls])
 
     @cached_property
     def bytes(self) -> NDArray[np.float64]:
         """Compulsory bytes of each op, NaN where it is not costed or they are not modelled."""
-        return self._of_calls([call.cost.bytes for call in self.calls])
+        return self._take_from_calls([call.cost.bytes for call in self.calls])
 
     def name(self, row: int) -> str:
         return self.trace.names[int(self.trace.name[self.event[row]])]
 
-    def module_name(self, row: int) -> str:
+    def get_module_name(self, row: int) -> str:
         """The path of the module an op ran in, empty where it is not known."""
         index = int(self.module[row])
         return "" if index == NONE else self.modules[index]
 
-    def _of_calls(self, values: list[float | None]) -> NDArray[np.float64]:
+    def _take_from_calls(self, values: list[float | None]) -> NDArray[np.float64]:
         table = np.asarray([*(np.nan if value is None else value for value in values), np.nan])
         return table[self.call]  # NONE (-1) takes the NaN at the end
 
@@ -106,7 +106,7 @@ class Ops:
 def read_ops(trace: Trace) -> Ops:
     """Nest, link and cost the ops of a trace. Steps and phases are NONE where none can be told."""
     # Each column is compacted as soon as it is known: there are many, and as many rows as ops.
-    event = compact(trace.of(Category.OP))
+    event = compact(trace.select_events(Category.OP))
     parent = compact(parents(trace, event))
     kernels = _compacted(link_kernels(trace, event, parent))
     kernel_op = compact(np.where(kernels.op == NONE, NONE, np.searchsorted(event, kernels.op)))
@@ -117,10 +117,10 @@ def read_ops(trace: Trace) -> Ops:
     owners = np.append(owner, NONE)[kernel_op]
     backward = find_backward(trace, event, parent)
     modules = find_modules(trace)
-    module = modules.at(trace, trace.thread[event], start)
+    module = modules.locate_modules(trace, trace.thread[event], start)
     of_forward = np.append(module, NONE)[backward.forward]  # NONE (-1) takes the last entry, which is NONE
     module = compact(np.where(of_forward == NONE, module, of_forward))
-    ranges = PhaseRanges.of(trace)
+    ranges = PhaseRanges.from_trace(trace)
     phase = compact(op_phases(trace, event, backward.node, steps, ranges))
     return Ops(
         trace=trace,
@@ -131,7 +131,7 @@ def read_ops(trace: Trace) -> Ops:
         role=costs.role,
         call=call,
         calls=costs.calls,
-        step=compact(steps.at(start)),
+        step=compact(steps.locate_times(start)),
         phase=phase,
         module=module,
         modules=modules.paths,
@@ -142,8 +142,10 @@ def read_ops(trace: Trace) -> Ops:
         kernel_op=kernel_op,
         kernel_owner=compact(np.where(owners == NONE, kernel_op, owners)),
         kernel_step=compact(_kernel_steps(trace, kernels, steps)),
-        kernel_phase=compact(_of_op_or_launch(trace, phase, kernels, kernel_op, ranges.at)),
-        kernel_module=compact(_of_op_or_launch(trace, module, kernels, kernel_op, partial(modules.at, trace))),
+        kernel_phase=compact(_of_op_or_launch(trace, phase, kernels, kernel_op, ranges.locate_phases)),
+        kernel_module=compact(
+            _of_op_or_launch(trace, module, kernels, kernel_op, partial(modules.locate_modules, trace))
+        ),
         calls_of_modules=modules,
     )
 
@@ -154,9 +156,9 @@ def _compacted(kernels: Kernels) -> Kernels:
 
 def _kernel_steps(trace: Trace, kernels: Kernels, steps: Steps) -> Ints:
     if steps.on_device:
-        return steps.at(trace.start_ns[kernels.event])
+        return steps.locate_times(trace.start_ns[kernels.event])
     asked_by = np.where(kernels.launch == NONE, kernels.op, kernels.launch)
-    return steps.at(trace.start_ns[np.where(asked_by == NONE, kernels.event, asked_by)])
+    return steps.locate_times(trace.start_ns[np.where(asked_by == NONE, kernels.event, asked_by)])
 
 
 def _of_op_or_launch(

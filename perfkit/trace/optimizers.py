@@ -7,7 +7,7 @@ from perfkit.trace.read import Category, Trace
 
 def optimizers_of(trace: Trace) -> tuple[str, ...]:
     """The classes of those whose steps were recorded, by name; empty where none was (other writers, C++)."""
-    _, names = numbered(trace, trace.of(Category.RANGE, Category.OP), _class)
+    _, names = numbered(trace, trace.select_events(Category.RANGE, Category.OP), _class)
     return tuple(sorted(set(names.values())))
 
 

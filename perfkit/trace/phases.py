@@ -31,7 +31,7 @@ class Phases:
     def __len__(self) -> int:
         return len(self.phase)
 
-    def at(self, times: Ints) -> Ints:
+    def locate_phases(self, times: Ints) -> Ints:
         """For each time the index in `PHASES` of the phase it lies in, NONE outside of all.
 
         Time decides, not the thread: backward runs on threads of its own while the marking thread waits for it.
@@ -51,16 +51,16 @@ class PhaseRanges:
     phase: Ints
 
     @classmethod
-    def of(cls, trace: Trace) -> "PhaseRanges":
+    def from_trace(cls, trace: Trace) -> "PhaseRanges":
         marked = find_phases(trace)
         nothing = np.empty(0, np.int64)
         return cls(trace, marked, *((nothing, nothing) if len(marked) else _ranges(trace, phase_of)))
 
-    def at(self, threads: NDArray[np.int32], times: Ints) -> Ints:
+    def locate_phases(self, threads: NDArray[np.int32], times: Ints) -> Ints:
         """For times on threads of the host the phase that ranges tell, NONE elsewhere."""
-        return self.marked.at(times) if len(self.marked) else self.around(threads, times)[0]
+        return self.marked.locate_phases(times) if len(self.marked) else self.find_around(threads, times)[0]
 
-    def around(self, threads: NDArray[np.int32], times: Ints) -> tuple[Ints, Ints, Ints]:
+    def find_around(self, threads: NDArray[np.int32], times: Ints) -> tuple[Ints, Ints, Ints]:
         """For times on threads the phase of the innermost range around that names one, and when it began and ended."""
         if not len(self.events):
             nothing = np.full(len(times), NONE, np.int64)
@@ -88,8 +88,8 @@ def op_phases(trace: Trace, event: Ints, node: Ints, steps: Steps, ranges: Phase
     """
     starts = trace.start_ns[event]
     if len(ranges.marked):
-        return ranges.marked.at(starts)
-    phase, since, until = ranges.around(trace.thread[event], starts)
+        return ranges.marked.locate_phases(starts)
+    phase, since, until = ranges.find_around(trace.thread[event], starts)
     within = node != NONE
     phase[within & ((phase == NONE) | (starts[node] >= since))] = _BACKWARD
     phase[_evaluated(trace, event, phase, since, until)] = _FORWARD
@@ -101,7 +101,7 @@ def op_phases(trace: Trace, event: Ints, node: Ints, steps: Steps, ranges: Phase
         listed = named(trace, event, lambda name: _OPTIMIZER_OPS.fullmatch(name) is not None)
         phase[(phase == NONE) & listed] = _OPTIMIZER
     # A trace without steps is taken as one.
-    step = steps.at(starts) if len(steps) else np.zeros(len(event), np.int64)
+    step = steps.locate_times(starts) if len(steps) else np.zeros(len(event), np.int64)
     rest = (phase == NONE) & (step != NONE)
     phase[_before_backward(trace, event, step, phase, rest) if trained else rest] = _FORWARD
     return phase
@@ -109,7 +109,7 @@ def op_phases(trace: Trace, event: Ints, node: Ints, steps: Steps, ranges: Phase
 
 def _ranges(trace: Trace, phase_of_name: Callable[[str], int | None]) -> tuple[Ints, Ints]:
     """The ranges that have a phase by their name, in the order of time, and the phase of each."""
-    ranges = trace.of(Category.RANGE, Category.OP)  # old versions wrote ranges as ops
+    ranges = trace.select_events(Category.RANGE, Category.OP)  # old versions wrote ranges as ops
     events, phases = numbered(trace, ranges, phase_of_name)
     return events, np.asarray([phases[name] for name in trace.name[events].tolist()], np.int64)
 

@@ -123,7 +123,7 @@ def _read_blocks(blocks: TextBlocks, collection: Collection, label: str, helpers
                 sharing = Sharing(collection, helpers, names)
                 stack.callback(sharing.close)
             try:
-                splitter.feed(block)
+                splitter.take_block(block)
             except Refused as refused:
                 sharing, helpers = None, 0  # the rest is damaged, or not events any more
                 splitter.resume(refused.pieces)
@@ -134,7 +134,7 @@ def _read_blocks(blocks: TextBlocks, collection: Collection, label: str, helpers
         if sharing is not None:
             shared, sharing = sharing, None
             try:
-                shared.drain()
+                shared.collect_all()
             except Refused as refused:
                 splitter.resume(refused.pieces)
         splitter.finish()
@@ -150,7 +150,7 @@ def _trace(
 ) -> Trace:
     tables = collection.tables
     counts: Counter[str] = collection.notes + splitter.notes
-    rows = collection.rows()
+    rows = collection.take_rows()
     cats = ["" if cat is None else cat for cat in tables.cat]
     drop_ours(rows, cats)
     if counts["broken event"] and not (len(rows["kind"]) or collection.metadata):
@@ -201,9 +201,9 @@ def _trace(
         geometries=list(tables.geometry),
         statements=[each._replace(kernel=_name(each.kernel)) if each.kernel else each for each in tables.stated],
         collectives=list(tables.collective),
-        flows=collection.flows(),
-        memory=collection.memory(),
-        syncs=collection.syncs(),
+        flows=collection.build_flows(),
+        memory=collection.build_memory_events(),
+        syncs=collection.build_syncs(),
         untimed=untimed,
         **rows,
     )

@@ -34,11 +34,11 @@ class Replays:
 def replays(ops: Ops) -> Replays:
     """What graphs replayed in the steps of a trace; one that marks no steps counts as one."""
     trace, kernels = ops.trace, ops.kernels
-    calls = trace.of(Category.LAUNCH)
+    calls = trace.select_events(Category.LAUNCH)
     calls = calls[named(trace, calls, launches_graph)]
     inside = ops.kernel_step != NONE if len(ops.steps) else np.ones(len(kernels), np.bool_)
     if len(ops.steps):
-        calls = calls[ops.steps.at(trace.start_ns[calls]) != NONE]
+        calls = calls[ops.steps.locate_times(trace.start_ns[calls]) != NONE]
     loose = (kernels.launch == NONE) & (kernels.op == NONE) if len(calls) else np.zeros(len(kernels), np.bool_)
     launched, replays = np.zeros(len(trace) + 1, np.bool_), np.zeros(len(trace) + 1, np.bool_)  # NONE takes the last
     launched[kernels.launch] = replays[calls] = True

@@ -35,8 +35,8 @@ def program_steps(trace: Trace, ops: Ints) -> tuple[Ints, str] | None:
     What is named a step is one; of other ranges the rarest, for those that are more frequent may be parts of a step.
     `ops` are those within no other.
     """
-    work = trace.start_ns[ops if len(ops) else trace.of(*DEVICE_CATEGORIES)]
-    events, stems = numbered(trace, trace.of(Category.RANGE), _stem)
+    work = trace.start_ns[ops if len(ops) else trace.select_events(*DEVICE_CATEGORIES)]
+    events, stems = numbered(trace, trace.select_events(Category.RANGE), _stem)
     if not len(events) or not len(work):
         return None
     alike = {stem: number for number, stem in enumerate(sorted(set(stems.values())))}

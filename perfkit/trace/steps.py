@@ -38,7 +38,7 @@ class Steps:
     def __len__(self) -> int:
         return len(self.number)
 
-    def at(self, times: Ints) -> Ints:
+    def locate_times(self, times: Ints) -> Ints:
         """For each time the index of the step it lies in, NONE outside of all."""
         return containing(self.start_ns, self.end_ns, times)
 
@@ -64,7 +64,7 @@ def _none() -> Steps:
 
 
 def _marked(trace: Trace, ops: Ints) -> Steps:
-    ranges = trace.of(Category.RANGE, Category.OP)  # old versions wrote ranges as ops
+    ranges = trace.select_events(Category.RANGE, Category.OP)  # old versions wrote ranges as ops
     for pattern, basis in _MARKS:
         events, numbers = numbered(trace, ranges, _number_by(pattern))
         if len(events):
@@ -90,7 +90,7 @@ _XLA_STEP = re.compile(r"(?:.*\D)?(\d{1,18})")
 def _steps_lane(trace: Trace, _: Ints) -> Steps:
     """XLA's profiler shows steps as a device ran them on a thread of their own; the host may be ahead of it."""
     lanes = np.asarray([name == _XLA_STEPS for name in trace.thread_names] or [False])
-    ranges = trace.of(Category.GPU_RANGE)
+    ranges = trace.select_events(Category.GPU_RANGE)
     events, numbers = numbered(trace, ranges[lanes[trace.thread[ranges]]], _number_by(_XLA_STEP))
     if not len(events):
         return _none()
@@ -104,7 +104,7 @@ _ON_DEVICE = re.compile(r"(?:ProfilerStep ?#)?(\d{1,18})")
 
 
 def _marked_on_device(trace: Trace, _: Ints) -> Steps:
-    events, numbers = numbered(trace, trace.of(Category.GPU_RANGE), _number_by(_ON_DEVICE))
+    events, numbers = numbered(trace, trace.select_events(Category.GPU_RANGE), _number_by(_ON_DEVICE))
     if not len(events):
         return _none()
     events = events[trace.thread[events] == _busiest(trace, events)]
@@ -143,7 +143,7 @@ def _from_ranges(trace: Trace, events: Ints, number_of: Callable[[int], int], ba
 
 def _with_work(trace: Trace, events: Ints) -> Ints:
     """Without ranges in which nothing began: the profiler opens one more when the last step ends."""
-    begun = trace.start_ns[trace.of(Category.OP, Category.LAUNCH, *DEVICE_CATEGORIES)]
+    begun = trace.start_ns[trace.select_events(Category.OP, Category.LAUNCH, *DEVICE_CATEGORIES)]
     count = np.searchsorted(begun, trace.end_ns[events]) - np.searchsorted(begun, trace.start_ns[events])
     return events[count > 0] if (count > 0).any() else events
 
@@ -169,7 +169,7 @@ def _annotated(trace: Trace, ops: Ints) -> Steps:
 
 def _between_optimizers(trace: Trace, ops: Ints) -> Steps:
     """From the end of one call of the optimizer to the end of the next; the first from the first op."""
-    ranges = trace.of(Category.RANGE, Category.OP)
+    ranges = trace.select_events(Category.RANGE, Category.OP)
     events = ranges[named(trace, ranges, lambda name: OPTIMIZER_STEP.match(name) is not None)]
     if not len(events) or not len(ops):
         return _none()
@@ -186,7 +186,7 @@ def _between_optimizers(trace: Trace, ops: Ints) -> Steps:
 
 
 def _periodic(trace: Trace, ops: Ints) -> Steps:
-    events, what = (ops, "ops") if len(ops) else (trace.of(*DEVICE_CATEGORIES), "kernels")
+    events, what = (ops, "ops") if len(ops) else (trace.select_events(*DEVICE_CATEGORIES), "kernels")
     if not len(events):
         return _none()
     thread = _busiest(trace, events)

@@ -77,7 +77,7 @@ class Gpt(Parameters):
         str | None, msgspec.Meta(title="|".join(SIZES), description="size of the model that distill:teacher=own has")
     ] = None
 
-    def shape(self) -> Shape:
+    def resolve_shape(self) -> Shape:
         """The sizes of this model; an unknown size, or a vocabulary of one token, is a `UsageError`."""
         shape = _of_size(self.size)
         if self.vocab == 1:
@@ -90,7 +90,7 @@ class Gpt(Parameters):
         )
 
     def build(self) -> Workload:
-        shape = self.shape()
+        shape = self.resolve_shape()
         seq_len = self.seq_len or shape.positions
         teacher = None
         if self.teacher is not None:

@@ -67,7 +67,7 @@ class HuggingFace(Parameters):
         config = load_config(self.config, self.overrides)
         task_name, model_class = _head(config, self.task)
         task = TASKS[task_name]
-        seq_len = self._sequence_length(config, task)
+        seq_len = self._resolve_sequence_length(config, task)
         _prepare(config, self.overrides, task_name)
         tokens = " + ".join([str(seq_len)] * task.sequences)
         size = f"{self.batch_size} x {tokens} tokens" if task.text else f"{self.batch_size} images"
@@ -85,7 +85,7 @@ class HuggingFace(Parameters):
             description=f"{model_class} from {self.config}, {task_name}, batch {size}",
         )
 
-    def _sequence_length(self, config: Any, task: Task) -> int:
+    def _resolve_sequence_length(self, config: Any, task: Task) -> int:
         """The length given, or the default within what the architecture has positions for; 0 for images."""
         if not task.text:
             if self.seq_len is not None:

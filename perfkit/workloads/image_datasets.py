@@ -45,7 +45,7 @@ class ImageFiles(_Samples, Dataset[Sample]):
 
     def __init__(self, jpegs: Jpegs, augment: Augment, seed: int) -> None:
         super().__init__(jpegs, augment, seed)
-        self._files = jpegs.files()
+        self._files = jpegs.list_files()
 
     def __len__(self) -> int:
         return len(self._files)
@@ -65,7 +65,7 @@ class ImageShards(_Samples, IterableDataset[Sample]):
             raise missing("webdataset", "webdataset", error) from error
 
         self._packed = webdataset.WebDataset(
-            list(map(str, jpegs.shards())), shardshuffle=False, nodesplitter=_all_of_them
+            list(map(str, jpegs.list_shards())), shardshuffle=False, nodesplitter=_all_of_them
         )
 
     def __iter__(self) -> Iterator[Sample]:

@@ -32,25 +32,25 @@ class Jpegs(NamedTuple):
     pixels: int
     classes: int
 
-    def files(self) -> list[Path]:
+    def list_files(self) -> list[Path]:
         """One file an image, in their order; made where they are not there."""
-        made = _made(self._folder("files"), self._write_files)
+        made = _made(self._get_folder("files"), self._write_files)
         return sorted(made.iterdir())
 
-    def shards(self) -> list[Path]:
+    def list_shards(self) -> list[Path]:
         """Tar files with equally many of them, in the same order; made where they are not there."""
-        made = _made(self._folder("shards"), self._write_shards)
+        made = _made(self._get_folder("shards"), self._write_shards)
         return sorted(made.iterdir())
 
     def label(self, index: int) -> int:
         """The class of an image."""
         return index % self.classes
 
-    def _folder(self, format: str) -> Path:
+    def _get_folder(self, format: str) -> Path:
         return folder() / "images" / f"{format}-v{_VERSION}-{self.images}x{self.pixels}px-{self.classes}"
 
     def _write_files(self, to: Path) -> None:
-        for index, jpeg in enumerate(self._drawn()):
+        for index, jpeg in enumerate(self._draw_images()):
             (to / f"{index:06}.jpg").write_bytes(jpeg)
 
     def _write_shards(self, to: Path) -> None:
@@ -59,13 +59,13 @@ class Jpegs(NamedTuple):
         except ModuleNotFoundError as error:
             raise missing("webdataset", "webdataset", error) from error
 
-        files = self.files()
+        files = self.list_files()
         for shard, part in enumerate(np.array_split(np.arange(self.images), min(SHARDS, self.images))):
             with webdataset.TarWriter(str(to / f"{shard:03}.tar")) as writer:
                 for index in part.tolist():
                     writer.write({"__key__": f"{index:06}", "jpg": files[index].read_bytes()})
 
-    def _drawn(self) -> Iterator[bytes]:
+    def _draw_images(self) -> Iterator[bytes]:
         """Each image as a JPEG: its class's colour and plane wave, and grain."""
         for index in range(self.images):
             label = self.label(index)

@@ -40,7 +40,7 @@ class Moe(Gpt):
         kind = ROUTERS[self.router]
         if self.experts < (kind.active or 1):
             raise UsageError(f"moe: router={self.router} sends a token to {kind.active} experts: use experts=2 or more")
-        shape = self.shape()
+        shape = self.resolve_shape()
         seq_len = self.seq_len or shape.positions
         tokens = dense.units_per_batch
         capacity = kind.capacity if self.capacity is None else self.capacity

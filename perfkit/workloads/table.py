@@ -60,7 +60,7 @@ def load_workload(
             flag = "--" + key.replace("_", "-")
             raise UsageError(f"{key} is given twice: {spec.params[key]} in {spec.label!r} and {flag} {value}")
     head, colon, argument = spec.name.partition(":")
-    if colon and head not in WORKLOADS.names():
+    if colon and head not in WORKLOADS.list_names():
         return load_user_workload(spec.name, {**spec.params, **options})
     if head.endswith(".py"):
         raise UsageError(f"workload {head!r} names no function: expected {head}:function")
@@ -69,7 +69,7 @@ def load_workload(
         defaults = {} if device.startswith("cpu") else cls.on_gpu
         return cls.parse(argument, {**defaults, **spec.params, **options}).build()
 
-    return WORKLOADS.ask(head, build)
+    return WORKLOADS.ask_object(head, build)
 
 
 def sized_workload(
@@ -79,7 +79,7 @@ def sized_workload(
 
     Raises what `load_workload` and `check_microbatches` do.
     """
-    spec = parse_workload(text, WORKLOADS.names())
+    spec = parse_workload(text, WORKLOADS.list_names())
     check_microbatches(load_workload(spec, device=device, batch_size=batch_size, seq_len=seq_len), microbatches)
     sizes = {key: value for key, value in (("batch_size", batch_size), ("seq_len", seq_len)) if value is not None}
     return WorkloadSpec(name=spec.name, params={**spec.params, **sizes})
@@ -97,9 +97,9 @@ def check_microbatches(workload: Workload, microbatches: int) -> None:
 def describe() -> list[WorkloadInfo]:
     """Every workload with its parameters, and why it cannot be built on this machine if so."""
     known = []
-    for name in WORKLOADS.names():
+    for name in WORKLOADS.list_names():
         try:
-            known.append(WORKLOADS.ask(name, _info))
+            known.append(WORKLOADS.ask_object(name, _info))
         except BrokenPluginError as error:
             known.append(WorkloadInfo(name, broken=str(error)))
     user = WorkloadInfo(

@@ -54,59 +54,59 @@ class _Reader:
         self.arguments: list[str] = []
 
     def name(self) -> str:
-        if self._takes("N"):
-            return self._nested()
+        if self._take_prefix("N"):
+            return self._read_nested()
         if self.text.startswith("Z", self.at):
             raise ValueError("local to a function")
-        scope = "std::" if self._takes("St") else ""
-        if not scope and self._next() == "S":
-            plain = self._back()
+        scope = "std::" if self._take_prefix("St") else ""
+        if not scope and self._peek_next() == "S":
+            plain = self._read_substitution()
         else:
-            plain = scope + self._source()
-            if self._next() == "I":
-                self._keep(plain)
-        return plain + self._templates() if self._next() == "I" else plain
+            plain = scope + self._read_source_name()
+            if self._peek_next() == "I":
+                self._keep_part(plain)
+        return plain + self._read_template_arguments() if self._peek_next() == "I" else plain
 
-    def _keep(self, part: str) -> None:
+    def _keep_part(self, part: str) -> None:
         if len(part) > _LONGEST:
             raise ValueError(self.text)
         self.seen.append(part)
 
-    def _next(self) -> str:
+    def _peek_next(self) -> str:
         return self.text[self.at : self.at + 1]
 
-    def _takes(self, some: str) -> bool:
+    def _take_prefix(self, some: str) -> bool:
         if self.text.startswith(some, self.at):
             self.at += len(some)
             return True
         return False
 
-    def _nested(self) -> str:
-        while self._next() in ("r", "V", "K"):
+    def _read_nested(self) -> str:
+        while self._peek_next() in ("r", "V", "K"):
             self.at += 1
         whole = ""
-        while not self._takes("E"):
-            if self._next() == "I":
-                whole += self._templates()
-            elif self._takes("St"):
-                whole = f"std::{self._source()}"
-            elif self._next() == "S":
-                whole = self._back()
+        while not self._take_prefix("E"):
+            if self._peek_next() == "I":
+                whole += self._read_template_arguments()
+            elif self._take_prefix("St"):
+                whole = f"std::{self._read_source_name()}"
+            elif self._peek_next() == "S":
+                whole = self._read_substitution()
                 continue  # is among those seen already
-            elif self._next() == "T":
-                whole = self._parameter()
+            elif self._peek_next() == "T":
+                whole = self._read_parameter()
             else:
-                part = self._source()
+                part = self._read_source_name()
                 whole = f"{whole}::{part}" if whole else part
-            if self._next() != "E":
-                self._keep(whole)
+            if self._peek_next() != "E":
+                self._keep_part(whole)
         return whole
 
-    def _source(self) -> str:
-        self._takes("L")  # of internal linkage
+    def _read_source_name(self) -> str:
+        self._take_prefix("L")  # of internal linkage
         digits = ""
-        while self._next().isdigit():
-            digits += self._next()
+        while self._peek_next().isdigit():
+            digits += self._peek_next()
             self.at += 1
         if not digits:
             raise ValueError(self.text)
@@ -114,14 +114,14 @@ class _Reader:
         part, self.at = self.text[self.at : end], end
         if end > len(self.text):
             raise ValueError(self.text)
-        while self._takes("B"):  # an ABI tag
-            part += f"[abi:{self._source()}]"
+        while self._take_prefix("B"):  # an ABI tag
+            part += f"[abi:{self._read_source_name()}]"
         return "(anonymous namespace)" if part == _ANONYMOUS else part
 
-    def _back(self) -> str:
+    def _read_substitution(self) -> str:
         """What was seen before: `S_` the first, `S0_` the second, in base 36."""
         for short, whole in _STANDARD.items():
-            if self._takes(short):
+            if self._take_prefix(short):
                 return whole
         end = self.text.index("_", self.at)
         digits, self.at = self.text[self.at + 1 : end], end + 1
@@ -130,7 +130,7 @@ class _Reader:
             raise ValueError(self.text)
         return self.seen[place]
 
-    def _parameter(self) -> str:
+    def _read_parameter(self) -> str:
         """A template's parameter by its place: `T_` the first, `T0_` the second."""
         end = self.text.index("_", self.at)
         digits, self.at = self.text[self.at + 1 : end], end + 1
@@ -139,33 +139,33 @@ class _Reader:
             raise ValueError(self.text)
         return self.arguments[place]
 
-    def _templates(self) -> str:
-        self._takes("I")
+    def _read_template_arguments(self) -> str:
+        self._take_prefix("I")
         found: list[str] = []
-        while not self._takes("E"):
-            found += self._argument()
+        while not self._take_prefix("E"):
+            found += self._read_argument()
         self.arguments = found
         return f"<{', '.join(found)}>"
 
-    def _argument(self) -> list[str]:
+    def _read_argument(self) -> list[str]:
         """One, or those of a pack."""
-        if self._takes("J"):
+        if self._take_prefix("J"):
             found: list[str] = []
-            while not self._takes("E"):
-                found += self._argument()
+            while not self._take_prefix("E"):
+                found += self._read_argument()
             return found
-        if self._takes("L"):
-            return [self._literal()]
-        if self._next() == "X":
+        if self._take_prefix("L"):
+            return [self._read_literal()]
+        if self._peek_next() == "X":
             raise ValueError(self.text)
-        return [self._type()]
+        return [self._read_type()]
 
-    def _literal(self) -> str:
-        if self._takes("_Z"):
+    def _read_literal(self) -> str:
+        if self._take_prefix("_Z"):
             name = self.name()
             self.at = self.text.index("E", self.at) + 1
             return name
-        kind = self._type()
+        kind = self._read_type()
         end = self.text.index("E", self.at)
         value, self.at = self.text[self.at : end], end + 1
         value = f"-{value[1:]}" if value.startswith("n") else value
@@ -173,8 +173,8 @@ class _Reader:
             return "true" if value == "1" else "false"
         return f"{value}{_SUFFIXES[kind]}" if kind in _SUFFIXES else f"({kind}){value}"
 
-    def _type(self) -> str:
-        letter = self._next()
+    def _read_type(self) -> str:
+        letter = self._peek_next()
         if letter in _BUILTIN:
             self.at += 1
             return _BUILTIN[letter]
@@ -183,22 +183,22 @@ class _Reader:
             return _TWO_LETTERS[self.text[self.at - 2 : self.at]]
         if letter in _AROUND:
             self.at += 1
-            inner = self._type()
+            inner = self._read_type()
             around = f"{inner}{_AROUND[letter]}"
-            self._keep(around)
+            self._keep_part(around)
             return around
         if letter == "S" and not self.text.startswith("St", self.at):
-            known = self._back()
-            if self._next() == "I":
-                known += self._templates()
-                self._keep(known)
+            known = self._read_substitution()
+            if self._peek_next() == "I":
+                known += self._read_template_arguments()
+                self._keep_part(known)
             return known
         if letter == "T":
-            parameter = self._parameter()
-            self._keep(parameter)
+            parameter = self._read_parameter()
+            self._keep_part(parameter)
             return parameter
         if letter == "N" or letter.isdigit() or letter == "S":
             named = self.name()
-            self._keep(named)
+            self._keep_part(named)
             return named
         raise ValueError(self.text)

@@ -28,7 +28,7 @@ NOT_WORSE_AT_ALL = {quantity.name: Threshold(text="+0", change=0.0) for quantity
 
 def measure(folder: Path, workload: str = GPT, technique: str = "baseline", *, warmup: int = 1) -> RunFigures:
     spec = RunSpec(
-        workload=parse_workload(workload, WORKLOADS.names()),
+        workload=parse_workload(workload, WORKLOADS.list_names()),
         techniques=parse_variants(technique)[0],
         schedule=Schedule(warmup=warmup, max_warmup=warmup, timed=3, memory=2, trace=2),
         launch=LaunchSpec(threads=1),

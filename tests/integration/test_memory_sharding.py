@@ -12,7 +12,7 @@ from tests.fixtures.memory_oracles.memory_runs import accounts, over_time, run_m
 from tests.fixtures.memory_oracles.zero_memory import buffers, gathered, gradients, held, peak
 
 RANKS = 2
-SHAPE = Gpt(batch_size=1).shape()
+SHAPE = Gpt(batch_size=1).resolve_shape()
 SEQ_LEN = 32
 TECHNIQUES = {"ddp": "baseline@2", "zero1": "zero1@2", "zero2": "zero2@2", "zero3": "zero3@2"}
 SHARDED = ("zero2", "zero3")

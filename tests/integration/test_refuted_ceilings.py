@@ -99,4 +99,4 @@ def test_without_calibration_the_shares_are_not_known_and_the_next_command_measu
     kept = cache.load(KEY)
     assert kept is not None
     assert fp32(kept.measured) == (LOW[Level.MATRIX, "fp32"], "2026-01-01")
-    assert kept.doubtful() == {1}
+    assert kept.list_doubtful_threads() == {1}

@@ -59,7 +59,7 @@ def test_runs_of_one_seed_are_the_same() -> None:
 
 
 def train(text: str, steps: int) -> list[float]:
-    workload = load_workload(parse_workload(text, WORKLOADS.names()))
+    workload = load_workload(parse_workload(text, WORKLOADS.list_names()))
     torch.manual_seed(0)
     model = workload.build_model()
     optimizer = workload.build_optimizer(model)

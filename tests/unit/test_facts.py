@@ -24,7 +24,7 @@ def test_the_docs_have_the_same() -> None:
     assert documented("op_calls:<globs>") == list(DERIVED)
 
 
-@pytest.mark.parametrize("name", TECHNIQUES.names())
+@pytest.mark.parametrize("name", TECHNIQUES.list_names())
 def test_the_claims_of_techniques_are_about_them(name: str) -> None:
     state = new_state()
     state.build_optimizers()

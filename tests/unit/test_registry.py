@@ -14,7 +14,7 @@ def shapes() -> Registry[type]:
 
 
 def test_names_keep_the_order_of_the_table(shapes: Registry[type]) -> None:
-    assert shapes.names() == ("square", "circle")
+    assert shapes.list_names() == ("square", "circle")
 
 
 def test_load_imports_the_object(shapes: Registry[type]) -> None:
@@ -26,7 +26,7 @@ def test_load_imports_the_object(shapes: Registry[type]) -> None:
 def test_naming_imports_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "this", raising=False)
     table: Registry[object] = Registry("poem", "perfkit.test-poems", {"zen": "this:s"})
-    assert table.names() == ("zen",)
+    assert table.list_names() == ("zen",)
     assert "this" not in sys.modules
 
 
@@ -47,6 +47,6 @@ def test_entry_points_add_names_after_the_built_in_ones_and_never_replace_them(
     from datetime import date
     from fractions import Fraction
 
-    assert shapes.names() == ("square", "circle", "arc", "triangle")
+    assert shapes.list_names() == ("square", "circle", "arc", "triangle")
     assert shapes.load("triangle") is date
     assert shapes.load("square") is Fraction

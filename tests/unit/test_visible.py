@@ -53,7 +53,7 @@ def test_names_of_a_trace_are_visible_as_soon_as_they_are_read(tmp_path: Path) -
 def test_names_of_a_recording_of_memory_are_visible() -> None:
     names = Names()
     assert names.number(EVIL) == names.number(SHOWN) == 1
-    assert names.all() == ("", SHOWN)
+    assert names.list_texts() == ("", SHOWN)
 
 
 def test_no_text_acts_on_a_terminal() -> None:

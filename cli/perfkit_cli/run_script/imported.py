@@ -34,11 +34,11 @@ class _Awaiting(MetaPathFinder):
             spec = finder.find_spec(fullname, path, target)
             if spec is not None:
                 if spec.loader is not None:
-                    spec.loader = _TellingLoader(spec.loader, self._executed)
+                    spec.loader = _TellingLoader(spec.loader, self._handle_import)
                 return spec
         return None
 
-    def _executed(self, module: ModuleType) -> None:
+    def _handle_import(self, module: ModuleType) -> None:
         if self in sys.meta_path:
             sys.meta_path.remove(self)
             self._tell(module)

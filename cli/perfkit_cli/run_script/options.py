@@ -162,8 +162,8 @@ def checked(
         raise UsageError("--trace-on is for a loop that is watched all the time: give --always-on as well")
     for logger in log:
         tracker = logger.partition(":")[0]
-        if tracker not in LOGGERS.names():
-            raise unknown_name("logger", tracker, LOGGERS.names())
+        if tracker not in LOGGERS.list_names():
+            raise unknown_name("logger", tracker, LOGGERS.list_names())
     if step_function and step_every is not None:
         raise UsageError("--step-function and --step-every both say what a step is: give one of them")
     if step_function and not all(part.isidentifier() for part in step_function.replace(":", ".", 1).split(".")):

@@ -39,7 +39,7 @@ def main(first: list[str]) -> None:
     steps = watching.steps
     if steps is not None and options.module and steps.module == options.program:
         steps.module = ""  # it runs as the script
-    watching.begin()
+    watching.start_watching()
     atexit.register(watching.end, None)
     try:
         _run(program, options.arguments, watching)
@@ -70,7 +70,7 @@ def _run(program: programs.Program, arguments: tuple[str, ...], watching: Watchi
     except UsageError as error:  # a module that there is not
         watching.cancel()
         _refuse(error)
-    watching.announce()
+    watching.announce_folder()
     program.execute(code, known if steps is None else {**known, DECORATOR: steps.wrap})
 
 
@@ -104,7 +104,7 @@ def _compiler(steps: StepFunction | None) -> programs.Compile:
     def compiled(source: bytes | str, path: str) -> CodeType:
         if steps is None or steps.module:
             return compile(source, path, "exec", dont_inherit=True)
-        return compile(steps.decorated(source, path), path, "exec", dont_inherit=True)
+        return compile(steps.decorate_script(source, path), path, "exec", dont_inherit=True)
 
     return compiled
 

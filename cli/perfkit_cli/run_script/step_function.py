@@ -50,12 +50,12 @@ class StepFunction:
                 result = function(*args, **kwargs)
             finally:
                 self._inside = False
-            self._ended()
+            self._report_call()
             return result
 
         return told
 
-    def wrap_in(self, module: ModuleType) -> None:
+    def wrap_in_module(self, module: ModuleType) -> None:
         """Replace the function in a module that has been imported."""
         *outer, name = self.function.split(".")
         owner: Any = module
@@ -65,7 +65,7 @@ class StepFunction:
         if callable(function) or isinstance(function, classmethod):
             setattr(owner, name, self.wrap(function))
 
-    def decorated(self, source: bytes | str, path: str) -> ast.Module:
+    def decorate_script(self, source: bytes | str, path: str) -> ast.Module:
         """The script with the function's definitions decorated by `DECORATOR`; every line stays where it was."""
         tree = ast.parse(source, path)
         functions = list(_functions(tree.body))
@@ -78,7 +78,7 @@ class StepFunction:
                 node.decorator_list.insert(0, ast.copy_location(decorator, place))
         return tree
 
-    def complaint(self, main: ModuleType | None) -> str:
+    def describe_problem(self, main: ModuleType | None) -> str:
         """What the user should know of the function at the end; "" where all was well. `main` is the script."""
         if self.calls:
             return ""
@@ -96,7 +96,7 @@ class StepFunction:
             return f"--step-function: there is no function {self.function!r} in {where}, which defines none with def"
         return f"--step-function: {unknown_name(f'function of {where}', self.function, choices)}"
 
-    def _ended(self) -> None:
+    def _report_call(self) -> None:
         if self.on_step is not None:
             self.calls += 1
             self.on_step()

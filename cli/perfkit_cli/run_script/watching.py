@@ -42,18 +42,20 @@ class Watching:
         self._process = os.getpid()
         self._guard = Guard(lambda: None)
 
-    def begin(self) -> None:
+    def start_watching(self) -> None:
         """Wait for the program to import torch."""
         steps = self.steps
         if steps is not None and steps.module:
-            after_import(steps.module, lambda module: self._guard(steps.wrap_in, module))
-        after_import("torch.multiprocessing.spawn", lambda module: self._guard(follow_spawn, module, self._spawn))
-        after_import("torch", lambda _: self._guard(self._start))
+            after_import(steps.module, lambda module: self._guard(steps.wrap_in_module, module))
+        after_import(
+            "torch.multiprocessing.spawn", lambda module: self._guard(follow_spawn, module, self._wrap_spawned)
+        )
+        after_import("torch", lambda _: self._guard(self._start_profile))
 
-    def announce(self) -> None:
+    def announce_folder(self) -> None:
         """Say that the program is watched, and where that will lie."""
         if not self._options.quiet:
-            self._say(f"watching {self._options.program}, to be recorded in {_shown(self.folder)}")
+            self._print_line(f"watching {self._options.program}, to be recorded in {_shown(self.folder)}")
 
     def cancel(self) -> None:
         """There is no program."""
@@ -66,46 +68,46 @@ class Watching:
             return
         self._ended = True
         try:
-            self._guard(self._finish, error)
+            self._guard(self._finish_report, error)
         except KeyboardInterrupt:
-            self._say(f"interrupted: what was measured is in {_shown(self.folder)}")
+            self._print_line(f"interrupted: what was measured is in {_shown(self.folder)}")
 
-    def _start(self) -> None:
+    def _start_profile(self) -> None:
         self._profile = profile_of(self._options, self.folder, self._name, logs=launched_rank() == 0)
         self._profile.start(by_hand=self.steps is not None)
         if self.steps is not None:
             self.steps.on_step = self._profile.step
 
-    def _spawn(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def _wrap_spawned(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """`function` as it is to be run in processes that the program spawns."""
         if self._ended or self.steps is not None:  # a function of the script's is decorated in this process alone
             return function
         self._spawned = True
         return SpawnedRank(function, self._options, self.folder, self._name)
 
-    def _finish(self, error: BaseException | None) -> None:
+    def _finish_report(self, error: BaseException | None) -> None:
         if self._profile is None:
             if self._guard.failure is None:
-                self._say(f"nothing was recorded: {self._options.program} did not import torch")
+                self._print_line(f"nothing was recorded: {self._options.program} did not import torch")
             return
         self._profile.stop(error, elsewhere=self._spawned)
-        complaint = self.steps.complaint(self._program.main) if self.steps is not None else ""
+        complaint = self.steps.describe_problem(self._program.main) if self.steps is not None else ""
         if complaint:
-            self._say(complaint)
+            self._print_line(complaint)
         folder = self._profile.folder
         if self._profile.failure:
             if folder.is_dir():
                 what = kept(folder)
                 drawn = f"; to be drawn by: perfkit report {_shown(folder)}" if what else " that could be drawn"
-                self._say(f"kept in {_shown(folder)}: {what or 'nothing'}{drawn}")
+                self._print_line(f"kept in {_shown(folder)}: {what or 'nothing'}{drawn}")
         elif (self._profile.recorded or self._spawned) and (folder / "report.html").is_file():
-            self._say(f"report: {_shown(folder / 'report.html')}")
+            self._print_line(f"report: {_shown(folder / 'report.html')}")
         elif (self._profile.recorded or self._spawned) and (folder / SUITE_FILE).is_file():
-            self._say(f"recorded in {_shown(folder)}, to be drawn by: perfkit report {_shown(folder)}")
+            self._print_line(f"recorded in {_shown(folder)}, to be drawn by: perfkit report {_shown(folder)}")
         elif self._options.out is None and folder.is_dir() and not any(folder.iterdir()):
             folder.rmdir()  # a name that perfkit chose, and nothing came of it
 
-    def _say(self, text: str) -> None:
+    def _print_line(self, text: str) -> None:
         """A line on standard error, of rank 0 alone."""
         if launched_rank() == 0 and sys.stderr is not None:
             sys.stderr.write(f"perfkit: {text}\n")

@@ -69,7 +69,9 @@ def _at(times: Sequence[int], series: dict[str, list[int]]) -> Iterator[tuple[in
 def _steps(engine: Engine) -> Iterator[Slice]:
     spans = engine.windows
     for index, (number, (begin, end)) in enumerate(zip(spans.number.tolist(), spans.spans.tolist(), strict=True)):
-        shares = {share.category: percent(share.share) for share in engine.split.shares(window=index) if share.seconds}
+        shares = {
+            share.category: percent(share.share) for share in engine.split.compute_shares(window=index) if share.seconds
+        }
         yield Slice(begin, end, f"step {number}", shares)
 
 
@@ -146,7 +148,7 @@ def _bounds(engine: Engine) -> Callable[[int], Iterator[Slice]]:
 
 def _shares(placed: Placed) -> Floats:
     """Of each piece the attainable time of its equals over its own; NaN where it is not known or above the roof."""
-    each = placed.limits.attainable_s / np.maximum(placed.groups.counts(), 1)
+    each = placed.limits.attainable_s / np.maximum(placed.groups.count_by_group(), 1)
     with np.errstate(divide="ignore", invalid="ignore"):
         reached = each[placed.groups.of] * 1e9 / placed.pieces.busy_ns
     return np.where(reached < 1, reached, np.nan)

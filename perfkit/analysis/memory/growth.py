@@ -33,7 +33,7 @@ class _Kept:
     born: Ints
     died: Ints
 
-    def only(self, chosen: NDArray[np.bool_]) -> "_Kept":
+    def select_blocks(self, chosen: NDArray[np.bool_]) -> "_Kept":
         return _Kept(self.event[chosen], self.size[chosen], self.category[chosen], self.born[chosen], self.died[chosen])
 
 
@@ -59,7 +59,7 @@ def growth(allocations: Allocations, lives: Lives, categories: NDArray[np.int8])
     for texts in _LEVELS:
         grows, members = _growing(allocations, kept, texts, len(ends), total)
         growing += grows
-        kept = kept.only(~members)
+        kept = kept.select_blocks(~members)
     return tuple(sorted(growing, key=lambda row: -row.bytes_per_step))
 
 

@@ -38,7 +38,7 @@ def _block(allocations: Allocations, lives: Lives, row: int, category: str) -> L
     if born == AT_START:
         return LiveBlock(bytes=size, category=category, name="allocated before the recording", kept_by=kept_by)
     op, module, line, shape, dtype = (
-        allocations.text(column, born)
+        allocations.get_text(column, born)
         for column in (allocations.op, allocations.module, allocations.line, allocations.shape, allocations.dtype)
     )
     phase = PHASES[allocations.phase[born]] if allocations.phase[born] != NONE else ""
@@ -59,4 +59,4 @@ def _block(allocations: Allocations, lives: Lives, row: int, category: str) -> L
 def _kept_by(allocations: Allocations, died: int) -> str:
     """The op that a block was freed in; "" for one that was not, or not seen to be: another took its address."""
     freed = died < len(allocations) and allocations.size[died] < 0
-    return allocations.text(allocations.op, died).removeprefix(_AUTOGRAD) if freed else ""
+    return allocations.get_text(allocations.op, died).removeprefix(_AUTOGRAD) if freed else ""

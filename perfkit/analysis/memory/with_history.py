@@ -76,7 +76,7 @@ def with_history(allocations: Allocations, history: Allocations) -> Allocations:
         allocations,
         known=known,
         unexplained_bytes=unexplained,
-        names=names.all(),
+        names=names.list_texts(),
         reserved=reserved,
         failed=allocations.failed or history.failed,
         **texts,

@@ -42,7 +42,7 @@ class Difference(Struct):
     pairs: int
     more_pairs: int | None = None
 
-    def saved_s(self, step_s: float) -> float:
+    def compute_saved_s(self, step_s: float) -> float:
         """What a step of `step_s` saves: the baseline takes `step_s / ratio` for the same work beside it.
 
         Step times themselves may be of other rounds than the pairs are, and of other sessions.

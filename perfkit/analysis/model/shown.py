@@ -26,19 +26,19 @@ class Shown:
         `attrs["units"]` has the unit of each column that has one. Raises `KeyError`, which names the tables that there
         are, for any other name.
         """
-        rows: pd.DataFrame = resolve_name("perfkit_reports.render.frames:frame")(self._document(), name)
+        rows: pd.DataFrame = resolve_name("perfkit_reports.render.frames:frame")(self._build_document(), name)
         return rows
 
     def to_html(self, path: str | Path) -> Path:
         """Write the report as one page that opens without a network; returns its path."""
-        page: str = resolve_name("perfkit_reports.render.html:render")(self._document())
+        page: str = resolve_name("perfkit_reports.render.html:render")(self._build_document())
         write_bytes(Path(path), page.encode())
         return Path(path)
 
     def _repr_html_(self) -> str:
         """What a notebook shows of it."""
-        text: str = resolve_name("perfkit_reports.render.notebook:render")(self._document())
+        text: str = resolve_name("perfkit_reports.render.notebook:render")(self._build_document())
         return text
 
-    def _document(self) -> Any:
+    def _build_document(self) -> Any:
         return resolve_name(f"perfkit_reports.subjects.{self.subject}.document:document")(self)

@@ -78,7 +78,7 @@ def arrivals(ops: Ops) -> Arrivals:
         events = events[~named(trace, events, lambda name: name.startswith(_ENQUEUE))]
         record = recorded(ops, events, np.full(len(events), NONE, np.int64))
         name = trace.name[events].astype(np.int64)
-        step = ops.steps.at(trace.start_ns[events])
+        step = ops.steps.locate_times(trace.start_ns[events])
         given = recorded_numbers(ops, events, np.full(len(events), NONE, np.int64))
     table: dict[CollectiveKind, int] = {}
     pairs = group(record, name)  # few distinct ones, however many events
@@ -102,7 +102,7 @@ def _names(ops: Ops, events: Ints, launch: Ints) -> Ints:
     """What to call each kernel: the backend's range around its launch tells more than its own name."""
     trace = ops.trace
     name = trace.name[events].astype(np.int64)
-    ranges = trace.of(Category.RANGE)
+    ranges = trace.select_events(Category.RANGE)
     ranges = ranges[named(trace, ranges, lambda name: name.startswith(COLLECTIVE_RANGES))]
     known = np.flatnonzero(launch != NONE)
     around = around_times(trace, ranges, trace.thread[launch[known]], trace.start_ns[launch[known]])

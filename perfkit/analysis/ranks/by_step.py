@@ -20,7 +20,7 @@ class ByStep(NamedTuple):
     late_s: Floats
     wait_s: Floats
 
-    def last_shares(self) -> list[float | None]:
+    def compute_last_shares(self) -> list[float | None]:
         """Of each rank the share of its steps in which it was later than all others; None without any."""
         known = ~np.isnan(self.late_s)
         late = np.where(known, self.late_s, -1.0)
@@ -38,7 +38,7 @@ def by_step(source: Source, ranks: int, slots: Slots, matched: Matched) -> BySte
     shortest = matched.longest_ns - matched.worst_ns
     for rank in range(ranks):
         rows = source(rank)
-        slot = slots.of(rows)
+        slot = slots.find_slots(rows)
         used = matched.counted[slot]
         slot, lasted = slot[used], (rows.end_ns - rows.start_ns)[used]
         at = np.searchsorted(steps, matched.step[slot])

@@ -43,7 +43,7 @@ def align(source: Source, ranks: int, slots: Slots) -> list[Clock | None]:
         left = []
         for rank in pending:
             rows = source(rank)
-            slot = slots.of(rows)
+            slot = slots.find_slots(rows)
             common = reference[slot] != _UNSET
             if common.any():
                 clock = Clock(_offset(rows, slots, reference), islands - 1)
@@ -76,7 +76,7 @@ def _offset(rows: Rows, slots: Slots, reference: Ints) -> int:
 
 
 def _differences(rows: Rows, slots: Slots, reference: Ints, shift: int) -> Ints:
-    slot = slots.of(rows, shift)
+    slot = slots.find_slots(rows, shift)
     common = np.flatnonzero((slot != NONE) & (np.append(reference, _UNSET)[slot] != _UNSET))
     return rows.end_ns[common] - reference[slot[common]]
 

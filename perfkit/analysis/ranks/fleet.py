@@ -84,11 +84,11 @@ class FleetReducer:
             first=self._values,
             length=len(arrivals),
         )
-        self._write(member, rows)
+        self._write_rows(member, rows)
         self._members.append(member)
         self._values += _COLUMNS * len(arrivals)
 
-    def result(self, labels: Mapping[str, str] | None = None) -> Fleet | None:
+    def build_fleet(self, labels: Mapping[str, str] | None = None) -> Fleet | None:
         """What was added comes to; `labels` by path stand in the place of the ranks' own, which may be shared.
 
         None for fewer than two ranks, and for traces that tell neither ranks nor common collectives.
@@ -99,9 +99,11 @@ class FleetReducer:
         chosen = _first_of_each_rank(members)
 
         def source(index: int) -> Rows:
-            return self._read(chosen[index])
+            return self._read_rows(chosen[index])
 
-        clocks, slots, matched = matching(source, lambda index, rows: self._write(chosen[index], rows), len(chosen))
+        clocks, slots, matched = matching(
+            source, lambda index, rows: self._write_rows(chosen[index], rows), len(chosen)
+        )
         if not matched.counted.any() and sum(member.row.rank is not None for member in members) < 2:
             return None
         unlike = {number for member in members for number in member.unlike}
@@ -109,7 +111,7 @@ class FleetReducer:
         parts = max(1, len(np.unique(matched.step[matched.counted])))
         late = [lateness(source(index), slots, matched) for index in range(len(chosen))]
         found = by_step(source, len(chosen), slots, matched)
-        last = found.last_shares()
+        last = found.compute_last_shares()
         placed = {
             id(member): _placed(
                 member.row, late[index], clocks[index], parts, _mean_wait(found, index, parts), last[index]
@@ -129,11 +131,11 @@ class FleetReducer:
             grid=_grid(chosen, found),
         )
 
-    def _write(self, member: Member, rows: Iterable[Ints]) -> None:
+    def _write_rows(self, member: Member, rows: Iterable[Ints]) -> None:
         self._spool.seek(member.first * 8)
         self._spool.write(np.stack(tuple(rows)).astype(np.int64).tobytes())
 
-    def _read(self, member: Member) -> Rows:
+    def _read_rows(self, member: Member) -> Rows:
         self._spool.seek(member.first * 8)
         data = self._spool.read(_COLUMNS * member.length * 8)
         return Rows(*np.frombuffer(data, np.int64).reshape(_COLUMNS, member.length))

@@ -44,7 +44,7 @@ def meetings(ranks: Sequence[Arrivals]) -> Meetings:
     counted = np.append(found.matched.counted, False)
     numbers = []
     for its in rows:
-        slot = found.slots.of(its)
+        slot = found.slots.find_slots(its)
         numbers.append(np.where(counted[slot], slot, NONE))
     offsets = (None if clock is None or clock.island else clock.offset_ns for clock in found.clocks)
     return Meetings(tuple(numbers), tuple(offsets))

@@ -58,7 +58,7 @@ def match(source: Source, ranks: int, slots: Slots, clocks: list[Clock | None]) 
     latest = np.full(size, NONE, np.int64)
     for rank in range(ranks):
         rows = source(rank)
-        slot = slots.of(rows)
+        slot = slots.find_slots(rows)
         clock = clocks[rank]
         offset = 0 if clock is None else clock.offset_ns
         duration = rows.end_ns - rows.start_ns
@@ -75,7 +75,7 @@ def match(source: Source, ranks: int, slots: Slots, clocks: list[Clock | None]) 
     several = present > 1
     resized = several & (fewest != most) & (most != _UNSET)
     apart = several & ~resized & (last_start > first_end + CLOCK_ERROR_NS)
-    kind, step = slots.columns()
+    kind, step = slots.get_columns()
     return Matched(
         kind=kind,
         step=step,
@@ -92,7 +92,7 @@ def match(source: Source, ranks: int, slots: Slots, clocks: list[Clock | None]) 
 
 def lateness(rows: Rows, slots: Slots, matched: Matched) -> int | None:
     """How much later than the first rank of each collective this rank came, in all, in ns; None if none is counted."""
-    slot = slots.of(rows)
+    slot = slots.find_slots(rows)
     used = matched.counted[slot]
     if not used.any():
         return None

@@ -39,7 +39,7 @@ class Slots:
             self._first[kind] = self.size
             self.size += len(self._codes[kind])
 
-    def of(self, rows: Rows, shift: int = 0) -> Ints:
+    def find_slots(self, rows: Rows, shift: int = 0) -> Ints:
         """The slot of each row, or of the one `shift` numbers after it in its step; NONE where there is none."""
         result = np.full(len(rows.kind), NONE, np.int64)
         codes = code(rows.step, rows.number) + shift
@@ -51,7 +51,7 @@ class Slots:
             result[mine[matched]] = self._first[kind] + at[matched]
         return result
 
-    def columns(self) -> tuple[Ints, Ints]:
+    def get_columns(self) -> tuple[Ints, Ints]:
         """Kind and step of each slot."""
         empty = [np.empty(0, np.int64)]
         kinds = [np.full(len(self._codes[kind]), kind) for kind in self._first]

@@ -42,7 +42,7 @@ class _Length(NamedTuple):
     span_ns: float
     steps_ns: float | None
 
-    def of(self, replay: RankReplay) -> float:
+    def get_ns(self, replay: RankReplay) -> float:
         return self.span_ns if self.steps_ns is None or not replay.of_steps else self.steps_ns
 
 
@@ -90,10 +90,12 @@ def _error(length: _Length, rank: RankReplay) -> float:
 
 
 def _lengths(job: Job, ranks: Sequence[RankReplay], changes: Sequence[Changed | None]) -> list[_Length]:
-    made = [rank.graph.with_change(change) for rank, change in zip(ranks, changes, strict=True)]
+    made = [rank.graph.apply_delta(change) for rank, change in zip(ranks, changes, strict=True)]
     return [
-        _Length(float(ends.max()), None if rank.graph.steps is None else rank.graph.steps.length_ns(happens, ends))
-        for rank, (happens, ends) in zip(ranks, job.times(made), strict=True)
+        _Length(
+            float(ends.max()), None if rank.graph.steps is None else rank.graph.steps.measure_length_ns(happens, ends)
+        )
+        for rank, (happens, ends) in zip(ranks, job.simulate_ranks(made), strict=True)
     ]
 
 
@@ -106,7 +108,7 @@ def _with_gains(
     ranks: int,
 ) -> RankTrace:
     def gain_s(name: str) -> float:
-        return max(0.0, before.of(rank) - findings[name].of(rank)) / 1e9 / rank.parts
+        return max(0.0, before.get_ns(rank) - findings[name].get_ns(rank)) / 1e9 / rank.parts
 
     gains = trace.gains
     if gains is not None:

@@ -52,7 +52,7 @@ class Blocking:
 def blocking(ops: Ops, device: Device, threads: Ints) -> Blocking:
     """The calls of these threads that blocked, or may when the device is later."""
     trace = ops.trace
-    calls = trace.of(Category.LAUNCH)
+    calls = trace.select_events(Category.LAUNCH)
     calls = calls[np.isin(trace.thread[calls], threads)]
     started = np.zeros(len(trace), np.bool_)
     started[device.launch[device.launched]] = True

@@ -45,7 +45,7 @@ class CriticalPath(NamedTuple):
 def critical_path(graph: Graph, work: Work, change: Modified, times: Floats) -> CriticalPath:
     """The path of a simulation (`times` of its places) that ended with `change`."""
     order, table = graph.order, graph.edges
-    weight = np.append(change.weights(graph), 0.0)
+    weight = np.append(change.compute_weights(graph), 0.0)
     ends = times[order.place] + change.duration_ns
     last = int(ends.argmax())
     by_first = times[order.first] + weight[order.first_edge] >= times[order.second] + weight[order.second_edge]

@@ -46,7 +46,7 @@ class Edges:
     def __len__(self) -> int:
         return len(self.source)
 
-    def of(self, rows: NDArray[np.int64] | Flags) -> "Edges":
+    def select_rows(self, rows: NDArray[np.int64] | Flags) -> "Edges":
         return Edges(self.source[rows], self.target[rows], self.kind[rows], self.lag_ns[rows], self.carries[rows])
 
 

@@ -107,7 +107,7 @@ def _points(
     woken: Handoffs,
     threads: Ints,
 ) -> Points:
-    found = Collected.empty()
+    found = Collected.create_empty()
     trace = ops.trace
     leading = np.flatnonzero(device.launched & device.leads)
     # The work of a call that blocks is handed over when it begins, and so is that of one that waits for room.
@@ -136,7 +136,7 @@ def _points(
         if len(its):
             ends = np.asarray([trace.start_ns[its[0]], trace.end_ns[its].max()])
             found.add(Role.MARK, np.full(2, thread), ends, np.full(2, NONE))
-    return found.ordered()
+    return found.build_points()
 
 
 def _outside(blocks: Blocking, thread: Ints, at: Ints) -> Ints:
@@ -166,7 +166,7 @@ def _host_edges(points: Points, blocks: Blocking, full: Throttled, woken: Handof
     wakes = points.role == Role.WAKES
     lag[wakes] = 0.0
     chain = Edges(node[follows] - 1, node[follows], kind[follows], lag[follows], np.zeros(int(follows.sum()), np.bool_))
-    by = points.rows_of(Role.WAKES, len(woken.thread))
+    by = points.find_rows(Role.WAKES, len(woken.thread))
     mark = np.full(len(woken.thread), -1, np.int64)
     if len(woken.thread):
         marks = np.flatnonzero((points.role == Role.MARK) & (points.about != NONE))
@@ -189,7 +189,7 @@ def _device_edges(
 ) -> list[Edges]:
     rows = np.arange(len(device))
     node = first_kernel + rows
-    at = 1 + points.rows_of(Role.POINT, len(device))
+    at = 1 + points.find_rows(Role.POINT, len(device))
     # The kernels of a graph hang on the launch of the first of them.
     launched = np.flatnonzero(device.launched)
     lead = _leaders(device)
@@ -204,14 +204,14 @@ def _device_edges(
     by_stream = edges(Edge.STREAM, node[device.before[chained]], node[chained], space.gap[chained], carries=True)
     waits = by_events(ops, device)
     explained = np.full(len(device), -np.inf)
-    point_at = np.append(points.at_ns, 0)[points.rows_of(Role.POINT, len(device))]
+    point_at = np.append(points.at_ns, 0)[points.find_rows(Role.POINT, len(device))]
     explained[launched] = point_at[lead[launched]] + lag
     np.maximum.at(explained, chained, device.ended[device.before[chained]] + space.gap[chained])
     np.maximum.at(explained, waits.target, device.ended[waits.source] + waits.lag_ns)
     more = inferred(ops, device, explained)
     lone = rows[(device.before == NONE) & ~device.launched]
     started = edges(Edge.START, np.zeros(len(lone), np.int64), node[lone], device.begun[lone] - origin)
-    end_of = 1 + points.rows_of(Role.END, len(blocks) + len(full.row))
+    end_of = 1 + points.find_rows(Role.END, len(blocks) + len(full.row))
     known = np.flatnonzero(blocks.waits_for != NONE)
     to_end, to_begin = known[~blocks.at_begin[known]], known[blocks.at_begin[known]]
     after_end = edges(Edge.SYNC, node[blocks.waits_for[to_end]], end_of[to_end], blocks.tail_ns[to_end], carries=True)

@@ -15,7 +15,7 @@ class Gone(NamedTuple):
     at_ns: Ints
     share: Floats
 
-    def until(self, times: Ints) -> Floats:
+    def sum_until(self, times: Ints) -> Floats:
         """How much has gone until each time."""
         if not len(self.at_ns):
             return np.zeros(len(times))
@@ -23,16 +23,16 @@ class Gone(NamedTuple):
         result: Floats = np.interp(times, self.at_ns, sums)
         return result
 
-    def at(self, times: Ints) -> Floats:
+    def get_share_at(self, times: Ints) -> Floats:
         """The share at each time."""
         place = np.searchsorted(self.at_ns, times, side="right") - 1
         result: Floats = np.append(self.share, 0.0)[place]  # before the first (-1) it is the last entry
         return result
 
-    def and_then(self, other: "Gone") -> "Gone":
+    def combine_with(self, other: "Gone") -> "Gone":
         """With another change, which takes its share of what this one leaves."""
         at_ns = np.union1d(self.at_ns, other.at_ns)
-        return Gone(at_ns, 1.0 - (1.0 - self.at(at_ns)) * (1.0 - other.at(at_ns)))
+        return Gone(at_ns, 1.0 - (1.0 - self.get_share_at(at_ns)) * (1.0 - other.get_share_at(at_ns)))
 
 
 NOTHING = Gone(np.empty(0, np.int64), np.empty(0))

@@ -37,7 +37,7 @@ class Job:
     peers: int
     order: Order
 
-    def times(self, changes: Sequence[Modified]) -> list[tuple[Floats, Floats]]:
+    def simulate_ranks(self, changes: Sequence[Modified]) -> list[tuple[Floats, Floats]]:
         """When each node of each rank happens and ends, from its own beginning, with a change of each rank's graph."""
         own = np.concatenate([[0.0], *(change.duration_ns[1:] for change in changes)])
         # A collective takes all of its ranks the same: what shortens it on one of them does on all.
@@ -59,10 +59,10 @@ class Job:
         ends[self.kernel] = ends[len(ends) - len(self.kernel) :]
         return [
             (happens[its] - shift, ends[its] - shift)
-            for its, shift in zip(map(self._nodes, range(len(self.graphs))), self.shift_ns.tolist(), strict=True)
+            for its, shift in zip(map(self._list_nodes, range(len(self.graphs))), self.shift_ns.tolist(), strict=True)
         ]
 
-    def _nodes(self, rank: int) -> Ints:
+    def _list_nodes(self, rank: int) -> Ints:
         count = len(self.graphs[rank]) - 1
         return np.concatenate(([0], self.first[rank] + np.arange(count)))
 

@@ -34,7 +34,7 @@ class Modified:
     lag_ns: Floats
     gone: dict[int, Gone] = field(default_factory=dict)
 
-    def weights(self, graph: Graph) -> Floats:
+    def compute_weights(self, graph: Graph) -> Floats:
         table = graph.edges
         return self.lag_ns + np.where(table.carries, self.duration_ns[table.source], 0.0)
 
@@ -51,12 +51,12 @@ def modified(graph: Graph, work: Work, change: WhatIf) -> Modified:
         if what.startswith(RANGE):
             _scale_ranges(graph, result, what.removeprefix(RANGE), factor)
             continue
-        chosen = work.fits(what)
+        chosen = work.select_work(what)
         if not chosen.any():
             raise UsageError(f"--what-if {what}: nothing in the trace has this name")
         scale(graph, work, result, chosen, factor)
     for what in change.fused:
-        _fuse(graph, work, result, work.fits(what))
+        _fuse(graph, work, result, work.select_work(what))
     if change.without_syncs:
         _drop_syncs(graph, result)
     if change.graphs:
@@ -83,7 +83,7 @@ def scale(graph: Graph, work: Work, result: Modified, chosen: Flags, factor: Flo
 def _scale_ranges(graph: Graph, result: Modified, pattern: str, factor: float) -> None:
     """Let what a program does in some of its ranges take `factor` of its time: host, waits, and what it launches."""
     trace, device, blocks = graph.ops.trace, graph.device, graph.blocking
-    ranges = trace.of(Category.RANGE, Category.OP)  # old versions wrote ranges as ops
+    ranges = trace.select_events(Category.RANGE, Category.OP)  # old versions wrote ranges as ops
     ranges = ranges[named(trace, ranges, lambda name: fnmatchcase(name, pattern))]
     if not len(ranges):
         raise UsageError(f"--what-if {RANGE}{pattern}: no range of the trace has this name")
@@ -107,12 +107,12 @@ def _shorten(graph: Graph, result: Modified, thread: int, gone: Gone) -> None:
     """Let time of a thread go, with what other changes took of it already."""
     table, points = graph.edges, graph.points
     before = result.gone.get(thread, NOTHING)
-    result.gone[thread] = after = before.and_then(gone)
+    result.gone[thread] = after = before.combine_with(gone)
     target = table.target - 1
     rows = np.flatnonzero((table.kind == Edge.HOST) & (result.lag_ns > 0))
     rows = rows[points.thread[target[rows]] == thread]
     begin, end = points.at_ns[target[rows] - 1], points.at_ns[target[rows]]
-    less = after.until(end) - after.until(begin) - before.until(end) + before.until(begin)
+    less = after.sum_until(end) - after.sum_until(begin) - before.sum_until(end) + before.sum_until(begin)
     result.lag_ns[rows] = np.maximum(result.lag_ns[rows] - less, 0.0)
 
 
@@ -179,7 +179,7 @@ def _blocked_between(graph: Graph, calls: Ints) -> Flags:
     """Whether a call that blocks, one about an event, the mark of a step or a hand-off lies between each launch and the
     one before it."""
     trace, points = graph.ops.trace, graph.points
-    events = trace.of(Category.LAUNCH)
+    events = trace.select_events(Category.LAUNCH)
     events = events[named(trace, events, lambda name: "Event" in name)]
     marks = points.at_ns[np.isin(points.role, (Role.MARK, Role.WAKES))]
     between = np.sort(np.concatenate([graph.blocking.begin, trace.start_ns[events], marks]))
@@ -196,7 +196,7 @@ def _drop_syncs(graph: Graph, result: Modified) -> None:
 def drop_waits(graph: Graph, result: Modified, calls: Ints, *, gone: bool = False) -> None:
     """Let some of the calls that block wait no longer; `gone`: they take no time of their own either."""
     table, points = graph.edges, graph.points
-    ends = 1 + points.rows_of(Role.END, len(graph.blocking) + len(graph.throttled.row))[calls]
+    ends = 1 + points.find_rows(Role.END, len(graph.blocking) + len(graph.throttled.row))[calls]
     to_end = np.isin(table.target, ends)
     result.lag_ns[to_end & (table.kind == Edge.SYNC)] = -np.inf
     if gone:

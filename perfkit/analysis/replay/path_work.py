@@ -63,7 +63,7 @@ def path_work(replayed: Replayed, spans: PathSpans, host: Host | None = None) ->
 def _looked_up(ops: Ops, host: Host, spans: PathSpans, kernel: Ints) -> Places:
     """What the host was in at each piece, or was in when it launched it; NONE where there is no such place."""
     launch = np.append(ops.kernels.launch, NONE)[kernel]
-    found = host.places(_where(ops, spans, launch))
+    found = host.find_places(_where(ops, spans, launch))
     nowhere = (spans.thread == NONE) & (launch == NONE)
     for column in found.columns.values():
         column[nowhere] = NONE
@@ -112,7 +112,7 @@ def _forward_lines(ops: Ops, host: Host, owner: Ints) -> Small:
     trace = ops.trace
     stretches = Stretches(trace.thread[event].astype(np.int64), trace.start_ns[event], trace.end_ns[event])
     lines = np.full(len(ops) + 1, NONE, np.int32)
-    lines[asked] = host.own(stretches)
+    lines[asked] = host.find_own_frames(stretches)
     found: Small = lines[forward]
     return found
 

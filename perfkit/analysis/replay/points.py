@@ -36,7 +36,7 @@ class Points:
     def __len__(self) -> int:
         return len(self.thread)
 
-    def rows_of(self, role: Role, count: int) -> Ints:
+    def find_rows(self, role: Role, count: int) -> Ints:
         """For each `about` below `count` its row in this role, -1 where there is none."""
         result = np.full(count, -1, np.int64)
         rows = np.flatnonzero(self.role == role)
@@ -54,7 +54,7 @@ class Collected:
     abouts: list[Ints]
 
     @classmethod
-    def empty(cls) -> "Collected":
+    def create_empty(cls) -> "Collected":
         return cls([], [], [], [])
 
     def add(self, role: Role, thread: Ints, at_ns: Ints, about: Ints) -> None:
@@ -63,7 +63,7 @@ class Collected:
         self.roles.append(np.full(len(at_ns), role, np.int8))
         self.abouts.append(np.asarray(about, np.int64))
 
-    def ordered(self) -> Points:
+    def build_points(self) -> Points:
         thread, at_ns = np.concatenate(self.threads), np.concatenate(self.times)
         role, about = np.concatenate(self.roles), np.concatenate(self.abouts)
         order = np.lexsort((role, at_ns, thread))

@@ -35,7 +35,7 @@ class RankGraph(NamedTuple):
     def __len__(self) -> int:
         return len(self.at_ns)
 
-    def with_change(self, changed: Changed | None) -> Modified:
+    def apply_delta(self, changed: Changed | None) -> Modified:
         """The whole of a change; None leaves all as recorded."""
         result = Modified(self.duration_ns.astype(np.float64), self.edges.lag_ns.copy())
         if changed is not None:

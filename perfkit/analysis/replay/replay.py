@@ -41,7 +41,7 @@ def replay(ops: Ops) -> Replayed | None:
     if len(graph) < 3:
         return None
     work, same = work_of(ops), unmodified(graph)
-    times = simulate(graph.order, same.weights(graph))
+    times = simulate(graph.order, same.compute_weights(graph))
     recorded = float((graph.at_ns + graph.duration_ns).max())
     simulated = _span(graph, same.duration_ns, times)
     path = critical_path(graph, work, same, times)
@@ -66,7 +66,7 @@ def what_if(replayed: Replayed, text: str) -> Simulated:
     graph = replayed.graph
     asked = parse(text)
     change = modified(graph, replayed.work, asked)
-    times = simulate(graph.order, change.weights(graph))
+    times = simulate(graph.order, change.compute_weights(graph))
     span = _span(graph, change.duration_ns, times) / 1e9
     path = critical_path(graph, replayed.work, change, times)
     result = replayed.result
@@ -98,13 +98,13 @@ def length_s(replayed: Replayed, steps: StepNodes | None, change: Modified | Non
     """
     graph = replayed.graph
     duration_ns = graph.duration_ns if change is None else change.duration_ns
-    times = replayed.times if change is None else simulate(graph.order, change.weights(graph))
+    times = replayed.times if change is None else simulate(graph.order, change.compute_weights(graph))
     return (_span(graph, duration_ns, times) if steps is None else _steps_ns(steps, graph, duration_ns, times)) / 1e9
 
 
 def _steps_ns(steps: StepNodes, graph: Graph, duration_ns: Floats | Ints, times: Floats) -> float:
     happens = times[graph.order.place]
-    return steps.length_ns(happens, happens + duration_ns)
+    return steps.measure_length_ns(happens, happens + duration_ns)
 
 
 def _span(graph: Graph, duration_ns: Floats | Ints, times: Floats) -> float:

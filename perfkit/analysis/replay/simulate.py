@@ -59,7 +59,7 @@ def order_of(at_ns: Ints, rank: NDArray[np.integer], table: Edges, count: int) -
     good = position[table.source] < position[table.target]
     kept = np.flatnonzero(good)
     if len(kept) < len(table):
-        table = table.of(kept)
+        table = table.select_rows(kept)
     rows = np.argsort(position[table.target], kind="stable")
     target = position[table.target[rows]]
     held = np.bincount(target, minlength=count)

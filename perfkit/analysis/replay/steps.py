@@ -18,7 +18,7 @@ class StepNodes(NamedTuple):
     inside: Ints
     number: int
 
-    def length_ns(self, happens: Floats, ends: Floats) -> float:
+    def measure_length_ns(self, happens: Floats, ends: Floats) -> float:
         """Of all steps, given when each node happens and ends."""
         until = max(float(happens[self.last].max()), float(ends[self.inside].max(initial=0.0)))
         return until - float(happens[self.first].min())

@@ -41,7 +41,7 @@ def _by_calls(ops: Ops, device: Device) -> tuple[Ints, Ints]:
     what was launched last before; it holds up what is launched next.
     """
     trace = ops.trace
-    calls = trace.of(Category.LAUNCH)
+    calls = trace.select_events(Category.LAUNCH)
     records = calls[named(trace, calls, lambda name: _RECORDS.fullmatch(name) is not None)]
     waits = calls[named(trace, calls, lambda name: _WAITS.fullmatch(name) is not None)]
     sources, targets = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
@@ -80,5 +80,5 @@ def inferred(ops: Ops, device: Device, explained: Floats) -> Edges:
 
 def _is_amd(ops: Ops) -> bool:
     trace = ops.trace
-    calls = trace.of(Category.LAUNCH)
+    calls = trace.select_events(Category.LAUNCH)
     return bool(named(trace, calls, lambda name: name.startswith("hip")).any())

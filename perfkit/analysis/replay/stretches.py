@@ -31,7 +31,7 @@ def stretches(replayed: Replayed, path: PathSpans, host: Host | None = None) -> 
     lasts = np.bincount(run, weights=length)
     order = np.lexsort((-lasts, alike.of[head]))
     begins = np.searchsorted(alike.of[head][order], np.arange(len(alike) + 1))
-    taken = alike.sums(length)
+    taken = alike.sum_by_group(length)
     names, first_ns = [*trace.names, ""], int(replayed.graph.origin_ns)  # NONE (-1) takes the last
     modules = [*work.modules, ""]
     rows = []

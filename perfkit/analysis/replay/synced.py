@@ -63,7 +63,7 @@ def _before_record(ops: Ops, device: Device, rows: Ints, call: Ints) -> Ints:
 def _calls(ops: Ops, correlation: Ints, time_ns: Ints) -> Ints:
     """The events of the calls that correlation ids mean at these times."""
     trace = ops.trace
-    calls = trace.of(Category.LAUNCH)
+    calls = trace.select_events(Category.LAUNCH)
     known = latest_before(correlation, time_ns, trace.correlation[calls], trace.start_ns[calls])
     return np.where(known == NONE, NONE, np.append(calls, NONE)[known])
 

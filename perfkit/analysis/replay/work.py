@@ -61,7 +61,7 @@ class Work:
     def __len__(self) -> int:
         return len(self.name)
 
-    def fits(self, what: str) -> Flags:
+    def select_work(self, what: str) -> Flags:
         """Which pieces `what` names: a word, `module:` or `phase:` and a pattern, or one of ops' or kernels' names."""
         collective = self._collective
         copies: Flags = (self.category == Category.COPY) | (self.category == Category.FILL)
@@ -85,7 +85,7 @@ class Work:
             of_module = np.asarray([*within, False])
             inside: Flags = of_module[self.module]
             return inside
-        return self._by_name(self.op, lambda name: fnmatchcase(name, what)) | self._by_name(
+        return self._match_names(self.op, lambda name: fnmatchcase(name, what)) | self._match_names(
             self.name, lambda name: fnmatchcase(name, what)
         )
 
@@ -94,31 +94,33 @@ class Work:
         """What each piece is on a critical path."""
         kinds = np.full(len(self), OTHER_KERNELS, object)
         for what, kind in _ON_A_PATH:
-            kinds[self.fits(what)] = kind
+            kinds[self.select_work(what)] = kind
         return kinds
 
     @cached_property
     def _collective(self) -> Flags:
-        found: Flags = self._by_name(self.name, is_collective_kernel) | self._by_name(self.op, _is_communication)
+        found: Flags = self._match_names(self.name, is_collective_kernel) | self._match_names(
+            self.op, _is_communication
+        )
         return found
 
     @cached_property
     def classes(self) -> NDArray[np.int8]:
         """The class of each piece, as an index into `OpClass`: of its op, where that tells nothing of its kernel."""
-        of_op = self._table(self.op, op_class)
+        of_op = self._classify_names(self.op, op_class)
         other = of_op == _CLASSES.index(OpClass.OTHER)
-        by_kernel = self._table(self.name, kernel_class)
+        by_kernel = self._classify_names(self.name, kernel_class)
         result: NDArray[np.int8] = np.where(other, by_kernel, of_op)
         return result
 
-    def _table(self, column: Ints, of: Callable[[str], OpClass]) -> NDArray[np.int8]:
+    def _classify_names(self, column: Ints, of: Callable[[str], OpClass]) -> NDArray[np.int8]:
         names = self.ops.trace.names
         used = np.unique(column[column != NONE])
         table = np.full(len(names) + 1, _CLASSES.index(OpClass.OTHER), np.int8)
         table[used] = [_CLASSES.index(of(names[index])) for index in used.tolist()]
         return table[column]
 
-    def _by_name(self, column: Ints, fits: Callable[[str], bool]) -> Flags:
+    def _match_names(self, column: Ints, fits: Callable[[str], bool]) -> Flags:
         names = self.ops.trace.names
         used = np.unique(column[column != NONE])
         table = np.zeros(len(names) + 1, np.bool_)

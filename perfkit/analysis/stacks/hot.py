@@ -58,7 +58,7 @@ def thread_stacks(threads: Sequence[SampledThread]) -> ThreadStacks | None:
         ours=counts.share(counts.ours),
         unnamed=counts.share(counts.unnamed),
         phases={phase: counts.share(count) for phase, count in sorted(counts.phases.items())},
-        lines=tuple(counts.hot(line) for line, _ in counts.within.most_common(_MOST)),
+        lines=tuple(counts.build_hot_line(line) for line, _ in counts.within.most_common(_MOST)),
         libraries=tuple(
             HotLine(
                 function=line[0],
@@ -69,8 +69,8 @@ def thread_stacks(threads: Sequence[SampledThread]) -> ThreadStacks | None:
             )
             for line, count in counts.libraries.most_common(_MOST)
         ),
-        python=counts.places(counts.python),
-        data=counts.places(counts.data),
+        python=counts.list_hot_places(counts.python),
+        data=counts.list_hot_places(counts.data),
     )
 
 
@@ -129,7 +129,7 @@ class _Counts:
     def share(self, count: int) -> float:
         return count / self.samples
 
-    def hot(self, line: Line) -> HotLine:
+    def build_hot_line(self, line: Line) -> HotLine:
         inside = self._inside.get(line)
         return HotLine(
             function=line[0],
@@ -141,7 +141,7 @@ class _Counts:
             inside=inside.most_common(1)[0][0] if inside else "",
         )
 
-    def places(self, counted: Counter[Line]) -> tuple[HotPlace, ...]:
+    def list_hot_places(self, counted: Counter[Line]) -> tuple[HotPlace, ...]:
         return tuple(
             HotPlace(function=function, place=place, share=self.share(count))
             for (function, place), count in counted.most_common(_NAMED)

@@ -41,7 +41,7 @@ def figures_of(runs: VariantRuns, passes: Passes, ceilings: DeviceCeilings | Non
     """The figures of a variant's runs, each unknown with the reason where it is not known."""
     status, reason = runs.outcome
     why = f"{status}: {reason}" if status != Status.OK else "no timed steps were recorded"
-    steps, cpu_steps = runs.steps(step_series), runs.steps(lambda samples: samples.cpu_s)
+    steps, cpu_steps = runs.list_median_steps(step_series), runs.list_median_steps(lambda samples: samples.cpu_s)
     step_time = _estimate(steps, why, "s", _clock(runs))
     flops, limit = _flops(runs, passes, why), _peak(runs, passes, ceilings)
     step_s = step_time.value if isinstance(step_time, Estimate) else None

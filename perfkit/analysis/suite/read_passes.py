@@ -83,7 +83,7 @@ def read_passes(
             fleet.add(_beside(runs, rank, ops, ceilings), arrivals(ops))
     if len(met) > 1:
         traces = simulated_together(traces, [came for came, _ in met], [replay for _, replay in met])
-    together = fleet.result(
+    together = fleet.build_fleet(
         {trace.reading.path: trace.label for trace in traces}
         if runs.attached
         else {str(rank.trace): f"{runs.name}, rank {rank.record.rank}" for rank in runs.main.ranks}

@@ -67,10 +67,10 @@ class VariantRuns:
             return Status.OK, ""
         first = bad[0]
         reason = first.run.reason or next((rank.record.reason for rank in first.ranks if rank.record.reason), "")
-        where = f"{self._which(first)}: " if len(bad) < len(self.runs) else ""
+        where = f"{self._describe_run(first)}: " if len(bad) < len(self.runs) else ""
         return first.run.status, where + reason
 
-    def _which(self, run: StoredRun) -> str:
+    def _describe_run(self, run: StoredRun) -> str:
         return f"process {self.runs.index(run) + 1} of {len(self.runs)}"
 
     @property
@@ -121,11 +121,11 @@ class VariantRuns:
         """
         return tuple(run for run in self.runs if run.run.turns) or self.runs
 
-    def steps(self, series: Callable[[Samples], tuple[float, ...]]) -> list[float]:
+    def list_median_steps(self, series: Callable[[Samples], tuple[float, ...]]) -> list[float]:
         """The median step of each timed run; only of runs in which every rank has samples."""
         return [median(steps) for run in self.timed if (steps := series(steps_of(run)))]
 
-    def samples(self, pick: Callable[[RankRecord], Samples]) -> tuple[tuple[float, ...], ...]:
+    def get_slowest_samples(self, pick: Callable[[RankRecord], Samples]) -> tuple[tuple[float, ...], ...]:
         """Per run, the step times of the rank whose median is the largest."""
         per_run = []
         for run in self.timed:
@@ -150,7 +150,7 @@ class VariantRuns:
             if run.ranks and not run.complete:
                 have = {rank.record.rank for rank in run.ranks}
                 lost = [str(rank) for rank in range(run.spec.launch.world_size) if rank not in have]
-                warnings[f"{self._which(run)}: no record from rank {', '.join(lost)}"] = None
+                warnings[f"{self._describe_run(run)}: no record from rank {', '.join(lost)}"] = None
         return tuple(warnings)
 
 

@@ -48,7 +48,10 @@ def scaling_of(
     sampling = suite.sampling
     measured = _Measured(
         asked[0].scaling,
-        [{name: of.steps(step_series) for name, of in session.items()} for session in by_session(suite, runs)],
+        [
+            {name: of.list_median_steps(step_series) for name, of in session.items()}
+            for session in by_session(suite, runs)
+        ],
         sampling is not None and sampling.precision is not None,
     )
     families: dict[str, list[Variant]] = {}

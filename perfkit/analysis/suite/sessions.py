@@ -27,7 +27,7 @@ def by_session(suite: Suite, runs: Mapping[str, VariantRuns]) -> list[dict[str, 
 def _session(
     created_at: str, command: str, runs: Mapping[str, VariantRuns], baselines: tuple[str, ...]
 ) -> MeasuredSession:
-    steps = {name: runs[name].steps(step_series) for name in baselines if name in runs}
+    steps = {name: runs[name].list_median_steps(step_series) for name in baselines if name in runs}
     return MeasuredSession(
         created_at=created_at,
         command=command,

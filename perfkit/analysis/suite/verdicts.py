@@ -121,7 +121,9 @@ def _compile(subject: Subject, baseline: Subject | None, difference: Difference 
         records[0].fact_notes,
         records[0].setup,
         reference[0].setup if reference else None,
-        None if difference is None or not isinstance(step_time, Estimate) else difference.saved_s(step_time.value),
+        None
+        if difference is None or not isinstance(step_time, Estimate)
+        else difference.compute_saved_s(step_time.value),
         decided=difference is None or difference.verdict != "inconclusive",
         graph_calls=calls if isinstance(calls, float) else None,
         later=[run.ranks[0].record.facts for run in subject.runs.runs if run.ranks and run is not subject.runs.main],

@@ -34,6 +34,6 @@ def critical(whole: Whole, texts: Texts, host: Ints, begin: int, end: int) -> It
     # The host between two launches is in many things: where it is in the middle stands for them.
     on_host = np.append(host, NONE)[around_times(ops.trace, host, thread.astype(np.int32), (start + until) // 2)]
     event = np.where(runs, np.append(ops.kernels.event, NONE)[kernel], np.where(thread == NONE, NONE, on_host))
-    name = texts.of(kind, KINDS.__getitem__)
-    op = texts.of(np.append(ops.trace.name, NONE)[event].astype(np.int64), ops.trace.names.__getitem__)
+    name = texts.add_texts(kind, KINDS.__getitem__)
+    op = texts.add_texts(np.append(ops.trace.name, NONE)[event].astype(np.int64), ops.trace.names.__getitem__)
     yield slices(words.PATH, "critical path", start, until, name=name, kind=name, op=op, link=event)

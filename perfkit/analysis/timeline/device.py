@@ -29,10 +29,14 @@ def streams(whole: Whole, texts: Texts, rows: Ints) -> Iterator[Slices]:
     )
     owner = ops.kernel_owner[rows].astype(np.int64)
     op_event = np.append(ops.event, NONE)[owner].astype(np.int64)
-    name = texts.of(trace.name[event].astype(np.int64), trace.names.__getitem__)
-    op = texts.of(np.where(op_event == NONE, NONE, trace.name[op_event]).astype(np.int64), trace.names.__getitem__)
-    module = texts.of(ops.kernel_module[rows].astype(np.int64), ops.modules.__getitem__)
-    shapes = texts.of(np.where(op_event == NONE, NONE, trace.signature[op_event]).astype(np.int64), whole.shapes)
+    name = texts.add_texts(trace.name[event].astype(np.int64), trace.names.__getitem__)
+    op = texts.add_texts(
+        np.where(op_event == NONE, NONE, trace.name[op_event]).astype(np.int64), trace.names.__getitem__
+    )
+    module = texts.add_texts(ops.kernel_module[rows].astype(np.int64), ops.modules.__getitem__)
+    shapes = texts.add_texts(
+        np.where(op_event == NONE, NONE, trace.signature[op_event]).astype(np.int64), whole.format_shapes
+    )
     kind = _kinds(whole, texts, rows)
     launch = kernels.launch[rows].astype(np.int64)
     link = np.where(launch == NONE, op_event, launch)
@@ -62,7 +66,7 @@ def _kinds(whole: Whole, texts: Texts, rows: Ints) -> Ints:
     classes = whole.classes[rows].astype(np.int64)
     moves = (category == Category.COPY) | (category == Category.FILL)
     classes[moves] = list(OpClass).index(OpClass.COPY)
-    return texts.of(classes, lambda number: list(OpClass)[number].value)
+    return texts.add_texts(classes, lambda number: list(OpClass)[number].value)
 
 
 def collectives(whole: Whole, texts: Texts, begin: int, end: int) -> Iterator[Slices]:
@@ -74,8 +78,8 @@ def collectives(whole: Whole, texts: Texts, begin: int, end: int) -> Iterator[Sl
         return
     start, until = trace.start_ns[events], trace.end_ns[events]
     which = trace.collective[events].astype(np.int64)
-    name = texts.of(trace.name[events].astype(np.int64), trace.names.__getitem__)
-    shapes = texts.of(which, lambda number: _exchanged(ops, number))
+    name = texts.add_texts(trace.name[events].astype(np.int64), trace.names.__getitem__)
+    shapes = texts.add_texts(which, lambda number: _exchanged(ops, number))
     kind = np.full(len(events), texts.number(OpClass.COMMUNICATION.value))
     depth = depths(parents_of(np.zeros(len(events), np.int64), start, until)).astype(np.int64)
     yield slices(words.COLLECTIVES, "collectives", start, until, name=name, kind=kind, depth=depth, shapes=shapes)

@@ -20,10 +20,10 @@ def idle(whole: Whole, texts: Texts, begin: int, end: int) -> Iterator[Slices]:
     here = np.flatnonzero((time.end_ns > begin) & (time.begin_ns < end))
     if not len(here):
         return
-    cause = texts.of(time.cause[here].astype(np.int64), CAUSES.__getitem__)
+    cause = texts.add_texts(time.cause[here].astype(np.int64), CAUSES.__getitem__)
     launch = np.append(whole.ops.kernels.launch, NONE)[time.following[here]].astype(np.int64)
     yield slices(
         words.IDLE, "idle", time.begin_ns[here], time.end_ns[here], name=cause, kind=cause,
-        shapes=texts.of(whole.idle_place[here], whole.idle_texts.__getitem__),
+        shapes=texts.add_texts(whole.idle_place[here], whole.idle_texts.__getitem__),
         link=np.where(time.event[here] != NONE, time.event[here], launch),
     )  # fmt: skip

@@ -21,7 +21,7 @@ def phases(whole: Whole, texts: Texts, begin: int, end: int) -> Iterator[Slices]
     spans = whole.phases
     here = (spans.end_ns > begin) & (spans.start_ns < end)
     if here.any():
-        name = texts.of(spans.phase[here], lambda phase: PHASES[phase])
+        name = texts.add_texts(spans.phase[here], lambda phase: PHASES[phase])
         yield slices(words.PHASES, "phases", spans.start_ns[here], spans.end_ns[here], name=name, kind=name)
 
 
@@ -46,7 +46,7 @@ def _of_thread(ops: Ops, texts: Texts, rows: Ints, title: str) -> Slices:
         known = key[first] != NONE
         found.append((start[first][known], until[known], key[first][known], np.full(int(known.sum()), level)))
     begin, until, key, depth = (np.concatenate(columns) for columns in zip(*found, strict=True))
-    path = texts.of(key, names.__getitem__)
+    path = texts.add_texts(key, names.__getitem__)
     kind = np.full(len(key), texts.number(words.MODULES))
     return slices(words.MODULES, title, begin, until, name=path, kind=kind, depth=depth, module=path)
 

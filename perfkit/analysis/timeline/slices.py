@@ -35,7 +35,7 @@ class Slices:
     def __len__(self) -> int:
         return len(self.start_ns)
 
-    def only(self, rows: Ints) -> "Slices":
+    def select_rows(self, rows: Ints) -> "Slices":
         """These slices alone."""
         columns = {
             each.name: getattr(self, each.name)[rows] for each in fields(self) if each.name not in ("lane", "title")
@@ -89,7 +89,7 @@ class Texts:
             self.table.append(text)
         return self._numbers[text]
 
-    def of(self, column: Ints, text: Callable[[int], str]) -> Ints:
+    def add_texts(self, column: Ints, text: Callable[[int], str]) -> Ints:
         """For a column of indices the numbers of their texts, each distinct index asked once; NONE stays NONE."""
         if not len(column):
             return np.empty(0, np.int64)

@@ -26,13 +26,13 @@ def threads(whole: Whole, texts: Texts, events: Ints) -> Iterator[Slices]:
     if not len(events):
         return
     depth = depths(parents(trace, events)).astype(np.int64)
-    name = texts.of(trace.name[events].astype(np.int64), trace.names.__getitem__)
+    name = texts.add_texts(trace.name[events].astype(np.int64), trace.names.__getitem__)
     kind = _kinds(trace, texts, events)
     row = np.searchsorted(ops.event, events)
     are_ops = trace.category[events] == Category.OP
     of_op = np.append(ops.module, NONE)[np.where(are_ops, row, NONE)]
-    module = texts.of(of_op.astype(np.int64), ops.modules.__getitem__)
-    shapes = texts.of(np.where(are_ops, trace.signature[events], NONE).astype(np.int64), whole.shapes)
+    module = texts.add_texts(of_op.astype(np.int64), ops.modules.__getitem__)
+    shapes = texts.add_texts(np.where(are_ops, trace.signature[events], NONE).astype(np.int64), whole.format_shapes)
     thread = trace.thread[events]
     for mine in by_thread(ops, thread):
         chosen = events[mine]
@@ -57,7 +57,9 @@ def _kinds(trace: Trace, texts: Texts, events: Ints) -> Ints:
     for of, word in _KINDS.items():
         result[category == of] = texts.number(word)
     are_ops = category == Category.OP
-    result[are_ops] = texts.of(trace.name[events[are_ops]].astype(np.int64), lambda name: _kind(trace.names[name]))
+    result[are_ops] = texts.add_texts(
+        trace.name[events[are_ops]].astype(np.int64), lambda name: _kind(trace.names[name])
+    )
     return result
 
 

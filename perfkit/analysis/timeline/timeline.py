@@ -43,7 +43,7 @@ def timelines(
     `idle` is the idle time of its devices and `path` its critical path, None where they have none. `classes` are
     those of its work (`Work.classes`), found here where they are not given.
     """
-    whole = Whole.of(ops, idle, path, classes)
+    whole = Whole.from_ops(ops, idle, path, classes)
     return tuple(_timeline(whole, chosen, windows.span[0]) for chosen in chosen_steps(ops, windows))
 
 
@@ -113,7 +113,7 @@ def _shortened(lanes: Sequence[Slices]) -> tuple[list[Slices], int, int]:
             kept = np.sort(np.argsort(-duration, kind="stable")[:MOST_EVENTS])
             left_out += len(lane) - len(kept)
             shortest = max(shortest, int(duration[kept].min()))
-            lane = lane.only(kept)
+            lane = lane.select_rows(kept)
         result.append(lane)
     return result, left_out, shortest
 

@@ -35,16 +35,18 @@ class Whole:
     path: PathSpans | None
     _shapes: dict[int, str] = field(default_factory=dict)
 
-    def shapes(self, signature: int) -> str:
+    def format_shapes(self, signature: int) -> str:
         """Those of recorded inputs; steps of a trace call the same."""
         if signature not in self._shapes:
             self._shapes[signature] = show_shapes(arguments(self.ops.trace.signatures[signature]) or ())
         return self._shapes[signature]
 
     @classmethod
-    def of(cls, ops: Ops, idle: IdleTime | None, path: PathSpans | None, classes: NDArray[np.int8] | None) -> "Whole":
+    def from_ops(
+        cls, ops: Ops, idle: IdleTime | None, path: PathSpans | None, classes: NDArray[np.int8] | None
+    ) -> "Whole":
         place, texts = (np.empty(0, np.int64), []) if idle is None else what(ops, idle)
         if classes is None:
             classes = work_of(ops).classes if len(ops.kernels) else np.empty(0, np.int8)
-        spans = phase_spans(ops, PhaseRanges.of(ops.trace))
+        spans = phase_spans(ops, PhaseRanges.from_trace(ops.trace))
         return cls(ops, spans, classes, communication(ops.trace), idle, place, texts, path)

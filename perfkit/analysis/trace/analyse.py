@@ -120,7 +120,9 @@ def analyse_traces(
             progress(_read(done + 1, len(work), job, result))
     analysed, warnings = gathered.finish(work)
     fleet = (
-        gathered.fleet.result({trace.reading.path: trace.label for trace in analysed}) if len(analysed) > 1 else None
+        gathered.fleet.build_fleet({trace.reading.path: trace.label for trace in analysed})
+        if len(analysed) > 1
+        else None
     )
     change = None
     if others:
@@ -198,10 +200,10 @@ class _Gathered:
                 f"{ROWS_OF_OTHER_RANKS} rows of each; totals, splits and collectives are complete for all"
             )
         return labelled(
-            self._simulated([_with_one_timeline(rank) if len(work) > 1 else rank for rank, _ in ordered])
+            self._simulate_together([_with_one_timeline(rank) if len(work) > 1 else rank for rank, _ in ordered])
         ), warnings
 
-    def _simulated(self, ranks: list[RankTrace]) -> list[RankTrace]:
+    def _simulate_together(self, ranks: list[RankTrace]) -> list[RankTrace]:
         """Their gains with all ranks at once, where these are few and of one job."""
         numbers = [rank.rank for rank in ranks]
         if len(self._replays) < 2 or None in numbers or len(set(numbers)) < len(numbers):

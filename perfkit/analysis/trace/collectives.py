@@ -23,12 +23,12 @@ def collective_rows(pieces: Pieces, exchanged: Messages, parts: int, roofs: Roof
     """
     asked = _asked(pieces)
     calling = np.isin(np.arange(len(pieces)), asked[asked != NONE])
-    rows = np.flatnonzero(pieces.of(Kind.COMMUNICATION) & ~calling)
+    rows = np.flatnonzero(pieces.is_kind(Kind.COMMUNICATION) & ~calling)
     which = exchanged.which
     if not len(rows):
         return ()
     groups = group(which[rows], np.where(which[rows] == NONE, pieces.label[rows], NONE))
-    order, ends = np.argsort(groups.of, kind="stable"), np.cumsum(groups.counts())
+    order, ends = np.argsort(groups.of, kind="stable"), np.cumsum(groups.count_by_group())
     members = np.split(rows[order], ends[:-1])
     wall_ns, exposed_ns = _going_on(pieces, members)
     table = []
@@ -60,11 +60,11 @@ def collective_rows(pieces: Pieces, exchanged: Messages, parts: int, roofs: Roof
                 exposed_s=int(exposed_ns[index]) / 1e9 / parts,
                 all_calls=len(mine),
                 all_s=int(pieces.busy_ns[mine].sum()) / 1e9,
-                algorithm_bandwidth=None if timed is None else timed.algorithm_bandwidth(mean_s),
-                bus_bandwidth=None if on_bus is None else on_bus.bus_bandwidth(mean_s),
+                algorithm_bandwidth=None if timed is None else timed.compute_algorithm_bandwidth(mean_s),
+                bus_bandwidth=None if on_bus is None else on_bus.compute_bus_bandwidth(mean_s),
                 ceiling=None if link is None else link.value,
                 ceiling_source=_why_not(roofs, moved, ranks) if link is None else describe(link),
-                no_share=beyond(None if on_bus is None else on_bus.bus_bandwidth(mean_s), link, ranks),
+                no_share=beyond(None if on_bus is None else on_bus.compute_bus_bandwidth(mean_s), link, ranks),
                 kind="" if kind is None else str(kind),
                 asked=_asked_as(pieces, asked[mine], kind),
                 volume_bytes=None
@@ -84,7 +84,7 @@ def _asked(pieces: Pieces) -> Ints:
     asked = np.full(len(pieces), NONE, np.int64)
     if pieces.on_device:
         return asked
-    exchanging = np.flatnonzero(pieces.of(Kind.COMMUNICATION))
+    exchanging = np.flatnonzero(pieces.is_kind(Kind.COMMUNICATION))
     runs = pieces.ops.trace.category[pieces.event[exchanging]] == Category.RANGE
     waiting: list[int] = []
     for row, ran in zip(exchanging.tolist(), runs.tolist(), strict=True):  # in the order of their begin
@@ -130,7 +130,7 @@ def _going_on(pieces: Pieces, members: list[Ints]) -> tuple[Ints, Ints]:
     of = np.repeat(np.arange(len(spans)), [len(each) for each in spans])
     begin, end = np.concatenate(spans).T
     windows = union(pieces.windows.spans[:, 0], pieces.windows.spans[:, 1])
-    alone = difference(windows, pieces.when(pieces.of(Kind.WORK)))
+    alone = difference(windows, pieces.merge_spans(pieces.is_kind(Kind.WORK)))
     # Sums of doubles are exact up to 2**53 ns, which are 104 days.
     wall, exposed = (np.bincount(of, covered(begin, end, each), len(spans)) for each in (windows, alone))
     return wall.astype(np.int64), exposed.astype(np.int64)

@@ -32,13 +32,13 @@ def level_points(placed: Placed, counters: CounterColumns, roofs: Roofs, step_s:
     if not pieces.on_device:
         return ()
     parts, names = parts_of(pieces), pieces.ops.trace.names
-    flops = groups.sums(counters.flops)
+    flops = groups.sum_by_group(counters.flops)
     levels: tuple[tuple[str, NDArray[np.float64]], ...] = (
-        (L1, groups.sums(counters.l1_bytes)),
-        (Level.L2, groups.sums(counters.l2_bytes)),
-        (Level.MEMORY, groups.sums(counters.dram_bytes)),
+        (L1, groups.sum_by_group(counters.l1_bytes)),
+        (Level.L2, groups.sum_by_group(counters.l2_bytes)),
+        (Level.MEMORY, groups.sum_by_group(counters.dram_bytes)),
     )
-    bandwidths = {str(level): roofs.bandwidth(level) for level in (Level.L2, Level.MEMORY)}
+    bandwidths = {str(level): roofs.find_bandwidth(level) for level in (Level.L2, Level.MEMORY)}
     dots: list[OpRow] = []
     counted = np.flatnonzero(~np.isnan(flops) & (pieces.step[groups.first] != NONE) & (placed.precision != NONE))
     for index in counted[np.argsort(-placed.seconds[counted], kind="stable")][:MOST_KERNELS].tolist():

@@ -55,7 +55,7 @@ def coverage(
     linked = pieces.owner != NONE
     if pieces.on_device:
         linked = pieces.ops.kernel_op != NONE
-    exchanging = pieces.of(Kind.COMMUNICATION)
+    exchanging = pieces.is_kind(Kind.COMMUNICATION)
     replayed = joined = np.zeros(len(pieces), np.bool_)
     if pieces.on_device:
         joined = pieces.ops.kernels.link == Link.CAPTURE
@@ -93,7 +93,7 @@ def uncovered(pieces: Pieces, no_flops: NDArray[np.bool_], no_bytes: NDArray[np.
     names = np.where(by_kernel, pieces.name[chosen], pieces.label[chosen])
     groups = group(names, reason)
     total = int(pieces.busy_ns.sum())
-    sums = groups.sums(pieces.busy_ns[chosen])
+    sums = groups.sum_by_group(pieces.busy_ns[chosen])
 
     def uncovered(name: str, why: int, time_ns: float) -> Uncovered:
         return Uncovered(name=name, seconds=time_ns / 1e9, share=time_ns / total, reason=_REASONS[why])
@@ -132,8 +132,8 @@ def _reasons(pieces: Pieces, no_flops: NDArray[np.bool_]) -> NDArray[np.int64]:
     alone = pieces.on_device & ((pieces.owner == NONE) | region)
     return np.select(
         [
-            pieces.of(Kind.COMMUNICATION),
-            pieces.of(Kind.COPY),
+            pieces.is_kind(Kind.COMMUNICATION),
+            pieces.is_kind(Kind.COPY),
             (pieces.owner == NONE) & replayed,
             alone & named(ops.trace, pieces.event, is_gemm),
             ~launched,

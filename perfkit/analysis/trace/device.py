@@ -24,7 +24,7 @@ def trace_device(trace: Trace) -> TraceDevice:
     """
     if not trace.has_device_events:
         return TraceDevice("cpu")
-    numbers = trace.device[trace.of(*DEVICE_CATEGORIES)]
+    numbers = trace.device[trace.select_events(*DEVICE_CATEGORIES)]
     numbers = numbers[numbers >= 0]
     busiest = int(np.bincount(numbers).argmax()) if len(numbers) and numbers.max() < 2**16 else 0
     names = set(trace.devices.values())
@@ -42,7 +42,7 @@ def _kind(trace: Trace, name: str) -> str:
     by_name = next((kind for kind, pattern in _NAMES if pattern.search(name)), None)
     if by_name is not None or trace.runtime:
         return by_name or trace.runtime
-    calls = [trace.names[index] for index in np.unique(trace.name[trace.of(Category.LAUNCH)]).tolist()]
+    calls = [trace.names[index] for index in np.unique(trace.name[trace.select_events(Category.LAUNCH)]).tolist()]
     return next((kind for kind, pattern in _RUNTIMES if any(map(pattern.match, calls))), "cuda")
 
 

@@ -51,7 +51,7 @@ def peak_of_mix(roofs: Roofs, flops: Mapping[Computed, float], world_size: int) 
     if mixed.value is None:
         assert mixed.missing is not None
         unit, dtype = mixed.missing
-        return Unknown(reason=f"no {conventional} {dtype} {unit_name(unit, name)} peak: {roofs.why_not(dtype)}")
+        return Unknown(reason=f"no {conventional} {dtype} {unit_name(unit, name)} peak: {roofs.explain_missing(dtype)}")
     ranks = f" x {world_size} ranks" if world_size > 1 else ""
     parts = tuple(ceiling for _, ceiling in mixed.parts)
     return Peak(mixed.value * world_size, _text(mixed.parts, name) + ranks, parts)

@@ -97,7 +97,7 @@ def _flame(
     label = np.where((work.owner == NONE) & work.on_device, NONE, work.label)
     within = engine.within
     alike = group(column, label, work.name, within.astype(np.int8))
-    longest = np.argsort(-alike.sums(values[TIME]), kind="stable")
+    longest = np.argsort(-alike.sum_by_group(values[TIME]), kind="stable")
     longest = longest[within[alike.first[longest]]]
     tree = _Tree()
     leaves = [
@@ -106,8 +106,8 @@ def _flame(
     ]
     if len(longest) > MOST_LEAVES:
         leaves += [tree.add([(OP, OTHER_OPS)])] * (len(longest) - MOST_LEAVES)
-    sums = {name: tree.totals(leaves, alike.sums(value)[longest]) for name, value in values.items()}
-    return tree.flame(by, sums)
+    sums = {name: tree.sum_subtrees(leaves, alike.sum_by_group(value)[longest]) for name, value in values.items()}
+    return tree.build_flame_graph(by, sums)
 
 
 def _inner(engine: Engine, label: int, piece: int) -> Iterator[Step]:
@@ -137,7 +137,7 @@ class _Tree:
             node = found
         return node
 
-    def totals(self, leaves: Sequence[int], values: Floats) -> Floats:
+    def sum_subtrees(self, leaves: Sequence[int], values: Floats) -> Floats:
         """Of each node with all beneath it."""
         sums = np.bincount(leaves, weights=values, minlength=len(self.step)).astype(np.float64)
         for node in range(len(self.step) - 1, -1, -1):
@@ -145,14 +145,14 @@ class _Tree:
                 sums[self.parent[node]] += sums[node]
         return sums
 
-    def flame(self, by: str, sums: dict[str, Floats]) -> Flame:
+    def build_flame_graph(self, by: str, sums: dict[str, Floats]) -> Flame:
         """The nodes that can be seen, siblings by their time."""
         top = np.asarray(self.parent) == NONE
         shares = [value / whole if (whole := float(value[top].sum())) > 0 else value * 0 for value in sums.values()]
         largest = np.max(shares, axis=0)
         least = max(LEAST, float(np.sort(largest)[-MOST_NODES])) if len(largest) > MOST_NODES else LEAST
         order = [int(node) for node in np.argsort(-sums[TIME], kind="stable") if largest[node] >= least]
-        order = self._outer_first(order)
+        order = self._sort_outer_first(order)
         place = {node: number for number, node in enumerate(order)} | {NONE: NONE}
         names = list(dict.fromkeys(self.step[node][1] for node in order))
         kinds = list(dict.fromkeys(self.step[node][0] for node in order))
@@ -168,7 +168,7 @@ class _Tree:
             least=least,
         )
 
-    def _outer_first(self, nodes: list[int]) -> list[int]:
+    def _sort_outer_first(self, nodes: list[int]) -> list[int]:
         """A node takes no more than what it is in: a stable sort by depth leaves siblings in their order."""
         depth = [0] * len(self.step)
         for node, parent in enumerate(self.parent):

@@ -33,10 +33,10 @@ def gap_rows(ops: Ops, windows: Windows, idle: IdleTime) -> tuple[GapRow, ...]:
     length = idle.length_ns[pieces]
     alike = by_place(ops, idle, pieces)
     cause = idle.cause[pieces].astype(np.int64)
-    shown = _longest(alike.sums(length), cause[alike.first])
+    shown = _longest(alike.sum_by_group(length), cause[alike.first])
     # The others of a cause share a row.
     rows = group(np.where(shown[alike.of], alike.of, len(alike) + cause))
-    taken, counted = rows.sums(length), rows.counts()
+    taken, counted = rows.sum_by_group(length), rows.count_by_group()
     # Of each row the piece that lasts longest.
     order = np.lexsort((-length, rows.of))
     longest = pieces[order[np.searchsorted(rows.of[order], np.arange(len(rows)))]]
@@ -92,7 +92,7 @@ def by_place(ops: Ops, idle: IdleTime, rows: Ints) -> Groups:
 def _following(ops: Ops, idle: IdleTime, rows: Ints) -> Ints:
     """The name of the op of the kernel that came next, for some pieces."""
     name = np.full(len(rows), NONE, np.int64)
-    told = np.flatnonzero(idle.of(*_BEFORE)[rows] & (idle.following[rows] != NONE))
+    told = np.flatnonzero(idle.has_cause(*_BEFORE)[rows] & (idle.following[rows] != NONE))
     op = ops.kernels.op[idle.following[rows[told]]]
     name[told] = np.where(op == NONE, NONE, ops.trace.name[op])
     return name

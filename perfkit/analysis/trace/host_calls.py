@@ -56,7 +56,7 @@ def host_calls(ops: Ops, windows: Windows) -> Calls:
     return Calls(
         runtime_calls(trace, windows, synchronises),
         runtime_calls(trace, windows, is_allocation),
-        loading[windows.at(trace.start_ns[loading]) != NONE],
+        loading[windows.find_windows(trace.start_ns[loading]) != NONE],
     )
 
 
@@ -80,8 +80,8 @@ def _rows(ops: Ops, kind: str, events: Ints, charged: Mapping[int, int] | None, 
     op = np.append(trace.name[ops.event], NONE)[around]  # NONE (-1) takes the last entry, which is NONE
     name = trace.name[events].astype(np.int64)
     alike = group(name, op.astype(np.int64))
-    calls, taken = alike.counts(), alike.sums(trace.end_ns[events] - trace.start_ns[events])
-    idle_ns = None if idle is None else alike.sums(idle)
+    calls, taken = alike.count_by_group(), alike.sum_by_group(trace.end_ns[events] - trace.start_ns[events])
+    idle_ns = None if idle is None else alike.sum_by_group(idle)
     for number in np.argsort(-(taken if idle_ns is None else idle_ns), kind="stable")[:MOST_CALLS].tolist():
         first = alike.first[number]
         yield HostCallRow(

@@ -42,9 +42,9 @@ def idle_causes(ops: Ops, windows: Windows, waiting: Queue | None) -> IdleCauses
     calls, gaps = call_rows(ops, windows, host, _charged(idle, host)), gap_rows(ops, windows, idle)
     if not waiting.known:
         return IdleCauses(calls, host, gaps, time=idle)
-    late = idle.of(LATE) & idle.within
+    late = idle.has_cause(LATE) & idle.within
     late_s = int(idle.length_ns[late].sum()) / 1e9 / max(len(windows), 1)
-    long = idle.of(ELSEWHERE, PEERS) & idle.within
+    long = idle.has_cause(ELSEWHERE, PEERS) & idle.within
     long_gaps = union(idle.begin_ns[long], idle.end_ns[long])
     return IdleCauses(calls, host, gaps, late_s, queued_idle(ops, windows, idle), long_gaps, idle)
 

@@ -80,7 +80,7 @@ class IdleTime:
     def length_ns(self) -> Ints:
         return self.end_ns - self.begin_ns
 
-    def of(self, *causes: str) -> NDArray[np.bool_]:
+    def has_cause(self, *causes: str) -> NDArray[np.bool_]:
         """Which pieces have one of these causes."""
         among = np.zeros(len(CAUSES), np.bool_)
         among[[NUMBER[cause] for cause in causes]] = True
@@ -104,7 +104,7 @@ def idle_time(ops: Ops, spans: Windows, waiting: Queue, calls: Calls) -> IdleTim
     left = without(gaps, waiting.unrecorded)
     if waiting.known:
         everything = slice(None)
-        queued, perhaps = waiting.when(everything), waiting.perhaps(everything)
+        queued, perhaps = waiting.find_queued_time(everything), waiting.find_possibly_queued_time(everything)
         _queued(ops, gaps, overlaps(left, queued[:, 0], queued[:, 1])[0], found)
         left = without(left, queued)
         found.add(IDLE_UNKNOWN, overlaps(left, perhaps[:, 0], perhaps[:, 1])[0])
@@ -184,14 +184,14 @@ def _charged(ops: Ops, spans: Windows, calls: Ints, launched: Ints) -> tuple[Int
     # After the last launch nothing has to wait any more.
     until = np.where(following == NONE, begin, np.where(following - end < LONG_NS, following, end))
     # Only what lies within the step, which the split of its time is about.
-    until = np.minimum(until, spans.spans[spans.at(begin), 1])
+    until = np.minimum(until, spans.spans[spans.find_windows(begin), 1])
     return begin, np.maximum(begin, np.minimum(until, np.append(begin[1:], _LATEST)))
 
 
 def _launch_times(ops: Ops) -> Ints:
     """When something was launched, in the order of time."""
     trace = ops.trace
-    calls = trace.of(Category.LAUNCH)
+    calls = trace.select_events(Category.LAUNCH)
     graphs = calls[named(trace, calls, launches_graph)]
     launch = ops.kernels.launch
     return np.sort(trace.start_ns[np.concatenate((launch[launch != NONE], graphs))])
@@ -263,12 +263,12 @@ def _busiest(ops: Ops) -> int:
 
 def _looked_up(host: Host, where: Stretches, busiest: int) -> Places:
     """What the host was in, on the busiest thread where the other one was in nothing."""
-    found = host.places(where)
+    found = host.find_places(where)
     lost = np.flatnonzero(~found.known & (where.thread != busiest))
     if not len(lost):
         return found
-    there = where.of(lost)
-    more = host.places(replace(there, thread=np.full(len(there), busiest)))
+    there = where.select_rows(lost)
+    more = host.find_places(replace(there, thread=np.full(len(there), busiest)))
     for name, column in found.columns.items():
         column[lost] = more.columns[name]
     return found
@@ -286,12 +286,12 @@ def _spread(found: Places, looked: NDArray[np.bool_]) -> Places:
 def _with_peers(ops: Ops, idle: IdleTime) -> IdleTime:
     """A host that is in a collective for long waits for the others, and so does one whose collective runs elsewhere."""
     trace = ops.trace
-    ranges = trace.of(Category.RANGE, Category.OP)
+    ranges = trace.select_events(Category.RANGE, Category.OP)
     ranges = ranges[named(trace, ranges, lambda name: name.startswith(COLLECTIVE_RANGES))]
     going_on = covered(idle.begin_ns, idle.end_ns, union(trace.start_ns[ranges], trace.end_ns[ranges]))
     op = idle.places.op
     collective = Names(trace.names, op[op != NONE]).are(lambda name: op_class(name) == OpClass.COMMUNICATION)
     held = 2 * going_on > idle.length_ns
     held[op != NONE] |= collective
-    waits = idle.of(ELSEWHERE) & held
+    waits = idle.has_cause(ELSEWHERE) & held
     return replace(idle, cause=np.where(waits, NUMBER[PEERS], idle.cause).astype(np.int8))

@@ -42,7 +42,7 @@ def model_error(pieces: Pieces, counters: CounterColumns) -> tuple[ModelErrorRow
 def _rows(
     quantity: str, of_piece: NDArray[np.object_], pieces: Pieces, model: Floats, counted: Floats
 ) -> Iterator[ModelErrorRow]:
-    both = pieces.of(Kind.WORK) & (np.nan_to_num(model) > 0) & (np.nan_to_num(counted) > 0)
+    both = pieces.is_kind(Kind.WORK) & (np.nan_to_num(model) > 0) & (np.nan_to_num(counted) > 0)
     for name in sorted(set(of_piece[both].tolist())):
         mine = both & (of_piece == name)
         weight = pieces.busy_ns[mine].astype(np.float64)

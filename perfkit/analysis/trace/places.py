@@ -32,7 +32,7 @@ class Stretches:
     def middle_ns(self) -> Ints:
         return self.begin_ns + (self.end_ns - self.begin_ns) // 2
 
-    def of(self, rows: Ints) -> "Stretches":
+    def select_rows(self, rows: Ints) -> "Stretches":
         return Stretches(self.thread[rows], self.begin_ns[rows], self.end_ns[rows])
 
 
@@ -72,46 +72,46 @@ class Host:
 
     def __init__(self, ops: Ops) -> None:
         trace = ops.trace
-        python = trace.of(Category.PYTHON)
+        python = trace.select_events(Category.PYTHON)
         self._trace = trace
-        self._python = _Tree.of(trace, python)
+        self._python = _Tree.from_events(trace, python)
         self._is_module = named(trace, python, lambda name: name.startswith(_MODULE))
         self._is_builtin = named(trace, python, lambda name: name.startswith(_BUILTIN))
         self._is_own = named(trace, python, lambda name: line_of(name) is not None)
-        marks = trace.of(Category.RANGE)
-        self._ranges = _Tree.of(trace, marks[~_are_steps(ops, marks)])
-        self._launches = _Tree.of(trace, trace.of(Category.LAUNCH))
+        marks = trace.select_events(Category.RANGE)
+        self._ranges = _Tree.from_events(trace, marks[~_are_steps(ops, marks)])
+        self._launches = _Tree.from_events(trace, trace.select_events(Category.LAUNCH))
         self._ops = _Tree(trace, ops.event.astype(np.int64), ops.parent)
         self._is_plain = ~named(trace, ops.event, is_autograd_node)
         self._modules = ops.calls_of_modules
         self._module_calls = _Tree(trace, self._modules.calls, self._modules.parent)
         self._names = np.append(trace.name, np.int32(NONE))  # NONE (-1) takes the last entry
 
-    def places(self, where: Stretches) -> Places:
+    def find_places(self, where: Stretches) -> Places:
         """What the host was in."""
-        around = self._python.around_middle(where)
-        frame = self._python.innermost(where, around, ~self._is_module & ~self._is_builtin)
-        builtin = self._python.innermost(where, around, self._is_builtin)
+        around = self._python.find_around_middle(where)
+        frame = self._python.find_innermost(where, around, ~self._is_module & ~self._is_builtin)
+        builtin = self._python.find_innermost(where, around, self._is_builtin)
         # One that lies around the frame says less than this.
         starts = np.append(self._python.starts, np.iinfo(np.int64).min)
         builtin = np.where(starts[builtin] >= starts[frame], builtin, NONE)
-        module = self._module_calls.innermost(where)
+        module = self._module_calls.find_innermost(where)
         return Places(
-            frame=self._name(self._python, frame),
-            own=self._name(self._python, self._python.innermost(where, around, self._is_own)),
-            builtin=self._name(self._python, builtin),
-            range=self._name(self._ranges, self._ranges.innermost(where)),
-            op=self._name(self._ops, self._ops.innermost(where, counts=self._is_plain)),
-            call=self._name(self._launches, self._launches.innermost(where)),
+            frame=self._get_names(self._python, frame),
+            own=self._get_names(self._python, self._python.find_innermost(where, around, self._is_own)),
+            builtin=self._get_names(self._python, builtin),
+            range=self._get_names(self._ranges, self._ranges.find_innermost(where)),
+            op=self._get_names(self._ops, self._ops.find_innermost(where, counts=self._is_plain)),
+            call=self._get_names(self._launches, self._launches.find_innermost(where)),
             module=np.append(self._modules.path, NONE)[module].astype(np.int32),
             modules=self._modules.paths,
         )
 
-    def own(self, where: Stretches) -> Small:
+    def find_own_frames(self, where: Stretches) -> Small:
         """`Places.own` alone."""
-        return self._name(self._python, self._python.innermost(where, counts=self._is_own))
+        return self._get_names(self._python, self._python.find_innermost(where, counts=self._is_own))
 
-    def _name(self, tree: "_Tree", positions: Ints) -> Small:
+    def _get_names(self, tree: "_Tree", positions: Ints) -> Small:
         names: Small = self._names[np.append(tree.events, NONE)[positions]]
         return names
 
@@ -121,24 +121,26 @@ class _Tree(Nest):
     """Events of one kind."""
 
     @classmethod
-    def of(cls, trace: Trace, events: Ints) -> "_Tree":
+    def from_events(cls, trace: Trace, events: Ints) -> "_Tree":
         return cls(trace, events, parents(trace, events))
 
-    def around_middle(self, where: Stretches) -> Ints:
+    def find_around_middle(self, where: Stretches) -> Ints:
         """The position of the innermost event around the middle of each stretch."""
         threads, its = where.thread, self.of_threads
         if its and not any((threads == thread).any() for thread in its):  # see `Modules.at`
             threads = np.full(len(where), max(its, key=lambda thread: (len(its[thread][0]), -thread)))
-        return self.around(threads, where.middle_ns)
+        return self.find_around(threads, where.middle_ns)
 
-    def innermost(self, where: Stretches, around: Ints | None = None, counts: NDArray[np.bool_] | None = None) -> Ints:
+    def find_innermost(
+        self, where: Stretches, around: Ints | None = None, counts: NDArray[np.bool_] | None = None
+    ) -> Ints:
         """The position of the innermost event (of those that count) that covers more than half of each stretch."""
-        at = self.around_middle(where) if around is None else around.copy()
+        at = self.find_around_middle(where) if around is None else around.copy()
         for block in blocks(len(at)):
-            self._outwards(where.begin_ns[block], where.end_ns[block], counts, at[block])
+            self._move_outwards(where.begin_ns[block], where.end_ns[block], counts, at[block])
         return at
 
-    def _outwards(self, begins: Ints, ends: Ints, counts: NDArray[np.bool_] | None, at: Ints) -> None:
+    def _move_outwards(self, begins: Ints, ends: Ints, counts: NDArray[np.bool_] | None, at: Ints) -> None:
         """Move each position on to the innermost event that covers more than half."""
         pending = np.flatnonzero(at != NONE)
         while len(pending):

@@ -14,18 +14,18 @@ def queued_idle(ops: Ops, windows: Windows, idle: IdleTime) -> QueuedIdle | None
     """Gaps between kernels within the windows in which something was queued; None where there are none."""
     trace, kernels = ops.trace, ops.kernels
     parts = max(len(windows), 1)
-    queued = idle.of(STARTING, BETWEEN, OTHER_STREAM, HELD_UP) & idle.within
+    queued = idle.has_cause(STARTING, BETWEEN, OTHER_STREAM, HELD_UP) & idle.within
     if not queued.any():
         return None
 
     def total(*causes: str) -> tuple[float, float]:
         """Seconds and gaps per step."""
-        rows = idle.of(*causes) & idle.within
+        rows = idle.has_cause(*causes) & idle.within
         return int(idle.length_ns[rows].sum()) / 1e9 / parts, int(np.count_nonzero(np.bincount(idle.gap[rows]))) / parts
 
     (launching_s, launching), (between_s, between) = total(STARTING), total(BETWEEN)
     long_s, long = total(OTHER_STREAM, HELD_UP)
-    held = np.flatnonzero(idle.of(OTHER_STREAM, HELD_UP) & idle.within)
+    held = np.flatnonzero(idle.has_cause(OTHER_STREAM, HELD_UP) & idle.within)
     lasts = np.bincount(idle.gap[held], weights=idle.length_ns[held])
     longest = held[lasts[idle.gap[held]].argmax()] if len(held) else NONE
     return QueuedIdle(

@@ -118,11 +118,11 @@ def analyse_wholly(
     if unseen:
         ceilings = None
     roofs = _roofs(device.kind, name, ceilings, environment)
-    counted = None if counters is None else counters.columns(trace, ops.kernels)
+    counted = None if counters is None else counters.match_columns(trace, ops.kernels)
     engine = analyse_work(ops, roofs, counted, critical)
     work, spans, parts, step_s = engine.pieces, engine.windows, engine.parts, engine.step_s
     exposed = _exposed(work)
-    copied = work.of(Kind.COPY) & engine.within
+    copied = work.is_kind(Kind.COPY) & engine.within
     if idle is None:
         idle = idle_causes(ops, spans, engine.waiting)
     some_lost = engine.lost is not None and engine.lost.matters
@@ -153,7 +153,7 @@ def analyse_wholly(
         step_basis=_step_basis(ops, spans),
         step_s=step_s,
         kernels_per_step=engine.kernels_per_step,
-        time_split=engine.split.shares(parts=parts),
+        time_split=engine.split.compute_shares(parts=parts),
         coverage=coverage(work, engine.costs, engine.by_kernel.limits.above_roof[engine.by_kernel.groups.of], counted),
         streams=split_streams(work, engine.category, engine.waiting, some_lost=some_lost),
         overlap=overlap(work, parts),
@@ -228,7 +228,7 @@ def _usual(kind: str, ceilings: DeviceCeilings | None) -> Fp32Settings | None:
 
 def _exposed(work: Pieces) -> Ints:
     """What of each piece no computing covers."""
-    computing = work.when(work.of(Kind.WORK))
+    computing = work.merge_spans(work.is_kind(Kind.WORK))
     return work.end_ns - work.start_ns - covered(work.start_ns, work.end_ns, computing)
 
 
@@ -242,7 +242,7 @@ def _step_rows(spans: Windows, split: Split) -> tuple[StepRow, ...]:
             number=int(number),
             start_s=int(start - spans.span[0]) / 1e9,
             seconds=int(end - start) / 1e9,
-            time_split=split.shares(window=index) if with_split[index] else (),
+            time_split=split.compute_shares(window=index) if with_split[index] else (),
         )
         for index, (number, (start, end)) in enumerate(zip(spans.number.tolist(), spans.spans.tolist(), strict=True))
     )
@@ -258,7 +258,7 @@ def _unlike_rows(engine: Engine) -> tuple[StepRow, ...]:
             number=int(number),
             start_s=(start - spans.span[0]) / 1e9,
             seconds=(end - start) / 1e9,
-            time_split=split.shares(window=index),
+            time_split=split.compute_shares(window=index),
             compiling_s=compiling_ns(trace, start, end) / 1e9,
         )
         for index, (number, (start, end)) in enumerate(zip(spans.unlike_number, spans.unlike.tolist(), strict=True))

@@ -103,15 +103,15 @@ def within(least: Limits, most: Limits, seconds: Floats) -> Limits:
 
 def _memory_s(moved: Floats, seconds: Floats, calls: Floats, roofs: Roofs) -> tuple[Floats, NDArray[np.int8]]:
     # Nothing can be done in no time; but where no bandwidth is known nothing is held against one.
-    known = any(roofs.bandwidth(name) is not None for name in LEVELS)
+    known = any(roofs.find_bandwidth(name) is not None for name in LEVELS)
     time_s = np.where((moved == 0) & known, 0.0, np.nan)
     level = np.zeros(len(moved), np.int8)
     for index, name in enumerate(LEVELS):
-        ceiling = roofs.bandwidth(name)
+        ceiling = roofs.find_bandwidth(name)
         if ceiling is not None:
             faster = moved / ceiling.value
             better = np.isnan(time_s) | ((time_s > seconds * TOLERANCE) & (faster < time_s))
-        elif roofs.capacity(name) is not None:
+        elif roofs.get_capacity(name) is not None:
             faster, better = seconds, time_s > seconds * TOLERANCE
         else:
             continue
@@ -122,7 +122,7 @@ def _memory_s(moved: Floats, seconds: Floats, calls: Floats, roofs: Roofs) -> tu
 
 def _not_cached_s(level: Level, moved: Floats, calls: Floats, roofs: Roofs) -> Floats:
     """The least time of the bytes that a cache cannot hold, 0 where its capacity is not known."""
-    capacity, memory = roofs.capacity(level), roofs.bandwidth(Level.MEMORY)
+    capacity, memory = roofs.get_capacity(level), roofs.find_bandwidth(Level.MEMORY)
     if capacity is None or memory is None:
         return np.zeros(len(moved))
     return np.maximum(np.nan_to_num(moved) - capacity * calls, 0.0) / memory.value

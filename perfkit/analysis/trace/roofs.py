@@ -28,7 +28,7 @@ class Roofs:
     threads: int | None = None
     fp32: Fp32Settings | None = None
 
-    def why_not(self, dtype: str | None) -> str:
+    def explain_missing(self, dtype: str | None) -> str:
         """Why there may be no ceiling of a dtype."""
         if self.ceilings is None:
             return "no ceilings are known for this machine; run `perfkit calibrate`"
@@ -36,14 +36,14 @@ class Roofs:
             return "the run left no environment, so its device is not known"
         if self.ceilings.device != self.device:
             return f"the ceilings are those of a {self.ceilings.device}, the run used a {self.device}"
-        if beaten := self._refuted(dtype):
+        if beaten := self._explain_refutation(dtype):
             return beaten
         if self.device != CPU or self.threads is None:
             return f"no such ceiling is known for {self.device_name or self.device}"
         threads = f"{self.threads} thread{'' if self.threads == 1 else 's'}"
         return f"not measured on {self.device_name or self.device} with {threads}; run `perfkit calibrate`"
 
-    def _refuted(self, dtype: str | None) -> str:
+    def _explain_refutation(self, dtype: str | None) -> str:
         """Why a ceiling that was measured for a dtype is none."""
         threads = self.threads if self.device == CPU else None
         known = () if self.ceilings is None else self.ceilings.ceilings
@@ -57,26 +57,26 @@ class Roofs:
         from it is still one that cannot be beaten.
         """
         if unit == Unit.VECTOR:
-            return self._find(Level.VECTOR, dtype, kind) or self._find(Level.MATRIX, dtype, kind)
+            return self._find_ceiling(Level.VECTOR, dtype, kind) or self._find_ceiling(Level.MATRIX, dtype, kind)
         if self.ceilings is None or not self.device or self.ceilings.device != self.device:
             return None
         return matrix_ceiling(self.ceilings, dtype, threads=self.threads, kind=kind)
 
-    def bandwidth(self, level: Level = Level.MEMORY) -> Ceiling | None:
+    def find_bandwidth(self, level: Level = Level.MEMORY) -> Ceiling | None:
         """The bandwidth of a level of memory or of a link."""
-        return self._find(level, None, None)
+        return self._find_ceiling(level, None, None)
 
     def link(self, message: Message, ranks: int) -> Ceiling | None:
         """The bus bandwidth of a collective of this kind and size, as measured; else the rate of the links."""
         if self.ceilings is None or self.ceilings.device != self.device:
             return None
-        return link_ceiling(self.ceilings.links, message, ranks) or self.bandwidth(Level.INTERCONNECT)
+        return link_ceiling(self.ceilings.links, message, ranks) or self.find_bandwidth(Level.INTERCONNECT)
 
-    def capacity(self, level: Level) -> float | None:
+    def get_capacity(self, level: Level) -> float | None:
         """The bytes that a cache holds."""
         return None if self.ceilings is None or self.ceilings.device != self.device else self.ceilings.capacity(level)
 
-    def _find(self, level: Level, dtype: str | None, kind: Kind | None) -> Ceiling | None:
+    def _find_ceiling(self, level: Level, dtype: str | None, kind: Kind | None) -> Ceiling | None:
         if self.ceilings is None or not self.device or self.ceilings.device != self.device:
             return None
         return self.ceilings.find(level, dtype, threads=self.threads if self.device == CPU else None, kind=kind)

@@ -16,7 +16,7 @@ def stack_paths(work: Pieces) -> tuple[list[tuple[int, ...]], Ints]:
     its forward op was called. NONE where no frame is known.
     """
     trace, ops = work.ops.trace, work.ops
-    frames = trace.of(Category.PYTHON)
+    frames = trace.select_events(Category.PYTHON)
     none = np.full(len(work), NONE, np.int64)
     frames = frames[named(trace, frames, lambda name: line_of(name) is not None)] if len(frames) else frames
     if not len(frames):

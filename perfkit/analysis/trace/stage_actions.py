@@ -20,10 +20,10 @@ def stage_actions(ops: Ops) -> StageActions | None:
     trace, steps = ops.trace, ops.steps
     if not len(steps):
         return None
-    ranges = trace.of(Category.RANGE)
+    ranges = trace.select_events(Category.RANGE)
     for pattern, waits in ((_OURS, False), (_TORCH, True)):
         events, matches = numbered(trace, ranges, pattern.fullmatch)
-        at = steps.at(trace.start_ns[events])
+        at = steps.locate_times(trace.start_ns[events])
         inside = np.unique(at[at >= 0])
         if not len(inside):
             continue

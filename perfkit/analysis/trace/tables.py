@@ -71,7 +71,7 @@ def cut_note(placed: Placed, what: str) -> str:
 
 
 def _table(placed: Placed, step_s: float, rest: str, *, of_kernels: bool) -> Table[OpRow]:
-    order = placed.ranked()
+    order = placed.rank_groups()
     if len(placed) <= MOST_ROWS:
         return table_of(rows(placed, order, step_s, of_kernels=of_kernels), list(order[:, None]), placed.groups)
     longest = np.zeros(len(placed), np.bool_)

@@ -60,7 +60,7 @@ class Split:
     ns: NDArray[np.int64]
     are_bounds: bool = False
 
-    def shares(self, window: int | None = None, parts: int = 1) -> tuple[TimeShare, ...]:
+    def compute_shares(self, window: int | None = None, parts: int = 1) -> tuple[TimeShare, ...]:
         """Shares of one window, or of all together in seconds per part; they sum to 1. Empty for no time."""
         row = self.ns.sum(axis=0) if window is None else self.ns[window]
         total = int(row.sum())
@@ -76,7 +76,7 @@ class Split:
             for category, value in zip(self.categories, row.tolist(), strict=True)
         )
 
-    def of(self, *categories: str) -> int:
+    def sum_categories(self, *categories: str) -> int:
         """Nanoseconds of some categories in all windows."""
         chosen = [index for index, category in enumerate(self.categories) if category in categories]
         return int(self.ns[:, chosen].sum())

@@ -25,7 +25,9 @@ def unseen_device(ops: Ops) -> str:
     trace = ops.trace
     if trace.has_device_events:
         return ""
-    launches = int(named(trace, trace.of(Category.LAUNCH), lambda name: _STARTING.match(name) is not None).sum())
+    launches = int(
+        named(trace, trace.select_events(Category.LAUNCH), lambda name: _STARTING.match(name) is not None).sum()
+    )
     if is_cut_off(trace) and (launches or trace.devices):
         return "the file breaks off before what ran on the device"
     if launches > _FEW * len(ops):
@@ -47,7 +49,7 @@ def _used_without_a_launch(ops: Ops) -> str:
 
 def unused_device(trace: Trace) -> str:
     """A remark on a trace without launches or work of a device, where a device may have been used; else empty."""
-    if trace.has_device_events or len(trace.of(Category.LAUNCH)):
+    if trace.has_device_events or len(trace.select_events(Category.LAUNCH)):
         return ""
     if is_cut_off(trace):
         return (

@@ -55,7 +55,7 @@ def useful(pieces: Pieces, costs: PieceCosts, step_s: float, roofs: Roofs, *, so
     Where kernels of the steps were lost (`some_lost`), or data decide how much some did, they are at least so much.
     """
     # Kernels of a product that only pack operands or add up partial sums have no FLOPs, and their time does not count.
-    matrix = costs.is_matrix & (costs.flops != 0) & pieces.of(Kind.WORK) & (pieces.step != NONE)
+    matrix = costs.is_matrix & (costs.flops != 0) & pieces.is_kind(Kind.WORK) & (pieces.step != NONE)
     known = matrix & ~np.isnan(costs.flops)
     if not known.any():
         why = (

@@ -35,7 +35,7 @@ def counted(models: Mapping[str, nn.Module]) -> Recording[StepFlops]:
     counter = FlopCounter()
     with counter:
         yield
-    count = counter.result()
+    count = counter.build_count()
     return StepFlops(_quantity(count), count.matrix_by_operands)
 
 

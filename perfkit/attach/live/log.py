@@ -24,7 +24,7 @@ class LiveLog:
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
             self._size = self._drop_cut_line()
         except OSError as error:
-            raise self._unwritable(error) from None
+            raise self._make_error(error) from None
 
     @property
     def stretch(self) -> int:
@@ -39,7 +39,7 @@ class LiveLog:
         try:
             written = os.write(self._file, data)
         except OSError as error:
-            raise self._unwritable(error) from None
+            raise self._make_error(error) from None
         self._size += written
         if written < len(data):
             raise PerfkitError(f"{self._path}: the disk is full; the lines before are intact")
@@ -60,5 +60,5 @@ class LiveLog:
             os.ftruncate(self._file, whole)
         return whole
 
-    def _unwritable(self, error: OSError) -> PerfkitError:
+    def _make_error(self, error: OSError) -> PerfkitError:
         return PerfkitError(f"{self._path}: cannot be written ({error.strerror}); what was written before is intact")

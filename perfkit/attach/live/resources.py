@@ -43,23 +43,23 @@ class SensorThread:
         self._sample = sample
         self._period_s = period_s
         self._end = Event()
-        self._guard = Guard(self._forget, "reading the sensors")
-        self._thread = Thread(target=self._read, name="perfkit sensors", daemon=True)
+        self._guard = Guard(self._clear_latest, "reading the sensors")
+        self._thread = Thread(target=self._read_repeatedly, name="perfkit sensors", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
         """Read no more; a reading that is under way is not waited for."""
         self._end.set()
 
-    def _read(self) -> None:
+    def _read_repeatedly(self) -> None:
         while not self._end.is_set():
-            self._guard(self._once)
+            self._guard(self._read_once)
             self._end.wait(self._period_s)
 
-    def _once(self) -> None:
+    def _read_once(self) -> None:
         self.latest = self._sample(time.monotonic())
 
-    def _forget(self) -> None:
+    def _clear_latest(self) -> None:
         self.latest = NO_SAMPLE
         self._end.set()
 
@@ -74,7 +74,7 @@ class ResourceReader:
 
     def read(self) -> Resources:
         sample = self._sensors.latest if self._sensors else NO_SAMPLE
-        allocated, reserved = self._allocator() if self._device.type == "cuda" else (None, None)
+        allocated, reserved = self._read_allocator() if self._device.type == "cuda" else (None, None)
         return Resources(
             rss_bytes=resident_bytes(self._statm),
             allocated_bytes=allocated,
@@ -88,7 +88,7 @@ class ResourceReader:
         if self._sensors:
             self._sensors.close()
 
-    def _allocator(self) -> tuple[int | None, int | None]:
+    def _read_allocator(self) -> tuple[int | None, int | None]:
         statistics = torch.cuda.memory_stats_as_nested_dict(self._device)
         if not statistics:  # CUDA is not initialised, or another allocator is in use, which keeps none
             return None, None

@@ -57,10 +57,10 @@ class DeviceTimes:
         self._spare: list[Any] = []
 
     def start(self, now_ns: int) -> None:
-        self._since = self._record()
+        self._since = self._record_event()
 
     def end(self, step: int, now_ns: int) -> Sequence[StepTime]:
-        since, self._since = self._since, self._record()
+        since, self._since = self._since, self._record_event()
         if since is not None:
             self._waiting.append((step, since, self._since))
         known = []
@@ -70,7 +70,7 @@ class DeviceTimes:
             self._spare.append(before)  # as an `after` it was reached and read before
         return known
 
-    def _record(self) -> Any:
+    def _record_event(self) -> Any:
         event = self._spare.pop() if self._spare else self._new_event()
         event.record(self._current_stream(self._device))
         return event

@@ -69,36 +69,36 @@ class Triggers:
         self._served_ns = 0
         self._automatic_ns: int | None = None
         if rank == 0:
-            self._remove()  # what was asked of an earlier run
+            self._remove_request()  # what was asked of an earlier run
         self._signal = SignalFlag() if "signal" in self._on else None
 
-    def happened(self, event: StepEvent, now_ns: int) -> None:
+    def handle_event(self, event: StepEvent, now_ns: int) -> None:
         """An outlier or a drift, which may be a reason."""
-        if _REASON_OF[event.kind] in self._on and self._left and not self._too_soon(now_ns):
+        if _REASON_OF[event.kind] in self._on and self._left and not self._is_too_soon(now_ns):
             self._wish = (event.text, True)
 
     def poll(self, step: int, now_ns: int, step_s: float | None) -> None:
         """Look at signal and file, once a period; `step_s` is what a step takes, None where it is not known yet."""
         if self._signal is not None and self._signal.take():
             self._wish = ("SIGUSR1", False)
-        request = self._read() if self._several or "file" in self._on else None
+        request = self._read_request() if self._several or "file" in self._on else None
         if isinstance(request, Request):
-            self._take(request)
-            self._tidy(now_ns)
+            self._accept_request(request)
+            self._remove_served(now_ns)
             return
         by_user = request is not None and "file" in self._on
         if by_user and self._rank == 0:
             self._wish = (f"the file {TRACE_NOW}", False)
         # A file that a user made becomes a request of rank 0, which the others wait for.
         if self._wish is not None and self._request is None and (self._rank == 0 or not by_user):
-            self._ask(step, step_s)
+            self._make_request(step, step_s)
 
-    def due(self, step: int) -> str | None:
+    def get_due_reason(self, step: int) -> str | None:
         """After `step`: why the steps that follow are to be traced; None where they are not."""
         request = self._request
         return request.reason if request is not None and step >= request.step else None
 
-    def started(self, now_ns: int) -> None:
+    def mark_started(self, now_ns: int) -> None:
         """The recording that was due has begun."""
         request = self._request
         assert request is not None
@@ -108,39 +108,39 @@ class Triggers:
             self._left = max(0, self._left - 1)
             self._automatic_ns = now_ns
         if not self._several:
-            self._remove()
+            self._remove_request()
 
     def close(self) -> None:
         """Take the signal's handler away, and a request that was granted."""
         if self._signal is not None:
             self._signal.close()
-        if self._rank == 0 and self._served is not None and self._read() == self._served:
-            self._remove()
+        if self._rank == 0 and self._served is not None and self._read_request() == self._served:
+            self._remove_request()
 
-    def _too_soon(self, now_ns: int) -> bool:
+    def _is_too_soon(self, now_ns: int) -> bool:
         return self._automatic_ns is not None and now_ns - self._automatic_ns < self._distance_ns
 
-    def _ask(self, step: int, step_s: float | None) -> None:
+    def _make_request(self, step: int, step_s: float | None) -> None:
         assert self._wish is not None
         reason, automatic = self._wish
         self._wish = None
         ahead = max(LEAD, math.ceil(LEAD * self._period_s / step_s)) if self._several and step_s else 0
         self._request = Request(step=step + ahead, reason=reason, automatic=automatic)
         if self._several:
-            self._write(self._request)
+            self._write_request(self._request)
 
-    def _take(self, request: Request) -> None:
+    def _accept_request(self, request: Request) -> None:
         """What stands in the file holds for every rank, also over what this one has just written."""
         if request != self._served:
             self._request = request
             self._wish = None
 
-    def _tidy(self, now_ns: int) -> None:
+    def _remove_served(self, now_ns: int) -> None:
         """Rank 0 takes a request away when the others have had time to read it."""
         if self._rank == 0 and self._request is None and now_ns - self._served_ns > LEAD * self._period_s * 1e9:
-            self._remove()
+            self._remove_request()
 
-    def _read(self) -> Request | str | None:
+    def _read_request(self) -> Request | str | None:
         """The request in the file, "" where it holds none (a user made it), None where there is no file."""
         try:
             data = self._path.read_bytes()
@@ -153,7 +153,7 @@ class Triggers:
         except (msgspec.ValidationError, msgspec.DecodeError, UnicodeDecodeError):
             return ""
 
-    def _write(self, request: Request) -> None:
+    def _write_request(self, request: Request) -> None:
         temporary = self._path.with_name(f".{TRACE_NOW}.{self._rank}")
         try:
             temporary.write_bytes(msgspec.json.encode(request))
@@ -161,7 +161,7 @@ class Triggers:
         except OSError as error:
             raise PerfkitError(f"{self._path}: cannot be written ({error.strerror})") from None
 
-    def _remove(self) -> None:
+    def _remove_request(self) -> None:
         try:
             self._path.unlink(missing_ok=True)
         except OSError as error:
@@ -183,7 +183,7 @@ class SignalFlag:
         elif self._before is None:
             LOG.warning("SIGUSR1 asks for no trace: it has a handler that is not Python's and could not be put back")
         else:
-            signal.signal(signal.SIGUSR1, self._handle)
+            signal.signal(signal.SIGUSR1, self._handle_signal)
             signal.siginterrupt(signal.SIGUSR1, False)  # the program's system calls go on by themselves
             self._installed = True
 
@@ -194,13 +194,13 @@ class SignalFlag:
 
     def close(self) -> None:
         """Put the handler back that was there before, unless another has been set up since."""
-        if not self._installed or signal.getsignal(signal.SIGUSR1) != self._handle:
+        if not self._installed or signal.getsignal(signal.SIGUSR1) != self._handle_signal:
             return
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGUSR1, self._before)
             self._installed = False
 
-    def _handle(self, number: int, frame: FrameType | None) -> None:
+    def _handle_signal(self, number: int, frame: FrameType | None) -> None:
         self._flag = True
         if callable(self._before):  # SIG_DFL would end the process, SIG_IGN asks for nothing
             self._before(number, frame)

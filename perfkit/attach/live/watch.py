@@ -104,9 +104,9 @@ class LiveWatch:
         for step, wall in self._times.end(self.last, now_ns):
             self._walls.append(wall)
             if wall > self._limit_ns:
-                events += self._outlier(step, wall, now_ns)
+                events += self._report_outlier(step, wall, now_ns)
         if now_ns >= self._look_ns:
-            events += self._look(now_ns)
+            events += self._update_statistics(now_ns)
         return events
 
     def skip(self, now_ns: int) -> None:
@@ -114,9 +114,9 @@ class LiveWatch:
         self.last += 1
         self._times.start(now_ns)
         if now_ns >= self._look_ns:
-            self._poll(now_ns)
+            self._poll_triggers(now_ns)
 
-    def note(self, kind: str, text: str) -> None:
+    def write_event(self, kind: str, text: str) -> None:
         """Write an event into the log, as of the last step."""
         self._log.write(LiveEvent(time_s=self._time_s(), step=self.last, kind=kind, text=text))
 
@@ -126,8 +126,8 @@ class LiveWatch:
         The deliveries remain: whoever made them sends the report and closes them.
         """
         try:
-            self._line()
-            self.note(END, reason)
+            self._write_line()
+            self.write_event(END, reason)
         finally:
             self.abandon()
 
@@ -138,33 +138,33 @@ class LiveWatch:
         if self._triggers is not None:
             self._triggers.close()
 
-    def _outlier(self, step: int, wall: int, now_ns: int) -> list[StepEvent]:
+    def _report_outlier(self, step: int, wall: int, now_ns: int) -> list[StepEvent]:
         if self._told_ns is not None and now_ns - self._told_ns < self._options.outlier_every_s * 1e9:
             self._untold += 1
             return []
         assert self._usual is not None
         event = outlier(step, wall / 1e9, self._usual.median / 1e9, self._untold)
         self._untold, self._told_ns = 0, now_ns
-        self._tell(event, now_ns)
+        self._report_event(event, now_ns)
         return [event]
 
-    def _look(self, now_ns: int) -> list[StepEvent]:
+    def _update_statistics(self, now_ns: int) -> list[StepEvent]:
         """The statistics of the steps since the last look, and a line where one is due."""
         fresh = self._walls[self._looked :].tolist()
         self._looked = len(self._walls)
         skipped = min(self._warmup, len(fresh))
         self._warmup -= skipped
-        events = self._drifts(fresh[skipped:], now_ns)
+        events = self._find_drifts(fresh[skipped:], now_ns)
         self._recent = (self._recent + fresh[skipped:])[-self._options.recent :]
         self._usual = usual(self._recent, self._options)
         self._limit_ns = self._usual.limit if self._usual else NEVER
         if now_ns >= self._line_ns:
-            self._line()
+            self._write_line()
             self._line_ns = now_ns + self._period_ns * self._log.stretch
-        self._poll(now_ns)
+        self._poll_triggers(now_ns)
         return events
 
-    def _drifts(self, fresh: list[int], now_ns: int) -> list[StepEvent]:
+    def _find_drifts(self, fresh: list[int], now_ns: int) -> list[StepEvent]:
         options, events = self._options, []
         self._window += fresh
         while len(self._window) >= options.window:
@@ -173,24 +173,24 @@ class LiveWatch:
             if rise is not None:
                 steps = options.window * options.sustained
                 event = drift(self.last - len(self._window), rise.now / 1e9, rise.before / 1e9, steps)
-                self._tell(event, now_ns)
+                self._report_event(event, now_ns)
                 events.append(event)
         return events
 
-    def _poll(self, now_ns: int) -> None:
+    def _poll_triggers(self, now_ns: int) -> None:
         self._look_ns = now_ns + self._period_ns
         if self._triggers is not None:
             self._triggers.poll(self.last, now_ns, self._usual.median / 1e9 if self._usual else None)
 
-    def _tell(self, event: StepEvent, now_ns: int) -> None:
+    def _report_event(self, event: StepEvent, now_ns: int) -> None:
         self._log.write(LiveEvent(time_s=self._time_s(), step=event.step, kind=event.kind, text=event.text))
         if self._triggers is not None:
-            self._triggers.happened(event, now_ns)
+            self._triggers.handle_event(event, now_ns)
         if event.kind in self._callbacks:
             guard, callback = self._callbacks[event.kind]
             guard(callback, event)
 
-    def _line(self) -> None:
+    def _write_line(self) -> None:
         """Write what the steps since the last line took, and send it to the loggers."""
         walls, waits = self._walls, self._waits
         if not walls:

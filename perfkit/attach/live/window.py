@@ -70,12 +70,12 @@ class Trend:
         now = median(self._latest)
         if min(self._latest) > self._level * (1 + self._rise):
             rise = Rise(self._level, now)
-            self._move(now)
+            self._set_level(now)
             return rise
         if max(self._latest) < self._level * (1 - self._rise / 2):
-            self._move(max(now, self._reference))
+            self._set_level(max(now, self._reference))
         return None
 
-    def _move(self, level: float) -> None:
+    def _set_level(self, level: float) -> None:
         self._level = level
         self._latest = []

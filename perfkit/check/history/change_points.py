@@ -67,7 +67,7 @@ class Levels:
     inflation: float
     freedom: int
 
-    def between(self, place: int, counts: Sequence[int]) -> float:
+    def compute_half_width(self, place: int, counts: Sequence[int]) -> float:
         """Half the width of the 95 % interval of the difference of the levels before and after a step."""
         assert self.deviation is not None
         spread = self.deviation * math.sqrt(self.inflation * (1 / counts[place] + 1 / counts[place + 1]))

@@ -110,7 +110,7 @@ def noisy_changes(runs: Runs) -> Series:
 def _bounds(fit: Levels, place: int, counts: Sequence[int], logarithmic: bool) -> tuple[float | None, float | None]:
     """The 95 % interval of the relative change."""
     before, after = fit.means[place : place + 2]
-    half = fit.between(place, counts)
+    half = fit.compute_half_width(place, counts)
     low, high = after - before - half, after - before + half
     if logarithmic:
         return math.expm1(low), math.expm1(high)

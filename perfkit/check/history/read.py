@@ -193,7 +193,10 @@ def _of_records(runs: VariantRuns) -> RunFigures:
         "peak_reserved": largest((peaks.reserved for peaks in memory), none),
         "flops": total((count.hardware for count in flops), none),
     }
-    processes = {"step_time": runs.steps(step_series), "cpu_time": runs.steps(lambda samples: samples.cpu_s)}
+    processes = {
+        "step_time": runs.list_median_steps(step_series),
+        "cpu_time": runs.list_median_steps(lambda samples: samples.cpu_s),
+    }
     known = {name: value for name, quantity in exact.items() if complete and (value := value_of(quantity)) is not None}
     breaks = runs.records[0].facts.get("graph_breaks")
     return RunFigures(

@@ -37,7 +37,7 @@ class Looks:
         """The last look that so many pairs have reached; 0 before the first."""
         return max((look for look in self.looks if look <= pairs), default=0)
 
-    def alpha(self, look: int) -> float:
+    def get_alpha(self, look: int) -> float:
         """The one-sided level that this look may spend."""
         return ALPHA * self.shares[self.looks.index(look)]
 
@@ -45,7 +45,7 @@ class Looks:
     def last_alpha(self) -> float:
         return ALPHA * self.shares[-1]
 
-    def ending_at(self, pairs: int) -> "Looks":
+    def end_at(self, pairs: int) -> "Looks":
         """The plan of a sampling that has to end here, with what earlier looks have not spent kept for this one.
 
         It is valid where the end has nothing to do with the ratios seen, as when the time is over.

@@ -97,7 +97,7 @@ def _from_zero(question: Question, after: Sequence[float], alpha: float) -> Judg
     if mean is None:
         return judged(question, Verdict.INCONCLUSIVE, _SINGLE)
     allowed = threshold.limit if threshold.limit is not None else allowed_change(threshold, 0.0)
-    reach = mean.reach(alpha)
+    reach = mean.compute_reach(alpha)
     if mean.value - reach > 0:
         verdict, side = (Verdict.FAIL, "beyond") if mean.value > allowed else (Verdict.WORSE, "within")
         reason = f"0 in every process before, and after it 0 is excluded; the mean is {side} {threshold.text}"

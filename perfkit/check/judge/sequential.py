@@ -26,7 +26,7 @@ def levels_at(look: int, plan: Looks, worsenings: Mapping[Key, Worsening], famil
     better = dict(zip(tested, adjusted([worsening.p_better for worsening in tested.values()], size), strict=True))
     return {
         key: Levels(
-            alpha=plan.alpha(look) if look else 0.0,
+            alpha=plan.get_alpha(look) if look else 0.0,
             last_alpha=plan.last_alpha,
             family=size,
             p_worse=worse.get(key, 1.0),

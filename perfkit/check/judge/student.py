@@ -18,17 +18,17 @@ class Mean:
     error: float
     freedom: float
 
-    def reach(self, alpha: float) -> float:
+    def compute_reach(self, alpha: float) -> float:
         """How far the one-sided bound at level 1 - `alpha` lies from the mean; infinite for `alpha` 0."""
         if alpha <= 0:
             return math.inf
         return t_quantile(1 - alpha, self.freedom) * self.error
 
-    def p_above(self, bound: float) -> float:
+    def compute_p_above(self, bound: float) -> float:
         """The one-sided p-value of `the true mean is at most bound`."""
         return _upper_tail(self.value - bound, self.error, self.freedom)
 
-    def p_below(self, bound: float) -> float:
+    def compute_p_below(self, bound: float) -> float:
         """The one-sided p-value of `the true mean is at least bound`."""
         return _upper_tail(bound - self.value, self.error, self.freedom)
 

@@ -50,7 +50,7 @@ def verdict_of(worsening: Worsening, levels: Levels) -> Verdict:
     """
     if worsening.margin is None:
         return Verdict.PASS
-    estimate, reach = worsening.mean.value, worsening.mean.reach(levels.alpha)
+    estimate, reach = worsening.mean.value, worsening.mean.compute_reach(levels.alpha)
     if not math.isfinite(reach):
         return Verdict.INCONCLUSIVE
     if levels.p_better <= levels.alpha and estimate < -max(worsening.margin, 0.0) / 2:
@@ -67,22 +67,22 @@ def is_decided(verdict: Verdict, worsening: Worsening, levels: Levels) -> bool:
     """
     if worsening.margin is None or verdict not in (Verdict.FAIL, Verdict.WORSE):
         return verdict is not Verdict.INCONCLUSIVE
-    return abs(worsening.mean.value - worsening.margin) > worsening.mean.reach(levels.alpha)
+    return abs(worsening.mean.value - worsening.margin) > worsening.mean.compute_reach(levels.alpha)
 
 
 def judge(question: Question, worsening: Worsening, levels: Levels) -> Judged:
     """The verdict on one quantity, with its figures and words."""
     verdict = verdict_of(worsening, levels)
-    interval = worsening.interval(levels.alpha)
+    interval = worsening.compute_interval(levels.alpha)
     low, high = (None, None) if interval is None else interval
     return judged(
         question,
         verdict,
         _reason(question, worsening, levels, verdict),
-        change=worsening.change(worsening.mean.value),
+        change=worsening.compute_change(worsening.mean.value),
         low=low,
         high=high,
-        detectable=worsening.detectable(levels.alpha, levels.family) if interval else None,
+        detectable=worsening.compute_detectable(levels.alpha, levels.family) if interval else None,
         to_decide=_to_decide(question, worsening, levels) if verdict is Verdict.INCONCLUSIVE else "",
         decided=is_decided(verdict, worsening, levels),
     )
@@ -124,7 +124,7 @@ def judged(
 
 
 def _reason(question: Question, worsening: Worsening, levels: Levels, verdict: Verdict) -> str:
-    interval = worsening.interval(levels.alpha)
+    interval = worsening.compute_interval(levels.alpha)
     if worsening.margin is None:
         return "no threshold is set" if interval else f"no threshold is set; {_too_few(question)}"
     if interval is None:
@@ -155,8 +155,8 @@ def _too_few(question: Question) -> str:
 def _to_decide(question: Question, worsening: Worsening, levels: Levels) -> str:
     if worsening.margin is None or worsening.margin <= 0 or not math.isfinite(worsening.margin):
         return ""
-    told = percent(abs(worsening.change(worsening.margin)))
-    needed = worsening.samples_to_decide(levels.last_alpha / levels.family)
+    told = percent(abs(worsening.compute_change(worsening.margin)))
+    needed = worsening.count_samples_to_decide(levels.last_alpha / levels.family)
     if needed is None:
         return f"no affordable number of {question.unit} tells a change of {told} with this spread between them"
     more = needed - question.samples

@@ -33,13 +33,13 @@ class Worsening:
 
     @property
     def p_worse(self) -> float:
-        return self.mean.p_above(self.bound)
+        return self.mean.compute_p_above(self.bound)
 
     @property
     def p_better(self) -> float:
-        return self.mean.p_below(0.0)
+        return self.mean.compute_p_below(0.0)
 
-    def change(self, worse: float) -> float:
+    def compute_change(self, worse: float) -> float:
         """A worsening on this scale as a relative change of the quantity, after / before - 1."""
         signed = worse if self.more_is_worse else -worse
         if not self.logarithmic:
@@ -49,23 +49,23 @@ class Worsening:
         except OverflowError:
             return math.inf
 
-    def interval(self, alpha: float) -> tuple[float, float] | None:
+    def compute_interval(self, alpha: float) -> tuple[float, float] | None:
         """Both one-sided bounds of the relative change, the lower first; None where nothing bounds it."""
-        reach = self.mean.reach(alpha)
+        reach = self.mean.compute_reach(alpha)
         if not math.isfinite(reach):
             return None
-        ends = self.change(self.mean.value - reach), self.change(self.mean.value + reach)
+        ends = self.compute_change(self.mean.value - reach), self.compute_change(self.mean.value + reach)
         return min(ends), max(ends)
 
-    def detectable(self, alpha: float, family: int = 1) -> float:
+    def compute_detectable(self, alpha: float, family: int = 1) -> float:
         """The smallest relative worsening (positive) that data with this spread find with a probability of 95 %.
 
         What is found is worse or a fail: its estimate exceeds the reach of the test, reach + t(0.95) s / sqrt(n).
         """
-        reach = self.mean.reach(alpha / family)
-        return abs(self.change(reach + t_quantile(POWER, self.mean.freedom) * self.mean.error))
+        reach = self.mean.compute_reach(alpha / family)
+        return abs(self.compute_change(reach + t_quantile(POWER, self.mean.freedom) * self.mean.error))
 
-    def samples_to_decide(self, alpha: float) -> int | None:
+    def count_samples_to_decide(self, alpha: float) -> int | None:
         """How many samples in total would decide; None where that is too many or there is nothing to decide.
 
         So many tell a worsening of the threshold's size from none. If there are that many, the change lies between, and

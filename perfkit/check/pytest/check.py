@@ -39,7 +39,7 @@ class TestFigures:
         self.worsenings: list[str] = []
         self._names: set[str] = set()
 
-    def distinct(self, name: str) -> str:
+    def make_name_distinct(self, name: str) -> str:
         """A name that no call before has."""
         free, number = name, 2
         while free in self._names:
@@ -97,7 +97,7 @@ class PerfkitCheck:
             pattern: gate_of(KERNELS, given, f"kernels[{pattern!r}]") for pattern, given in (kernels or {}).items()
         }
         trained = trained_by(model, optimizer, device)
-        stored = _Stored(self._test, self._test.distinct(f"{name} on {trained.device.type}"), trained.device)
+        stored = _Stored(self._test, self._test.make_name_distinct(f"{name} on {trained.device.type}"), trained.device)
         measured = Found(measure(step, trained, warmup), stored)
         shown = [
             f"{BY_NAME[key].title} {figure!r}" for key, figure in measured.figures.items() if isinstance(figure, int)
@@ -121,19 +121,19 @@ class _Stored:
             "read the diff, and commit the file"
         )
 
-    def before(self) -> Mapping[str, float] | None:
+    def get_before(self) -> Mapping[str, float] | None:
         return stored_calls(read_stored(self._test.file), self._test.test).get(self.name)
 
-    def keep(self, figures: Mapping[str, float]) -> None:
+    def keep_figures(self, figures: Mapping[str, float]) -> None:
         self._test.kept[self.name] = {**self._test.kept.get(self.name, {}), **figures}
         self._test.environment = environment_here(self._device)
 
-    def improved(self, judgement: Judgement) -> None:
+    def report_improvement(self, judgement: Judgement) -> None:
         self._test.improvements.append(f"{self.name}: {judgement}")
 
-    def worse(self, judgement: Judgement) -> None:
+    def report_worsening(self, judgement: Judgement) -> None:
         self._test.worsenings.append(f"{self.name}: {judgement}")
 
-    def differences(self) -> tuple[str, ...]:
+    def list_differences(self) -> tuple[str, ...]:
         stored = read_stored(self._test.file)
         return () if stored is None else differences(stored.environment, environment_here(self._device))

@@ -17,7 +17,7 @@ def figures_of(measured: Measured, parts: Parts) -> StepFigures:
         "peak_above_start": memory.above_start,
         "saved_activations": _unsaved(measured) if memory.saved is None else sum(memory.saved.values()),
         "flops": measured.flops.matrix,
-        "op_count": sum(ops.working().values()),
+        "op_count": sum(ops.count_working().values()),
         "kernel_count": sum(ops.kernels.values())
         if ops.on_device
         else Unknown(reason="no kernel ran on a device, and a CPU launches none: use op_count"),

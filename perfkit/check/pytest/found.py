@@ -27,15 +27,15 @@ class Stored(Protocol):
     fails_on_worse: bool  # what is worse by less than is allowed fails as well
     missing: str  # what to do where nothing is stored
 
-    def before(self) -> Mapping[str, float] | None: ...
+    def get_before(self) -> Mapping[str, float] | None: ...
 
-    def keep(self, figures: Mapping[str, float]) -> None: ...
+    def keep_figures(self, figures: Mapping[str, float]) -> None: ...
 
-    def improved(self, judgement: Judgement) -> None: ...
+    def report_improvement(self, judgement: Judgement) -> None: ...
 
-    def worse(self, judgement: Judgement) -> None: ...
+    def report_worsening(self, judgement: Judgement) -> None: ...
 
-    def differences(self) -> tuple[str, ...]: ...
+    def list_differences(self) -> tuple[str, ...]: ...
 
 
 class Found:
@@ -60,37 +60,37 @@ class Found:
     def peak_allocated(self) -> Figure:
         """Bytes: the most at once of the parameters, gradients, optimizer state and buffers of the given models and
         optimizers, and of what the step allocates. Other tests' tensors and a batch made before are not in it."""
-        return self._known("peak_allocated")
+        return self._get_known("peak_allocated")
 
     @property
     def peak_above_start(self) -> Figure:
         """Bytes: the most that the step has allocated at once above what there was when it began."""
-        return self._known("peak_above_start")
+        return self._get_known("peak_above_start")
 
     @property
     def saved_activations(self) -> Figure:
         """Bytes: what a forward pass leaves allocated for the backward pass, the most of several."""
-        return self._known("saved_activations")
+        return self._get_known("saved_activations")
 
     @property
     def flops(self) -> Figure:
         """FLOPs of matrix products, convolutions and attention, as run (recomputation counts)."""
-        return self._known("flops")
+        return self._get_known("flops")
 
     @property
     def op_count(self) -> Figure:
         """Calls of ops that work on data: no views, and not what these ops call themselves."""
-        return self._known("op_count")
+        return self._get_known("op_count")
 
     @property
     def kernel_count(self) -> Figure:
         """Kernels, copies and fills that ran on a device. Not known on a CPU."""
-        return self._known("kernel_count")
+        return self._get_known("kernel_count")
 
     @property
     def graph_breaks(self) -> Figure:
         """Graph breaks while torch.compile compiled the step; 0 where nothing is compiled."""
-        return self._known("graph_breaks")
+        return self._get_known("graph_breaks")
 
     def calls(self, pattern: str, phase: str | None = None) -> Figure:
         """How often ops were called whose names match a glob, such as `aten::mm` or `*attention*`; case counts.
@@ -98,7 +98,7 @@ class Found:
         Of matching ops within each other the outermost is counted. With `phase` (`forward`, `backward`, `optimizer`)
         only those in it.
         """
-        by_name = self.measured.ops.calls(pattern, phase)
+        by_name = self.measured.ops.count_calls(pattern, phase)
         title = f"calls of {pattern}" + (f" in {phase}" if phase else "")
         return Figure(by_name.total(), Meaning(title, made_by=_counted(by_name)))
 
@@ -128,19 +128,19 @@ class Found:
         subjects += [(CALLS, f"calls: {pattern}", self.calls(pattern), gate) for pattern, gate in calls.items()]
         subjects += [(KERNELS, f"kernels: {pattern}", self.kernels(pattern), gate) for pattern, gate in kernels.items()]
         gated = [(quantity, key, figure, gate) for quantity, key, figure, gate in subjects if gate is not None]
-        before = self._before({key: figure for _, key, figure, gate in gated if gate.limit is None})
+        before = self._get_before({key: figure for _, key, figure, gate in gated if gate.limit is None})
         failures: list[str] = []
         for quantity, key, figure, gate in gated:
-            failures += self._failures(quantity, key, figure, gate, before)
+            failures += self._list_failures(quantity, key, figure, gate, before)
         if failures:
             notes = (
-                [f"the figures were stored elsewhere ({difference})" for difference in self._stored.differences()]
+                [f"the figures were stored elsewhere ({difference})" for difference in self._stored.list_differences()]
                 if before
                 else []
             )
             raise FiguresError("\n".join([*failures, *notes]))
 
-    def _before(self, compared: Mapping[str, Figure | Unknown]) -> Mapping[str, float] | None:
+    def _get_before(self, compared: Mapping[str, Figure | Unknown]) -> Mapping[str, float] | None:
         """The stored figures where any are asked for; while updating, those found now are kept and held against."""
         __tracebackhide__ = True
         if not compared:
@@ -148,14 +148,14 @@ class Found:
         if self._stored.updating:
             patterns = {key: figure for key, figure in compared.items() if key not in self.figures}
             known = {k: float(v) for k, v in {**self.figures, **patterns}.items() if isinstance(v, Figure)}
-            self._stored.keep({**known, **self._parts})
+            self._stored.keep_figures({**known, **self._parts})
             return known
-        before = self._stored.before()
+        before = self._stored.get_before()
         if before is None:
             raise FiguresError(self._stored.missing)
         return before
 
-    def _failures(
+    def _list_failures(
         self,
         quantity: GatedQuantity,
         key: str,
@@ -172,15 +172,15 @@ class Found:
             return [f"{figure.meaning.title}: {figure!r}, of which nothing is stored. {self._stored.missing}"]
         judgement = Judgement(quantity, figure.meaning.title, gate, stored, figure)
         if judgement.improved:
-            self._stored.improved(judgement)
+            self._stored.report_improvement(judgement)
         if judgement.worse:
-            self._stored.worse(judgement)
+            self._stored.report_worsening(judgement)
         if not (judgement.failed or (judgement.worse and self._stored.fails_on_worse)):
             return []
         why = "; what is worse at all is to fail" if judgement.worse else ""
-        return [f"{judgement}{why}", *(f"    {line}" for line in self._reasons(key, figure, stored, before))]
+        return [f"{judgement}{why}", *(f"    {line}" for line in self._list_reasons(key, figure, stored, before))]
 
-    def _reasons(
+    def _list_reasons(
         self, key: str, figure: Figure, stored: float | None, before: Mapping[str, float] | None
     ) -> tuple[str, ...]:
         if key not in BY_NAME:
@@ -189,7 +189,7 @@ class Found:
             return largest(self._parts, key)
         return changed(before, self._parts, key)
 
-    def _known(self, name: str) -> Figure:
+    def _get_known(self, name: str) -> Figure:
         figure = self.figures[name]
         if isinstance(figure, Unknown):
             raise UnavailableError(f"{BY_NAME[name].title} is not known: {figure.reason}")

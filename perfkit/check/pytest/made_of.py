@@ -38,7 +38,7 @@ def parts_of(measured: Measured) -> Parts:
             sums[name] = sums.get(name, 0.0) + row.bytes
         parts |= _named(MEMORY, _large(sums))
     parts |= _named(SAVED, _large(measured.memory.saved or {}))
-    parts |= _named(OPS, measured.ops.working())
+    parts |= _named(OPS, measured.ops.count_working())
     parts |= _named(KERNELS, measured.ops.kernels)
     parts |= _named(FLOPS, measured.flops.matrix_by_op)
     parts |= _named(BREAKS, {_first_line(reason): count for reason, count in measured.graph_breaks.items()})

@@ -88,7 +88,7 @@ def _saved(events: Allocations, lives: Lives) -> dict[str, int] | None:
         first, last = int(forward[0]), int(forward[-1])
         kept: dict[str, int] = {}
         for life in np.flatnonzero(lives.alive_after(last) & (lives.born >= first)).tolist():
-            made_by = origin(*(events.text(column, int(lives.born[life])) for column in (events.op, events.module)))
+            made_by = origin(*(events.get_text(column, int(lives.born[life])) for column in (events.op, events.module)))
             kept[made_by] = kept.get(made_by, 0) + int(lives.size[life])
         by_pass.append(kept)
     return max(by_pass, key=lambda kept: sum(kept.values()), default=None)

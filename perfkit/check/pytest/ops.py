@@ -43,11 +43,11 @@ class StepOps:
     kernels: dict[str, int]
     on_device: bool
 
-    def working(self) -> Counter[str]:
+    def count_working(self) -> Counter[str]:
         """Calls of the ops that work on data, by name: no views, nothing that calls such ops, or that they call."""
         return Counter(op.name for op in self.ops if op.works)
 
-    def calls(self, pattern: str, phase: str | None = None) -> Counter[str]:
+    def count_calls(self, pattern: str, phase: str | None = None) -> Counter[str]:
         """Calls of the ops whose names match a glob (case counts), by name; of matching ones within each other the
         outermost. Nodes of autograd are no ops, but those that they call are."""
         if phase is not None and phase not in PHASES:

@@ -122,7 +122,7 @@ class _Run:
             return
         from perfkit.check.pytest.run import removed_tests, store
 
-        self._stale = removed_tests(self._path, self._config.rootpath, self._whole_files(), self._tests)
+        self._stale = removed_tests(self._path, self._config.rootpath, self._list_whole_files(), self._tests)
         if updating:
             store(self._path, self._found, self._passed, self._stale)
 
@@ -131,13 +131,13 @@ class _Run:
         shown = {test: told for test, told in self._found.items() if from_all or test not in self._passed}
         improved = [(test, line) for test, told in self._found.items() for line in told["improvements"]]
         worse = [(test, line) for test, told in self._found.items() for line in told["worsenings"]]
-        if not (shown or improved or worse or self._stale or self._kept()):
+        if not (shown or improved or worse or self._stale or self._count_kept()):
             return
-        terminalreporter.section("perfkit")
-        for line in self._lines(shown, improved, worse):
+        terminalreporter.render_section("perfkit")
+        for line in self._format_lines(shown, improved, worse):
             terminalreporter.line(line)
 
-    def _lines(
+    def _format_lines(
         self, shown: dict[str, dict[str, Any]], improved: list[tuple[str, str]], worse: list[tuple[str, str]]
     ) -> Iterable[str]:
         updating = self._config.option.perfkit_update
@@ -149,14 +149,14 @@ class _Run:
             yield "keep what is better with `pytest --perfkit-update`"
         what = "removed from" if updating else "still in"
         yield from (f"{what} {self._path.name}, for there is no such test: {test}" for test in self._stale)
-        kept = self._kept()
+        kept = self._count_kept()
         if kept:
             yield f"figures of {kept} test{'' if kept == 1 else 's'} stored in {self._path}"
 
-    def _kept(self) -> int:
+    def _count_kept(self) -> int:
         return sum(1 for told in self._found.values() if told["kept"])
 
-    def _whole_files(self) -> set[str]:
+    def _list_whole_files(self) -> set[str]:
         """The files of which all tests are known: those that no argument and no earlier failure picks tests from."""
         option = self._config.option
         if getattr(option, "lf", False) or getattr(option, "numprocesses", None):

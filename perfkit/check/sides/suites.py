@@ -36,7 +36,7 @@ def measure_sides(
         for side, place, name in zip((before, after), places(before, after), ("before", "after"), strict=True)
     ]
     for repeat in range(repeats):
-        for item in schedule.round(repeat):
+        for item in schedule.select_round(repeat):
             for side, place, suite in making if repeat % 2 == 0 else reversed(making):
                 suite.run(item, partial(progress, side.label), place)
     return making[0][2].suite, making[1][2].suite

@@ -57,10 +57,12 @@ def columns(
         shape=[names.number(label.shape) for label in told],
         dtype=[names.number(label.dtype) for label in told],
         category=[names.number(label.category) for label in told],
-        names=names.all(),
+        names=names.list_texts(),
         known=blocks,
         unexplained_bytes=_unexplained(device, events[start:], explained),
-        bands=tuple(band for band in places.bands() if start < len(events) and band.end_ns > events[start][0].time_ns),
+        bands=tuple(
+            band for band in places.build_bands() if start < len(events) and band.end_ns > events[start][0].time_ns
+        ),
     )
 
 

@@ -52,11 +52,11 @@ class Places:
         """The places of moments in the order of time."""
         marking = {thread: _Innermost(ranges) for thread, ranges in self._nested.items()}
         return [
-            self._place(time, *(marking[thread].at(time) if thread in marking else ("", _waiting(marking, time))))
+            self._build_place(time, *(marking[thread].at(time) if thread in marking else ("", _waiting(marking, time))))
             for time, thread in zip(times, threads, strict=True)
         ]
 
-    def _place(self, time: int, module: str, sharding: str) -> Place:
+    def _build_place(self, time: int, module: str, sharding: str) -> Place:
         visit = bisect_right(self._phase_starts, time)
         inside = visit > 0 and time <= self._phases[visit - 1].end_ns
         step = bisect_right(self._step_starts, time)
@@ -71,7 +71,7 @@ class Places:
             sharding=sharding,
         )
 
-    def bands(self) -> tuple[Band, ...]:
+    def build_bands(self) -> tuple[Band, ...]:
         """The steps, phases and modules as bands over time; modules with their depth."""
         bands = [
             Band(kind="step", name=str(_step_number(r.name)), start_ns=r.start_ns, end_ns=r.end_ns) for r in self._steps

@@ -69,7 +69,7 @@ class Spy:
             pass
         self._process.send_signal(signal.SIGINT)
 
-    def seen(self, within_s: float) -> Spied:
+    def collect_result(self, within_s: float) -> Spied:
         """What it saw, for which it is waited. Where it is not `apart`, a Ctrl-C only ends it.
 
         Raises `PerfkitError`, with what to do, where it failed.
@@ -104,7 +104,7 @@ def end(spies: Sequence[Spy]) -> list[Spied]:
     ended: list[Spied | PerfkitError] = []
     for each in spies:
         try:
-            ended.append(each.seen(_WITHIN_S))
+            ended.append(each.collect_result(_WITHIN_S))
         except PerfkitError as error:
             ended.append(error)
     for told in ended:
@@ -121,7 +121,7 @@ def spy(pid: int, file: Path, *, seconds: float, hz: int) -> Spied:
     do, where nothing can be seen.
     """
     duration = ("--duration", f"{max(1, round(seconds))}")
-    seen = Spy(pid, file, hz=hz, options=(*WITH_CHILDREN, *duration)).seen(seconds + _WITHIN_S)
+    seen = Spy(pid, file, hz=hz, options=(*WITH_CHILDREN, *duration)).collect_result(seconds + _WITHIN_S)
     if not seen.text:
         raise why_not(pid, "")
     return seen._replace(seconds=min(seen.seconds, seconds))

@@ -60,7 +60,7 @@ class Orders:
         self._runs = 0
         self._node = 0
 
-    def await_others(self, nodes: int, report: Callable[[str], None], within_s: float = JOINED_WITHIN_S) -> None:
+    def wait_for_others(self, nodes: int, report: Callable[[str], None], within_s: float = JOINED_WITHIN_S) -> None:
         """Wait until all machines have joined; a `PerfkitError` names those that have not, or have left."""
         limit = time.monotonic() + within_s
         told: list[int] = []
@@ -87,12 +87,12 @@ class Orders:
         self._node = node
         self._store.set(f"joined {node}", address_towards(parse_endpoint(self._endpoint)[0]))
 
-    def quit(self) -> None:
+    def announce_quit(self) -> None:
         """Say that this machine takes part no more, though the first may go on."""
         with contextlib.suppress(RuntimeError):  # nobody is there to hear it
             self._store.set(f"left {self._node}", "")
 
-    def address(self, node: int) -> str:
+    def get_node_address(self, node: int) -> str:
         """That of a machine that has joined."""
         return self._store.get(f"joined {node}").decode()
 
@@ -116,7 +116,7 @@ class Orders:
         while not self._store.check(waited) and time.monotonic() < limit:
             time.sleep(_POLL_S)
 
-    def next(self) -> Path | None:
+    def wait_for_run(self) -> Path | None:
         """Wait for the next run; None once the first machine has gone."""
         self._runs += 1
         try:
@@ -129,14 +129,14 @@ class Orders:
         except RuntimeError:  # the connection
             return None
 
-    def over(self) -> bool:
+    def is_run_over(self) -> bool:
         """Whether the run has ended on the first machine, or that has gone."""
         try:
             return self._store.check([f"over {self._runs}"])
         except RuntimeError:
             return True
 
-    def done(self, node: int) -> None:
+    def report_done(self, node: int) -> None:
         """Say that nothing of the run is left on this machine."""
         try:
             self._store.set(f"done {self._runs} {node}", "")

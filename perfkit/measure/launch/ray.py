@@ -40,7 +40,7 @@ class _Ray:
         self, spec: RunSpec, folder: Path, place: RankPlace, under: Sequence[str], report: Report
     ) -> StartedRanks:
         assert not under, "a profiler starts its rank itself"
-        return _Ranks(self._places(spec.launch, report), spec, folder, place)
+        return _Ranks(self._reserve_nodes(spec.launch, report), spec, folder, place)
 
     def give_back(self) -> None:
         """Let others have the nodes of the last run, which are kept for the next one."""
@@ -48,7 +48,7 @@ class _Ray:
             self._held.give_back()
             self._held = None
 
-    def _places(self, launch: LaunchSpec, report: Report) -> "_Places":
+    def _reserve_nodes(self, launch: LaunchSpec, report: Report) -> "_Places":
         """Those of the last run where they do for this one; else they are given back first."""
         wanted = _wanted(launch)
         if self._held is not None and (self._held.wanted != wanted or not self._held.usable):
@@ -81,7 +81,7 @@ class _Places:
 
         self._group = placement_group([needs] * nodes, strategy="STRICT_SPREAD")
         try:
-            self._await_group()
+            self._wait_for_group()
         except BaseException:
             remove_placement_group(self._group)  # else it takes nodes as soon as they are free
             raise
@@ -127,13 +127,13 @@ class _Places:
             ) from None
         return found
 
-    def _await_group(self) -> None:
+    def _wait_for_group(self) -> None:
         with as_raised():
             placed = self._group.wait(_PLACED_WITHIN_S)
         if not placed:
-            raise PerfkitError(self._none())
+            raise PerfkitError(self._explain_shortage())
 
-    def _none(self) -> str:
+    def _explain_shortage(self) -> str:
         nodes, needs = self.wanted
         each = " and ".join(f"{amount:g} {what}s" for what, amount in needs.items())
         there = [node["Resources"] for node in self.ray.nodes() if node["Alive"]]
@@ -171,12 +171,12 @@ class _Ranks:
 
     def wait(self, timeout_s: float, report: Report) -> bool:
         with as_raised():
-            return self._wait(Deadline(timeout_s), report)
+            return self._wait_for_ranks(Deadline(timeout_s), report)
 
-    def _wait(self, deadline: Deadline, report: Report) -> bool:
+    def _wait_for_ranks(self, deadline: Deadline, report: Report) -> bool:
         failed = False
         while len(self._codes) < self._per_node * len(self._places.nodes):
-            if not self._hear(deadline.left_s, report):
+            if not self._receive_message(deadline.left_s, report):
                 return failed
             if not failed and any(code != 0 for code in self._codes.values()):
                 failed = True
@@ -188,15 +188,15 @@ class _Ranks:
         for index in self._streams.values():
             self._places.nodes[index].end.remote(self._number)
         while self._streams:
-            if not self._hear(_ANSWER_WITHIN_S, lambda _: None):
+            if not self._receive_message(_ANSWER_WITHIN_S, lambda _: None):
                 for stream in list(self._streams):
-                    self._lose(stream, f"no answer in {_ANSWER_WITHIN_S:.0f} s")
+                    self._mark_lost(stream, f"no answer in {_ANSWER_WITHIN_S:.0f} s")
 
     def exits(self) -> Exits:
         codes = tuple(self._codes.get(rank) for rank in range(self._per_node * len(self._places.nodes)))
         return Exits(codes, self._by_themselves, self._untold)
 
-    def _hear(self, within_s: float, report: Report) -> bool:
+    def _receive_message(self, within_s: float, report: Report) -> bool:
         """The next that a node says; False where none does in time."""
         ready, _ = self._places.ray.wait(list(self._streams), num_returns=1, timeout=within_s)
         for stream in ready:
@@ -205,12 +205,12 @@ class _Ranks:
             except StopIteration:
                 del self._streams[stream]
             except self._places.ray.exceptions.RayError as error:
-                self._lose(stream, last_line(error))
+                self._mark_lost(stream, last_line(error))
             else:
-                self._take(said, report)
+                self._handle_message(said, report)
         return bool(ready)
 
-    def _take(self, said: object, report: Report) -> None:
+    def _handle_message(self, said: object, report: Report) -> None:
         if isinstance(said, Ended):
             self._codes[said.rank] = said.code
         elif isinstance(said, Part):
@@ -223,7 +223,7 @@ class _Ranks:
         else:
             report(str(said))
 
-    def _lose(self, stream: Any, why: str) -> None:
+    def _mark_lost(self, stream: Any, why: str) -> None:
         """A node is gone, and its ranks with it."""
         index = self._streams.pop(stream)
         self._places.lost = True

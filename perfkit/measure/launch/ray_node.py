@@ -101,7 +101,7 @@ class Node:
                     self._ranks.append(_started(share, rank, folder))
                 if self._over >= share.number:
                     kill_ranks(self._ranks)
-                yield from self._heard(share.first)
+                yield from self._report_output(share.first)
             finally:
                 end_ranks(self._ranks)
             yield from _written(folder)
@@ -118,7 +118,7 @@ class Node:
             with contextlib.suppress(OSError):  # another's is in it still
                 folder.parent.rmdir()
 
-    def _heard(self, first: int) -> Iterator[Said]:
+    def _report_output(self, first: int) -> Iterator[Said]:
         for index, line in lines_of(self._ranks, Deadline(_FOREVER_S)):
             if line is None:
                 yield Ended(first + index, self._ranks[index].returncode)

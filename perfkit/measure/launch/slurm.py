@@ -101,7 +101,7 @@ class _Step:
     def wait(self, timeout_s: float, report: Report) -> bool:
         deadline = Deadline(timeout_s)
         try:
-            self._hear(deadline, report)
+            self._read_messages(deadline, report)
         except TimeoutError:
             return any(self._codes.values())
         finally:
@@ -115,7 +115,7 @@ class _Step:
                 _scancel(f"--signal={signal}", self._step)
                 await_ends([self._srun], gently_s=within_s)
         with contextlib.suppress(TimeoutError):
-            self._hear(Deadline(_POLL_S), lambda _: None)
+            self._read_messages(Deadline(_POLL_S), lambda _: None)
         end_ranks([self._srun])
         if self._number and _runs(self._job, self._step):
             _scancel(self._step)
@@ -133,7 +133,7 @@ class _Step:
     def _step(self) -> str:
         return f"{self._job}.{self._number}"
 
-    def _hear(self, deadline: Deadline, report: Report) -> None:
+    def _read_messages(self, deadline: Deadline, report: Report) -> None:
         for _, line in lines_of([self._srun], deadline):
             match (line or "").split(" ", 1):
                 case [slurm_task.STEP, number]:

@@ -84,19 +84,19 @@ class SlurmJob:
 
     def follow(self, out: BinaryIO, err: BinaryIO, tell: Callable[[Queued], None]) -> Ended:
         """Copy what the command prints until the job has ended; `tell` hears when its place in the queue changes."""
-        for place in self._places():
+        for place in self._poll_places():
             if place is not None:
                 tell(place)
-            self._copy(out, err)
-        self._copy(out, err)
-        self._leave()
+            self._copy_output(out, err)
+        self._copy_output(out, err)
+        self._wait_for_cleanup()
         result = self._job.paths.result_pickle
         code = self._job.result() if result.exists() else None
         for file in (result, self._job.paths.submitted_pickle):
             file.unlink(missing_ok=True)
         return Ended(code, how_ended(self.number))
 
-    def _places(self) -> Iterator[Queued | None]:
+    def _poll_places(self) -> Iterator[Queued | None]:
         """Now and then until the job has ended: where it is, None where that has not changed or is not known."""
         result = self._job.paths.result_pickle
         last: Queued | None = None
@@ -120,14 +120,14 @@ class SlurmJob:
             yield None
             time.sleep(_LOOK_S)
 
-    def _leave(self) -> None:
+    def _wait_for_cleanup(self) -> None:
         """Wait until Slurm has cleaned up after the job: nothing of it runs then."""
         limit = time.monotonic() + _RESULT_S
         with contextlib.suppress(OSError):
             while queued(self.number) is not None and time.monotonic() < limit:
                 time.sleep(_LOOK_S)
 
-    def _copy(self, *streams: BinaryIO) -> None:
+    def _copy_output(self, *streams: BinaryIO) -> None:
         for index, (file, stream) in enumerate(zip(self._files, streams, strict=True)):
             if file.exists():
                 with file.open("rb") as written:

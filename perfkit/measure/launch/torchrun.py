@@ -40,7 +40,7 @@ class _Torchrun:
         self, spec: RunSpec, folder: Path, place: RankPlace, under: Sequence[str], report: Report
     ) -> StartedRanks:
         if spec.launch.nodes > 1:
-            _orders(spec.launch.endpoint, spec.launch.nodes).await_others(spec.launch.nodes, report)
+            _orders(spec.launch.endpoint, spec.launch.nodes).wait_for_others(spec.launch.nodes, report)
         return _Ranks(spec.launch, folder, start_agent(spec.launch, folder, place=place))
 
     def give_back(self) -> None: ...
@@ -90,7 +90,7 @@ def start_agent(launch: LaunchSpec, folder: Path, *, place: RankPlace = HERE, no
         if node == 0:
             orders = _orders(launch.endpoint, launch.nodes)
             orders.give(folder.absolute())
-            towards = orders.address(1)
+            towards = orders.get_node_address(1)
         variables |= gloo_variables(towards)
     log = agent_log(folder, node)
     return start_process("perfkit.measure.launch.agent", folder, log, variables, place, arguments=(str(node),))
@@ -129,9 +129,9 @@ def run_beside(folder: Path, node: int, orders: Orders) -> None:
     launch = read_json(folder / SPEC_FILE, RunSpec).launch
     agent = start_agent(launch, folder, node=node)
     try:
-        while agent.poll() is None and not orders.over():
+        while agent.poll() is None and not orders.is_run_over():
             with contextlib.suppress(subprocess.TimeoutExpired):
                 agent.wait(_LOOK_S)
     finally:
         end_ranks([agent])
-        orders.done(node)
+        orders.report_done(node)

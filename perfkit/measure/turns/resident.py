@@ -93,7 +93,7 @@ class Team:
         """Nothing of this team runs any more when this returns."""
         end_ranks([rank.process for rank in self.ranks])
 
-    def failed(self, ended: Status | None, first: "_Rank | None" = None) -> TeamFailedError:
+    def build_failure(self, ended: Status | None, first: "_Rank | None" = None) -> TeamFailedError:
         """How this team ended, from what its ranks left behind; `first` is the rank that ended before all others."""
         if ended is None:
             self._wait_for_end(GRACE_S)  # the other ranks learn in their next collective that one has failed
@@ -129,9 +129,9 @@ class Conversation:
             ready = self._selector.select(max(0.0, self._deadline - time.monotonic()))
             if not ready:
                 late = next(team for team in teams if not all(rank.answers for rank in team.ranks))
-                raise late.failed(Status.TIMEOUT)
+                raise late.build_failure(Status.TIMEOUT)
             for key, _ in ready:
-                self._read(key.data)
+                self._read_output(key.data)
         return [[rank.answers.pop(0) for rank in team.ranks] for team in teams]
 
     def __enter__(self) -> Self:
@@ -140,11 +140,11 @@ class Conversation:
     def __exit__(self, *exception: object) -> None:
         self._selector.close()
 
-    def _read(self, rank: _Rank) -> None:
+    def _read_output(self, rank: _Rank) -> None:
         assert rank.process.stdout is not None
         data = os.read(rank.process.stdout.fileno(), 65536)
         if not data:
-            raise rank.team.failed(None, rank)
+            raise rank.team.build_failure(None, rank)
         *lines, rank.text = (rank.text + data.decode(errors="replace")).split("\n")
         for line in lines:
             if line.startswith((f"{protocol.READY} ", f"{protocol.STEPS} ")):

@@ -45,7 +45,7 @@ def advise(
         asked += [batch for times in _TIMES if (batch := _batch(size * times)) not in asked]
     candidates, left_out = shelf(asked, subject, goal, size)
     estimates = Estimates(subject.step, plan, size, limit)
-    before = estimates.of(())
+    before = estimates.estimate_variant(())
     step_s = _step_s(subject, plan)
     notes = subject.notes
     if step_s is None and plan is not None and goal in ("time", "cost"):
@@ -53,13 +53,13 @@ def advise(
         reason = (as_it_is.step_reason or as_it_is.reason).rstrip(".")
         notes = (*notes, f"the time of a step is not known: {reason}. Advise a suite of it, or use --goal memory")
     judge = _judge(goal, limit, before, step_s)
-    ranked = sorted(candidates, key=lambda each: judge.order(estimates.of(each.specs)))
+    ranked = sorted(candidates, key=lambda each: judge.order(estimates.estimate_variant(each.specs)))
     comparable = (each for each in ranked if risk(each.techniques).comparable)
-    helpful = [each for each in comparable if judge.better(estimates.of(each.specs), before)]
-    joined = combine(helpful, estimates.of, judge.better)
+    helpful = [each for each in comparable if judge.is_better(estimates.estimate_variant(each.specs), before)]
+    joined = combine(helpful, estimates.estimate_variant, judge.is_better)
 
     def option(variant: Candidate) -> Option:
-        return _option(variant, estimates.of(variant.specs), before, step_s, limit)
+        return _option(variant, estimates.estimate_variant(variant.specs), before, step_s, limit)
 
     return Advice(
         subject=subject.name,

@@ -38,47 +38,47 @@ class Estimates:
         self._batch_size, self._limit_bytes = batch_size, limit_bytes
         self._known: dict[str, Estimate] = {}
 
-    def of(self, specs: Techniques) -> Estimate:
+    def estimate_variant(self, specs: Techniques) -> Estimate:
         """The estimate of a variant, of no technique that of the step as it is."""
         name = variant_label(specs)
         if name not in self._known:
-            self._known[name] = self._made(candidate(specs))
+            self._known[name] = self._make_estimate(candidate(specs))
         return self._known[name]
 
-    def _made(self, variant: Candidate) -> Estimate:
-        time = self._time(variant)
+    def _make_estimate(self, variant: Candidate) -> Estimate:
+        time = self._estimate_time(variant)
         if self._plan is None:
             return Estimate(time.saving, None, None, time.why, time.assumes, time.not_known)
         planned = self._plan(variant.specs)
         held = planned.needed_bytes
         largest = None
         if self._limit_bytes is not None and self._batch_size is not None:
-            largest = largest_batch(planned, self._batch_size * self._ratio(variant), self._limit_bytes)
-        why = tuple(filter(None, (*time.why, self._less(variant))))
+            largest = largest_batch(planned, self._batch_size * self._compute_ratio(variant), self._limit_bytes)
+        why = tuple(filter(None, (*time.why, self._describe_reduction(variant))))
         not_known = (*time.not_known, *((f"memory: {planned.reason}",) if planned.reason else ()))
         return Estimate(time.saving, held, largest, why, (*time.assumes, *planned.remarks), not_known)
 
-    def _time(self, variant: Candidate) -> TimeSaved:
+    def _estimate_time(self, variant: Candidate) -> TimeSaved:
         if self._step is not None:
-            return time_saved(self._step, variant.techniques, self._ratio(variant))
+            return time_saved(self._step, variant.techniques, self._compute_ratio(variant))
         assert self._plan is not None, "a subject has a recorded step or a workload"
         if any(each.compiles() for each in variant.techniques):
             return TimeSaved(None, not_known=("time: a plan knows nothing of what is compiled",))
         without, planned = self._plan(()), self._plan(variant.specs)
         before, after = without.step_s, planned.step_s
-        saving = planned_saving(before, after, self._ratio(variant))
+        saving = planned_saving(before, after, self._compute_ratio(variant))
         if saving is None or before is None or after is None:
             reason = planned.step_reason or without.step_reason or "it is not planned"
             return TimeSaved(None, not_known=(f"time: {reason}",))
         parts = ", ".join(f"{part} {seconds(taken)}" for part, taken in list(before.parts.items())[:3])
         return TimeSaved(saving, (f"most of the planned step is {parts}",) if saving.value > 0 else (), (after.source,))
 
-    def _ratio(self, variant: Candidate) -> float:
+    def _compute_ratio(self, variant: Candidate) -> float:
         """How many times as many samples its step trains on."""
         sizes = [each.size for each in variant.techniques if isinstance(each, Batch) and each.size is not None]
         return sizes[0] / self._batch_size if sizes and self._batch_size else 1.0
 
-    def _less(self, variant: Candidate) -> str:
+    def _describe_reduction(self, variant: Candidate) -> str:
         """Which part of the memory becomes how much smaller, as evidence; empty where none does."""
         assert self._plan is not None
         before, after = (self._plan(specs).peak_allocated_bytes for specs in ((), variant.specs))

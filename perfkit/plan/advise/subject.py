@@ -110,7 +110,7 @@ def _traced(ceilings: DeviceCeilings | None, runs: VariantRuns) -> TracedStep:
     rank = next((rank for rank in runs.main.ranks if rank.trace is not None), None)
     if rank is None or rank.trace is None:
         raise UsageError("the run was not traced")
-    timed = [median(samples) for samples in runs.samples(lambda record: record.samples)]
+    timed = [median(samples) for samples in runs.get_slowest_samples(lambda record: record.samples)]
     environment = rank.record.environment
     return traced.of_run(
         rank.trace,

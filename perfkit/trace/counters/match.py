@@ -56,7 +56,7 @@ class Counters:
     def __len__(self) -> int:
         return len(self.kernels)
 
-    def columns(self, trace: Trace, kernels: Kernels) -> CounterColumns:
+    def match_columns(self, trace: Trace, kernels: Kernels) -> CounterColumns:
         """The counts for the rows of `kernels`, matched by name and order of launch (`match_launches`)."""
         is_kernel = trace.category[kernels.event] == Category.KERNEL
         rows = np.flatnonzero(is_kernel)

@@ -59,11 +59,11 @@ def align(
     """
     if not captured or not replayed:
         return None
-    says = _Table.of(captured, replayed)
+    says = _Table.from_tokens(captured, replayed)
     named = [bool(token.kernel) for token in captured if token.kind == Category.KERNEL]
     by_names = bool(named) and sum(named) >= _LEAST_NAMED * len(named)
     if len(captured) == len(replayed) and (in_order or all(named)):
-        each = says.between(np.arange(len(captured)), np.arange(len(replayed)))
+        each = says.compare_pairs(np.arange(len(captured)), np.arange(len(replayed)))
         if _fits(each, captured):
             return Alignment(np.arange(len(captured)), int((each == Agreement.SAME).sum()), by_names)
     if not by_names:
@@ -72,7 +72,7 @@ def align(
     found = np.flatnonzero(node != NONE)
     if len(found) < _LEAST_NAMED * len(replayed):
         return None
-    each = says.between(node[found], found)
+    each = says.compare_pairs(node[found], found)
     if _changed(each) > _MOST_CHANGED * len(found):
         return None
     return Alignment(node, int((each == Agreement.SAME).sum()), by_names)
@@ -107,7 +107,7 @@ def _kernels_first(
         return None
     node = np.full(len(replayed), NONE, np.int64)
     node[its] = mine[found.node]
-    return Alignment(_between(node, _Table.of(captured, replayed)), found.same, found.by_names)
+    return Alignment(_between(node, _Table.from_tokens(captured, replayed)), found.same, found.by_names)
 
 
 class _Table(NamedTuple):
@@ -119,7 +119,7 @@ class _Table(NamedTuple):
     column: Ints
 
     @classmethod
-    def of(cls, captured: Sequence[Token], replayed: Sequence[Token]) -> "_Table":
+    def from_tokens(cls, captured: Sequence[Token], replayed: Sequence[Token]) -> "_Table":
         rows, columns = (
             {token: number for number, token in enumerate(dict.fromkeys(side))} for side in (captured, replayed)
         )
@@ -130,7 +130,7 @@ class _Table(NamedTuple):
             np.asarray([columns[token] for token in replayed], np.int64),
         )
 
-    def between(self, captured: Ints, replayed: Ints) -> NDArray[np.int8]:
+    def compare_pairs(self, captured: Ints, replayed: Ints) -> NDArray[np.int8]:
         """What nodes say of each other, pair by pair."""
         pairs = self.row[captured] * len(self.replayed) + self.column[replayed]
         distinct, place = np.unique(pairs, return_inverse=True)
@@ -140,7 +140,7 @@ class _Table(NamedTuple):
         )[place]
         return each
 
-    def agrees(self) -> NDArray[np.bool_]:
+    def mark_agreeing(self) -> NDArray[np.bool_]:
         """Whether each distinct token of the capture is that of a kernel by its name."""
         says = [[agreement(mine, its) for its in self.replayed] for mine in self.captured]
         table = np.asarray(says, np.int8).reshape(len(self.captured), len(self.replayed))
@@ -153,7 +153,7 @@ def _common(says: _Table, content: Sequence[Hashable]) -> Ints:
     count, others = len(says.row), len(says.column)
     if (count + 1) * (others + 1) > _LARGEST or min(count, others) > np.iinfo(np.int16).max:
         return np.full(others, NONE, np.int64)
-    agrees = says.agrees()
+    agrees = says.mark_agreeing()
     longest = np.zeros((count + 1, others + 1), np.int16)
     for at in range(count):
         extended = longest[at, :-1] + agrees[says.row[at]][says.column]
@@ -195,7 +195,7 @@ def _between(node: Ints, says: _Table) -> Ints:
         gap = its_next - its - 1
         if gap and gap == mine_next - mine - 1:
             inner, outer = np.arange(mine + 1, mine_next), np.arange(its + 1, its_next)
-            if not (says.between(inner, outer) == Agreement.DIFFERENT).any():
+            if not (says.compare_pairs(inner, outer) == Agreement.DIFFERENT).any():
                 result[outer] = inner
     return result
 

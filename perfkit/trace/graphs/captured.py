@@ -78,11 +78,11 @@ class Captured:
 
 def captured_graphs(trace: Trace) -> list[Captured]:
     """The graphs whose captures a trace holds, in the order of time; none where it recorded none."""
-    calls = trace.of(Category.LAUNCH)
+    calls = trace.select_events(Category.LAUNCH)
     spans = _spans(trace, calls)
     if not spans:
         return []
-    event = trace.of(Category.OP)
+    event = trace.select_events(Category.OP)
     parent = parents(trace, event)
     kernels = link_kernels(trace, event, parent)
     modules = find_modules(trace)
@@ -110,7 +110,7 @@ def captured_graphs(trace: Trace) -> list[Captured]:
                 size=size,
                 event=np.searchsorted(kept, rows),
                 parent=around,
-                module=modules.at(trace, trace.thread[events], trace.start_ns[events]),
+                module=modules.locate_modules(trace, trace.thread[events], trace.start_ns[events]),
                 modules=modules.paths,
                 tokens=tuple(_tokens(trace, mine, events, op, eager)),
                 op=op,
@@ -179,7 +179,7 @@ def _renumbered(parent: Ints, rows: Ints) -> Ints:
 
 def _sizes(trace: Trace, begins: Iterable[int]) -> list[int]:
     begins = np.asarray(list(begins), np.int64)
-    ranges, sizes = numbered(trace, trace.of(Category.RANGE), _size_of_range)
+    ranges, sizes = numbered(trace, trace.select_events(Category.RANGE), _size_of_range)
     around = around_times(trace, ranges, trace.thread[begins], trace.start_ns[begins])
     found = _FILE.search(PurePosixPath(trace.source.replace("\\", "/")).name)
     of_file = NONE if found is None else int(found[1])

@@ -53,7 +53,7 @@ def joined(ops: Ops, choices: Sequence[Choice]) -> Ops:
             alike.setdefault((*captures, id(choice.alignment)), []).append(choice)
     for same in alike.values():
         growth.add(_template(same[0]), np.concatenate([choice.replayed.rows for choice in same]))
-    return growth.ops()
+    return growth.build_ops()
 
 
 def _template(choice: Choice) -> _Template:
@@ -125,14 +125,18 @@ class _Growth:
         def repeated(values: Compact) -> Ints:
             return np.tile(values.astype(np.int64), launches)
 
-        names = self._names.of(source.names, source.name[event])
+        names = self._names.translate_numbers(source.names, source.name[event])
         self._events["name"].append(repeated(names))
-        self._events["signature"].append(repeated(self._signatures.of(source.signatures, source.signature[event])))
-        self._events["collective"].append(repeated(self._collectives.of(source.collectives, source.collective[event])))
+        self._events["signature"].append(
+            repeated(self._signatures.translate_numbers(source.signatures, source.signature[event]))
+        )
+        self._events["collective"].append(
+            repeated(self._collectives.translate_numbers(source.collectives, source.collective[event]))
+        )
         asked_by = ops.kernels.launch[kernels[:, 0]]
         asked_by = np.where(asked_by == NONE, ops.kernels.event[kernels[:, 0]], asked_by)
         self._events["thread"].append(np.repeat(trace.thread[asked_by], count))
-        modules = self._modules.of(template.captured.modules, template.module)
+        modules = self._modules.translate_numbers(template.captured.modules, template.module)
         self._rows["parent"].append(of_each(template.parent))
         self._rows["owner"].append(of_each(template.owner))
         call = np.where(template.call == NONE, NONE, template.call + len(self._calls))
@@ -153,12 +157,12 @@ class _Growth:
         self._kernel_module[which[:, known]] = modules[node][known]
         self._link[which] = Link.CAPTURE
 
-    def ops(self) -> Ops:
+    def build_ops(self) -> Ops:
         """The grown ops; the same where nothing was added."""
         ops = self._ops
         if not self._count:
             return ops
-        trace = self._grown_trace()
+        trace = self._build_trace()
         event = np.append(ops.event, np.arange(len(ops.trace), len(trace)))
         rows = {name: np.concatenate(parts) for name, parts in self._rows.items()}
         nothing = np.full(self._count, NONE, np.int64)
@@ -193,7 +197,7 @@ class _Growth:
             kernel_module=compact(self._kernel_module),
         )
 
-    def _grown_trace(self) -> Trace:
+    def _build_trace(self) -> Trace:
         trace, count = self._ops.trace, self._count
         end = int(trace.start_ns[-1])
         added: dict[str, Ints] = {name: np.concatenate(parts) for name, parts in self._events.items()}
@@ -228,13 +232,13 @@ class _Numbers(Generic[T]):
         self.table = list(table)
         self._number: dict[T, int] = {entry: number for number, entry in reversed(list(enumerate(table)))}
 
-    def of(self, table: Sequence[T], numbers: Compact) -> Ints:
+    def translate_numbers(self, table: Sequence[T], numbers: Compact) -> Ints:
         """What another table's numbers are here; NONE stays."""
         used, inverse = np.unique(numbers, return_inverse=True)
-        here = [NONE if number == NONE else self._add(table[number]) for number in used.tolist()]
+        here = [NONE if number == NONE else self._add_entry(table[number]) for number in used.tolist()]
         return np.asarray(here, np.int64)[inverse]
 
-    def _add(self, entry: T) -> int:
+    def _add_entry(self, entry: T) -> int:
         if entry not in self._number:
             self._number[entry] = len(self.table)
             self.table.append(entry)

@@ -85,7 +85,7 @@ def _launched(trace: Trace, kernels: Kernels) -> tuple[Ints, Ints]:
 
     A launch is known by its call's id; where CUPTI mixed up these, by the numbers of nodes.
     """
-    calls = trace.of(Category.LAUNCH)
+    calls = trace.select_events(Category.LAUNCH)
     calls = calls[named(trace, calls, launches_graph)]
     called = np.flatnonzero((kernels.launch != NONE) & np.isin(kernels.launch, calls))
     launch = np.unique(kernels.launch[called], return_inverse=True)[1]
@@ -141,7 +141,7 @@ def _token(trace: Trace, event: int) -> Token:
 def _sizes(trace: Trace, calls: Ints) -> Ints:
     """For each launch (NONE where its call is not known) the size of the batch, as the range around it tells."""
     result = np.full(len(calls), NONE, np.int64)
-    ranges, sizes = numbered(trace, trace.of(Category.RANGE), _size_of_range)
+    ranges, sizes = numbered(trace, trace.select_events(Category.RANGE), _size_of_range)
     known = np.flatnonzero(calls != NONE)
     if len(ranges) and len(known):
         around = around_times(trace, ranges, trace.thread[calls[known]], trace.start_ns[calls[known]])

@@ -28,11 +28,11 @@ class Ranges:
     end_ns: Ints
 
     @classmethod
-    def of(cls, rows: Sequence[tuple[int, int, int]]) -> "Ranges":
+    def from_rows(cls, rows: Sequence[tuple[int, int, int]]) -> "Ranges":
         ordered = np.array(sorted(rows, key=lambda row: row[1]), np.int64).reshape(-1, 3)
         return cls(number=ordered[:, 0], start_ns=ordered[:, 1], end_ns=ordered[:, 2])
 
-    def at(self, time_ns: Ints) -> Ints:
+    def find_numbers(self, time_ns: Ints) -> Ints:
         """The number of the range that began last before each time, NONE where that has ended."""
         if not len(self.number):
             return np.full(len(time_ns), NONE, np.int64)
@@ -52,7 +52,7 @@ def marked(annotations: object, device: int) -> tuple[Ranges, Ranges]:
             steps.append((int(step[1]), start, end))
         elif phase is not None:
             phases.append((phase, start, end))
-    return Ranges.of(phases), Ranges.of(steps)
+    return Ranges.from_rows(phases), Ranges.from_rows(steps)
 
 
 def _closed(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, int, int]]:

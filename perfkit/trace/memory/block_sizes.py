@@ -27,7 +27,7 @@ class Settings:
     expandable: bool = False
 
     @classmethod
-    def of(cls, recorded: Mapping[str, Any]) -> "Settings":
+    def from_snapshot(cls, recorded: Mapping[str, Any]) -> "Settings":
         """From a snapshot's `allocator_settings`, {} where it has none."""
         by_power = recorded.get("roundup_power2_divisions") or {}
         largest = recorded.get("max_split_size")
@@ -65,7 +65,7 @@ class Spaces:
     begin: Ints
     end: Ints
 
-    def there(self, address: Ints, at: Ints) -> NDArray[np.bool_]:
+    def find_occupied(self, address: Ints, at: Ints) -> NDArray[np.bool_]:
         """Whether something begins at each address at an event."""
         if not len(self.address):
             return np.zeros(len(address), np.bool_)
@@ -105,6 +105,8 @@ def unsplit(address: Ints, size: Ints, at: Ints, blocks: Spaces, ends: Spaces, s
         searching, follower = searching[near], follower[near]
         if not len(searching):
             return grown
-        met = blocks.there(places[follower], at[searching]) | ends.there(places[follower], at[searching])
+        met = blocks.find_occupied(places[follower], at[searching]) | ends.find_occupied(
+            places[follower], at[searching]
+        )
         grown[searching[met]] = places[follower[met]] - address[searching[met]]
         searching, follower = searching[~met], follower[~met] + 1

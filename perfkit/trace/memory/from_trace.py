@@ -53,14 +53,14 @@ class _Recorded:
 
 def _recorded(ops: Ops) -> _Recorded:
     memory, table = ops.trace.memory, Table()
-    modules, ranges = ops.calls_of_modules, PhaseRanges.of(ops.trace)
+    modules, ranges = ops.calls_of_modules, PhaseRanges.from_trace(ops.trace)
     spans = phase_spans(ops, ranges)
     held = holders(ops, memory.thread, memory.time_ns, table)
     phase = np.append(ops.phase, NONE)[held.op]
-    for known in (ranges.at(memory.thread, memory.time_ns), spans.at(memory.time_ns)):
+    for known in (ranges.locate_phases(memory.thread, memory.time_ns), spans.locate_phases(memory.time_ns)):
         phase = np.where(phase == NONE, known, phase)
     # Times of steps on a device are no times of the host.
-    step = np.full(len(memory), NONE) if ops.steps.on_device else ops.steps.at(memory.time_ns)
+    step = np.full(len(memory), NONE) if ops.steps.on_device else ops.steps.locate_times(memory.time_ns)
     blocks = blocks_of(ops, held.op, table)
     columns: dict[str, NDArray[np.generic]] = {
         "phase": phase,
@@ -79,7 +79,7 @@ def _modules(ops: Ops, modules: Modules, op: Ints, table: Table) -> Column:
     """Of the op around each event (in backward, of its forward op); outside of ops of the thread."""
     memory = ops.trace.memory
     of_op = np.append(ops.module, NONE)[op]
-    path = np.where(of_op == NONE, modules.at(ops.trace, memory.thread, memory.time_ns), of_op)
+    path = np.where(of_op == NONE, modules.locate_modules(ops.trace, memory.thread, memory.time_ns), of_op)
     numbers = np.asarray([*map(table.number, modules.paths), 0], np.int32)
     paths: Column = numbers[path]  # NONE (-1) takes the 0 at the end
     return paths

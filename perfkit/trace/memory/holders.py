@@ -52,15 +52,15 @@ def holders(ops: Ops, threads: NDArray[np.int32], times: Ints, table: Table) -> 
     trace = ops.trace
     event, parent = np.asarray(ops.event, np.int64), np.asarray(ops.parent, np.int64)
     inner = innermost = around_times(trace, event, threads, times, parent)
-    ranges = trace.of(Category.RANGE)
+    ranges = trace.select_events(Category.RANGE)
     ranges = ranges[named(trace, ranges, lambda name: bool(_WORKING.fullmatch(name) or _SURROUNDING.fullmatch(name)))]
     if len(ranges):
         event = np.sort(np.concatenate([event, ranges]))
         parent = parents(trace, event)
         innermost = around_times(trace, event, threads, times, parent)
-    names = Names.of(trace, event)
+    names = Names.from_events(trace, event)
     held = names.are(lambda name: is_autograd_node(name) or _WORKING.fullmatch(name) is not None)
-    numbers = table.numbers(trace.names, names.occurring, _worded)
+    numbers = table.get_numbers(trace.names, names.occurring, _worded)
     made_by = _numbers_of(numbers, names, _makers(names, parent), innermost)
     in_node = _numbers_of(numbers, names, nearest(parent, held), innermost)
     return Holders(inner, made_by, np.where(in_node != 0, in_node, made_by))

@@ -20,7 +20,7 @@ def lines_at(trace: Trace, threads: NDArray[np.int32], times: Ints, table: Table
     """For moments on threads the innermost function that is neither torch's nor of Python's library, as number in the
     table: `model.py:120 forward`, the line being that of the function. 0 where none is known.
     """
-    calls, lines = numbered(trace, trace.of(Category.PYTHON), line_of)
+    calls, lines = numbered(trace, trace.select_events(Category.PYTHON), line_of)
     if not len(calls):
         return np.zeros(len(times), np.int32)
     own = trace.thread[calls]

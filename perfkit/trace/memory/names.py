@@ -11,7 +11,7 @@ from perfkit.allocations import Names
 class Table(Names):
     """Numbers for texts, and for whole tables of a trace."""
 
-    def numbers(
+    def get_numbers(
         self, texts: Sequence[str], occurring: Iterable[int], worded: Callable[[str], str]
     ) -> NDArray[np.int32]:
         """The number of each text as it is to be worded; 0 for those that do not occur."""

@@ -116,7 +116,7 @@ def _of_points(points: list[_Point], label: str) -> MemoryFile:
     result = allocations(
         device=DEVICE,
         source=_SOURCE,
-        names=names.all(),
+        names=names.list_texts(),
         time_ns=time_ns[kept],
         address=np.full(int(kept.sum()), NONE),
         size=size[kept],
@@ -139,8 +139,8 @@ def _of_sums(sums: _Sums, label: str) -> MemoryFile:
     pieces = _Pieces()
     changes = np.diff(rows, axis=0, prepend=0)
     for row, category in zip(*(indices.tolist() for indices in np.nonzero(changes)), strict=True):
-        pieces.change(row, category, int(changes[row, category]))
-    made = np.array(pieces.events(), np.int64).reshape(-1, 4)
+        pieces.add_change(row, category, int(changes[row, category]))
+    made = np.array(pieces.list_events(), np.int64).reshape(-1, 4)
     first = made[:, 0] == 0
     known = tuple(
         Block(address=address, size_bytes=bytes_, category=_CATEGORIES[category], name="")
@@ -150,7 +150,7 @@ def _of_sums(sums: _Sums, label: str) -> MemoryFile:
     result = allocations(
         device=DEVICE,
         source=_SOURCE,
-        names=names.all(),
+        names=names.list_texts(),
         time_ns=np.array(sums.times_us, np.int64)[row] * 1000,
         address=address,
         size=size,
@@ -169,7 +169,7 @@ class _Pieces:
         self._open: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)  # row and bytes of what is left
         self._count = 0
 
-    def change(self, row: int, category: int, by: int) -> None:
+    def add_change(self, row: int, category: int, by: int) -> None:
         if by > 0:
             self._open[category].append((row, by))
         while by < 0:
@@ -177,19 +177,19 @@ class _Pieces:
             ended = min(left, -by)
             if left > ended:
                 self._open[category].append((begun, left - ended))
-            self._piece(begun, category, ended, row)
+            self._add_piece(begun, category, ended, row)
             by += ended
 
-    def _piece(self, begun: int, category: int, size: int, ended: int | None) -> None:
+    def _add_piece(self, begun: int, category: int, size: int, ended: int | None) -> None:
         self._made.append((begun, self._count, size, category))
         if ended is not None:
             self._made.append((ended, self._count, -size, category))
         self._count += 1
 
-    def events(self) -> list[tuple[int, int, int, int]]:
+    def list_events(self) -> list[tuple[int, int, int, int]]:
         """All pieces' beginnings and ends in the order of rows, ends first within one."""
         for category, pieces in self._open.items():
             for begun, left in pieces:
-                self._piece(begun, category, left, None)
+                self._add_piece(begun, category, left, None)
         self._open.clear()
         return sorted(self._made, key=lambda event: (event[0], event[2] > 0))

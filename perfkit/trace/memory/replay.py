@@ -168,7 +168,7 @@ def _segments(history: History, held: Held, counted: NDArray[np.bool_]) -> tuple
             missing += state.remove(address, address + bytes_)
         else:
             state.add(address, address + bytes_, history.action[index] == UNMAPPED)
-    start = np.array([(begin, end - begin) for begin, end, _ in state.all()], np.int64).reshape(-1, 2)
+    start = np.array([(begin, end - begin) for begin, end, _ in state.list_ranges()], np.int64).reshape(-1, 2)
     before = np.concatenate([[0], np.cumsum(counted)])
     sign = np.where(gains[changes], 1, -1)
     reserved = Reserved(
@@ -177,7 +177,7 @@ def _segments(history: History, held: Held, counted: NDArray[np.bool_]) -> tuple
         size=np.concatenate([start[:, 1], sign * history.size[changes]]),
         expandable=np.concatenate(
             [
-                np.array([expandable for _, _, expandable in state.all()], np.bool_),
+                np.array([expandable for _, _, expandable in state.list_ranges()], np.bool_),
                 np.isin(history.action[changes], (MAPPED, UNMAPPED)),
             ]
         ),
@@ -229,5 +229,5 @@ class _Ranges:
                 break
         return missing
 
-    def all(self) -> list[tuple[int, int, bool]]:
+    def list_ranges(self) -> list[tuple[int, int, bool]]:
         return [(begin, *self._rest[begin]) for begin in self._begins]

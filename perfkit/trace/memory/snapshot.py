@@ -82,7 +82,7 @@ def snapshot_memory(snapshot: object, label: str) -> MemoryFile:
     traces = snapshot.get("device_traces") or []
     try:
         _refuse_repeated(traces, snapshot["segments"])
-        settings = Settings.of(snapshot.get("allocator_settings") or {})
+        settings = Settings.from_snapshot(snapshot.get("allocator_settings") or {})
         segments: dict[int, list[Mapping[str, Any]]] = {}
         for segment in snapshot["segments"]:
             segments.setdefault(int(segment.get("device", 0)), []).append(segment)
@@ -94,8 +94,8 @@ def snapshot_memory(snapshot: object, label: str) -> MemoryFile:
             held, history = held_by(own, pools), history_of(entries, pools)
             entries.clear()
             one = _Device(f"{_kind(history, held)}:{device}", history, held, settings)
-            recordings.append(one.allocations(*marked(snapshot.get("external_annotations"), device)))
-            notes += one.notes()
+            recordings.append(one.build_allocations(*marked(snapshot.get("external_annotations"), device)))
+            notes += one.describe_gaps()
     except _MALFORMED as error:
         raise RunFormatError(
             f"{label}: not a snapshot of torch's memory as torch writes it ({type(error).__name__}: {error}); write it "
@@ -131,10 +131,10 @@ class _Device:
         self._names, self._stacks = Names(), Stacks()
         self._places = [self._stacks.place(stack) for stack in history.stacks]
 
-    def allocations(self, phases: Ranges, steps: Ranges) -> Allocations:
+    def build_allocations(self, phases: Ranges, steps: Ranges) -> Allocations:
         """The events with what their stacks, contexts and the ranges around them tell."""
         if not len(self._replay.events):
-            return self._state()
+            return self._build_state()
         replayed, history, names = self._replay, self._history, self._names
         events, made = replayed.events, replayed.size > 0
         stack = history.stack[events]
@@ -142,23 +142,23 @@ class _Device:
         free = np.flatnonzero(~made & (replayed.allocated_by != NONE))
         owned[free] = stack[free] != stack[replayed.allocated_by[free]]
         time_ns = events if history.time_ns is None else history.time_ns[events]
-        phase = self._phases(stack, owned)
+        phase = self._find_phases(stack, owned)
         step = np.full(len(events), NONE, np.int64)
         if history.time_ns is not None:
-            by_mark = phases.at(time_ns)
-            phase, step = np.where(by_mark != NONE, by_mark, phase), steps.at(time_ns)
-        phase[self._in_program()[stack] & batches(filled(phase, made), stack, made)] = DATA
+            by_mark = phases.find_numbers(time_ns)
+            phase, step = np.where(by_mark != NONE, by_mark, phase), steps.find_numbers(time_ns)
+        phase[self._mark_program_stacks()[stack] & batches(filled(phase, made), stack, made)] = DATA
         phase = filled(phase, made)
         if not len(steps.number):
             step = steps_by_optimizer(phase)
         visit = visits(phase, step)
         numbers = np.array([(names.number(place.op), names.number(place.line)) for place in self._places], np.int32)
         contexts = np.array([names.number(context) for context in history.contexts], np.int32)
-        category = self._categories(stack, visit)
+        category = self._find_categories(stack, visit)
         return allocations(
             device=self._name,
             source=SOURCE,
-            names=names.all(),
+            names=names.list_texts(),
             time_ns=time_ns,
             address=history.address[events],
             size=replayed.size,
@@ -169,15 +169,15 @@ class _Device:
             line=np.where(made, numbers[stack, 1], 0),
             module=np.where(made, contexts[history.context[events]], 0),
             category=category,
-            known=self._known(replayed.from_start),
+            known=self._list_known_blocks(replayed.from_start),
             unexplained_bytes=-int(replayed.size[~made & (replayed.allocated_by == NONE)].sum()),
             reserved=replayed.reserved,
-            private=self._private_segments(),
+            private=self._list_private_segments(),
             bands=bands(phase, step, visit, time_ns),
-            failed=self._failed(events, phase, step),
+            failed=self._build_failed_request(events, phase, step),
         )
 
-    def _phases(self, stack: Ints, owned: NDArray[np.bool_]) -> Ints:
+    def _find_phases(self, stack: Ints, owned: NDArray[np.bool_]) -> Ints:
         """Those the stacks tell. Where Python's stacks were recorded, what has none ran on a thread without Python, and
         those that allocate on a device are autograd's."""
         by_stack = np.array([place.phase for place in self._places], np.int64)
@@ -186,11 +186,11 @@ class _Device:
             by_stack[empty] = BACKWARD
         return np.where(owned, by_stack[stack], NONE)
 
-    def _in_program(self) -> NDArray[np.bool_]:
+    def _mark_program_stacks(self) -> NDArray[np.bool_]:
         """Stacks that the program's own code is in, of whose allocations torch tells no purpose."""
         return np.array([bool(place.line) and not place.purpose for place in self._places], np.bool_)
 
-    def _categories(self, stack: Ints, visit: Ints) -> Ints:
+    def _find_categories(self, stack: Ints, visit: Ints) -> Ints:
         """Of allocations, by their stacks and pools, and where the stack leaves it open by whether they outlive the
         phase."""
         replayed, number = self._replay, self._names.number
@@ -204,19 +204,19 @@ class _Device:
             open_ = np.array([place.purpose == purpose for place in self._places], np.bool_)[stack[made]]
             category[made[open_ & (until == visit[made])]] = number(brief)
             category[made[open_ & (ended > visit[made])]] = number(lasting)
-        pool = self._pools()[made]
+        pool = self._find_pools()[made]
         category[made[pool == GRAPHS]] = number(GRAPH_POOL)
         category[made[(pool == PROGRAMS) & (category[made] == 0)]] = number(MEMORY_POOL)
         return category
 
-    def _pools(self) -> NDArray[np.int8]:
+    def _find_pools(self) -> NDArray[np.int8]:
         """Of events, the kind of their pool: as they say, else that of the segment that lies there at the end."""
         events = self._replay.events
         if self._history.in_pool is not None:
             return self._history.in_pool[events]
-        return self._pools_at(self._history.address[events])
+        return self._find_pools_at(self._history.address[events])
 
-    def _pools_at(self, address: Ints) -> NDArray[np.int8]:
+    def _find_pools_at(self, address: Ints) -> NDArray[np.int8]:
         held = self._held
         if not held.in_pool.any():
             return np.zeros(len(address), np.int8)
@@ -224,7 +224,7 @@ class _Device:
         inside = (address >= held.segment[at]) & (address < held.segment[at] + held.segment_size[at])
         return np.where(inside, held.in_pool[at], SHARED).astype(np.int8)
 
-    def _private_segments(self) -> tuple[PrivateSegment, ...]:
+    def _list_private_segments(self) -> tuple[PrivateSegment, ...]:
         held = self._held
         found = []
         for at in np.flatnonzero(held.in_pool == GRAPHS).tolist():
@@ -233,10 +233,10 @@ class _Device:
             found.append(PrivateSegment(start, size, size - used))
         return tuple(found)
 
-    def _known(self, blocks: Ints) -> tuple[Block, ...]:
+    def _list_known_blocks(self, blocks: Ints) -> tuple[Block, ...]:
         """Blocks of the end that were there from the start, with what the stacks of their allocations tell."""
         held = self._held
-        pools = self._pools_at(held.block)
+        pools = self._find_pools_at(held.block)
         places = {id(stack): self._stacks.place(stack) for stack in (held.stacks[at] for at in blocks.tolist())}
         return tuple(
             Block(
@@ -248,12 +248,12 @@ class _Device:
             for at in blocks.tolist()
         )
 
-    def _state(self) -> Allocations:
+    def _build_state(self) -> Allocations:
         """Without a history: every block that is held as allocated in the order of addresses, at no time."""
         held, number = self._held, self._names.number
         chosen = np.flatnonzero(held.allocated)
         places = [self._stacks.place(held.stacks[at]) for at in chosen.tolist()]
-        pools = self._pools_at(held.block)
+        pools = self._find_pools_at(held.block)
         category = [
             number(_standing(place, int(pools[at])).replace(UNKNOWN, ""))
             for at, place in zip(chosen.tolist(), places, strict=True)
@@ -267,12 +267,12 @@ class _Device:
             op=[number(place.op) for place in places],
             line=[number(place.line) for place in places],
             category=category,
-            names=self._names.all(),
+            names=self._names.list_texts(),
             reserved=self._replay.reserved,
-            failed=self._failed(self._replay.events, self._replay.events, self._replay.events),
+            failed=self._build_failed_request(self._replay.events, self._replay.events, self._replay.events),
         )
 
-    def _failed(self, events: Ints, phase: Ints, step: Ints) -> FailedRequest | None:
+    def _build_failed_request(self, events: Ints, phase: Ints, step: Ints) -> FailedRequest | None:
         """The request that no memory was found for, if nothing was allocated after it."""
         history = self._history
         failures = np.flatnonzero(history.action == OOM)
@@ -294,7 +294,7 @@ class _Device:
             line=place.line,
         )
 
-    def notes(self) -> list[str]:
+    def describe_gaps(self) -> list[str]:
         """What of the history does not fit together, in words."""
         replayed, history, name = self._replay, self._history, self._name
         notes = []

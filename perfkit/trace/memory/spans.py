@@ -34,7 +34,7 @@ def phase_spans(ops: Ops, ranges: PhaseRanges) -> Phases:
     if not len(event):
         return ranges.marked
     start, end = trace.start_ns[event], trace.end_ns[event]
-    step = ops.steps.at(start)
+    step = ops.steps.locate_times(start)
     first = np.flatnonzero(np.diff(phase * (len(ops.steps) + 1) + step + 1, prepend=NONE - 1))
     begin = start[first]
     until = np.maximum.reduceat(end, first)
@@ -65,7 +65,7 @@ def bands(ops: Ops, spans: Phases, modules: Modules, around_ns: int) -> tuple[Ba
 def _modules(ops: Ops, modules: Modules, around_ns: int) -> list[Band]:
     trace = ops.trace
     start, end, depth = trace.start_ns[modules.calls], trace.end_ns[modules.calls], depths(modules.parent)
-    step = int(ops.steps.at(np.asarray([around_ns]))[0])
+    step = int(ops.steps.locate_times(np.asarray([around_ns]))[0])
     within = np.ones(len(start), np.bool_)
     if step != NONE:
         within = (start >= ops.steps.start_ns[step]) & (start < ops.steps.end_ns[step])

@@ -126,7 +126,7 @@ class Stacks:
     def place(self, stack: object) -> Origin:
         """What a stack tells; anything that is not a list of frames tells nothing."""
         dictionaries = [entry for entry in stack if isinstance(entry, dict)] if isinstance(stack, list) else []
-        frames = [self._frame(str(entry.get("filename", "")), str(entry.get("name", ""))) for entry in dictionaries]
+        frames = [self._get_frame(str(entry.get("filename", "")), str(entry.get("name", ""))) for entry in dictionaries]
         if not frames:
             return NOWHERE
         phase = _phase(frames)
@@ -139,7 +139,7 @@ class Stacks:
             line = f"{frames[users].file}:{dictionaries[users].get('line', 0)} {frames[users].function}"
         return Origin(op=_op(frames), line=line, phase=phase, purpose=purpose)
 
-    def _frame(self, file: str, function: str) -> _Frame:
+    def _get_frame(self, file: str, function: str) -> _Frame:
         key = (file, function)
         if key not in self._frames:
             self._frames[key] = _described(file.replace("\\", "/"), function)

@@ -50,9 +50,9 @@ class Collection:
                 mine = self._columns[group]
                 if name not in mine:
                     mine[name] = Growing(compact=name in _COMPACT and group in ("rows", "flows"))
-                mine[name].extend(self._renumbered(name, column, origin))
+                mine[name].extend(self._renumber_column(name, column, origin))
         for thread, kind, statement in part.metadata:
-            number = int(self._renumbered("thread", np.asarray([thread]), origin)[0])
+            number = int(self._renumber_column("thread", np.asarray([thread]), origin)[0])
             self.metadata.append((number, kind, statement))
         self.notes += part.notes
 
@@ -61,32 +61,32 @@ class Collection:
         """Whether no part brought an event."""
         return not any(map(len, self._columns["rows"].values()))
 
-    def rows(self) -> Columns:
+    def take_rows(self) -> Columns:
         """The rows, once: they are handed over and no longer kept here."""
-        return self._joined("rows")
+        return self._take_group("rows")
 
-    def flows(self) -> Flows:
+    def build_flows(self) -> Flows:
         """The ends of arrows, in the order of the file."""
-        return Flows(**self._joined("flows"))
+        return Flows(**self._take_group("flows"))
 
-    def memory(self) -> MemoryEvents:
+    def build_memory_events(self) -> MemoryEvents:
         """The allocator's events, in the order of time."""
-        columns = self._joined("memory")
+        columns = self._take_group("memory")
         reorder(columns, np.argsort(columns["time_ns"], kind="stable"))
         return MemoryEvents(**columns)
 
-    def syncs(self) -> Syncs:
+    def build_syncs(self) -> Syncs:
         """The records of synchronisation, in the order of the file."""
-        return Syncs(**self._joined("syncs"))
+        return Syncs(**self._take_group("syncs"))
 
-    def _renumbered(self, name: str, column: NDArray[Any], origin: int | None) -> NDArray[Any]:
+    def _renumber_column(self, name: str, column: NDArray[Any], origin: int | None) -> NDArray[Any]:
         if origin is None or name not in _REFERS_TO:
             return column
         numbers = self._numbers[origin, _REFERS_TO[name]]
         renumbered: NDArray[Any] = np.append(numbers, np.int32(NONE))[column]  # NONE is -1 and so takes the last
         return renumbered
 
-    def _joined(self, group: str) -> Columns:
+    def _take_group(self, group: str) -> Columns:
         columns = self._columns[group]
         return {name: columns.pop(name).take() for name in list(columns)}
 

@@ -91,7 +91,7 @@ class Builder:
         """
         notes: Counter[str] = Counter()
         count = len(events)
-        time_ns, good, scale = self._times(events, text)
+        time_ns, good, scale = self._convert_times(events, text)
         if scale == 0:
             return None
         kind = np.fromiter(map(_KINDS.get, map(attrgetter("ph"), events), repeat(Kind.IGNORED)), np.int8, count)
@@ -111,18 +111,18 @@ class Builder:
             return list(compress(events, which.tobytes())), time_ns[which]
 
         of_rows = of(kind <= Kind.END)
-        rows = self._rows(*of_rows, kind[kind <= Kind.END], scale, notes)
+        rows = self._build_rows(*of_rows, kind[kind <= Kind.END], scale, notes)
         return Part(
             rows=rows,
-            flows=self._flows(*of(kind == Kind.FLOW)),
-            memory=self._memory(*of(kind == Kind.MEMORY)),
+            flows=self._build_flows(*of(kind == Kind.FLOW)),
+            memory=self._build_memory(*of(kind == Kind.MEMORY)),
             syncs=syncs_of(*of_rows, rows_of(rows, self.tables, SYNCS)),
-            metadata=self._metadata(of(kind == Kind.METADATA)[0]),
+            metadata=self._collect_metadata(of(kind == Kind.METADATA)[0]),
             entries=self.tables.take_fresh(),
             notes=+notes,
         )
 
-    def _times(self, events: list[AnyEvent], text: bytes) -> tuple[NDArray[np.int64], NDArray[np.bool_], int]:
+    def _convert_times(self, events: list[AnyEvent], text: bytes) -> tuple[NDArray[np.int64], NDArray[np.bool_], int]:
         times = map(attrgetter("ts"), events)
         if self.decoders.exact:
             return numbers.exact(list(times))
@@ -135,7 +135,7 @@ class Builder:
             return np.zeros(len(events), np.int64), np.zeros(len(events), np.bool_), 0
         return *numbers.scaled(values, 1000), 1000
 
-    def _rows(
+    def _build_rows(
         self,
         events: list[AnyEvent],
         start_ns: NDArray[np.int64],
@@ -163,7 +163,7 @@ class Builder:
             "name": numbers_of(tables.name.__getitem__, map(attrgetter("name"), events)),
             "thread": numbers_of(tables.thread.__getitem__, map(_THREAD, events)),
             "start_ns": start_ns,
-            "duration": self._durations(events, start_ns, kind, scale, notes),
+            "duration": self._compute_durations(events, start_ns, kind, scale, notes),
             "correlation": either("correlation", "correlation_xla"),
             "external_id": either("external_id", "external_id_old"),
             "device": arg("device"),
@@ -172,7 +172,7 @@ class Builder:
             "geometry": joined(args, "grid", _GEOMETRY, tables.geometry),
             "sequence": arg("sequence"),
             "moved_bytes": numbers.amounts(either("moved", "moved_rocm")),
-            "collective": self._collectives(args),
+            "collective": self._build_collectives(args),
             "hlo": present(map(attrgetter("hlo_op"), args), count),
             "numbered": np.zeros(count, np.bool_),
             "stated": np.full(count, NONE, np.int32),
@@ -181,7 +181,7 @@ class Builder:
         add_rare(rows, args, tables)
         return rows
 
-    def _durations(
+    def _compute_durations(
         self,
         events: list[AnyEvent],
         start_ns: NDArray[np.int64],
@@ -205,13 +205,13 @@ class Builder:
         duration[~complete] = 0
         return duration
 
-    def _collectives(self, args: list[EventArgs]) -> NDArray[np.int32]:
+    def _build_collectives(self, args: list[EventArgs]) -> NDArray[np.int32]:
         column = np.full(len(args), NONE, np.int32)
         for index in [index for index, given in enumerate(args) if given.collective]:
             column[index] = self.tables.collective[_collective(args[index])]
         return column
 
-    def _flows(self, events: list[AnyEvent], time_ns: NDArray[np.int64]) -> Columns:
+    def _build_flows(self, events: list[AnyEvent], time_ns: NDArray[np.int64]) -> Columns:
         kind = np.fromiter(map(_FLOWS.get, map(attrgetter("cat"), events), repeat(NONE)), np.int8, len(events))
         known = kind != NONE
         events = list(compress(events, known.tobytes()))
@@ -220,10 +220,10 @@ class Builder:
             "id": numbers.integers(lambda: map(attrgetter("id"), events), len(events)),
             "start": np.fromiter((event.ph == "s" for event in events), np.bool_, len(events)),
             "time_ns": time_ns[known],
-            "thread": self._threads(events),
+            "thread": self._build_threads(events),
         }
 
-    def _memory(self, events: list[AnyEvent], time_ns: NDArray[np.int64]) -> Columns:
+    def _build_memory(self, events: list[AnyEvent], time_ns: NDArray[np.int64]) -> Columns:
         known = np.fromiter((event.name in (_MEMORY, _OUT_OF_MEMORY) for event in events), np.bool_, len(events))
         events = list(compress(events, known.tobytes()))
         args = [event.args or _NO_ARGS for event in events]
@@ -240,13 +240,13 @@ class Builder:
             "allocated": numbers.changes(arg("allocated")),
             "reserved": numbers.changes(arg("reserved")),
             "failed": np.fromiter((event.name == _OUT_OF_MEMORY for event in events), np.bool_, len(args)),
-            "thread": self._threads(events),
+            "thread": self._build_threads(events),
         }
 
-    def _threads(self, events: list[AnyEvent]) -> NDArray[np.int32]:
+    def _build_threads(self, events: list[AnyEvent]) -> NDArray[np.int32]:
         return np.fromiter(map(self.tables.thread.__getitem__, map(_THREAD, events)), np.int32, len(events))
 
-    def _metadata(self, events: list[AnyEvent]) -> list[tuple[int, str, bytes]]:
+    def _collect_metadata(self, events: list[AnyEvent]) -> list[tuple[int, str, bytes]]:
         stated = []
         for event in events:
             args = event.args or _NO_ARGS

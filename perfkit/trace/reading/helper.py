@@ -26,9 +26,9 @@ class Helper:
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self._thread = ThreadPoolExecutor(1)
 
-    def submit(self, piece: bytes) -> "Future[Part | None]":
+    def submit_piece(self, piece: bytes) -> "Future[Part | None]":
         """The part that becomes of a piece; None if it is not whole events or the process has ended."""
-        return self._thread.submit(self._exchange, piece)
+        return self._thread.submit(self._exchange_piece, piece)
 
     def close(self) -> None:
         """Let the process end, with what it has not begun undone."""
@@ -36,7 +36,7 @@ class Helper:
         with suppress(OSError):  # what a process that has ended did not read
             self._process.communicate()
 
-    def _exchange(self, piece: bytes) -> Part | None:
+    def _exchange_piece(self, piece: bytes) -> Part | None:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         try:

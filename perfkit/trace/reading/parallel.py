@@ -31,27 +31,27 @@ class Sharing:
 
     def add(self, piece: bytes) -> None:
         """Take a piece that is probably whole events. `Refused`, without it, if an earlier one was not."""
-        self._collect(wait=False)
+        self._collect_parts(wait=False)
         origins = [origin for origin, _, _ in self._waiting]
         busy = [origins.count(helper) for helper in range(1, len(self._helpers) + 1)]
         least = min(range(len(busy)), key=busy.__getitem__)
         if busy[least] < _AHEAD:
-            self._waiting.append((least + 1, piece, self._helpers[least].submit(piece)))
+            self._waiting.append((least + 1, piece, self._helpers[least].submit_piece(piece)))
             return
         done: Future[Part | None] = Future()
         done.set_result(self._builder.add(piece))
         self._waiting.append((_HERE, piece, done))
 
-    def drain(self) -> None:
+    def collect_all(self) -> None:
         """Wait until all pieces are in the collection. `Refused` if one was not whole events."""
-        self._collect(wait=True)
+        self._collect_parts(wait=True)
 
     def close(self) -> None:
         """End the helpers."""
         for helper in self._helpers:
             helper.close()
 
-    def _collect(self, *, wait: bool) -> None:
+    def _collect_parts(self, *, wait: bool) -> None:
         while self._waiting and (wait or self._waiting[0][2].done()):
             origin, _, future = self._waiting[0]
             part = future.result()

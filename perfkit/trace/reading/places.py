@@ -81,12 +81,12 @@ def places(threads: list[tuple[str, str]], stated: list[tuple[int, str, bytes]])
     device, lane = np.full(len(threads), NONE, np.int64), np.zeros(len(threads), np.int8)
     told = _Processes(processes)
     for index, (process, number) in enumerate(threads):
-        device[index] = told.device(process, number)
-        lane[index] = told.host_lane(process) if device[index] == NONE else Lane.SUMMARY
-        if device[index] != NONE and told.works(process, names[index], process in has_streams, bool(streams[index])):
+        device[index] = told.find_device(process, number)
+        lane[index] = told.find_host_lane(process) if device[index] == NONE else Lane.SUMMARY
+        if device[index] != NONE and told.is_work(process, names[index], process in has_streams, bool(streams[index])):
             lane[index] = Lane.WORK
     stream = np.asarray([int(match[1]) if match else NONE for match in streams], np.int64)
-    parallel = np.asarray([told.runs_in_parallel(process) for process, _ in threads], np.bool_)
+    parallel = np.asarray([told.has_parallel_streams(process) for process, _ in threads], np.bool_)
     return Places(names, device, stream, lane, ~parallel)
 
 
@@ -105,24 +105,28 @@ class _Processes:
         self._tf_streams = {process for process, text in flat if _TF_STREAM in text}
         self._tf_all = {process for process, text in flat if _TF_ALL in text}
 
-    def device(self, process: str, thread: str) -> int:
+    def find_device(self, process: str, thread: str) -> int:
         if process in self._ascend:
             return self._ascend[process]
         if process in self._links:
             return 0
         if _ALL_DEVICES.fullmatch(process):
             return int(thread) if thread.isdecimal() and len(thread) < 6 else 0
-        if self.host_lane(process) == Lane.OPS and process not in self._tf_streams and not self._is_copies(process):
+        if (
+            self.find_host_lane(process) == Lane.OPS
+            and process not in self._tf_streams
+            and not self._is_copies(process)
+        ):
             return NONE
         return self._numbers.get(process, NONE)
 
-    def host_lane(self, process: str) -> Lane:
+    def find_host_lane(self, process: str) -> Lane:
         for pattern, lane in _HOST_LANES:
             if any(pattern.fullmatch(text) for text in self._texts[process]):
                 return lane
         return Lane.HOST
 
-    def works(self, process: str, thread_name: str, has_streams: bool, is_stream: bool) -> bool:
+    def is_work(self, process: str, thread_name: str, has_streams: bool, is_stream: bool) -> bool:
         """Whether events on a thread of a device are its work."""
         if process in self._links:
             return _LINK_THREAD in thread_name
@@ -132,7 +136,7 @@ class _Processes:
             return is_stream
         return thread_name in ("", _XLA_OPS)
 
-    def runs_in_parallel(self, process: str) -> bool:
+    def has_parallel_streams(self, process: str) -> bool:
         """Whether a thread of it shows several streams."""
         return process in self._tf_all
 

@@ -65,23 +65,23 @@ class Splitter:
         """Whether the beginning of the events has been seen, but not their end."""
         return self._before is not None and self._after is None
 
-    def feed(self, block: bytes) -> None:
+    def take_block(self, block: bytes) -> None:
         """Take the next block of text."""
         self._fed += len(block)
         if self._after is not None:
-            self._keep(block)
+            self._keep_after(block)
             return
         self._rest = self._rest + block if self._rest else block
-        if self._before is None and not self._begin():
+        if self._before is None and not self._find_beginning():
             return
-        self._read(final=False)
+        self._read_pieces(final=False)
 
     def finish(self) -> None:
         """No text comes any more."""
         if self._before is None:
             self._refuse_other_content()
         if self._after is None:
-            self._read(final=True)
+            self._read_pieces(final=True)
         if self._before:
             self.surroundings = b"".join((self._before, b"null", *(self._after or [])))
 
@@ -94,9 +94,9 @@ class Splitter:
             self._rest = b"".join((text, b"]", *self._after))
             self._after, self._after_bytes = None, 0
         self._wait_for = 0
-        self._read(final=False)
+        self._read_pieces(final=False)
 
-    def _begin(self) -> bool:
+    def _find_beginning(self) -> bool:
         if not self._searched:
             self._rest = self._rest.lstrip(_BLANK)
         first = self._rest[:1]
@@ -121,7 +121,7 @@ class Splitter:
         )
         return False
 
-    def _read(self, *, final: bool) -> None:
+    def _read_pieces(self, *, final: bool) -> None:
         if self._rest[:1] in _SEPARATOR_LIST:
             self._rest = self._rest.lstrip(_SEPARATORS)
         text = self._rest
@@ -129,18 +129,18 @@ class Splitter:
             return
         cut = 0 if final or self._nested else last_boundary(text)
         if cut and self._add(text[:cut]):
-            self._go_on(cut + 1)
+            self._skip_to(cut + 1)
             return
         marks = structure(text)
         if marks.close is not None:
             self._read_last(text[: marks.close], text[marks.close + 1 :], final=final)
         elif final:
-            self._salvage(text, final=True)
+            self._salvage_text(text, final=True)
         elif len(marks.commas) and self._add(text[: int(marks.commas[-1])]):
             self._nested = True
-            self._go_on(int(marks.commas[-1]) + 1)
+            self._skip_to(int(marks.commas[-1]) + 1)
         elif cut:
-            self._salvage(text, final=False)
+            self._salvage_text(text, final=False)
         else:
             self._check_length("no end of an event")
             self._wait_for = 2 * len(text)  # looking again at every block would make it quadratic
@@ -148,14 +148,14 @@ class Splitter:
     def _read_last(self, text: bytes, after: bytes, *, final: bool) -> None:
         events = text.rstrip(_SEPARATORS)
         if not events or self._add(events):
-            self._end(after)
+            self._end_events(after)
         else:
-            self._salvage(self._rest, final=final)
+            self._salvage_text(self._rest, final=final)
 
-    def _go_on(self, at: int) -> None:
+    def _skip_to(self, at: int) -> None:
         self._rest, self._wait_for = self._rest[at:], 0
 
-    def _salvage(self, text: bytes, *, final: bool) -> None:
+    def _salvage_text(self, text: bytes, *, final: bool) -> None:
         cut = len(text) if final else last_boundary(text)
         while True:
             salvaged = salvage(text[:cut], self._decoders(), final=final)
@@ -163,21 +163,21 @@ class Splitter:
                 break
         self.notes += salvaged.notes
         if salvaged.after is not None:
-            self._end(salvaged.after + text[cut:])
+            self._end_events(salvaged.after + text[cut:])
         elif final:
-            self._break_off(salvaged.remainder)
+            self._mark_cut(salvaged.remainder)
         else:
-            self._go_on(cut + 1)
+            self._skip_to(cut + 1)
 
-    def _break_off(self, remainder: bytes) -> None:
+    def _mark_cut(self, remainder: bytes) -> None:
         self.cut_at = self._fed - len(remainder)
         self._rest = b""
 
-    def _end(self, after: bytes) -> None:
+    def _end_events(self, after: bytes) -> None:
         self._rest, self._after = b"", []
-        self._keep(after)
+        self._keep_after(after)
 
-    def _keep(self, text: bytes) -> None:
+    def _keep_after(self, text: bytes) -> None:
         assert self._after is not None
         self._after_bytes += len(text)
         if self._after_bytes > LONGEST_BYTES:

@@ -54,7 +54,7 @@ class Limits:
     names: int = 4_000_000
     seconds: float = math.inf
 
-    def allowed(self, file_bytes: int) -> int:
+    def compute_allowed_bytes(self, file_bytes: int) -> int:
         """Bytes of text that a file of this size may hold; 0 is a size that is not known."""
         if self.json_bytes is not None:
             return self.json_bytes
@@ -75,11 +75,11 @@ class TextBlocks:
         self.encoding = ""
         self.json_bytes = 0
         self._file, self._label, self._file_bytes = file, label, file_bytes
-        self._allowed = limits.allowed(file_bytes)
+        self._allowed = limits.compute_allowed_bytes(file_bytes)
         self._seconds = limits.seconds
 
     def __iter__(self) -> Iterator[bytes]:
-        blocks = self._decompressed()
+        blocks = self._decompress_blocks()
         first = next(blocks, b"")
         mark, encoding = next(((mark, name) for mark, name in _MARKS if first.startswith(mark)), (b"", ""))
         if not mark and first[1:2] == b"\0":
@@ -97,19 +97,19 @@ class TextBlocks:
         for block in blocks:
             yield decoder.decode(block).encode(errors="replace")
 
-    def _decompressed(self) -> Iterator[bytes]:
-        head = self._read(_READ_BYTES)
+    def _decompress_blocks(self) -> Iterator[bytes]:
+        head = self._read_bytes(_READ_BYTES)
         for magic, kind in _FOREIGN.items():
             if head.startswith(magic):
                 raise RunFormatError(
                     f"{self._label}: {kind}, not a trace: unpack it first (gzip and zstd are read as is)"
                 )
         if head.startswith(_GZIP):
-            blocks = self._gunzip(head)
+            blocks = self._read_gzip(head)
         elif head.startswith(_ZSTD):
-            blocks = self._unzstd(head)
+            blocks = self._read_zstd(head)
         else:
-            blocks = self._plain(head)
+            blocks = self._read_plain(head)
         end_s = monotonic() + self._seconds
         for block in blocks:
             if monotonic() > end_s:
@@ -123,19 +123,19 @@ class TextBlocks:
                 )
             yield block
 
-    def _read(self, size: int) -> bytes:
+    def _read_bytes(self, size: int) -> bytes:
         try:
             return self._file.read(size)
         except OSError as error:
             reason = error.strerror or error
             raise RunFormatError(f"{self._label}: cannot be read after {self.json_bytes} bytes ({reason})") from None
 
-    def _plain(self, data: bytes) -> Iterator[bytes]:
+    def _read_plain(self, data: bytes) -> Iterator[bytes]:
         while data:
             yield data
-            data = self._read(BLOCK_BYTES)
+            data = self._read_bytes(BLOCK_BYTES)
 
-    def _gunzip(self, data: bytes) -> Iterator[bytes]:
+    def _read_gzip(self, data: bytes) -> Iterator[bytes]:
         while data.startswith(_GZIP):  # a file may consist of several members
             member = igzip_lib.IgzipDecompressor(flag=igzip_lib.DECOMP_GZIP)
             while not member.eof:
@@ -150,14 +150,14 @@ class TextBlocks:
                     yield block
                 data = b""
                 if member.needs_input and not member.eof:
-                    data = self._read(_READ_BYTES)
+                    data = self._read_bytes(_READ_BYTES)
                     if not data:
                         self.damage = "the gzip data ends too early"
                         return
-            data = member.unused_data.lstrip(b"\0") or self._read(_READ_BYTES).lstrip(b"\0")
+            data = member.unused_data.lstrip(b"\0") or self._read_bytes(_READ_BYTES).lstrip(b"\0")
 
-    def _unzstd(self, data: bytes) -> Iterator[bytes]:
-        source = cast(BinaryIO, _Rest(data, self._read))
+    def _read_zstd(self, data: bytes) -> Iterator[bytes]:
+        source = cast(BinaryIO, _Rest(data, self._read_bytes))
         reader = zstandard.ZstdDecompressor().stream_reader(source, read_across_frames=True)
         while True:
             try:

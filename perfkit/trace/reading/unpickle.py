@@ -99,7 +99,7 @@ class _Bounded:
         file.seek(0)
         if zipped:
             # Read twice: what the unpickler may take up depends on the length, which a packed file does not tell.
-            self.size = _length(_unpacked(file), label, Limits().allowed(file_bytes))
+            self.size = _length(_unpacked(file), label, Limits().compute_allowed_bytes(file_bytes))
             file.seek(0)
         else:
             self.size = file_bytes

@@ -153,7 +153,7 @@ def _lines(shown: FlameTree, measure: str) -> list[_Line]:
     if not whole:
         return []
     before = shown.before.get(measure, [0.0] * len(values))
-    sizes = [now + gone for now, gone in zip(values, shown.gone_within(measure), strict=True)]
+    sizes = [now + gone for now, gone in zip(values, shown.sum_gone(measure), strict=True)]
     largest = sorted((place for place, size in enumerate(sizes) if size >= _LEAST * whole), key=lambda at: -sizes[at])
     below: dict[int, list[int]] = {}
     for place in largest[:_LARGEST]:

@@ -69,7 +69,7 @@ def _figure(plane: Plane, frame: Limits, *, alone: bool) -> Figure:
     lines, on, scale = roofs(plane), _shown_kinds(plane), _scale(plane)
     traces = [_roof(roof) for roof in lines]
     for place, series in enumerate(plane.series):  # names of steps that lie close: one below, the next above
-        drawn = [point for point in series.points if placeable(point) and frame.contain(point)]
+        drawn = [point for point in series.points if placeable(point) and frame.includes_point(point)]
         for kind in KINDS:
             points = [point for point in drawn if point.kind == kind]
             for work, some in _by_work(points, alone=alone).items():
@@ -108,7 +108,7 @@ def left_out(plane: Plane) -> str:
     outside = [0.0]
     for series in plane.series:
         dots = [point for point in series.points if point.kind == finest]
-        outside.append(sum(point.share for point in dots if not (frame and frame.contain(point))))
+        outside.append(sum(point.share for point in dots if not (frame and frame.includes_point(point))))
     return f"Ops that take up to {units.percent(max(outside))} of a step lie outside the axes." if any(outside) else ""
 
 

@@ -67,7 +67,7 @@ class Limits:
     y0: float
     y1: float
 
-    def contain(self, point: OpRow) -> bool:
+    def includes_point(self, point: OpRow) -> bool:
         x, y = coordinates(point)
         return self.x0 <= x <= self.x1 and self.y0 <= y <= self.y1
 

@@ -174,7 +174,7 @@ class FlameTree:
         """Whether it was there before only."""
         return node >= len(self.parent) - self.gone
 
-    def gone_within(self, measure: str) -> list[float]:
+    def sum_gone(self, measure: str) -> list[float]:
         """What was there before of each node that is gone, and in each other of the gone ones beneath it."""
         kept = len(self.parent) - self.gone
         sums = [0.0] * kept + list(self.before.get(measure, [0.0] * len(self.parent))[kept:])

@@ -36,7 +36,7 @@ class Column(Generic[Row]):
     weight: Weight = Weight.NORMAL
     most: float | None = None
 
-    def largest(self, rows: Sequence[Row]) -> float:
+    def find_largest(self, rows: Sequence[Row]) -> float:
         """Where its meter ends: `most`, else the largest known number of the column, 1 where there is none."""
         if self.most is not None:
             return self.most

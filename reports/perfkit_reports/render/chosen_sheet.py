@@ -24,7 +24,7 @@ def chosen_sheet(chosen: Sequence[Chosen]) -> dict[str, Any]:
         if one.recorded:
             made["recorded"] = texts.place(one.recorded)
         of = [[texts.place(said), texts.place(key)] for said, key in one.of]
-        row = [one.part, texts.place(one.owner), [texts.cell(cell) for _, cell in one.facts], of]
+        row = [one.part, texts.place(one.owner), [texts.place_cell(cell) for _, cell in one.facts], of]
         items.setdefault(one.key, made)["rows" if one.part else "totals"].append(row)
     return {"kinds": kinds, "items": items, "texts": texts.every}
 
@@ -42,6 +42,6 @@ class _Texts:
     def place(self, text: str) -> int:
         return self._places.setdefault(text, len(self._places))
 
-    def cell(self, cell: Cell) -> int | list[int]:
+    def place_cell(self, cell: Cell) -> int | list[int]:
         shown, more = cell.whole or cell.text, cell.detail if cell.known else cell.reason
         return [self.place(shown), self.place(more)] if more else self.place(shown)

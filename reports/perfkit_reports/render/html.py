@@ -75,67 +75,67 @@ class _Sheet:
         self.change = (MORE, LESS)
         self._timelines: dict[str, dict[str, Any]] = {}
 
-    def figures_json(self) -> Markup:
+    def encode_figures(self) -> Markup:
         return embed(_json(self._figures))
 
-    def timeline(self, block: Timeline) -> Timeline:
+    def add_timeline(self, block: Timeline) -> Timeline:
         """The block; its steps come into the page."""
         self._timelines[block.id] = moving(block)
         return block
 
-    def timelines_json(self) -> Markup:
+    def encode_timelines(self) -> Markup:
         """Empty without any."""
         return embed(_json(self._timelines)) if self._timelines else Markup("")
 
     @staticmethod
-    def chosen_json(document: Document) -> Markup:
+    def encode_chosen(document: Document) -> Markup:
         return embed(_json(chosen_sheet(document.chosen())))
 
-    def chart(self, block: Chart | Bars) -> Chart:
+    def add_chart(self, block: Chart | Bars) -> Chart:
         """A block of bars as a chart; the figure of either comes into the page."""
         chart = time_bars.chart(block)
         self._figures[chart.id] = chart.figure
         return chart
 
-    def flame(self, block: Flame) -> list[tuple[str, list[str]]]:
+    def add_flame(self, block: Flame) -> list[tuple[str, list[str]]]:
         """(key, its values in order) of the trees, which come into the page."""
         self._flames[block.id] = flame_sheet(block)
         every = zip(block.keys, zip(*block.trees, strict=True), strict=True)
         return [(key, list(dict.fromkeys(values))) for key, values in every]
 
     @staticmethod
-    def legend(block: Flame) -> list[tuple[str, str]]:
+    def build_legend(block: Flame) -> list[tuple[str, str]]:
         return legend(block)
 
-    def flames_json(self) -> Markup:
+    def encode_flames(self) -> Markup:
         return embed(_json(self._flames))
 
     @staticmethod
-    def kind(block: Block) -> str:
+    def get_kind(block: Block) -> str:
         return type(block).__name__
 
     @staticmethod
-    def columns(table: Table) -> list[Column[Any]]:
+    def list_columns(table: Table) -> list[Column[Any]]:
         return telling(table.columns, table.rows[: table.limit])
 
     @staticmethod
-    def tables(choice: Choice) -> list[Table]:
+    def list_tables(choice: Choice) -> list[Table]:
         """The options, where all of them are tables."""
         found = [option for option in choice.options.values() if isinstance(option, Table)]
         return found if len(found) == len(choice.options) else []
 
-    def hides(self, tables: Sequence[Table]) -> bool:
+    def has_hidden_columns(self, tables: Sequence[Table]) -> bool:
         """Whether any of them has columns that are shown only when asked for."""
-        return any(column.weight == Weight.DETAIL for table in tables for column in self.columns(table))
+        return any(column.weight == Weight.DETAIL for table in tables for column in self.list_columns(table))
 
     @staticmethod
-    def choosers(choice: Choice) -> list[tuple[str, list[str], bool]]:
+    def list_choosers(choice: Choice) -> list[tuple[str, list[str], bool]]:
         """(key, its values in order, whether they stand side by side) of what is chosen."""
         every = zip(choice.keys, _values(choice), strict=True)
         return [(key, values, sum(map(len, values)) <= _TABS) for key, values in every]
 
     @staticmethod
-    def panels(choice: Choice) -> list[tuple[str, Block]]:
+    def list_panels(choice: Choice) -> list[tuple[str, Block]]:
         """(id, block) of the options: the places of their values among those of each key."""
         every = _values(choice)
         return [

@@ -48,10 +48,10 @@ def parts(document: Document, rows: int = _ROWS, lines: int | None = None) -> li
     beginning = [safe(line) for line in document.lead]
     if document.tiles:
         beginning.append("\n".join(f"- {safe(tile.title)}: {_said(tile.cell)}" for tile in document.tiles))
-    beginning += page.blocks(document.summary, 2)
+    beginning += page.render_blocks(document.summary, 2)
     if document.warnings:
         beginning += [heading(2, "Caveats"), _listed(document.warnings)]
-    sections = [page.section(section) for section in document.sections]
+    sections = [page.render_section(section) for section in document.sections]
     reasons = [f"{number}. n/a: {safe(reason)}" for number, reason in enumerate(page.notes.reasons, 1)]
     return [beginning, *filter(None, sections), ["\n".join(reasons)] if reasons else []]
 
@@ -64,33 +64,33 @@ class _Page:
         self._rows = rows
         self._lines = lines
 
-    def section(self, section: Section) -> list[str]:
+    def render_section(self, section: Section) -> list[str]:
         """Nothing where none of its blocks is shown here."""
-        parts = self.blocks(section.blocks, 3)
+        parts = self.render_blocks(section.blocks, 3)
         intro = [safe(" ".join(section.intro))] if section.intro else []
         return [heading(2, section.title), *intro, *parts] if parts else []
 
-    def blocks(self, blocks: Sequence[Block], level: int) -> list[str]:
-        return [part for block in blocks if block.weight <= Weight.NORMAL for part in self._block(block, level)]
+    def render_blocks(self, blocks: Sequence[Block], level: int) -> list[str]:
+        return [part for block in blocks if block.weight <= Weight.NORMAL for part in self._render_block(block, level)]
 
-    def _block(self, block: Block, level: int) -> list[str]:
+    def _render_block(self, block: Block, level: int) -> list[str]:
         draw: dict[type[Block], Callable[[Any, int], list[str]]] = {
-            Text: self._text,
-            Facts: self._facts,
-            Findings: self._findings,
-            Table: self._table,
-            Chart: self._chart,
-            Flame: self._chart,
-            Bars: self._bars,
-            Timeline: self._timeline,
-            Details: self._group,
-            Group: self._group,
-            Choice: self._choice,
-            Narrow: self._nothing,
+            Text: self._render_text,
+            Facts: self._render_facts,
+            Findings: self._render_findings,
+            Table: self._render_table,
+            Chart: self._render_chart,
+            Flame: self._render_chart,
+            Bars: self._render_bars,
+            Timeline: self._render_timeline,
+            Details: self._render_group,
+            Group: self._render_group,
+            Choice: self._render_choice,
+            Narrow: self._skip_block,
         }
         return draw[type(block)](block, level)
 
-    def _text(self, text: Text, level: int) -> list[str]:
+    def _render_text(self, text: Text, level: int) -> list[str]:
         if text.style == "code":
             code = "\n".join(text.lines)
             return [folded(text.title, code) if text.title else fenced(code)]
@@ -103,15 +103,15 @@ class _Page:
         rest = [f"and {len(text.lines) - len(shown):,} more"] if len(shown) < len(text.lines) else []
         return [*_titled(text.title, level), _listed([*shown, *rest])]
 
-    def _facts(self, facts: Facts, level: int) -> list[str]:
+    def _render_facts(self, facts: Facts, level: int) -> list[str]:
         lines = "\n".join(f"- {safe(name)}: {_said(value)}" for name, value in facts.items)
         return [*_titled(facts.title, level), lines] if facts.items else []
 
-    def _findings(self, block: Findings, level: int) -> list[str]:
+    def _render_findings(self, block: Findings, level: int) -> list[str]:
         lines = [f"- {of_finding(finding, block.owner)}" for finding in block.items]
         return ["\n".join(lines) if lines else safe(block.nothing)]
 
-    def _table(self, block: Table, level: int) -> list[str]:
+    def _render_table(self, block: Table, level: int) -> list[str]:
         rows, rest = shown_rows(block, self._rows)
         columns = [column for column in telling(block.columns, rows) if column.weight <= Weight.NORMAL]
         if not rows or not columns:
@@ -125,20 +125,20 @@ class _Page:
         parts += [safe(block.caption)] if block.caption else []
         for row in rows if block.details else ():
             assert block.details is not None
-            if unfolded := self.blocks(block.details(row), level + 1):
+            if unfolded := self.render_blocks(block.details(row), level + 1):
                 parts += [f"**{cell(columns[0].cell(row))}**", *unfolded]
         return [*_titled(block.title if block.show_title else "", level), *parts]
 
-    def _chart(self, chart: Chart | Flame, level: int) -> list[str]:
-        return self._block(chart.words, level) if chart.words else []
+    def _render_chart(self, chart: Chart | Flame, level: int) -> list[str]:
+        return self._render_block(chart.words, level) if chart.words else []
 
-    def _timeline(self, timeline: Timeline, level: int) -> list[str]:
-        return self._block(timeline.words, level)
+    def _render_timeline(self, timeline: Timeline, level: int) -> list[str]:
+        return self._render_block(timeline.words, level)
 
-    def _nothing(self, narrow: Narrow, level: int) -> list[str]:
+    def _skip_block(self, narrow: Narrow, level: int) -> list[str]:
         return []
 
-    def _bars(self, block: Bars, level: int) -> list[str]:
+    def _render_bars(self, block: Bars, level: int) -> list[str]:
         categories = ordered_categories([bar.categories for bar in block.bars])
         if not categories:
             return []
@@ -150,13 +150,13 @@ class _Page:
         rest = [f"{left_out:,} more, all in tables/time.parquet"] if left_out else []
         return [*_titled(block.title, level), table(["", *map(safe, categories)], lines), *rest]
 
-    def _group(self, group: Details | Group, level: int) -> list[str]:
-        parts = self.blocks(group.blocks, level + 1 if group.title else level)
+    def _render_group(self, group: Details | Group, level: int) -> list[str]:
+        parts = self.render_blocks(group.blocks, level + 1 if group.title else level)
         return [*_titled(group.title, level), *parts] if parts else []
 
-    def _choice(self, choice: Choice, level: int) -> list[str]:
+    def _render_choice(self, choice: Choice, level: int) -> list[str]:
         first = next(iter(choice.options.values()), None)
-        parts = self.blocks([first], level) if first else []
+        parts = self.render_blocks([first], level) if first else []
         return [*parts, *([safe(rest)] if (rest := others(choice)) else [])] if parts else []
 
 

@@ -169,7 +169,7 @@ def _within(pane: Pane, item: dict[str, Any]) -> Any:
 
 def _coordinates(pane: Pane, x: Any, y: Any) -> tuple[float, float]:
     """Notes on logarithmic axes say the logarithm."""
-    (across,), (up,) = pane.xs([x]), pane.ys([y])
+    (across,), (up,) = pane.place_xs([x]), pane.place_ys([y])
     return 10**across if pane.x.get("type") == "log" else across, 10**up if pane.y.get("type") == "log" else up
 
 

@@ -86,7 +86,7 @@ def _legend(block: Flame, tree: FlameTree) -> list[Patch]:
 
 def _laid_out(tree: FlameTree, measure: str) -> Iterator[_Block]:
     """Those that can be seen, the whole first, siblings by their size."""
-    sizes = [now + gone for now, gone in zip(tree.values[measure], tree.gone_within(measure), strict=True)]
+    sizes = [now + gone for now, gone in zip(tree.values[measure], tree.sum_gone(measure), strict=True)]
     below: dict[int, list[int]] = {}
     for node, parent in enumerate(tree.parent):
         below.setdefault(parent, []).append(node)

@@ -50,13 +50,13 @@ class Pane:
     rows: dict[Any, float]
     ends: dict[float, float] = field(default_factory=lambda: defaultdict(float))
 
-    def xs(self, values: Sequence[Any]) -> list[float]:
+    def place_xs(self, values: Sequence[Any]) -> list[float]:
         return [math.nan if value is None else self.columns.get(value, value) for value in values]
 
-    def ys(self, values: Sequence[Any]) -> list[float]:
+    def place_ys(self, values: Sequence[Any]) -> list[float]:
         return [math.nan if value is None else self.rows.get(value, value) for value in values]
 
-    def pile(self, places: Sequence[float], amounts: Sequence[float]) -> list[float]:
+    def stack_amounts(self, places: Sequence[float], amounts: Sequence[float]) -> list[float]:
         """Where amounts begin that are put on the stacks at `places`."""
         starts = [self.ends[place] for place in places]
         self.ends.update((place, at + amount) for place, at, amount in zip(places, starts, amounts, strict=True))
@@ -65,12 +65,12 @@ class Pane:
 
 def _bars(pane: Pane, trace: Trace, layout: dict[str, Any], order: float) -> None:
     flat = trace.get("orientation") == "h"
-    places, lengths = (pane.ys(trace["y"]), trace["x"]) if flat else (pane.xs(trace["x"]), trace["y"])
+    places, lengths = (pane.place_ys(trace["y"]), trace["x"]) if flat else (pane.place_xs(trace["x"]), trace["y"])
     half = trace.get("width", 1 - layout.get("bargap", 0.2)) / 2
     base = trace.get("base", 0)
     starts = base if isinstance(base, list) else [base] * len(places)
     if layout.get("barmode") == "stack":
-        starts = pane.pile(places, lengths)
+        starts = pane.stack_amounts(places, lengths)
     bars = [(place, start, start + length) for place, start, length in zip(places, starts, lengths, strict=True)]
     corners = [
         [(start, place - half), (end, place - half), (end, place + half), (start, place + half)]
@@ -115,11 +115,11 @@ def _outside(axes: Axes, text: str, _: str, font: dict[str, Any], place: float, 
 
 
 def _scatter(pane: Pane, trace: Trace, _: dict[str, Any], order: float) -> None:
-    xs, ys = pane.xs(trace["x"]), pane.ys(trace["y"])
+    xs, ys = pane.place_xs(trace["x"]), pane.place_ys(trace["y"])
     line = trace.get("line", {})
     step = _STEPS[line.get("shape", "linear")]
     if "stackgroup" in trace:
-        starts = pane.pile(xs, ys)
+        starts = pane.stack_amounts(xs, ys)
         ends = [start + length for start, length in zip(starts, ys, strict=True)]
         look = {"facecolor": trace["fillcolor"], "edgecolor": "white", "linewidth": 0}
         pane.axes.fill_between(xs, starts, ends, step=step, hatch=trace["fillpattern"]["shape"] * 3, **look)
@@ -185,7 +185,9 @@ def names(pane: Pane, trace: Trace) -> None:
     """The texts of dots, above or below them, on the other side where another text is in the way."""
     side = {"top center": 1, "bottom center": -1}[trace["textposition"]]
     sizes = _each(trace["marker"]["size"], len(trace["x"]))
-    for x, y, text, size in zip(pane.xs(trace["x"]), pane.ys(trace["y"]), trace["text"], sizes, strict=True):
+    for x, y, text, size in zip(
+        pane.place_xs(trace["x"]), pane.place_ys(trace["y"]), trace["text"], sizes, strict=True
+    ):
         taken = [other.get_window_extent() for other in pane.axes.texts]
         away = size / 2 + 2
         name = write(pane.axes, plain(text), (x, y), (0, side * away), va=_BESIDE[side], ha="center")

@@ -53,14 +53,14 @@ def render(document: Document, console: Console, *, report: Path | None = None, 
     for line in document.lead:
         console.print(Line(line))
     for tile in document.tiles:
-        screen.fact(tile.title, tile.cell)
-    screen.blocks(document.summary)
+        screen.print_fact(tile.title, tile.cell)
+    screen.print_blocks(document.summary)
     for section in document.sections:
         if verbose and any(block.weight <= Weight.NORMAL for block in section.blocks):
             console.print(Line(f"\n{section.title}", style="bold underline"))
             for line in section.intro:
                 console.print(Line(line))
-        screen.blocks(section.blocks)
+        screen.print_blocks(section.blocks)
     for warning in document.warnings:
         console.print(Line.assemble(("! ", "yellow"), warning))
     if report is not None:
@@ -74,29 +74,29 @@ class _Screen:
         self.console = console
         self.most = most
 
-    def blocks(self, blocks: Sequence[Block]) -> None:
+    def print_blocks(self, blocks: Sequence[Block]) -> None:
         for block in blocks:
             if block.weight <= self.most:
-                self._block(block)
+                self._print_block(block)
 
-    def _block(self, block: Block) -> None:
+    def _print_block(self, block: Block) -> None:
         draw: dict[type[Block], Callable[[Any], None]] = {
-            Text: self._text,
-            Facts: self._facts,
-            Findings: self._findings,
-            Table: self._table,
-            Chart: self._chart,
-            Flame: self._chart,
-            Bars: self._bars,
-            Timeline: self._timeline,
-            Details: self._group,
-            Group: self._group,
-            Choice: self._choice,
-            Narrow: self._nothing,
+            Text: self._print_text,
+            Facts: self._print_facts,
+            Findings: self._print_findings,
+            Table: self._print_table,
+            Chart: self._print_chart,
+            Flame: self._print_chart,
+            Bars: self._print_bars,
+            Timeline: self._print_timeline,
+            Details: self._print_group,
+            Group: self._print_group,
+            Choice: self._print_choice,
+            Narrow: self._skip_block,
         }
         draw[type(block)](block)
 
-    def fact(self, name: str, value: Cell) -> None:
+    def print_fact(self, name: str, value: Cell) -> None:
         line = Line(f"{name}: ")
         if value.known:
             line.append(value.text, style=TONES.get(value.tone, "bold"))
@@ -105,11 +105,11 @@ class _Screen:
             line.append(f"not known: {value.reason}", style="dim")
         self.console.print(line)
 
-    def _title(self, title: str) -> None:
+    def _print_title(self, title: str) -> None:
         if title:
             self.console.print(Line(f"\n{title}", style="bold"))
 
-    def _text(self, text: Text) -> None:
+    def _print_text(self, text: Text) -> None:
         if text.style in ("callout", "alarm"):
             first, *rest = text.lines
             title = f"{text.title}: " if text.title else ""
@@ -117,7 +117,7 @@ class _Screen:
             for line in rest:
                 self.console.print(Line(f"  {line}"))
             return
-        self._title(text.title)
+        self._print_title(text.title)
         if text.style == "code":
             self.console.print(Line("\n".join(text.lines)), soft_wrap=True)
             return
@@ -129,24 +129,24 @@ class _Screen:
         if len(shown) < len(text.lines):
             self.console.print(Line(f"{len(text.lines) - len(shown):,} more in the report", style="dim"))
 
-    def _facts(self, facts: Facts) -> None:
-        self._title(facts.title if facts.items else "")
+    def _print_facts(self, facts: Facts) -> None:
+        self._print_title(facts.title if facts.items else "")
         for name, value in facts.items:
-            self.fact(name, value)
+            self.print_fact(name, value)
 
-    def _findings(self, block: Findings) -> None:
+    def _print_findings(self, block: Findings) -> None:
         """Warnings first, then gains; how many are left out is told."""
         ordered = sorted(block.items, key=lambda finding: _ORDER.get(finding.severity, len(_ORDER)))
         warnings = sum(finding.severity == "warning" for finding in ordered)
         shown = ordered if self.most > Weight.BRIEF else ordered[: max(_FINDINGS, warnings)]
         for finding in shown:
-            self._finding(finding, owner=bool(block.owner))
+            self._print_finding(finding, owner=bool(block.owner))
         if rest := len(ordered) - len(shown):
             self.console.print(Line(f"{plural(rest, 'more finding')} in the report", style="dim"))
         if not ordered and self.most > Weight.BRIEF:
             self.console.print(Line(block.nothing, style="dim"))
 
-    def _finding(self, finding: Finding, *, owner: bool) -> None:
+    def _print_finding(self, finding: Finding, *, owner: bool) -> None:
         """With a line of evidence and what to do; a note in a line."""
         worth = findings.worth(finding)
         self.console.print(
@@ -165,11 +165,11 @@ class _Screen:
         ):
             self.console.print(Line.assemble("  ", line), no_wrap=True)
 
-    def _table(self, block: Table) -> None:
+    def _print_table(self, block: Table) -> None:
         rows, rest = shown_rows(block, _ROWS[self.most])
         if not rows:
             return
-        self._title(block.title if block.show_title else "")
+        self._print_title(block.title if block.show_title else "")
         if (fitting := drawn(block, rows, self.console.width)) is not None:
             self.console.print(fitting)
         for row in rows if fitting is None else ():
@@ -181,25 +181,25 @@ class _Screen:
             for told in block.details(row):
                 if told.weight <= self.most:
                     name = block.columns[0].cell(row).text
-                    self._title("" if isinstance(told, Text) and told.style == "callout" else name)
-                    self.blocks([told])
+                    self._print_title("" if isinstance(told, Text) and told.style == "callout" else name)
+                    self.print_blocks([told])
 
-    def _chart(self, chart: Chart | Flame) -> None:
+    def _print_chart(self, chart: Chart | Flame) -> None:
         if chart.words is not None:
-            self._block(chart.words)
+            self._print_block(chart.words)
 
-    def _timeline(self, timeline: Timeline) -> None:
-        self._block(timeline.words)
+    def _print_timeline(self, timeline: Timeline) -> None:
+        self._print_block(timeline.words)
 
-    def _nothing(self, narrow: Narrow) -> None:
+    def _skip_block(self, narrow: Narrow) -> None:
         """Everything is shown here."""
 
-    def _bars(self, block: Bars) -> None:
+    def _print_bars(self, block: Bars) -> None:
         """Bars of characters over one key; parts under half a percent have no room in them."""
         categories = legend([[share.category for share in bar.shares if share.share >= 0.005] for bar in block.bars])
         if not categories:
             return
-        self._title(block.title if self.most > Weight.BRIEF else "")
+        self._print_title(block.title if self.most > Weight.BRIEF else "")
         alone = len(block.bars) == 1
         room = 0 if alone else min(24, max(len(bar.name) for bar in block.bars))
         marks = [(name, fill.colour, mark) for (name, fill), mark in zip(categories, cycle(_BLOCKS), strict=False)]
@@ -219,15 +219,15 @@ class _Screen:
             key.append(f"{name} {bounded(units.percent(share.share, 0), share.bound)}  " if share else f"{name}  ")
         self.console.print(key)
 
-    def _group(self, group: Details | Group) -> None:
+    def _print_group(self, group: Details | Group) -> None:
         if any(block.weight <= self.most for block in group.blocks):
-            self._title(group.title)
-            self.blocks(group.blocks)
+            self._print_title(group.title)
+            self.print_blocks(group.blocks)
 
-    def _choice(self, choice: Choice) -> None:
+    def _print_choice(self, choice: Choice) -> None:
         first = next(iter(choice.options.values()), None)
         if first is None or first.weight > self.most:
             return
-        self.blocks([first])
+        self.print_blocks([first])
         if rest := others(choice):
             self.console.print(Line(rest, style="dim"))

@@ -32,5 +32,5 @@ def document_of(folder: Path) -> Document:
     """The document of what lies in a folder. One without a marker is refused as a folder without a suite is."""
     marker = next((name for name in SUBJECTS if (folder / name).is_file()), SUITE_FILE)
     read, subject = SUBJECTS[marker]
-    document: Document = resolve_name(f"perfkit_reports.subjects.{subject}:document")(resolve_name(read)(folder))
+    document: Document = resolve_name(f"perfkit_reports.subjects.{subject}:build_document")(resolve_name(read)(folder))
     return document

@@ -58,7 +58,7 @@ class Runs:
         self._listed: tuple[Listed, ...] = ()
         self._at_s = float("-inf")
 
-    def listed(self) -> tuple[Listed, ...]:
+    def list_recent(self) -> tuple[Listed, ...]:
         with self._lock:
             if time.monotonic() - self._at_s > _KEPT_S:
                 self._listed = list_runs(self.folder)
@@ -67,7 +67,7 @@ class Runs:
 
     def find(self, steps: tuple[str, ...]) -> Listed | None:
         path = "/".join(steps) or "."
-        return next((item for item in self.listed() if item.path == path), None)
+        return next((item for item in self.list_recent() if item.path == path), None)
 
 
 class Site:
@@ -77,22 +77,22 @@ class Site:
         self._runs = Runs(folder)
         self._renderer = renderer
         self._pages: dict[str, Callable[[tuple[str, ...], str], Answer]] = {
-            "live": self._live_page,
-            "report": self._report,
-            "compare": self._compare,
-            "files": self._file,
-            "assets": self._asset,
-            "api": self._api,
+            "live": self._serve_live,
+            "report": self._serve_report,
+            "compare": self._serve_comparison,
+            "files": self._serve_file,
+            "assets": self._serve_asset,
+            "api": self._serve_api,
         }
 
-    def answer(self, target: str) -> Answer:
+    def serve_get(self, target: str) -> Answer:
         """What a GET of `target` (path and query, as sent) yields."""
         path, _, query = target.partition("?")
         steps = segments(path)
         if steps is None:
             return refused(HTTPStatus.BAD_REQUEST, "No page has such an address.")
         if not steps:
-            return self._index()
+            return self._serve_index()
         found = self._pages.get(steps[0])
         return found(steps[1:], query) if found is not None else _nothing()
 
@@ -116,17 +116,17 @@ class Site:
             return _problem(HTTPStatus.CONFLICT, f"{TRACE_NOW} cannot be written: {error.strerror}")
         return Answer(HTTPStatus.ACCEPTED, _JSON, as_json({"asked": True}), cache="no-store")
 
-    def _index(self) -> Answer:
-        data = {**self._list(), "most": MOST_COMPARED}
+    def _serve_index(self) -> Answer:
+        data = {**self._build_list(), "most": MOST_COMPARED}
         return _page("index.html.j2", title=self._runs.folder.name or "runs", data=embedded(data))
 
-    def _list(self) -> dict[str, object]:
-        listed = self._runs.listed()
+    def _build_list(self) -> dict[str, object]:
+        listed = self._runs.list_recent()
         return {"folder": str(self._runs.folder), "runs": [rows.row(item) for item in listed]}
 
-    def _api(self, steps: tuple[str, ...], query: str) -> Answer:
+    def _serve_api(self, steps: tuple[str, ...], query: str) -> Answer:
         if steps == ("runs",):
-            return Answer(HTTPStatus.OK, _JSON, as_json(self._list()))
+            return Answer(HTTPStatus.OK, _JSON, as_json(self._build_list()))
         if steps[:1] != ("live",):
             return _nothing()
         since = parse_qs(query).get("since", ["0"])[-1]
@@ -141,7 +141,7 @@ class Site:
         except RunFormatError as error:
             return _problem(HTTPStatus.UNPROCESSABLE_ENTITY, str(error))
 
-    def _live_page(self, steps: tuple[str, ...], query: str) -> Answer:
+    def _serve_live(self, steps: tuple[str, ...], query: str) -> Answer:
         item = self._runs.find(steps)
         if item is None or not item.live:
             return _nothing()
@@ -153,14 +153,14 @@ class Site:
         report, trace = _address("report", *steps), _address("api", "trace", *steps)
         return _page("live.html.j2", title=item.name, item=item, report=report, trace=trace, data=embedded(logs))
 
-    def _report(self, steps: tuple[str, ...], query: str) -> Answer:
+    def _serve_report(self, steps: tuple[str, ...], query: str) -> Answer:
         item = self._runs.find(steps)
         if item is None:
             return _nothing()
         if item.state == State.DAMAGED:
             return refused(HTTPStatus.UNPROCESSABLE_ENTITY, item.reason)
         if item.reported:
-            return self._file((*steps, "report.html"), query)
+            return self._serve_file((*steps, "report.html"), query)
         folder = inside(self._runs.folder, steps)
         if folder is None:
             return _nothing()
@@ -172,21 +172,21 @@ class Site:
             "making.html.j2", status, title=f"the report of {item.name}", path=item.path, error=made.error, anyway=""
         )
 
-    def _compare(self, steps: tuple[str, ...], query: str) -> Answer:
+    def _serve_comparison(self, steps: tuple[str, ...], query: str) -> Answer:
         asked = parse_qs(query)
         named = asked.get("run", [])
         if steps or not 2 <= len(named) <= MOST_COMPARED:
             return refused(HTTPStatus.BAD_REQUEST, f"Choose 2 to {MOST_COMPARED} runs of the list to compare.")
         runs, versions = [], []
         for each in named:
-            item, run = self._named(each)
+            item, run = self._resolve_run(each)
             if item is None or run is None:
                 return refused(HTTPStatus.NOT_FOUND, f"There is no run {each} here. It may have been moved or removed.")
             if item.state == State.DAMAGED:
                 return refused(HTTPStatus.UNPROCESSABLE_ENTITY, f"{each}: {item.reason}")
             runs.append(run)
             versions.append((item.changed_s, item.state, item.outcomes))
-        made = self._renderer.comparison(runs, tuple(versions), anyway="anyway" in asked)
+        made = self._renderer.request_comparison(runs, tuple(versions), anyway="anyway" in asked)
         if made.page is not None:
             return Answer(HTTPStatus.OK, _HTML, made.page, policy=FILE_POLICY)
         status = HTTPStatus.INTERNAL_SERVER_ERROR if made.error else HTTPStatus.ACCEPTED
@@ -194,24 +194,24 @@ class Site:
         what = f"the comparison of {', '.join(named)}"
         return _page("making.html.j2", status, title=what, path="", error=made.error, anyway=anyway)
 
-    def _named(self, name: str) -> tuple[Listed | None, str | None]:
+    def _resolve_run(self, name: str) -> tuple[Listed | None, str | None]:
         """A run of the list, or a variant of one, and how `perfkit compare` takes it; None outside of the folder."""
         path, at, variant = name, "", ""
-        item = self._find(path)
+        item = self._find_item(path)
         if item is None:
             path, at, variant = name.rpartition("@")
-            item = self._find(path) if at else None
+            item = self._find_item(path) if at else None
             known = () if item is None else item.outcomes
             if all(outcome.variant != variant for outcome in known):
                 return None, None
         folder = None if item is None else inside(self._runs.folder, () if path == "." else tuple(path.split("/")))
         return item, None if folder is None else f"{folder}{at}{variant}"
 
-    def _find(self, path: str) -> Listed | None:
+    def _find_item(self, path: str) -> Listed | None:
         steps = () if path == "." else segments(f"/{quote(path)}")
         return None if steps is None else self._runs.find(steps)
 
-    def _file(self, steps: tuple[str, ...], query: str) -> Answer:
+    def _serve_file(self, steps: tuple[str, ...], query: str) -> Answer:
         found = run_file(self._runs.folder, steps)
         if found is None:
             return _nothing()
@@ -219,7 +219,7 @@ class Site:
         how = {} if shown else {"Content-Disposition": f"attachment; filename*=UTF-8''{quote(file.name, safe='')}"}
         return Answer(HTTPStatus.OK, media, file, policy=FILE_POLICY, headers=how)
 
-    def _asset(self, steps: tuple[str, ...], query: str) -> Answer:
+    def _serve_asset(self, steps: tuple[str, ...], query: str) -> Answer:
         asset = assets().get(steps[-1]) if steps else None
         if asset is None or asset.address != _address("assets", *steps):
             return _nothing()

@@ -43,7 +43,7 @@ def standing(end: LogEnd, now: float) -> dict[str, Any]:
         return {"running": False, "tone": "good", "state": "ended", "text": text}
     if silent_s < SILENT_S:
         return {"running": True, "tone": "live", "state": "running", "text": f"last line {_whole(silent_s)} ago"}
-    alive = end.running(now)
+    alive = end.is_running(now)
     text = f"nothing was written for {_whole(silent_s)}, and the log has no end: "
     text += "the process is alive" if alive else "the process is not alive on this host"
     return {"running": True, "tone": "unsure", "state": "silent", "text": text}

@@ -34,19 +34,19 @@ class Renderer:
 
     def report(self, run: Path, version: Hashable) -> Rendering:
         """How the report of the run's folder stands; asking for the first time starts it."""
-        return self._drawn(("report", str(run)), version)
+        return self._request_page(("report", str(run)), version)
 
-    def comparison(self, runs: Sequence[str], version: Hashable, *, anyway: bool) -> Rendering:
+    def request_comparison(self, runs: Sequence[str], version: Hashable, *, anyway: bool) -> Rendering:
         """The same of runs that are compared, each as `perfkit compare` takes it."""
-        return self._drawn(("compare", *runs, *(["--anyway"] if anyway else [])), version)
+        return self._request_page(("compare", *runs, *(["--anyway"] if anyway else [])), version)
 
-    def _drawn(self, command: tuple[str, ...], version: Hashable) -> Rendering:
+    def _request_page(self, command: tuple[str, ...], version: Hashable) -> Rendering:
         key = (command, version)
         with self._lock:
             if key not in self._done:
                 self._done[key] = Rendering()
                 out = self._scratch / str(len(self._done))
-                threading.Thread(target=self._draw, args=(key, out), daemon=True).start()
+                threading.Thread(target=self._draw_page, args=(key, out), daemon=True).start()
             return self._done[key]
 
     def close(self) -> None:
@@ -58,15 +58,15 @@ class Renderer:
         for process in list(self._processes):
             process.wait()
 
-    def _draw(self, key: _Key, out: Path) -> None:
+    def _draw_page(self, key: _Key, out: Path) -> None:
         command = [sys.executable, "-m", "perfkit_cli", *key[0], "--out", str(out), "--quiet"]
         with self._slots:
-            result = self._run(command)
+            result = self._run_command(command)
         page = out / "report.html"
         with self._lock:
             self._done[key] = Rendering(page=page) if page.is_file() else Rendering(error=result)
 
-    def _run(self, command: Sequence[str]) -> str:
+    def _run_command(self, command: Sequence[str]) -> str:
         """Run to the end; the last lines of what it complained of."""
         if self._closed:
             return "perfkit view has ended"

@@ -89,13 +89,13 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = _TIMEOUT_S
 
     def do_GET(self) -> None:
-        self._send(self._checked(), with_body=True)
+        self._send_answer(self._answer_request(), with_body=True)
 
     def do_HEAD(self) -> None:
-        self._send(self._checked(), with_body=False)
+        self._send_answer(self._answer_request(), with_body=False)
 
     def do_POST(self) -> None:
-        checked = self._refusal()
+        checked = self._check_request()
         if checked is None:
             own = f"http://{self.headers['Host']}" if self.headers["Host"] else ""
             given = self.headers.get(TOKEN_HEADER, "")
@@ -104,12 +104,12 @@ class _Handler(BaseHTTPRequestHandler):
                     HTTPStatus.FORBIDDEN,
                     "Only a page that was opened by the address that `perfkit view` printed may ask this.",
                 )
-        self._send(checked or self.server.site.trace(self.path), with_body=True)
+        self._send_answer(checked or self.server.site.trace(self.path), with_body=True)
 
-    def _checked(self) -> Answer:
-        return self._refusal() or self.server.site.answer(self.path)
+    def _answer_request(self) -> Answer:
+        return self._check_request() or self.server.site.serve_get(self.path)
 
-    def _refusal(self) -> Answer | None:
+    def _check_request(self) -> Answer | None:
         if self.headers.get("Content-Length", "0") != "0" or "Transfer-Encoding" in self.headers:
             self.close_connection = True  # a body that nobody reads
         hosts = self.headers.get_all("Host", [])
@@ -121,7 +121,7 @@ class _Handler(BaseHTTPRequestHandler):
             )
         return None
 
-    def _send(self, answer: Answer, *, with_body: bool) -> None:
+    def _send_answer(self, answer: Answer, *, with_body: bool) -> None:
         if isinstance(answer.body, Path):
             self._send_file(answer, answer.body, with_body=with_body)
         else:
@@ -132,7 +132,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         packed = transfer.compressed(body, answer.media, self.headers.get("Accept-Encoding"))
         sent = body if packed is None else packed
-        self._begin(answer, answer.status, len(sent), tag, "" if packed is None else "gzip")
+        self._send_headers(answer, answer.status, len(sent), tag, "" if packed is None else "gzip")
         if with_body:
             self.wfile.write(sent)
 
@@ -140,7 +140,7 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             file = path.open("rb")
         except OSError:
-            self._send(refused(HTTPStatus.NOT_FOUND, f"{path.name} cannot be read."), with_body=with_body)
+            self._send_answer(refused(HTTPStatus.NOT_FOUND, f"{path.name} cannot be read."), with_body=with_body)
             return
         with file:
             found = os.fstat(file.fileno())
@@ -151,7 +151,7 @@ class _Handler(BaseHTTPRequestHandler):
             if transfer.is_text(answer.media) and left <= transfer.MOST_BYTES:
                 self._send_bytes(answer, file.read(left), tag, with_body=with_body)
                 return
-            self._begin(answer, answer.status, left, tag)
+            self._send_headers(answer, answer.status, left, tag)
             while with_body and left:  # no more than was promised of a file that grows
                 data = file.read(min(left, _CHUNK_BYTES))
                 self.wfile.write(data)
@@ -164,10 +164,12 @@ class _Handler(BaseHTTPRequestHandler):
         """Whether the browser's copy is the one that would be sent; then it is told so."""
         if not transfer.has_already(self.headers.get("If-None-Match"), tag, answer.status):
             return False
-        self._begin(answer, HTTPStatus.NOT_MODIFIED, None, tag)
+        self._send_headers(answer, HTTPStatus.NOT_MODIFIED, None, tag)
         return True
 
-    def _begin(self, answer: Answer, status: HTTPStatus, length: int | None, tag: str, encoding: str = "") -> None:
+    def _send_headers(
+        self, answer: Answer, status: HTTPStatus, length: int | None, tag: str, encoding: str = ""
+    ) -> None:
         self.send_response(status)
         if length is not None:
             self.send_header("Content-Type", answer.media)
@@ -193,7 +195,7 @@ class _Handler(BaseHTTPRequestHandler):
         text = b"only GET, HEAD and POST\n" if unknown_method else f"{message or status.phrase}\n".encode()
         headers = {"Connection": "close", "Allow": "GET, HEAD, POST"} if unknown_method else {"Connection": "close"}
         answer = Answer(status, "text/plain; charset=utf-8", text, headers=headers)
-        self._begin(answer, status, len(text), "")
+        self._send_headers(answer, status, len(text), "")
         self.wfile.write(text)
 
     def log_message(self, format: str, *args: Any) -> None:

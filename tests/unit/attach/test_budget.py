@@ -30,49 +30,49 @@ def test_the_floor_holds_until_the_share_is_more() -> None:
     host = Host()
     budget = host.budget()
     budget.spent_s = FLOOR_S
-    assert budget.goes_on() == ""
+    assert budget.check_progress() == ""
     budget.spent_s = FLOOR_S + 1
-    assert "--overhead 5" in budget.goes_on()
+    assert "--overhead 5" in budget.check_progress()
     host.now_s = 20 * (FLOOR_S + 1)
-    assert budget.goes_on() == ""
+    assert budget.check_progress() == ""
 
 
 def test_what_is_expected_counts_before_it_begins() -> None:
     host = Host()
     budget = host.budget()
     budget.spent_s = FLOOR_S / 2
-    assert budget.may_begin(FLOOR_S / 2) == ""
-    assert "more needed" in budget.may_begin(FLOOR_S)
+    assert budget.check_begin(FLOOR_S / 2) == ""
+    assert "more needed" in budget.check_begin(FLOOR_S)
     host.now_s = 3600.0
-    assert budget.may_begin(FLOOR_S) == ""
+    assert budget.check_begin(FLOOR_S) == ""
 
 
 def test_a_recording_ends_before_its_closing_needs_more_than_a_quarter_of_what_there_is() -> None:
     host = Host(available=4.0)
     budget = host.budget()
-    assert budget.may_begin() == ""
+    assert budget.check_begin() == ""
     host.resident += 0.19
-    assert budget.goes_on() == ""
+    assert budget.check_progress() == ""
     host.resident += 0.02
-    assert "a quarter of what was available" in budget.goes_on()
+    assert "a quarter of what was available" in budget.check_progress()
 
 
 def test_a_limit_of_memory_is_kept() -> None:
     host = Host()
     budget = host.budget(max_memory=GIB / 2)
-    assert budget.may_begin() == ""
+    assert budget.check_begin() == ""
     host.resident += 0.11
-    assert "--max-memory 512 MiB" in budget.goes_on()
+    assert "--max-memory 512 MiB" in budget.check_progress()
 
 
 @pytest.mark.parametrize(("available", "said"), [(1.7, False), (1.5, True)])
 def test_near_the_hosts_limit_none_begins_and_one_under_way_ends(available: float, said: bool) -> None:
     host = Host()
     budget = host.budget(max_memory=100 * GIB)
-    assert budget.may_begin() == ""
+    assert budget.check_begin() == ""
     host.available = available
-    assert ("memory left" in budget.goes_on()) is said
-    assert ("memory left" in budget.may_begin()) is said
+    assert ("memory left" in budget.check_progress()) is said
+    assert ("memory left" in budget.check_begin()) is said
 
 
 def test_what_closing_takes_must_be_there_too() -> None:
@@ -80,34 +80,34 @@ def test_what_closing_takes_must_be_there_too() -> None:
     host.now_s = -10_000.0
     budget = host.budget(max_memory=100 * GIB)
     host.now_s = 0.0
-    assert budget.may_begin() == ""
+    assert budget.check_begin() == ""
     host.resident += 1.0
-    assert budget.goes_on() == ""  # 4 GiB more to its end, of 8
+    assert budget.check_progress() == ""  # 4 GiB more to its end, of 8
     host.available = 5.0
-    assert "memory left" in budget.goes_on()
+    assert "memory left" in budget.check_progress()
 
 
 def test_within_a_step_memory_is_looked_at_now_and_then() -> None:
     host = Host()
     budget = host.budget(max_memory=GIB / 2)
     budget.spent_s = 2 * FLOOR_S
-    assert budget.may_begin() != ""
-    assert budget.goes_on_within() == ""  # time is counted between steps
+    assert budget.check_begin() != ""
+    assert budget.check_memory() == ""  # time is counted between steps
     host.resident += 1.0
-    assert budget.goes_on_within() == ""  # it has just looked
+    assert budget.check_memory() == ""  # it has just looked
     host.now_s += 1.0
-    assert "--max-memory" in budget.goes_on_within()
+    assert "--max-memory" in budget.check_memory()
 
 
 def test_when_it_fits_and_with_which_share() -> None:
     host = Host()
     budget = host.budget()
     budget.spent_s, host.now_s = 5.0, 100.0
-    assert budget.fits_in_s(10.0) == pytest.approx(200.0)
-    assert budget.share_for(10.0) == pytest.approx(0.15)
+    assert budget.compute_wait_s(10.0) == pytest.approx(200.0)
+    assert budget.compute_share(10.0) == pytest.approx(0.15)
     host.now_s = 300.0
-    assert budget.fits_in_s(10.0) == 0.0
-    assert host.budget(overhead=0.0).fits_in_s(1.0) == float("inf")
+    assert budget.compute_wait_s(10.0) == 0.0
+    assert host.budget(overhead=0.0).compute_wait_s(1.0) == float("inf")
 
 
 def test_the_limit_of_a_control_group_counts(tmp_path: Path) -> None:

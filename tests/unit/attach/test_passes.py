@@ -15,9 +15,9 @@ def follow(passes: BackwardPasses, count: int, clear: int | None = 1) -> nn.Modu
     """`count` backward passes, after each `clear` of which gradients are set to zero."""
     model = nn.Linear(2, 1)
     for number in range(1, count + 1):
-        passes.begins()
+        passes.begin_pass()
         model(torch.ones(3, 2)).sum().backward()
-        passes.ended()
+        passes.end_pass()
         if clear is not None and number % clear == 0:
             model.zero_grad(set_to_none=number % 2 == 0)
     return model
@@ -45,8 +45,8 @@ def test_without_gradients_that_are_kept_each_is_a_step() -> None:
     """As with torch.autograd.grad."""
     passes = BackwardPasses()
     for _ in range(12):
-        passes.begins()
-        passes.ended()
+        passes.begin_pass()
+        passes.end_pass()
     assert passes.steps
     assert passes.holders == ()
 

@@ -50,7 +50,7 @@ def test_one_that_was_on_before() -> None:
 
 def test_what_perfkit_calls_is_not_theirs() -> None:
     turn = Told()
-    with turn.taken(), turn.calling(), a_profile():
+    with turn.taken(), turn.mark_own_calls(), a_profile():
         assert not turn.theirs
         assert turn.ours
     assert (turn.ours, turn.seen, turn.asked) == (False, False, 0)

@@ -107,7 +107,7 @@ def test_figures_are_of_the_timed_steps_and_unknown_ones_are_left_out(tmp_path: 
     walls = [0, 2, 4, 8]
     recording.series = StepSeries([Stamp(wall * 10**9, 0, None) for wall in walls], [StepCounts() for _ in range(3)])
     session.write_timing(recording)
-    figures = session.figures(recording)
+    figures = session.collect_figures(recording)
     assert (figures["perfkit/step_s"], figures["perfkit/step_max_s"], figures["perfkit/units_per_s"]) == (2, 4, 4)
     assert figures["perfkit/rss_bytes"] > 0
     assert "perfkit/data_wait_s" not in figures
@@ -118,7 +118,7 @@ def test_without_timed_steps_there_are_no_figures(tmp_path: Path) -> None:
     session = Watched(tmp_path / "run").session
     recording = session.open()
     session.write_timing(recording)
-    assert session.figures(recording) == {}
+    assert session.collect_figures(recording) == {}
 
 
 def test_a_cpu_is_calibrated_once_for_the_threads_of_a_rank(
@@ -170,13 +170,13 @@ def test_what_the_report_found_refuted_is_measured_again(
         (session.folder / "report.json").write_bytes(msgspec.json.encode(known))
 
     report(low)
-    assert not session.remeasure()
+    assert not session.remeasure_ceilings()
     report(replace(low, refuted="work ran faster than the measured ceiling of 1 FLOP/s: measure it again"))
-    assert session.remeasure() == measures
+    assert session.remeasure_ceilings() == measures
     assert asked == [False, True][: 1 + measures]
     kept = cache.load("f")
     assert kept is not None
-    assert kept.doubtful() == {threads}  # nothing was really measured here: the next command does so
+    assert kept.list_doubtful_threads() == {threads}  # nothing was really measured here: the next command does so
     assert ("faster than the measured ceiling" in caplog.text) == measures
 
 
@@ -194,7 +194,7 @@ def test_steps_are_marked_for_our_profiler_alone(tmp_path: Path) -> None:
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiler:
         session.mark_step()  # a profiler of the program's
         session.unmark_step()
-        with session.profiler.taken():
+        with session.profiler.hold_profiler():
             session.mark_step()
             session.unmark_step()
             session.unmark_step()

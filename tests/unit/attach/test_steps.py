@@ -8,7 +8,7 @@ from perfkit.attach.steps import StepFinder
 def ends(order: str, every: int | None = None) -> str:
     """For each optimizer step (a letter) `|` where a step of the loop ended with it, else `.`."""
     finder = StepFinder(every)
-    return "".join("|" if finder.ends(ord(each)) else "." for each in order)
+    return "".join("|" if finder.is_step_end(ord(each)) else "." for each in order)
 
 
 @pytest.mark.parametrize(
@@ -47,16 +47,16 @@ def test_critics_and_a_generator_begun_anywhere(begun: int) -> None:
 
 def test_hundreds_of_optimizers() -> None:
     finder = StepFinder()
-    found = [[finder.ends(each) for each in range(300)] for _ in range(6)]
+    found = [[finder.is_step_end(each) for each in range(300)] for _ in range(6)]
     assert [sum(each) for each in found[-2:]] == [1, 1]
     assert found[-1][-1]
 
 
 def test_one_that_appears_later_starts_the_search_anew() -> None:
     finder = StepFinder()
-    before = [finder.ends(each) for each in (1, 1, 1)]
+    before = [finder.is_step_end(each) for each in (1, 1, 1)]
     searches = finder.searches
-    after = [finder.ends(each) for each in (1, 2) * 6]
+    after = [finder.is_step_end(each) for each in (1, 2) * 6]
     assert before == [True] * 3
     assert finder.searches == searches + 1
     assert after[-4:] == [False, True, False, True]
@@ -65,7 +65,7 @@ def test_one_that_appears_later_starts_the_search_anew() -> None:
 def test_a_lazy_regulariser_beside_two_others() -> None:
     finder = StepFinder()
     order = ("dg" * 15 + "dgr") * 6
-    found = [finder.ends(ord(each)) for each in order]
+    found = [finder.is_step_end(ord(each)) for each in order]
     assert found[99:] == [each == "g" for each in order[99:]]
     assert finder.searches == 2  # none for the regulariser, whenever it comes
 
@@ -75,7 +75,7 @@ def test_an_optimizer_made_for_one_step_alone() -> None:
     finder = StepFinder()
     found = []
     for step in range(40):
-        found.append([*(finder.ends(100 + step) for _ in range(3)), finder.ends(1)])
+        found.append([*(finder.is_step_end(100 + step) for _ in range(3)), finder.is_step_end(1)])
     assert found[-20:] == [[False, False, False, True]] * 20
 
 

@@ -45,7 +45,7 @@ def test_times_between_boundaries() -> None:
 
 def test_nothing_yet() -> None:
     steps = StepSeries()
-    assert (len(steps), steps.wall_s(), steps.training(), steps.evaluates) == (0, [], [], False)
+    assert (len(steps), steps.wall_s(), steps.list_training_steps(), steps.evaluates) == (0, [], [], False)
     assert steps.samples([]) == Samples()
 
 
@@ -70,13 +70,13 @@ def test_steps_with_an_evaluation_are_left_out_unless_most_have_one(
     evaluations: list[int], evaluates: bool, training: list[int]
 ) -> None:
     steps = series(evaluations)
-    assert (steps.evaluates, steps.training()) == (evaluates, training)
+    assert (steps.evaluates, steps.list_training_steps()) == (evaluates, training)
 
 
 def test_a_step_in_which_a_graph_was_captured_is_no_training() -> None:
     steps = series([0, 0, 0])
     steps.counts[1].captures = 2
-    assert steps.training() == [0, 2]
+    assert steps.list_training_steps() == [0, 2]
 
 
 def test_a_series_is_there_also_when_the_loop_ends_before(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -147,7 +147,7 @@ def three_steps(results: list[str]) -> Recording[str]:
 
 def test_an_instrument_and_the_times_of_its_steps(watched: Watched) -> None:
     ended: list[str] = []
-    running = watched.recording.instrumented("trace", three_steps(ended), phases=True)
+    running = watched.recording.run_instrumented("trace", three_steps(ended), phases=True)
     for _ in range(3):
         next(running)
         assert watched.loop.phases.on
@@ -161,7 +161,7 @@ def test_an_instrument_and_the_times_of_its_steps(watched: Watched) -> None:
 
 def test_an_instrument_that_is_closed_in_the_middle(watched: Watched) -> None:
     ended: list[str] = []
-    running = watched.recording.instrumented("trace", three_steps(ended), phases=True)
+    running = watched.recording.run_instrumented("trace", three_steps(ended), phases=True)
     next(running)
     next(running)
     running.close()
@@ -183,7 +183,7 @@ def test_an_instrument_that_costs_too_much_ends_after_a_whole_step_and_its_cost_
             return "cut short"
         return "found"
 
-    running = watched.recording.instrumented("trace", recording(), steps=3)
+    running = watched.recording.run_instrumented("trace", recording(), steps=3)
     next(running)
     watched.recording.budget.spent_s = 2 * FLOOR_S
     with pytest.raises(StopIteration) as stopped:
@@ -203,13 +203,13 @@ def test_an_instrument_is_not_told_to_end_after_its_last_step(tmp_path: Path) ->
     watched = Watched(tmp_path)
     watched.recording.budget = Budget(clock=lambda: 0.0)
     watched.recording.budget.spent_s = 2 * FLOOR_S
-    assert len(list(watched.recording.instrumented("trace", three_steps([]), steps=1))) == 3
+    assert len(list(watched.recording.run_instrumented("trace", three_steps([]), steps=1))) == 3
     assert watched.recording.ended_early == {}
 
 
 def test_an_evaluation_under_an_instrument_is_told_unless_every_step_has_one(watched: Watched) -> None:
     def run(name: str) -> None:
-        running = watched.recording.instrumented(name, three_steps([]))
+        running = watched.recording.run_instrumented(name, three_steps([]))
         next(running)
         watched.loop.evaluated()
         for _ in running:
@@ -244,7 +244,7 @@ def test_what_was_recorded_is_forgotten_when_it_begins_anew(watched: Watched) ->
     watched.timed(StepCounts())
     watched.recording.steady, watched.recording.first_timed = True, 5
     watched.recording.instrumented_s["trace"] = (1.0,)
-    watched.recording.forget(watched.trained)
+    watched.recording.reset_recording(watched.trained)
     assert (len(watched.recording.series), watched.recording.steady, watched.recording.first_timed) == (0, False, 0)
     assert watched.recording.instrumented_s == {}
 

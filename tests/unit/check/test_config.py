@@ -67,7 +67,7 @@ def test_what_is_a_failure(tmp_path: Path) -> None:
 
 
 def told(config: CheckConfig, case: int, quantity: str) -> str | None:
-    threshold = config.cases[case].all_thresholds()[quantity]
+    threshold = config.cases[case].resolve_thresholds()[quantity]
     return None if threshold is None else threshold.text
 
 

@@ -24,7 +24,7 @@ def stopped_after(sampling: Sampling, slower: float, most: int = 60) -> tuple[in
     pairs = Pairs(variant="baseline", turns=LOCK_STEP)
     for count in range(1, most + 1):
         pairs = Pairs(variant="baseline", turns=LOCK_STEP, pairs=(*pairs.pairs, pair(rng, slower=slower, between=0.03)))
-        if sampling.enough(pairs):
+        if sampling.find_stop_reason(pairs):
             return count, pairs
     return most, pairs
 
@@ -36,21 +36,21 @@ def test_worse_is_measured_until_it_is_clear_on_which_side_of_the_threshold_it_i
     sampling = Sampling(gate("9%"), budget_s=400, family=1)
     count, pairs = stopped_after(sampling, slower=1.03, most=100)
     assert count < sampling.plan.maximum
-    assert sampling.enough(pairs) == "all that is gated is decided"
+    assert sampling.find_stop_reason(pairs) == "all that is gated is decided"
 
 
 def test_a_large_change_is_told_at_the_first_look() -> None:
     sampling = Sampling(gate("3%"), budget_s=400, family=1)
     count, pairs = stopped_after(sampling, slower=1.5)
     assert count == sampling.plan.looks[0]
-    assert sampling.enough(pairs) == "all that is gated is decided"
+    assert sampling.find_stop_reason(pairs) == "all that is gated is decided"
 
 
 def test_what_stays_open_is_measured_to_the_last_look() -> None:
     sampling = Sampling(gate("0.1%"), budget_s=200, family=1)
     count, pairs = stopped_after(sampling, slower=1.0)
     assert count == sampling.plan.maximum == 200 / pairs.pairs[0].seconds
-    assert sampling.enough(pairs) == "no more fit into 3 min 20 s where the first one took 4.00 s"
+    assert sampling.find_stop_reason(pairs) == "no more fit into 3 min 20 s where the first one took 4.00 s"
     assert sampling.plan_at(pairs) == sampling.plan
 
 

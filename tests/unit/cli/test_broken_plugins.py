@@ -77,7 +77,7 @@ def test_a_bench_that_asks_for_one_says_what_is_broken_in_a_line(perfkit_in_proc
 
 def test_what_works_is_not_disturbed() -> None:
     assert TECHNIQUES.load("works") is plugins.Works
-    assert load_workload(parse_workload("gpt", WORKLOADS.names())).name == "gpt nano"
+    assert load_workload(parse_workload("gpt", WORKLOADS.list_names())).name == "gpt nano"
 
 
 def test_a_question_that_a_plug_in_cannot_answer_names_it_and_one_that_it_answers_with_an_error_is_passed_on() -> None:
@@ -85,11 +85,11 @@ def test_a_question_that_a_plug_in_cannot_answer_names_it_and_one_that_it_answer
         raise PerfkitError("as it says itself")
 
     with pytest.raises(BrokenPluginError, match=r"'works' of another package .* is broken: ZeroDivisionError"):
-        TECHNIQUES.ask("works", lambda kind: 1 // 0)
+        TECHNIQUES.ask_object("works", lambda kind: 1 // 0)
     with pytest.raises(PerfkitError, match=r"^as it says itself$"):
-        TECHNIQUES.ask("works", refuse)
+        TECHNIQUES.ask_object("works", refuse)
     with pytest.raises(ZeroDivisionError):
-        TECHNIQUES.ask("amp", lambda kind: 1 // 0)  # our own mistake keeps its traceback
+        TECHNIQUES.ask_object("amp", lambda kind: 1 // 0)  # our own mistake keeps its traceback
 
 
 def test_a_technique_that_raises_when_it_is_asked_for_its_dtype_fails_in_its_own_run(

@@ -16,14 +16,14 @@ DOCS = Path(__file__).parents[3] / "docs" / "techniques"
 WRITE = "write it anew: perfkit techniques --docs docs/techniques"
 
 
-@pytest.mark.parametrize("name", TECHNIQUES.names())
+@pytest.mark.parametrize("name", TECHNIQUES.list_names())
 def test_the_page_in_the_docs_is_the_registrys(name: str) -> None:
     assert (DOCS / f"{name}.md").read_text() == page(TECHNIQUES.load(name)), WRITE
 
 
 def test_the_index_in_the_docs_is_the_registrys() -> None:
-    assert (DOCS / "index.md").read_text() == index(TECHNIQUES.load(name) for name in TECHNIQUES.names()), WRITE
-    assert {path.stem for path in DOCS.glob("*.md")} == {"index", *TECHNIQUES.names()}
+    assert (DOCS / "index.md").read_text() == index(TECHNIQUES.load(name) for name in TECHNIQUES.list_names()), WRITE
+    assert {path.stem for path in DOCS.glob("*.md")} == {"index", *TECHNIQUES.list_names()}
 
 
 class Absent(Amp):

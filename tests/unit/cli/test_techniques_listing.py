@@ -16,7 +16,7 @@ CPU = torch.device("cpu")
 
 def test_every_technique_of_perfkits_own_is_in_one_group() -> None:
     grouped = [name for names in GROUPS.values() for name in names]
-    assert sorted(grouped) == sorted(TECHNIQUES.names())
+    assert sorted(grouped) == sorted(TECHNIQUES.list_names())
 
 
 def test_disk_is_the_choice_on_a_cpu() -> None:
@@ -41,7 +41,7 @@ def test_no_choice_helps_where_nothing_is_available(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("width", [80, 120])
 def test_the_listing_is_read_at_its_width(width: int) -> None:
-    printed = list(lines([listed(name, CPU) for name in TECHNIQUES.names()], width))
+    printed = list(lines([listed(name, CPU) for name in TECHNIQUES.list_names()], width))
     assert max(map(len, printed)) <= width
     assert [line[:-1] for line in printed if line.endswith(":") and line[0] != " "] == [*GROUPS]
     rows = [line.split() for line in printed if line[:2] == "  " and line[2:3].strip()]

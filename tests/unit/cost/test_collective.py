@@ -32,8 +32,8 @@ def test_messages(name: str, sent: int, received: int, kind: Kind, elements: int
     found = message(name, "BFloat16", sent, received, 4)
     assert found is not None
     assert found == (kind, 2 * elements, factor)
-    assert found.algorithm_bandwidth(2.0) == elements
-    assert found.bus_bandwidth(2.0) == elements * factor
+    assert found.compute_algorithm_bandwidth(2.0) == elements
+    assert found.compute_bus_bandwidth(2.0) == elements * factor
 
 
 def test_what_is_not_known_has_no_message() -> None:

@@ -93,25 +93,25 @@ def disturbed(values: dict[int | None, float], at: str = "") -> DeviceCeilings:
 
 def test_a_disturbed_calibration_is_doubtful_until_one_is_left_alone() -> None:
     busy = cache.store(disturbed({1: 4.0}), [], full=False)
-    assert (values(busy), busy.doubtful()) == ({1: 4.0}, {1})
+    assert (values(busy), busy.list_doubtful_threads()) == ({1: 4.0}, {1})
     again = cache.store(disturbed({1: 5.0}), [], full=False)
-    assert (values(again), again.doubtful()) == ({1: 5.0}, {1})
+    assert (values(again), again.list_doubtful_threads()) == ({1: 5.0}, {1})
     quiet = cache.store(measured({1: 10.0}), [], full=False)
-    assert (values(quiet), quiet.doubtful()) == ({1: 10.0}, frozenset())
+    assert (values(quiet), quiet.list_doubtful_threads()) == ({1: 10.0}, frozenset())
 
 
 def test_a_good_earlier_calibration_stays_good() -> None:
     cache.store(measured({1: 10.0}, "good"), [], full=False)
     after = cache.store(disturbed({1: 4.0}, "busy"), [], full=False)
-    assert (values(after), after.doubtful()) == ({1: 10.0}, frozenset())
+    assert (values(after), after.list_doubtful_threads()) == ({1: 10.0}, frozenset())
 
 
 def test_what_was_reached_was_reached_whatever_else_was_going_on() -> None:
     cache.store(measured({1: 10.0}, "good"), [], full=False)
     near = cache.store(disturbed({1: 10.5}, "busy"), [], full=False)
-    assert (values(near), near.doubtful()) == ({1: 10.5}, frozenset())  # the good one is within 5 % of it
+    assert (values(near), near.list_doubtful_threads()) == ({1: 10.5}, frozenset())  # the good one is within 5 % of it
     higher = cache.store(disturbed({1: 12.0}, "busier"), [], full=False)
-    assert (values(higher), higher.doubtful()) == ({1: 12.0}, {1})  # so the good one was not that good
+    assert (values(higher), higher.list_doubtful_threads()) == ({1: 12.0}, {1})  # so the good one was not that good
 
 
 def test_a_refuted_ceiling_is_doubtful_until_its_threads_are_calibrated() -> None:
@@ -120,10 +120,10 @@ def test_a_refuted_ceiling_is_doubtful_until_its_threads_are_calibrated() -> Non
     cache.refute("machine a; torch 2", [beaten, beaten, replace(beaten, threads=4)])
     known = cache.load("machine a; torch 2")
     assert known is not None
-    assert known.doubtful() == {2}
+    assert known.list_doubtful_threads() == {2}
     assert values(known) == {1: 10.0, 2: 19.0}
-    assert cache.store(measured({1: 11.0}), [], full=False).doubtful() == {2}
-    assert cache.store(measured({2: 19.0}), [], full=False).doubtful() == frozenset()
+    assert cache.store(measured({1: 11.0}), [], full=False).list_doubtful_threads() == {2}
+    assert cache.store(measured({2: 19.0}), [], full=False).list_doubtful_threads() == frozenset()
 
 
 def test_what_is_higher_by_now_is_not_refuted() -> None:
@@ -132,7 +132,7 @@ def test_what_is_higher_by_now_is_not_refuted() -> None:
     cache.refute("machine a; torch 2", [ceiling(Level.MEMORY, None, 9.0, kind=Kind.MEASURED, threads=1)])
     known = cache.load("machine a; torch 2")
     assert known is not None
-    assert known.doubtful() == frozenset()
+    assert known.list_doubtful_threads() == frozenset()
 
 
 def test_nothing_is_written_of_a_machine_that_was_never_calibrated() -> None:
@@ -146,7 +146,7 @@ def test_of_many_calibrations_those_that_hold_a_best_value_or_are_the_latest_are
     for day in range(9):
         found = cache.store(disturbed({1: 10.0}, str(day)), [], full=False)
     assert [made.measured.measured_at for made in found.calibrations] == ["best", *map(str, range(1, 9))]
-    assert (values(found), found.doubtful()) == ({1: 20.0}, frozenset())
+    assert (values(found), found.list_doubtful_threads()) == ({1: 20.0}, frozenset())
 
 
 def test_a_file_of_format_1_is_read_with_what_it_told_of_its_repeats() -> None:
@@ -165,7 +165,7 @@ def test_a_file_of_format_1_is_read_with_what_it_told_of_its_repeats() -> None:
     known = cache.load("machine a; torch 2")
     assert known is not None
     assert values(known) == {1: 10.0, 2: 9.0}
-    assert (known.full(), known.doubtful()) == ({1}, {2})
+    assert (known.full(), known.list_doubtful_threads()) == ({1}, {2})
     assert {each.measured_at for each in known.measured.ceilings} == {"2026-01-01"}
     assert {kernel.threads for kernel in known.repeats} == {1, 2}
 

@@ -27,7 +27,7 @@ def test_a_place_that_is_needed_is_asked_for(text: str, expected: str) -> None:
 
 
 def test_every_name_of_the_table_makes_loggers() -> None:
-    for name in LOGGERS.names():
+    for name in LOGGERS.list_names():
         assert callable(LOGGERS.load(name)), name
 
 

@@ -91,7 +91,7 @@ def test_workers_stand_still_while_another_is_timed_and_may_use_all_cores():
     cores = os.sched_getaffinity(0)
     try:
         numbers(data, 1)
-        (worker,) = (psutil.Process(each.pid) for each in data._workers())
+        (worker,) = (psutil.Process(each.pid) for each in data._get_workers())
         data.suspend()
         _wait_until(lambda: worker.status() == psutil.STATUS_STOPPED)
         data.resume()

@@ -24,7 +24,7 @@ def request(text: str, **changes) -> BenchRequest:
 
 
 def order(result, rounds):
-    return [(run.spec.variant, run.repeat) for repeat in range(rounds) for run in result.round(repeat)]
+    return [(run.spec.variant, run.repeat) for repeat in range(rounds) for run in result.select_round(repeat)]
 
 
 def test_baseline_comes_first_and_every_other_round_is_reversed():
@@ -38,7 +38,9 @@ def test_baseline_comes_first_and_every_other_round_is_reversed():
 
 def test_instruments_run_in_the_first_round_only():
     result = bench_schedule(request("amp"), needed)
-    passes = {(run.spec.variant, run.repeat): run.spec.passes for repeat in (0, 1) for run in result.round(repeat)}
+    passes = {
+        (run.spec.variant, run.repeat): run.spec.passes for repeat in (0, 1) for run in result.select_round(repeat)
+    }
     assert passes["amp", 0] == ("trace", "memory", "evidence", "seeded")
     assert passes["baseline", 0] == ("trace", "memory", "evidence", "echo")
     assert passes["amp", 1] == passes["baseline", 1] == ()
@@ -95,14 +97,14 @@ def test_a_number_of_ranks_for_which_there_are_too_few_gpus_is_skipped():
 def test_strong_scaling_divides_the_batch_and_weak_scaling_does_not():
     for scaling, batches in (("strong", [8, 4, 2]), ("weak", [8, 8, 8])):
         asked = request("baseline", world_sizes=(1, 2, 4), scaling=scaling)
-        whole = msgspec.structs.replace(asked, workload=asked.workload.with_params(batch_size=8))
+        whole = msgspec.structs.replace(asked, workload=asked.workload.replace_params(batch_size=8))
         result = bench_schedule(whole, needed)
         assert [run.spec.workload.params["batch_size"] for run in result.runs] == batches
 
 
 def test_a_batch_of_its_own_is_skipped_where_that_of_all_ranks_stays():
     asked = request("batch:size=4", world_size=2, scaling="strong")
-    whole = msgspec.structs.replace(asked, workload=asked.workload.with_params(batch_size=8, size="nano"))
+    whole = msgspec.structs.replace(asked, workload=asked.workload.replace_params(batch_size=8, size="nano"))
     (run,) = bench_schedule(whole, needed).runs
     assert run.skip == (
         "it gives each rank a batch of its own, and with --scaling strong that of all ranks together stays"
@@ -122,7 +124,7 @@ def test_on_gpus_ranks_are_devices():
     assert [run.spec.launch.threads for run in two.runs] == [None, None]
     one = bench_schedule(request("zero1", device="cuda", device_count=1), needed)
     assert [run.skip for run in one.runs] == ["needs at least 2 GPUs, 1 visible"]
-    assert one.round(1) == ()
+    assert one.select_round(1) == ()
 
 
 def test_ranks_are_a_multiple_of_what_layers_are_split_over():

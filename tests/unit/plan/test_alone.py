@@ -91,7 +91,7 @@ def test_a_recurrent_layer_goes_backward_from_its_own_forward() -> None:
         options = (False, 2, width, 1, True, True, False, [], False)
         args = (*layer, *made, x, state, state, *options, torch.empty(0, dtype=torch.uint8))
         known = Alone()
-        tried = known.tried(torch.ops.aten.mkldnn_rnn_layer_backward.default, args, {}, layer)
+        tried = known.try_op(torch.ops.aten.mkldnn_rnn_layer_backward.default, args, {}, layer)
     assert tried is not None
     # Gradients of the input, both weights, both biases and both states, in fp32.
     gate = 4 * width
@@ -107,7 +107,7 @@ def test_an_update_in_8_bits_works_in_fp32(states: int) -> None:
     pytest.importorskip("bitsandbytes")
     count = 4096
     memory = FakeMemory()
-    with FakeTensorMode(), memory.recording(Alone()):
+    with FakeTensorMode(), memory.record_allocations(Alone()):
         codes, scales, table = torch.empty(count, dtype=torch.uint8), torch.empty(count // 256), torch.empty(256)
         second = (codes, table, scales) if states == 2 else (None, None, None)
         weight, gradient = torch.empty(count), torch.empty(count)

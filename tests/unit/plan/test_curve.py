@@ -58,8 +58,8 @@ def test_of_a_single_call_the_spread_is_half_that_of_all() -> None:
 def test_far_from_what_was_measured_the_spread_of_all_is_added() -> None:
     everything = Curve((0.0, 20.0), (0.0, 20.0), (3.0, 3.0))
     curve = Curve((0.0,), (0.0,), (4.0,), everything)
-    assert curve.spread_at(SIZE / 2) == 4
-    assert curve.spread_at(2 * SIZE) == 5
+    assert curve.get_spread(SIZE / 2) == 4
+    assert curve.get_spread(2 * SIZE) == 5
 
 
 def test_the_means_of_a_program_count_for_one_each() -> None:

@@ -207,4 +207,4 @@ def test_the_fit_is_as_far_off_as_calls_of_one_kind_lie_apart() -> None:
         Program(name="a", samples=(_product(1e-3, 0.5),)),
         Program(name="b", samples=(_product(1e-3, 0.125),)),
     )
-    assert Measured(roofs(), (first, second)).fit_error() == pytest.approx(2)
+    assert Measured(roofs(), (first, second)).compute_fit_error() == pytest.approx(2)

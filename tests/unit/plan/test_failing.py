@@ -116,8 +116,8 @@ def test_reads_are_counted_at_each_place_by_itself(monkeypatch: pytest.MonkeyPat
 
     def update(parameters: int) -> None:
         for _ in range(parameters):
-            values.note()
-            values.note()
+            values.record_read()
+            values.record_read()
 
     update(20)
     with pytest.raises(UnavailableError, match="20 times at one place"):

@@ -30,7 +30,7 @@ def all_reduce(ranks: int) -> None:
 @pytest.mark.parametrize(("collective", "copied"), [(gather, 4), (reduce_scatter, 4), (all_reduce, 0)])
 def test_what_is_of_all_ranks_is_copied_once(collective, copied: int) -> None:  # type: ignore[no-untyped-def]
     memory = FakeMemory()
-    with fake_ranks(4), FakeTensorMode(), memory.recording(Alone()):
+    with fake_ranks(4), FakeTensorMode(), memory.record_allocations(Alone()):
         collective(4)
     sizes = [event.size for event in memory.recorded.allocations if event.op.startswith("c10d::")]
     assert sizes == ([copied * SHARD * 4, -copied * SHARD * 4] if copied else [])

@@ -21,7 +21,9 @@ def bus_gb_s(gpu: str, ranks: int, kind: Kind = Kind.ALL_REDUCE, nbytes: int = 4
     message = message_of_size(kind, nbytes, ranks)
     taken = links_of(gpu).seconds(message, ranks, summed=True)
     assert taken is not None
-    low, value, high = (message.bus_bandwidth(seconds) / 1e9 for seconds in (taken.high, taken.value, taken.low))
+    low, value, high = (
+        message.compute_bus_bandwidth(seconds) / 1e9 for seconds in (taken.high, taken.value, taken.low)
+    )
     return low, value, high
 
 

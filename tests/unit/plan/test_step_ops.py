@@ -115,7 +115,7 @@ def test_a_switch_sums_floats_and_nothing_else() -> None:
 def test_copies_to_the_host_are_in_their_phase() -> None:
     page = HostPage(0, 4096)
     with FakeTensorMode(), StepOps() as ops, phase("forward"):
-        ops.copied(page, True)
+        ops.record_copy(page, True)
     assert ops.issued == [StepCopy(page, True, "forward")]
 
 

@@ -15,7 +15,7 @@ BATCH, TIME, WIDTH, OUT = 2, 3, 5, 7
 def made(x: torch.Tensor, bias: bool = True) -> list[int]:
     """What a linear layer makes of (batch, time, width) features, whatever order these are in."""
     memory = FakeMemory()
-    with memory.recording(Alone()):
+    with memory.record_allocations(Alone()):
         weight, offset = torch.empty(OUT, WIDTH, requires_grad=True), torch.empty(OUT, requires_grad=True)
         x = x + 0
         memory.begin()

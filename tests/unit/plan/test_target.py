@@ -120,11 +120,11 @@ def test_a_container_has_no_more_than_it_may_take(monkeypatch: pytest.MonkeyPatc
 
 def test_a_smaller_device_leaves_the_driver_as_large_a_part() -> None:
     card = target_of("rtx-4090", None)
-    smaller = card.smaller(0.25)
+    smaller = card.shrink_limit(0.25)
     assert smaller.capacity_bytes == smaller.limit_bytes == 18 * GIB
-    shared = target_of("rtx-4090", "50%").smaller(0.25)  # half of it is left anyway
+    shared = target_of("rtx-4090", "50%").shrink_limit(0.25)  # half of it is left anyway
     assert (shared.capacity_bytes, shared.limit_bytes) == (21 * GIB, 9 * GIB)
-    assert CPU._replace(limit_bytes=1000).smaller(0.1).limit_bytes == 900
+    assert CPU._replace(limit_bytes=1000).shrink_limit(0.1).limit_bytes == 900
 
 
 def test_a_recorded_run_asks_the_allocator_and_this_shell_does_not(monkeypatch: pytest.MonkeyPatch) -> None:

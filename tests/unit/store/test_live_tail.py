@@ -88,19 +88,19 @@ def test_an_empty_log_and_one_cut_off_in_its_first_line(tmp_path: Path) -> None:
 
 def test_a_job_runs_while_its_log_grows_or_its_process_is_alive(tmp_path: Path) -> None:
     log = append(tmp_path / "far", [start()])
-    assert log_end(log).running()
+    assert log_end(log).is_running()
     silent(log, SILENT_S + 1)
-    assert not log_end(log).running()
+    assert not log_end(log).is_running()
 
     me = psutil.Process()
     mine = append(tmp_path / "here", [start(pid=os.getpid(), hostname=os.uname().nodename, time_s=time.time())])
     silent(mine, 3600)
-    assert log_end(mine).running()
+    assert log_end(mine).is_running()
     append(tmp_path / "here", [END])
-    assert not log_end(mine).running()
+    assert not log_end(mine).is_running()
 
     # The same number, of a process that began long after the log.
     older = start(pid=os.getpid(), hostname=os.uname().nodename, time_s=me.create_time() - 1000)
     reused = append(tmp_path / "reused", [older])
     silent(reused, 3600)
-    assert not log_end(reused).running()
+    assert not log_end(reused).is_running()

@@ -31,10 +31,10 @@ BLOCKS = st.builds(
 BANDS = st.builds(Band, kind=st.text(max_size=4), name=st.text(max_size=4), start_ns=INT64, end_ns=INT64, depth=INT32)
 FAILED = st.builds(
     FailedRequest,
-    bytes=st.none() | INT64,
+    bytes=st.make_empty() | INT64,
     message=st.text(max_size=9),
     phase=st.text(max_size=4),
-    step=st.none() | INT32,
+    step=st.make_empty() | INT32,
     op=st.text(max_size=4),
     module=st.text(max_size=4),
     line=st.text(max_size=4),
@@ -70,7 +70,7 @@ def any_allocations(draw: st.DrawFn) -> Allocations:
         unexplained_bytes=draw(INT64),
         reserved=reserved,
         bands=tuple(draw(st.lists(BANDS, max_size=2))),
-        failed=draw(st.none() | FAILED),
+        failed=draw(st.make_empty() | FAILED),
         **columns,
     )
 

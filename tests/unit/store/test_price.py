@@ -32,4 +32,4 @@ def test_the_cost_of_a_million_tokens_and_of_a_thousand_samples() -> None:
     assert price.cost(1000.0, "tokens") == pytest.approx(1.0)  # a million tokens take 1000 s
     assert price.cost(10.0, "samples") == pytest.approx(0.1)  # a thousand samples take 100 s
     assert (counted("tokens"), counted("samples")) == ("1M tokens", "1k samples")
-    assert price.shown(0.0123) == "$0.0123"
+    assert price.format_amount(0.0123) == "$0.0123"

@@ -102,7 +102,10 @@ def test_more_blocks_than_there_are() -> None:
 
 def test_what_is_to_be_found_is_not_applied() -> None:
     assert ckpt.Ckpt(fit="2MiB").limit_bytes == 2 * 2**20
-    assert (ckpt.Ckpt(fit="2MiB").left_open(), ckpt.Ckpt().left_open()) == ("how much is recomputed", "")
+    assert (ckpt.Ckpt(fit="2MiB").describe_open_params(), ckpt.Ckpt().describe_open_params()) == (
+        "how much is recomputed",
+        "",
+    )
     with pytest.raises(UsageError, match=r"ckpt:fit finds how much to recompute, which `perfkit bench` and"):
         applied("ckpt:fit=2MiB")
 

@@ -22,7 +22,7 @@ def test_techniques_are_sorted_by_stage_whatever_the_order_given():
     assert names == ["amp", "flash", "ckpt", "compile", "zero3", "offload"]
 
 
-@pytest.mark.parametrize("name", TECHNIQUES.names())
+@pytest.mark.parametrize("name", TECHNIQUES.list_names())
 def test_every_technique_describes_itself(name):
     technique = TECHNIQUES.load(name)
     assert technique.name == name

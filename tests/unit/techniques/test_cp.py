@@ -91,7 +91,7 @@ def test_sequences_stay_in_parts_until_backward_is_over_or_training_is(ended_by)
     state = new_state(TINY, world=World(size=2))
     with (
         patch("perfkit.techniques.cp.context_parallel", context_parallel),
-        patch("perfkit.techniques.mesh.Mesh.submesh", lambda *_of: OnlyRank()),
+        patch("perfkit.techniques.mesh.Mesh.get_submesh", lambda *_of: OnlyRank()),
         patch("tests.unit.techniques.ring.Gathered.apply", lambda part: part),
         patch("tests.unit.techniques.ring.dist.get_rank", lambda: 0),
     ):

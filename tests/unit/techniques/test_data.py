@@ -29,7 +29,7 @@ def facts_of(state: TrainState, workload: Workload) -> dict[str, float]:
     try:
         for index in range(STEPS):
             list(data.step(index, 1))
-        return data.facts(state.non_blocking) | data.calls()
+        return data.collect_facts(state.non_blocking) | data.count_batch_calls()
     finally:
         data.close()
 

@@ -15,7 +15,7 @@ def test_other_lists_stay_as_they_are() -> None:
 def test_all_is_every_techniques_examples_beside_what_else_is_named() -> None:
     variants = with_all("amp+ckpt,all").split(",")
     assert variants[0] == "amp+ckpt"
-    assert sorted(variants[1:]) == sorted(text for name in TECHNIQUES.names() for text in examples(name))
+    assert sorted(variants[1:]) == sorted(text for name in TECHNIQUES.list_names() for text in examples(name))
 
 
 def test_processes_come_after_one_process_and_compiling_last() -> None:
@@ -23,7 +23,7 @@ def test_processes_come_after_one_process_and_compiling_last() -> None:
     assert variants.index("amp") < variants.index("offload") < variants.index("compile") < variants.index("zero1")
 
 
-@pytest.mark.parametrize("name", TECHNIQUES.names())
+@pytest.mark.parametrize("name", TECHNIQUES.list_names())
 def test_every_example_can_be_composed_and_has_the_technique(name: str) -> None:
     for text in examples(name):
         (specs,) = parse_variants(text)

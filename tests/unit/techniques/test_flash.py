@@ -166,7 +166,7 @@ def test_attention_that_can_have_no_window_is_refused(options: dict, told: str) 
 
 
 def test_a_window_that_is_not_applied_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flash, "windowed", lambda window: Call.by)
+    monkeypatch.setattr(flash, "windowed", lambda window: Call.run_with)
     made = applied(f"flash:window={WINDOW}", new_state(gpt()))
     (_, reach) = made.techniques[0].claims(made.state)
     ((holds, told),) = check_claims([reach], made.state, made.state.facts, {})
@@ -178,7 +178,7 @@ def test_a_window_that_is_not_applied_is_found_out(monkeypatch: pytest.MonkeyPat
 def test_the_extent_of_attention_is_that_of_its_widest_call() -> None:
     extent = Extent(window=2)
     query = torch.randn(1, 1, 4, 8)
-    with attention_by(extent.attend), torch.no_grad():
+    with attention_by(extent.measure_reach), torch.no_grad():
         for window in (1, 3):
             with attention_by(windowed(window)):  # above: what it makes of a call is what the extent is of
                 F.scaled_dot_product_attention(query, query, query, is_causal=True)

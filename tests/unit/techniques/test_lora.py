@@ -93,7 +93,7 @@ def test_its_claims_hold_and_tell_it_from_doing_nothing(variant: str) -> None:
 
 
 def test_adapters_that_are_not_trained_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Adapters, "_take_place", lambda _self, _optimizer: None)
+    monkeypatch.setattr(Adapters, "_replace_in_groups", lambda _self, _optimizer: None)
     failed = [text for holds, text in results_of("lora") if not holds]
     assert any("adapters alone have optimizer state" in text for text in failed), failed
 

@@ -22,15 +22,15 @@ def test_ranks_with_one_place_in_dp_train_on_the_samples_of_all_of_them() -> Non
 def test_the_submesh_of_a_dimension_has_its_ranks() -> None:
     with fake_ranks(4):
         mesh = Mesh("cpu", 0, {"dp": 2, "tp": 2})
-        assert mesh.submesh("dp").mesh.tolist() == [0, 2]
-        assert mesh.submesh("tp").mesh.tolist() == [0, 1]
+        assert mesh.get_submesh("dp").mesh.tolist() == [0, 2]
+        assert mesh.get_submesh("tp").mesh.tolist() == [0, 1]
 
 
 def test_a_dimension_is_divided_beside_the_others() -> None:
     with fake_ranks(8):
         mesh = Mesh("cpu", 0, {"dp": 4, "tp": 2})
-        divided = mesh.divided("dp", 2, ("replicate", "shard"))
+        divided = mesh.divide_dimension("dp", 2, ("replicate", "shard"))
         assert divided.mesh.tolist() == [[0, 2], [4, 6]]
         assert mesh.lines == {"dp": (0, 2, 4, 6), "tp": (0, 1), "replicate": (0, 4), "shard": (0, 2)}
         with pytest.raises(UnavailableError, match="4 ranks do not divide into groups of 3"):
-            mesh.divided("dp", 3, ("a", "b"))
+            mesh.divide_dimension("dp", 3, ("a", "b"))

@@ -79,7 +79,7 @@ def test_a_paged_tensor_gives_up_its_memory_and_comes_back_with_its_views(store,
     paged.page_out()
     assert counters["bytes_to_disk"] == 16384  # unchanged bytes are not written again
     paged.page_in()
-    paged.changed()
+    paged.mark_changed()
     paged.page_out()
     assert counters["bytes_to_disk"] == 2 * 16384
 
@@ -87,7 +87,7 @@ def test_a_paged_tensor_gives_up_its_memory_and_comes_back_with_its_views(store,
 def test_a_storage_saved_twice_is_written_once_and_shared_when_read(store, counters):
     x = torch.randn(64, 64, requires_grad=True)
     pager = ActivationPager(lambda _dtype: store, torch.device("cpu"))
-    with pager.hooks():
+    with pager.make_hooks():
         y = x * 2
         z = y[:32] * y[32:]  # two views of one storage
     del y
@@ -100,7 +100,7 @@ def test_a_storage_saved_twice_is_written_once_and_shared_when_read(store, count
 def test_a_storage_changed_between_two_saves_is_written_twice(store):
     x = torch.ones(64, 64, requires_grad=True)
     pager = ActivationPager(lambda _dtype: store, torch.device("cpu"))
-    with pager.hooks():
+    with pager.make_hooks():
         y = x * 1
         first = (y * y).sum()
         y = y.detach().mul_(3).requires_grad_()
@@ -114,7 +114,7 @@ def test_a_storage_changed_between_two_saves_is_written_twice(store):
 def test_parameters_their_views_and_small_tensors_stay(store):
     layer = nn.Linear(64, 64)
     x = torch.randn(4, 64)
-    with ActivationPager(lambda _dtype: store, torch.device("cpu")).hooks():
+    with ActivationPager(lambda _dtype: store, torch.device("cpu")).make_hooks():
         loss = layer(x).sum()
     assert files(store) == []
     loss.backward()

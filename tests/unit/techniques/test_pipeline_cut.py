@@ -66,7 +66,7 @@ def test_stages_have_the_loss_and_the_gradients_of_the_model(workload, stages):
     wanted = {name: parameter.grad for name, parameter in state.model.named_parameters()}
     state.model.zero_grad(set_to_none=True)
 
-    cut.put_in(range(stages))
+    cut.install_hooks(range(stages))
     received, sent = [None], []
     for stage in range(stages):
         sent.append(cut.run(stage, received[-1], lambda: state.loss(batch)))
@@ -84,14 +84,14 @@ def test_a_stage_keeps_its_parameters_and_zeros_of_no_size_in_the_place_of_other
     state = new_state(GPT)
     (batch,) = batches(state, 0)
     cut, split, _ = cut_of(state, 2)
-    own = {name for name, parameter in state.model.named_parameters() if split.keeps(parameter)}
+    own = {name for name, parameter in state.model.named_parameters() if split.is_kept(parameter)}
     assert own == {
         *(name for name in own if name.startswith(("blocks.0.", "blocks.1."))),
         *("tokens.weight", "positions.weight"),
     }
-    assert [parameter.shape for parameter in split.shared()[0, 1]] == [(16, 256)]  # of tokens, and of the head
-    sent = cut.put_in([0]) and cut.run(0, None, lambda: state.loss(batch))
-    keep_only(state.model, split.keeps)
+    assert [parameter.shape for parameter in split.find_shared()[0, 1]] == [(16, 256)]  # of tokens, and of the head
+    sent = cut.install_hooks([0]) and cut.run(0, None, lambda: state.loss(batch))
+    keep_only(state.model, split.is_kept)
     assert {name for name, _ in state.model.named_parameters()} == own
     absent = state.model.blocks[2].mlp[0].weight
     assert (absent.shape, absent.untyped_storage().nbytes()) == ((1024, 256), 4)
@@ -184,21 +184,21 @@ def test_a_workload_without_blocks_is_told_what_to_write():
 )
 def test_four_microbatches_a_stage_or_what_the_batch_divides_into(samples, ranks, stages, parts):
     schedule = "bfs" if stages == 2 else "gpipe"
-    assert Pp(schedule=schedule)._microbatches(samples, ranks) == parts
+    assert Pp(schedule=schedule)._choose_microbatches(samples, ranks) == parts
 
 
 @pytest.mark.parametrize("schedule", list(SCHEDULES))
 @pytest.mark.parametrize("samples", range(4, 33, 2))
 def test_what_is_taken_by_default_is_not_refused(schedule, samples):
     for ranks in (2, 3, 4):
-        parts = Pp(schedule=schedule)._microbatches(samples, ranks)
+        parts = Pp(schedule=schedule)._choose_microbatches(samples, ranks)
         assert samples % parts == 0
         assert not refused(schedule, ranks, parts)
 
 
 def test_by_default_ten_samples_go_through_zb_in_two_parts():
     """In five the schedule does not take them."""
-    assert Pp(schedule="zb")._microbatches(10, 2) == 2
+    assert Pp(schedule="zb")._choose_microbatches(10, 2) == 2
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ def test_several_values_make_a_variant_of_each():
 
 def test_batch_searches_where_it_has_no_size():
     assert compose([parse_technique("batch:auto")]) == (Batch(auto=True),)
-    assert (Batch(auto=True).left_open(), Batch(size=4).left_open()) == ("its size", "")
+    assert (Batch(auto=True).describe_open_params(), Batch(size=4).describe_open_params()) == ("its size", "")
     with pytest.raises(UsageError, match="auto searches for the size"):
         compose([parse_technique("batch:auto:size=4")])
     with pytest.raises(UsageError, match="batch"):

@@ -74,7 +74,7 @@ def test_sequence_parallelism_gathers_and_scatters_as_many_bytes(ranks: int) -> 
 
 
 def test_a_rank_holds_its_part_of_the_matrices_and_the_rest() -> None:
-    shape = Gpt().shape()
+    shape = Gpt().resolve_shape()
     workload = Gpt().build()
     model = built_model(workload)
     assert workload.tensor_parallel_plan is not None

@@ -149,7 +149,7 @@ def test_gradients_of_products_belong_to_them(tmp_path: Path, reentrant: bool | 
 def test_modules_of_backward(tmp_path: Path, reentrant: bool | None) -> None:
     ops = recorded(tmp_path, blocks_step(reentrant), stacks=True)
     products = [row for row in range(len(ops)) if ops.name(row) == "aten::mm" and ops.forward[row] != NONE]
-    found = Counter(ops.module_name(row) for row in products)
+    found = Counter(ops.get_module_name(row) for row in products)
     in_blocks = {f"Block_{block}/Linear_{3 * block + layer}" for block in (0, 1) for layer in (0, 1, 2)}
     assert {name for name in found if "/" in name} == in_blocks
     assert set(found.values()) == {4}

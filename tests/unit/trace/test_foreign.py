@@ -17,7 +17,7 @@ def test_every_kernel_of_the_toy_step_has_an_op_and_a_cost() -> None:
     ops = read_ops(trace)
     assert ops.steps.number.tolist() == [1]  # the range of the second step was opened, but nothing ran in it
     assert len(ops.kernels) == 16
-    assert len(trace.of(Category.KERNEL)) == 14
+    assert len(trace.select_events(Category.KERNEL)) == 14
     assert (ops.kernel_op != NONE).all()
     assert (ops.role[ops.kernel_owner] == Role.COSTED).all()
     assert work_ns(ops).sum() == (trace.end_ns - trace.start_ns)[ops.kernels.event].sum()

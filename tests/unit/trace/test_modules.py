@@ -11,7 +11,7 @@ def module(name: str, ts: float, dur: float, tid: int = 1) -> Event:
 
 def names(tmp_path: Path, *events: Event) -> list[str]:
     ops = ops_of(tmp_path, *events)
-    return [ops.module_name(row) for row in range(len(ops))]
+    return [ops.get_module_name(row) for row in range(len(ops))]
 
 
 def test_a_path_from_the_outermost_module(tmp_path: Path) -> None:

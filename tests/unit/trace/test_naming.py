@@ -28,7 +28,7 @@ def test_each_name_that_occurs_is_asked_once_and_no_other(tmp_path: Path) -> Non
 def test_no_events_have_no_names(tmp_path: Path) -> None:
     trace = loaded(tmp_path, "a")
     nothing = np.empty(0, np.int64)
-    assert Names.of(trace, nothing).occurring == []
+    assert Names.from_events(trace, nothing).occurring == []
     assert len(named(trace, nothing, bool)) == 0
     events, values = numbered(trace, nothing, len)
     assert len(events) == 0

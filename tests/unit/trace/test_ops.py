@@ -202,5 +202,5 @@ def test_modules_from_python_stacks(tmp_path: Path) -> None:
         event("aten::add", 40, 2),
         event("aten::add", 60, 2),
     )
-    names = [ops.module_name(row) for row in range(len(ops))]
+    names = [ops.get_module_name(row) for row in range(len(ops))]
     assert names == ["Block_0", "Block_0/Linear_0", "Block_0", ""]

@@ -46,7 +46,7 @@ def read(tmp_path: Path, events: list[Event], **members: Any) -> Ops:
 
 
 def kernel_us(trace: Trace) -> float:
-    events = trace.of(*DEVICE_CATEGORIES)
+    events = trace.select_events(*DEVICE_CATEGORIES)
     return float((trace.end_ns[events] - trace.start_ns[events]).sum() / 1000)
 
 
@@ -61,7 +61,7 @@ def test_torch_before_kineto_has_a_process_of_functions_and_arrows_from_ops(tmp_
         events += [on("CPU functions", 1, name, ts, 50), on("CUDA functions", 0, name, ts + 20.5, 70.25)]
         events += arrow("cpu_to_cuda", number, ("CPU functions", 1, ts), ("CUDA functions", 0, ts + 20.5))
     ops = read(tmp_path, events)
-    assert ops.trace.of(Category.OP).tolist() == [0, 2]
+    assert ops.trace.select_events(Category.OP).tolist() == [0, 2]
     assert kernel_us(ops.trace) == 140.5
     assert ops.kernel_op.tolist() == [0, 1]
     assert ops.kernels.link.tolist() == [Link.FLOW, Link.FLOW]
@@ -126,7 +126,7 @@ def test_of_xla_on_a_tpu_only_ops_are_kernels_and_loops_do_not_count_twice(tmp_p
     ops = read(tmp_path, xla_on_tpu())
     trace = ops.trace
     assert kernel_us(trace) == pytest.approx(2 * (300.001 + 250 + 200))
-    assert not len(trace.of(Category.OP))
+    assert not len(trace.select_events(Category.OP))
     assert ops.steps.number.tolist() == [7, 8]
     assert ops.steps.on_device
     assert [trace.names[index] for index in trace.name[communication(trace)]] == ["all-reduce.3"] * 2

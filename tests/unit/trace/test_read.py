@@ -85,7 +85,7 @@ def test_no_events(tmp_path: Path) -> None:
     trace = read_trace(write(tmp_path / "t.json", {"traceEvents": []}))
     assert len(trace) == len(trace.memory) == 0
     assert not trace.has_device_events
-    assert np.array_equal(trace.of(Category.OP), [])
+    assert np.array_equal(trace.select_events(Category.OP), [])
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from perfkit.trace.read import Trace, read_trace
 from perfkit.visible import visible
 
 scalars = (
-    st.none()
+    st.make_empty()
     | st.booleans()
     | st.integers()
     | st.integers(min_value=2**60, max_value=2**70)

@@ -123,9 +123,9 @@ def test_sizes_batches_and_aliases() -> None:
     assert workload.units_per_batch == 64
     assert "124.4M" in workload.description
     assert set(ALIASES.values()) <= set(SIZES)
-    longer = Gpt(seq_len=512).shape()
+    longer = Gpt(seq_len=512).resolve_shape()
     assert longer.positions == 512  # the table grows with the sequence, and never shrinks
-    assert Gpt(seq_len=16).shape().positions == SIZES["nano"].positions
+    assert Gpt(seq_len=16).resolve_shape().positions == SIZES["nano"].positions
 
 
 def test_unknown_size_names_the_nearest() -> None:

@@ -26,13 +26,13 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_jpegs_are_made_once_and_always_the_same(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    files = FEW.files()
+    files = FEW.list_files()
     assert [file.name for file in files] == [f"{index:06}.jpg" for index in range(6)]
     made = [file.read_bytes() for file in files]
     times = [file.stat().st_mtime_ns for file in files]
-    assert [file.stat().st_mtime_ns for file in FEW.files()] == times
+    assert [file.stat().st_mtime_ns for file in FEW.list_files()] == times
     monkeypatch.setenv("PERFKIT_CACHE", str(cache / "elsewhere"))
-    assert [file.read_bytes() for file in FEW.files()] == made
+    assert [file.read_bytes() for file in FEW.list_files()] == made
     first, fourth = (Image.open(io.BytesIO(made[index])) for index in (0, 3))
     assert first.format == "JPEG"
     assert first.size == (40, 40)
@@ -45,11 +45,11 @@ def test_jpegs_are_made_once_and_always_the_same(cache: Path, monkeypatch: pytes
 def test_a_process_that_comes_second_takes_what_the_first_made(cache: Path) -> None:
     def first_made_meanwhile(to: Path) -> None:
         (to / "mine").touch()
-        FEW.files()
+        FEW.list_files()
 
     from perfkit.workloads.jpegs import _made
 
-    folder = FEW._folder("files")
+    folder = FEW._get_folder("files")
     assert _made(folder, first_made_meanwhile) == folder
     assert len(list(folder.iterdir())) == 6
     assert [path.name for path in folder.parent.iterdir()] == [folder.name]
@@ -92,7 +92,7 @@ def test_a_sample_depends_on_seed_epoch_and_index_alone() -> None:
 def test_shards_hold_the_same_in_the_same_order() -> None:
     pytest.importorskip("webdataset")
     files, shards = (kind(FEW, PillowAugment(16), 3) for kind in (ImageFiles, ImageShards))
-    assert len(FEW.shards()) == 6
+    assert len(FEW.list_shards()) == 6
     for index, sample in enumerate(shards):
         assert sample["labels"] == files[index]["labels"]
         assert torch.equal(sample["images"], files[index]["images"])

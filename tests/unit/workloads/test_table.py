@@ -13,7 +13,7 @@ FILES = Path(__file__).parents[2] / "fixtures" / "workloads"
 
 
 def spec(text: str) -> WorkloadSpec:
-    return parse_workload(text, WORKLOADS.names())
+    return parse_workload(text, WORKLOADS.list_names())
 
 
 def test_defaults_depend_on_the_device() -> None:

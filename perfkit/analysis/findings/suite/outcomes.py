@@ -170,7 +170,7 @@ def find_speedup(suite: SuiteView) -> Iterator[Finding]:
             variant=variant.name,
             evidence=_format_evidence(variant, base),
             action=f"Switch {variant.name} on." + _describe_break_even(variant),
-            gain_s=None if step is None or variant.compared_per else difference.saved_s(step),
+            gain_s=None if step is None or variant.compared_per else difference.compute_saved_s(step),
             gain_bytes=None if variant.compared_per else _get_saved_bytes(variant, base),
             figures=_list_figures(variant, base),
         )

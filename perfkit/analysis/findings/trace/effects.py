@@ -38,7 +38,7 @@ def build_effect(change: Change, analysed: Analysed, replayed: Replayed) -> Effe
     gone: list[Ints] = [np.empty(0, np.int64)]
     idle, spans = EMPTY, union(windows.spans[:, 0], windows.spans[:, 1])
     if COMMUNICATION in names:
-        takes[within & pieces.of(Kind.COMMUNICATION)] = 0.0
+        takes[within & pieces.is_kind(Kind.COMMUNICATION)] = 0.0
     if RECOMPUTED in names:
         again = within & np.append(ops.recomputed, False)[pieces.owner]
         takes[again], joins[again] = 0.0, True
@@ -90,7 +90,7 @@ def _map_links(takes: Iterable[Takes], analysed: Analysed, part: Floats, joins: 
             chosen = np.asarray([*alike, False])[exchanged.which]
         elif isinstance(row, CopyRow):
             alike = [kind_of(name) == row.kind and pageable(name) == row.pageable for name in names]
-            chosen = pieces.of(Kind.COPY) & np.asarray(alike)[pieces.name]
+            chosen = pieces.is_kind(Kind.COPY) & np.asarray(alike)[pieces.name]
             if row.pageable:
                 launch = pieces.ops.kernels.launch[chosen & within].astype(np.int64)
                 returns.append(launch[launch != NONE])

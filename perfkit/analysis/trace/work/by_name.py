@@ -30,7 +30,7 @@ def named_costs(pieces: Pieces) -> NamedCosts:
     if not pieces.on_device:
         return NamedCosts((), number)
     over_lists = named(trace, pieces.event, lambda name: "multi_tensor_apply" in name)
-    rows = np.flatnonzero(pieces.of(Kind.WORK) & (pieces.call == NONE) & over_lists)
+    rows = np.flatnonzero(pieces.is_kind(Kind.WORK) & (pieces.call == NONE) & over_lists)
     rows = rows[trace.geometry[pieces.event[rows]] != NONE]
     if not len(rows):
         return NamedCosts((), number)

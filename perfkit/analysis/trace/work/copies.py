@@ -48,8 +48,8 @@ def link_copies(trace: Trace, events: Ints) -> NDArray[np.bool_]:
 def link_of(kind: str, roofs: Roofs) -> Ceiling | None:
     """The link that a kind of copy goes over; None where it or its rate is not known."""
     if kind in (HTOD, DTOH):
-        return roofs.bandwidth(Level.HOST_LINK)
-    return roofs.bandwidth(Level.INTERCONNECT) if kind == PTOP else None
+        return roofs.find_bandwidth(Level.HOST_LINK)
+    return roofs.find_bandwidth(Level.INTERCONNECT) if kind == PTOP else None
 
 
 def copy_rows(trace: Trace, events: Ints, exposed_ns: Ints, parts: int, roofs: Roofs) -> tuple[CopyRow, ...]:
@@ -62,7 +62,7 @@ def copy_rows(trace: Trace, events: Ints, exposed_ns: Ints, parts: int, roofs: R
     """
     if not len(events):
         return ()
-    names = Names.of(trace, events)
+    names = Names.from_events(trace, events)
     alike: dict[tuple[str, bool | None], int] = {}
     look = np.zeros(len(trace.names), np.int64)
     for number in names.occurring:
@@ -72,8 +72,12 @@ def copy_rows(trace: Trace, events: Ints, exposed_ns: Ints, parts: int, roofs: R
     durations = trace.end_ns[events] - trace.start_ns[events]
     moved = trace.moved_bytes[events]
     # A rate needs the bytes of every copy.
-    moved_bytes = kinds.sums(np.where(moved < 0, np.nan, moved.astype(np.float64)))
-    seconds, exposed, counts = kinds.sums(durations) / 1e9, kinds.sums(exposed_ns) / 1e9, kinds.counts()
+    moved_bytes = kinds.sum_by_group(np.where(moved < 0, np.nan, moved.astype(np.float64)))
+    seconds, exposed, counts = (
+        kinds.sum_by_group(durations) / 1e9,
+        kinds.sum_by_group(exposed_ns) / 1e9,
+        kinds.count_by_group(),
+    )
     rows = []
     for index, first in enumerate(kinds.first.tolist()):
         name = trace.names[int(names.column[first])]

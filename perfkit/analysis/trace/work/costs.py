@@ -106,13 +106,13 @@ def piece_costs(
     sizes = np.where(recorded < 0, np.nan, recorded.astype(np.float64))
     category = ops.trace.category[pieces.event]
     no_arithmetic = np.isnan(moved) & pieces.on_device & np.isin(category, [int(Category.COPY), int(Category.FILL)])
-    flops[no_arithmetic | pieces.of(Kind.COMMUNICATION)] = 0.0
-    within = no_arithmetic & pieces.of(Kind.WORK)
+    flops[no_arithmetic | pieces.is_kind(Kind.COMMUNICATION)] = 0.0
+    within = no_arithmetic & pieces.is_kind(Kind.WORK)
     # Within the device a copy reads and writes; over a link its bytes pass once.
     moved[within] = np.where(category[within] == Category.COPY, 2.0, 1.0) * sizes[within]
-    over_link = pieces.of(Kind.COPY)
+    over_link = pieces.is_kind(Kind.COPY)
     moved[over_link] = sizes[over_link]
-    moved[pieces.of(Kind.COMMUNICATION)] = message_bytes[pieces.of(Kind.COMMUNICATION)]
+    moved[pieces.is_kind(Kind.COMMUNICATION)] = message_bytes[pieces.is_kind(Kind.COMMUNICATION)]
     counted = np.zeros(len(pieces), np.bool_)
     if counters is not None and pieces.on_device:
         has_flops, has_bytes = ~np.isnan(counters.flops), ~np.isnan(counters.dram_bytes)

@@ -86,7 +86,7 @@ def analyse_work(
     spans = windows(ops)
     work = pieces(ops, spans, critical)
     exchanged = messages(work)
-    costs = possible(piece_costs(work, exchanged.bytes(), counters, roofs.fp32), work, roofs)
+    costs = possible(piece_costs(work, exchanged.get_message_bytes(), counters, roofs.fp32), work, roofs)
     by_op = place(work, costs, _op_groups(work), roofs, by_op=True)
     by_kernel = place(work, costs, _kernel_groups(work), roofs, by_op=False)
     category = categories(by_kernel if work.on_device else by_op)
@@ -131,7 +131,7 @@ def _phase_s(engine: Engine, phase: int, ranges: Phases) -> float:
     """Of a phase on a device the time in which a kernel of it ran; on a CPU that of its range if we marked it."""
     work = engine.pieces
     if work.on_device or not len(ranges):
-        busy = clipped(work.when(engine.within & (work.phase == phase)), engine.windows.spans)
+        busy = clipped(work.merge_spans(engine.within & (work.phase == phase)), engine.windows.spans)
         return length(busy) / 1e9 / engine.parts
-    chosen = (engine.windows.at(ranges.start_ns) != NONE) & (ranges.phase == phase)
+    chosen = (engine.windows.find_windows(ranges.start_ns) != NONE) & (ranges.phase == phase)
     return int((ranges.end_ns[chosen] - ranges.start_ns[chosen]).sum()) / 1e9 / engine.parts

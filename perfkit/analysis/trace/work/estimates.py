@@ -15,7 +15,7 @@ def possible(costs: PieceCosts, pieces: Pieces, roofs: Roofs) -> PieceCosts:
 
     A cache may be faster; but then the estimate tells nothing of the memory.
     """
-    bandwidth = roofs.bandwidth()
+    bandwidth = roofs.find_bandwidth()
     if bandwidth is None or not costs.estimated.any():
         return costs
     chosen = np.flatnonzero(costs.estimated)

@@ -13,7 +13,7 @@ _OUR_PHASE = f"{MARK_PREFIX}data"
 
 def fetches(trace: Trace) -> Ints:
     """The ranges in which a batch was fetched: those that perfkit marked, else those of torch's DataLoader."""
-    ranges = trace.of(Category.RANGE, Category.OP)
+    ranges = trace.select_events(Category.RANGE, Category.OP)
     # Where perfkit marked the phase, DataLoader's own mark lies within it and would count twice.
     ours = ranges[named(trace, ranges, lambda name: name == _OUR_PHASE)]
     if len(ours):

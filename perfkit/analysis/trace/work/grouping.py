@@ -21,12 +21,12 @@ class Groups:
     def __len__(self) -> int:
         return len(self.first)
 
-    def sums(self, values: Floats | Ints | NDArray[np.bool_]) -> Floats:
+    def sum_by_group(self, values: Floats | Ints | NDArray[np.bool_]) -> Floats:
         """The sum of a column in each group; NaN where any of its values is."""
         sums: Floats = np.bincount(self.of, weights=values, minlength=len(self)).astype(np.float64)
         return sums
 
-    def counts(self) -> Ints:
+    def count_by_group(self) -> Ints:
         """The number of rows of each group."""
         return np.bincount(self.of, minlength=len(self))
 

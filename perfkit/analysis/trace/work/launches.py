@@ -55,15 +55,15 @@ class Queue:
     launched: NDArray[np.bool_]
     unrecorded: Intervals
 
-    def when(self, rows: NDArray[np.int64] | slice) -> Intervals:
+    def find_queued_time(self, rows: NDArray[np.int64] | slice) -> Intervals:
         """When something was queued."""
-        return self._of(rows, self.launched[rows])
+        return self._merge_spans(rows, self.launched[rows])
 
-    def perhaps(self, rows: NDArray[np.int64] | slice) -> Intervals:
+    def find_possibly_queued_time(self, rows: NDArray[np.int64] | slice) -> Intervals:
         """When something may have been queued: before kernels whose launch is not in the trace."""
-        return self._of(rows, ~self.launched[rows])
+        return self._merge_spans(rows, ~self.launched[rows])
 
-    def _of(self, rows: NDArray[np.int64] | slice, chosen: NDArray[np.bool_]) -> Intervals:
+    def _merge_spans(self, rows: NDArray[np.int64] | slice, chosen: NDArray[np.bool_]) -> Intervals:
         return union(self.start_ns[rows][chosen], self.end_ns[rows][chosen])
 
 
@@ -112,7 +112,7 @@ def launches(
     """
     trace, kernels = ops.trace, ops.kernels
     begun = trace.start_ns[kernels.event]
-    within = windows.at(begun) != NONE
+    within = windows.find_windows(begun) != NONE
     if not within.any():
         return None
     parts = len(windows)
@@ -128,8 +128,8 @@ def launches(
         delay_s=None if delay is None else float(np.median(delay)) / 1e9,
         delay_p90_s=None if delay is None else float(np.percentile(delay, 90)) / 1e9,
         queue_depth=None if depth is None else float(np.median(depth)),
-        idle_s=split.of(DATA, *IDLE) / 1e9 / parts,
-        starved_s=split.of(DATA, WAITING_FOR_CPU) / 1e9 / parts if waiting.known else None,
+        idle_s=split.sum_categories(DATA, *IDLE) / 1e9 / parts,
+        starved_s=split.sum_categories(DATA, WAITING_FOR_CPU) / 1e9 / parts if waiting.known else None,
         sync_calls=calls / parts,
         sync_s=waited / 1e9 / parts,
         short_below_s=SHORT_S,
@@ -160,9 +160,9 @@ def _delays(trace: Trace, ops: Ops, waiting: Queue, within: NDArray[np.bool_]) -
 
 def runtime_calls(trace: Trace, windows: Windows, fits: Callable[[str], bool]) -> Ints:
     """Calls of the runtime within the windows whose name fits."""
-    events = trace.of(Category.LAUNCH)
+    events = trace.select_events(Category.LAUNCH)
     events = events[named(trace, events, fits)]
-    calls: Ints = events[windows.at(trace.start_ns[events]) != NONE]
+    calls: Ints = events[windows.find_windows(trace.start_ns[events]) != NONE]
     return calls
 
 
@@ -172,7 +172,7 @@ def _synchronising(ops: Ops, windows: Windows) -> tuple[int, int]:
     # On the host's own tensors these ops wait for nothing: they count where they started something on the device.
     rows = np.flatnonzero(np.bincount(ops.kernel_op[ops.kernel_op != NONE], minlength=1))
     waiting = ops.event[rows[named(trace, ops.event[rows], _SYNCHRONISING_OPS.__contains__)]]
-    waiting = waiting[windows.at(trace.start_ns[waiting]) != NONE]
+    waiting = waiting[windows.find_windows(trace.start_ns[waiting]) != NONE]
     events = np.union1d(runtime_calls(trace, windows, synchronises), waiting)
     calls = waited = 0
     for thread in np.unique(trace.thread[events]).tolist():

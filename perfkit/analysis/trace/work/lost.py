@@ -41,7 +41,7 @@ def lost_kernels(ops: Ops, windows: Windows) -> LostKernels | None:
     None where a trace does not tell: it has no launches, or none that share an id with what ran.
     """
     trace, kernels = ops.trace, ops.kernels
-    calls = trace.of(Category.LAUNCH)
+    calls = trace.select_events(Category.LAUNCH)
     calls = calls[trace.correlation[calls] != NONE]
     kernel_counts = np.bincount(kernels.launch[kernels.launch != NONE], minlength=len(trace))[calls]
     of_untimed = latest_before(
@@ -77,7 +77,7 @@ def lost_kernels(ops: Ops, windows: Windows) -> LostKernels | None:
 def _within(ops: Ops, windows: Windows, calls: Ints) -> Flags:
     if not windows.are_steps or ops.steps.on_device:
         return np.ones(len(calls), np.bool_)
-    inside: Flags = ops.steps.at(ops.trace.start_ns[calls]) != NONE
+    inside: Flags = ops.steps.locate_times(ops.trace.start_ns[calls]) != NONE
     return inside
 
 

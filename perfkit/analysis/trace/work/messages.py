@@ -33,7 +33,7 @@ class Messages(NamedTuple):
     which: Ints
     table: tuple[Collective, ...]
 
-    def bytes(self) -> NDArray[np.float64]:
+    def get_message_bytes(self) -> NDArray[np.float64]:
         """The size of each piece's message as nccl-tests counts it, NaN where it is not known."""
         known = [message_of(collective) for collective in self.table]
         return np.asarray([*(np.nan if sent is None else sent.bytes for sent in known), np.nan])[self.which]
@@ -74,7 +74,7 @@ def _nearest(ops: Ops, row: Ints, value: Ints) -> Ints:
 def messages(pieces: Pieces) -> Messages:
     """What was exchanged by all pieces that are collectives."""
     trace, ops = pieces.ops.trace, pieces.ops
-    exchanging = pieces.of(Kind.COMMUNICATION)
+    exchanging = pieces.is_kind(Kind.COMMUNICATION)
     row = ops.kernel_op if pieces.on_device else pieces.owner
     which = np.where(exchanging, recorded(ops, pieces.event, row), NONE)
     if not exchanging.any():
@@ -105,7 +105,7 @@ def _by_ranges(pieces: Pieces, which: Ints, table: list[Collective], only: tuple
     """Fill in what collectives exchange whose backend ran them on the host, by the inputs of its ranges."""
     trace = pieces.ops.trace
     signature = trace.signature[pieces.event]
-    ranges = pieces.of(Kind.COMMUNICATION) & (which == NONE) & (trace.category[pieces.event] == Category.RANGE)
+    ranges = pieces.is_kind(Kind.COMMUNICATION) & (which == NONE) & (trace.category[pieces.event] == Category.RANGE)
     told = np.flatnonzero(ranges & (signature != NONE))
     alike = group(pieces.name[told], signature[told])
     for number, first in enumerate(told[alike.first].tolist()):

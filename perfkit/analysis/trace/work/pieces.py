@@ -74,11 +74,11 @@ class Pieces:
         """Index into `ops.trace.names` of the kernel's own name."""
         return self.ops.trace.name[self.event]
 
-    def when(self, rows: Flags) -> Intervals:
+    def merge_spans(self, rows: Flags) -> Intervals:
         """When any of some pieces ran."""
         return union(self.start_ns[rows], self.end_ns[rows])
 
-    def of(self, kind: Kind) -> Flags:
+    def is_kind(self, kind: Kind) -> Flags:
         flags: Flags = self.kind == kind
         return flags
 
@@ -132,7 +132,7 @@ def _on_device(ops: Ops, windows: Windows) -> Pieces:
         start_ns=start,
         end_ns=end,
         busy_ns=end - start,
-        step=compact(windows.at(start)),
+        step=compact(windows.find_windows(start)),
         phase=ops.kernel_phase,
         module=_at(ops.module, owner, NONE),
         lane=lane,
@@ -165,7 +165,7 @@ def _on_host(ops: Ops, windows: Windows) -> Pieces:
         start_ns=start,
         end_ns=end,
         busy_ns=np.where(role == Role.UNMODELLED, _at(ops.self_ns, owner, 0), end - start),
-        step=compact(windows.at(start)),
+        step=compact(windows.find_windows(start)),
         phase=_at(ops.phase, owner, NONE),
         module=_at(ops.module, owner, NONE),
         lane=compact(lane),

@@ -59,22 +59,22 @@ class Placed:
     @cached_property
     def counted_share(self) -> Floats:
         """Of each group's pieces the share whose costs were counted by the hardware."""
-        return self.groups.sums(self.costs.counted) / self.groups.counts()
+        return self.groups.sum_by_group(self.costs.counted) / self.groups.count_by_group()
 
     @cached_property
     def most_flops(self) -> Floats:
         """The most that each group can have computed."""
-        return self.groups.sums(self.costs.most_flops)
+        return self.groups.sum_by_group(self.costs.most_flops)
 
     @cached_property
     def most_bytes(self) -> Floats:
         """The most that each group can have moved."""
-        return self.groups.sums(self.costs.most_bytes)
+        return self.groups.sum_by_group(self.costs.most_bytes)
 
     @cached_property
     def estimated(self) -> NDArray[np.bool_]:
         """Groups whose bytes are, for some of their pieces, but those of recorded arguments."""
-        estimated: NDArray[np.bool_] = self.groups.sums(self.costs.estimated) > 0
+        estimated: NDArray[np.bool_] = self.groups.sum_by_group(self.costs.estimated) > 0
         return estimated
 
     @cached_property
@@ -90,14 +90,14 @@ class Placed:
     def critical_s(self) -> Floats | None:
         """What of each group lies on the critical path; None where that is not known."""
         critical = self.pieces.critical
-        return None if critical is None else self.groups.sums(self.pieces.busy_ns * critical) / 1e9
+        return None if critical is None else self.groups.sum_by_group(self.pieces.busy_ns * critical) / 1e9
 
     @cached_property
     def _members(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The pieces by group, and where each group's begin."""
-        return np.argsort(self.groups.of, kind="stable"), np.concatenate(([0], np.cumsum(self.groups.counts())))
+        return np.argsort(self.groups.of, kind="stable"), np.concatenate(([0], np.cumsum(self.groups.count_by_group())))
 
-    def wall_s_of(self, chosen: NDArray[np.int64]) -> float | None:
+    def measure_wall_s(self, chosen: NDArray[np.int64]) -> float | None:
         """How long any piece of some groups was going on, at most; None where no two pieces of all overlap."""
         if self.wall_s is None:
             return None
@@ -113,7 +113,7 @@ class Placed:
         """What could be saved of each group, seconds; NaN where that is not known."""
         return np.maximum(self.seconds - self.limits.attainable_s, 0.0)
 
-    def ranked(self) -> NDArray[np.int64]:
+    def rank_groups(self) -> NDArray[np.int64]:
         """Groups by what could be saved, then those of which that is not known by their time; of the steps first."""
         outside = self.pieces.step[self.first] == NONE
         return np.lexsort((-self.seconds, -np.nan_to_num(self.wasted, nan=-1.0), outside))
@@ -121,13 +121,13 @@ class Placed:
 
 def place(pieces: Pieces, costs: PieceCosts, groups: Groups, roofs: Roofs, *, by_op: bool) -> Placed:
     """Sum the costs of groups and find their limits. With `by_op` an op's pieces are one call, else each is one."""
-    seconds = groups.sums(pieces.busy_ns) / 1e9
-    calls = groups.sums(_begins_call(pieces)) if by_op else groups.counts().astype(np.float64)
-    flops, moved = groups.sums(costs.flops), groups.sums(costs.bytes)
-    limited = limits(groups.sums(costs.compute_s(roofs, costs.flops)), moved, seconds, calls, roofs)
+    seconds = groups.sum_by_group(pieces.busy_ns) / 1e9
+    calls = groups.sum_by_group(_begins_call(pieces)) if by_op else groups.count_by_group().astype(np.float64)
+    flops, moved = groups.sum_by_group(costs.flops), groups.sum_by_group(costs.bytes)
+    limited = limits(groups.sum_by_group(costs.compute_s(roofs, costs.flops)), moved, seconds, calls, roofs)
     if costs.is_bounded.any():
-        most = groups.sums(costs.compute_s(roofs, costs.most_flops))
-        limited = within(limited, limits(most, groups.sums(costs.most_bytes), seconds, calls, roofs), seconds)
+        most = groups.sum_by_group(costs.compute_s(roofs, costs.most_flops))
+        limited = within(limited, limits(most, groups.sum_by_group(costs.most_bytes), seconds, calls, roofs), seconds)
     _limit_copies(pieces, groups, moved, seconds, roofs, limited)
     return Placed(pieces, costs, groups, calls, seconds, flops, moved, _dominant(costs, groups), limited, roofs)
 
@@ -246,10 +246,10 @@ def _no_share(placed: Placed, index: int, limit: Limit) -> str:
     if limit.attainable_s is None:
         costed = kind == Kind.WORK and unit and placed.flops[index] > 0
         lacking = costed and roofs.compute(Unit(unit), dtype) is None
-        return roofs.why_not(dtype) if lacking else ""
+        return roofs.explain_missing(dtype) if lacking else ""
     if limit.attainable_s <= placed.seconds[index]:
         return ""
-    ceiling = roofs.bandwidth(Level(limit.level))
+    ceiling = roofs.find_bandwidth(Level(limit.level))
     if kind == Kind.COPY:
         ceiling = link_of(kind_of(placed.pieces.ops.trace.names[int(placed.pieces.name[first])]), roofs)
     elif limit.bound == COMPUTE and unit:

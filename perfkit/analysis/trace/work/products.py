@@ -41,7 +41,7 @@ def product_rows(engine: Engine, roofs: Roofs, units: int | None) -> tuple[Table
     work = engine.pieces
     nothing = np.full(len(work), NONE, np.int8)
     wanted = np.asarray([*(op_class(call.call.name) in _PRODUCTS for call in work.ops.calls), False])
-    chosen = wanted[work.call] & engine.within & work.of(Kind.WORK)
+    chosen = wanted[work.call] & engine.within & work.is_kind(Kind.WORK)
     if not chosen.any():
         return Table((), nothing), Table((), nothing)
     main = _main_pieces(work, engine.costs.flops)
@@ -53,7 +53,7 @@ def product_rows(engine: Engine, roofs: Roofs, units: int | None) -> tuple[Table
         np.where(chosen, work.phase, NONE),
     )
     placed = place(work, engine.costs, groups, roofs, by_op=True)
-    order = placed.ranked()
+    order = placed.rank_groups()
     order = order[chosen[placed.first[order]]][:MOST_ROWS]
     gemms: list[tuple[GemmRow, Ints]] = []
     attentions: list[tuple[AttentionRow, Ints]] = []

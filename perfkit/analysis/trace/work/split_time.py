@@ -40,7 +40,7 @@ def categories(placed: Placed) -> NDArray[np.int8]:
     of_group[estimated & (of_group == _NUMBERS[time_split.NO_ESTIMATE])] = _NUMBERS[time_split.NO_CEILING]
     result: NDArray[np.int8] = of_group[placed.groups.of]
     for kind, name in _OF_KIND.items():
-        result[pieces.of(kind)] = _NUMBERS[name]
+        result[pieces.is_kind(kind)] = _NUMBERS[name]
     return result
 
 
@@ -96,7 +96,7 @@ def _stream(
         kernels=len(mine),
         busy_s=int(pieces.busy_ns[mine].sum()) / 1e9,
         span_s=(last - first) / 1e9,
-        split=replace(whole, are_bounds=some_lost).shares(),
+        split=replace(whole, are_bounds=some_lost).compute_shares(),
     )
 
 
@@ -120,7 +120,7 @@ def _split(
     if waiting is not None and not waiting.known:
         work[time_split.IDLE_UNKNOWN] = windows
     elif waiting is not None:
-        queued, perhaps = waiting.when(rows), waiting.perhaps(rows)
+        queued, perhaps = waiting.find_queued_time(rows), waiting.find_possibly_queued_time(rows)
         work |= {time_split.IDLE_QUEUED: queued, time_split.IDLE_UNKNOWN: perhaps}
         fetching = difference(difference(fetching, queued), perhaps)
     work[time_split.DATA] = fetching
@@ -130,12 +130,15 @@ def _split(
 def overlap(pieces: Pieces, parts: int) -> Overlap:
     """Communication and copies in the windows and in all, and what of them is not covered by computing."""
     windows = pieces.windows.spans
-    computing = pieces.when(pieces.of(Kind.WORK))
+    computing = pieces.merge_spans(pieces.is_kind(Kind.WORK))
 
     def seconds(when: Intervals) -> tuple[float, float]:
         return length(when) / 1e9, length(difference(when, computing)) / 1e9
 
-    communication, copies = pieces.when(pieces.of(Kind.COMMUNICATION)), pieces.when(pieces.of(Kind.COPY))
+    communication, copies = (
+        pieces.merge_spans(pieces.is_kind(Kind.COMMUNICATION)),
+        pieces.merge_spans(pieces.is_kind(Kind.COPY)),
+    )
     sent, copied = seconds(clipped(communication, windows)), seconds(clipped(copies, windows))
     all_sent, all_copied = seconds(communication), seconds(copies)
     return Overlap(

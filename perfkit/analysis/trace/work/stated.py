@@ -21,5 +21,5 @@ def stated_costs(pieces: Pieces) -> tuple[Floats, Floats]:
     )
     rows[(rows <= 0).all(axis=1) | (rows < 0).any(axis=1)] = np.nan
     stated = rows[trace.stated[pieces.event]]  # NONE (-1) takes the last row
-    stated[~(pieces.of(Kind.WORK) & (pieces.call == NONE))] = np.nan
+    stated[~(pieces.is_kind(Kind.WORK) & (pieces.call == NONE))] = np.nan
     return stated[:, 0], stated[:, 1]

@@ -54,7 +54,7 @@ def total(placed: Placed, chosen: NDArray[np.int64]) -> Total:
         modelled_s=float(placed.seconds[known].sum()),
         precision=_most_flops(placed, work),
         bound=BOUNDS[int(by_bound.argmax())] if len(known) else UNKNOWN,
-        wall_s=placed.wall_s_of(chosen),
+        wall_s=placed.measure_wall_s(chosen),
         critical_s=None if placed.critical_s is None else float(placed.critical_s[chosen].sum()),
     )
 

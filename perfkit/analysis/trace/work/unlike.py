@@ -32,7 +32,7 @@ def unlike(lengths: Ints) -> NDArray[np.bool_]:
 
 def compiling_ns(trace: Trace, start: int, end: int) -> int:
     """For how long of a span torch compiled, or kernels' code was loaded."""
-    events = trace.of(Category.OP, Category.RANGE, Category.LAUNCH)
+    events = trace.select_events(Category.OP, Category.RANGE, Category.LAUNCH)
     events = events[named(trace, events, lambda name: _COMPILING.fullmatch(name) is not None)]
     compiling = union(trace.start_ns[events], trace.end_ns[events])
     return length(clipped(compiling, union([start], [end])))

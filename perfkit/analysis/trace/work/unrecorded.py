@@ -33,7 +33,7 @@ def _before_the_first(ops: Ops) -> Intervals:
 
 def _in_silent_graphs(ops: Ops) -> Intervals:
     trace = ops.trace
-    calls = trace.of(Category.LAUNCH)
+    calls = trace.select_events(Category.LAUNCH)
     calls = calls[(trace.correlation[calls] != NONE) & named(trace, calls, launches_graph)]
     launched = np.zeros(len(trace), np.bool_)
     launched[ops.kernels.launch[ops.kernels.launch != NONE]] = True
@@ -90,5 +90,5 @@ def _first_after(times: Ints, asked: Ints, done: Ints, last: int) -> Ints:
 
 def _waits_for_all(ops: Ops) -> Ints:
     trace = ops.trace
-    calls = trace.of(Category.LAUNCH)
+    calls = trace.select_events(Category.LAUNCH)
     return calls[named(trace, calls, waits_for_all)]

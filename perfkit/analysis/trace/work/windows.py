@@ -38,7 +38,7 @@ class Windows:
     def __len__(self) -> int:
         return len(self.number)
 
-    def at(self, times: Ints) -> Ints:
+    def find_windows(self, times: Ints) -> Ints:
         """For each time the index of the window it lies in, NONE outside of all. The last one's end belongs to it."""
         if not len(self):
             return np.full(len(times), NONE, np.int64)

@@ -111,8 +111,10 @@ def cost(variant: Variant, price: Price) -> Cell:
     known = variant.cost
     if known is None or isinstance(known, Missing):
         return unknown("no price was told" if known is None else known.reason)
-    detail = "" if known.low is None or known.high is None else f"{price.shown(known.low)}–{price.shown(known.high)}"
-    return Cell(price.shown(known.value), detail=detail, value=known.value)
+    detail = (
+        "" if known.low is None or known.high is None else f"{price.format_amount(known.low)}–{price.shown(known.high)}"
+    )
+    return Cell(price.format_amount(known.value), detail=detail, value=known.value)
 
 
 def cost_unit(variant: Variant) -> str:

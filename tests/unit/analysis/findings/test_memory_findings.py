@@ -409,7 +409,7 @@ def test_remedies_name_techniques_that_exist() -> None:
         for each in remedies
         if each.technique
     }
-    assert names <= set(TECHNIQUES.names())
+    assert names <= set(TECHNIQUES.list_names())
 
 
 def test_only_counting_parts_of_a_modules_name_are_left_out() -> None:

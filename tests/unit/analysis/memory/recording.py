@@ -73,7 +73,7 @@ class Recording:
         built = allocations(
             device=self.device,
             source="by hand",
-            names=self._names.all(),
+            names=self._names.list_texts(),
             known=self.known,
             bands=tuple(self.bands),
             failed=self.failed,

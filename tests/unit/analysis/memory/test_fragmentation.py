@@ -95,7 +95,7 @@ def test_bytes_without_an_address_leave_the_largest_piece_unknown() -> None:
 
 
 def test_what_was_not_recorded_in_full_has_no_balance() -> None:
-    assert at(recorded(Reserved.none(), (1000, 10))) is None
+    assert at(recorded(Reserved.make_empty(), (1000, 10))) is None
     assert at(recorded(reserved((0, 1000, 100)), (5000, 10))) is None  # outside of all segments
     assert at(recorded(reserved((0, 1000, 100)), (1095, 10))) is None  # across a segment's end
     assert at(recorded(reserved((0, 1000, 100)), (1000, 10), (1005, 10))) is None  # two blocks in one place

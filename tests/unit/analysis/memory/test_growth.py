@@ -55,7 +55,7 @@ class Recording:
             op=[names.number(text) for text in op],
             shape=[names.number(text) for text in shape],
             line=[names.number(text) for text in line],
-            names=names.all(),
+            names=names.list_texts(),
             failed=failed,
         )
         lives = lives_of(made)

@@ -157,7 +157,7 @@ def test_without_addresses_sizes_and_categories_add_up(
         if lives.known[life] != NONE:
             return recording.known[lives.known[life]].category if told else ""
         event = lives.died[life] if lives.born[life] == AT_START else lives.born[life]
-        return recording.text(recording.category, int(event)) if told else ""
+        return recording.get_text(recording.category, int(event)) if told else ""
 
     alive = Counter((size, category if told else "") for size, category in known if size)
     from_start: dict[tuple[int, str], list[int]] = defaultdict(list)

@@ -29,7 +29,9 @@ def events(rows, *, reserved=(), **texts):
         address=[address for address, _ in rows],
         size=[size for _, size in rows],
         **{column: [names.index(text) for text in values] for column, values in texts.items()},
-        reserved=Reserved(at_event=segments[0], address=segments[1], size=segments[2]) if reserved else Reserved.none(),
+        reserved=Reserved(at_event=segments[0], address=segments[1], size=segments[2])
+        if reserved
+        else Reserved.make_empty(),
     )
 
 

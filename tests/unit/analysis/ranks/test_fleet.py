@@ -50,7 +50,7 @@ def reduced(*ranks: tuple[RankTrace, Arrivals]) -> Fleet:
     reducer = FleetReducer()
     for trace, arrived in ranks:
         reducer.add(trace, arrived)
-    fleet = reducer.result()
+    fleet = reducer.build_fleet()
     assert fleet is not None
     return fleet
 
@@ -130,7 +130,7 @@ def test_many_ranks_and_one_that_is_late_in_every_step() -> None:
         reducer.add(
             rank_trace(label=f"rank {number}", rank=number, world_size=count, step_s=0.01, steps=marked), arrived
         )
-    fleet = reducer.result()
+    fleet = reducer.build_fleet()
     assert fleet is not None
     assert fleet.straggler == "rank 200"
     late = fleet.ranks[200]
@@ -294,9 +294,9 @@ def test_ranks_that_are_missing_or_given_twice_are_told() -> None:
 
 def test_one_trace_is_no_fleet() -> None:
     reducer = FleetReducer()
-    assert reducer.result() is None
+    assert reducer.build_fleet() is None
     reducer.add(*three()[0])
-    assert reducer.result() is None
+    assert reducer.build_fleet() is None
 
 
 def test_traces_without_ranks_or_common_collectives_are_no_fleet() -> None:
@@ -304,7 +304,7 @@ def test_traces_without_ranks_or_common_collectives_are_no_fleet() -> None:
     reducer = FleetReducer()
     reducer.add(rank(None), nothing)
     reducer.add(rank(None), nothing)
-    assert reducer.result() is None
+    assert reducer.build_fleet() is None
 
 
 def test_ranks_without_collectives_are_still_compared() -> None:

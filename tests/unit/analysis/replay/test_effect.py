@@ -75,7 +75,7 @@ def test_calls_that_go_wait_no_longer(ns: int, tmp_path: Path) -> None:
     made = Program([[loop]])
     replayed = replayed_program(made, tmp_path)
     trace = replayed.graph.ops.trace
-    calls = trace.of(Category.LAUNCH)
+    calls = trace.select_events(Category.LAUNCH)
     waits = calls[[trace.names[name] == "cudaStreamSynchronize" for name in trace.name[calls].tolist()]]
     gone = _share(replayed, replace(_nothing(replayed), gone=waits))
     assert gone == pytest.approx(_true(made, changes.without_syncs(made)), abs=0.01)

@@ -19,17 +19,17 @@ def ints(*values: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
 
 def test_what_lies_in_several_spans_goes_once() -> None:
     gone = gone_of(ints(0, 10, 20, 200), ints(100, 60, 30, 210), np.asarray([0.5, 0.25, 0.75, 1.0]))
-    assert gone.until(ints(0, 10, 20, 30, 100, 205, 900)).tolist() == [0, 5, 10, 17.5, 52.5, 57.5, 62.5]
+    assert gone.sum_until(ints(0, 10, 20, 30, 100, 205, 900)).tolist() == [0, 5, 10, 17.5, 52.5, 57.5, 62.5]
 
 
 def test_what_takes_longer_is_negative() -> None:
-    assert gone_of(ints(0, 10), ints(100, 60), np.asarray([-1.0, -1.0])).until(ints(100)).tolist() == [-100]
+    assert gone_of(ints(0, 10), ints(100, 60), np.asarray([-1.0, -1.0])).sum_until(ints(100)).tolist() == [-100]
 
 
 def test_changes_take_their_share_of_what_others_leave() -> None:
     half = gone_of(ints(0), ints(100), np.asarray([0.5]))
-    more = NOTHING.and_then(half).and_then(gone_of(ints(50), ints(200), np.asarray([0.5])))
-    assert more.until(ints(50, 100, 200)).tolist() == [25, 62.5, 112.5]
+    more = NOTHING.combine_with(half).combine_with(gone_of(ints(50), ints(200), np.asarray([0.5])))
+    assert more.sum_until(ints(50, 100, 200)).tolist() == [25, 62.5, 112.5]
 
 
 def replayed(tmp_path: Path, *events: Event) -> Replayed:

@@ -59,6 +59,8 @@ def test_each_rank_has_its_own_times(tmp_path: Path) -> None:
     job = job_of_ranks(ranks)
     assert len(job.kernel) == 2 * 8
     assert job.alone_ns == pytest.approx(ALONE_NS)
-    for rank, (happens, ends) in zip(ranks, job.times([unmodified(each.graph) for each in ranks]), strict=True):
+    for rank, (happens, ends) in zip(
+        ranks, job.simulate_ranks([unmodified(each.graph) for each in ranks]), strict=True
+    ):
         assert happens == pytest.approx(rank.graph.at_ns, abs=3_000)
         assert ends == pytest.approx(rank.graph.at_ns + rank.graph.duration_ns, abs=3_000)

@@ -90,7 +90,7 @@ def test_what_a_rule_is_for(case: Case, tmp_path: Path) -> None:
     new = modified(graph, replayed.work, parse(case.text))
 
     def span() -> float:
-        return float((simulate(graph.order, new.weights(graph))[graph.order.place] + new.duration_ns).max())
+        return float((simulate(graph.order, new.compute_weights(graph))[graph.order.place] + new.duration_ns).max())
 
     assert span() == pytest.approx(true, rel=0.01)
     new.lag_ns[graph.edges.kind == case.kind] = -np.inf
@@ -108,7 +108,7 @@ def test_a_thread_is_woken_after_the_wait_that_another_one_ended_with(tmp_path: 
     replayed = replayed_program(made, tmp_path)
     assert abs(replayed.result.error) < 0.005
     new = modified(replayed.graph, replayed.work, parse("kernels=3"))
-    times = simulate(replayed.graph.order, new.weights(replayed.graph))
+    times = simulate(replayed.graph.order, new.compute_weights(replayed.graph))
     span = float((times[replayed.graph.order.place] + new.duration_ns).max())
     assert span == pytest.approx(span_ns(run(changes.kernels(3)(made))), rel=0.01)
 

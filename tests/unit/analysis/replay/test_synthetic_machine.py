@@ -45,7 +45,7 @@ def errors(seed: int, folder: Path, cases: dict[str, changes.Change]) -> dict[st
     job = job_of_ranks(ranks)
     found = {}
     for text, change in cases.items():
-        if text == "comm=0" and not ranks[0].work.fits("comm").any():
+        if text == "comm=0" and not ranks[0].work.select_work("comm").any():
             continue
         new = [modified(each.graph, each.work, parse(text)) if text else unmodified(each.graph) for each in ranks]
         found[text] = abs(job_span_ns(job, new) / span_ns(run(change(made))) - 1)

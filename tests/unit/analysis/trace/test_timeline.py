@@ -22,7 +22,7 @@ def test_overlapping_work_is_counted_once_and_the_rest_is_python_and_dispatch() 
         "copies": union([6], [8]),  # exposed from 7 to 8
     }
     found = split(union([0], [10]), work, CPU_CATEGORIES)
-    parts = {part.category: part for part in found.shares(parts=2)}
+    parts = {part.category: part for part in found.compute_shares(parts=2)}
     assert parts["compute-bound"].seconds == pytest.approx(2e-9)
     assert parts["communication"].seconds == pytest.approx(1.5e-9)
     assert parts["copies"].seconds == pytest.approx(0.5e-9)
@@ -33,16 +33,20 @@ def test_overlapping_work_is_counted_once_and_the_rest_is_python_and_dispatch() 
 
 def test_work_outside_of_the_windows_does_not_count() -> None:
     found = split(union([5], [10]), {"memory-bound": union([0], [6])}, CPU_CATEGORIES)
-    assert found.of("memory-bound") == 1
+    assert found.sum_categories("memory-bound") == 1
 
 
 def test_every_window_has_its_own_split() -> None:
     found = split(union([0, 20], [10, 25]), {"compute-bound": union([8], [22])}, CPU_CATEGORIES)
-    assert [part.seconds for part in found.shares(0) if part.category in ("compute-bound", "Python and dispatch")] == [
+    assert [
+        part.seconds for part in found.compute_shares(0) if part.category in ("compute-bound", "Python and dispatch")
+    ] == [
         2e-9,
         8e-9,
     ]
-    assert [part.seconds for part in found.shares(1) if part.category in ("compute-bound", "Python and dispatch")] == [
+    assert [
+        part.seconds for part in found.compute_shares(1) if part.category in ("compute-bound", "Python and dispatch")
+    ] == [
         2e-9,
         3e-9,
     ]
@@ -58,22 +62,38 @@ def test_windows_that_touch_are_kept_apart() -> None:
 def test_a_device_waits_for_the_cpu_only_while_nothing_is_queued() -> None:
     work = {"memory-bound": union([10], [20])}
     known = split(union([0], [30]), work | {IDLE_QUEUED: union([6], [12])}, DEVICE_CATEGORIES)
-    assert (known.of(WAITING_FOR_CPU), known.of(IDLE_QUEUED), known.of("memory-bound")) == (16, 4, 10)
+    assert (
+        known.sum_categories(WAITING_FOR_CPU),
+        known.sum_categories(IDLE_QUEUED),
+        known.sum_categories("memory-bound"),
+    ) == (16, 4, 10)
     unknown = split(union([0], [30]), work | {IDLE_UNKNOWN: union([0], [30])}, DEVICE_CATEGORIES)
-    assert (unknown.of(WAITING_FOR_CPU), unknown.of(IDLE_QUEUED), unknown.of(IDLE_UNKNOWN)) == (0, 0, 20)
+    assert (
+        unknown.sum_categories(WAITING_FOR_CPU),
+        unknown.sum_categories(IDLE_QUEUED),
+        unknown.sum_categories(IDLE_UNKNOWN),
+    ) == (0, 0, 20)
 
 
 def test_what_is_known_to_be_queued_comes_before_what_may_be() -> None:
     found = split(union([0], [10]), {IDLE_QUEUED: union([2], [6]), IDLE_UNKNOWN: union([4], [9])}, DEVICE_CATEGORIES)
-    assert [found.of(category) for category in IDLE] == [3, 4, 3]
+    assert [found.sum_categories(category) for category in IDLE] == [3, 4, 3]
 
 
 def test_fetching_data_is_all_of_it_on_a_cpu_and_what_is_idle_with_nothing_queued_on_a_device() -> None:
     work = {"waiting for data": union([0], [12]), "memory-bound": union([8], [20])}
     on_cpu = split(union([0], [30]), work, categories(on_cpu=True, with_data=True))
-    assert (on_cpu.of("waiting for data"), on_cpu.of("memory-bound"), on_cpu.of("Python and dispatch")) == (12, 8, 10)
+    assert (
+        on_cpu.sum_categories("waiting for data"),
+        on_cpu.sum_categories("memory-bound"),
+        on_cpu.sum_categories("Python and dispatch"),
+    ) == (12, 8, 10)
     on_device = split(union([0], [30]), work, categories(on_cpu=False, with_data=True))
-    assert (on_device.of("waiting for data"), on_device.of("memory-bound"), on_device.of(WAITING_FOR_CPU)) == (
+    assert (
+        on_device.sum_categories("waiting for data"),
+        on_device.sum_categories("memory-bound"),
+        on_device.sum_categories(WAITING_FOR_CPU),
+    ) == (
         8,
         12,
         10,
@@ -82,7 +102,7 @@ def test_fetching_data_is_all_of_it_on_a_cpu_and_what_is_idle_with_nothing_queue
 
 
 def test_no_windows_no_split() -> None:
-    assert split(union([], []), {}, CPU_CATEGORIES).shares() == ()
+    assert split(union([], []), {}, CPU_CATEGORIES).compute_shares() == ()
 
 
 spans = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 60)), max_size=6)
@@ -102,4 +122,4 @@ def test_parts_sum_to_the_windows_to_the_nanosecond(
     for name, pairs in work.items():
         inside = {cell for start, end in pairs for cell in range(start, end)}
         inside &= {cell for start, end in windows for cell in range(start, end)}
-        assert found.of(name) <= len(inside)
+        assert found.sum_categories(name) <= len(inside)

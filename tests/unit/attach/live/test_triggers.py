@@ -20,21 +20,21 @@ OUTLIER = StepEvent("outlier", 5, 3.0, 1.0, "step 5 took 3 s")
 def test_nothing_is_due_when_nothing_happens(tmp_path: Path) -> None:
     triggers = Triggers(["regression", "file"], tmp_path)
     triggers.poll(10, 0, 0.02)
-    assert triggers.due(10) is None
+    assert triggers.get_due_reason(10) is None
     triggers.close()
 
 
 def test_an_event_that_is_a_reason_is_due_at_once(tmp_path: Path) -> None:
     triggers = Triggers(["regression"], tmp_path)
-    triggers.happened(OUTLIER, 0)
+    triggers.handle_event(OUTLIER, 0)
     triggers.poll(10, 0, 0.02)
-    assert triggers.due(10) is None
-    triggers.happened(DRIFT, 0)
+    assert triggers.get_due_reason(10) is None
+    triggers.handle_event(DRIFT, 0)
     triggers.poll(11, 0, 0.02)
-    assert triggers.due(11) == DRIFT.text
-    triggers.started(0)
+    assert triggers.get_due_reason(11) == DRIFT.text
+    triggers.mark_started(0)
     triggers.poll(12, 0, 0.02)
-    assert triggers.due(12) is None
+    assert triggers.get_due_reason(12) is None
     assert list(tmp_path.iterdir()) == []
 
 
@@ -42,22 +42,22 @@ def test_automatic_traces_are_few_and_far_between(tmp_path: Path) -> None:
     triggers = Triggers(["outlier"], tmp_path, max_traces=2, distance_s=100)
     granted = []
     for now in range(0, 1000, 30):
-        triggers.happened(OUTLIER, now * S)
+        triggers.handle_event(OUTLIER, now * S)
         triggers.poll(now, now * S, 1.0)
-        if triggers.due(now):
-            triggers.started(now * S)
+        if triggers.get_due_reason(now):
+            triggers.mark_started(now * S)
             granted.append(now)
     assert granted == [0, 120]
 
 
 def test_what_happens_while_a_request_waits_is_not_another(tmp_path: Path) -> None:
     triggers = Triggers(["outlier"], tmp_path, distance_s=100)
-    triggers.happened(OUTLIER, 0)
+    triggers.handle_event(OUTLIER, 0)
     triggers.poll(1, 0, 1.0)
-    triggers.happened(OUTLIER, 0)
-    triggers.started(0)
+    triggers.handle_event(OUTLIER, 0)
+    triggers.mark_started(0)
     triggers.poll(2, 1 * S, 1.0)
-    assert triggers.due(2) is None
+    assert triggers.get_due_reason(2) is None
 
 
 def test_a_file_is_always_granted_and_removed(tmp_path: Path) -> None:
@@ -65,8 +65,8 @@ def test_a_file_is_always_granted_and_removed(tmp_path: Path) -> None:
     for step in range(5):
         (tmp_path / TRACE_NOW).touch()
         triggers.poll(step, 0, 0.02)
-        assert triggers.due(step) == f"the file {TRACE_NOW}"
-        triggers.started(0)
+        assert triggers.get_due_reason(step) == f"the file {TRACE_NOW}"
+        triggers.mark_started(0)
         assert not (tmp_path / TRACE_NOW).exists()
 
 
@@ -74,7 +74,7 @@ def test_a_file_from_before_the_start_is_removed(tmp_path: Path) -> None:
     (tmp_path / TRACE_NOW).write_text('{"step":100000,"reason":"old","automatic":true}')
     triggers = Triggers(["file"], tmp_path)
     triggers.poll(1, 0, 0.02)
-    assert triggers.due(1) is None
+    assert triggers.get_due_reason(1) is None
     assert not (tmp_path / TRACE_NOW).exists()
 
 
@@ -82,7 +82,7 @@ def test_a_file_is_no_reason_where_none_was_asked_for(tmp_path: Path) -> None:
     triggers = Triggers(["outlier"], tmp_path)
     (tmp_path / TRACE_NOW).touch()
     triggers.poll(1, 0, 0.02)
-    assert triggers.due(1) is None
+    assert triggers.get_due_reason(1) is None
 
 
 def test_unknown_reasons_are_refused(tmp_path: Path) -> None:
@@ -103,8 +103,8 @@ def first_due(all_ranks: list[Triggers], first: int, steps: int, step_s: float) 
             every = max(1, round(1 / step_s))
             if step % every == rank % every:
                 triggers.poll(step, now, step_s)
-            if triggers.due(step):
-                triggers.started(now)
+            if triggers.get_due_reason(step):
+                triggers.mark_started(now)
                 assert rank not in found
                 found[rank] = step
     return found
@@ -114,7 +114,7 @@ def first_due(all_ranks: list[Triggers], first: int, steps: int, step_s: float) 
 @pytest.mark.parametrize("asking", [0, 2])
 def test_all_ranks_trace_the_same_steps(tmp_path: Path, asking: int, step_s: float) -> None:
     together = ranks(tmp_path)
-    together[asking].happened(DRIFT, 0)
+    together[asking].handle_event(DRIFT, 0)
     found = first_due(together, 100, 400, step_s)
     assert len(found) == 3
     assert len(set(found.values())) == 1
@@ -124,11 +124,11 @@ def test_all_ranks_trace_the_same_steps(tmp_path: Path, asking: int, step_s: flo
 def test_ranks_that_ask_together_trace_once(tmp_path: Path) -> None:
     together = ranks(tmp_path)
     for triggers in together:
-        triggers.happened(DRIFT, 0)
+        triggers.handle_event(DRIFT, 0)
     found = first_due(together, 100, 400, 0.02)
     assert len(set(found.values())) == 1
     for triggers in together:  # too soon after the one before, for every rank
-        triggers.happened(DRIFT, 10 * S)
+        triggers.handle_event(DRIFT, 10 * S)
     assert first_due(together, 600, 400, 0.02) == {}
 
 
@@ -143,11 +143,11 @@ def test_a_file_that_a_user_makes_holds_for_all_ranks(tmp_path: Path, content: s
 
 def test_a_request_is_taken_away_at_the_end(tmp_path: Path) -> None:
     together = ranks(tmp_path, count=2)
-    together[1].happened(DRIFT, 0)
+    together[1].handle_event(DRIFT, 0)
     together[1].poll(1, 0, 10.0)
     together[0].poll(2, 0, 10.0)
-    assert together[0].due(4)
-    together[0].started(0)
+    assert together[0].get_due_reason(4)
+    together[0].mark_started(0)
     for triggers in together:
         triggers.close()
     assert list(tmp_path.iterdir()) == []
@@ -172,11 +172,11 @@ def test_a_signal_asks_and_goes_on_to_the_program(tmp_path: Path) -> None:
     triggers = Triggers(["signal"], tmp_path)
     os.kill(os.getpid(), signal.SIGUSR1)
     triggers.poll(1, 0, 0.02)
-    assert triggers.due(1) == "SIGUSR1"
+    assert triggers.get_due_reason(1) == "SIGUSR1"
     assert heard == [signal.SIGUSR1]
-    triggers.started(0)
+    triggers.mark_started(0)
     triggers.poll(2, 0, 0.02)
-    assert triggers.due(2) is None
+    assert triggers.get_due_reason(2) is None
     triggers.close()
     assert signal.getsignal(signal.SIGUSR1) is program
 

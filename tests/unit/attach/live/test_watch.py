@@ -202,7 +202,7 @@ def test_an_outlier_asks_for_a_trace(tmp_path: Path) -> None:
     loop.run(110)
     loop.run(1, 100)
     loop.run(50)
-    assert triggers.due(loop.watch.last) == loop.events[0].text
+    assert triggers.get_due_reason(loop.watch.last) == loop.events[0].text
     loop.watch.close("finished")
 
 
@@ -211,10 +211,10 @@ def test_a_file_is_seen_within_a_period_also_while_steps_are_skipped(tmp_path: P
     loop = Loop(tmp_path, triggers=triggers)
     (tmp_path / TRACE_NOW).touch()
     for _ in range(50):
-        assert triggers.due(loop.watch.last) is None
+        assert triggers.get_due_reason(loop.watch.last) is None
         loop.now += 20 * MS
         loop.watch.skip(loop.now)
-    assert triggers.due(loop.watch.last)
+    assert triggers.get_due_reason(loop.watch.last)
     loop.watch.close("finished")
 
 

@@ -107,4 +107,4 @@ def test_the_p_value_is_students_times_the_places() -> None:
 
     assert found.inflation == 1.0  # the correlation of (0, 0.1, -0.1) is negative
     assert found.steps[0].p_value == pytest.approx(ttest_ind(before, after).pvalue, rel=1e-9)
-    assert found.between(0, (3, 3)) == pytest.approx(2.776445 * 0.1 * math.sqrt(2 / 3), rel=1e-6)
+    assert found.compute_half_width(0, (3, 3)) == pytest.approx(2.776445 * 0.1 * math.sqrt(2 / 3), rel=1e-6)

@@ -14,7 +14,7 @@ def test_looks_ascend_are_even_and_use_what_is_affordable(most: int) -> None:
 @pytest.mark.parametrize("most", [1, 6, 20, 500])
 def test_the_levels_of_all_looks_sum_to_the_level(most: int) -> None:
     plan = looks_of(looks_up_to(most))
-    assert sum(plan.alpha(look) for look in plan.looks) == pytest.approx(ALPHA)
+    assert sum(plan.get_alpha(look) for look in plan.looks) == pytest.approx(ALPHA)
 
 
 def test_a_budget_gives_the_pairs_that_fit() -> None:
@@ -31,12 +31,14 @@ def test_a_look_is_the_last_one_that_was_reached() -> None:
 @pytest.mark.parametrize("pairs", [1, 5, 6, 7, 10, 14, 19])
 def test_an_early_end_spends_what_is_left_and_keeps_what_was_spent(pairs: int) -> None:
     plan = looks_of((6, 10, 20))
-    ended = plan.ending_at(pairs)
+    ended = plan.end_at(pairs)
     assert ended.maximum == pairs
     assert sum(ended.shares) == pytest.approx(1)
-    assert [ended.alpha(look) for look in ended.looks[:-1]] == [plan.alpha(look) for look in plan.looks if look < pairs]
+    assert [ended.get_alpha(look) for look in ended.looks[:-1]] == [
+        plan.get_alpha(look) for look in plan.looks if look < pairs
+    ]
 
 
 def test_a_plan_that_was_carried_out_ends_as_it_was_planned() -> None:
     plan = looks_of((6, 10, 20))
-    assert plan.ending_at(20) is plan
+    assert plan.end_at(20) is plan

@@ -11,30 +11,30 @@ OTHERS = (0.05, 0.03, 0.04)
 
 def test_the_p_value_is_that_of_scipys_t_test() -> None:
     mean = mean_of(VALUES)
-    assert mean.p_above(0) == pytest.approx(stats.ttest_1samp(VALUES, 0, alternative="greater").pvalue)
-    assert mean.p_below(0.02) == pytest.approx(stats.ttest_1samp(VALUES, 0.02, alternative="less").pvalue)
+    assert mean.compute_p_above(0) == pytest.approx(stats.ttest_1samp(VALUES, 0, alternative="greater").pvalue)
+    assert mean.compute_p_below(0.02) == pytest.approx(stats.ttest_1samp(VALUES, 0.02, alternative="less").pvalue)
 
 
 def test_the_difference_of_two_groups_is_welchs() -> None:
     mean = mean_difference(VALUES, OTHERS)
     expected = stats.ttest_ind(OTHERS, VALUES, equal_var=False, alternative="greater")
     assert mean.freedom == pytest.approx(expected.df)
-    assert mean.p_above(0) == pytest.approx(expected.pvalue)
+    assert mean.compute_p_above(0) == pytest.approx(expected.pvalue)
 
 
 def test_the_bound_is_where_the_p_value_is_the_level() -> None:
     mean = mean_of(VALUES)
-    assert mean.p_above(mean.value - mean.reach(0.01)) == pytest.approx(0.01)
+    assert mean.compute_p_above(mean.value - mean.compute_reach(0.01)) == pytest.approx(0.01)
 
 
 def test_one_value_says_nothing_and_no_level_reaches_everywhere() -> None:
     assert mean_of((1.0,)) is None
     assert mean_difference((1.0, 2.0), (1.0,)) is None
-    assert Mean(value=0, error=1, freedom=3).reach(0) == math.inf
+    assert Mean(value=0, error=1, freedom=3).compute_reach(0) == math.inf
 
 
 def test_values_without_any_spread_are_certain() -> None:
     mean = mean_of((0.1, 0.1, 0.1))
-    assert mean.p_above(0) == pytest.approx(0)
-    assert Mean(value=0, error=0, freedom=2).p_above(0) == 0.5
+    assert mean.compute_p_above(0) == pytest.approx(0)
+    assert Mean(value=0, error=0, freedom=2).compute_p_above(0) == 0.5
     assert mean_difference((2.0, 2.0), (2.0, 2.0)) == Mean(value=0.0, error=0.0, freedom=2)

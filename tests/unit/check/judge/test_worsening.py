@@ -26,15 +26,15 @@ def test_a_margin_is_a_log_ratio_in_the_direction_that_is_worse() -> None:
 
 def test_a_rate_that_falls_is_worse() -> None:
     fallen = Worsening(mean=Mean(value=0.05, error=0.01, freedom=9), samples=10, more_is_worse=False)
-    assert fallen.change(fallen.mean.value) == pytest.approx(math.exp(-0.05) - 1)
-    low, high = fallen.interval(0.01) or (0, 0)
-    assert low < fallen.change(0.05) < high < 0
+    assert fallen.compute_change(fallen.mean.value) == pytest.approx(math.exp(-0.05) - 1)
+    low, high = fallen.compute_interval(0.01) or (0, 0)
+    assert low < fallen.compute_change(0.05) < high < 0
 
 
 def test_what_is_detectable_is_found_with_95_percent() -> None:
     rng = np.random.default_rng(5)
     samples, spread, alpha = 20, 0.03, 0.005
-    true = math.log1p(_worsening(0, spread / math.sqrt(samples)).detectable(alpha))
+    true = math.log1p(_worsening(0, spread / math.sqrt(samples)).compute_detectable(alpha))
     values = true + spread * rng.standard_normal((4000, samples))
     reach = t_quantile(1 - alpha, samples - 1) * values.std(axis=1, ddof=1) / math.sqrt(samples)
     assert 0.93 < np.mean(values.mean(axis=1) > reach) < 0.97
@@ -58,9 +58,9 @@ def test_too_many_samples_are_not_counted() -> None:
 
 
 def test_more_samples_are_needed_where_the_change_lies_between() -> None:
-    clear = _worsening(0.0, 0.02 / math.sqrt(6), samples=6).samples_to_decide(0.005)
-    between = _worsening(0.015, 0.02 / math.sqrt(40), samples=40).samples_to_decide(0.005)
+    clear = _worsening(0.0, 0.02 / math.sqrt(6), samples=6).count_samples_to_decide(0.005)
+    between = _worsening(0.015, 0.02 / math.sqrt(40), samples=40).count_samples_to_decide(0.005)
     assert clear is not None
     assert between is not None
     assert between > 40 > clear
-    assert _worsening(0.0, 0.01, margin=0.0).samples_to_decide(0.005) is None
+    assert _worsening(0.0, 0.01, margin=0.0).count_samples_to_decide(0.005) is None

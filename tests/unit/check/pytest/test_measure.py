@@ -56,7 +56,7 @@ def test_a_step_by_hand() -> None:
     found = measured(Two())
     # Forward 2 products; backward the gradients of both weights and of what lies between them, not of the batch.
     assert found.flops.matrix == 5 * 2 * BATCH * WIDTH * WIDTH
-    calls = found.ops.working()
+    calls = found.ops.count_working()
     assert calls["aten::mm"] == 5
     assert calls["aten::relu"] + calls["aten::clamp_min"] == 1
     assert calls["aten::add_"] == 2  # the update of each weight
@@ -96,7 +96,7 @@ def test_an_activation_that_is_kept_alive_is_in_the_peak_and_saved() -> None:
     assert saved(after) - saved(before) == HIDDEN
     assert after.memory.saved["by aten::mul"] == HIDDEN
     assert after.memory.peak > before.memory.peak
-    assert after.ops.working() - before.ops.working() == {"aten::mul": 1}
+    assert after.ops.count_working() - before.ops.count_working() == {"aten::mul": 1}
 
 
 def test_calls_are_counted_at_the_outermost_match_and_by_phase() -> None:
@@ -107,14 +107,14 @@ def test_calls_are_counted_at_the_outermost_match_and_by_phase() -> None:
         heads.grad = None
 
     found = measure(step, trained_by(None, None, None), 1)
-    assert found.ops.calls("*attention*", "forward").total() == 1
-    assert found.ops.calls("*attention*", "backward").total() == 1
-    assert found.ops.calls("*attention*").total() == 2
-    assert found.ops.calls("*").total() >= 2
-    assert found.ops.calls("*Attention*") == {}  # nodes of autograd
+    assert found.ops.count_calls("*attention*", "forward").total() == 1
+    assert found.ops.count_calls("*attention*", "backward").total() == 1
+    assert found.ops.count_calls("*attention*").total() == 2
+    assert found.ops.count_calls("*").total() >= 2
+    assert found.ops.count_calls("*Attention*") == {}  # nodes of autograd
     assert found.memory.saved is None  # without a model nothing tells the forward pass
     with pytest.raises(UsageError, match="expected one of data, forward"):
-        found.ops.calls("*", "sideways")
+        found.ops.count_calls("*", "sideways")
 
 
 def test_inference() -> None:

@@ -45,7 +45,7 @@ def run(name: str) -> tuple[StepFunction, ModuleType, list[int]]:
     steps = StepFunction(name)
     main = ModuleType("script")
     vars(main)[DECORATOR] = steps.wrap
-    exec(compile(steps.decorated(SCRIPT, "script.py"), "script.py", "exec"), vars(main))
+    exec(compile(steps.decorate_script(SCRIPT, "script.py"), "script.py", "exec"), vars(main))
     told: list[int] = []
     steps.on_step = lambda: told.append(1)
     return steps, main, told
@@ -57,12 +57,12 @@ def test_a_function_under_a_condition() -> None:
     assert main.step(x=2) == 3
     assert len(told) == steps.calls == 2
     assert main.step.__doc__ == "A step."
-    assert steps.complaint(main) == ""
+    assert steps.describe_problem(main) == ""
 
 
 def test_decorated_functions_count_from_outside() -> None:
     _, main, told = run("decorated")
-    assert main.decorated(1) == (-1, -1)
+    assert main.decorate_script(1) == (-1, -1)
     assert len(told) == 1
 
 
@@ -97,7 +97,7 @@ def test_lines_stay_where_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     plain: dict[str, Any] = {}
     exec(compile(SCRIPT, "script.py", "exec"), plain)
     assert main.lines == plain["lines"]
-    source = inspect.getsource(main.decorated.__wrapped__.__wrapped__)
+    source = inspect.getsource(main.decorate_script.__wrapped__.__wrapped__)
     assert source == "@twice\ndef decorated(x): return -x\n"
 
 
@@ -106,12 +106,12 @@ def test_before_there_is_a_listener_nothing_counts() -> None:
     steps.on_step = None
     main.step(1)
     assert steps.calls == 0
-    assert "no call of --step-function step was seen" in steps.complaint(main)
+    assert "no call of --step-function step was seen" in steps.describe_problem(main)
 
 
 def test_an_unknown_name_is_told_with_what_there_is() -> None:
     steps, main, _ = run("Trainer.stp")
-    assert "unknown function of the script 'Trainer.stp': did you mean 'Trainer.step'" in steps.complaint(main)
+    assert "unknown function of the script 'Trainer.stp': did you mean 'Trainer.step'" in steps.describe_problem(main)
 
 
 def test_only_what_can_be_named_is_offered() -> None:
@@ -133,8 +133,8 @@ def work():
     steps = StepFunction("xyz")
     main = ModuleType("script")
     vars(main)[DECORATOR] = steps.wrap
-    exec(compile(steps.decorated(source, "script.py"), "script.py", "exec"), vars(main))
-    assert steps.complaint(main).endswith("choose from: Config.__call__, Config.of, work")
+    exec(compile(steps.decorate_script(source, "script.py"), "script.py", "exec"), vars(main))
+    assert steps.describe_problem(main).endswith("choose from: Config.__call__, Config.of, work")
     module = ModuleType("some.module")
     exec(compile(source.replace(b"handy = lambda: 1", b""), "module.py", "exec"), vars(module))
     assert _defined(module) == ["Config.of", "Config.__call__", "work"]
@@ -142,14 +142,14 @@ def work():
 
 def test_a_script_without_functions_says_so() -> None:
     steps = StepFunction("train")
-    steps.decorated(b"x = 1", "script.py")
-    assert "which defines none" in steps.complaint(ModuleType("script"))
+    steps.decorate_script(b"x = 1", "script.py")
+    assert "which defines none" in steps.describe_problem(ModuleType("script"))
 
 
 def test_functions_of_modules() -> None:
     _, module, _ = run("nothing")
     steps = StepFunction("some.module:Trainer.step")
-    steps.wrap_in(module)
+    steps.wrap_in_module(module)
     told: list[int] = []
     steps.on_step = lambda: told.append(1)
     trainer = module.Trainer()
@@ -158,7 +158,7 @@ def test_functions_of_modules() -> None:
 
 
 def test_a_module_that_was_never_imported() -> None:
-    assert "some.module was never imported" in StepFunction("some.module:step").complaint(None)
+    assert "some.module was never imported" in StepFunction("some.module:step").describe_problem(None)
 
 
 def test_what_torch_compiles_tells_nothing_and_is_whole() -> None:

@@ -165,5 +165,5 @@ def test_what_is_written_is_read_as_a_snapshot(memory, tmp_path, monkeypatch):
         pass
     (found,) = read_snapshot(tmp_path / "history.json.gz").allocations
     assert found.size.tolist() == [512]
-    assert found.text(found.line, 0) == "mine.py:7 forward"
+    assert found.get_text(found.line, 0) == "mine.py:7 forward"
     assert found.reserved.size.tolist() == [2**21]

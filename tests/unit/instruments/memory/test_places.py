@@ -56,7 +56,7 @@ def test_phases_without_steps_count_their_turns_from_the_start() -> None:
 def test_nothing_marked() -> None:
     nowhere = Place(step=NONE, phase=NONE, visit=0, turn=0, module="", sharding="")
     assert Places([]).at([1, 2], [1, 2]) == [nowhere, nowhere]
-    assert Places([]).bands() == ()
+    assert Places([]).build_bands() == ()
 
 
 def modules(ranges, times, threads=None) -> list[str]:
@@ -110,7 +110,7 @@ def test_bands_with_the_depth_of_modules() -> None:
         mark("FSDP::all_gather", 32, 33),
         mark("module::elsewhere", 25, 26, thread=9),
     ]
-    assert set(Places(ranges).bands()) == {
+    assert set(Places(ranges).build_bands()) == {
         Band(kind="step", name="3", start_ns=0, end_ns=100),
         Band(kind="phase", name="forward", start_ns=10, end_ns=60),
         Band(kind="module", name="h", start_ns=20, end_ns=50),

@@ -113,7 +113,7 @@ def told(found: Allocations, step: int, size: int) -> list[tuple[str, str, str, 
     return [
         (
             "" if found.phase[event] == NONE else PHASES[found.phase[event]],
-            *(found.text(column, event) for column in (found.module, found.category, found.shape)),
+            *(found.get_text(column, event) for column in (found.module, found.category, found.shape)),
         )
         for event in range(len(found))
         if found.step[event] == step and found.size[event] == size
@@ -176,11 +176,11 @@ def test_lines_are_the_users() -> None:
     relu = [
         e
         for e in range(len(found))
-        if found.text(found.op, e) in ("aten::relu", "aten::clamp_min") and found.size[e] > 0
+        if found.get_text(found.op, e) in ("aten::relu", "aten::clamp_min") and found.size[e] > 0
     ]
     assert relu
-    assert all(found.text(found.line, event).endswith(" inner") for event in relu)
-    assert all(found.text(found.line, event).startswith("memory/test_record.py:") for event in relu)
+    assert all(found.get_text(found.line, event).endswith(" inner") for event in relu)
+    assert all(found.get_text(found.line, event).startswith("memory/test_record.py:") for event in relu)
 
 
 def test_copies_of_autocast() -> None:

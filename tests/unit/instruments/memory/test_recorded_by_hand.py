@@ -130,7 +130,7 @@ def rows(found: Allocations) -> list[tuple[object, ...]]:
             int(found.step[event]),
             int(found.phase[event]),
             int(found.size[event]),
-            *(found.text(c, event) for c in texts),
+            *(found.get_text(c, event) for c in texts),
         )
         for event in range(len(found))
     ]
@@ -144,9 +144,9 @@ def state(found: Allocations) -> list[tuple[str, str, int]]:
 def of_category(found: Allocations, category: str, step: int) -> list[tuple[str, int]]:
     """Module and size of the blocks of a category that a step makes."""
     return sorted(
-        (found.text(found.module, event), int(found.size[event]))
+        (found.get_text(found.module, event), int(found.size[event]))
         for event in range(len(found))
-        if found.step[event] == step and found.size[event] > 0 and found.text(found.category, event) == category
+        if found.step[event] == step and found.size[event] > 0 and found.get_text(found.category, event) == category
     )
 
 

@@ -70,7 +70,7 @@ def test_sizes_differ_between_the_steps() -> None:
 
 def test_tensors_in_blocks_that_were_not_split_keep_shape_dtype_and_category() -> None:
     found = Played().recording()
-    told = [[found.text(getattr(found, name), at) for name in ("shape", "dtype", "category")] for at in (0, 1)]
+    told = [[found.get_text(getattr(found, name), at) for name in ("shape", "dtype", "category")] for at in (0, 1)]
     assert told == [["[384, 1024]", "fp32", PARAMETER], ["[640, 1024]", "fp32", ""]]
 
 

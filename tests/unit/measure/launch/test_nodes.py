@@ -27,21 +27,21 @@ def test_the_others_hear_of_each_run_and_of_its_end() -> None:
     other = Orders(endpoint, first=False)
     told: list[str] = []
     with pytest.raises(PerfkitError, match="machine 1, 2 of 3 has not joined: run `perfkit join 127"):
-        first.await_others(3, told.append, within_s=0.0)
+        first.wait_for_others(3, told.append, within_s=0.0)
     other.join(1)
-    assert first.address(1) == "127.0.0.1"  # which waits until the store has heard of it
-    first.await_others(2, told.append, within_s=10.0)
+    assert first.get_node_address(1) == "127.0.0.1"  # which waits until the store has heard of it
+    first.wait_for_others(2, told.append, within_s=10.0)
     assert not told
     for folder in (Path("/shared/a/0"), Path("/shared/b/0")):
         first.give(folder)
-        assert other.next() == folder
-        assert not other.over()
-        other.done(1)
+        assert other.wait_for_run() == folder
+        assert not other.is_run_over()
+        other.report_done(1)
         first.end(2, within_s=10)
-        assert other.over()
+        assert other.is_run_over()
     with ThreadPoolExecutor() as threads:
         left = threads.submit(first.leave, 2)
-        assert other.next() is None
+        assert other.wait_for_run() is None
     assert left.result() is None
 
 
@@ -50,16 +50,16 @@ def test_whom_the_first_waits_for_is_said_and_who_has_left_ends_the_bench() -> N
     first = Orders(endpoint, first=True)
     told: list[str] = []
     with ThreadPoolExecutor() as threads:
-        waiting = threads.submit(first.await_others, 2, told.append, within_s=10.0)
+        waiting = threads.submit(first.wait_for_others, 2, told.append, within_s=10.0)
         while not told and not waiting.done():
             time.sleep(0.01)
         other = Orders(endpoint, first=False)
         other.join(1)
         waiting.result()
     assert told == [f"waiting for machine 1: perfkit join {endpoint} --node-rank 1"]
-    other.quit()
+    other.announce_quit()
     with pytest.raises(PerfkitError, match=r"machine 1 of 2 has left, .* `perfkit bench --resume FOLDER` here"):
-        first.await_others(2, told.append)
+        first.wait_for_others(2, told.append)
 
 
 def test_the_others_go_when_the_first_has_ended_without_a_word() -> None:
@@ -67,6 +67,6 @@ def test_the_others_go_when_the_first_has_ended_without_a_word() -> None:
     first = Orders(endpoint, first=True)
     other = Orders(endpoint, first=False)
     del first
-    assert other.next() is None
-    assert other.over()
-    other.done(1)
+    assert other.wait_for_run() is None
+    assert other.is_run_over()
+    other.report_done(1)

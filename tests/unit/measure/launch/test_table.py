@@ -5,7 +5,7 @@ from perfkit.measure.launch.table import LAUNCHERS
 from perfkit.spec import LaunchSpec
 
 
-@pytest.mark.parametrize("name", LAUNCHERS.names())
+@pytest.mark.parametrize("name", LAUNCHERS.list_names())
 def test_every_launcher_refuses_machines_with_unequal_numbers_of_ranks(name: str) -> None:
     with pytest.raises(UsageError, match="--nnodes 2 needs"):
         LAUNCHERS.load(name).check(LaunchSpec(launcher=name, nodes=2, world_size=3))

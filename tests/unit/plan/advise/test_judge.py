@@ -28,25 +28,25 @@ def judge(goal: Goal, limit: float | None = None) -> Judge:
     ],
 )
 def test_a_goal_decides(goal: Goal, better: Estimate, worse: Estimate) -> None:
-    assert judge(goal).better(better, worse)
-    assert not judge(goal).better(worse, better)
+    assert judge(goal).is_better(better, worse)
+    assert not judge(goal).is_better(worse, better)
     assert sorted((worse, better), key=judge(goal).order) == [better, worse]
 
 
 def test_what_fits_comes_before_what_is_faster() -> None:
     fits, fast = estimate(saves=-3, peak=90), estimate(saves=5, peak=120)
-    assert judge("time", 100).better(fits, fast)
-    assert judge("time").better(fast, fits)
+    assert judge("time", 100).is_better(fits, fast)
+    assert judge("time").is_better(fast, fits)
 
 
 def test_what_may_take_any_memory_comes_after_what_fits_and_is_no_better() -> None:
     fits, lacks, unknown = estimate(saves=-3, peak=90), estimate(saves=1, peak=120), estimate(saves=5)
     limited = judge("time", 100)
     assert sorted((unknown, lacks, fits), key=limited.order) == [fits, lacks, unknown]
-    assert not limited.better(unknown, lacks)
-    assert limited.better(unknown, estimate(saves=3))
-    assert judge("time").better(unknown, fits)
+    assert not limited.is_better(unknown, lacks)
+    assert limited.is_better(unknown, estimate(saves=3))
+    assert judge("time").is_better(unknown, fits)
 
 
 def test_a_difference_that_does_not_count_is_none() -> None:
-    assert not judge("time").better(estimate(saves=1.5), estimate(saves=1.0))
+    assert not judge("time").is_better(estimate(saves=1.5), estimate(saves=1.0))

@@ -152,10 +152,10 @@ def test_samples_of_a_larger_batch_share_the_update() -> None:
 
 
 def test_the_rows_of_the_table_are_of_techniques_that_are_there() -> None:
-    assert {target.pattern.partition(":")[0] for target in TARGETS} <= set(TECHNIQUES.names())
+    assert {target.pattern.partition(":")[0] for target in TARGETS} <= set(TECHNIQUES.list_names())
 
 
-@pytest.mark.parametrize("variant", [each for name in TECHNIQUES.names() for each in examples(name)])
+@pytest.mark.parametrize("variant", [each for name in TECHNIQUES.list_names() for each in examples(name)])
 def test_every_variant_of_the_shelf_has_an_answer_with_words(variant: str) -> None:
     (specs,) = parse_variants(variant)
     for technique in compose(specs):

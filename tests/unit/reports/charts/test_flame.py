@@ -59,8 +59,8 @@ def test_what_is_gone_is_as_wide_as_it_was_where_it_was() -> None:
     assert [made.labels[label][0] for label in made.label[5:]] == ["Other_1", "aten::mm", "gemm_kernel"]
     assert made.parent[5:] == (0, 5, 6)
     assert made.values["time"][5:] == (0.0, 0.0, 0.0)
-    assert made.gone_within("time") == [0.004, 0.0, 0.0, 0.0, 0.0, 0.004, 0.004, 0.004], "Net_0 has it once"
-    assert made.gone_within("flops") == [0.0] * 8, "of which nothing was known before"
+    assert made.sum_gone("time") == [0.004, 0.0, 0.0, 0.0, 0.0, 0.004, 0.004, 0.004], "Net_0 has it once"
+    assert made.sum_gone("flops") == [0.0] * 8, "of which nothing was known before"
     words = in_words("words", made, ("time", "time", "s"))
     assert words is not None
     assert column(words, "Block")[-4:] == [

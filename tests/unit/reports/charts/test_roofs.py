@@ -57,7 +57,7 @@ def test_limits_hold_every_weighty_point(realistic: Analysis) -> None:
     frame = limits(plane(realistic))
     assert frame is not None
     points = [point for variant in realistic.variants for point in variant.points if placeable(point)]
-    assert all(frame.contain(point) for point in points if point.share >= 3e-3)
+    assert all(frame.includes_point(point) for point in points if point.share >= 3e-3)
 
 
 def test_a_point_many_decades_away_does_not_stretch_the_axes(realistic: Analysis) -> None:
@@ -69,7 +69,7 @@ def test_a_point_many_decades_away_does_not_stretch_the_axes(realistic: Analysis
     alone, wide = (limits(plane(msgspec.structs.replace(realistic, variants=(some,)))) for some in (variant, stretched))
     assert wide == alone
     assert wide is not None
-    assert not wide.contain(far)
+    assert not wide.includes_point(far)
 
 
 def test_nothing_is_drawn_of_nothing(nothing_measured: Analysis) -> None:

@@ -439,7 +439,7 @@ def test_a_comparison_is_made_once_of_the_folders_that_are_meant(asked: Asked, m
         drawn.append(list(command))
         return "Error: another kind of device: add --anyway"
 
-    monkeypatch.setattr(Renderer, "_run", run)
+    monkeypatch.setattr(Renderer, "_run_command", run)
     address = "/compare?run=bench%2Fgpt%40amp&run=bench%2Flarge"
     answer = asked.get(address)
     while answer.status == 202:

@@ -101,7 +101,7 @@ def test_columns_align_with_the_kernels_of_a_trace_by_launch_not_by_start(tmp_pa
     events += [launch(1, 10), kernel("k", 1, 90, 5, stream=8), launch(2, 20), kernel("k", 2, 50, 5)]
     events += [kernel("Memcpy HtoD", 3, 70, 5, cat="gpu_memcpy")]
     trace = read_trace(write_trace(tmp_path / "trace.json.gz", events))
-    columns = export(tmp_path, ("k", 1), ("k", 2)).columns(trace, read_ops(trace).kernels)
+    columns = export(tmp_path, ("k", 1), ("k", 2)).match_columns(trace, read_ops(trace).kernels)
     # In the order of their start: the second launch, the copy, the first launch.
     assert columns.flops[[0, 2]].tolist() == [2, 1]
     assert columns.known.tolist() == [True, False, True]

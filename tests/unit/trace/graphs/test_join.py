@@ -321,7 +321,7 @@ def test_rows_of_replayed_calls_keep_the_trace_in_order_and_take_no_time(tmp_pat
     assert len(grown) == len(ops) + 2 * NODES
     assert grown.self_ns[len(ops) :].sum() == 0
     assert (trace.start_ns[-1], trace.end_ns.max()) == (ops.trace.start_ns[-1], ops.trace.end_ns.max())
-    assert len(trace.of(Category.OP)) == len(ops)
+    assert len(trace.select_events(Category.OP)) == len(ops)
     assert all(
         len(getattr(trace, name)) == len(trace) for name in ("name", "stream", "device", "signature", "stated", "node")
     )

@@ -26,14 +26,14 @@ def test_multiples_of_512(asked: int, given: int) -> None:
     ],
 )
 def test_divisions_of_powers_of_two(asked: int, given: int) -> None:
-    settings = Settings.of({"roundup_power2_divisions": {"1": 4, "2": 4, "4": 0}})
+    settings = Settings.from_snapshot({"roundup_power2_divisions": {"1": 4, "2": 4, "4": 0}})
     assert rounded(np.array([asked]), settings).tolist() == [given]
 
 
 def test_settings_that_mean_nothing_are_none() -> None:
-    assert Settings.of({"max_split_size": -1, "roundup_power2_divisions": {}}) == Settings()
-    assert Settings.of({"max_split_size": (1 << 64) - 1}) == Settings()
-    assert Settings.of({"max_split_size": 64 * MIB}).largest_split == 64 * MIB
+    assert Settings.from_snapshot({"max_split_size": -1, "roundup_power2_divisions": {}}) == Settings()
+    assert Settings.from_snapshot({"max_split_size": (1 << 64) - 1}) == Settings()
+    assert Settings.from_snapshot({"max_split_size": 64 * MIB}).largest_split == 64 * MIB
 
 
 def spaces(*rows: tuple[int, int, int]) -> Spaces:

@@ -13,7 +13,7 @@ PRODUCT = [[2048, 8], [8, 1024]]  # 8 MiB in fp32
 
 def shapes(folder: Path, *events: Event) -> list[str]:
     (found,) = trace_allocations(read_trace(write_trace(folder / "trace.json.gz", events)))
-    return [found.text(found.shape, event) for event in range(len(found)) if found.size[event] > 0]
+    return [found.get_text(found.shape, event) for event in range(len(found)) if found.size[event] > 0]
 
 
 def gpu(time: float, address: int, size: int) -> Event:

@@ -27,7 +27,8 @@ def read(folder: Path, content: Any, name: str = "timeline.raw.json.gz") -> Allo
 
 def told(result: Allocations) -> list[tuple[int, int, str]]:
     return [
-        (int(result.time_ns[at]), int(result.size[at]), result.text(result.category, at)) for at in range(len(result))
+        (int(result.time_ns[at]), int(result.size[at]), result.get_text(result.category, at))
+        for at in range(len(result))
     ]
 
 

@@ -126,9 +126,9 @@ def told(result: Allocations) -> list[tuple[int, str, str, str, str, int]]:
         (
             int(result.size[at]),
             PHASES[result.phase[at]] if result.phase[at] != NONE else "",
-            result.text(result.op, at),
-            result.text(result.line, at),
-            result.text(result.category, at),
+            result.get_text(result.op, at),
+            result.get_text(result.line, at),
+            result.get_text(result.category, at),
             int(result.step[at]),
         )
         for at in range(len(result))
@@ -271,7 +271,7 @@ def test_what_was_there_before_the_history_is_known_by_its_stack() -> None:
 def categories(snapshot: dict[str, Any]) -> list[str]:
     """Of the two events, as entries tell their pools, and as segments alone do."""
     result = only(snapshot)
-    return [result.text(result.category, at) for at in range(2)]
+    return [result.get_text(result.category, at) for at in range(2)]
 
 
 def without_pools_of_entries(allocator: CachingAllocator) -> dict[str, Any]:
@@ -369,7 +369,7 @@ def test_segments_alone_tell_what_was_held() -> None:
         result = only(snapshot)  # type: ignore[arg-type]
         assert int(result.size.sum()) == allocator.allocated
         assert reserved(result) == allocator.reserved
-        assert [result.text(result.category, at) for at in range(len(result))] == ["optimizer state"] * 2
+        assert [result.get_text(result.category, at) for at in range(len(result))] == ["optimizer state"] * 2
 
 
 def test_entries_without_times_are_in_their_order() -> None:

@@ -12,7 +12,7 @@ from tests.fixtures.trace_events import Event, event, ops_of, range_, sequence
 
 def found(folder: Path, *events: Event) -> list[tuple[str, int, int]]:
     ops = ops_of(folder, *events)
-    made: Phases = phase_spans(ops, PhaseRanges.of(ops.trace))
+    made: Phases = phase_spans(ops, PhaseRanges.from_trace(ops.trace))
     rows = zip(made.phase.tolist(), made.start_ns.tolist(), made.end_ns.tolist(), strict=True)
     return [(PHASES[phase], start // 1000, end // 1000) for phase, start, end in rows]
 
@@ -58,7 +58,7 @@ def test_of_many_modules_the_outermost_of_the_step_in_question_are_named(tmp_pat
         events += [call("Model_0", start + 1, 40), *(call(f"Linear_{n}", start + 2 + 5 * n, 4) for n in range(4))]
         events += [event("aten::relu", start + 3, 1)]
     ops = ops_of(tmp_path, *events)
-    nothing = phase_spans(ops_of(tmp_path), PhaseRanges.of(ops.trace))
+    nothing = phase_spans(ops_of(tmp_path), PhaseRanges.from_trace(ops.trace))
 
     def modules() -> list[tuple[str, int]]:
         made = bands(ops, nothing, find_modules(ops.trace), 60_000)

@@ -64,7 +64,7 @@ def test_identifiers_of_64_bits_are_read_beside_small_ones(tmp_path: Path) -> No
     path.write_text(json.dumps({"traceEvents": events}))
     trace = read_trace(path)
     assert trace.correlation.tolist() == [wide, wide]  # this file has no other: the column was compact until then
-    assert trace.stream[trace.of(Category.KERNEL)].tolist() == [wide]
+    assert trace.stream[trace.select_events(Category.KERNEL)].tolist() == [wide]
     assert trace.sequence.dtype == np.int32
 
 

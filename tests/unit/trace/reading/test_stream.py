@@ -20,11 +20,11 @@ def test_a_bomb_stops_at_the_limit(tmp_path: Path) -> None:
 
 
 def test_limits() -> None:
-    assert Limits().allowed(10 << 20) == 250 * (10 << 20)
-    assert Limits().allowed(1000) == 512 << 20
-    assert Limits().allowed(0) == 16 << 30, "a pipe's size is not known"
-    assert Limits().allowed(1 << 40) == 16 << 30
-    assert Limits(json_bytes=5).allowed(1 << 40) == 5
+    assert Limits().compute_allowed_bytes(10 << 20) == 250 * (10 << 20)
+    assert Limits().compute_allowed_bytes(1000) == 512 << 20
+    assert Limits().compute_allowed_bytes(0) == 16 << 30, "a pipe's size is not known"
+    assert Limits().compute_allowed_bytes(1 << 40) == 16 << 30
+    assert Limits(json_bytes=5).compute_allowed_bytes(1 << 40) == 5
 
 
 def test_after_so_much_time_the_rest_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

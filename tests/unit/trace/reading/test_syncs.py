@@ -65,7 +65,7 @@ def test_who_waited_for_what(tmp_path: Path) -> None:
 
 def test_records_of_waits_are_no_work_of_the_device(tmp_path: Path) -> None:
     trace = read_trace(written(tmp_path, [kernel(1, 7, 10, 100), sync("Stream Sync", 7, 200, stream=7)]))
-    assert len(trace.of(*DEVICE_CATEGORIES)) == 1
+    assert len(trace.select_events(*DEVICE_CATEGORIES)) == 1
 
 
 def test_a_trace_without_such_records(tmp_path: Path) -> None:

@@ -9,9 +9,9 @@ def test_rows_with_equal_keys_are_together() -> None:
     found = group(np.asarray([3, -1, 3, 3]), np.asarray([0, 5, 0, 1]))
     assert len(found) == 3
     assert found.of[0] == found.of[2] != found.of[3]
-    assert found.counts()[found.of].tolist() == [2, 1, 2, 1]
-    assert found.sums(np.asarray([1.0, 2.0, 4.0, 8.0]))[found.of].tolist() == [5.0, 2.0, 5.0, 8.0]
-    assert np.isnan(found.sums(np.asarray([1.0, np.nan, 4.0, 8.0]))).sum() == 1
+    assert found.count_by_group()[found.of].tolist() == [2, 1, 2, 1]
+    assert found.sum_by_group(np.asarray([1.0, 2.0, 4.0, 8.0]))[found.of].tolist() == [5.0, 2.0, 5.0, 8.0]
+    assert np.isnan(found.sum_by_group(np.asarray([1.0, np.nan, 4.0, 8.0]))).sum() == 1
 
 
 def test_no_rows_no_groups() -> None:

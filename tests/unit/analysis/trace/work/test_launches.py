@@ -80,7 +80,7 @@ def test_the_device_without_data_is_starved_but_not_by_the_host(tmp_path: Path) 
     ]
     ops = read_ops(read_trace(write_trace(tmp_path / "t.json.gz", [mark("ProfilerStep#1", 0, 200), *events])))
     found = analyse_work(ops, Roofs(None, "cuda"))
-    parts = {share.category: round(share.seconds * 1e6) for share in found.split.shares()}
+    parts = {share.category: round(share.seconds * 1e6) for share in found.split.compute_shares()}
     # Not known from 0 to 20, and idle from 30 to 80, queued from 71 on; fetching lasts until 60.
     assert (parts["not recorded"], parts["waiting for data"]) == (20, 30)
     assert (parts["idle with work queued"], parts["idle waiting for the CPU"]) == (9, 31)

@@ -32,7 +32,7 @@ def test_recorded_around_the_launch(tmp_path: Path) -> None:
         kernel("ncclDevKernel_AllGather_RING_LL", 1, 30, 10),
     ]
     found = exchanged(tmp_path, events)
-    assert found.bytes().tolist() == [800.0]
+    assert found.get_message_bytes().tolist() == [800.0]
     assert found.table[int(found.which[0])].group_size == 4
 
 
@@ -49,7 +49,7 @@ def test_by_the_inputs_of_the_op_where_nothing_was_recorded(tmp_path: Path) -> N
         kernel("gemm", 3, 120, 10),
     ]
     found = exchanged(tmp_path, events)
-    assert found.bytes()[0] == 800.0
+    assert found.get_message_bytes()[0] == 800.0
     assert found.table[int(found.which[0])].group_size == NONE  # not told by the inputs
-    assert np.isnan(found.bytes()[1:]).all()
+    assert np.isnan(found.get_message_bytes()[1:]).all()
     assert found.which[2] == NONE

@@ -138,7 +138,7 @@ def test_why_has_the_tables_that_differ(every_verdict: Check) -> None:
         "After": "259 MiB",
         "Change": "+18.0 MiB",
     }
-    ends = {column.largest(categories.rows) for column in categories.columns if column.meter}
+    ends = {column.find_largest(categories.rows) for column in categories.columns if column.meter}
     assert ends == {259 * 2**20}  # both sides on one scale
     assert rows(found["memory-0"])[0]["Made by"] == "aten::_softmax"
     assert "why-1" not in found
