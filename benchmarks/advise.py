@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from perfkit.analysis.model.estimate import Estimate
+from perfkit.analysis.model.estimate import MedianEstimate
 from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit.analysis.suite.analyse import analyse
 from perfkit.plan.advise.advise import advise
@@ -92,7 +92,9 @@ def time_share(variant: Variant, baseline: Variant) -> float | None:
     if variant.difference is not None:
         return variant.difference.ratio
     ours, theirs = variant.step_time, baseline.step_time
-    return ours.value / theirs.value if isinstance(ours, Estimate) and isinstance(theirs, Estimate) else None
+    return (
+        ours.value / theirs.value if isinstance(ours, MedianEstimate) and isinstance(theirs, MedianEstimate) else None
+    )
 
 
 def memory_share(variant: Variant, baseline: Variant) -> float | None:

@@ -17,12 +17,12 @@ import numpy as np
 from benchmarks.families import family_costs
 from benchmarks.replayed import print_graphs
 from perfkit import units
-from perfkit.analysis.model.coverage import Uncovered
-from perfkit.analysis.trace.captures import with_captures
-from perfkit.analysis.trace.coverage import uncovered
-from perfkit.analysis.trace.work.costs import piece_costs
-from perfkit.analysis.trace.work.pieces import Kind, pieces
-from perfkit.analysis.trace.work.windows import windows
+from perfkit.analysis.model.coverage import UncoveredWork
+from perfkit.analysis.trace.capture_joining import join_captures
+from perfkit.analysis.trace.coverage import list_uncovered_work
+from perfkit.analysis.trace.work.step_windows import find_step_windows
+from perfkit.analysis.trace.work.work_item_costs import compute_item_costs
+from perfkit.analysis.trace.work.work_items import WorkKind, collect_work_items
 from perfkit.cost.call import OpCost, Unit
 from perfkit.trace.ops import read_ops
 from perfkit.trace.read import Category, read_trace
@@ -42,15 +42,15 @@ class Shares(NamedTuple):
     bytes: float
     bounded: float
     estimated: float
-    uncovered: tuple[Uncovered, ...]
+    uncovered: tuple[UncoveredWork, ...]
 
 
 def shares(path: Path) -> Shares | None:
     """The coverage of a trace's computing work, with captures of its graphs beside it; None where it holds none."""
-    ops = with_captures(read_ops(read_trace(path)), str(path), (), Limits(), must_fit=False).ops
-    work = pieces(ops, windows(ops))
-    costs = piece_costs(work, np.full(len(work), np.nan))
-    counted = work.is_kind(Kind.WORK)
+    ops = join_captures(read_ops(read_trace(path)), str(path), (), Limits(), must_fit=False).ops
+    work = collect_work_items(ops, find_step_windows(ops))
+    costs = compute_item_costs(work, np.full(len(work), np.nan))
+    counted = work.is_kind(WorkKind.WORK)
     linked = np.ones(len(work), np.bool_)
     if work.on_device:
         counted &= ops.trace.category[work.event] == Category.KERNEL
@@ -64,7 +64,7 @@ def shares(path: Path) -> Shares | None:
         float(time[part].sum() / total)
         for part in (linked, work.inferred, has_flops, has_bytes, costs.is_bounded, costs.estimated)
     )
-    missing = uncovered(work, counted & ~has_flops, counted & ~has_bytes)
+    missing = list_uncovered_work(work, counted & ~has_flops, counted & ~has_bytes)
     return Shares(total / 1e9, linked_part, inferred, flops, moved, bounded, estimated, missing)
 
 

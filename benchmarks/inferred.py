@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from perfkit.analysis.trace.work.costs import PieceCosts, piece_costs
-from perfkit.analysis.trace.work.pieces import Kind, Pieces, pieces
-from perfkit.analysis.trace.work.windows import windows
+from perfkit.analysis.trace.work.step_windows import find_step_windows
+from perfkit.analysis.trace.work.work_item_costs import WorkItemCosts, compute_item_costs
+from perfkit.analysis.trace.work.work_items import WorkItems, WorkKind, collect_work_items
 from perfkit.cost.call import OpCall
 from perfkit.trace.model import NONE
 from perfkit.trace.ops import read_ops
@@ -46,7 +46,7 @@ def compare(path: Path, share: float) -> Compared:
         work, inferred = _costs(shortened)
     rows = {_key(whole, row): row for row in range(len(whole))}
     of_whole = np.asarray([rows[_key(work, row)] for row in range(len(work))])
-    hidden = work.is_kind(Kind.WORK) & (work.owner == NONE) & (whole.owner[of_whole] != NONE)
+    hidden = work.is_kind(WorkKind.WORK) & (work.owner == NONE) & (whole.owner[of_whole] != NONE)
     checked = np.flatnonzero(hidden & work.inferred)
     pairs = [(row, int(of_whole[row])) for row in checked.tolist()]
     time = work.busy_ns
@@ -72,17 +72,17 @@ def _without_first(events: list[dict[str, Any]], share: float) -> list[dict[str,
     return [event for event, host in zip(events, on_host, strict=True) if not host or event["ts"] >= begin]
 
 
-def _costs(path: Path) -> tuple[Pieces, PieceCosts]:
+def _costs(path: Path) -> tuple[WorkItems, WorkItemCosts]:
     ops = read_ops(read_trace(path))
-    work = pieces(ops, windows(ops))
-    return work, piece_costs(work, np.full(len(work), np.nan))
+    work = collect_work_items(ops, find_step_windows(ops))
+    return work, compute_item_costs(work, np.full(len(work), np.nan))
 
 
-def _key(work: Pieces, row: int) -> tuple[str, int, int]:
+def _key(work: WorkItems, row: int) -> tuple[str, int, int]:
     return work.ops.trace.names[int(work.name[row])], int(work.start_ns[row]), int(work.lane[row])
 
 
-def _call(work: Pieces, row: int) -> OpCall | None:
+def _call(work: WorkItems, row: int) -> OpCall | None:
     call = int(work.call[row])
     return None if call == NONE else work.ops.calls[call].call
 

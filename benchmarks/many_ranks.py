@@ -25,7 +25,7 @@ from msgspec.structs import replace
 from perfkit.analysis.model.fleet import LATE, Fleet
 from perfkit.analysis.parallel import engines
 from perfkit.analysis.ranks.fleet import FleetReducer
-from perfkit.analysis.trace.analyse import Job, Outcome, analyse_file
+from perfkit.analysis.trace.trace_analysis import TraceJob, TraceOutcome, analyze_file
 from perfkit.devices.machine import available_cores, cpu_model
 from perfkit.errors import PerfkitError
 
@@ -81,11 +81,13 @@ def sizes(most: int) -> list[int]:
     return [*result, most] if most > 1 else result
 
 
-def analyse(paths: list[Path], engine: str, jobs: int | None) -> tuple[dict[str, Any], list[Outcome]]:
+def analyse(paths: list[Path], engine: str, jobs: int | None) -> tuple[dict[str, Any], list[TraceOutcome]]:
     before = cpu_seconds()
     started = time.perf_counter()
     reducer, outcomes = FleetReducer(), []
-    for _, result in engines.run(analyse_file, [Job(str(path)) for path in paths], engine=engine, jobs=jobs):
+    for _, result in engines.run_parallel(
+        analyze_file, [TraceJob(str(path)) for path in paths], engine=engine, jobs=jobs
+    ):
         if isinstance(result, PerfkitError):
             sys.exit(str(result))
         reducer.add(result.rank, result.arrivals)
@@ -128,7 +130,7 @@ def check(fleet: Fleet) -> None:
     assert late_rows == {LATE_RANK // fleet.grid.ranks_per_row}, late_rows
 
 
-def reduce(outcomes: list[Outcome], ranks: int) -> dict[str, Any]:
+def reduce(outcomes: list[TraceOutcome], ranks: int) -> dict[str, Any]:
     """The reducer alone, with ranks repeated under new numbers; peak of what Python and NumPy allocated."""
     reducer = FleetReducer()
     tracemalloc.start()

@@ -10,7 +10,7 @@ import argparse
 import time
 from pathlib import Path
 
-from perfkit.analysis.replay.replay import Replayed, replay, what_if
+from perfkit.analysis.replay.replay import ReplayResult, replay_trace, simulate_what_if
 from perfkit.errors import UsageError
 from perfkit.trace.ops import read_ops
 from perfkit.trace.read import read_trace
@@ -26,7 +26,7 @@ def main() -> None:
     for path in parser.parse_args().traces:
         ops = read_ops(read_trace(path))
         started = time.perf_counter()
-        replayed = replay(ops)
+        replayed = replay_trace(ops)
         built = time.perf_counter() - started
         if replayed is None:
             continue
@@ -39,9 +39,9 @@ def main() -> None:
         print("", " | ".join(gains), "|")
 
 
-def _gain(replayed: Replayed, change: str) -> str:
+def _gain(replayed: ReplayResult, change: str) -> str:
     try:
-        simulated = what_if(replayed, change)
+        simulated = simulate_what_if(replayed, change)
     except UsageError:
         return "-"
     summed = "-" if simulated.summed_s is None else f"{simulated.summed_s / replayed.result.recorded_s:.1%}"

@@ -14,14 +14,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from perfkit.analysis.replay.path_spans import path_spans
-from perfkit.analysis.replay.replay import replay, what_if
-from perfkit.analysis.replay.stretches import stretches
-from perfkit.analysis.trace.gaps import gap_rows
-from perfkit.analysis.trace.host_calls import host_calls
-from perfkit.analysis.trace.idle_time import idle_time
-from perfkit.analysis.trace.work.launches import queue
-from perfkit.analysis.trace.work.windows import windows
+from perfkit.analysis.replay.critical_path_segments import build_path_rows
+from perfkit.analysis.replay.path_spans import build_path_spans
+from perfkit.analysis.replay.replay import replay_trace, simulate_what_if
+from perfkit.analysis.trace.host_calls import find_host_calls
+from perfkit.analysis.trace.idle_gaps import build_gap_rows
+from perfkit.analysis.trace.idle_time import find_idle_time
+from perfkit.analysis.trace.work.launch_queue import build_launch_queue
+from perfkit.analysis.trace.work.step_windows import find_step_windows
 from perfkit.trace.ops import read_ops
 from perfkit.trace.read import read_trace
 
@@ -46,13 +46,15 @@ def main() -> None:
         print(f"| {part} | {time.process_time() - started:.2f} | {_memory('VmHWM') - held:,.0f} |", flush=True)
         return made
 
-    spans = windows(ops)
-    idle = told("causes of idle time", lambda: idle_time(ops, spans, queue(ops), host_calls(ops, spans)))
-    told("rows of idle time", lambda: gap_rows(ops, spans, idle))
-    replayed = told("graph and replay", lambda: replay(ops))
+    spans = find_step_windows(ops)
+    idle = told(
+        "causes of idle time", lambda: find_idle_time(ops, spans, build_launch_queue(ops), find_host_calls(ops, spans))
+    )
+    told("rows of idle time", lambda: build_gap_rows(ops, spans, idle))
+    replayed = told("graph and replay", lambda: replay_trace(ops))
     assert replayed is not None
-    told(f"what-if {given.change}", lambda: what_if(replayed, given.change))
-    told("stretches of the path", lambda: stretches(replayed, path_spans(replayed), idle.host))
+    told(f"what-if {given.change}", lambda: simulate_what_if(replayed, given.change))
+    told("stretches of the path", lambda: build_path_rows(replayed, build_path_spans(replayed), idle.host))
 
 
 def _memory(of: str) -> float:

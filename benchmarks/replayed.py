@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from perfkit.analysis.trace.file import Job, analyse_file
+from perfkit.analysis.trace.file_analysis import TraceJob, analyze_file
 from tests.fixtures.graph_captures import LAYERS, Node, captures, decoder, replays, write_events
 from tests.fixtures.traces import Event
 
@@ -90,7 +90,7 @@ def known(recording: Recording) -> Known:
         caught = write_events(Path(folder) / "caught.json.gz", recording.captures)
         shares = []
         for given in ((), (caught,)):
-            covered = analyse_file(Job(path, captures=given, must_fit=False)).rank.coverage
+            covered = analyze_file(TraceJob(path, captures=given, must_fit=False)).rank.coverage
             shares.append(covered.flops_s / covered.kernel_s)
         return Known(covered.replayed_kernels, covered.joined_kernels, *shares)
 

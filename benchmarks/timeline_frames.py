@@ -16,8 +16,8 @@ from msgspec.structs import replace
 from playwright.sync_api import CDPSession
 
 from perfkit.analysis.model import timeline as words
-from perfkit.analysis.model.timeline import Labels, Lane, StepTimeline
-from perfkit.analysis.timeline.packed import differences, packed
+from perfkit.analysis.model.timeline import SliceLabels, StepTimeline, TimelineLane
+from perfkit.analysis.timeline.column_packing import pack_column, take_differences
 from perfkit.analysis.trace.op_class import OpClass
 from perfkit_reports.render.html import render
 from perfkit_reports.subjects.trace import document, timeline
@@ -55,8 +55,10 @@ def step_of(slices: int) -> StepTimeline:
     random = np.random.default_rng(0)
     texts = (*(f"aten::op_{number}" for number in range(LABELS)), *(kind.value for kind in OpClass))
     kinds = random.integers(LABELS, len(texts), LABELS)
-    nothing = packed(np.full(LABELS, -1))
-    labels = Labels(name=packed(np.arange(LABELS)), kind=packed(kinds), op=nothing, module=nothing, shapes=nothing)
+    nothing = pack_column(np.full(LABELS, -1))
+    labels = SliceLabels(
+        name=pack_column(np.arange(LABELS)), kind=pack_column(kinds), op=nothing, module=nothing, shapes=nothing
+    )
     each, length = slices // 16, 1_000_000_000
     lanes = [
         *(_lane(random, words.THREAD, f"thread {number}", each, DEPTH, length) for number in range(8)),
@@ -65,7 +67,7 @@ def step_of(slices: int) -> StepTimeline:
     return StepTimeline(number=1, why="", start_s=0.0, length_ns=length, texts=texts, labels=labels, lanes=tuple(lanes))
 
 
-def _lane(random: np.random.Generator, kind: str, name: str, slices: int, depth: int, length: int) -> Lane:
+def _lane(random: np.random.Generator, kind: str, name: str, slices: int, depth: int, length: int) -> TimelineLane:
     """Rows of slices that follow each other, with pauses between them."""
     rows = []
     for level in range(depth):
@@ -74,15 +76,15 @@ def _lane(random: np.random.Generator, kind: str, name: str, slices: int, depth:
         rows.append((edges[::2], edges[1::2] - edges[::2], np.full(count, level)))
     start, duration, levels = (np.concatenate(column) for column in zip(*rows, strict=True))
     order = np.argsort(start, kind="stable")
-    return Lane(
+    return TimelineLane(
         kind=kind,
         name=name,
         slices=len(start),
         busy_ns=0,
-        start_ns=packed(differences(start[order])),
-        duration_ns=packed(duration[order]),
-        depth=packed(levels[order]),
-        label=packed(random.integers(0, LABELS, len(start))),
+        start_ns=pack_column(take_differences(start[order])),
+        duration_ns=pack_column(duration[order]),
+        depth=pack_column(levels[order]),
+        label=pack_column(random.integers(0, LABELS, len(start))),
     )
 
 

@@ -22,10 +22,10 @@ _API = {
     "bench": "perfkit.suites",
     "analyse": "perfkit.analysis.suite.analyse",
     "analyse_memory": "perfkit.analysis.memory.file",
-    "analyse_traces": "perfkit.analysis.trace.analyse",
+    "analyse_traces": "perfkit.analysis.trace.trace_analysis",
     "compare_runs": "perfkit.analysis.compare.runs",
     "read_trace": "perfkit.trace.read",
-    "what_if": "perfkit.analysis.replay.ask",
+    "what_if": "perfkit.analysis.replay.what_if",
 }
 
 __all__ = ["__version__", *_API]

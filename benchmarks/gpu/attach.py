@@ -161,9 +161,9 @@ def bench_energy(setting: Setting) -> Found:
 
 def _steps(variant: "Variant", by_hand_s: float, device: str) -> tuple[dict[str, object], list[str]]:
     """The figures of a loop's steps, and their contradictions."""
-    from perfkit.analysis.model.estimate import Estimate
+    from perfkit.analysis.model.estimate import MedianEstimate
 
-    step_s = variant.step_time.value if isinstance(variant.step_time, Estimate) else None
+    step_s = variant.step_time.value if isinstance(variant.step_time, MedianEstimate) else None
     step = variant.traced_step
     figures: dict[str, object] = {
         "step_s": step_s,

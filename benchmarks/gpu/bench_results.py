@@ -85,7 +85,7 @@ def read_variant(folder: Path, name: str) -> "Variant":
 def describe_variant(variant: "Variant") -> tuple[dict[str, Any], list[str]]:
     """The variant's figures, and its contradictions: claims that do not hold, and another end than `ok`."""
     from perfkit.analysis.memory.beyond import RESIDUAL
-    from perfkit.analysis.model.estimate import Estimate
+    from perfkit.analysis.model.estimate import MedianEstimate
     from perfkit.record import Status, value_of
 
     memory = variant.memory
@@ -96,7 +96,7 @@ def describe_variant(variant: "Variant") -> tuple[dict[str, Any], list[str]]:
     step = variant.traced_step
     figures = {
         "status": variant.status,
-        "step_s": variant.step_time.value if isinstance(variant.step_time, Estimate) else None,
+        "step_s": variant.step_time.value if isinstance(variant.step_time, MedianEstimate) else None,
         "ratio": variant.difference and variant.difference.ratio,
         "peak_bytes": value_of(variant.peak_allocated),
         "mfu": value_of(variant.mfu),

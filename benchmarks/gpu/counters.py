@@ -45,7 +45,7 @@ NEAR = 0.05
 def count_bench(workload: str, variant: str, setting: Setting) -> Found:
     """Compare model and counters of the kernels of a training step."""
     _find_ncu(setting)
-    from perfkit.analysis.trace.analyse import analyse_traces
+    from perfkit.analysis.trace.trace_analysis import analyze_traces
     from perfkit.files import read_json
     from perfkit.store.layout import COUNTERS_FILE, SUITE_FILE, TRACE_FILE, Suite, rank_folder, run_path
 
@@ -60,7 +60,7 @@ def count_bench(workload: str, variant: str, setting: Setting) -> Found:
     rank = rank_folder(folder / run_path(variant, 0), 0)
     if not (rank / COUNTERS_FILE).exists():
         raise Skipped("; ".join(read_json(folder / SUITE_FILE, Suite).warnings))
-    coverage = analyse_traces([str(rank / TRACE_FILE)], counters=rank / COUNTERS_FILE).traces[0].coverage
+    coverage = analyze_traces([str(rank / TRACE_FILE)], counters=rank / COUNTERS_FILE).traces[0].coverage
     rows = [
         {"op_class": row.op_class, "quantity": row.quantity, "kernels": row.kernels, "seconds": row.seconds,
          "ratio": row.ratio, "low": row.low, "high": row.high}

@@ -2,6 +2,6 @@
 
 import sys
 
-from perfkit.analysis.trace.analyse import analyse_traces
+from perfkit.analysis.trace.trace_analysis import analyze_traces
 
-analyse_traces([sys.argv[1]])
+analyze_traces([sys.argv[1]])

@@ -144,7 +144,7 @@ def command(
     """
     from rich.console import Console
 
-    from perfkit.analysis.trace.analyse import analyse_traces
+    from perfkit.analysis.trace.trace_analysis import analyze_traces
     from perfkit.store.summary import TRACE_REPORT_FILE
     from perfkit.trace.flight import dumps_among
     from perfkit.trace.reading.source import expand
@@ -163,7 +163,7 @@ def command(
     limits = Limits(json_bytes=max_bytes, seconds=math.inf if time_limit is None else time_limit)
     folder = None if as_json else folder_for(sources, out, OUT / _name(sources), TRACE_REPORT_FILE, "perfkit analyze")
     with show_reading(Console(stderr=True, quiet=quiet or as_json)) as progress:
-        analysis = analyse_traces(
+        analysis = analyze_traces(
             sources,
             against=against,
             device=device,
@@ -186,7 +186,7 @@ def command(
 
     write_and_show(document(analysis), folder, static=static, quiet=quiet, verbose=verbose)
     if exports:
-        from perfkit.analysis.export.files import write_exports
+        from perfkit.analysis.export.export_files import write_exports
 
         for path in write_exports(
             analysis, folder, exports, captures=expand(capture) if capture else (), counted=counters, limits=limits
@@ -207,11 +207,11 @@ def _analyze_dumps(
     dumps: tuple[str, ...], out: Path | None, *, static: bool, as_json: bool, verbose: bool, quiet: bool
 ) -> None:
     """Who did not meet in which collective, as a report or as JSON."""
-    from perfkit.analysis.flight.analyse import analyse_flight
+    from perfkit.analysis.flight.flight_analysis import analyze_flight
     from perfkit.store.summary import FLIGHT_REPORT_FILE
 
     folder = None if as_json else folder_for(dumps, out, OUT / _name(dumps), FLIGHT_REPORT_FILE, "perfkit analyze")
-    analysis = analyse_flight(dumps, command=shlex.join(["perfkit", *sys.argv[1:]]))
+    analysis = analyze_flight(dumps, command=shlex.join(["perfkit", *sys.argv[1:]]))
     if folder is None:
         from perfkit_reports.document.raw import as_json as encoded
 

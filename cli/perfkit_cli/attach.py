@@ -51,7 +51,7 @@ def command(
 
     The process was not prepared and does not notice, other than by standing still for each sample.
     """
-    from perfkit.analysis.stacks.process import analyse_process
+    from perfkit.analysis.stacks.process_stacks import analyze_process
     from perfkit.errors import PerfkitError, UsageError
     from perfkit.files import write_bytes
     from perfkit.instruments.process import look, running
@@ -75,7 +75,7 @@ def command(
             folder.rmdir()
         raise
     write_bytes(folder / SPEEDSCOPE_FILE, speedscope(threads))
-    analysis = analyse_process(facts, threads, command=shlex.join(["perfkit", *sys.argv[1:]]))
+    analysis = analyze_process(facts, threads, command=shlex.join(["perfkit", *sys.argv[1:]]))
     write_and_show(document(analysis), folder, quiet=quiet, verbose=verbose)
     if facts.interrupted:
         click.echo("interrupted", err=True)

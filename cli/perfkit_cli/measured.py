@@ -8,7 +8,7 @@ from importlib.resources import files
 
 import msgspec
 
-from perfkit.analysis.load import busy
+from perfkit.analysis.machine_load import describe_machine_load
 from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit.record import Status
 from perfkit.spec import Struct
@@ -55,7 +55,7 @@ class MeasuredSuite(Struct):
 
 def of_suite(analysis: Analysis) -> MeasuredSuite:
     """What pages show of a suite: all variants that ran to their end."""
-    disturbed = busy(analysis.load)
+    disturbed = describe_machine_load(analysis.load)
     ran = [each for each in analysis.variants if each.status == Status.OK and not each.is_baseline]
     return MeasuredSuite(
         workload=analysis.workload,

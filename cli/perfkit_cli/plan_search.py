@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 from rich.console import Console
 
-from perfkit.analysis.model.plan import PlannedVariant, Searched
+from perfkit.analysis.model.plan import PlannedVariant, PlanSearch
 from perfkit.errors import UsageError
 from perfkit.measure.schedule import Techniques
 from perfkit.plan.plan import planned, scheduled
@@ -17,7 +17,7 @@ from perfkit.units import nbytes, significant
 from perfkit_cli.listing import columns
 
 
-def searched(request: BenchRequest, target: Target, console: Console) -> Searched:
+def searched(request: BenchRequest, target: Target, console: Console) -> PlanSearch:
     """What fits; the console tells how far the search is."""
     if target.limit_bytes is None:
         raise UsageError("--search fits combinations into memory: say how much, --memory 6GiB or --gpu h100-80g")
@@ -33,7 +33,7 @@ def searched(request: BenchRequest, target: Target, console: Console) -> Searche
         )
 
 
-def lines(found: Searched) -> Iterator[str]:
+def lines(found: PlanSearch) -> Iterator[str]:
     """What fits, a line each, and what need not be planned."""
     yield f"{found.planned} of {found.combinations} combinations planned, the others follow from them"
     if not found.fitting:
@@ -45,7 +45,7 @@ def lines(found: Searched) -> Iterator[str]:
         yield f"without {name}: {reason}"
 
 
-def as_builtins(found: Searched) -> dict[str, Any]:
+def as_builtins(found: PlanSearch) -> dict[str, Any]:
     """For --json."""
     return {**msgspec.to_builtins(found), "fitting": [told(variant) for variant in found.fitting]}
 

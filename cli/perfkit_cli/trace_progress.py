@@ -10,7 +10,7 @@ from perfkit.units import nbytes
 from perfkit_cli.lines import show_lines
 
 if TYPE_CHECKING:
-    from perfkit.analysis.trace.analyse import Progress, TraceRead
+    from perfkit.analysis.trace.trace_analysis import Progress, TraceProgress
 
 
 @contextmanager
@@ -24,7 +24,7 @@ def show_reading(console: Console) -> Iterator["Progress | None"]:
         yield lambda read: tell(line(read))
 
 
-def line(read: "TraceRead") -> str:
+def line(read: "TraceProgress") -> str:
     """`[3/64] traces/rank2.json.gz: 326 MiB at 84 MiB/s`."""
     place = f"[{read.number}/{read.total}] {read.source}"
     if read.error:

@@ -4,7 +4,7 @@ from enum import StrEnum
 from typing import ClassVar
 
 from perfkit.analysis.model.difference import TraceDifference
-from perfkit.analysis.model.shown import Shown
+from perfkit.analysis.model.display_mixin import DisplayMixin
 from perfkit.check.judge.thresholds import Threshold
 from perfkit.record import Environment
 from perfkit.spec import Struct
@@ -139,7 +139,7 @@ class CheckedVariant(Struct):
         return f"{self.workload} {self.variant}"
 
 
-class Check(Struct, Shown):
+class Check(Struct, DisplayMixin):
     """A whole check. `verdict` is the worst of all: fail, else inconclusive, else worse, else pass (or improved where
     one is). `fail_on` is the mildest verdict that is a failure, `fail` or `worse`; then worse goes before inconclusive.
 

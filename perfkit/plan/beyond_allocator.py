@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from statistics import median
 from typing import NamedTuple
 
-from perfkit.analysis.model.plan import Beyond, Interval
+from perfkit.analysis.model.plan import Interval, NonTensorMemory
 from perfkit.devices.capability import Capability, capability_of
 from perfkit.devices.catalogue import Entry
 from perfkit.plan.cuda_scratch import SOURCES
@@ -44,7 +44,7 @@ def handle_bytes(target: Target) -> Interval:
     return Interval(value=value, low=low, high=max(low, value))
 
 
-def within_allocator(target: Target, scratch: dict[str, int]) -> tuple[Beyond, ...]:
+def within_allocator(target: Target, scratch: dict[str, int]) -> tuple[NonTensorMemory, ...]:
     """What a GPU's libraries take of torch's allocator at the fullest moment: it is in the peak.
 
     Args:
@@ -52,18 +52,20 @@ def within_allocator(target: Target, scratch: dict[str, int]) -> tuple[Beyond, .
         scratch: by libraries, the most that one op of theirs works in.
     """
     one = handle_bytes(target)
-    workspaces = Beyond(
+    workspaces = NonTensorMemory(
         name=WORKSPACES,
         bytes=Interval(value=2 * one.value, low=one.low, high=2 * one.high),
         source=f"torch's default, {_of(target)[1]}: one for forward and one for backward's thread",
     )
     return workspaces, *(
-        Beyond(name=f"scratch of {library}", bytes=Interval(value=most, low=0, high=most), source=SOURCES[library])
+        NonTensorMemory(
+            name=f"scratch of {library}", bytes=Interval(value=most, low=0, high=most), source=SOURCES[library]
+        )
         for library, most in scratch.items()
     )
 
 
-def beyond_allocator(target: Target, groups: Sequence[int], cached: Interval) -> tuple[Beyond, ...]:
+def beyond_allocator(target: Target, groups: Sequence[int], cached: Interval) -> tuple[NonTensorMemory, ...]:
     """What else a rank takes of its GPU, or leaves nobody.
 
     Args:
@@ -76,7 +78,7 @@ def beyond_allocator(target: Target, groups: Sequence[int], cached: Interval) ->
     if target.expandable_segments:
         replay += ", expandable segments"
     replay += "; what copies of offload reserve beyond it is not modelled"
-    rows = [Beyond(name=CACHED, bytes=cached, source=replay), _context(target)]
+    rows = [NonTensorMemory(name=CACHED, bytes=cached, source=replay), _context(target)]
     return *rows, *(_nccl(target, groups) if groups else ()), *_reserve(target)
 
 
@@ -144,7 +146,7 @@ _ANY_CONTEXT = _ContextBounds(
 )
 
 
-def _context(target: Target) -> Beyond:
+def _context(target: Target) -> NonTensorMemory:
     """As runs on GPUs of this name were measured, on whichever machine, within what others have told of its
     architecture: another version of CUDA or of the driver takes other memory."""
     assert target.entry is not None
@@ -153,13 +155,13 @@ def _context(target: Target) -> Beyond:
     published = _published_context(target.entry)
     if not measured:
         bounds = Interval(value=published.value, low=published.low, high=published.high)
-        return Beyond(name=CONTEXT, bytes=bounds, source=published.source)
+        return NonTensorMemory(name=CONTEXT, bytes=bounds, source=published.source)
     bounds = Interval(value=median(measured), low=min(published.low, *measured), high=max(published.high, *measured))
     source = (
         "median of what processes held beside their allocator in programs measured on GPUs of this name: "
         f"{len(measured)}, whatever machine and version of CUDA; within the published bounds or beyond them"
     )
-    return Beyond(name=CONTEXT, bytes=bounds, source=source)
+    return NonTensorMemory(name=CONTEXT, bytes=bounds, source=source)
 
 
 def _published_context(entry: Entry) -> _ContextBounds:
@@ -182,11 +184,11 @@ _CHANNELS_ON_HOPPER, _CHANNELS_ON_BLACKWELL = (16, 16), (24, 32)
 _LEAST_OF_NVLS = 3
 
 
-def _nccl(target: Target, groups: Sequence[int]) -> Iterator[Beyond]:
+def _nccl(target: Target, groups: Sequence[int]) -> Iterator[NonTensorMemory]:
     """Those of communicators of so many ranks each, made when a group first exchanges anything."""
     sizes = ", ".join(map(str, sorted(groups, reverse=True)))
     larger = sum(ranks > 2 for ranks in groups)
-    yield Beyond(
+    yield NonTensorMemory(
         name="NCCL's buffers",
         bytes=Interval(
             value=len(groups) * _PAIR.value + larger * _MORE_OF_LARGER,
@@ -204,7 +206,7 @@ def _nccl(target: Target, groups: Sequence[int]) -> Iterator[Beyond]:
         return
     newer = capability_of(target.entry) >= _BLACKWELL
     few, many = (sum(heads) * channels * _BYTES_A_CHANNEL for channels in _channels(newer))
-    yield Beyond(
+    yield NonTensorMemory(
         name="NVLink SHARP's buffers",
         bytes=Interval(value=few, low=0, high=many),
         source=f"for each of {sum(heads)} GPUs of communicators 2 x 8 steps of 128 KiB in {_channels(newer)[0]} "
@@ -216,7 +218,7 @@ def _channels(newer: bool) -> tuple[int, int]:
     return _CHANNELS_ON_BLACKWELL if newer else _CHANNELS_ON_HOPPER
 
 
-def _reserve(target: Target) -> Iterator[Beyond]:
+def _reserve(target: Target) -> Iterator[NonTensorMemory]:
     """What the driver keeps of the nominal memory, as far as it is not left free anyway."""
     assert target.entry is not None
     assert target.capacity_bytes is not None
@@ -236,7 +238,9 @@ def _reserve(target: Target) -> Iterator[Beyond]:
     left = target.capacity_bytes - target.limit_bytes
     low, value, high = (max(0.0, share * target.capacity_bytes - left) for share in shares)
     if high:
-        yield Beyond(name="the driver's reserve", bytes=Interval(value=value, low=low, high=high), source=source)
+        yield NonTensorMemory(
+            name="the driver's reserve", bytes=Interval(value=value, low=low, high=high), source=source
+        )
 
 
 def _of(target: Target) -> tuple[tuple[int, int], str]:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from perfkit.allocations import WORKSPACE
 from perfkit.analysis.model.memory import MemoryAccount
-from perfkit.analysis.model.plan import Beyond, Interval, Peak
+from perfkit.analysis.model.plan import Interval, NonTensorMemory, PlannedPeak
 from perfkit.plan.beyond_allocator import beyond_allocator, handle_bytes, within_allocator
 from perfkit.plan.caching_allocator import CachingAllocator, OutOfMemoryError
 from perfkit.plan.expandable_segments import ExpandableSegments
@@ -21,9 +21,9 @@ ROUNDING = "allocator rounding"
 class DeviceMemory(NamedTuple):
     """The peak of the allocator, what of it are libraries', and what is beyond it."""
 
-    peak: Peak
-    within: tuple[Beyond, ...]
-    beyond: tuple[Beyond, ...]
+    peak: PlannedPeak
+    within: tuple[NonTensorMemory, ...]
+    beyond: tuple[NonTensorMemory, ...]
 
 
 class Replayed(NamedTuple):
@@ -52,7 +52,7 @@ def device_memory(rehearsed: Rehearsed, held: MemoryAccount, target: Target, wor
     categories = {share.category: share.bytes for share in held.categories}
     categories[WORKSPACE] = categories.get(WORKSPACE, 0) + workspaces
     categories[ROUNDING] = most.allocated - held.peak_bytes - workspaces
-    peak = Peak(
+    peak = PlannedPeak(
         value=most.allocated, low=low.allocated, high=most.allocated, phase=held.peak_phase, categories=categories
     )
     free = most.reserved - most.allocated

@@ -10,9 +10,9 @@ from msgspec.structs import replace
 
 from perfkit.analysis.memory.beyond import context_bytes
 from perfkit.analysis.suite.runs import VariantRuns
-from perfkit.analysis.trace.device import trace_device
-from perfkit.analysis.trace.rank_trace import Analysed, analyse_wholly
-from perfkit.analysis.trace.roofs import roofs_of
+from perfkit.analysis.trace.rank_trace import DetailedAnalysis, analyze_with_details
+from perfkit.analysis.trace.roofs import build_roofs
+from perfkit.analysis.trace.trace_device import identify_device
 from perfkit.devices.catalogue import Entry, find
 from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.devices.peak import CPU
@@ -60,7 +60,7 @@ def learn(
 
 def _of_trace(source: str, gpu: Entry | None) -> Learned:
     trace = read_trace(source)
-    device = trace_device(trace)
+    device = identify_device(trace)
     if device.kind == CPU:
         raise UnavailableError(f"{source}: a trace does not say which CPU it is of; a suite of perfkit bench does")
     entry = gpu or find(device.name, device.units)
@@ -68,7 +68,7 @@ def _of_trace(source: str, gpu: Entry | None) -> Learned:
         told = f"{device.name!r} is not in the catalogue" if device.name else "the trace does not name its GPU"
         raise UnavailableError(f"{source}: {told}: say which it is with --gpu")
     roofs = roofs_of_gpu(entry)
-    analysed = analyse_wholly(read_ops(trace), roofs.ceilings, device_name=roofs.device_name)
+    analysed = analyze_with_details(read_ops(trace), roofs.ceilings, device_name=roofs.device_name)
     program = Program(name=trace_name(source), samples=samples_of(calls_of(analysed.engine), roofs))
     return _checked(
         Learned(device=entry.id, device_name=roofs.device_name, programs=(_fed(program, analysed),)), source
@@ -79,7 +79,7 @@ class _Step(NamedTuple):
     """The traced step of a variant on so many ranks, and how long its steps took without a profiler; None where that is
     not known. `context_bytes` are its process's on a GPU."""
 
-    analysed: Analysed
+    analysed: DetailedAnalysis
     environment: Environment
     ranks: int
     timed_s: float | None
@@ -105,7 +105,7 @@ def of_suite(stored: StoredSuite, left_out: Callable[[str], None] = lambda _: No
                         "measure it again with perfkit bench, without --no-calibrate"
                     )
                 ops = read_ops(read_trace(rank.trace))
-                analysed = analyse_wholly(ops, _ceilings(stored, environment), environment=environment)
+                analysed = analyze_with_details(ops, _ceilings(stored, environment), environment=environment)
                 threads = environment.threads if environment.device == CPU else None
                 context = context_bytes(rank.record.process_memory)
                 ranks = run.spec.launch.world_size
@@ -127,7 +127,7 @@ def of_suite(stored: StoredSuite, left_out: Callable[[str], None] = lambda _: No
 
 def _together(stored: StoredSuite, threads: int | None, steps: list[_Step]) -> Learned:
     environment = steps[0].environment
-    roofs = roofs_of(_ceilings(stored, environment), environment)
+    roofs = build_roofs(_ceilings(stored, environment), environment)
     if threads is not None and roofs.find_bandwidth() is None:
         raise UnavailableError(
             f"{stored.folder}: its ceilings have no memory bandwidth with {threads} threads, which what is learned is "
@@ -200,7 +200,7 @@ def _entry(environment: Environment) -> Entry:
     return entry
 
 
-def _fed(program: Program, analysed: Analysed) -> Program:
+def _fed(program: Program, analysed: DetailedAnalysis) -> Program:
     """With how the host fed the device."""
     launches, step_s = analysed.rank_trace.launches, analysed.rank_trace.step_s
     queued = None if launches is None else launches.queued

@@ -7,9 +7,9 @@ from typing import NamedTuple
 import numpy as np
 
 from perfkit.analysis.model.step import OpRow
-from perfkit.analysis.trace.roofline import UNKNOWN, Limit, limits
+from perfkit.analysis.trace.roofline import UNKNOWN, RooflineLimit, compute_limits
 from perfkit.analysis.trace.roofs import Roofs
-from perfkit.analysis.trace.work.placed import share_of_roof
+from perfkit.analysis.trace.work.roofline_rows import compute_roof_share
 from perfkit.cost.call import Unit
 from perfkit.plan.efficiencies import Efficiencies
 from perfkit.plan.step_ops import Issued, StepOp
@@ -51,7 +51,7 @@ def op_rows(issued: Sequence[Issued], efficiencies: Efficiencies, step_s: float)
         return ()
     sums = {kind: _sum(kind, counted, efficiencies) for kind, counted in works.items()}
     calls, _, moved, seconds, compute_s = (np.array(column, float) for column in zip(*sums.values(), strict=True))
-    found = limits(compute_s, moved, seconds, calls, efficiencies.roofs)
+    found = compute_limits(compute_s, moved, seconds, calls, efficiencies.roofs)
     ops = [_op(kind, each, found[row], step_s) for row, (kind, each) in enumerate(sums.items())]
     return _step(ops, step_s), *sorted(ops, key=lambda row: -row.seconds)
 
@@ -75,7 +75,7 @@ def _compute_s(kind: _Kind, flops: float, roofs: Roofs) -> float:
     return flops / peak.value
 
 
-def _op(kind: _Kind, each: _Sum, limit: Limit, step_s: float) -> OpRow:
+def _op(kind: _Kind, each: _Sum, limit: RooflineLimit, step_s: float) -> OpRow:
     known = limit.attainable_s is not None
     return OpRow(
         kind="op",
@@ -89,7 +89,7 @@ def _op(kind: _Kind, each: _Sum, limit: Limit, step_s: float) -> OpRow:
         achieved=_over(each.flops, each.seconds),
         bound=limit.bound,
         attainable_s=limit.attainable_s,
-        efficiency=share_of_roof(limit.attainable_s, each.seconds),
+        efficiency=compute_roof_share(limit.attainable_s, each.seconds),
         cost_source=_SOURCE,
         unit=kind.unit.value,
         dtype=kind.dtype,
@@ -122,7 +122,7 @@ def _step(ops: Sequence[OpRow], step_s: float) -> OpRow:
         achieved=_over(flops, step_s),
         bound=max(bounds, key=bounds.__getitem__, default=UNKNOWN),
         attainable_s=attainable_s,
-        efficiency=share_of_roof(attainable_s, step_s),
+        efficiency=compute_roof_share(attainable_s, step_s),
         cost_source=_SOURCE,
         unit=most.unit,
         dtype=most.dtype,

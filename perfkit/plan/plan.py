@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from perfkit.analysis.memory.account import account
 from perfkit.analysis.model.memory import MemoryAccount
-from perfkit.analysis.model.plan import Peak, PlannedVariant
+from perfkit.analysis.model.plan import PlannedPeak, PlannedVariant
 from perfkit.devices.machine import available_cores
 from perfkit.errors import UnavailableError
 from perfkit.measure.bench import ranks_needed, refusal_of
@@ -128,8 +128,8 @@ def _with_memory(variant: PlannedVariant, rehearsed: Rehearsed, held: MemoryAcco
     )
 
 
-def _peak(held: MemoryAccount) -> Peak:
-    return Peak(
+def _peak(held: MemoryAccount) -> PlannedPeak:
+    return PlannedPeak(
         value=held.peak_bytes,
         low=held.peak_bytes,
         high=held.peak_bytes,

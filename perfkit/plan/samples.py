@@ -5,8 +5,8 @@ from math import floor, log, sqrt
 from typing import NamedTuple
 
 from perfkit.analysis.trace.roofs import Roofs
-from perfkit.analysis.trace.work.engine import Engine
-from perfkit.analysis.trace.work.pieces import Kind
+from perfkit.analysis.trace.work.work_analysis import WorkAnalysis
+from perfkit.analysis.trace.work.work_items import WorkKind
 from perfkit.plan.learned import Sample
 from perfkit.plan.work import Work, least_time, work_of
 from perfkit.trace.read import NONE
@@ -23,14 +23,14 @@ class Call(NamedTuple):
     seconds: float
 
 
-def calls_of(engine: Engine) -> list[Call]:
+def calls_of(engine: WorkAnalysis) -> list[Call]:
     """The calls of a step whose FLOPs and bytes are modelled, without copies over a link and collectives."""
     placed, work = engine.by_op, engine.pieces
     calls = []
     for group, first in enumerate(placed.first.tolist()):
         number, precision = int(work.call[first]), int(placed.precision[group])
         known = number != NONE and precision != NONE and not placed.estimated[group]
-        if not known or work.kind[first] != Kind.WORK or work.step[first] == NONE or not placed.calls[group]:
+        if not known or work.kind[first] != WorkKind.WORK or work.step[first] == NONE or not placed.calls[group]:
             continue
         made = work.ops.calls[number]
         unit, dtype = placed.costs.precisions[precision]

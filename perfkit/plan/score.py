@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from perfkit.analysis.load import busy
+from perfkit.analysis.machine_load import describe_machine_load
 from perfkit.analysis.model.prediction import PredictedFigure, Prediction
 from perfkit.analysis.suite.analyse import analyse
 from perfkit.errors import RunFormatError, UsageError
@@ -128,7 +128,7 @@ def _of_suite(folder: Path, name: str) -> Iterator[ScoredVariant]:
                 device=device,
                 variant=variant.name,
                 prediction=variant.prediction,
-                disturbed=busy(analysis.load),
+                disturbed=describe_machine_load(analysis.load),
             )
 
 

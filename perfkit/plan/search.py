@@ -9,7 +9,7 @@ from itertools import product
 from math import inf
 from typing import NamedTuple
 
-from perfkit.analysis.model.plan import PlannedVariant, Searched
+from perfkit.analysis.model.plan import PlannedVariant, PlanSearch
 from perfkit.errors import UsageError
 from perfkit.measure.schedule import Techniques
 from perfkit.spec import TechniqueSpec, parse_variants, variant_label
@@ -38,7 +38,7 @@ class _Combination(NamedTuple):
         return tuple(spec for name in names for spec in _specs(name))
 
 
-def search(plan: Plan, ranks: int, progress: Callable[[int, int, PlannedVariant], None]) -> Searched:
+def search(plan: Plan, ranks: int, progress: Callable[[int, int, PlannedVariant], None]) -> PlanSearch:
     """Search through the combinations that go together.
 
     Args:
@@ -66,7 +66,7 @@ def search(plan: Plan, ranks: int, progress: Callable[[int, int, PlannedVariant]
             progress(done, len(combinations), planned[combination])
     fitting = [variant for variant in planned.values() if variant.fits]
     timed = all(variant.step_s is not None for variant in fitting)
-    return Searched(
+    return PlanSearch(
         fitting=tuple(sorted(fitting, key=_seconds if timed else _flops)),
         ordered_by=TIME if timed else FLOPS,
         combinations=len(combinations),

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import torch
 from torch.utils._pytree import tree_leaves
 
-from perfkit.analysis.trace.op_class import op_class
+from perfkit.analysis.trace.op_class import classify_op
 from perfkit.cost.args import all_tensors, read_bytes
 from perfkit.cost.call import OpCall, OpCost
 from perfkit.cost.collective import Kind, Message
@@ -152,5 +152,5 @@ def _moved(call: OpCall, result: Any) -> Work:
     tensors = tuple(all_tensors(call.args))
     dtype = tensors[0].dtype if tensors else ""
     return Work(
-        op_class(call.name), dtype, 0.0, read_bytes(*tensors) + tensor_bytes(result), matrix=False, op=call.name
+        classify_op(call.name), dtype, 0.0, read_bytes(*tensors) + tensor_bytes(result), matrix=False, op=call.name
     )

@@ -2,8 +2,8 @@
 
 from typing import NamedTuple
 
-from perfkit.analysis.trace.op_class import OpClass, op_class
-from perfkit.analysis.trace.product import layout, side_by_side, sizes
+from perfkit.analysis.trace.matmul_operands import describe_layout, list_contiguous_sizes, parse_matmul_sizes
+from perfkit.analysis.trace.op_class import OpClass, classify_op
 from perfkit.analysis.trace.roofline import COMPUTE, MEMORY
 from perfkit.analysis.trace.roofs import Roofs
 from perfkit.cost.call import OpCall, OpCost, TensorArg, Unit
@@ -54,14 +54,14 @@ def work_of(call: OpCall, cost: OpCost, fp32: Fp32Settings | None = None) -> Wor
 
 
 def _class(call: OpCall, dtype: str) -> str:
-    kind = op_class(call.name)
+    kind = classify_op(call.name)
     if kind != OpClass.MATMUL or dtype not in BY_NAME or BY_NAME[dtype].size != 2:
         return kind
-    product = sizes(call.name, call.args)
+    product = parse_matmul_sizes(call.name, call.args)
     if product is not None and product.batch > 1 and min(product.m, product.n, product.k) < _SMALLEST_TILE:
         return SMALL
-    rows = side_by_side(
-        call.name, [arg.shape for arg in call.args if isinstance(arg, TensorArg)], layout(call.name, call.args)
+    rows = list_contiguous_sizes(
+        call.name, [arg.shape for arg in call.args if isinstance(arg, TensorArg)], describe_layout(call.name, call.args)
     )
     return UNALIGNED if any(size * 2 % _ALIGNED_BYTES for size in rows) else kind
 

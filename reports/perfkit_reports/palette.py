@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from perfkit import allocations
 from perfkit.analysis.model import idle, replay, time_split, timeline
 from perfkit.analysis.model.step import OpRow
-from perfkit.analysis.trace.op_class import OpClass, work_class
+from perfkit.analysis.trace.op_class import OpClass, classify_work
 
 NEUTRAL = "#7d848f"
 BLUE, ORANGE, GREEN, PINK, SKY, VERMILLION, YELLOW = (
@@ -149,7 +149,7 @@ def kind_of_work(row: OpRow) -> Work | None:
     """Of a row of ops or kernels; None of rows that hold many kinds."""
     if row.kind not in ("op", "kernel", "level"):
         return None
-    return WORK[_BY_BOUND.get(row.bound) or work_class(row.op, row.name)]
+    return WORK[_BY_BOUND.get(row.bound) or classify_work(row.op, row.name)]
 
 
 def slice_look(kind: str) -> Work:

@@ -6,13 +6,13 @@ import pytest
 from msgspec.structs import replace
 from playwright.sync_api import Page
 
-from perfkit.analysis.model.flame import Flame
+from perfkit.analysis.model.flame import FlameGraph
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from tests.fixtures import sample_trace_analysis as sample
 
 pytestmark = pytest.mark.browser
 
-FLAME = Flame(
+FLAME = FlameGraph(
     by="module",
     names=("Net_0", "Attention_1", "aten::_softmax", sample.SOFTMAX, "aten::mm", "Linear_2"),
     kinds=("module", "op", "kernel"),
@@ -25,7 +25,7 @@ FLAME = Flame(
 PHASES = replace(FLAME, by="phase", names=("forward", "Attention_1", "aten::_softmax", sample.SOFTMAX, "aten::mm", "b"))
 
 
-def with_flames(*flames: Flame) -> TraceAnalysis:
+def with_flames(*flames: FlameGraph) -> TraceAnalysis:
     analysis = sample.alone()
     return replace(analysis, traces=tuple(replace(trace, flames=flames) for trace in analysis.traces))
 

@@ -126,7 +126,7 @@ def test_json_and_csv_can_be_saved(shared_report: Any) -> None:
     assert rows[0][:3] == ["Variant", "Step time", "Speed-up"]
     assert len(rows) == 1 + 8
     step = sample_analysis.realistic().variants[1].step_time
-    assert isinstance(step, sample_analysis.Estimate)
+    assert isinstance(step, sample_analysis.MedianEstimate)
     assert rows[2][0] == "amp"
     assert float(rows[2][1]) == pytest.approx(step.value)
     ops = list(csv.DictReader(io.StringIO(saved(page, page.locator("[data-csv=costs]")))))

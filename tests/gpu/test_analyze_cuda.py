@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.profiler import ProfilerActivity, profile, schedule
 
-from perfkit.analysis.trace.analyse import analyse_traces
+from perfkit.analysis.trace.trace_analysis import analyze_traces
 
 pytestmark = [
     pytest.mark.gpu,
@@ -41,7 +41,7 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_an_eager_trace_is_explained(trace: Path) -> None:
-    found = analyse_traces([str(trace)]).traces[0]
+    found = analyze_traces([str(trace)]).traces[0]
     coverage = found.coverage
     assert len(found.steps) == 3
     assert coverage.linked_s >= 0.99 * coverage.kernel_s
@@ -52,7 +52,7 @@ def test_an_eager_trace_is_explained(trace: Path) -> None:
 
 
 def test_products_under_autocast_run_on_matrix_units_in_bf16(trace: Path) -> None:
-    found = analyse_traces([str(trace)]).traces[0]
+    found = analyze_traces([str(trace)]).traces[0]
     products = [row for row in found.kernels if row.op in ("aten::mm", "aten::addmm") and row.flops]
     assert products
     assert max(products, key=lambda row: row.seconds).dtype == "bf16"

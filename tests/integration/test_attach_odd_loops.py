@@ -19,7 +19,7 @@ from torch.profiler import ProfilerActivity
 from torch.utils.data import DataLoader, TensorDataset
 
 import perfkit
-from perfkit.analysis.model.loop import Loop
+from perfkit.analysis.model.loop import LoopAnalysis
 from perfkit.analysis.model.suite import Variant
 from perfkit.attach.loop import Loop as Attending
 from perfkit.instruments.memory.holders import held_tensors
@@ -58,7 +58,7 @@ def watched(train: Train, folder: Path, caplog: pytest.LogCaptureFixture, **opti
     return variant
 
 
-def the_loop(variant: Variant) -> Loop:
+def the_loop(variant: Variant) -> LoopAnalysis:
     assert variant.loop is not None
     return variant.loop
 

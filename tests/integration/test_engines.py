@@ -17,13 +17,13 @@ from tests.fixtures import engine_functions as functions
 
 
 def test_every_item_has_its_result() -> None:
-    found = dict(engines.run(functions.square, range(10), jobs=2))
+    found = dict(engines.run_parallel(functions.square, range(10), jobs=2))
     assert found == {number: number * number for number in range(10)}
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_an_item_that_fails_does_not_stop_the_others(jobs: int) -> None:
-    found = dict(engines.run(functions.square_unless_odd, range(6), jobs=jobs))
+    found = dict(engines.run_parallel(functions.square_unless_odd, range(6), jobs=jobs))
     assert {number: result for number, result in found.items() if number % 2 == 0} == {0: 0, 2: 4, 4: 16}
     for number in (1, 3, 5):
         assert isinstance(found[number], PerfkitError)
@@ -31,44 +31,44 @@ def test_an_item_that_fails_does_not_stop_the_others(jobs: int) -> None:
 
 
 def test_a_process_that_is_killed_takes_only_its_item_with_it() -> None:
-    found = dict(engines.run(functions.die_at_three, range(6), jobs=2))
+    found = dict(engines.run_parallel(functions.die_at_three, range(6), jobs=2))
     assert {number: found[number] for number in (0, 1, 2, 4, 5)} == {number: number for number in (0, 1, 2, 4, 5)}
     assert "3: the process working on it was killed" in str(found[3])
 
 
 def test_a_process_that_ends_is_told_with_its_exit_code() -> None:
-    found = dict(engines.run(functions.exit_at_three, range(6), jobs=2))
+    found = dict(engines.run_parallel(functions.exit_at_three, range(6), jobs=2))
     assert isinstance(found[3], PerfkitError)
     assert "exit code 7" in str(found[3])
     assert found[5] == 5
 
 
 def test_a_single_item_stays_in_this_process() -> None:
-    assert dict(engines.run(functions.process_of, [1], jobs=4)) == {1: os.getpid()}
+    assert dict(engines.run_parallel(functions.process_of, [1], jobs=4)) == {1: os.getpid()}
 
 
 def test_several_items_go_to_as_many_processes_as_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    processes = set(dict(engines.run(functions.process_of, range(8), jobs=2)).values())
+    processes = set(dict(engines.run_parallel(functions.process_of, range(8), jobs=2)).values())
     assert os.getpid() not in processes
     assert 1 <= len(processes) <= 2
 
 
 def test_processes_are_replaced_after_some_items(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine_processes, "_ITEMS_PER_PROCESS", 1)
-    assert len(set(dict(engines.run(functions.process_of, range(4), jobs=2)).values())) == 4
+    assert len(set(dict(engines.run_parallel(functions.process_of, range(4), jobs=2)).values())) == 4
 
 
 def test_no_items_no_results() -> None:
-    assert list(engines.run(functions.square, [])) == []
+    assert list(engines.run_parallel(functions.square, [])) == []
 
 
 def test_an_unknown_engine_is_named() -> None:
     with pytest.raises(UsageError, match="unknown engine 'rey': did you mean 'ray'"):
-        engines.run(functions.square, [1], engine="rey")
+        engines.run_parallel(functions.square, [1], engine="rey")
 
 
 def test_leaving_early_ends_the_processes(tmp_path: Path) -> None:
-    results = engines.run(functions.sleep_long, [str(tmp_path)] * 3, jobs=2)
+    results = engines.run_parallel(functions.sleep_long, [str(tmp_path)] * 3, jobs=2)
     started = _run_until(results, tmp_path, 2)
     assert all(not _is_alive(process) for process in started)
 

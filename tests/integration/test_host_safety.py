@@ -19,7 +19,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 import perfkit
-from perfkit.analysis.model.estimate import Estimate
+from perfkit.analysis.model.estimate import MedianEstimate
 from perfkit.analysis.model.suite import Variant
 from perfkit.attach.loop import Loop
 from perfkit.attach.session import LoopSession
@@ -327,7 +327,7 @@ def test_a_killed_run_keeps_what_was_recorded(tmp_path: Path) -> None:
     assert process.returncode == -signal.SIGKILL
     variant = the_variant(tmp_path / "run")
     assert variant.status == Status.INTERRUPTED
-    assert isinstance(variant.step_time, Estimate)
+    assert isinstance(variant.step_time, MedianEstimate)
     assert variant.time_split
     assert variant.memory is not None
 
@@ -594,7 +594,7 @@ def test_a_thread_that_ends_under_an_instrument(steps: int, tmp_path: Path) -> N
     assert b"perfkit switched itself off" not in process.stderr
     variant = the_variant(tmp_path / "run")
     assert variant.status == Status.OK
-    assert isinstance(variant.step_time, Estimate)
+    assert isinstance(variant.step_time, MedianEstimate)
     assert any("before all was recorded" in each for each in variant.warnings)
 
 

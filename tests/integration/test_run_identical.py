@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import perfkit
-from perfkit.analysis.model.estimate import Estimate
-from perfkit.analysis.model.loop import Loop
+from perfkit.analysis.model.estimate import MedianEstimate
+from perfkit.analysis.model.loop import LoopAnalysis
 from perfkit.analysis.model.suite import Variant
 from perfkit.record import Status
 from perfkit_reports.render import markdown
@@ -34,7 +34,7 @@ def the_variant(folder: Path) -> Variant:
     return variant
 
 
-def the_loop(folder: Path) -> Loop:
+def the_loop(folder: Path) -> LoopAnalysis:
     variant = the_variant(folder)
     assert variant.loop is not None
     return variant.loop
@@ -67,7 +67,7 @@ def test_training_of_a_built_in_workload(workload: str, by_hand: bool, alone: by
     # It did record while these losses came about.
     variant = the_variant(tmp_path / "run")
     assert variant.status == Status.OK
-    assert isinstance(variant.step_time, Estimate)
+    assert isinstance(variant.step_time, MedianEstimate)
     assert variant.time_split
     assert variant.memory is not None
     assert variant.loop is not None
@@ -76,7 +76,9 @@ def test_training_of_a_built_in_workload(workload: str, by_hand: bool, alone: by
     assert stacks.loop is not None or stacks.reason  # so short a loop can end before py-spy has begun
 
 
-def compared(tmp_path: Path, program: str, *arguments: str, options: tuple[str, ...] = (*SMALL, "--no-report")) -> Loop:
+def compared(
+    tmp_path: Path, program: str, *arguments: str, options: tuple[str, ...] = (*SMALL, "--no-report")
+) -> LoopAnalysis:
     """Run `program` with perfkit and without, hold the outputs against each other, and return what perfkit saw."""
     alone = bare(program, *arguments, cwd=tmp_path)
     with_it = watched(program, *arguments, cwd=tmp_path, options=options)

@@ -8,8 +8,8 @@ import pytest
 
 import perfkit
 from perfkit.allocations import BUFFER, GRADIENT, OPTIMIZER_STATE, PARAMETER
-from perfkit.analysis.model.estimate import Estimate
-from perfkit.analysis.model.loop import Loop
+from perfkit.analysis.model.estimate import MedianEstimate
+from perfkit.analysis.model.loop import LoopAnalysis
 from perfkit.analysis.model.memory import MemoryAccount
 from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit.record import Status, value_of
@@ -136,7 +136,7 @@ class Watched:
         return variant
 
     @property
-    def loop(self) -> Loop:
+    def loop(self) -> LoopAnalysis:
         assert self.variant.loop is not None
         return self.variant.loop
 
@@ -210,9 +210,9 @@ def test_steps_with_an_evaluation_are_left_out(run: Watched) -> None:
 
 
 def test_step_time_and_throughput_are_known(run: Watched) -> None:
-    assert isinstance(run.variant.step_time, Estimate)
+    assert isinstance(run.variant.step_time, MedianEstimate)
     assert run.variant.step_time.value > 0
-    assert isinstance(run.variant.throughput, Estimate)
+    assert isinstance(run.variant.throughput, MedianEstimate)
     samples = run.program.samples * run.program.ranks
     assert run.variant.throughput_unit == "samples/s"
     assert run.variant.throughput.value * run.variant.step_time.value == pytest.approx(samples)

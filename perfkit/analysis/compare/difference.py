@@ -12,8 +12,8 @@ from perfkit.analysis.compare.op_pair import COMPILED, OpPair, inputs
 from perfkit.analysis.model.difference import ChangeRow, TraceDifference
 from perfkit.analysis.model.step import OpRow
 from perfkit.analysis.model.trace import RankTrace
-from perfkit.analysis.trace.work.inferred import INFERRED
-from perfkit.analysis.trace.work.placed import NO_OP
+from perfkit.analysis.trace.work.inferred_calls import INFERRED
+from perfkit.analysis.trace.work.roofline_rows import NO_OP
 from perfkit.units import percent
 
 # Rows beyond these have changed least; their time is in the rest.

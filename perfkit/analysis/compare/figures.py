@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from statistics import median
 
 from perfkit.analysis.compare.sides import Loaded
-from perfkit.analysis.model.comparison import Amount, ComparedFigure
-from perfkit.analysis.model.estimate import Estimate, Missing
+from perfkit.analysis.model.comparison import ComparedAmount, ComparedFigure
+from perfkit.analysis.model.estimate import MedianEstimate, MissingEstimate
 from perfkit.analysis.model.suite import Variant
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.record import Measurement, Quantity
@@ -17,8 +17,8 @@ TRACED_STEP = "Traced step"
 WATCHED_STEP = "Step while watched"
 PEAK = "Peak memory"
 
-_NOT_TIMED = Amount(value=None, reason="only runs of perfkit bench and watched loops have timed steps")
-_NOT_TRACED = Amount(value=None, reason="it has no trace with steps")
+_NOT_TIMED = ComparedAmount(value=None, reason="only runs of perfkit bench and watched loops have timed steps")
+_NOT_TRACED = ComparedAmount(value=None, reason="it has no trace with steps")
 
 
 def compared_figures(sides: Sequence[Loaded]) -> tuple[ComparedFigure, ...]:
@@ -32,7 +32,7 @@ def compared_figures(sides: Sequence[Loaded]) -> tuple[ComparedFigure, ...]:
     return tuple(figure for figure in found if any(amount.value is not None for amount in figure.amounts))
 
 
-_Row = tuple[str, str, str, Callable[[Loaded], Amount]]
+_Row = tuple[str, str, str, Callable[[Loaded], ComparedAmount]]
 
 
 def _rows(rate: str) -> list[_Row]:
@@ -65,26 +65,26 @@ def _exposed(trace: RankTrace) -> float | None:
     return trace.overlap.exposed_communication_s if trace.overlap.communication_s > 0 else None
 
 
-def _timed(pick: Callable[[Variant], Estimate | Missing]) -> Callable[[Loaded], Amount]:
-    def amount(side: Loaded) -> Amount:
+def _timed(pick: Callable[[Variant], MedianEstimate | MissingEstimate]) -> Callable[[Loaded], ComparedAmount]:
+    def amount(side: Loaded) -> ComparedAmount:
         if side.variant is None:
             return _NOT_TIMED
         estimate = pick(side.variant)
-        if isinstance(estimate, Missing):
-            return Amount(value=None, reason=estimate.reason)
-        return Amount(value=estimate.value, low=estimate.low, high=estimate.high, source=estimate.source)
+        if isinstance(estimate, MissingEstimate):
+            return ComparedAmount(value=None, reason=estimate.reason)
+        return ComparedAmount(value=estimate.value, low=estimate.low, high=estimate.high, source=estimate.source)
 
     return amount
 
 
-def _counted(pick: Callable[[Variant], Quantity]) -> Callable[[Loaded], Amount]:
+def _counted(pick: Callable[[Variant], Quantity]) -> Callable[[Loaded], ComparedAmount]:
     return lambda side: _NOT_TIMED if side.variant is None else _of(pick(side.variant))
 
 
 def _utilisation(
     of_variant: Callable[[Variant], Quantity], of_trace: Callable[[RankTrace], Quantity]
-) -> Callable[[Loaded], Amount]:
-    def amount(side: Loaded) -> Amount:
+) -> Callable[[Loaded], ComparedAmount]:
+    def amount(side: Loaded) -> ComparedAmount:
         if side.variant is not None:
             return _of(of_variant(side.variant))
         return _NOT_TRACED if side.side.trace is None else _of(of_trace(side.side.trace))
@@ -92,42 +92,42 @@ def _utilisation(
     return amount
 
 
-def _traced(pick: Callable[[RankTrace], float | None]) -> Callable[[Loaded], Amount]:
-    def amount(side: Loaded) -> Amount:
+def _traced(pick: Callable[[RankTrace], float | None]) -> Callable[[Loaded], ComparedAmount]:
+    def amount(side: Loaded) -> ComparedAmount:
         trace = side.side.trace
         if trace is None:
             return _NOT_TRACED
         value = pick(trace)
         whole = "" if trace.steps else ", of the whole trace: it has no steps"
-        return Amount(value=value, reason="the trace does not tell", source=f"while it was traced{whole}")
+        return ComparedAmount(value=value, reason="the trace does not tell", source=f"while it was traced{whole}")
 
     return amount
 
 
-def _watched(side: Loaded) -> Amount:
+def _watched(side: Loaded) -> ComparedAmount:
     steps = [point.step_s for point in side.side.live]
     if not steps:
-        return Amount(value=None, reason="it was not watched all the time")
-    return Amount(value=median(steps), source="median over the lines of its live log")
+        return ComparedAmount(value=None, reason="it was not watched all the time")
+    return ComparedAmount(value=median(steps), source="median over the lines of its live log")
 
 
-def _data_wait(side: Loaded) -> Amount:
+def _data_wait(side: Loaded) -> ComparedAmount:
     loop = None if side.variant is None else side.variant.loop
     value = None if loop is None else loop.data_wait_mean_s
-    return Amount(value=value, reason="no loader of a watched loop was seen", source="mean over steps")
+    return ComparedAmount(value=value, reason="no loader of a watched loop was seen", source="mean over steps")
 
 
-def _peak(side: Loaded) -> Amount:
+def _peak(side: Loaded) -> ComparedAmount:
     """What the allocator counted while nothing was recorded, else the recorded peak."""
     if side.variant is not None and isinstance(side.variant.peak_allocated, Measurement):
         return _of(side.variant.peak_allocated)
     memory = side.side.memory
     if memory is None:
-        return Amount(value=None, reason="no memory was recorded")
-    return Amount(value=float(memory.peak_bytes), source=memory.source)
+        return ComparedAmount(value=None, reason="no memory was recorded")
+    return ComparedAmount(value=float(memory.peak_bytes), source=memory.source)
 
 
-def _of(quantity: Quantity) -> Amount:
+def _of(quantity: Quantity) -> ComparedAmount:
     if isinstance(quantity, Measurement):
-        return Amount(value=quantity.value, source=quantity.source)
-    return Amount(value=None, reason=quantity.reason)
+        return ComparedAmount(value=quantity.value, source=quantity.source)
+    return ComparedAmount(value=None, reason=quantity.reason)

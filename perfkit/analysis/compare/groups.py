@@ -8,8 +8,8 @@ from perfkit.analysis.memory.layers import folded
 from perfkit.analysis.model.difference import GroupChange
 from perfkit.analysis.model.step import OUTSIDE, REST, OpRow
 from perfkit.analysis.model.trace import RankTrace
-from perfkit.analysis.trace.op_class import OpClass, kernel_class, work_class
-from perfkit.analysis.trace.work.placed import NO_OP
+from perfkit.analysis.trace.op_class import OpClass, classify_kernel, classify_work
+from perfkit.analysis.trace.work.roofline_rows import NO_OP
 
 # How the changes of a step are summed up.
 TIME, KIND, PHASE, MODULE = "part of the step", "kind of work", "phase", "module"
@@ -77,7 +77,7 @@ def _parts(trace: RankTrace) -> Iterator[_Row]:
 def _large(trace: RankTrace) -> Iterator[str]:
     """Ops of no class that are told by their own name, as a class of such would say nothing."""
     rows = (row for row in trace.ops if row.phase != OUTSIDE and row.seconds >= _LARGE * trace.step_s)
-    return (row.name for row in rows if row.kind != REST and work_class(row.op, row.name) == OpClass.OTHER)
+    return (row.name for row in rows if row.kind != REST and classify_work(row.op, row.name) == OpClass.OTHER)
 
 
 def _kinds(some: Sequence[OpRow], pair: OpPair, trace: RankTrace, own: Collection[str]) -> list[_Row]:
@@ -93,14 +93,14 @@ def _kind(row: OpRow, trace: RankTrace, own: Collection[str]) -> Iterator[_Row]:
         kernels = [each for each in trace.kernels if not each.op and _is_same(each, row)]
         left = row.seconds - fsum(each.seconds for each in kernels)
         if abs(left) <= 0.01 * row.seconds:  # tables that were cut do not tell of all
-            yield from ((kernel_class(each.name).value, each.calls, each.seconds) for each in kernels)
+            yield from ((classify_kernel(each.name).value, each.calls, each.seconds) for each in kernels)
             return
     if row.bound in _BY_BOUND:
         kind = _BY_BOUND[row.bound]
     elif row.name in own and row.name != NO_OP:
         kind = row.name
     else:
-        told = OpClass.OTHER if row.kind == REST else work_class(row.op, row.name)
+        told = OpClass.OTHER if row.kind == REST else classify_work(row.op, row.name)
         kind = OTHER_OPS if told == OpClass.OTHER else told.value
     yield kind, row.calls, row.seconds
 

@@ -11,7 +11,7 @@ from perfkit.analysis.compare.figures import compared_figures
 from perfkit.analysis.compare.ranks import same_rank
 from perfkit.analysis.compare.sides import Loaded, load, named_apart
 from perfkit.analysis.compare.variants import compared_variants, only_in_one
-from perfkit.analysis.model.comparison import Comparison, Differing, Side
+from perfkit.analysis.model.comparison import ComparedRun, Comparison, EnvironmentMismatch
 from perfkit.devices.peak import CPU
 from perfkit.errors import UsageError
 from perfkit.store.summary import MOST_COMPARED
@@ -62,24 +62,24 @@ def compare_runs(runs: Sequence[str | Path], *, anyway: bool = False, command: s
     )
 
 
-def _differing(first: Side, side: Side) -> Iterator[Differing]:
+def _differing(first: ComparedRun, side: ComparedRun) -> Iterator[EnvironmentMismatch]:
     """Keys of the environments; of what has none the device that the trace names."""
     if first.workload and side.workload and first.workload != side.workload:
-        yield Differing(run=side.name, key=WORKLOAD, first=first.workload, here=side.workload, times=True)
+        yield EnvironmentMismatch(run=side.name, key=WORKLOAD, first=first.workload, here=side.workload, times=True)
     if first.environment is not None and side.environment is not None:
         for entry in differences(first.environment, side.environment):
             times = entry.effect is not Effect.NOTED
-            yield Differing(run=side.name, key=entry.key, first=entry.before, here=entry.after, times=times)
+            yield EnvironmentMismatch(run=side.name, key=entry.key, first=entry.before, here=entry.after, times=times)
         return
     for key, ours, theirs in (
         ("device", first.device, side.device),
         ("device_name", first.device_name, side.device_name),
     ):
         if ours and theirs and ours != theirs:
-            yield Differing(run=side.name, key=key, first=ours, here=theirs, times=True)
+            yield EnvironmentMismatch(run=side.name, key=key, first=ours, here=theirs, times=True)
 
 
-def _refuse_other_kinds(differing: Sequence[Differing]) -> None:
+def _refuse_other_kinds(differing: Sequence[EnvironmentMismatch]) -> None:
     other = next((entry for entry in differing if entry.key == "device" and CPU in (entry.first, entry.here)), None)
     if other is not None:
         raise UsageError(
@@ -88,7 +88,7 @@ def _refuse_other_kinds(differing: Sequence[Differing]) -> None:
         )
 
 
-def _warnings(loaded: Sequence[Loaded], differing: Sequence[Differing]) -> Iterator[str]:
+def _warnings(loaded: Sequence[Loaded], differing: Sequence[EnvironmentMismatch]) -> Iterator[str]:
     for each in loaded[1:]:
         keys = [entry for entry in differing if entry.run == each.side.name and entry.times]
         if keys:

@@ -8,15 +8,15 @@ from msgspec.structs import replace as with_fields
 
 from perfkit.analysis.memory.file import analyse_memory
 from perfkit.analysis.memory.read import read_memory_analysis
-from perfkit.analysis.model.comparison import LivePoint, Side
+from perfkit.analysis.model.comparison import ComparedRun, LivePoint
 from perfkit.analysis.model.memory_analysis import MemoryAnalysis
 from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.analysis.suite.analyse import Examined, examine
 from perfkit.analysis.suite.runs import VariantRuns
-from perfkit.analysis.trace.analyse import WHOLE_RANKS, analyse_traces
-from perfkit.analysis.trace.read import read_trace_analysis
+from perfkit.analysis.trace.read_analysis import read_trace_analysis
+from perfkit.analysis.trace.trace_analysis import WHOLE_RANKS, analyze_traces
 from perfkit.errors import RunFormatError, UsageError, unknown_name
 from perfkit.store.layout import SUITE_FILE, rank_folder
 from perfkit.store.live import LIVE_FILE, LiveWindow, read_live
@@ -53,7 +53,7 @@ class Loaded:
     row, and `straggler` is the label of the one that the others wait for, if one stands out.
     """
 
-    side: Side
+    side: ComparedRun
     variant: Variant | None = None
     variants: tuple[Variant, ...] = ()
     ranks: tuple[RankTrace, ...] = ()
@@ -103,7 +103,7 @@ def _of_suite(path: str, variant: str, examined: Examined) -> Loaded:
     record = next(iter(runs.records), None)
     environment = record.environment if record is not None else None
     return Loaded(
-        Side(
+        ComparedRun(
             name=path,
             path=path,
             kind="suite",
@@ -151,8 +151,8 @@ def _of_traces(path: str, analysis: TraceAnalysis) -> Loaded:
     return Loaded(side, ranks=analysis.traces[:WHOLE_RANKS], straggler=straggler)
 
 
-def _traced(path: str, trace: RankTrace, created_at: str, of: str) -> Side:
-    return Side(
+def _traced(path: str, trace: RankTrace, created_at: str, of: str) -> ComparedRun:
+    return ComparedRun(
         name=path,
         path=path,
         kind="trace",
@@ -169,14 +169,14 @@ def _traced(path: str, trace: RankTrace, created_at: str, of: str) -> Side:
 def _of_memory(path: str, analysis: MemoryAnalysis) -> Loaded:
     fullest = max(analysis.accounts, key=lambda account: account.peak_bytes)
     of = fullest.device if len(analysis.accounts) > 1 else ""
-    side = Side(name=path, path=path, kind="memory", of=of, created_at=analysis.created_at, memory=fullest)
+    side = ComparedRun(name=path, path=path, kind="memory", of=of, created_at=analysis.created_at, memory=fullest)
     return Loaded(side)
 
 
 def _of_file(path: str) -> Loaded:
     """A trace, else a recording of memory; what is neither is refused as no trace."""
     try:
-        return _of_traces(path, analyse_traces(path))
+        return _of_traces(path, analyze_traces(path))
     except RunFormatError as not_a_trace:
         try:
             return _of_memory(path, analyse_memory(path))
@@ -198,7 +198,7 @@ def named_apart(loaded: Sequence[Loaded]) -> tuple[Loaded, ...]:
     return tuple(replace(each, side=_called(each.side, name)) for each, name in zip(loaded, numbered, strict=True))
 
 
-def _called(side: Side, name: str) -> Side:
+def _called(side: ComparedRun, name: str) -> ComparedRun:
     trace = None if side.trace is None else with_fields(side.trace, label=name, timelines=())
     return with_fields(side, name=name, trace=trace)
 

@@ -4,15 +4,15 @@ from collections.abc import Callable, Sequence
 
 from perfkit.analysis.compare.figures import LESS, MORE, PEAK, STEP
 from perfkit.analysis.compare.sides import AT, Loaded
-from perfkit.analysis.model.comparison import Amount, ComparedFigure, ComparedVariant
-from perfkit.analysis.model.estimate import Estimate, Missing
+from perfkit.analysis.model.comparison import ComparedAmount, ComparedFigure, ComparedVariant
+from perfkit.analysis.model.estimate import MedianEstimate, MissingEstimate
 from perfkit.analysis.model.suite import Variant
 from perfkit.record import Measurement
 
 SPEED_UP = "Speed-up"
 TIMES = "x"  # the unit of a speed-up
 
-_Pick = Callable[[Variant], Amount]
+_Pick = Callable[[Variant], ComparedAmount]
 
 
 def compared_variants(sides: Sequence[Loaded]) -> tuple[ComparedVariant, ...]:
@@ -46,7 +46,9 @@ def _named(side: Loaded, name: str) -> Variant | None:
 def _figures(given: Sequence[Variant | None]) -> tuple[ComparedFigure, ...]:
     rates = {variant.throughput_unit for variant in given if variant is not None and variant.throughput_unit}
     rate = rates.pop() if len(rates) == 1 else "units/s"
-    prices = {variant.cost.unit for variant in given if variant is not None and isinstance(variant.cost, Estimate)}
+    prices = {
+        variant.cost.unit for variant in given if variant is not None and isinstance(variant.cost, MedianEstimate)
+    }
     rows: list[tuple[str, str, str, _Pick]] = [
         (STEP, "s", LESS, lambda variant: _estimated(variant.step_time)),
         (SPEED_UP, TIMES, MORE, _speed_up),
@@ -55,7 +57,7 @@ def _figures(given: Sequence[Variant | None]) -> tuple[ComparedFigure, ...]:
     ]
     if len(prices) == 1:
         rows.append(
-            ("Cost", prices.pop(), LESS, lambda variant: _estimated(variant.cost or Missing(reason="no price")))
+            ("Cost", prices.pop(), LESS, lambda variant: _estimated(variant.cost or MissingEstimate(reason="no price")))
         )
     made = [
         ComparedFigure(
@@ -66,23 +68,23 @@ def _figures(given: Sequence[Variant | None]) -> tuple[ComparedFigure, ...]:
     return tuple(figure for figure in made if any(amount.value is not None for amount in figure.amounts))
 
 
-def _amount(variant: Variant | None, pick: _Pick) -> Amount:
-    return Amount(value=None, reason="it has no such variant") if variant is None else pick(variant)
+def _amount(variant: Variant | None, pick: _Pick) -> ComparedAmount:
+    return ComparedAmount(value=None, reason="it has no such variant") if variant is None else pick(variant)
 
 
-def _estimated(figure: Estimate | Missing) -> Amount:
-    if isinstance(figure, Missing):
-        return Amount(value=None, reason=figure.reason)
-    return Amount(value=figure.value, low=figure.low, high=figure.high, source=figure.source)
+def _estimated(figure: MedianEstimate | MissingEstimate) -> ComparedAmount:
+    if isinstance(figure, MissingEstimate):
+        return ComparedAmount(value=None, reason=figure.reason)
+    return ComparedAmount(value=figure.value, low=figure.low, high=figure.high, source=figure.source)
 
 
-def _speed_up(variant: Variant) -> Amount:
+def _speed_up(variant: Variant) -> ComparedAmount:
     """The inverse of the ratio of times, from pairs of processes beside each other."""
     difference = variant.difference
     if difference is None:
         why = variant.emulated or variant.reason or "there is no baseline to compare with"
-        return Amount(value=None, reason="it is the baseline" if variant.is_baseline else why)
-    return Amount(
+        return ComparedAmount(value=None, reason="it is the baseline" if variant.is_baseline else why)
+    return ComparedAmount(
         value=1 / difference.ratio,
         low=None if difference.high is None else 1 / difference.high,
         high=None if difference.low is None else 1 / difference.low,
@@ -90,8 +92,8 @@ def _speed_up(variant: Variant) -> Amount:
     )
 
 
-def _peak(variant: Variant) -> Amount:
+def _peak(variant: Variant) -> ComparedAmount:
     peak = variant.peak_allocated
     if isinstance(peak, Measurement):
-        return Amount(value=peak.value, source=peak.source)
-    return Amount(value=None, reason=peak.reason)
+        return ComparedAmount(value=peak.value, source=peak.source)
+    return ComparedAmount(value=None, reason=peak.reason)

@@ -31,7 +31,7 @@ class Track(NamedTuple):
     slices: Iterable[Slice]
 
 
-class Counter(NamedTuple):
+class CounterTrack(NamedTuple):
     """Values over time: (nanoseconds, each value by its name)."""
 
     name: str
@@ -49,7 +49,7 @@ class _Event(msgspec.Struct, omit_defaults=True):
     args: dict[str, Any] | None = None
 
 
-def encoded(tracks: Iterable[Track], counters: Iterable[Counter], *, unit_ns: int = 1000) -> Iterator[bytes]:
+def encode_events(tracks: Iterable[Track], counters: Iterable[CounterTrack], *, unit_ns: int = 1000) -> Iterator[bytes]:
     """The events as JSON, one after the other. `unit_ns` is that of the trace's times: a microsecond."""
     encode = msgspec.json.Encoder().encode
     yield encode(_Event("M", "process_name", PROCESS, args={"name": "perfkit"}))
@@ -57,15 +57,15 @@ def encoded(tracks: Iterable[Track], counters: Iterable[Counter], *, unit_ns: in
     for number, track in enumerate(tracks, PROCESS + 1):  # Perfetto names threads by their number alone
         yield encode(_Event("M", "thread_name", PROCESS, number, args={"name": track.name}))
         yield encode(_Event("M", "thread_sort_index", PROCESS, number, args={"sort_index": number}))
-        for begin_ns, end_ns, name, args in _nested(track.slices):
-            begin, lasts = _time(begin_ns, unit_ns), _time(end_ns - begin_ns, unit_ns)
+        for begin_ns, end_ns, name, args in _nest_slices(track.slices):
+            begin, lasts = _format_time(begin_ns, unit_ns), _format_time(end_ns - begin_ns, unit_ns)
             yield encode(_Event("X", name, PROCESS, number, OURS, begin, lasts, args or None))
     for counter in counters:
         for at_ns, values in counter.values:
-            yield encode(_Event("C", counter.name, PROCESS, 0, OURS, _time(at_ns, unit_ns), args=values))
+            yield encode(_Event("C", counter.name, PROCESS, 0, OURS, _format_time(at_ns, unit_ns), args=values))
 
 
-def _nested(slices: Iterable[Slice]) -> Iterator[Slice]:
+def _nest_slices(slices: Iterable[Slice]) -> Iterator[Slice]:
     """Slices in the order of time that nest or follow each other: Perfetto drops what does neither.
 
     One that reaches beyond another in which it began ends with that. All end a little early, since Perfetto multiplies
@@ -75,18 +75,18 @@ def _nested(slices: Iterable[Slice]) -> Iterator[Slice]:
     for each in slices:
         while ends and ends[-1] <= each.begin_ns:
             ends.pop()
-        end_ns = max(each.end_ns - _rounded_ns(each.end_ns), each.begin_ns)
+        end_ns = max(each.end_ns - _estimate_rounding_ns(each.end_ns), each.begin_ns)
         end_ns = max(min(end_ns, ends[-1]), each.begin_ns) if ends else end_ns
         ends.append(end_ns)
         yield each._replace(end_ns=end_ns)
 
 
-def _rounded_ns(time_ns: int) -> int:
+def _estimate_rounding_ns(time_ns: int) -> int:
     """How far a time in microseconds may be off as a double: of one since 1970, as older traces have, by 0.25 us."""
     return 2 + int(1000 * math.ulp(time_ns / 1000))
 
 
-def _time(nanoseconds: int, unit_ns: int) -> msgspec.Raw:
+def _format_time(nanoseconds: int, unit_ns: int) -> msgspec.Raw:
     """Exactly, as a double would round a time since 1970."""
     if unit_ns == 1:
         return msgspec.Raw(b"%d" % nanoseconds)

@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from perfkit.analysis.export.events import encoded
-from perfkit.analysis.export.splice import write_with
-from perfkit.analysis.export.tracks import counters, tracks
+from perfkit.analysis.export.event_splicing import write_spliced_trace
+from perfkit.analysis.export.events import encode_events
+from perfkit.analysis.export.tracks import build_counter_tracks, build_tracks
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.trace import RankTrace
-from perfkit.analysis.replay.replay import replay
-from perfkit.analysis.trace.captures import with_captures
-from perfkit.analysis.trace.rank_trace import analyse_wholly
+from perfkit.analysis.replay.replay import replay_trace
+from perfkit.analysis.trace.capture_joining import join_captures
+from perfkit.analysis.trace.rank_trace import analyze_with_details
 from perfkit.trace.counters.match import read_counters
 from perfkit.trace.ops import read_ops
 from perfkit.trace.read import read_trace
@@ -39,13 +39,17 @@ def write_perfetto(
     out when it reads them.
     """
     source = rank.reading.path
-    ops, _, _ = with_captures(read_ops(read_trace(source, limits=limits)), source, captures, limits, must_fit=False)
+    ops, _, _ = join_captures(read_ops(read_trace(source, limits=limits)), source, captures, limits, must_fit=False)
     read = None if counted is None else read_counters(counted)
-    analysed = analyse_wholly(ops, rank.ceilings, device_name=rank.device_name, counters=read)
+    analysed = analyze_with_details(ops, rank.ceilings, device_name=rank.device_name, counters=read)
     engine = analysed.engine
     mine = [finding for finding in findings if finding.variant in ("", rank.label)]
     unit_ns = 1 if IN_NANOSECONDS in rank.reading.notes else 1000
-    added = encoded(tracks(ops, engine, analysed.idle, replay(ops), mine), counters(ops, engine), unit_ns=unit_ns)
+    added = encode_events(
+        build_tracks(ops, engine, analysed.idle, replay_trace(ops), mine),
+        build_counter_tracks(ops, engine),
+        unit_ns=unit_ns,
+    )
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_with(source, added, path, limits)
+    write_spliced_trace(source, added, path, limits)
     return path

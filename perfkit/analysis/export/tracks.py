@@ -1,4 +1,4 @@
-"""What an analysis says of a trace as tracks over its time."""
+"""Tracks over a trace's time that show the results of its analysis."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -6,19 +6,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.analysis.export.events import Counter, Slice, Track
+from perfkit.analysis.export.events import CounterTrack, Slice, Track
 from perfkit.analysis.memory.over_all import over_all
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.idle import CAUSES
 from perfkit.analysis.model.time_split import CPU_CATEGORIES, DEVICE_CATEGORIES
-from perfkit.analysis.replay.path_spans import KINDS, path_spans
-from perfkit.analysis.replay.replay import Replayed
-from perfkit.analysis.trace.gaps import what
+from perfkit.analysis.replay.path_spans import KINDS, build_path_spans
+from perfkit.analysis.replay.replay import ReplayResult
+from perfkit.analysis.trace.idle_gaps import describe_idle_places
 from perfkit.analysis.trace.idle_time import IdleTime
-from perfkit.analysis.trace.work.engine import Engine
 from perfkit.analysis.trace.work.grouping import Floats
-from perfkit.analysis.trace.work.pieces import Pieces
-from perfkit.analysis.trace.work.placed import Placed, module_of, rows
+from perfkit.analysis.trace.work.roofline_rows import RooflineGroups, build_op_rows, get_module
+from perfkit.analysis.trace.work.work_analysis import WorkAnalysis
+from perfkit.analysis.trace.work.work_items import WorkItems
 from perfkit.trace.memory.from_trace import ops_allocations
 from perfkit.trace.ops import Ops
 from perfkit.trace.read import NONE, Ints
@@ -29,44 +29,44 @@ _ROOFLINE = "% of roofline"
 _FOLLOWS_NS = 1_000
 
 
-def tracks(
-    ops: Ops, engine: Engine, idle: IdleTime | None, replayed: Replayed | None, findings: Sequence[Finding]
+def build_tracks(
+    ops: Ops, engine: WorkAnalysis, idle: IdleTime | None, replayed: ReplayResult | None, findings: Sequence[Finding]
 ) -> Iterator[Track]:
     """Steps, findings, the critical path, causes of idle time, and what bounds the work of each stream or thread."""
     if engine.windows.are_steps:
-        yield Track("steps", _steps(engine))
+        yield Track("steps", _build_step_slices(engine))
     if findings and len(engine.windows):
-        yield Track("findings", _findings(engine, findings))
+        yield Track("findings", _build_finding_slices(engine, findings))
     if replayed is not None:
-        yield Track("critical path", _path(ops, replayed))
+        yield Track("critical path", _build_path_slices(ops, replayed))
     if idle is not None and len(idle):
-        texts = what(ops, idle)
-        yield Track("device idle: cause", _idle(idle.begin_ns, idle.end_ns, idle.cause, *texts))
-    bounds = _bounds(engine)
-    for lane, named in enumerate(_lanes(engine.pieces)):
+        texts = describe_idle_places(ops, idle)
+        yield Track("device idle: cause", _build_idle_slices(idle.begin_ns, idle.end_ns, idle.cause, *texts))
+    bounds = _make_bound_slicer(engine)
+    for lane, named in enumerate(_name_lanes(engine.pieces)):
         yield Track(f"bound: {named}", bounds(lane))
 
 
-def counters(ops: Ops, engine: Engine) -> Iterator[Counter]:
+def build_counter_tracks(ops: Ops, engine: WorkAnalysis) -> Iterator[CounterTrack]:
     """Of each stream or thread its share of the roofline, FLOP/s and bytes/s; memory by category."""
-    shares = _shares(engine.placed)
-    for lane, named in enumerate(_lanes(engine.pieces)):
-        yield Counter(named, _rates(engine, shares, lane))
+    shares = _compute_roofline_shares(engine.placed)
+    for lane, named in enumerate(_name_lanes(engine.pieces)):
+        yield CounterTrack(named, _sample_rates(engine, shares, lane))
     for allocations in ops_allocations(ops):
         over = over_all(allocations)
         if over is not None:
             times, categories = over
             name = f"memory of {allocations.device or 'the device'}"
             series = {category: amounts.tolist() for category, amounts in categories.items()}
-            yield Counter(name, _at(times.tolist(), series))
+            yield CounterTrack(name, _walk_series(times.tolist(), series))
 
 
-def _at(times: Sequence[int], series: dict[str, list[int]]) -> Iterator[tuple[int, dict[str, float]]]:
+def _walk_series(times: Sequence[int], series: dict[str, list[int]]) -> Iterator[tuple[int, dict[str, float]]]:
     for place, time_ns in enumerate(times):
         yield time_ns, {name: amounts[place] for name, amounts in series.items()}
 
 
-def _steps(engine: Engine) -> Iterator[Slice]:
+def _build_step_slices(engine: WorkAnalysis) -> Iterator[Slice]:
     spans = engine.windows
     for index, (number, (begin, end)) in enumerate(zip(spans.number.tolist(), spans.spans.tolist(), strict=True)):
         shares = {
@@ -75,7 +75,7 @@ def _steps(engine: Engine) -> Iterator[Slice]:
         yield Slice(begin, end, f"step {number}", shares)
 
 
-def _findings(engine: Engine, findings: Sequence[Finding]) -> Iterator[Slice]:
+def _build_finding_slices(engine: WorkAnalysis, findings: Sequence[Finding]) -> Iterator[Slice]:
     """Each over all steps, the weightiest at the top: findings are of a step, not of a moment."""
     begin, end = int(engine.windows.spans[0, 0]), int(engine.windows.spans[-1, 1])
     for finding in findings:
@@ -87,8 +87,8 @@ def _findings(engine: Engine, findings: Sequence[Finding]) -> Iterator[Slice]:
         yield Slice(begin, end, f"{finding.severity}: {finding.title}", {k: v for k, v in args.items() if v})
 
 
-def _path(ops: Ops, replayed: Replayed) -> Iterator[Slice]:
-    spans, trace = path_spans(replayed), ops.trace
+def _build_path_slices(ops: Ops, replayed: ReplayResult) -> Iterator[Slice]:
+    spans, trace = build_path_spans(replayed), ops.trace
     for begin, end, kind, thread, kernel in zip(
         spans.begin_ns.tolist(), spans.end_ns.tolist(), spans.kind.tolist(), spans.thread.tolist(),
         spans.kernel.tolist(), strict=True,
@@ -104,24 +104,26 @@ def _path(ops: Ops, replayed: Replayed) -> Iterator[Slice]:
         yield Slice(begin, end, KINDS[kind], args)
 
 
-def _idle(begin: Ints, end: Ints, cause: NDArray[np.int8], of: Ints, texts: Sequence[str]) -> Iterator[Slice]:
+def _build_idle_slices(
+    begin: Ints, end: Ints, cause: NDArray[np.int8], of: Ints, texts: Sequence[str]
+) -> Iterator[Slice]:
     for start, until, number, text in zip(begin.tolist(), end.tolist(), cause.tolist(), of.tolist(), strict=True):
         yield Slice(start, until, CAUSES[number], {"where": texts[text]} if texts[text] else {})
 
 
-def _lanes(pieces: Pieces) -> Iterator[str]:
+def _name_lanes(pieces: WorkItems) -> Iterator[str]:
     several = len({device for device, _ in pieces.lanes}) > 1
     for device, name in pieces.lanes:
         lane = f"stream {name}" if pieces.on_device else f"thread {name}"
         yield f"device {device}, {lane}" if several and pieces.on_device else lane
 
 
-def _bounds(engine: Engine) -> Callable[[int], Iterator[Slice]]:
+def _make_bound_slicer(engine: WorkAnalysis) -> Callable[[int], Iterator[Slice]]:
     """A function from a lane to its slices: rows of groups are made once for all."""
     placed, work = engine.placed, engine.pieces
-    of_groups = rows(placed, np.arange(len(placed)), engine.step_s, of_kernels=work.on_device)
+    of_groups = build_op_rows(placed, np.arange(len(placed)), engine.step_s, of_kernels=work.on_device)
     said = CPU_CATEGORIES if not work.on_device else DEVICE_CATEGORIES
-    share = _shares(placed)
+    share = _compute_roofline_shares(placed)
 
     def slices(lane: int) -> Iterator[Slice]:
         mine = np.flatnonzero(work.lane == lane)
@@ -130,9 +132,9 @@ def _bounds(engine: Engine) -> Callable[[int], Iterator[Slice]]:
             row, bound = of_groups[group], said[int(engine.category[piece])]
             reached = share[piece]
             args: dict[str, Any] = {"kernel" if work.on_device else "op": row.name, "op": row.op or row.name}
-            module = module_of(work, piece)
+            module = get_module(work, piece)
             args |= {"phase": row.phase, "module": module, "shapes": row.shapes}
-            args |= {"FLOPs": _number(engine.costs.flops[piece]), "bytes": _number(engine.costs.bytes[piece])}
+            args |= {"FLOPs": _replace_nan(engine.costs.flops[piece]), "bytes": _replace_nan(engine.costs.bytes[piece])}
             if not np.isnan(reached):
                 args[_ROOFLINE] = round(100 * float(reached), 1)
             name = bound if np.isnan(reached) else f"{bound} {100 * float(reached):.0f} %"
@@ -146,7 +148,7 @@ def _bounds(engine: Engine) -> Callable[[int], Iterator[Slice]]:
     return slices
 
 
-def _shares(placed: Placed) -> Floats:
+def _compute_roofline_shares(placed: RooflineGroups) -> Floats:
     """Of each piece the attainable time of its equals over its own; NaN where it is not known or above the roof."""
     each = placed.limits.attainable_s / np.maximum(placed.groups.count_by_group(), 1)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -154,11 +156,11 @@ def _shares(placed: Placed) -> Floats:
     return np.where(reached < 1, reached, np.nan)
 
 
-def _number(value: float) -> float | None:
+def _replace_nan(value: float) -> float | None:
     return None if np.isnan(value) else float(value)
 
 
-def _rates(engine: Engine, shares: Floats, lane: int) -> Iterator[tuple[int, dict[str, float]]]:
+def _sample_rates(engine: WorkAnalysis, shares: Floats, lane: int) -> Iterator[tuple[int, dict[str, float]]]:
     """What is reached while a piece runs, 0 between pieces; what is not known is left out."""
     work = engine.pieces
     mine = np.flatnonzero(work.lane == lane)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from perfkit.analysis.model.finding import Finding
-from perfkit.analysis.stacks.hot import LEAST_SAMPLES
+from perfkit.analysis.stacks.hot_lines import LEAST_SAMPLES
 from perfkit.store.stacks import PROGRAM, SampledThread
 from perfkit.units import percent
 

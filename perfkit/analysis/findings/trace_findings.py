@@ -14,7 +14,7 @@ from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.fleet import Fleet
 from perfkit.analysis.model.step import AT_LEAST
 from perfkit.analysis.model.trace import RankTrace
-from perfkit.analysis.trace.memory import fullness
+from perfkit.analysis.trace.trace_memory import make_fullness_key
 from perfkit.units import percent, seconds
 
 _NAMED = 4  # other traces with the same finding
@@ -116,5 +116,5 @@ def _add_detail(finding: Finding, detail: str) -> Finding:
 
 def _collect_from_memory(traces: Sequence[RankTrace]) -> tuple[Finding, ...]:
     """Of the trace whose memory ran out, else of that with the highest peak: ranks of a job hold much the same."""
-    most = max(traces, key=lambda trace: fullness(trace.memory), default=None)
+    most = max(traces, key=lambda trace: make_fullness_key(trace.memory), default=None)
     return () if most is None or most.memory is None else collect_memory_findings(most.memory, variant=most.label)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from perfkit.allocations import CATEGORIES, NONE, Allocations, Ints
 from perfkit.analysis.memory.lives import Lives
 from perfkit.analysis.memory.totals import steps_of, totals_of
-from perfkit.analysis.model.memory import Growth
+from perfkit.analysis.model.memory import MemoryGrowth
 
 LEAST_STEPS = 3  # the first may build what lasts (optimizer state, caches), and one more shows no trend
 LEAST_BYTES_PER_STEP = 1024  # below it are counters and losses kept as numbers: a million steps leave 1 GiB
@@ -37,7 +37,7 @@ class _Kept:
         return _Kept(self.event[chosen], self.size[chosen], self.category[chosen], self.born[chosen], self.died[chosen])
 
 
-def growth(allocations: Allocations, lives: Lives, categories: NDArray[np.int8]) -> tuple[Growth, ...]:
+def growth(allocations: Allocations, lives: Lives, categories: NDArray[np.int8]) -> tuple[MemoryGrowth, ...]:
     """What grows from step to step, most bytes first; empty with fewer than three steps that ended.
 
     Blocks born in a step and alive at its end are put together by category, op, module, line, shape and dtype. What
@@ -55,7 +55,7 @@ def growth(allocations: Allocations, lives: Lives, categories: NDArray[np.int8])
     kept = _kept(lives, categories, int(steps.first[0]), ends)
     alive = totals_of(lives, len(allocations))[ends + 1]
     total = int(alive[-1] - alive[0])
-    growing: list[Growth] = []
+    growing: list[MemoryGrowth] = []
     for texts in _LEVELS:
         grows, members = _growing(allocations, kept, texts, len(ends), total)
         growing += grows
@@ -71,7 +71,7 @@ def _kept(lives: Lives, categories: NDArray[np.int8], first: int, ends: Ints) ->
 
 def _growing(
     allocations: Allocations, kept: _Kept, texts: Sequence[str], steps: int, total: int
-) -> tuple[list[Growth], NDArray[np.bool_]]:
+) -> tuple[list[MemoryGrowth], NDArray[np.bool_]]:
     """Origins that grow, told apart by category and `texts`, and which blocks are theirs."""
     columns: list[Ints] = [getattr(allocations, text)[kept.event] for text in texts]
     origin = _numbered([kept.category, *columns])
@@ -95,7 +95,7 @@ def _growing(
     for number in np.flatnonzero(grows).tolist():
         one = int(np.argmax(row == number))
         rows.append(
-            Growth(
+            MemoryGrowth(
                 bytes_per_step=round(int(won[number]) / (steps - 1)),
                 blocks_per_step=float(blocks[number, 1:].mean()),
                 steps=steps,

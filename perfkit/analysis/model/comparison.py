@@ -3,8 +3,8 @@
 from typing import ClassVar
 
 from perfkit.analysis.model.difference import TraceDifference
+from perfkit.analysis.model.display_mixin import DisplayMixin
 from perfkit.analysis.model.memory import MemoryAccount
-from perfkit.analysis.model.shown import Shown
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.record import Environment
@@ -13,7 +13,7 @@ from perfkit.spec import Struct
 COMPARISON_VERSION = 3
 
 
-class Amount(Struct):
+class ComparedAmount(Struct):
     """A figure of one run, None with a `reason` where it is not known; `low` and `high` where it has an interval.
 
     `source` is how it was obtained, in words.
@@ -32,7 +32,7 @@ class ComparedFigure(Struct):
     title: str
     unit: str
     better: str
-    amounts: tuple[Amount, ...]
+    amounts: tuple[ComparedAmount, ...]
 
 
 class ComparedVariant(Struct):
@@ -49,7 +49,7 @@ class LivePoint(Struct):
     step_s: float
 
 
-class Side(Struct):
+class ComparedRun(Struct):
     """One of the runs. `kind` is `suite`, `trace` or `memory`, `of` the variant, rank or device of several.
 
     `workload` is empty where it is not known, `environment` None. `trace` has every row of its tables, and no
@@ -73,7 +73,7 @@ class Side(Struct):
     live: tuple[LivePoint, ...] = ()
 
 
-class Differing(Struct):
+class EnvironmentMismatch(Struct):
     """A key in which a run's surroundings differ from the first's. `times` says whether times cannot be compared."""
 
     run: str
@@ -90,7 +90,7 @@ class RankSteps(Struct):
     steps_s: tuple[float | None, ...]
 
 
-class Comparison(Struct, Shown):
+class Comparison(Struct, DisplayMixin):
     """Everything that a comparison shows: the first of `sides` is what the others are held against.
 
     `differences` are those of the traces of the others, called as the sides; a side without a trace has none. Of
@@ -105,10 +105,10 @@ class Comparison(Struct, Shown):
     perfkit: str
     command: str
     runs: tuple[str, ...]  # as they were named
-    sides: tuple[Side, ...]
+    sides: tuple[ComparedRun, ...]
     figures: tuple[ComparedFigure, ...]
     differences: tuple[TraceDifference, ...]
-    differing: tuple[Differing, ...]
+    differing: tuple[EnvironmentMismatch, ...]
     warnings: tuple[str, ...] = ()
     rank_note: str = ""
     ranks: tuple[RankSteps, ...] = ()

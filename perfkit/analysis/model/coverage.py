@@ -3,7 +3,7 @@
 from perfkit.spec import Struct
 
 
-class Uncovered(Struct):
+class UncoveredWork(Struct):
     """Time of work without a FLOP or byte model, by name, with the reason."""
 
     name: str
@@ -51,5 +51,5 @@ class Coverage(Struct):
     replayed_kernels: int = 0
     joined_kernels: int = 0
     joined_s: float = 0.0
-    uncovered: tuple[Uncovered, ...] = ()
+    uncovered: tuple[UncoveredWork, ...] = ()
     model_error: tuple[ModelErrorRow, ...] = ()

@@ -1,4 +1,4 @@
-"""What two traces tell of each other: which ops changed."""
+"""Changes of ops between two traces."""
 
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.spec import Struct

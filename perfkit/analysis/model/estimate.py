@@ -5,7 +5,7 @@ from perfkit.spec import Struct
 # Not at the top: the results of traces are made of what stands above.
 
 
-class Estimate(Struct, tag="estimate"):
+class MedianEstimate(Struct, tag="estimate"):
     """A figure over processes: the median of `per_process`, with a confidence interval where it can be given."""
 
     value: float
@@ -18,7 +18,7 @@ class Estimate(Struct, tag="estimate"):
     source: str = ""
 
 
-class Missing(Struct, tag="missing"):
+class MissingEstimate(Struct, tag="missing"):
     """A figure that is not known, with the reason."""
 
     reason: str

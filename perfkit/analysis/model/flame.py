@@ -8,7 +8,7 @@ MODULE, FRAME, PHASE, OP, KERNEL = "module", "frame", "phase", "op", "kernel"
 TIME, CRITICAL, ABOVE, FLOPS, BYTES = "time", "critical", "above", "flops", "bytes"
 
 
-class Flame(Struct):
+class FlameGraph(Struct):
     """A tree as columns, a row a node: `parent` is a row before it, -1 of those at the top.
 
     `name` and `kind` index `names` and `kinds`. `values` are per step, of each node with all beneath it: seconds of

@@ -1,4 +1,4 @@
-"""What the traces of several ranks of one job tell of each other."""
+"""Figures of several ranks of one job, as their traces show them beside each other."""
 
 from perfkit.spec import Struct
 
@@ -72,7 +72,7 @@ class TimedRank(Struct):
     steps: int
 
 
-class Volume(Struct):
+class CollectiveVolume(Struct):
     """A kind of collective in a step of a rank. `asked_bytes` are its messages as counted where the program calls,
     `least_bytes` what the links of a rank carry of these in theory; `carried_bytes` is the same of what the traced
     steps show, where the backend may have made it of another kind (`ran_as`). None where not counted, or not told.

@@ -1,10 +1,10 @@
-"""What dumps of torch's flight recorder tell."""
+"""Results of reading dumps of torch's flight recorder."""
 
 from typing import ClassVar
 
+from perfkit.analysis.model.display_mixin import DisplayMixin
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.provenance import Provenance
-from perfkit.analysis.model.shown import Shown
 from perfkit.flight.match import Meeting
 from perfkit.flight.model import Collective
 from perfkit.spec import Struct
@@ -27,7 +27,7 @@ class DumpedRank(Struct):
     group: str  # of the one that it waits in, else of the last
 
 
-class FlightAnalysis(Struct, Shown):
+class FlightAnalysis(Struct, DisplayMixin):
     """Everything a report on dumps of flight recorders shows. `meetings` are those that did not come about."""
 
     subject: ClassVar[str] = "flight"

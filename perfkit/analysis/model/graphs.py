@@ -1,4 +1,4 @@
-"""What is known of graphs (CUDA's, HIP's) that a trace replayed."""
+"""Graphs (CUDA's, HIP's) that a trace replayed."""
 
 from perfkit.spec import Struct
 

@@ -6,7 +6,7 @@ from perfkit.spec import Struct
 # Not at the top: the results of traces are made of what stands above.
 
 
-class PerStep(Struct):
+class CountPerStep(Struct):
     """How often something happened in a step: the median over steps, and the fewest and most."""
 
     median: float
@@ -27,7 +27,7 @@ class Slowdown(Struct):
     peak_bytes: int | None = None
 
 
-class Outliers(Struct):
+class StepOutliers(Struct):
     """Timed steps of more than twice the median, `count` of `steps`: the shortest and longest in medians.
 
     `excess_s` is what they cost beyond the median, per step of all; `every` the number of steps from each to the next
@@ -44,7 +44,7 @@ class Outliers(Struct):
     data_share: float | None = None
 
 
-class Watched(Struct):
+class LiveSummary(Struct):
     """What the log of a loop that was watched all the time tells: of `steps` steps the median of the seconds' medians,
     at the beginning and at the end, a tenth of all steps each; and when it told of a drift, in words."""
 
@@ -55,7 +55,7 @@ class Watched(Struct):
 
 
 class LoopRank(Struct):
-    """One rank of a loop: its median step, and how long it waited for data, as in `Loop`."""
+    """One rank of a loop: its median step, and how long it waited for data, as in `LoopAnalysis`."""
 
     rank: int
     step_s: float | None
@@ -64,7 +64,7 @@ class LoopRank(Struct):
     data_wait_share: float | None
 
 
-class Loop(Struct):
+class LoopAnalysis(Struct):
     """How a loop that is not perfkit's own was watched, and what its timed steps did.
 
     What is told of all ranks is that of the worst: waiting (`data_wait_s` in the median step, `data_wait_mean_s` in the
@@ -82,21 +82,21 @@ class Loop(Struct):
     steps_timed: int
     optimizers: tuple[str, ...]
     models: tuple[str, ...]
-    optimizer_steps: PerStep | None
-    forwards: PerStep | None
-    backwards: PerStep | None
+    optimizer_steps: CountPerStep | None
+    forwards: CountPerStep | None
+    backwards: CountPerStep | None
     microbatches: float | None
     data_wait_s: float | None
     data_wait_mean_s: float | None
     data_wait_share: float | None
     left_out_s: tuple[float, ...]
     slowdowns: tuple[Slowdown, ...]
-    outliers: Outliers | None
+    outliers: StepOutliers | None
     units_source: str
     trigger: str
     ranks: tuple[LoopRank, ...]
     data_waits_s: tuple[float, ...] = ()
     units_per_step: float = 0.0
     unit: str = ""
-    watched: Watched | None = None
+    watched: LiveSummary | None = None
     stacks: LoopStacks | None = None

@@ -1,4 +1,4 @@
-"""What fills the memory at the peak and over a step."""
+"""Memory by category at the peak and over a step."""
 
 from perfkit.allocations import FailedRequest
 from perfkit.spec import Struct
@@ -55,7 +55,7 @@ class Fragmentation(Struct):
     largest_free_bytes: int | None
 
 
-class Growth(Struct):
+class MemoryGrowth(Struct):
     """Memory that each step leaves behind: bytes and blocks a step, over `steps` consecutive steps, from one origin."""
 
     bytes_per_step: int
@@ -112,12 +112,12 @@ class MemoryAccount(Struct):
     largest: tuple[LiveBlock, ...] = ()
     rows: tuple[MemoryRow, ...] = ()
     fragmentation: Fragmentation | None = None
-    growth: tuple[Growth, ...] = ()
+    growth: tuple[MemoryGrowth, ...] = ()
     failed: FailedRequest | None = None
     timed: bool = True
 
 
-def asked_by(failed: FailedRequest) -> str:
+def format_request_origin(failed: FailedRequest) -> str:
     """`by aten::mm, in blocks.3, at model.py:12 forward, forward of step 2`; empty where nothing is known."""
     step = "" if failed.step is None else f"step {failed.step}"
     when = " of ".join(filter(None, (failed.phase, step)))

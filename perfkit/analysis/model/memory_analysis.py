@@ -1,16 +1,16 @@
-"""What `perfkit memory` yields of one file: data for renderers and exports."""
+"""Everything that a report on one file of `perfkit memory` shows: data for renderers and exports."""
 
 from typing import ClassVar
 
+from perfkit.analysis.model.display_mixin import DisplayMixin
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.memory import MemoryAccount
 from perfkit.analysis.model.provenance import Provenance
-from perfkit.analysis.model.shown import Shown
 from perfkit.analysis.model.suite import ANALYSIS_VERSION
 from perfkit.spec import Struct
 
 
-class MemoryAnalysis(Struct, Shown):
+class MemoryAnalysis(Struct, DisplayMixin):
     """Everything a memory report shows. `kind` is what the file is, in words; one account per device."""
 
     subject: ClassVar[str] = "memory"

@@ -1,4 +1,4 @@
-"""What the ranks of a pipeline computed when, in one step."""
+"""Actions of a pipeline's ranks over the time of one step."""
 
 from perfkit.record import Quantity
 from perfkit.spec import Struct

@@ -1,4 +1,4 @@
-"""What a plan says, which is kept in `plan.json`. Nothing here knows how it was found."""
+"""Results of a plan, which are kept in the suite's plan file. Nothing here knows how it was found."""
 
 from collections.abc import Sequence
 
@@ -22,7 +22,7 @@ class Interval(Struct):
     high: float
 
 
-class Peak(Struct):
+class PlannedPeak(Struct):
     """Bytes that the allocator hands out at the fullest moment of a step, and what they are for."""
 
     value: int
@@ -37,7 +37,7 @@ class Peak(Struct):
         return Interval(value=self.value, low=self.low, high=self.high)
 
 
-class Beyond(Struct):
+class NonTensorMemory(Struct):
     """A row of memory that is in no tensor: a context, a library's workspace, buffers of collectives.
 
     `source` is where the bounds come from.
@@ -90,9 +90,9 @@ class PlannedVariant(Struct):
 
     name: str
     world_size: int
-    peak_allocated_bytes: Peak | None = None
-    within_allocator: tuple[Beyond, ...] = ()
-    beyond_allocator: tuple[Beyond, ...] = ()
+    peak_allocated_bytes: PlannedPeak | None = None
+    within_allocator: tuple[NonTensorMemory, ...] = ()
+    beyond_allocator: tuple[NonTensorMemory, ...] = ()
     fits: bool | None = None
     verdict: str = ""
     flops: float | None = None
@@ -113,13 +113,13 @@ class PlannedVariant(Struct):
     @property
     def beyond_allocator_bytes(self) -> Interval:
         """All beyond the allocator."""
-        return _sum([row.bytes for row in self.beyond_allocator])
+        return _sum_intervals([row.bytes for row in self.beyond_allocator])
 
     @property
     def needed_bytes(self) -> Interval | None:
         """The peak of the allocator and all beyond it; None where the peak is not known."""
         peak = self.peak_allocated_bytes
-        return None if peak is None else _sum([peak.bounds, self.beyond_allocator_bytes])
+        return None if peak is None else _sum_intervals([peak.bounds, self.beyond_allocator_bytes])
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -133,7 +133,7 @@ class PlannedVariant(Struct):
         return self.name.partition("@")[0] == BASELINE
 
 
-def _sum(parts: Sequence[Interval]) -> Interval:
+def _sum_intervals(parts: Sequence[Interval]) -> Interval:
     value, low, high = (sum(getattr(part, end) for part in parts) for end in ("value", "low", "high"))
     return Interval(value=value, low=low, high=high)
 
@@ -161,7 +161,7 @@ class LargestBatch(Struct):
     sizes: tuple[PlannedBatch, ...]
 
 
-class Searched(Struct):
+class PlanSearch(Struct):
     """What a search through combinations of techniques found: those that fit, the best first.
 
     `ordered_by` says by what. Of all `combinations` those that are not planned are ruled out by others: they save less

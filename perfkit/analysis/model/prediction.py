@@ -1,4 +1,4 @@
-"""What was predicted of a variant beside what was measured of it."""
+"""Predicted figures of a variant beside those that were measured."""
 
 from perfkit.analysis.model.plan import Interval
 from perfkit.spec import Struct

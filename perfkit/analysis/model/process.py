@@ -1,4 +1,4 @@
-"""What was seen of a running process."""
+"""Observations of a running process."""
 
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.stacks import ThreadStacks

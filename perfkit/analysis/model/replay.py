@@ -27,7 +27,7 @@ class PathRow(Struct):
     longest_start_s: float
 
 
-class Replay(Struct):
+class ReplaySummary(Struct):
     """A recording replayed unmodified.
 
     `error` is `replayed_s / recorded_s - 1`. `refused` is why no gain is simulated, empty where gains are. `busy` is
@@ -46,7 +46,7 @@ class Replay(Struct):
     ranks: int = 1
 
 
-class Simulated(Struct):
+class SimulatedChange(Struct):
     """What a change would gain of the whole recording; None where `refused` says why not.
 
     `step_gain_s` is what it would gain of a step, the mean over all of them; None also where the host marks no steps.

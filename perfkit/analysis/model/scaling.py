@@ -1,6 +1,6 @@
 """How the step time of variants goes with the number of ranks."""
 
-from perfkit.analysis.model.estimate import Missing
+from perfkit.analysis.model.estimate import MissingEstimate
 from perfkit.analysis.model.plan import Interval
 from perfkit.spec import Scaling, Struct
 
@@ -31,8 +31,8 @@ class ScalingPoint(Struct):
     variant: str
     world_size: int
     threads: int | None
-    efficiency: Efficiency | Missing | None
-    against_baseline: Efficiency | Missing | None
+    efficiency: Efficiency | MissingEstimate | None
+    against_baseline: Efficiency | MissingEstimate | None
     communication: float | None
 
 

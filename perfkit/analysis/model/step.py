@@ -1,4 +1,4 @@
-"""What ran in a step: shares of its time, ops and kernels, and what of it the trace lacks."""
+"""Work of a step: shares of its time, ops and kernels, and kernels that the trace lacks."""
 
 from typing import Final
 

@@ -2,16 +2,16 @@
 
 from typing import ClassVar
 
-from perfkit.analysis.model.estimate import Difference, Estimate, Missing
+from perfkit.analysis.model.display_mixin import DisplayMixin
+from perfkit.analysis.model.estimate import Difference, MedianEstimate, MissingEstimate
 from perfkit.analysis.model.finding import Finding
-from perfkit.analysis.model.fleet import Fleet, StepGrid, TimedRank, Volume
-from perfkit.analysis.model.loop import Loop
+from perfkit.analysis.model.fleet import CollectiveVolume, Fleet, StepGrid, TimedRank
+from perfkit.analysis.model.loop import LoopAnalysis
 from perfkit.analysis.model.memory import MemoryAccount
 from perfkit.analysis.model.pipeline import Pipeline
 from perfkit.analysis.model.prediction import Prediction
 from perfkit.analysis.model.provenance import Provenance
 from perfkit.analysis.model.scaling import SuiteScaling
-from perfkit.analysis.model.shown import Shown
 from perfkit.analysis.model.step import OUTSIDE, OpRow, TimeShare
 from perfkit.analysis.model.sweep import Sweep
 
@@ -115,9 +115,9 @@ class Variant(Struct):
     reason: str
     traceback: str
     runs: tuple[str, ...]
-    step_time: Estimate | Missing
-    cpu_time: Estimate | Missing
-    throughput: Estimate | Missing
+    step_time: MedianEstimate | MissingEstimate
+    cpu_time: MedianEstimate | MissingEstimate
+    throughput: MedianEstimate | MissingEstimate
     throughput_unit: str
     peak_allocated: Quantity
     peak_reserved: Quantity
@@ -130,7 +130,7 @@ class Variant(Struct):
     energy_per_step: Quantity
     energy_per_unit: Quantity = NOT_MEASURED
     power: Quantity = NOT_MEASURED
-    cost: Estimate | Missing | None = None
+    cost: MedianEstimate | MissingEstimate | None = None
     units_per_step: int | None = None
     compared_per: str = ""
     difference: Difference | None
@@ -148,14 +148,14 @@ class Variant(Struct):
     memory: MemoryAccount | None
     warnings: tuple[str, ...]
     data_wait_share: float | None = None
-    loop: Loop | None = None
+    loop: LoopAnalysis | None = None
     trace: RankTrace | None = None
     prediction: Prediction | None = None
     waits: tuple[RankWait, ...] = ()
     ranks: tuple[TimedRank, ...] = ()
     steps_by_rank: StepGrid | None = None
     fleet: Fleet | None = None
-    volumes: tuple[Volume, ...] = ()
+    volumes: tuple[CollectiveVolume, ...] = ()
     experts: tuple[ExpertLoad, ...] = ()
     pipeline: Pipeline | None = None
 
@@ -187,10 +187,10 @@ class MeasuredSession(Struct):
     created_at: str
     command: str
     variants: tuple[str, ...]
-    baseline_steps: dict[str, Estimate]
+    baseline_steps: dict[str, MedianEstimate]
 
 
-class Analysis(Struct, Shown):
+class Analysis(Struct, DisplayMixin):
     """Everything a report shows."""
 
     subject: ClassVar[str] = "suite"

@@ -1,4 +1,4 @@
-"""What the time of a step is split into: the categories of `TimeShare`."""
+"""Categories of a step's time (`TimeShare`)."""
 
 COMPUTE_BOUND = "compute-bound"
 MEMORY_BOUND = "memory-bound"

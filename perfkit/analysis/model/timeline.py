@@ -1,6 +1,6 @@
 """One step of a trace, event by event, as columns that are small enough to lie in a report.
 
-A column is a text of integers with spaces between them (`perfkit.analysis.timeline.packed`): as small as JSON gets, and
+A column is a text of integers with spaces between them (`perfkit.analysis.timeline.column_packing`): as small as JSON gets, and
 read without an object a number. Times are nanoseconds since the step began; what began earlier has a negative one.
 """
 
@@ -16,7 +16,7 @@ LANES = (PATH, PHASES, MODULES, THREAD, STREAM, IDLE, COLLECTIVES)
 PYTHON, RANGE, CALL, OP = "Python", "range", "runtime call", "op"
 
 
-class Labels(Struct):
+class SliceLabels(Struct):
     """What slices are called, a row for each distinct one: columns of indices into `StepTimeline.texts`, -1 for none.
 
     `kind` is a class of ops, a phase, a cause of idle time or one of the words above. `op` is that of a kernel.
@@ -29,7 +29,7 @@ class Labels(Struct):
     shapes: str
 
 
-class Lane(Struct):
+class TimelineLane(Struct):
     """Slices in the order of their start. `kind` is one of `LANES`; `busy_ns` how long any slice lasts in the step,
     those that are left out as well.
 
@@ -70,8 +70,8 @@ class StepTimeline(Struct):
     start_s: float
     length_ns: int
     texts: tuple[str, ...]
-    labels: Labels
-    lanes: tuple[Lane, ...]
+    labels: SliceLabels
+    lanes: tuple[TimelineLane, ...]
     memory: tuple[MemoryLine, ...] = ()
     left_out: int = 0
     shortest_ns: int = 0

@@ -1,17 +1,17 @@
-"""What the analysis of a trace yields: data for renderers, exports and comparisons. Nothing here formats or draws.
+"""Results of analyzing a trace: data for renderers, exports and comparisons. Nothing here formats or draws.
 
 Every struct is written as it is to `analysis.json`. Seconds are per step where the trace has steps, of the whole trace
 where it has none (`RankTrace.steps` is empty and `step_s` is its span).
 """
 
 from perfkit.analysis.model.coverage import Coverage
-from perfkit.analysis.model.flame import Flame
+from perfkit.analysis.model.flame import FlameGraph
 from perfkit.analysis.model.graphs import ReplayedGraph
 from perfkit.analysis.model.launches import GapRow, HostCallRow, Launches
 from perfkit.analysis.model.memory import MemoryAccount
 from perfkit.analysis.model.pipeline import StageActions
 from perfkit.analysis.model.products import AttentionRow, GemmRow
-from perfkit.analysis.model.replay import FindingGains, Replay, Simulated
+from perfkit.analysis.model.replay import FindingGains, ReplaySummary, SimulatedChange
 from perfkit.analysis.model.step import OUTSIDE, REST, LostKernels, OpRow, TimeShare
 from perfkit.analysis.model.time_split import COMPUTE_BOUND, LATENCY_BOUND, MEMORY_BOUND, UNPLACED
 from perfkit.analysis.model.timeline import StepTimeline
@@ -24,7 +24,7 @@ from perfkit.spec import Struct
 MOST_POINTS = 120
 
 
-class Reading(Struct):
+class TraceFileInfo(Struct):
     """How a file was read. `notes` say what was repaired, skipped or is missing, in words for the user.
 
     `cut` is set where the file is damaged or ends too early: what came after is not in the figures.
@@ -38,7 +38,7 @@ class Reading(Struct):
     cut: bool = False
 
 
-class ComputedIn(Struct):
+class PrecisionFlops(Struct):
     """FLOPs of GEMMs and the like that were computed on one unit in one dtype (`matrix` `tf32`, `vector` `fp32`)."""
 
     unit: str
@@ -199,7 +199,7 @@ class RankTrace(Struct):
     """
 
     label: str
-    reading: Reading
+    reading: TraceFileInfo
     rank: int | None
     world_size: int | None
     device: str
@@ -238,17 +238,17 @@ class RankTrace(Struct):
     hardware_flops: Quantity = NOT_MEASURED
     matrix_unit: str = ""
     matrix_dtype: str = ""
-    computed_in: tuple[ComputedIn, ...] = ()
+    computed_in: tuple[PrecisionFlops, ...] = ()
     kernels_per_step: float = 0.0
     graphs: tuple[ReplayedGraph, ...] = ()
     lost: LostKernels | None = None
     gemms: tuple[GemmRow, ...] = ()
     attentions: tuple[AttentionRow, ...] = ()
     optimizers: tuple[str, ...] = ()
-    replay: Replay | None = None
-    what_ifs: tuple[Simulated, ...] = ()
+    replay: ReplaySummary | None = None
+    what_ifs: tuple[SimulatedChange, ...] = ()
     gains: FindingGains | None = None
-    flames: tuple[Flame, ...] = ()
+    flames: tuple[FlameGraph, ...] = ()
     timelines: tuple[StepTimeline, ...] = ()
     stage_actions: StageActions | None = None
 
@@ -265,10 +265,10 @@ class RankTrace(Struct):
         """The dots of its roofline: the whole and its phases, and the longest ops and kernels that have a place."""
         if self.unseen_device:
             return ()
-        return (*self.summary, *_dots(self.ops), *(() if self.device == CPU else _dots(self.kernels)))
+        return (*self.summary, *_select_dots(self.ops), *(() if self.device == CPU else _select_dots(self.kernels)))
 
 
-def _dots(rows: tuple[OpRow, ...]) -> list[OpRow]:
+def _select_dots(rows: tuple[OpRow, ...]) -> list[OpRow]:
     """The longest rows of work within steps that have a place on two log axes."""
     placed = (row for row in rows if row.achieved and row.unit and row.phase != OUTSIDE and row.kind != REST)
     return sorted(placed, key=lambda row: -row.seconds)[:MOST_POINTS]

@@ -3,17 +3,17 @@
 from typing import ClassVar
 
 from perfkit.analysis.model.difference import TraceDifference
+from perfkit.analysis.model.display_mixin import DisplayMixin
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.fleet import Fleet
 from perfkit.analysis.model.provenance import Provenance
-from perfkit.analysis.model.shown import Shown
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.spec import Struct
 
 TRACE_ANALYSIS_VERSION = 6
 
 
-class TraceAnalysis(Struct, Shown):
+class TraceAnalysis(Struct, DisplayMixin):
     """Everything a report on traces shows. Labels of traces, that of `difference` included, tell them apart."""
 
     subject: ClassVar[str] = "trace"

@@ -17,7 +17,7 @@ RAY = "ray"
 ENGINES = (PROCESSES, RAY)
 
 
-def run(
+def run_parallel(
     function: Callable[[Item], Result], items: Sequence[Item], *, engine: str = PROCESSES, jobs: int | None = None
 ) -> Iterator[tuple[Item, Result | PerfkitError]]:
     """Apply `function` to every item; yield each item with its result, or with the error that it met.
@@ -36,5 +36,5 @@ def run(
     if engine not in ENGINES:
         raise unknown_name("engine", engine, ENGINES)
     if engine == RAY:
-        return ray_tasks.run(function, items, jobs)
-    return processes.run(function, items, jobs)
+        return ray_tasks.run_on_ray(function, items, jobs)
+    return processes.run_in_processes(function, items, jobs)

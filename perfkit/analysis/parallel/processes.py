@@ -28,43 +28,43 @@ _ITEMS_PER_PROCESS = 32
 _JOIN_S = 5.0
 
 
-def run(
+def run_in_processes(
     function: Callable[[Item], Result], items: Sequence[Item], jobs: int | None = None
 ) -> Iterator[tuple[Item, Result | PerfkitError]]:
     """See `engines.run`."""
-    count = min(len(items), default_jobs() if jobs is None else max(1, jobs))
+    count = min(len(items), count_default_jobs() if jobs is None else max(1, jobs))
     if count <= 1:
-        yield from _here(function, items)
+        yield from _run_in_this_process(function, items)
         return
     waiting = iter(items)
     workers: dict[Connection, _Worker[Item, Result]] = {}
     try:
         for _ in range(count):
-            _start(function, next(waiting), workers)
+            _start_worker(function, next(waiting), workers)
         while workers:
             for ready in wait(list(workers)):
                 worker = workers[cast(Connection, ready)]
                 item, result = worker.take()
                 following = next(waiting, _END)
-                if isinstance(following, _End):
+                if isinstance(following, _EndMarker):
                     workers.pop(worker.pipe).stop()
                 elif worker.usable:
                     worker.give(following)
                 else:
                     workers.pop(worker.pipe).stop()
-                    _start(function, following, workers)
+                    _start_worker(function, following, workers)
                 yield item, result
     finally:
         for worker in workers.values():
             worker.kill()
 
 
-def default_jobs() -> int:
+def count_default_jobs() -> int:
     """As many as there are cores, as far as the free memory allows."""
     return max(1, min(available_cores(), psutil.virtual_memory().available // _PROCESS_BYTES))
 
 
-def attempt(function: Callable[[Item], Result], item: Item) -> Result | PerfkitError:
+def try_item(function: Callable[[Item], Result], item: Item) -> Result | PerfkitError:
     """The function's result, or the error it reports."""
     try:
         return function(item)
@@ -72,16 +72,18 @@ def attempt(function: Callable[[Item], Result], item: Item) -> Result | PerfkitE
         return error
 
 
-def _here(function: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[tuple[Item, Result | PerfkitError]]:
+def _run_in_this_process(
+    function: Callable[[Item], Result], items: Sequence[Item]
+) -> Iterator[tuple[Item, Result | PerfkitError]]:
     for item in items:
-        yield item, attempt(function, item)
+        yield item, try_item(function, item)
 
 
-class _End:
+class _EndMarker:
     """No item is left: any value could be an item."""
 
 
-_END = _End()
+_END = _EndMarker()
 
 
 class _Worker(Generic[Item, Result]):
@@ -90,7 +92,7 @@ class _Worker(Generic[Item, Result]):
     def __init__(self, function: Callable[[Item], Result]) -> None:
         context = multiprocessing.get_context("spawn")
         self.pipe, theirs = context.Pipe()
-        self._process: SpawnProcess = context.Process(target=_serve, args=(function, theirs), daemon=True)
+        self._process: SpawnProcess = context.Process(target=_serve_items, args=(function, theirs), daemon=True)
         self._process.start()
         theirs.close()  # so that its end is known by the pipe's
         self._done = 0
@@ -117,7 +119,7 @@ class _Worker(Generic[Item, Result]):
         except (EOFError, ConnectionResetError):
             self._alive = False
             self._process.join(_JOIN_S)
-            return self._item, PerfkitError(f"{self._item}: {_ending(self._process.exitcode)}")
+            return self._item, PerfkitError(f"{self._item}: {_describe_exit(self._process.exitcode)}")
 
     def stop(self) -> None:
         self.pipe.close()
@@ -129,19 +131,21 @@ class _Worker(Generic[Item, Result]):
         self._process.join()
 
 
-def _start(function: Callable[[Item], Result], item: Item, workers: "dict[Connection, _Worker[Item, Result]]") -> None:
+def _start_worker(
+    function: Callable[[Item], Result], item: Item, workers: "dict[Connection, _Worker[Item, Result]]"
+) -> None:
     worker: _Worker[Item, Result] = _Worker(function)
     worker.give(item)
     workers[worker.pipe] = worker
 
 
-def _ending(code: int | None) -> str:
+def _describe_exit(code: int | None) -> str:
     if code == -signal.SIGKILL:
         return "the process working on it was killed, most likely for lack of memory: try fewer at once (--jobs)"
     return f"the process working on it ended with exit code {code}; what it printed stands above"
 
 
-def _serve(function: Callable[[Item], Result], pipe: Connection) -> None:
+def _serve_items(function: Callable[[Item], Result], pipe: Connection) -> None:
     """The process's side: work on items until the pipe is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all; the parent ends its children itself
     threading.Thread(target=_end_with_parent, daemon=True).start()
@@ -150,7 +154,7 @@ def _serve(function: Callable[[Item], Result], pipe: Connection) -> None:
             item = pipe.recv()
         except EOFError:
             return
-        pipe.send(attempt(function, item))
+        pipe.send(try_item(function, item))
 
 
 def _end_with_parent() -> None:

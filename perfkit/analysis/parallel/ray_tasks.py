@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from perfkit.analysis.parallel.processes import attempt
+from perfkit.analysis.parallel.processes import try_item
 from perfkit.errors import PerfkitError
 from perfkit.ray_cluster import connect, last_line
 
@@ -18,25 +18,25 @@ Result = TypeVar("Result")
 _IN_FLIGHT_PER_CPU = 2
 
 
-def run(
+def run_on_ray(
     function: Callable[[Item], Result], items: Sequence[Item], jobs: int | None = None
 ) -> Iterator[tuple[Item, Result | PerfkitError]]:
     """See `engines.run`. Raises what `connect` does."""
     ray, connected_here = connect()
     # A node that is lost does not cost its items: working on a trace twice does no harm.
-    task = ray.remote(num_cpus=1, max_retries=2)(_task)
+    task = ray.remote(num_cpus=1, max_retries=2)(_run_task)
     waiting = iter(items)
     running: dict[Any, Item] = {}
     try:
         while True:
             limit = jobs or _IN_FLIGHT_PER_CPU * max(1, int(ray.cluster_resources().get("CPU", 1)))
-            for item in _up_to(limit - len(running), waiting):
+            for item in _take_up_to(limit - len(running), waiting):
                 running[task.remote(function, item)] = item
             if not running:
                 return
             ready, _ = ray.wait(list(running), num_returns=1)
             item = running.pop(ready[0])
-            yield item, _result(ray, ready[0], item)
+            yield item, _fetch_result(ray, ready[0], item)
     finally:
         for reference in running:
             ray.cancel(reference, force=True)
@@ -44,19 +44,19 @@ def run(
             ray.shutdown()
 
 
-def _up_to(count: int, items: Iterator[Item]) -> Iterator[Item]:
+def _take_up_to(count: int, items: Iterator[Item]) -> Iterator[Item]:
     for _, item in zip(range(count), items, strict=False):
         yield item
 
 
-def _task(function: Callable[[Item], Result], item: Item) -> Result | PerfkitError:
+def _run_task(function: Callable[[Item], Result], item: Item) -> Result | PerfkitError:
     """On a node of the cluster."""
     if _is_missing(item):
         return PerfkitError(
             f"{item}: not readable on node {socket.gethostname()}: with the engine ray, traces must lie on storage "
             "that every node mounts at the same path, or be URLs"
         )
-    return attempt(function, item)
+    return try_item(function, item)
 
 
 def _is_missing(item: object) -> bool:
@@ -65,7 +65,7 @@ def _is_missing(item: object) -> bool:
     return isinstance(path, str) and "://" not in path and not Path(path).exists()
 
 
-def _result(ray: Any, reference: Any, item: object) -> Any:
+def _fetch_result(ray: Any, reference: Any, item: object) -> Any:
     try:
         return ray.get(reference)
     except ray.exceptions.RayError as error:

@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from perfkit.analysis.trace.work.grouping import group
-from perfkit.analysis.trace.work.messages import recorded, recorded_numbers
+from perfkit.analysis.trace.work.collective_messages import find_recorded_collectives, find_recorded_numbers
+from perfkit.analysis.trace.work.grouping import group_rows
 from perfkit.cost.collective import Kind, collective_kind
 from perfkit.trace.annotations import COLLECTIVE_RANGES
 from perfkit.trace.kernels import communication
@@ -24,7 +24,7 @@ _ENQUEUE = ("nccl:", "xccl:")
 
 
 class CollectiveKind(NamedTuple):
-    """Collectives of one kind in one process group. `group` is empty where the trace does not name it."""
+    """Collectives of one kind in one process group. `group_rows` is empty where the trace does not name it."""
 
     group: str
     description: str
@@ -71,17 +71,17 @@ def arrivals(ops: Ops) -> Arrivals:
     kernel: Ints | None = None
     if len(events) and trace.category[events[0]] == Category.KERNEL:
         kernel = np.searchsorted(ops.kernels.event, events)  # both in the order of time
-        record = recorded(ops, events, ops.kernel_op[kernel])
+        record = find_recorded_collectives(ops, events, ops.kernel_op[kernel])
         name = _names(ops, events, ops.kernels.launch[kernel])
-        step, given = ops.kernel_step[kernel], recorded_numbers(ops, events, ops.kernel_op[kernel])
+        step, given = ops.kernel_step[kernel], find_recorded_numbers(ops, events, ops.kernel_op[kernel])
     else:
         events = events[~named(trace, events, lambda name: name.startswith(_ENQUEUE))]
-        record = recorded(ops, events, np.full(len(events), NONE, np.int64))
+        record = find_recorded_collectives(ops, events, np.full(len(events), NONE, np.int64))
         name = trace.name[events].astype(np.int64)
         step = ops.steps.locate_times(trace.start_ns[events])
-        given = recorded_numbers(ops, events, np.full(len(events), NONE, np.int64))
+        given = find_recorded_numbers(ops, events, np.full(len(events), NONE, np.int64))
     table: dict[CollectiveKind, int] = {}
-    pairs = group(record, name)  # few distinct ones, however many events
+    pairs = group_rows(record, name)  # few distinct ones, however many events
     kinds = [_number(table, ops, record[row], name[row]) for row in pairs.first.tolist()]
     kind = np.asarray(kinds, np.int32)[pairs.of]
     kept = np.flatnonzero(kind != NONE)
@@ -155,7 +155,7 @@ def _numbers(kind: Small, step: Ints, given: Ints) -> Ints:
 
 def _running(kind: Small | Ints, step: Ints) -> Ints:
     """0, 1, 2 ... among the rows of equal kind and step."""
-    of = group(kind.astype(np.int64), step).of
+    of = group_rows(kind.astype(np.int64), step).of
     order = np.argsort(of, kind="stable")
     result = np.empty(len(of), np.int64)
     result[order] = np.arange(len(of)) - np.searchsorted(of[order], of[order], side="left")

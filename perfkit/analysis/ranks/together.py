@@ -6,12 +6,12 @@ from typing import NamedTuple
 import numpy as np
 from msgspec.structs import replace
 
-from perfkit.analysis.model.replay import Simulated
+from perfkit.analysis.model.replay import SimulatedChange
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.ranks.arrivals import Arrivals
 from perfkit.analysis.ranks.matching import meetings
-from perfkit.analysis.replay.job import Job, job_of
-from perfkit.analysis.replay.rank_graph import Changed, RankGraph
+from perfkit.analysis.replay.job_graph import JobGraph, build_job_graph
+from perfkit.analysis.replay.rank_graph import GraphDelta, RankGraph
 from perfkit.analysis.replay.replay import MOST_UNEXPLAINED
 from perfkit.trace.read import NONE
 
@@ -30,8 +30,8 @@ class RankReplay(NamedTuple):
     """
 
     graph: RankGraph
-    findings: Mapping[str, Changed]
-    what_ifs: Mapping[str, Changed]
+    findings: Mapping[str, GraphDelta]
+    what_ifs: Mapping[str, GraphDelta]
     parts: int
     of_steps: bool
 
@@ -66,7 +66,7 @@ def simulated_together(
         numbers = np.full(len(rank.graph) - rank.graph.first_kernel, NONE, np.int64)
         numbers[arrivals[number].kernel] = met.numbers[number]
         rows.append(numbers)
-    job = job_of([rank.graph for rank in ranks], rows, [met.offset_ns[number] or 0 for number in chosen])
+    job = build_job_graph([rank.graph for rank in ranks], rows, [met.offset_ns[number] or 0 for number in chosen])
     before = _lengths(job, ranks, [None] * len(ranks))
     if any(abs(_error(length, rank)) > MOST_UNEXPLAINED for length, rank in zip(before, ranks, strict=True)):
         return result
@@ -89,7 +89,7 @@ def _error(length: _Length, rank: RankReplay) -> float:
     return length.span_ns / float((rank.graph.at_ns + rank.graph.duration_ns).max()) - 1
 
 
-def _lengths(job: Job, ranks: Sequence[RankReplay], changes: Sequence[Changed | None]) -> list[_Length]:
+def _lengths(job: JobGraph, ranks: Sequence[RankReplay], changes: Sequence[GraphDelta | None]) -> list[_Length]:
     made = [rank.graph.apply_delta(change) for rank, change in zip(ranks, changes, strict=True)]
     return [
         _Length(
@@ -129,7 +129,7 @@ def _with_gains(
     )
 
 
-def _simulated(asked: Simulated, rank: RankReplay, before: _Length, after: _Length) -> Simulated:
+def _simulated(asked: SimulatedChange, rank: RankReplay, before: _Length, after: _Length) -> SimulatedChange:
     gain = before.span_ns - after.span_ns
     step = None
     if before.steps_ns is not None and after.steps_ns is not None and rank.graph.steps is not None:

@@ -1,4 +1,4 @@
-"""What a step's length is made of: from its end back along what each thing waited for last."""
+"""The critical path of a step: from its end back along the dependency that each thing waited for last."""
 
 from typing import NamedTuple, TypeVar
 
@@ -7,26 +7,26 @@ from numpy.typing import NDArray
 
 from perfkit.analysis.model.replay import BEFORE, GAPS, HOST, LAUNCH, WAITS
 from perfkit.analysis.model.time_split import COMMUNICATION
-from perfkit.analysis.replay.edges import Edge, Floats
-from perfkit.analysis.replay.graph import Graph
-from perfkit.analysis.replay.modify import Modified
-from perfkit.analysis.replay.work import Work
+from perfkit.analysis.replay.dependency_graph import DependencyGraph
+from perfkit.analysis.replay.edges import EdgeKind, Floats
+from perfkit.analysis.replay.graph_changes import ModifiedGraph
+from perfkit.analysis.replay.replay_work import ReplayWork
 from perfkit.trace.read import NONE, Ints
 
 Number = TypeVar("Number", bound=np.generic)
 
 OF_EDGE = {
-    Edge.START: BEFORE,
-    Edge.HOST: HOST,
-    Edge.CALL: HOST,
-    Edge.LAUNCH: LAUNCH,
-    Edge.STREAM: GAPS,
-    Edge.EVENT: WAITS,
-    Edge.INFERRED: WAITS,
-    Edge.SYNC: WAITS,
-    Edge.QUEUE: WAITS,
-    Edge.HANDOFF: WAITS,
-    Edge.PEERS: COMMUNICATION,
+    EdgeKind.START: BEFORE,
+    EdgeKind.HOST: HOST,
+    EdgeKind.CALL: HOST,
+    EdgeKind.LAUNCH: LAUNCH,
+    EdgeKind.STREAM: GAPS,
+    EdgeKind.EVENT: WAITS,
+    EdgeKind.INFERRED: WAITS,
+    EdgeKind.SYNC: WAITS,
+    EdgeKind.QUEUE: WAITS,
+    EdgeKind.HANDOFF: WAITS,
+    EdgeKind.PEERS: COMMUNICATION,
 }
 
 
@@ -42,7 +42,7 @@ class CriticalPath(NamedTuple):
     last: int
 
 
-def critical_path(graph: Graph, work: Work, change: Modified, times: Floats) -> CriticalPath:
+def find_critical_path(graph: DependencyGraph, work: ReplayWork, change: ModifiedGraph, times: Floats) -> CriticalPath:
     """The path of a simulation (`times` of its places) that ended with `change`."""
     order, table = graph.order, graph.edges
     weight = np.append(change.compute_weights(graph), 0.0)
@@ -63,11 +63,11 @@ def critical_path(graph: Graph, work: Work, change: Modified, times: Floats) -> 
     runs = np.append(table.carries[edge], last >= graph.first_kernel)
     ran = times[np.append(came, order.place[last])] + np.where(runs, change.duration_ns[nodes], 0.0)
     # Kernels of a stream can overlap: each piece counts from where all before it had ended.
-    taken = np.diff(np.maximum.accumulate(pieces(ran, times[path])), prepend=0.0)
+    taken = np.diff(np.maximum.accumulate(interleave_pieces(ran, times[path])), prepend=0.0)
     of_nodes, of_edges = taken[::2], taken[1::2]
     spent: dict[str, float] = {}
     for kind in np.unique(table.kind[edge]).tolist():
-        name = OF_EDGE[Edge(kind)]
+        name = OF_EDGE[EdgeKind(kind)]
         spent[name] = spent.get(name, 0.0) + float(of_edges[table.kind[edge] == kind].sum()) / 1e9
     kernels = nodes[runs] - graph.first_kernel
     kinds = work.kinds[kernels] if work.on_device else np.empty(0, object)
@@ -76,7 +76,7 @@ def critical_path(graph: Graph, work: Work, change: Modified, times: Floats) -> 
     return CriticalPath(spent, np.unique(kernels), edge, last)
 
 
-def pieces(nodes: NDArray[Number], edges: NDArray[Number]) -> NDArray[Number]:
+def interleave_pieces(nodes: NDArray[Number], edges: NDArray[Number]) -> NDArray[Number]:
     """A column of a path's pieces in the order of time: the node that each edge leaves, the edge, at last a node."""
     column = np.empty(len(nodes) + len(edges), nodes.dtype)
     column[::2], column[1::2] = nodes, edges

@@ -13,7 +13,7 @@ Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 
-class Edge(IntEnum):
+class EdgeKind(IntEnum):
     """Why one thing happens after another."""
 
     START = 0  # nothing before it was recorded: kept at its time
@@ -50,7 +50,9 @@ class Edges:
         return Edges(self.source[rows], self.target[rows], self.kind[rows], self.lag_ns[rows], self.carries[rows])
 
 
-def edges(kind: Edge, source: Ints, target: Ints, lag_ns: NDArray[np.generic] | float, carries: bool = False) -> Edges:
+def make_edges(
+    kind: EdgeKind, source: Ints, target: Ints, lag_ns: NDArray[np.generic] | float, carries: bool = False
+) -> Edges:
     """Edges of one kind."""
     count = len(source)
     return Edges(
@@ -62,7 +64,7 @@ def edges(kind: Edge, source: Ints, target: Ints, lag_ns: NDArray[np.generic] | 
     )
 
 
-def together(parts: Iterable[Edges]) -> Edges:
+def join_edges(parts: Iterable[Edges]) -> Edges:
     """Several tables as one."""
     parts = list(parts)
     return Edges(

@@ -1,4 +1,4 @@
-"""What part of its time changes leave a thread, moment by moment."""
+"""Host time that changes take from a thread, moment by moment."""
 
 from typing import NamedTuple
 
@@ -9,7 +9,7 @@ from perfkit.trace.nesting import depths, parents_of
 from perfkit.trace.read import Ints
 
 
-class Gone(NamedTuple):
+class RemovedTime(NamedTuple):
     """From each moment of `at_ns` (ascending) to the next a `share` of the time has gone; nothing before and after."""
 
     at_ns: Ints
@@ -29,16 +29,16 @@ class Gone(NamedTuple):
         result: Floats = np.append(self.share, 0.0)[place]  # before the first (-1) it is the last entry
         return result
 
-    def combine_with(self, other: "Gone") -> "Gone":
+    def combine_with(self, other: "RemovedTime") -> "RemovedTime":
         """With another change, which takes its share of what this one leaves."""
         at_ns = np.union1d(self.at_ns, other.at_ns)
-        return Gone(at_ns, 1.0 - (1.0 - self.get_share_at(at_ns)) * (1.0 - other.get_share_at(at_ns)))
+        return RemovedTime(at_ns, 1.0 - (1.0 - self.get_share_at(at_ns)) * (1.0 - other.get_share_at(at_ns)))
 
 
-NOTHING = Gone(np.empty(0, np.int64), np.empty(0))
+NOTHING = RemovedTime(np.empty(0, np.int64), np.empty(0))
 
 
-def gone_of(begin: Ints, end: Ints, share: Floats) -> Gone:
+def build_removed_time(begin: Ints, end: Ints, share: Floats) -> RemovedTime:
     """A share of each span of one thread goes (below 0: it takes longer); where several overlap, the largest."""
     order = np.lexsort((-end, begin))
     begin, end, share = begin[order], end[order], share[order]
@@ -52,4 +52,4 @@ def gone_of(begin: Ints, end: Ints, share: Floats) -> Gone:
     edges = np.concatenate([begin, end])
     at_ns, place = np.unique(edges, return_inverse=True)
     change = np.bincount(place.reshape(-1), weights=np.concatenate([more, -more]), minlength=len(at_ns))
-    return Gone(at_ns, np.minimum(np.cumsum(change), 1.0))
+    return RemovedTime(at_ns, np.minimum(np.cumsum(change), 1.0))

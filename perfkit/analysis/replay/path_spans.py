@@ -7,15 +7,15 @@ from numpy.typing import NDArray
 
 from perfkit.analysis.model.replay import ATTENTION, BEFORE, GAPS, GEMM, HOST, LAUNCH, OTHER_KERNELS, WAITS
 from perfkit.analysis.model.time_split import COMMUNICATION, COPIES
-from perfkit.analysis.replay.critical_path import OF_EDGE, pieces
-from perfkit.analysis.replay.edges import Edge
-from perfkit.analysis.replay.replay import Replayed
+from perfkit.analysis.replay.critical_path import OF_EDGE, interleave_pieces
+from perfkit.analysis.replay.edges import EdgeKind
+from perfkit.analysis.replay.replay import ReplayResult
 from perfkit.trace.read import NONE, Ints
 
 # The number of a kind is its place here.
 KINDS = (HOST, LAUNCH, GEMM, ATTENTION, OTHER_KERNELS, COMMUNICATION, COPIES, WAITS, GAPS, BEFORE)
 _NUMBER = {kind: number for number, kind in enumerate(KINDS)}
-_OF_EDGE = np.asarray([_NUMBER[OF_EDGE[edge]] for edge in Edge], np.int8)
+_OF_EDGE = np.asarray([_NUMBER[OF_EDGE[edge]] for edge in EdgeKind], np.int8)
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class PathSpans:
         return running
 
 
-def path_spans(replayed: Replayed) -> PathSpans:
+def build_path_spans(replayed: ReplayResult) -> PathSpans:
     """The path of the unmodified replay, where its nodes were recorded."""
     graph, path = replayed.graph, replayed.path
     table, first = graph.edges, graph.first_kernel
@@ -60,13 +60,13 @@ def path_spans(replayed: Replayed) -> PathSpans:
     if replayed.work.on_device:
         kinds[runs] = [_NUMBER[name] for name in replayed.work.kinds[nodes[runs] - first].tolist()]
     # From where all before it had ended: some overlap by a rounded gap, by what a clock is off, or in truth.
-    end = np.maximum.accumulate(pieces(ran, at[target]))
+    end = np.maximum.accumulate(interleave_pieces(ran, at[target]))
     begin = np.concatenate((at[nodes[:1]], end[:-1]))
     some = end > begin
     return PathSpans(
         begin[some] + graph.origin_ns,
         end[some] + graph.origin_ns,
-        pieces(kinds, _OF_EDGE[table.kind[path.edges]])[some],
-        pieces(np.full(len(nodes), NONE, np.int64), thread.astype(np.int64))[some],
-        pieces(np.where(runs, nodes - first, NONE), np.where(on_host, NONE, target - first))[some],
+        interleave_pieces(kinds, _OF_EDGE[table.kind[path.edges]])[some],
+        interleave_pieces(np.full(len(nodes), NONE, np.int64), thread.astype(np.int64))[some],
+        interleave_pieces(np.where(runs, nodes - first, NONE), np.where(on_host, NONE, target - first))[some],
     )

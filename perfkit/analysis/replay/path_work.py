@@ -1,4 +1,4 @@
-"""What the critical path runs through: of each piece of it the op, the module and the line of the program."""
+"""Work on the critical path: of each piece of it the op, the module and the line of the program."""
 
 import re
 from dataclasses import dataclass
@@ -7,9 +7,9 @@ import numpy as np
 
 from perfkit.analysis.model.replay import HOST, WAITS
 from perfkit.analysis.replay.path_spans import KINDS, PathSpans
-from perfkit.analysis.replay.replay import Replayed
-from perfkit.analysis.trace.intervals import ascending, overlaps
-from perfkit.analysis.trace.places import Host, Places, Stretches
+from perfkit.analysis.replay.replay import ReplayResult
+from perfkit.analysis.trace.host_places import HostEvents, HostPlaces, ThreadSpans
+from perfkit.analysis.trace.intervals import find_overlaps, sort_unique
 from perfkit.trace.annotations import is_autograd_node
 from perfkit.trace.naming import named
 from perfkit.trace.ops import Ops
@@ -37,19 +37,19 @@ class PathWork:
     modules: list[str]
 
 
-def path_work(replayed: Replayed, spans: PathSpans, host: Host | None = None) -> PathWork:
-    """The pieces of the path of the unmodified replay, given its `path_spans` (and the trace's `Host` if known)."""
+def build_path_work(replayed: ReplayResult, spans: PathSpans, host: HostEvents | None = None) -> PathWork:
+    """The pieces of the path of the unmodified replay, given its `path_spans` (and the trace's `HostEvents` if known)."""
     ops, work = replayed.graph.ops, replayed.work
-    spans = _cut(ops, spans)
+    spans = _cut_at_ops(ops, spans)
     kernel = spans.kernel if work.on_device else np.full(len(spans), NONE)
-    on_the_host = host or Host(ops)
-    found = _looked_up(ops, on_the_host, spans, kernel)
-    labels, classes = _classes([*ops.modules, *found.modules])
+    on_the_host = host or HostEvents(ops)
+    found = _look_up_places(ops, on_the_host, spans, kernel)
+    labels, classes = _merge_layers([*ops.modules, *found.modules])
     of_kernel = np.append(ops.kernel_module, NONE)[kernel]
     at = np.where(found.module == NONE, NONE, found.module + len(ops.modules))
     on_host = np.where((found.op == NONE) & (found.own == NONE), found.range, found.op)
     its_op = np.append(np.where(work.op == NONE, work.name, work.op), NONE).astype(np.int32)[kernel]
-    forward = _forward_lines(ops, on_the_host, np.append(work.owner, NONE)[kernel])
+    forward = _find_forward_frames(ops, on_the_host, np.append(work.owner, NONE)[kernel])
     return PathWork(
         spans=spans,
         op=np.where(kernel == NONE, on_host, its_op),
@@ -60,17 +60,17 @@ def path_work(replayed: Replayed, spans: PathSpans, host: Host | None = None) ->
     )
 
 
-def _looked_up(ops: Ops, host: Host, spans: PathSpans, kernel: Ints) -> Places:
+def _look_up_places(ops: Ops, host: HostEvents, spans: PathSpans, kernel: Ints) -> HostPlaces:
     """What the host was in at each piece, or was in when it launched it; NONE where there is no such place."""
     launch = np.append(ops.kernels.launch, NONE)[kernel]
-    found = host.find_places(_where(ops, spans, launch))
+    found = host.find_places(_locate_pieces(ops, spans, launch))
     nowhere = (spans.thread == NONE) & (launch == NONE)
     for column in found.columns.values():
         column[nowhere] = NONE
     return found
 
 
-def _cut(ops: Ops, spans: PathSpans) -> PathSpans:
+def _cut_at_ops(ops: Ops, spans: PathSpans) -> PathSpans:
     """Host time cut where the outermost ops begin and end; autograd's nodes are none."""
     trace = ops.trace
     node = named(trace, ops.event, is_autograd_node)
@@ -82,10 +82,10 @@ def _cut(ops: Ops, spans: PathSpans) -> PathSpans:
     for thread in np.unique(spans.thread[host]).tolist():
         mine = np.flatnonzero(host & (spans.thread == thread))
         its = event[trace.thread[event] == thread]
-        edges = ascending(np.concatenate((trace.start_ns[its], trace.end_ns[its])))
+        edges = sort_unique(np.concatenate((trace.start_ns[its], trace.end_ns[its])))
         limits = np.concatenate(([np.iinfo(np.int64).min], edges, [np.iinfo(np.int64).max]))
         within = np.column_stack((spans.begin_ns[mine], spans.end_ns[mine]))
-        cut, row, _ = overlaps(within, limits[:-1], limits[1:])
+        cut, row, _ = find_overlaps(within, limits[:-1], limits[1:])
         pieces.append(cut)
         rows.append(mine[row])
     together, row = np.concatenate(pieces), np.concatenate(rows)
@@ -94,30 +94,30 @@ def _cut(ops: Ops, spans: PathSpans) -> PathSpans:
     return PathSpans(together[:, 0], together[:, 1], spans.kind[row], spans.thread[row], spans.kernel[row])
 
 
-def _where(ops: Ops, spans: PathSpans, launch: Small) -> Stretches:
+def _locate_pieces(ops: Ops, spans: PathSpans, launch: Small) -> ThreadSpans:
     """Where on the host to look for each piece (a kernel's launch)."""
     trace, on_host = ops.trace, spans.thread != NONE
-    return Stretches(
+    return ThreadSpans(
         np.where(on_host, spans.thread, trace.thread[launch]),
         np.where(on_host, spans.begin_ns, trace.start_ns[launch]),
         np.where(on_host, spans.end_ns, trace.end_ns[launch]),
     )
 
 
-def _forward_lines(ops: Ops, host: Host, owner: Ints) -> Small:
+def _find_forward_frames(ops: Ops, host: HostEvents, owner: Ints) -> Small:
     """Of rows of ops the function that the forward op was called in, whose gradient they compute."""
     forward = np.append(ops.forward, NONE)[owner]
     asked = np.unique(forward[forward != NONE])
     event = ops.event[asked]
     trace = ops.trace
-    stretches = Stretches(trace.thread[event].astype(np.int64), trace.start_ns[event], trace.end_ns[event])
+    stretches = ThreadSpans(trace.thread[event].astype(np.int64), trace.start_ns[event], trace.end_ns[event])
     lines = np.full(len(ops) + 1, NONE, np.int32)
     lines[asked] = host.find_own_frames(stretches)
     found: Small = lines[forward]
     return found
 
 
-def _classes(modules: list[str]) -> tuple[list[str], Small]:
+def _merge_layers(modules: list[str]) -> tuple[list[str], Small]:
     """The modules without the numbers of their layers, and for each which one it is."""
     numbers: dict[str, int] = {}
     of = [numbers.setdefault(_NUMBERS.sub("", path), len(numbers)) for path in modules]

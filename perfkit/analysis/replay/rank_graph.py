@@ -1,17 +1,17 @@
-"""What of a rank's graph others are replayed with, and changes of it: small enough to be sent to where they meet."""
+"""A rank's graph, and changes of it, as columns: small enough to be sent to where ranks are replayed together."""
 
 from typing import NamedTuple
 
 import numpy as np
 
+from perfkit.analysis.replay.dependency_graph import DependencyGraph
 from perfkit.analysis.replay.edges import Edges, Floats
-from perfkit.analysis.replay.graph import Graph
-from perfkit.analysis.replay.modify import Modified, unmodified
-from perfkit.analysis.replay.steps import StepNodes, step_nodes
+from perfkit.analysis.replay.graph_changes import ModifiedGraph, copy_unmodified
+from perfkit.analysis.replay.step_nodes import StepNodes, find_step_nodes
 from perfkit.trace.read import Ints
 
 
-class Changed(NamedTuple):
+class GraphDelta(NamedTuple):
     """Where a change differs from the recording: durations of some nodes, lags of some edges."""
 
     node: Ints
@@ -21,7 +21,7 @@ class Changed(NamedTuple):
 
 
 class RankGraph(NamedTuple):
-    """The columns of a `Graph`. `begins_ns` is its beginning by the rank's clock, `place` the order of its nodes,
+    """The columns of a `DependencyGraph`. `begins_ns` is its beginning by the rank's clock, `place` the order of its nodes,
     `steps` is None where the host marks none."""
 
     begins_ns: int
@@ -35,16 +35,16 @@ class RankGraph(NamedTuple):
     def __len__(self) -> int:
         return len(self.at_ns)
 
-    def apply_delta(self, changed: Changed | None) -> Modified:
+    def apply_delta(self, changed: GraphDelta | None) -> ModifiedGraph:
         """The whole of a change; None leaves all as recorded."""
-        result = Modified(self.duration_ns.astype(np.float64), self.edges.lag_ns.copy())
+        result = ModifiedGraph(self.duration_ns.astype(np.float64), self.edges.lag_ns.copy())
         if changed is not None:
             result.duration_ns[changed.node] = changed.duration_ns
             result.lag_ns[changed.edge] = changed.lag_ns
         return result
 
 
-def rank_graph(graph: Graph) -> RankGraph:
+def extract_rank_graph(graph: DependencyGraph) -> RankGraph:
     """The columns of a graph."""
     return RankGraph(
         graph.ops.trace.base_ns + graph.origin_ns,
@@ -53,13 +53,13 @@ def rank_graph(graph: Graph) -> RankGraph:
         graph.duration_ns,
         graph.edges,
         graph.first_kernel,
-        step_nodes(graph),
+        find_step_nodes(graph),
     )
 
 
-def changed(graph: Graph, change: Modified) -> Changed:
+def compute_delta(graph: DependencyGraph, change: ModifiedGraph) -> GraphDelta:
     """What of a graph a change differs in."""
-    same = unmodified(graph)
+    same = copy_unmodified(graph)
     node = np.flatnonzero(change.duration_ns != same.duration_ns)
     edge = np.flatnonzero(change.lag_ns != same.lag_ns)
-    return Changed(node, change.duration_ns[node], edge, change.lag_ns[edge])
+    return GraphDelta(node, change.duration_ns[node], edge, change.lag_ns[edge])

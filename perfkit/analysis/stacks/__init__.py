@@ -1,1 +1,1 @@
-"""What sampled Python stacks tell."""
+"""Analysis of sampled Python stacks."""

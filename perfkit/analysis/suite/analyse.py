@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from perfkit.analysis.findings.suite_findings import collect_suite_findings
-from perfkit.analysis.load import mean_load
+from perfkit.analysis.machine_load import combine_loads
 from perfkit.analysis.model.suite import Analysis
 from perfkit.analysis.suite.cost import with_price
 from perfkit.analysis.suite.facts import derived_names
@@ -74,7 +74,7 @@ def examine(stored: StoredSuite, *, by_step: bool = False) -> Examined:
         variants.append(variant_of(subject, verdicts, is_baseline=name in baselines, prediction=prediction))
 
     sessions = sessions_of(suite, runs, sorted(baselines))
-    load = mean_load(run.run.load for variant in runs.values() for run in variant.timed)
+    load = combine_loads(run.run.load for variant in runs.values() for run in variant.timed)
     scaling = scaling_of(suite, runs, variants, beside, None if load is None else load.cores)
     label = stored.runs[0].spec.workload.label if stored.runs else "no runs"
     analysis = Analysis(

@@ -5,8 +5,8 @@ from itertools import pairwise
 from pathlib import Path
 from statistics import fmean, median
 
-from perfkit.analysis.model.loop import Loop, LoopRank, Outliers, PerStep, Slowdown, Watched
-from perfkit.analysis.stacks.hot import hot_stacks
+from perfkit.analysis.model.loop import CountPerStep, LiveSummary, LoopAnalysis, LoopRank, Slowdown, StepOutliers
+from perfkit.analysis.stacks.hot_lines import summarize_loop_stacks
 from perfkit.analysis.suite.runs import step_series
 from perfkit.record import Attached, RankRecord
 from perfkit.store.live import LiveEvent, LiveLine, LiveWindow, read_live
@@ -19,7 +19,9 @@ _FAR = 2.0
 _END = 0.1
 
 
-def loop_of(records: Sequence[RankRecord], log: Path | None = None, stacks: Iterable[Stacks] = ()) -> Loop | None:
+def loop_of(
+    records: Sequence[RankRecord], log: Path | None = None, stacks: Iterable[Stacks] = ()
+) -> LoopAnalysis | None:
     """The loop behind a run's records; None for runs of perfkit's own loop. `log` is that of a loop that was watched
     all the time, `stacks` what was sampled of it."""
     watched = [(record, record.attached) for record in records if record.attached is not None]
@@ -30,7 +32,7 @@ def loop_of(records: Sequence[RankRecord], log: Path | None = None, stacks: Iter
     waiting = max(ranks, key=lambda rank: rank.data_wait_share or 0.0)
     slowest = max(watched, key=lambda pair: _median_step(pair[0]))
     counted = [record.workload for record, _ in watched if record.workload is not None]
-    return Loop(
+    return LoopAnalysis(
         steps_by=told.steps_by,
         steps_seen=told.steps_seen,
         first_timed=told.first_timed,
@@ -51,21 +53,21 @@ def loop_of(records: Sequence[RankRecord], log: Path | None = None, stacks: Iter
         units_per_step=sum(facts.units_per_batch for facts in counted) if len(counted) == len(watched) else 0.0,
         unit=counted[0].unit if counted else "",
         watched=None if log is None else watched_all_the_time(read_live(log)),
-        stacks=hot_stacks(stacks),
+        stacks=summarize_loop_stacks(stacks),
         units_source=told.units_source,
         trigger=told.trigger,
         ranks=ranks,
     )
 
 
-def watched_all_the_time(lines: Iterable[LiveLine]) -> Watched | None:
+def watched_all_the_time(lines: Iterable[LiveLine]) -> LiveSummary | None:
     """What a log comes to; None where no step was over."""
     every = list(lines)
     windows = [line for line in every if isinstance(line, LiveWindow)]
     steps = sum(window.steps for window in windows)
     if not steps:
         return None
-    return Watched(
+    return LiveSummary(
         steps=steps,
         first_s=_usual(windows, steps * _END),
         last_s=_usual(windows[::-1], steps * _END),
@@ -101,8 +103,8 @@ def _rank(record: RankRecord, attached: Attached) -> LoopRank:
     )
 
 
-def _per_step(counts: Sequence[int]) -> PerStep | None:
-    return PerStep(median=median(counts), least=min(counts), most=max(counts)) if counts else None
+def _per_step(counts: Sequence[int]) -> CountPerStep | None:
+    return CountPerStep(median=median(counts), least=min(counts), most=max(counts)) if counts else None
 
 
 def _microbatches(told: Attached) -> float | None:
@@ -154,7 +156,7 @@ def _waits(record: RankRecord, attached: Attached) -> tuple[float, ...]:
     return waits if len(waits) == len(step_series(record.samples)) else ()
 
 
-def _outliers(record: RankRecord) -> Outliers | None:
+def _outliers(record: RankRecord) -> StepOutliers | None:
     steps = step_series(record.samples)
     if not steps:
         return None
@@ -163,7 +165,7 @@ def _outliers(record: RankRecord) -> Outliers | None:
     if not places:
         return None
     excess = sum(steps[place] - usual for place in places)
-    return Outliers(
+    return StepOutliers(
         count=len(places),
         steps=len(steps),
         shortest=min(steps[place] for place in places) / usual,

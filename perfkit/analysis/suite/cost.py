@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from perfkit.analysis.model.estimate import Estimate, Missing
+from perfkit.analysis.model.estimate import MedianEstimate, MissingEstimate
 from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit.analysis.suite.estimate import over_processes
 from perfkit.store.price import Price, counted
@@ -17,9 +17,9 @@ def with_price(analysis: Analysis, price: Price) -> Analysis:
     )
 
 
-def _cost(variant: Variant, price: Price) -> Estimate | Missing:
+def _cost(variant: Variant, price: Price) -> MedianEstimate | MissingEstimate:
     rate = variant.throughput
-    if isinstance(rate, Missing):
+    if isinstance(rate, MissingEstimate):
         return rate
     unit = variant.throughput_unit.removesuffix("/s")
     costs = [price.cost(per_second, unit) for per_second in rate.per_process]

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from perfkit.analysis.model.suite import ClaimResult
 from perfkit.analysis.suite.facts import STANDS_FOR
-from perfkit.analysis.trace.bounds import Bounds, Facts, bounds_of
+from perfkit.analysis.trace.fact_bounds import FactBounds, Facts, get_bounds
 from perfkit.record import Claim, Relation
 from perfkit.units import flops, nbytes, percent, seconds, significant
 
@@ -93,7 +93,7 @@ def _check_rank(claim: Claim, facts: Facts, baseline: Facts | None) -> ClaimResu
     claim = _as_known(claim, facts)
     if claim.fact not in facts:
         return _undecided(claim, f"the fact {claim.fact} was not measured")
-    bounds = bounds_of(facts[claim.fact])
+    bounds = get_bounds(facts[claim.fact])
     expected = claim.value
     origin = ""
     if claim.relative_to:
@@ -125,7 +125,7 @@ def _as_known(claim: Claim, facts: Facts) -> Claim:
     return replace(claim, fact=other) if claim.fact not in facts and other in facts else claim
 
 
-def _shown(claim: Claim, bounds: Bounds) -> str:
+def _shown(claim: Claim, bounds: FactBounds) -> str:
     low = show_fact(claim.fact, bounds.low)
     if bounds.low == bounds.high:
         return low
@@ -146,13 +146,13 @@ def _reference(claim: Claim, facts: Facts, baseline: Facts | None) -> tuple[floa
 
 
 def _exactly(facts: Facts, name: str, said: str) -> tuple[float | None, str]:
-    bounds = bounds_of(facts[name])
+    bounds = get_bounds(facts[name])
     return (
         (bounds.low, said) if bounds.low == bounds.high else (None, f"of {said} only bounds are known: {bounds.note}")
     )
 
 
-def _holds(claim: Claim, bounds: Bounds, expected: float) -> bool | None:
+def _holds(claim: Claim, bounds: FactBounds, expected: float) -> bool | None:
     """Whether the relation holds for all that the fact may be; None where it does for a part."""
     at_least, at_most = bounds.low >= expected, bounds.high <= expected
     if claim.relation == Relation.AT_LEAST:

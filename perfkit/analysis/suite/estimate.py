@@ -9,11 +9,11 @@ import math
 from collections.abc import Sequence
 from statistics import median
 
-from perfkit.analysis.model.estimate import Estimate
+from perfkit.analysis.model.estimate import MedianEstimate
 from perfkit.sampling import LEVEL, log_interval
 
 
-def over_processes(per_process: Sequence[float], unit: str, source: str, how: str = "measured") -> Estimate:
+def over_processes(per_process: Sequence[float], unit: str, source: str, how: str = "measured") -> MedianEstimate:
     """The median over processes of a positive figure, with a t-interval on its logarithm.
 
     The interval is Student's for the mean of the logarithms, exp(mean +- t(n-1) s / sqrt(n)), since durations
@@ -22,7 +22,7 @@ def over_processes(per_process: Sequence[float], unit: str, source: str, how: st
     """
     value = median(per_process)
     interval = log_interval([math.log(figure) for figure in per_process])
-    return Estimate(
+    return MedianEstimate(
         value=value,
         unit=unit,
         per_process=tuple(per_process),

@@ -7,9 +7,9 @@ names tell the rest, and where they do not, only bounds of a fact are known.
 import math
 from collections.abc import Iterable, Mapping
 
-from perfkit.analysis.trace.bounds import Bounds, Fact
-from perfkit.analysis.trace.matmul_time import matmul_time, shown_names
-from perfkit.analysis.trace.replayed_ops import is_part_of_model, matches, replayed_calls
+from perfkit.analysis.trace.fact_bounds import Fact, FactBounds
+from perfkit.analysis.trace.matmul_time import measure_matmul_time, shorten_names
+from perfkit.analysis.trace.replayed_ops import count_replayed_calls, is_part_of_model, match_any
 from perfkit.cost.call import Unit
 from perfkit.cost.gemm_kernel import matrix_unit, multiplies
 from perfkit.record import Claim
@@ -81,7 +81,7 @@ def trace_facts(ops: Ops, names: Iterable[str]) -> dict[str, Fact]:
 
 def _matching(calls: Mapping[str, float], globs: str) -> float:
     patterns = _patterns(globs)
-    return sum(count for name, count in calls.items() if matches(name, patterns))
+    return sum(count for name, count in calls.items() if match_any(name, patterns))
 
 
 def _multiplies_in(kernel_name: str) -> str | None:
@@ -99,13 +99,13 @@ def _op_calls(ops: Ops, graphs: Replays, globs: str, phase: str | None = None) -
     if not graphs or all(pattern.startswith("##") for pattern in patterns):  # ranges are recorded in any case
         return seen
     kernels = replayed_kernels(ops, graphs, phase)
-    replayed = replayed_calls(kernels, patterns)
+    replayed = count_replayed_calls(kernels, patterns)
     notes = []
     if replayed.sure:
         notes.append(f"{replayed.sure:,.0f} of them told by the names of kernels that CUDA graphs replayed")
     low, high = seen + replayed.sure, seen + replayed.sure + replayed.may
     if replayed.may:
-        notes.append(f"CUDA graphs replayed kernels whose names do not tell: {shown_names(list(replayed.unclear))}")
+        notes.append(f"CUDA graphs replayed kernels whose names do not tell: {shorten_names(list(replayed.unclear))}")
     elif not replayed.sure and not graphs.lost:
         notes.append("no kernel that CUDA graphs replayed is of this kind, by name")
     if graphs.lost:
@@ -115,15 +115,15 @@ def _op_calls(ops: Ops, graphs: Replays, globs: str, phase: str | None = None) -
         # The model's products are within graphs. A call outside of them says nothing of those within.
         low = 0.0
         notes.append("those seen were called outside of the graphs, where most of the model is not")
-    return Bounds(low, high, "; ".join(notes))
+    return FactBounds(low, high, "; ".join(notes))
 
 
 def _matmul_share(ops: Ops, graphs: Replays, dtype: str) -> dict[str, Fact]:
-    time = matmul_time(ops, graphs)
+    time = measure_matmul_time(ops, graphs)
     by_time = time.share(dtype)
     if by_time is not None and (time.unseen or graphs.lost):
         if graphs.lost:
-            by_time = Bounds(0.0, 1.0, f"{by_time.note}; {_lost(graphs)}")
+            by_time = FactBounds(0.0, 1.0, f"{by_time.note}; {_lost(graphs)}")
         return {f"{MATMUL_TIME_SHARE}:{dtype}": by_time}
     if graphs.lost:
         return {}

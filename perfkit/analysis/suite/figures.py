@@ -3,15 +3,15 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from perfkit.analysis.model.estimate import Estimate, Missing
+from perfkit.analysis.model.estimate import MedianEstimate, MissingEstimate
 from perfkit.analysis.model.memory import MemoryAccount
 from perfkit.analysis.suite.energy import Energy, energy_of
 from perfkit.analysis.suite.estimate import over_processes
 from perfkit.analysis.suite.passes import Passes
 from perfkit.analysis.suite.runs import VariantRuns, largest, step_series, total
-from perfkit.analysis.trace.efficiency import Peak, peak, peak_of_mix, utilisation
-from perfkit.analysis.trace.roofs import roofs_of
-from perfkit.analysis.trace.trace_flops import flops_of_traces, peak_of_traces
+from perfkit.analysis.trace.flops_utilization import PeakRate, compute_utilization, find_peak, find_peak_of_mix
+from perfkit.analysis.trace.roofs import build_roofs
+from perfkit.analysis.trace.trace_flops import find_trace_peak, sum_trace_flops
 from perfkit.cost.call import Unit
 from perfkit.devices.ceiling import Ceiling, DeviceCeilings
 from perfkit.record import Flops, Quantity, Status, Unknown, measured
@@ -19,13 +19,13 @@ from perfkit.record import Flops, Quantity, Status, Unknown, measured
 
 @dataclass(frozen=True)
 class VariantFigures:
-    """`steps` are the medians of each timed run; `peak` is what utilisation refers to, or why nothing, and `refuted`
+    """`steps` are the medians of each timed run; `find_peak` is what utilisation refers to, or why nothing, and `refuted`
     the measured ceilings that the steps were faster than."""
 
     steps: Sequence[float]
-    step_time: Estimate | Missing
-    cpu_time: Estimate | Missing
-    throughput: Estimate | Missing
+    step_time: MedianEstimate | MissingEstimate
+    cpu_time: MedianEstimate | MissingEstimate
+    throughput: MedianEstimate | MissingEstimate
     allocated: Quantity
     reserved: Quantity
     rss: Quantity
@@ -44,8 +44,8 @@ def figures_of(runs: VariantRuns, passes: Passes, ceilings: DeviceCeilings | Non
     steps, cpu_steps = runs.list_median_steps(step_series), runs.list_median_steps(lambda samples: samples.cpu_s)
     step_time = _estimate(steps, why, "s", _clock(runs))
     flops, limit = _flops(runs, passes, why), _peak(runs, passes, ceilings)
-    step_s = step_time.value if isinstance(step_time, Estimate) else None
-    used = utilisation(flops, step_s, limit)
+    step_s = step_time.value if isinstance(step_time, MedianEstimate) else None
+    used = compute_utilization(flops, step_s, limit)
     memory = [record.memory for record in runs.records if record.memory is not None]
     return VariantFigures(
         steps=steps,
@@ -58,14 +58,14 @@ def figures_of(runs: VariantRuns, passes: Passes, ceilings: DeviceCeilings | Non
         flops=flops,
         mfu=used.mfu,
         hfu=used.hfu,
-        peak=limit.text if isinstance(limit, Peak) else limit.reason,
+        peak=limit.text if isinstance(limit, PeakRate) else limit.reason,
         refuted=used.refuted,
         energy=energy_of(runs, why),
     )
 
 
-def _estimate(steps: Sequence[float], why: str, unit: str, source: str) -> Estimate | Missing:
-    return over_processes(steps, unit, source) if steps else Missing(reason=why)
+def _estimate(steps: Sequence[float], why: str, unit: str, source: str) -> MedianEstimate | MissingEstimate:
+    return over_processes(steps, unit, source) if steps else MissingEstimate(reason=why)
 
 
 def _clock(runs: VariantRuns) -> str:
@@ -79,13 +79,13 @@ def _clock(runs: VariantRuns) -> str:
     return f"median over processes of each process's median step ({clock}{slowest}{levelled})"
 
 
-def _throughput(runs: VariantRuns, steps: Sequence[float], why: str) -> Estimate | Missing:
+def _throughput(runs: VariantRuns, steps: Sequence[float], why: str) -> MedianEstimate | MissingEstimate:
     """Units of all ranks and microbatches of a step / its time."""
     if not steps:
-        return Missing(reason=why)
+        return MissingEstimate(reason=why)
     units = runs.units_per_step
     if isinstance(units, str):
-        return Missing(reason=units)
+        return MissingEstimate(reason=units)
     assert runs.main is not None
     if runs.attached:
         told = runs.units_source
@@ -98,7 +98,7 @@ def _throughput(runs: VariantRuns, steps: Sequence[float], why: str) -> Estimate
 def _flops(runs: VariantRuns, passes: Passes, why: str) -> Flops:
     """FLOPs of a step over all ranks: counted while they ran, for a loop that perfkit was attached to those traced."""
     if runs.attached:
-        return flops_of_traces(passes.traces, runs.world_size)
+        return sum_trace_flops(passes.traces, runs.world_size)
     flops = [record.flops for record in runs.records]
     return Flops(
         model=total((count.model for count in flops if count is not None), "FLOPs were not counted: " + why),
@@ -106,17 +106,17 @@ def _flops(runs: VariantRuns, passes: Passes, why: str) -> Flops:
     )
 
 
-def _peak(runs: VariantRuns, passes: Passes, ceilings: DeviceCeilings | None) -> Peak | Unknown:
+def _peak(runs: VariantRuns, passes: Passes, ceilings: DeviceCeilings | None) -> PeakRate | Unknown:
     if not runs.records:
         return Unknown(reason="no run left a record")
     first = runs.records[0]
-    roofs = roofs_of(ceilings, first.environment)
+    roofs = build_roofs(ceilings, first.environment)
     if runs.attached:
-        return peak_of_traces(passes.traces, roofs, runs.world_size)
+        return find_trace_peak(passes.traces, roofs, runs.world_size)
     if first.flops is not None and first.flops.by_dtype:
         computed = {(Unit.MATRIX, dtype): amount for dtype, amount in first.flops.by_dtype.items()}
-        return peak_of_mix(roofs, computed, runs.world_size)
-    return peak(roofs, first.compute_dtype, runs.world_size)
+        return find_peak_of_mix(roofs, computed, runs.world_size)
+    return find_peak(roofs, first.compute_dtype, runs.world_size)
 
 
 def _allocated(runs: VariantRuns, account: MemoryAccount | None) -> Quantity:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from perfkit.analysis.model.estimate import Estimate
+from perfkit.analysis.model.estimate import MedianEstimate
 from perfkit.analysis.model.suite import Variant
 from perfkit.record import Status, value_of
 
@@ -20,7 +20,7 @@ def pareto_front(variants: Sequence[Variant]) -> tuple[str, ...]:
         if variant.status == Status.OK
         and (variant.is_baseline or variant.engaged is True)
         and not variant.emulated
-        and isinstance(variant.throughput, Estimate)
+        and isinstance(variant.throughput, MedianEstimate)
         and (memory := value_of(variant.peak_allocated)) is not None
     ]
     front = [

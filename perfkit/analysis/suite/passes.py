@@ -6,8 +6,8 @@ from perfkit.analysis.model.fleet import Fleet
 from perfkit.analysis.model.memory import MemoryAccount
 from perfkit.analysis.model.pipeline import Pipeline
 from perfkit.analysis.model.trace import RankTrace
-from perfkit.analysis.trace.bounds import Facts
-from perfkit.analysis.trace.work.per_step import OpsByStep
+from perfkit.analysis.trace.fact_bounds import Facts
+from perfkit.analysis.trace.work.ops_by_step import OpsByStep
 
 
 @dataclass(frozen=True)

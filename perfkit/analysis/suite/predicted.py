@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from perfkit.analysis.model.estimate import Estimate
+from perfkit.analysis.model.estimate import MedianEstimate
 from perfkit.analysis.model.memory import MemoryAccount
 from perfkit.analysis.model.plan import DISK, GAPS, Interval, Plan, PlannedVariant, StepTime
 from perfkit.analysis.model.prediction import PredictedFigure, PredictedPart, Prediction
@@ -15,7 +15,7 @@ from perfkit.analysis.suite.plan import read_plan
 from perfkit.analysis.suite.plan_of_loop import of_loop
 from perfkit.analysis.suite.runs import VariantRuns
 from perfkit.analysis.suite.verdicts import Subject
-from perfkit.analysis.trace.op_class import OpClass, work_class
+from perfkit.analysis.trace.op_class import OpClass, classify_work
 from perfkit.devices.catalogue import with_memory
 from perfkit.record import Environment, value_of
 from perfkit.spec import RunSpec
@@ -92,7 +92,7 @@ def prediction_of(beside: PlanBeside, subject: Subject) -> Prediction | None:
     if step_reason:
         step = None
     process = None if passes.account is None or not planned.beyond_allocator else passes.account.process_bytes
-    step_s = figures.step_time.value if isinstance(figures.step_time, Estimate) else None
+    step_s = figures.step_time.value if isinstance(figures.step_time, MedianEstimate) else None
     return Prediction(
         planned_at=beside.created_at,
         beforehand=_before(beside.created_at, runs),
@@ -163,7 +163,7 @@ def _time_by_class(trace: RankTrace) -> dict[str, float]:
     times: dict[str, float] = {}
     for row in trace.ops:
         if row.phase != OUTSIDE:
-            name = OpClass.OTHER if row.kind == REST else work_class(row.op, row.name)
+            name = OpClass.OTHER if row.kind == REST else classify_work(row.op, row.name)
             times[name] = times.get(name, 0.0) + row.seconds
     if OpClass.COMMUNICATION in times and trace.device != "cpu":
         times[OpClass.COMMUNICATION] = trace.overlap.exposed_communication_s

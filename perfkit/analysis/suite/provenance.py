@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable, Sequence
 
-from perfkit.analysis.model.estimate import Estimate
+from perfkit.analysis.model.estimate import MedianEstimate
 from perfkit.analysis.model.provenance import Provenance
 from perfkit.analysis.model.suite import Variant
-from perfkit.analysis.trace.provenance import of_quantity
+from perfkit.analysis.trace.provenance import describe_quantity
 from perfkit.devices.ceiling import DeviceCeilings, Kind
 from perfkit.record import Environment
 
@@ -19,14 +19,14 @@ def provenance(
         *_estimate("step time", (variant.step_time for variant in variants), alone=attached),
         *_estimate("CPU time", (variant.cpu_time for variant in variants), alone=attached),
         *_estimate("throughput", (variant.throughput for variant in variants), alone=attached),
-        *of_quantity("peak memory allocated", (variant.peak_allocated for variant in variants)),
-        *of_quantity("peak memory reserved", (variant.peak_reserved for variant in variants)),
-        *of_quantity("resident memory", (variant.rss for variant in variants)),
-        *of_quantity("model FLOPs", (variant.model_flops for variant in variants)),
-        *of_quantity("hardware FLOPs", (variant.hardware_flops for variant in variants)),
-        *of_quantity("MFU", (variant.mfu for variant in variants)),
-        *of_quantity("HFU", (variant.hfu for variant in variants)),
-        *of_quantity("energy and power", (variant.energy_per_step for variant in variants)),
+        *describe_quantity("peak memory allocated", (variant.peak_allocated for variant in variants)),
+        *describe_quantity("peak memory reserved", (variant.peak_reserved for variant in variants)),
+        *describe_quantity("resident memory", (variant.rss for variant in variants)),
+        *describe_quantity("model FLOPs", (variant.model_flops for variant in variants)),
+        *describe_quantity("hardware FLOPs", (variant.hardware_flops for variant in variants)),
+        *describe_quantity("MFU", (variant.mfu for variant in variants)),
+        *describe_quantity("HFU", (variant.hfu for variant in variants)),
+        *describe_quantity("energy and power", (variant.energy_per_step for variant in variants)),
         *_static(variants),
         *_ceilings(environment, ceilings),
     ]
@@ -35,7 +35,7 @@ def provenance(
 
 def _estimate(figure: str, values: Iterable[object], *, alone: bool) -> list[Provenance]:
     """Of how many processes is said unless each variant is one (`alone`)."""
-    known = [value for value in values if isinstance(value, Estimate)]
+    known = [value for value in values if isinstance(value, MedianEstimate)]
     if not known:
         return []
     processes = sorted({len(value.per_process) for value in known})
@@ -88,7 +88,7 @@ def _slow_down(variants: Sequence[Variant]) -> str:
 
 def _traced_ratio(variant: Variant) -> float | None:
     """A loop of somebody else's has it from its own clock, and shows it elsewhere too; a bench from the trace."""
-    if variant.traced_step is None or not isinstance(variant.step_time, Estimate):
+    if variant.traced_step is None or not isinstance(variant.step_time, MedianEstimate):
         return None
     watched = variant.loop.slowdowns if variant.loop is not None else ()
     by_clock = [each.ratio for each in watched if each.instrument == "trace"]

@@ -15,11 +15,11 @@ from perfkit.analysis.ranks.together import MOST_RANKS, RankReplay, simulated_to
 from perfkit.analysis.suite.facts import trace_facts
 from perfkit.analysis.suite.passes import Passes
 from perfkit.analysis.suite.runs import VariantRuns
-from perfkit.analysis.trace.bounds import Facts
-from perfkit.analysis.trace.rank_trace import analyse_ops
-from perfkit.analysis.trace.stage_actions import stage_actions
-from perfkit.analysis.trace.with_replay import Whole, analyse_and_replay
-from perfkit.analysis.trace.work.per_step import OpsByStep, ops_by_step
+from perfkit.analysis.trace.fact_bounds import Facts
+from perfkit.analysis.trace.rank_trace import analyze_ops
+from perfkit.analysis.trace.replayed_analysis import ReplayedTrace, analyze_and_replay
+from perfkit.analysis.trace.stage_actions import find_stage_actions
+from perfkit.analysis.trace.work.ops_by_step import OpsByStep, split_ops_by_step
 from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.devices.peak import CPU
 from perfkit.record import Environment
@@ -66,14 +66,14 @@ def read_passes(
         wanted = runs.attached or not any(trace.steps for trace in traces)
         in_pipeline = _STAGES in rank.record.facts
         ops = _ops(rank) if wanted or names or in_pipeline or rank.record.rank in beside else None
-        if in_pipeline and ops is not None and (found := stage_actions(ops)) is not None:
+        if in_pipeline and ops is not None and (found := find_stage_actions(ops)) is not None:
             actions[rank.record.rank] = found
         facts.append({**rank.record.facts, **({} if ops is None else trace_facts(ops, names))})
         if wanted and ops is not None and len(ops.trace):
             wants_steps = by_step and not any(trace.steps for trace in traces)
             analysed = _trace(runs, rank, ops, ceilings, with_others=with_others)
             traces.append(analysed.rank_trace)
-            by_steps.append(ops_by_step(analysed.engine) if wants_steps else None)
+            by_steps.append(split_ops_by_step(analysed.engine) if wants_steps else None)
             if runs.attached:
                 met.append((arrivals(ops), analysed.replay))
                 fleet.add(traces[-1], met[-1][0])
@@ -112,7 +112,7 @@ def _traced_ranks(runs: VariantRuns) -> set[int]:
 def _beside(runs: VariantRuns, rank: StoredRank, ops: Ops, ceilings: DeviceCeilings | None) -> RankTrace:
     """A further rank of a bench, of which only what ranks are compared by is kept."""
     environment = rank.record.environment
-    trace = analyse_ops(ops, that_hold(ceilings, environment), environment=environment)
+    trace = analyze_ops(ops, that_hold(ceilings, environment), environment=environment)
     return replace(trace, rank=rank.record.rank, world_size=runs.world_size)
 
 
@@ -136,9 +136,9 @@ def _pipeline(runs: VariantRuns, actions: Mapping[int, StageActions], ahead_ns: 
 
 def _trace(
     runs: VariantRuns, rank: StoredRank, ops: Ops, ceilings: DeviceCeilings | None, *, with_others: bool
-) -> Whole:
+) -> ReplayedTrace:
     environment = rank.record.environment
-    analysed = analyse_and_replay(
+    analysed = analyze_and_replay(
         ops,
         that_hold(ceilings, environment),
         device_name="" if environment is None else environment.device_name,

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from perfkit.analysis.model.estimate import Missing
+from perfkit.analysis.model.estimate import MissingEstimate
 from perfkit.analysis.model.plan import Interval
 from perfkit.analysis.model.scaling import Efficiency, PlannedPoint, ScalingCurve, ScalingPoint, SuiteScaling
 from perfkit.analysis.model.suite import Variant
@@ -105,10 +105,10 @@ def _curve(
     )
 
 
-def _efficiency(variant: Variant, reference: Variant, measured: _Measured) -> Efficiency | Missing:
+def _efficiency(variant: Variant, reference: Variant, measured: _Measured) -> Efficiency | MissingEstimate:
     together = [steps for steps in measured.sessions if steps.get(variant.name) and steps.get(reference.name)]
     if not together:
-        return Missing(reason=f"it was not timed in one session with {reference.name}")
+        return MissingEstimate(reason=f"it was not timed in one session with {reference.name}")
     steps = max(together, key=lambda each: min(len(each[variant.name]), len(each[reference.name])))
     before, after = ([math.log(each) for each in steps[of.name]] for of in (reference, variant))
     bounds = difference_interval(before, after, until_narrow=measured.until_narrow)
@@ -125,18 +125,18 @@ def _efficiency(variant: Variant, reference: Variant, measured: _Measured) -> Ef
     )
 
 
-def _against(variant: Variant, whole: Variant | None, measured: _Measured) -> Efficiency | Missing:
+def _against(variant: Variant, whole: Variant | None, measured: _Measured) -> Efficiency | MissingEstimate:
     """Against the baseline on the fewest ranks, where a step works on as much."""
     if whole is None:
-        return Missing(reason="no baseline was measured")
+        return MissingEstimate(reason="no baseline was measured")
     if variant.emulated:
-        return Missing(reason=variant.emulated)
+        return MissingEstimate(reason=variant.emulated)
     ours, theirs = variant.units_per_step, whole.units_per_step
     if ours is None or theirs is None:
-        return Missing(reason="how much a step works on is not known")
+        return MissingEstimate(reason="how much a step works on is not known")
     ranks = 1 if measured.mode == "strong" else variant.world_size / whole.world_size
     if not math.isclose(ours, theirs * ranks):
-        return Missing(reason="its batches are not those of the baseline")
+        return MissingEstimate(reason="its batches are not those of the baseline")
     return _efficiency(variant, whole, measured)
 
 

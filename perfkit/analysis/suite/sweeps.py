@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from perfkit.analysis.model.estimate import Estimate
+from perfkit.analysis.model.estimate import MedianEstimate
 from perfkit.analysis.model.suite import Variant
 from perfkit.analysis.model.sweep import Sweep, SweepPoint
 from perfkit.record import Status, value_of
@@ -26,7 +26,9 @@ def sweeps_of(variants: Sequence[Variant]) -> tuple[Sweep, ...]:
     """
     families: dict[tuple[str, str, str], dict[float, Variant]] = defaultdict(dict)
     for variant in variants:
-        measured = variant.status == Status.OK and isinstance(variant.step_time, Estimate) and variant.units_per_step
+        measured = (
+            variant.status == Status.OK and isinstance(variant.step_time, MedianEstimate) and variant.units_per_step
+        )
         if measured and variant.engaged is True and not variant.emulated:
             for technique, parameter, value, rest in _numbers(variant):
                 families[technique, parameter, rest][value] = variant
@@ -69,7 +71,7 @@ def _sweep(technique: str, parameter: str, rest: str, members: dict[float, Varia
 
 
 def _point(value: float, variant: Variant, before: SweepPoint | None) -> SweepPoint:
-    assert isinstance(variant.step_time, Estimate)
+    assert isinstance(variant.step_time, MedianEstimate)
     assert variant.units_per_step
     step_s, peak = variant.step_time.value, value_of(variant.peak_allocated)
     return SweepPoint(

@@ -11,7 +11,7 @@ from perfkit.analysis.suite.ranks import timed_grid, timed_ranks
 from perfkit.analysis.suite.runs import VariantRuns
 from perfkit.analysis.suite.verdicts import Subject, Verdicts, emulation_of
 from perfkit.analysis.suite.volumes import volumes
-from perfkit.analysis.trace.tables import with_longest_rows
+from perfkit.analysis.trace.op_tables import keep_longest_rows
 from perfkit.store.stacks import Stacks, read_stacks
 
 WAIT = "data_wait_share"
@@ -65,7 +65,7 @@ def variant_of(
         losses=() if not records else records[0].losses,
         memory=passes.account,
         warnings=runs.warnings,
-        trace=None if passes.trace is None else with_longest_rows(passes.trace),
+        trace=None if passes.trace is None else keep_longest_rows(passes.trace),
         data_wait_share=max((record.facts[WAIT] for record in records if WAIT in record.facts), default=None),
         prediction=prediction,
         ranks=timed_ranks(runs),

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from perfkit.analysis.model.estimate import Difference, Estimate
+from perfkit.analysis.model.estimate import Difference, MedianEstimate
 from perfkit.analysis.model.suite import ClaimResult, CompileSummary, Parity
 from perfkit.analysis.suite.compare import compare, log_ratios
 from perfkit.analysis.suite.compile import compile_summary
@@ -122,7 +122,7 @@ def _compile(subject: Subject, baseline: Subject | None, difference: Difference 
         records[0].setup,
         reference[0].setup if reference else None,
         None
-        if difference is None or not isinstance(step_time, Estimate)
+        if difference is None or not isinstance(step_time, MedianEstimate)
         else difference.compute_saved_s(step_time.value),
         decided=difference is None or difference.verdict != "inconclusive",
         graph_calls=calls if isinstance(calls, float) else None,

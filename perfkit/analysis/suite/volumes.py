@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 
-from perfkit.analysis.model.fleet import Volume
+from perfkit.analysis.model.fleet import CollectiveVolume
 from perfkit.analysis.model.trace import CollectiveRow, RankTrace
 from perfkit.analysis.suite.runs import VariantRuns
 from perfkit.cost.collective import Kind, collective_kind
 
 
-def volumes(runs: VariantRuns, trace: RankTrace | None) -> tuple[Volume, ...]:
+def volumes(runs: VariantRuns, trace: RankTrace | None) -> tuple[CollectiveVolume, ...]:
     """A row for each kind of collective that the first rank asked for, or that its trace shows."""
     facts = runs.records[0].facts if runs.records else {}
     rows: dict[str, list[CollectiveRow]] = {}
@@ -29,10 +29,10 @@ def _asked(row: CollectiveRow) -> str:
     return str(called.pop()) if len(called) == 1 else row.kind
 
 
-def _volume(kind: Kind, asked: float | None, least: float | None, rows: Sequence[CollectiveRow]) -> Volume:
+def _volume(kind: Kind, asked: float | None, least: float | None, rows: Sequence[CollectiveRow]) -> CollectiveVolume:
     carried = [row.volume_bytes for row in rows]
     wall_s, exposed_s = sum(row.wall_s for row in rows), sum(row.exposed_s for row in rows)
-    return Volume(
+    return CollectiveVolume(
         kind=str(kind),
         calls=sum(row.calls for row in rows),
         asked_bytes=asked,

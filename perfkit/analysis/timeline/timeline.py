@@ -7,22 +7,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.analysis.model import timeline as words
-from perfkit.analysis.model.timeline import Labels, Lane, StepTimeline
+from perfkit.analysis.model.timeline import SliceLabels, StepTimeline, TimelineLane
 from perfkit.analysis.replay.path_spans import PathSpans
-from perfkit.analysis.timeline.choice import Chosen, chosen_steps
-from perfkit.analysis.timeline.critical import critical
-from perfkit.analysis.timeline.device import collectives, streams
-from perfkit.analysis.timeline.idle import idle as idle_lane
-from perfkit.analysis.timeline.memory import memory_lines
-from perfkit.analysis.timeline.packed import differences, packed, packed_links
-from perfkit.analysis.timeline.runs import modules, phases
-from perfkit.analysis.timeline.slices import Slices, Texts
-from perfkit.analysis.timeline.threads import HOST, threads
-from perfkit.analysis.timeline.whole import Whole
+from perfkit.analysis.timeline.column_packing import pack_column, pack_links, take_differences
+from perfkit.analysis.timeline.device_lanes import build_collectives_lane, build_stream_lanes
+from perfkit.analysis.timeline.idle_lane import build_idle_lane as idle_lane
+from perfkit.analysis.timeline.lane_slices import LaneSlices, TextTable
+from perfkit.analysis.timeline.memory_lines import build_memory_lines
+from perfkit.analysis.timeline.path_lane import build_path_lane
+from perfkit.analysis.timeline.phase_lanes import build_module_lanes, build_phase_lane
+from perfkit.analysis.timeline.step_selection import SelectedStep, select_steps
+from perfkit.analysis.timeline.thread_lanes import HOST, build_thread_lanes
+from perfkit.analysis.timeline.trace_context import TraceContext
 from perfkit.analysis.trace.idle_time import IdleTime
-from perfkit.analysis.trace.intervals import length, union
-from perfkit.analysis.trace.work.grouping import group
-from perfkit.analysis.trace.work.windows import Windows
+from perfkit.analysis.trace.intervals import measure_length, merge_intervals
+from perfkit.analysis.trace.work.grouping import group_rows
+from perfkit.analysis.trace.work.step_windows import StepWindows
 from perfkit.trace.ops import Ops
 from perfkit.trace.read import DEVICE_CATEGORIES, NONE, Ints, Trace
 
@@ -31,9 +31,9 @@ from perfkit.trace.read import DEVICE_CATEGORIES, NONE, Ints, Trace
 MOST_EVENTS = 12_000
 
 
-def timelines(
+def build_timelines(
     ops: Ops,
-    windows: Windows,
+    windows: StepWindows,
     idle: IdleTime | None = None,
     path: PathSpans | None = None,
     classes: NDArray[np.int8] | None = None,
@@ -43,33 +43,33 @@ def timelines(
     `idle` is the idle time of its devices and `path` its critical path, None where they have none. `classes` are
     those of its work (`Work.classes`), found here where they are not given.
     """
-    whole = Whole.from_ops(ops, idle, path, classes)
-    return tuple(_timeline(whole, chosen, windows.span[0]) for chosen in chosen_steps(ops, windows))
+    whole = TraceContext.from_ops(ops, idle, path, classes)
+    return tuple(_build_timeline(whole, chosen, windows.span[0]) for chosen in select_steps(ops, windows))
 
 
-def _timeline(whole: Whole, chosen: Chosen, origin: int) -> StepTimeline:
+def _build_timeline(whole: TraceContext, chosen: SelectedStep, origin: int) -> StepTimeline:
     ops = whole.ops
     begin, end = chosen.begin_ns, chosen.end_ns
-    trace, texts = ops.trace, Texts()
-    every = _overlapping(trace, begin, end)
-    events, left_out, shortest = _longest(trace, every)
+    trace, texts = ops.trace, TextTable()
+    every = _find_overlapping_events(trace, begin, end)
+    events, left_out, shortest = _keep_longest_events(trace, every)
     host = events[np.isin(trace.category[events], HOST)]
     rows = np.flatnonzero(np.isin(ops.kernels.event, events))
-    lanes: list[Slices] = list(
+    lanes: list[LaneSlices] = list(
         chain(
-            critical(whole, texts, host, begin, end),
-            phases(whole, texts, begin, end),
-            modules(ops, texts, np.flatnonzero((ops.end_ns > begin) & (ops.start_ns < end))),
-            threads(whole, texts, host),
-            streams(whole, texts, rows),
+            build_path_lane(whole, texts, host, begin, end),
+            build_phase_lane(whole, texts, begin, end),
+            build_module_lanes(ops, texts, np.flatnonzero((ops.end_ns > begin) & (ops.start_ns < end))),
+            build_thread_lanes(whole, texts, host),
+            build_stream_lanes(whole, texts, rows),
             idle_lane(whole, texts, begin, end),
-            collectives(whole, texts, begin, end),
+            build_collectives_lane(whole, texts, begin, end),
         )
     )
-    busy = [_busy_ns(whole, lane, every, begin, end) for lane in lanes]
-    lanes, fewer, shortest_left = _shortened(lanes)
-    labels, of = _labels(lanes)
-    numbers = _numbers(lanes, len(trace))
+    busy = [_measure_busy_ns(whole, lane, every, begin, end) for lane in lanes]
+    lanes, fewer, shortest_left = _shorten_lanes(lanes)
+    labels, of = _collect_labels(lanes)
+    numbers = _map_events_to_slices(lanes, len(trace))
     return StepTimeline(
         number=chosen.number,
         why=chosen.why,
@@ -78,23 +78,23 @@ def _timeline(whole: Whole, chosen: Chosen, origin: int) -> StepTimeline:
         texts=tuple(texts.table),
         labels=labels,
         lanes=tuple(
-            _lane(lane, label, numbers, begin, busy_ns)
-            for lane, label, busy_ns in zip(lanes, _split(of, lanes), busy, strict=True)
+            _pack_lane(lane, label, numbers, begin, busy_ns)
+            for lane, label, busy_ns in zip(lanes, _split_by_lane(of, lanes), busy, strict=True)
         ),
-        memory=tuple(memory_lines(trace.memory, begin, end)),
+        memory=tuple(build_memory_lines(trace.memory, begin, end)),
         left_out=left_out + fewer,
         shortest_ns=max(shortest, shortest_left),
     )
 
 
-def _overlapping(trace: Trace, begin: int, end: int) -> Ints:
+def _find_overlapping_events(trace: Trace, begin: int, end: int) -> Ints:
     """Events of the host and of devices that lie in a span, or partly, in the order of time."""
     upto = int(np.searchsorted(trace.start_ns, end))
     here = np.flatnonzero(trace.end_ns[:upto] > begin)
     return here[np.isin(trace.category[here], (*HOST, *DEVICE_CATEGORIES))]
 
 
-def _longest(trace: Trace, events: Ints) -> tuple[Ints, int, int]:
+def _keep_longest_events(trace: Trace, events: Ints) -> tuple[Ints, int, int]:
     """As many of the longest events as are shown, how many are left out, and how short the shortest shown is."""
     if len(events) <= MOST_EVENTS:
         return events, 0, 0
@@ -103,7 +103,7 @@ def _longest(trace: Trace, events: Ints) -> tuple[Ints, int, int]:
     return events[kept], len(events) - len(kept), int(duration[kept].min())
 
 
-def _shortened(lanes: Sequence[Slices]) -> tuple[list[Slices], int, int]:
+def _shorten_lanes(lanes: Sequence[LaneSlices]) -> tuple[list[LaneSlices], int, int]:
     """Lanes with as many of their longest slices as are shown, how many are left out, and how short the shortest shown
     is of a lane that lost some."""
     result, left_out, shortest = [], 0, 0
@@ -118,7 +118,7 @@ def _shortened(lanes: Sequence[Slices]) -> tuple[list[Slices], int, int]:
     return result, left_out, shortest
 
 
-def _busy_ns(whole: Whole, lane: Slices, every: Ints, begin: int, end: int) -> int:
+def _measure_busy_ns(whole: TraceContext, lane: LaneSlices, every: Ints, begin: int, end: int) -> int:
     """How long any slice of a lane lasts in a step of which `every` are the events, those that are left out as well."""
     trace, start, until = whole.ops.trace, lane.start_ns, lane.end_ns
     if lane.lane in (words.THREAD, words.STREAM):
@@ -130,25 +130,25 @@ def _busy_ns(whole: Whole, lane: Slices, every: Ints, begin: int, end: int) -> i
         if of_host or trace.stream[one] == NONE:
             beside &= trace.thread[every] == trace.thread[one]
         start, until = trace.start_ns[every[beside]], trace.end_ns[every[beside]]
-    return length(union(np.maximum(start, begin), np.minimum(until, end)))
+    return measure_length(merge_intervals(np.maximum(start, begin), np.minimum(until, end)))
 
 
-def _labels(lanes: Sequence[Slices]) -> tuple[Labels, Ints]:
+def _collect_labels(lanes: Sequence[LaneSlices]) -> tuple[SliceLabels, Ints]:
     """Distinct labels of all slices, and that of each."""
     columns = {
         name: np.concatenate([getattr(lane, name) for lane in lanes] or [np.empty(0, np.int64)])
         for name in ("name", "kind", "op", "module", "shapes")
     }
-    groups = group(*columns.values())
-    table = {name: packed(column[groups.first]) for name, column in columns.items()}
-    return Labels(**table), groups.of.astype(np.int64)
+    groups = group_rows(*columns.values())
+    table = {name: pack_column(column[groups.first]) for name, column in columns.items()}
+    return SliceLabels(**table), groups.of.astype(np.int64)
 
 
-def _split(of: Ints, lanes: Sequence[Slices]) -> Iterator[Ints]:
+def _split_by_lane(of: Ints, lanes: Sequence[LaneSlices]) -> Iterator[Ints]:
     return iter(np.split(of, np.cumsum([len(lane) for lane in lanes])[:-1])[: len(lanes)])
 
 
-def _numbers(lanes: Sequence[Slices], events: int) -> Ints:
+def _map_events_to_slices(lanes: Sequence[LaneSlices], events: int) -> Ints:
     """For each event of the trace the number of its slice, NONE where it has none; NONE (-1) itself has none."""
     numbers = np.full(events + 1, NONE, np.int64)
     first = 0
@@ -159,15 +159,15 @@ def _numbers(lanes: Sequence[Slices], events: int) -> Ints:
     return numbers
 
 
-def _lane(lane: Slices, label: Ints, numbers: Ints, begin: int, busy_ns: int) -> Lane:
-    return Lane(
+def _pack_lane(lane: LaneSlices, label: Ints, numbers: Ints, begin: int, busy_ns: int) -> TimelineLane:
+    return TimelineLane(
         kind=lane.lane,
         name=lane.title,
         slices=len(lane),
         busy_ns=busy_ns,
-        start_ns=packed(differences(lane.start_ns - begin)),
-        duration_ns=packed(lane.end_ns - lane.start_ns),
-        depth=packed(lane.depth) if lane.depth.any() else "",
-        label=packed(label),
-        link=packed_links(numbers[lane.link]),
+        start_ns=pack_column(take_differences(lane.start_ns - begin)),
+        duration_ns=pack_column(lane.end_ns - lane.start_ns),
+        depth=pack_column(lane.depth) if lane.depth.any() else "",
+        label=pack_column(label),
+        link=pack_links(numbers[lane.link]),
     )

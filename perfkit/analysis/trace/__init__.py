@@ -1,1 +1,1 @@
-"""What a trace tells: where its time goes, what bounds it, how far from its roofs it is."""
+"""Analysis of a trace: where its time goes, what bounds it, how far from its roofs it is."""

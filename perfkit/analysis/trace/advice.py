@@ -1,11 +1,11 @@
-"""What to do about a trace without a roofline, told by findings and where the roofline would be."""
+"""Advice for a trace without a roofline, shown by findings and where the roofline would be."""
 
 from perfkit.analysis.model.trace import RankTrace
 
 RECORD_SHAPES = "Record with torch.profiler.profile(record_shapes=True)."
 
 
-def how_to_get_ceilings(trace: RankTrace) -> str:
+def advise_on_ceilings(trace: RankTrace) -> str:
     """What to do about a device without ceilings."""
     advice = "" if trace.ceilings is None else "; ".join(trace.ceilings.notes)
     what = "run perfkit calibrate here" if trace.device == "cpu" else "name it with --device (see `perfkit devices`)"

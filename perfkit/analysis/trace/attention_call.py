@@ -25,7 +25,7 @@ _OF_KERNELS = (
 _OF_OPS = ((CUDNN, r"cudnn"), (ON_CPU, r"for_cpu"), (EFFICIENT, r"efficient"), (FLASH_3, r"flash_attn_3"))
 
 
-class Attention(NamedTuple):
+class AttentionSizes(NamedTuple):
     """`batch` is None where sequences are packed: `queries` and `keys` are then those of all together."""
 
     batch: int | None
@@ -38,7 +38,7 @@ class Attention(NamedTuple):
     given_mask: bool
 
 
-def attention_of(name: str, args: Sequence[Arg]) -> Attention | None:
+def parse_attention(name: str, args: Sequence[Arg]) -> AttentionSizes | None:
     """The sizes of an attention; None where queries, keys and values are not its first tensors, as most have them."""
     backward = _BACKWARD.search(name) is not None
     tensors = [arg for arg in args if isinstance(arg, TensorArg)][1 if backward else 0 :]
@@ -48,17 +48,17 @@ def attention_of(name: str, args: Sequence[Arg]) -> Attention | None:
     if not len(query) == len(key) == len(value) or len(query) not in (3, 4) or query[-1] != key[-1]:
         return None
     if len(query) == 3:
-        return Attention(None, query[1], key[1], query[0], key[0], query[2], backward, given_mask=False)
+        return AttentionSizes(None, query[1], key[1], query[0], key[0], query[2], backward, given_mask=False)
     heads, positions = (1, 2) if _HEADS_FIRST.match(name) else (2, 1)
     # A mask is (batch, heads, queries, keys); where heads are as wide as there are keys, other tensors are like it.
     scores = (query[positions], key[positions])
     given = key[positions] != query[3] and any(tensor.shape[2:] == scores for tensor in tensors[3:])
-    return Attention(
+    return AttentionSizes(
         query[0], query[heads], key[heads], query[positions], key[positions], query[3], backward, given_mask=given
     )
 
 
-def backend(name: str, kernel: str) -> str:
+def identify_backend(name: str, kernel: str) -> str:
     """Whose attention it is; empty where neither the kernel's nor the op's name tells."""
     by_kernel = (library for library, pattern in _OF_KERNELS if re.search(pattern, kernel))
     by_op = (library for library, pattern in _OF_OPS if re.search(pattern, name))

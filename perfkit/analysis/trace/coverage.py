@@ -3,11 +3,11 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.analysis.model.coverage import Coverage, Uncovered
-from perfkit.analysis.trace.model_error import model_error
-from perfkit.analysis.trace.work.costs import PieceCosts
-from perfkit.analysis.trace.work.grouping import group
-from perfkit.analysis.trace.work.pieces import Kind, Pieces
+from perfkit.analysis.model.coverage import Coverage, UncoveredWork
+from perfkit.analysis.trace.model_error import measure_model_error
+from perfkit.analysis.trace.work.grouping import group_rows
+from perfkit.analysis.trace.work.work_item_costs import WorkItemCosts
+from perfkit.analysis.trace.work.work_items import WorkItems, WorkKind
 from perfkit.cost.fallback import UNTOLD
 from perfkit.cost.gemm_kernel import is_gemm
 from perfkit.cost.op import has_formula
@@ -40,8 +40,8 @@ _NO_LAUNCH, _NO_OP, _REPLAYED, _NO_MESSAGE, _NO_SIZE, _NO_SHAPES, _NO_FORMULA, _
 _GENERATED, _NO_K, _NO_ARGUMENTS, _UNTOLD = 9, 10, 11, 12  # and those after it
 
 
-def coverage(
-    pieces: Pieces, costs: PieceCosts, above_roof: NDArray[np.bool_], counters: CounterColumns | None = None
+def measure_coverage(
+    pieces: WorkItems, costs: WorkItemCosts, above_roof: NDArray[np.bool_], counters: CounterColumns | None = None
 ) -> Coverage:
     """What of the time of all pieces, those outside of steps too, is explained.
 
@@ -55,48 +55,50 @@ def coverage(
     linked = pieces.owner != NONE
     if pieces.on_device:
         linked = pieces.ops.kernel_op != NONE
-    exchanging = pieces.is_kind(Kind.COMMUNICATION)
+    exchanging = pieces.is_kind(WorkKind.COMMUNICATION)
     replayed = joined = np.zeros(len(pieces), np.bool_)
     if pieces.on_device:
         joined = pieces.ops.kernels.link == Link.CAPTURE
-        replayed = joined | _replayed(pieces.ops)
+        replayed = joined | _find_replayed_kernels(pieces.ops)
     return Coverage(
-        kernel_s=_s(time),
+        kernel_s=_sum_seconds(time),
         kernels=len(pieces),
-        linked_s=_s(time[linked]),
-        inferred_s=_s(time[pieces.inferred]),
-        bounded_s=_s(time[costs.is_bounded]),
-        estimated_s=_s(time[costs.estimated]),
-        flops_s=_s(time[~no_flops & ~(exchanging & no_bytes)]),
-        bytes_s=_s(time[~no_bytes]),
-        counted_s=_s(time[costs.counted]),
-        above_roof_s=_s(time[above_roof]),
+        linked_s=_sum_seconds(time[linked]),
+        inferred_s=_sum_seconds(time[pieces.inferred]),
+        bounded_s=_sum_seconds(time[costs.is_bounded]),
+        estimated_s=_sum_seconds(time[costs.estimated]),
+        flops_s=_sum_seconds(time[~no_flops & ~(exchanging & no_bytes)]),
+        bytes_s=_sum_seconds(time[~no_bytes]),
+        counted_s=_sum_seconds(time[costs.counted]),
+        above_roof_s=_sum_seconds(time[above_roof]),
         replayed_kernels=int(replayed.sum()),
         joined_kernels=int(joined.sum()),
-        joined_s=_s(time[joined]),
-        uncovered=uncovered(pieces, no_flops, no_bytes),
-        model_error=() if counters is None else model_error(pieces, counters),
+        joined_s=_sum_seconds(time[joined]),
+        uncovered=list_uncovered_work(pieces, no_flops, no_bytes),
+        model_error=() if counters is None else measure_model_error(pieces, counters),
     )
 
 
-def _s(times: NDArray[np.int64]) -> float:
+def _sum_seconds(times: NDArray[np.int64]) -> float:
     return int(times.sum()) / 1e9
 
 
-def uncovered(pieces: Pieces, no_flops: NDArray[np.bool_], no_bytes: NDArray[np.bool_]) -> tuple[Uncovered, ...]:
+def list_uncovered_work(
+    pieces: WorkItems, no_flops: NDArray[np.bool_], no_bytes: NDArray[np.bool_]
+) -> tuple[UncoveredWork, ...]:
     """What lacks FLOPs or bytes, by name and reason, the longest first."""
     chosen = np.flatnonzero((no_flops | no_bytes) & (pieces.busy_ns > 0))
     if not len(chosen):
         return ()
-    reason = _reasons(pieces, no_flops)[chosen]
+    reason = _find_reasons(pieces, no_flops)[chosen]
     by_kernel = np.isin(reason, (_NO_LAUNCH, _NO_OP, _REPLAYED, _GENERATED, _NO_K))
     names = np.where(by_kernel, pieces.name[chosen], pieces.label[chosen])
-    groups = group(names, reason)
+    groups = group_rows(names, reason)
     total = int(pieces.busy_ns.sum())
     sums = groups.sum_by_group(pieces.busy_ns[chosen])
 
-    def uncovered(name: str, why: int, time_ns: float) -> Uncovered:
-        return Uncovered(name=name, seconds=time_ns / 1e9, share=time_ns / total, reason=_REASONS[why])
+    def uncovered(name: str, why: int, time_ns: float) -> UncoveredWork:
+        return UncoveredWork(name=name, seconds=time_ns / 1e9, share=time_ns / total, reason=_REASONS[why])
 
     order = np.argsort(-sums, kind="stable")
     lacking = [
@@ -109,7 +111,7 @@ def uncovered(pieces: Pieces, no_flops: NDArray[np.bool_], no_bytes: NDArray[np.
     return tuple(sorted(lacking, key=lambda row: -row.seconds))
 
 
-def _replayed(ops: Ops) -> NDArray[np.bool_]:
+def _find_replayed_kernels(ops: Ops) -> NDArray[np.bool_]:
     """Which kernels a graph launched."""
     launch = ops.kernels.launch
     called = launch != NONE
@@ -118,22 +120,22 @@ def _replayed(ops: Ops) -> NDArray[np.bool_]:
     return replayed
 
 
-def _reasons(pieces: Pieces, no_flops: NDArray[np.bool_]) -> NDArray[np.int64]:
+def _find_reasons(pieces: WorkItems, no_flops: NDArray[np.bool_]) -> NDArray[np.int64]:
     """Why a piece is not explained; for those that are, without meaning."""
     ops = pieces.ops
     has_shapes = np.append(ops.trace.signature[ops.event] != NONE, False)[pieces.owner]
     launched, replayed = np.ones(len(pieces), np.bool_), np.zeros(len(pieces), np.bool_)
     if pieces.on_device:
         launched = (ops.kernels.launch != NONE) | (ops.kernel_op != NONE)
-        replayed = _replayed(ops)
+        replayed = _find_replayed_kernels(ops)
     why = {source: _UNTOLD + place for place, source in enumerate(UNTOLD)}
     untold = np.asarray([*(why.get(call.cost.source, NONE) for call in ops.calls), NONE])[pieces.call]
     region = np.append(named(ops.trace, ops.event, is_compiled_region), False)[pieces.owner]
     alone = pieces.on_device & ((pieces.owner == NONE) | region)
     return np.select(
         [
-            pieces.is_kind(Kind.COMMUNICATION),
-            pieces.is_kind(Kind.COPY),
+            pieces.is_kind(WorkKind.COMMUNICATION),
+            pieces.is_kind(WorkKind.COPY),
             (pieces.owner == NONE) & replayed,
             alone & named(ops.trace, pieces.event, is_gemm),
             ~launched,

@@ -7,10 +7,10 @@ from typing import NamedTuple
 import numpy as np
 
 from perfkit.analysis.model.launches import HostCallRow
-from perfkit.analysis.trace.work.fetching import fetches
-from perfkit.analysis.trace.work.grouping import group
-from perfkit.analysis.trace.work.launches import runtime_calls, synchronises
-from perfkit.analysis.trace.work.windows import Windows
+from perfkit.analysis.trace.work.data_fetching import find_fetches
+from perfkit.analysis.trace.work.grouping import group_rows
+from perfkit.analysis.trace.work.launch_queue import find_runtime_calls, is_synchronizing
+from perfkit.analysis.trace.work.step_windows import StepWindows
 from perfkit.trace.nesting import around_times
 from perfkit.trace.ops import Ops
 from perfkit.trace.read import NONE, Ints
@@ -30,7 +30,7 @@ _ALLOCATION = re.compile(
 )
 
 
-class Calls(NamedTuple):
+class HostCalls(NamedTuple):
     """Events of calls within the windows, in the order of time: those that wait, that allocate, that fetch a batch."""
 
     waits: Ints
@@ -49,29 +49,33 @@ def is_allocation(name: str) -> bool:
     return _ALLOCATION.fullmatch(name) is not None
 
 
-def host_calls(ops: Ops, windows: Windows) -> Calls:
+def find_host_calls(ops: Ops, windows: StepWindows) -> HostCalls:
     """The calls of each kind."""
     trace = ops.trace
-    loading = fetches(trace)
-    return Calls(
-        runtime_calls(trace, windows, synchronises),
-        runtime_calls(trace, windows, is_allocation),
+    loading = find_fetches(trace)
+    return HostCalls(
+        find_runtime_calls(trace, windows, is_synchronizing),
+        find_runtime_calls(trace, windows, is_allocation),
         loading[windows.find_windows(trace.start_ns[loading]) != NONE],
     )
 
 
-def call_rows(ops: Ops, windows: Windows, calls: Calls, idle_ns: Mapping[int, int] | None) -> tuple[HostCallRow, ...]:
+def build_call_rows(
+    ops: Ops, windows: StepWindows, calls: HostCalls, idle_ns: Mapping[int, int] | None
+) -> tuple[HostCallRow, ...]:
     """Equal calls together, per step, those with the most idle time of the device first.
 
     `idle_ns` is what each event is charged with of the device's idle time, None where no device was traced.
     """
     steps = max(len(windows), 1)
     kinds = ((WAIT, calls.waits), (ALLOCATION, calls.allocations), (FETCH, calls.fetching))
-    rows = [row for kind, events in kinds for row in _rows(ops, kind, events, idle_ns, steps)]
+    rows = [row for kind, events in kinds for row in _build_kind_rows(ops, kind, events, idle_ns, steps)]
     return tuple(sorted(rows, key=lambda row: (-(row.idle_s or 0.0), -row.seconds)))
 
 
-def _rows(ops: Ops, kind: str, events: Ints, charged: Mapping[int, int] | None, steps: int) -> Iterator[HostCallRow]:
+def _build_kind_rows(
+    ops: Ops, kind: str, events: Ints, charged: Mapping[int, int] | None, steps: int
+) -> Iterator[HostCallRow]:
     trace = ops.trace
     if not len(events):
         return
@@ -79,7 +83,7 @@ def _rows(ops: Ops, kind: str, events: Ints, charged: Mapping[int, int] | None, 
     around = around_times(trace, ops.event, trace.thread[events], trace.start_ns[events], ops.parent)
     op = np.append(trace.name[ops.event], NONE)[around]  # NONE (-1) takes the last entry, which is NONE
     name = trace.name[events].astype(np.int64)
-    alike = group(name, op.astype(np.int64))
+    alike = group_rows(name, op.astype(np.int64))
     calls, taken = alike.count_by_group(), alike.sum_by_group(trace.end_ns[events] - trace.start_ns[events])
     idle_ns = None if idle is None else alike.sum_by_group(idle)
     for number in np.argsort(-(taken if idle_ns is None else idle_ns), kind="stable")[:MOST_CALLS].tolist():

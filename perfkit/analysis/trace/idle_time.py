@@ -24,13 +24,21 @@ from perfkit.analysis.model.idle import (
     SYNC,
 )
 from perfkit.analysis.model.time_split import DATA, IDLE_UNKNOWN, UNRECORDED
-from perfkit.analysis.trace.host_calls import Calls
-from perfkit.analysis.trace.intervals import Intervals, clipped, covered, difference, overlaps, union, without
-from perfkit.analysis.trace.op_class import OpClass, op_class
-from perfkit.analysis.trace.places import Host, Places, Stretches
-from perfkit.analysis.trace.work.fetching import when
-from perfkit.analysis.trace.work.launches import Queue
-from perfkit.analysis.trace.work.windows import Windows
+from perfkit.analysis.trace.host_calls import HostCalls
+from perfkit.analysis.trace.host_places import HostEvents, HostPlaces, ThreadSpans
+from perfkit.analysis.trace.intervals import (
+    Intervals,
+    clip_intervals,
+    exclude_intervals,
+    find_overlaps,
+    measure_covered,
+    merge_intervals,
+    subtract_intervals,
+)
+from perfkit.analysis.trace.op_class import OpClass, classify_op
+from perfkit.analysis.trace.work.data_fetching import merge_event_times
+from perfkit.analysis.trace.work.launch_queue import LaunchQueue
+from perfkit.analysis.trace.work.step_windows import StepWindows
 from perfkit.device_calls import launches_graph
 from perfkit.trace.annotations import COLLECTIVE_RANGES
 from perfkit.trace.naming import Names, named
@@ -70,8 +78,8 @@ class IdleTime:
     event: Ints
     following: Ints
     within: NDArray[np.bool_]
-    places: Places
-    host: Host
+    places: HostPlaces
+    host: HostEvents
 
     def __len__(self) -> int:
         return len(self.begin_ns)
@@ -88,34 +96,34 @@ class IdleTime:
         return chosen
 
 
-def idle_time(ops: Ops, spans: Windows, waiting: Queue, calls: Calls) -> IdleTime:
+def find_idle_time(ops: Ops, spans: StepWindows, waiting: LaunchQueue, calls: HostCalls) -> IdleTime:
     """The idle time of the whole trace, cut where steps begin after something else and end before something else.
 
     `calls` are the trace's `host_calls`.
     """
     trace, event = ops.trace, ops.kernels.event
     begun, ended = trace.start_ns[event], trace.end_ns[event]
-    steps = union(spans.spans[:, 0], spans.spans[:, 1])
-    nothing = difference(union([spans.span[0]], [spans.span[1]]), union(begun, ended))
-    gaps = np.concatenate([clipped(nothing, steps), difference(nothing, steps)])
+    steps = merge_intervals(spans.spans[:, 0], spans.spans[:, 1])
+    nothing = subtract_intervals(merge_intervals([spans.span[0]], [spans.span[1]]), merge_intervals(begun, ended))
+    gaps = np.concatenate([clip_intervals(nothing, steps), subtract_intervals(nothing, steps)])
     gaps = gaps[np.argsort(gaps[:, 0], kind="stable")]
-    found = _Found(gaps)
-    found.add(UNRECORDED, clipped(gaps, waiting.unrecorded))
-    left = without(gaps, waiting.unrecorded)
+    found = _IdleCollector(gaps)
+    found.add(UNRECORDED, clip_intervals(gaps, waiting.unrecorded))
+    left = exclude_intervals(gaps, waiting.unrecorded)
     if waiting.known:
         everything = slice(None)
         queued, perhaps = waiting.find_queued_time(everything), waiting.find_possibly_queued_time(everything)
-        _queued(ops, gaps, overlaps(left, queued[:, 0], queued[:, 1])[0], found)
-        left = without(left, queued)
-        found.add(IDLE_UNKNOWN, overlaps(left, perhaps[:, 0], perhaps[:, 1])[0])
-        left = without(left, perhaps)
-    launched = _launch_times(ops)
-    left = _of_calls(ops, spans, calls, launched, left, found)
-    _of_host(waiting, launched, left, found)
-    return _ordered(ops, steps, found)
+        _classify_queued(ops, gaps, find_overlaps(left, queued[:, 0], queued[:, 1])[0], found)
+        left = exclude_intervals(left, queued)
+        found.add(IDLE_UNKNOWN, find_overlaps(left, perhaps[:, 0], perhaps[:, 1])[0])
+        left = exclude_intervals(left, perhaps)
+    launched = _list_launch_times(ops)
+    left = _charge_calls(ops, spans, calls, launched, left, found)
+    _classify_host_time(waiting, launched, left, found)
+    return _build_idle_time(ops, steps, found)
 
 
-class _Found:
+class _IdleCollector:
     """Pieces as they are found."""
 
     def __init__(self, gaps: Intervals) -> None:
@@ -131,14 +139,14 @@ class _Found:
         self.events.append(np.broadcast_to(np.asarray(events, np.int64), (len(pieces),)))
 
 
-def _queued(ops: Ops, gaps: Intervals, pieces: Intervals, found: _Found) -> None:
+def _classify_queued(ops: Ops, gaps: Intervals, pieces: Intervals, found: _IdleCollector) -> None:
     """Pieces in which something was queued, by what came next and how long they last in their gap."""
     trace, event = ops.trace, ops.kernels.event
     start, end = trace.start_ns[event], trace.end_ns[event]
     gap = np.searchsorted(gaps[:, 0], pieces[:, 0], side="right") - 1
     lasts = np.bincount(gap, weights=pieces[:, 1] - pieces[:, 0], minlength=len(gaps))[gap]
     following = np.minimum(np.searchsorted(start, gaps[gap, 1]), max(len(start) - 1, 0))
-    into_idle = _into_idle(ops, gaps[gap, 0], following)
+    into_idle = _is_launched_into_idle(ops, gaps[gap, 0], following)
     until = np.maximum.accumulate(end)
     last = np.searchsorted(until, until[np.maximum(following - 1, 0)])  # the first to end as late as any before the gap
     same = (trace.device[event[following]] == trace.device[event[last]]) & (
@@ -153,30 +161,34 @@ def _queued(ops: Ops, gaps: Intervals, pieces: Intervals, found: _Found) -> None
     found.add(cause.astype(np.int8), pieces)
 
 
-def _into_idle(ops: Ops, begin: Ints, following: Ints) -> NDArray[np.bool_]:
+def _is_launched_into_idle(ops: Ops, begin: Ints, following: Ints) -> NDArray[np.bool_]:
     """Which kernels were launched onto a device that had been idle since `begin`."""
     called = ops.kernels.launch[following]
     into_idle: NDArray[np.bool_] = (called != NONE) & (np.append(ops.trace.end_ns, 0)[called] >= begin)
     return into_idle
 
 
-def _of_calls(ops: Ops, spans: Windows, calls: Calls, launched: Ints, left: Intervals, found: _Found) -> Intervals:
+def _charge_calls(
+    ops: Ops, spans: StepWindows, calls: HostCalls, launched: Ints, left: Intervals, found: _IdleCollector
+) -> Intervals:
     """What fetching and calls that block leave the device without; the rest of `left` is given back."""
     trace = ops.trace
-    fetched = when(trace, calls.fetching)
+    fetched = merge_event_times(trace, calls.fetching)
     begin = trace.start_ns[calls.fetching]
-    pieces, _, turn = overlaps(overlaps(left, fetched[:, 0], fetched[:, 1])[0], begin, np.append(begin[1:], _LATEST))
+    pieces, _, turn = find_overlaps(
+        find_overlaps(left, fetched[:, 0], fetched[:, 1])[0], begin, np.append(begin[1:], _LATEST)
+    )
     found.add(DATA, pieces, calls.fetching[turn])
-    left = without(left, fetched)
-    begin, until = _charged(ops, spans, calls.blocking, launched)
-    pieces, _, call = overlaps(left, begin, until)
+    left = exclude_intervals(left, fetched)
+    begin, until = _find_charged_spans(ops, spans, calls.blocking, launched)
+    pieces, _, call = find_overlaps(left, begin, until)
     waits = np.isin(calls.blocking[call], calls.waits)
     cause = np.where(waits, NUMBER[SYNC], NUMBER[ALLOCATION]).astype(np.int8)
     found.add(cause, pieces, calls.blocking[call])
-    return without(left, union(begin, until))
+    return exclude_intervals(left, merge_intervals(begin, until))
 
 
-def _charged(ops: Ops, spans: Windows, calls: Ints, launched: Ints) -> tuple[Ints, Ints]:
+def _find_charged_spans(ops: Ops, spans: StepWindows, calls: Ints, launched: Ints) -> tuple[Ints, Ints]:
     """From when to when each call (in the order of time) can leave the device without work; these do not overlap."""
     trace = ops.trace
     begin, end = trace.start_ns[calls], trace.end_ns[calls]
@@ -188,7 +200,7 @@ def _charged(ops: Ops, spans: Windows, calls: Ints, launched: Ints) -> tuple[Int
     return begin, np.maximum(begin, np.minimum(until, np.append(begin[1:], _LATEST)))
 
 
-def _launch_times(ops: Ops) -> Ints:
+def _list_launch_times(ops: Ops) -> Ints:
     """When something was launched, in the order of time."""
     trace = ops.trace
     calls = trace.select_events(Category.LAUNCH)
@@ -197,7 +209,7 @@ def _launch_times(ops: Ops) -> Ints:
     return np.sort(trace.start_ns[np.concatenate((launch[launch != NONE], graphs))])
 
 
-def _of_host(waiting: Queue, launched: Ints, left: Intervals, found: _Found) -> None:
+def _classify_host_time(waiting: LaunchQueue, launched: Ints, left: Intervals, found: _IdleCollector) -> None:
     """What has no other cause: the host was late, or did something else."""
     if not waiting.known:
         found.add(IDLE_UNKNOWN, left)
@@ -208,15 +220,15 @@ def _of_host(waiting: Queue, launched: Ints, left: Intervals, found: _Found) -> 
     found.add(cause.astype(np.int8), left)
 
 
-def _ordered(ops: Ops, steps: Intervals, found: _Found) -> IdleTime:
+def _build_idle_time(ops: Ops, steps: Intervals, found: _IdleCollector) -> IdleTime:
     pieces, cause, event = np.concatenate(found.pieces), np.concatenate(found.causes), np.concatenate(found.events)
     order = np.argsort(pieces[:, 0], kind="stable")
     pieces, cause, event = pieces[order], cause[order], event[order]
     begun = ops.trace.start_ns[ops.kernels.event]
     following = np.searchsorted(begun, pieces[:, 1])
     following = np.where(following < len(begun), following, NONE)
-    busiest, host = _busiest(ops), Host(ops)
-    where, looked = _where(ops, pieces, cause, event, following, busiest)
+    busiest, host = _find_busiest_thread(ops), HostEvents(ops)
+    where, looked = _select_lookups(ops, pieces, cause, event, following, busiest)
     idle = IdleTime(
         begin_ns=pieces[:, 0],
         end_ns=pieces[:, 1],
@@ -226,18 +238,18 @@ def _ordered(ops: Ops, steps: Intervals, found: _Found) -> IdleTime:
         following=following,
         within=np.searchsorted(steps[:, 0], pieces[:, 0], side="right")
         > np.searchsorted(steps[:, 1], pieces[:, 0], side="right"),
-        places=_spread(_looked_up(host, where, busiest), looked),
+        places=_spread_rows(_look_up_places(host, where, busiest), looked),
         host=host,
     )
-    return _with_peers(ops, idle)
+    return _mark_peer_waits(ops, idle)
 
 
 _IN_THE_WAY = [NUMBER[cause] for cause in (DATA, SYNC, ALLOCATION, ELSEWHERE, LATE, AT_THE_END)]
 
 
-def _where(
+def _select_lookups(
     ops: Ops, pieces: Intervals, cause: NDArray[np.int8], event: Ints, following: Ints, busiest: int
-) -> tuple[Stretches, NDArray[np.bool_]]:
+) -> tuple[ThreadSpans, NDArray[np.bool_]]:
     """Where to look for what the host was in, and for which pieces."""
     trace = ops.trace
     looked = np.isin(cause, _IN_THE_WAY)
@@ -247,7 +259,7 @@ def _where(
     thread = np.where(launch == NONE, busiest, np.append(trace.thread, NONE)[launch])
     charged = event != NONE
     return (
-        Stretches(
+        ThreadSpans(
             np.where(charged, trace.thread[event], thread).astype(np.int64),
             np.where(charged, trace.start_ns[event], pieces[:, 0]),
             np.where(charged, trace.end_ns[event], pieces[:, 1]),
@@ -256,12 +268,12 @@ def _where(
     )
 
 
-def _busiest(ops: Ops) -> int:
+def _find_busiest_thread(ops: Ops) -> int:
     """The thread with most ops."""
     return int(np.bincount(ops.trace.thread[ops.event]).argmax()) if len(ops) else NONE
 
 
-def _looked_up(host: Host, where: Stretches, busiest: int) -> Places:
+def _look_up_places(host: HostEvents, where: ThreadSpans, busiest: int) -> HostPlaces:
     """What the host was in, on the busiest thread where the other one was in nothing."""
     found = host.find_places(where)
     lost = np.flatnonzero(~found.known & (where.thread != busiest))
@@ -274,23 +286,25 @@ def _looked_up(host: Host, where: Stretches, busiest: int) -> Places:
     return found
 
 
-def _spread(found: Places, looked: NDArray[np.bool_]) -> Places:
+def _spread_rows(found: HostPlaces, looked: NDArray[np.bool_]) -> HostPlaces:
     """As many rows as pieces."""
     wide = {}
     for name, column in found.columns.items():
         wide[name] = np.full(len(looked), NONE, np.int32)
         wide[name][looked] = column
-    return Places(modules=found.modules, **wide)
+    return HostPlaces(modules=found.modules, **wide)
 
 
-def _with_peers(ops: Ops, idle: IdleTime) -> IdleTime:
+def _mark_peer_waits(ops: Ops, idle: IdleTime) -> IdleTime:
     """A host that is in a collective for long waits for the others, and so does one whose collective runs elsewhere."""
     trace = ops.trace
     ranges = trace.select_events(Category.RANGE, Category.OP)
     ranges = ranges[named(trace, ranges, lambda name: name.startswith(COLLECTIVE_RANGES))]
-    going_on = covered(idle.begin_ns, idle.end_ns, union(trace.start_ns[ranges], trace.end_ns[ranges]))
+    going_on = measure_covered(
+        idle.begin_ns, idle.end_ns, merge_intervals(trace.start_ns[ranges], trace.end_ns[ranges])
+    )
     op = idle.places.op
-    collective = Names(trace.names, op[op != NONE]).are(lambda name: op_class(name) == OpClass.COMMUNICATION)
+    collective = Names(trace.names, op[op != NONE]).are(lambda name: classify_op(name) == OpClass.COMMUNICATION)
     held = 2 * going_on > idle.length_ns
     held[op != NONE] |= collective
     waits = idle.has_cause(ELSEWHERE) & held

@@ -11,7 +11,7 @@ Intervals = NDArray[np.int64]
 EMPTY: Intervals = np.empty((0, 2), np.int64)
 
 
-def union(starts: ArrayLike, ends: ArrayLike) -> Intervals:
+def merge_intervals(starts: ArrayLike, ends: ArrayLike) -> Intervals:
     """The union of intervals given in any order, overlapping or not."""
     begin = np.asarray(starts, dtype=np.int64)
     end = np.asarray(ends, dtype=np.int64)
@@ -26,34 +26,34 @@ def union(starts: ArrayLike, ends: ArrayLike) -> Intervals:
     return np.column_stack((begin[first], end[last]))
 
 
-def length(intervals: Intervals) -> int:
+def measure_length(intervals: Intervals) -> int:
     """The time covered."""
     return int((intervals[:, 1] - intervals[:, 0]).sum())
 
 
-def joined(first: Intervals, second: Intervals) -> Intervals:
+def join_intervals(first: Intervals, second: Intervals) -> Intervals:
     """The union of two sets."""
     both = np.concatenate((first, second))
-    return union(both[:, 0], both[:, 1])
+    return merge_intervals(both[:, 0], both[:, 1])
 
 
-def difference(minuend: Intervals, subtrahend: Intervals) -> Intervals:
+def subtract_intervals(minuend: Intervals, subtrahend: Intervals) -> Intervals:
     """What of `minuend` is not in `subtrahend`."""
     if minuend.size == 0 or subtrahend.size == 0:
         return minuend
-    return _joined_up(without(minuend, subtrahend))
+    return _join_adjacent(exclude_intervals(minuend, subtrahend))
 
 
-def without(intervals: Intervals, others: Intervals) -> Intervals:
+def exclude_intervals(intervals: Intervals, others: Intervals) -> Intervals:
     """The same, but those that touch each other stay apart."""
     if not len(others) or not len(intervals):
         return intervals
     begin = np.concatenate(([np.iinfo(np.int64).min], others[:, 1]))
     end = np.concatenate((others[:, 0], [np.iinfo(np.int64).max]))
-    return overlaps(intervals, begin, end)[0]
+    return find_overlaps(intervals, begin, end)[0]
 
 
-def _joined_up(intervals: Intervals) -> Intervals:
+def _join_adjacent(intervals: Intervals) -> Intervals:
     """Ascending disjoint intervals, those that touch each other as one."""
     if not len(intervals):
         return EMPTY
@@ -63,22 +63,22 @@ def _joined_up(intervals: Intervals) -> Intervals:
     return np.column_stack((intervals[np.append(0, apart + 1), 0], intervals[np.append(apart, len(intervals) - 1), 1]))
 
 
-def clipped(intervals: Intervals, window: Intervals) -> Intervals:
+def clip_intervals(intervals: Intervals, window: Intervals) -> Intervals:
     """What of `intervals` lies within `window`."""
     if not len(intervals) or not len(window):
         return EMPTY
-    within = overlaps(intervals, window[:, 0], window[:, 1])[0]
-    return intervals if length(within) == length(intervals) else _joined_up(within)
+    within = find_overlaps(intervals, window[:, 0], window[:, 1])[0]
+    return intervals if measure_length(within) == measure_length(intervals) else _join_adjacent(within)
 
 
-def ascending(times: Ints) -> Ints:
+def sort_unique(times: Ints) -> Ints:
     """The distinct times in ascending order. Sorting is quicker than `np.unique`: most of them are in order already."""
     times = np.sort(times, kind="stable")
     different: Ints = times[np.concatenate(([True], times[1:] != times[:-1]))] if len(times) else times
     return different
 
 
-def inside(times: Ints, intervals: Intervals) -> NDArray[np.bool_]:
+def is_inside(times: Ints, intervals: Intervals) -> NDArray[np.bool_]:
     """Whether each time lies in one of the intervals; an interval contains its start and not its end."""
     if intervals.size == 0:
         return np.zeros(len(times), np.bool_)
@@ -87,14 +87,14 @@ def inside(times: Ints, intervals: Intervals) -> NDArray[np.bool_]:
     return within
 
 
-def covered(starts: Ints, ends: Ints, intervals: Intervals) -> Ints:
+def measure_covered(starts: Ints, ends: Ints, intervals: Intervals) -> Ints:
     """How much of each span from `starts` to `ends` the intervals cover."""
     if intervals.size == 0:
         return np.zeros(len(starts), np.int64)
-    return _covered_until(ends, intervals) - _covered_until(starts, intervals)
+    return _measure_covered_until(ends, intervals) - _measure_covered_until(starts, intervals)
 
 
-def _covered_until(times: Ints, intervals: Intervals) -> Ints:
+def _measure_covered_until(times: Ints, intervals: Intervals) -> Ints:
     lengths = intervals[:, 1] - intervals[:, 0]
     before = np.concatenate(([0], np.cumsum(lengths)))
     index = np.searchsorted(intervals[:, 0], times, side="right") - 1
@@ -104,7 +104,7 @@ def _covered_until(times: Ints, intervals: Intervals) -> Ints:
     return result
 
 
-def overlaps(intervals: Intervals, starts: Ints, ends: Ints) -> tuple[Intervals, Ints, Ints]:
+def find_overlaps(intervals: Intervals, starts: Ints, ends: Ints) -> tuple[Intervals, Ints, Ints]:
     """What of `intervals` lies in each of some spans, with the row of the interval and that of the span.
 
     The spans are disjoint and ascending, as the intervals are.

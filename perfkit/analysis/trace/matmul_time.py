@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perfkit.analysis.trace.bounds import Bounds
-from perfkit.analysis.trace.replayed_ops import is_recognised
+from perfkit.analysis.trace.fact_bounds import FactBounds
+from perfkit.analysis.trace.replayed_ops import is_recognized
 from perfkit.cost.call import Unit
 from perfkit.cost.gemm_kernel import multiplies, operand_dtypes
 from perfkit.trace.ops import Ops
@@ -35,7 +35,7 @@ class MatmulTime:
     unclear: dict[str, int]
     unseen: int
 
-    def share(self, dtype: str) -> Bounds | None:
+    def share(self, dtype: str) -> FactBounds | None:
         """The share of the time in which operands had the dtype; None where no matrix kernel took any time.
 
         A kernel whose name tells only that it takes 16 bits counts for either type of these.
@@ -48,11 +48,11 @@ class MatmulTime:
         note = "told by the names and the time of kernels, since products without an op have no FLOPs"
         if unclear:
             names = sorted(self.unclear, key=lambda name: -self.unclear[name])
-            note += f"; of {percent(unclear / total)} of that time they do not tell: {shown_names(names)}"
-        return Bounds(low, low + unclear / total, note)
+            note += f"; of {percent(unclear / total)} of that time they do not tell: {shorten_names(names)}"
+        return FactBounds(low, low + unclear / total, note)
 
 
-def matmul_time(ops: Ops, graphs: Replays) -> MatmulTime:
+def measure_matmul_time(ops: Ops, graphs: Replays) -> MatmulTime:
     """The time of the matrix kernels of the steps. Kernels of graphs that nothing is known of count as unclear."""
     kernels, trace = ops.kernels, ops.trace
     inside = trace.category[kernels.event] == Category.KERNEL
@@ -72,7 +72,7 @@ def matmul_time(ops: Ops, graphs: Replays) -> MatmulTime:
     for (index, number, of_graph), time in zip(distinct.tolist(), times.tolist(), strict=True):
         name = trace.names[number]
         cost = None if index == NONE or of_graph else ops.calls[index].cost
-        if (cost is not None and cost.unit != Unit.MATRIX) or not _may_multiply(name, of_graph or cost is not None):
+        if (cost is not None and cost.unit != Unit.MATRIX) or not _can_multiply(name, of_graph or cost is not None):
             continue
         dtypes = frozenset({cost.dtype}) if cost is not None else operand_dtypes(name)
         if dtypes:
@@ -83,12 +83,12 @@ def matmul_time(ops: Ops, graphs: Replays) -> MatmulTime:
     return MatmulTime(known, unclear, unseen)
 
 
-def shown_names(names: list[str]) -> str:
+def shorten_names(names: list[str]) -> str:
     """The first few names, cut where they are long."""
     cut = [name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}..." for name in names[:_MOST_NAMES]]
     return ", ".join(cut) + (f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else "")
 
 
-def _may_multiply(name: str, in_product: bool | int) -> bool:
+def _can_multiply(name: str, in_product: bool | int) -> bool:
     """Within a product or a graph, kernels that nothing is known of may multiply, too."""
-    return multiplies(name) or (bool(in_product) and not is_recognised(name))
+    return multiplies(name) or (bool(in_product) and not is_recognized(name))

@@ -6,16 +6,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.analysis.model.coverage import ModelErrorRow
-from perfkit.analysis.trace.op_class import op_class
-from perfkit.analysis.trace.work.costs import piece_costs
-from perfkit.analysis.trace.work.pieces import Kind, Pieces
+from perfkit.analysis.trace.op_class import classify_op
+from perfkit.analysis.trace.work.work_item_costs import compute_item_costs
+from perfkit.analysis.trace.work.work_items import WorkItems, WorkKind
 from perfkit.trace.counters.match import CounterColumns
 from perfkit.trace.read import NONE
 
 Floats = NDArray[np.float64]
 
 
-def model_error(pieces: Pieces, counters: CounterColumns) -> tuple[ModelErrorRow, ...]:
+def measure_model_error(pieces: WorkItems, counters: CounterColumns) -> tuple[ModelErrorRow, ...]:
     """Ratios of model to counter over the kernels that have both, the classes with the most time first.
 
     Args:
@@ -27,26 +27,26 @@ def model_error(pieces: Pieces, counters: CounterColumns) -> tuple[ModelErrorRow
     """
     if not pieces.on_device:
         return ()
-    modelled = piece_costs(pieces, np.full(len(pieces), np.nan))  # messages are no kernels' work
+    modelled = compute_item_costs(pieces, np.full(len(pieces), np.nan))  # messages are no kernels' work
     labels = np.where(pieces.owner == NONE, pieces.name, pieces.label)
     used, which = np.unique(labels, return_inverse=True)
-    classes = np.asarray([str(op_class(pieces.ops.trace.names[label])) for label in used.tolist()], dtype=object)
+    classes = np.asarray([str(classify_op(pieces.ops.trace.names[label])) for label in used.tolist()], dtype=object)
     of_piece = classes[which] if len(used) else np.empty(0, object)
     rows = [
-        *_rows("FLOPs", of_piece, pieces, modelled.flops, counters.flops),
-        *_rows("bytes", of_piece, pieces, modelled.bytes, counters.dram_bytes),
+        *_build_error_rows("FLOPs", of_piece, pieces, modelled.flops, counters.flops),
+        *_build_error_rows("bytes", of_piece, pieces, modelled.bytes, counters.dram_bytes),
     ]
     return tuple(sorted(rows, key=lambda row: -row.seconds))
 
 
-def _rows(
-    quantity: str, of_piece: NDArray[np.object_], pieces: Pieces, model: Floats, counted: Floats
+def _build_error_rows(
+    quantity: str, of_piece: NDArray[np.object_], pieces: WorkItems, model: Floats, counted: Floats
 ) -> Iterator[ModelErrorRow]:
-    both = pieces.is_kind(Kind.WORK) & (np.nan_to_num(model) > 0) & (np.nan_to_num(counted) > 0)
+    both = pieces.is_kind(WorkKind.WORK) & (np.nan_to_num(model) > 0) & (np.nan_to_num(counted) > 0)
     for name in sorted(set(of_piece[both].tolist())):
         mine = both & (of_piece == name)
         weight = pieces.busy_ns[mine].astype(np.float64)
-        low, middle, high = weighted_quantiles(model[mine] / counted[mine], weight, (0.1, 0.5, 0.9))
+        low, middle, high = compute_weighted_quantiles(model[mine] / counted[mine], weight, (0.1, 0.5, 0.9))
         yield ModelErrorRow(
             op_class=name,
             quantity=quantity,
@@ -58,7 +58,7 @@ def _rows(
         )
 
 
-def weighted_quantiles(values: Floats, weights: Floats, at: tuple[float, ...]) -> tuple[float, ...]:
+def compute_weighted_quantiles(values: Floats, weights: Floats, at: tuple[float, ...]) -> tuple[float, ...]:
     """The least values below or at which these shares of the weight lie; without any weight all count the same."""
     order = np.argsort(values, kind="stable")
     total = weights[order] if weights.sum() > 0 else np.ones(len(values))

@@ -4,7 +4,7 @@ import re
 from enum import StrEnum
 from functools import lru_cache
 
-from perfkit.analysis.trace.work.inferred import INFERRED
+from perfkit.analysis.trace.work.inferred_calls import INFERRED
 from perfkit.trace.kernels import is_collective_kernel
 
 
@@ -92,23 +92,23 @@ _COMPILED = tuple((kind, re.compile(pattern)) for kind, pattern in _CLASSES)
 
 
 @lru_cache(maxsize=65536)
-def op_class(name: str) -> OpClass:
+def classify_op(name: str) -> OpClass:
     """The class of an op by its name as recorded (`aten::mm`); compiled and collective kernels go by their own."""
     bare = name.rpartition("::")[2].removesuffix("_")
     return next((kind for kind, pattern in _COMPILED if pattern.fullmatch(bare)), OpClass.OTHER)
 
 
-def kernel_class(name: str) -> OpClass:
+def classify_kernel(name: str) -> OpClass:
     """The class of a kernel that no op is known for; of what is called like an op (`fbgemm::lookup`) that of the op."""
     if is_collective_kernel(name):
         return OpClass.COMMUNICATION
     if _AN_OP.fullmatch(name.removesuffix(INFERRED)):
-        return op_class(name.removesuffix(INFERRED))
+        return classify_op(name.removesuffix(INFERRED))
     lower = name.lower()
-    return next((kind for part, kind in _BY_KERNEL if part in lower), op_class(name))
+    return next((kind for part, kind in _BY_KERNEL if part in lower), classify_op(name))
 
 
-def work_class(op: str, name: str) -> OpClass:
+def classify_work(op: str, name: str) -> OpClass:
     """The class of an op, or of a kernel: that of its `op`, where that tells nothing of its own name."""
-    known = op_class((op or name).removesuffix(INFERRED))
-    return kernel_class(name) if known == OpClass.OTHER else known
+    known = classify_op((op or name).removesuffix(INFERRED))
+    return classify_kernel(name) if known == OpClass.OTHER else known

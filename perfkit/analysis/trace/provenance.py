@@ -12,23 +12,23 @@ from perfkit.record import Measurement, Quantity
 from perfkit.units import nbytes, seconds
 
 
-def trace_provenance(traces: Sequence[RankTrace]) -> tuple[Provenance, ...]:
+def build_trace_provenance(traces: Sequence[RankTrace]) -> tuple[Provenance, ...]:
     """One entry for each kind of figure that some trace has."""
     entries = [
-        Provenance(figure="events", how="recorded", detail=_files(traces)),
+        Provenance(figure="events", how="recorded", detail=_describe_files(traces)),
         Provenance(
             figure="durations",
             how="recorded",
             detail="the profiler's own times, in nanoseconds; profiling lengthens a step, host work above all",
         ),
-        Provenance(figure="steps", how="derived", detail=_steps(traces)),
-        Provenance(figure="device", how="recorded", detail=_devices(traces)),
-        *_costs(traces),
-        *_ceilings(traces),
-        *of_quantity("MFU", (trace.mfu for trace in traces)),
-        *of_quantity("HFU", (trace.hfu for trace in traces)),
+        Provenance(figure="steps", how="derived", detail=_describe_steps(traces)),
+        Provenance(figure="device", how="recorded", detail=_describe_devices(traces)),
+        *_describe_costs(traces),
+        *_describe_ceilings(traces),
+        *describe_quantity("MFU", (trace.mfu for trace in traces)),
+        *describe_quantity("HFU", (trace.hfu for trace in traces)),
     ]
-    entries += _replays(traces)
+    entries += _describe_replays(traces)
     if any(trace.collectives for trace in traces):
         entries.append(
             Provenance(
@@ -45,7 +45,7 @@ def trace_provenance(traces: Sequence[RankTrace]) -> tuple[Provenance, ...]:
     return tuple(entries)
 
 
-def _replays(traces: Sequence[RankTrace]) -> list[Provenance]:
+def _describe_replays(traces: Sequence[RankTrace]) -> list[Provenance]:
     """How well a trace is replayed; of several the one that is replayed worst."""
     replays = [trace.replay for trace in traces if trace.replay is not None]
     if not replays:
@@ -62,7 +62,7 @@ def _replays(traces: Sequence[RankTrace]) -> list[Provenance]:
     ]
 
 
-def _files(traces: Sequence[RankTrace]) -> str:
+def _describe_files(traces: Sequence[RankTrace]) -> str:
     events = sum(trace.reading.events for trace in traces)
     size = sum(trace.reading.json_bytes for trace in traces)
     notes = sum(bool(trace.reading.notes) for trace in traces)
@@ -71,11 +71,11 @@ def _files(traces: Sequence[RankTrace]) -> str:
     return f"{files}{events:,} events in {nbytes(size)} of JSON{repaired}"
 
 
-def _steps(traces: Sequence[RankTrace]) -> str:
-    return "; ".join(dict.fromkeys(_counted(trace) for trace in traces))
+def _describe_steps(traces: Sequence[RankTrace]) -> str:
+    return "; ".join(dict.fromkeys(_count_steps(trace) for trace in traces))
 
 
-def _counted(trace: RankTrace) -> str:
+def _count_steps(trace: RankTrace) -> str:
     return (
         f"{len(trace.steps)} step{'s' if len(trace.steps) != 1 else ''}, {trace.step_basis}"
         if trace.steps
@@ -83,20 +83,20 @@ def _counted(trace: RankTrace) -> str:
     )
 
 
-def _devices(traces: Sequence[RankTrace]) -> str:
+def _describe_devices(traces: Sequence[RankTrace]) -> str:
     return "; ".join(
         dict.fromkeys(f"{trace.device_name or trace.device or 'not known'} ({trace.device_basis})" for trace in traces)
     )
 
 
-def _costs(traces: Sequence[RankTrace]) -> list[Provenance]:
+def _describe_costs(traces: Sequence[RankTrace]) -> list[Provenance]:
     total = sum(trace.coverage.kernel_s for trace in traces)
     if not total:
         return []
     flops, moved, counted = (
         sum(getattr(trace.coverage, part) for trace in traces) / total for part in ("flops_s", "bytes_s", "counted_s")
     )
-    sources = sorted({row.cost_source for row in _rows(traces) if row.cost_source})
+    sources = sorted({row.cost_source for row in _list_op_rows(traces) if row.cost_source})
     how = f"; costs from: {', '.join(sources[:8])}" if sources else ""
     entries = [
         Provenance(
@@ -117,21 +117,21 @@ def _costs(traces: Sequence[RankTrace]) -> list[Provenance]:
     return entries
 
 
-def _rows(traces: Sequence[RankTrace]) -> Iterable[OpRow]:
+def _list_op_rows(traces: Sequence[RankTrace]) -> Iterable[OpRow]:
     return (row for trace in traces for row in trace.ops)
 
 
-def _ceilings(traces: Sequence[RankTrace]) -> list[Provenance]:
+def _describe_ceilings(traces: Sequence[RankTrace]) -> list[Provenance]:
     """An entry for each device that the traces come from."""
     by_device = {trace.device_name: trace.ceilings for trace in traces}
     return [
         entry if len(by_device) == 1 else replace(entry, figure=f"ceilings of {name or 'a device that is not named'}")
         for name, ceilings in by_device.items()
-        for entry in _of_device(ceilings)
+        for entry in _describe_device_ceilings(ceilings)
     ]
 
 
-def _of_device(ceilings: DeviceCeilings | None) -> list[Provenance]:
+def _describe_device_ceilings(ceilings: DeviceCeilings | None) -> list[Provenance]:
     if ceilings is None or not ceilings.ceilings:
         reason = "; ".join(ceilings.notes) if ceilings is not None else "none are known for this device"
         return [Provenance(figure="ceilings", how="unknown", detail=reason or "none are known for this device")]
@@ -146,7 +146,7 @@ def _of_device(ceilings: DeviceCeilings | None) -> list[Provenance]:
     return [Provenance(figure="ceilings", how="measured" if measured else "datasheet", detail="; ".join(parts))]
 
 
-def of_quantity(figure: str, values: Iterable[Quantity]) -> list[Provenance]:
+def describe_quantity(figure: str, values: Iterable[Quantity]) -> list[Provenance]:
     """How the first that is known was obtained; nothing where none is."""
     known = next((value for value in values if isinstance(value, Measurement)), None)
     return [] if known is None else [Provenance(figure=figure, how=known.how, detail=known.source)]

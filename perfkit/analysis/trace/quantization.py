@@ -1,4 +1,4 @@
-"""What a matrix kernel loses because tiles and thread blocks come whole.
+"""Time that a matrix kernel loses because tiles and thread blocks come whole.
 
 NVIDIA, "Matrix Multiplication Background User's Guide": a result is cut into tiles, and those at its edges are computed
 in full (tile quantization); blocks run in waves of as many as the device has room for, and the last wave takes as
@@ -14,7 +14,7 @@ from perfkit.cost.gemm_tile import Along, Tile
 Grid = tuple[int, int, int]
 
 
-class Product(NamedTuple):
+class MatmulSizes(NamedTuple):
     """The sizes of a batch of products (m, k) x (k, n)."""
 
     batch: int
@@ -23,7 +23,7 @@ class Product(NamedTuple):
     k: int
 
 
-class Waves(NamedTuple):
+class WaveCount(NamedTuple):
     """`number` is how many blocks (of a persistent kernel: tiles) there are for each multiprocessor, `loss` the share
     of the multiprocessors' time that is lost at least, because some have one less to do."""
 
@@ -31,24 +31,26 @@ class Waves(NamedTuple):
     loss: float
 
 
-def tile_count(product: Product, tile: Tile) -> int | None:
+def count_tiles(product: MatmulSizes, tile: Tile) -> int | None:
     """How many tiles a product has; None where that depends on which way round the tile lies."""
-    counts = {product.batch * _tiles(product, *way) for way in _ways(tile)}
+    counts = {product.batch * _count_oriented_tiles(product, *way) for way in _list_orientations(tile)}
     return counts.pop() if len(counts) == 1 else None
 
 
-def tile_loss(product: Product, tile: Tile) -> float | None:
+def compute_tile_loss(product: MatmulSizes, tile: Tile) -> float | None:
     """The share of a kernel's arithmetic that is outside of the product: 1 - m n k / padded m n k.
 
     None where that depends on which way round the tile lies.
     """
     depth = tile.depth or 1
     inner = ceil(product.k / depth) * depth
-    padded = {_tiles(product, *way) * tile.first * tile.second * inner for way in _ways(tile)}
+    padded = {
+        _count_oriented_tiles(product, *way) * tile.first * tile.second * inner for way in _list_orientations(tile)
+    }
     return 1 - product.m * product.n * product.k / padded.pop() if len(padded) == 1 else None
 
 
-def split_k(grid: Grid, batch: int, tiles: int) -> int | None:
+def infer_split_k(grid: Grid, batch: int, tiles: int) -> int | None:
     """Into how many parts a kernel cuts K, so that several blocks add up one tile; None where its grid does not tell.
 
     The third size of a grid counts batches and parts of K; the others may be rounded up, and what they have beyond the
@@ -61,7 +63,9 @@ def split_k(grid: Grid, batch: int, tiles: int) -> int | None:
     return z // batch if z % batch == 0 and x * y * batch >= tiles else None
 
 
-def waves(blocks: int, units: int, tiles: int | None, parts: int | None, *, whole_tiles: bool = False) -> Waves | None:
+def compute_waves(
+    blocks: int, units: int, tiles: int | None, parts: int | None, *, whole_tiles: bool = False
+) -> WaveCount | None:
     """How the `blocks` of a kernel's grid fill the multiprocessors.
 
     Args:
@@ -74,18 +78,18 @@ def waves(blocks: int, units: int, tiles: int | None, parts: int | None, *, whol
     """
     if tiles is not None and blocks < tiles:
         rounds = ceil(tiles / blocks)
-        return Waves(tiles / units, 1 - tiles / (rounds * max(blocks, units))) if whole_tiles else None
+        return WaveCount(tiles / units, 1 - tiles / (rounds * max(blocks, units))) if whole_tiles else None
     if tiles is None and blocks == units:
         return None
     working = blocks if tiles is None or parts is None else tiles * parts
-    return Waves(working / units, 1 - working / (ceil(working / units) * units))
+    return WaveCount(working / units, 1 - working / (ceil(working / units) * units))
 
 
-def _ways(tile: Tile) -> list[tuple[int, int]]:
+def _list_orientations(tile: Tile) -> list[tuple[int, int]]:
     """The tile's sizes along M and N, both ways round where it is not known which holds."""
     ways = {Along.M: (tile.first, tile.second), Along.N: (tile.second, tile.first)}
     return [way for along, way in ways.items() if tile.along in (along, Along.UNKNOWN)]
 
 
-def _tiles(product: Product, along_m: int, along_n: int) -> int:
+def _count_oriented_tiles(product: MatmulSizes, along_m: int, along_n: int) -> int:
     return ceil(product.m / along_m) * ceil(product.n / along_n)

@@ -7,37 +7,37 @@ from msgspec.structs import replace
 
 from perfkit.analysis.model.products import AttentionRow, GemmRow
 from perfkit.analysis.model.step import OpRow
-from perfkit.analysis.model.trace import ComputedIn, RankTrace, Reading, Recompute, StepRow
-from perfkit.analysis.trace.beaten import beaten_by
-from perfkit.analysis.trace.collectives import collective_rows
-from perfkit.analysis.trace.counted_levels import level_points
-from perfkit.analysis.trace.coverage import coverage
-from perfkit.analysis.trace.device import trace_device
-from perfkit.analysis.trace.flame import flames
-from perfkit.analysis.trace.host_calls import Calls
-from perfkit.analysis.trace.idle import IdleCauses, idle_causes
+from perfkit.analysis.model.trace import PrecisionFlops, RankTrace, Recompute, StepRow, TraceFileInfo
+from perfkit.analysis.trace.collective_rows import build_collective_rows
+from perfkit.analysis.trace.coverage import measure_coverage
+from perfkit.analysis.trace.exceeded_ceilings import find_exceeded_ceilings
+from perfkit.analysis.trace.flame_graphs import build_flame_graphs
+from perfkit.analysis.trace.hierarchical_roofline import build_level_points
+from perfkit.analysis.trace.host_calls import HostCalls
+from perfkit.analysis.trace.idle_causes import IdleCauses, find_idle_causes
 from perfkit.analysis.trace.idle_time import IdleTime
-from perfkit.analysis.trace.intervals import Intervals, Ints, covered, length
-from perfkit.analysis.trace.lost import lost_notes
-from perfkit.analysis.trace.modules import module_rows, phase_rows
-from perfkit.analysis.trace.roofs import Roofs, roofs_of
-from perfkit.analysis.trace.stage_actions import stage_actions
-from perfkit.analysis.trace.tables import cut_note, kernel_table, op_table
-from perfkit.analysis.trace.timeline import Split
-from perfkit.analysis.trace.unseen import unseen_device, unused_device
-from perfkit.analysis.trace.useful import useful
-from perfkit.analysis.trace.work.copies import copy_rows
-from perfkit.analysis.trace.work.costs import PieceCosts
-from perfkit.analysis.trace.work.engine import Engine, analyse_work, summary
-from perfkit.analysis.trace.work.launches import launches
-from perfkit.analysis.trace.work.pieces import Kind, Pieces
-from perfkit.analysis.trace.work.placed import parts_of
-from perfkit.analysis.trace.work.products import product_rows
-from perfkit.analysis.trace.work.split_time import overlap, split_streams, split_unlike
-from perfkit.analysis.trace.work.stated import stated_costs
-from perfkit.analysis.trace.work.table import Table
-from perfkit.analysis.trace.work.unlike import compiling_ns
-from perfkit.analysis.trace.work.windows import Windows
+from perfkit.analysis.trace.intervals import Intervals, Ints, measure_covered, measure_length
+from perfkit.analysis.trace.lost_kernel_texts import list_lost_notes
+from perfkit.analysis.trace.matrix_utilization import compute_matrix_utilization
+from perfkit.analysis.trace.missing_device_events import describe_unused_device, explain_unseen_device
+from perfkit.analysis.trace.module_rows import build_module_rows, build_phase_rows
+from perfkit.analysis.trace.op_tables import build_kernel_table, build_op_table, describe_cut
+from perfkit.analysis.trace.roofs import Roofs, build_roofs
+from perfkit.analysis.trace.stage_actions import find_stage_actions
+from perfkit.analysis.trace.trace_device import identify_device
+from perfkit.analysis.trace.wall_time_split import TimeSplit
+from perfkit.analysis.trace.work.launch_queue import summarize_launches
+from perfkit.analysis.trace.work.link_copies import build_copy_rows
+from perfkit.analysis.trace.work.outlier_steps import measure_compiling_ns
+from perfkit.analysis.trace.work.product_rows import build_product_rows
+from perfkit.analysis.trace.work.reported_costs import read_reported_costs
+from perfkit.analysis.trace.work.roofline_rows import count_parts
+from perfkit.analysis.trace.work.split_time import measure_overlap, split_outliers, split_streams
+from perfkit.analysis.trace.work.step_windows import StepWindows
+from perfkit.analysis.trace.work.work_analysis import WorkAnalysis, analyze_work, summarize_step
+from perfkit.analysis.trace.work.work_item_costs import WorkItemCosts
+from perfkit.analysis.trace.work.work_items import WorkItems, WorkKind
+from perfkit.analysis.trace.work.work_table import WorkTable
 from perfkit.devices.catalogue import units_of
 from perfkit.devices.ceiling import DeviceCeilings, Level
 from perfkit.devices.peak import CPU, IEEE, TF32, Fp32Settings
@@ -53,7 +53,7 @@ from perfkit.trace.reading.source import trace_name
 MOST_SPLIT_STEPS = 1000
 
 
-def analyse_trace(
+def analyze_trace(
     trace: Trace, ceilings: DeviceCeilings | None, *, device_name: str = "", counters: Counters | None = None
 ) -> RankTrace:
     """Analyse a trace that was read.
@@ -66,10 +66,10 @@ def analyse_trace(
 
     What a trace lacks (a device, ops, steps, launches) is missing in the result, with the reason.
     """
-    return analyse_ops(read_ops(trace), ceilings, device_name=device_name, counters=counters)
+    return analyze_ops(read_ops(trace), ceilings, device_name=device_name, counters=counters)
 
 
-def analyse_ops(
+def analyze_ops(
     ops: Ops,
     ceilings: DeviceCeilings | None,
     *,
@@ -77,26 +77,28 @@ def analyse_ops(
     counters: Counters | None = None,
     environment: Environment | None = None,
 ) -> RankTrace:
-    """Analyse a trace whose ops were read: see `analyse_trace` and `analyse_wholly`."""
-    return analyse_wholly(ops, ceilings, device_name=device_name, counters=counters, environment=environment).rank_trace
+    """Analyse a trace whose ops were read: see `analyze_trace` and `analyze_with_details`."""
+    return analyze_with_details(
+        ops, ceilings, device_name=device_name, counters=counters, environment=environment
+    ).rank_trace
 
 
-class Analysed(NamedTuple):
+class DetailedAnalysis(NamedTuple):
     """A trace analysed, with what it was made of, which is as large as the trace: its work, which of it each row of the
     tables is of, the long gaps of its device, all of its idle time (None without a device), and calls of its host."""
 
     rank_trace: RankTrace
-    engine: Engine
-    kernels: Table[OpRow]
-    ops: Table[OpRow]
-    gemms: Table[GemmRow]
-    attentions: Table[AttentionRow]
+    engine: WorkAnalysis
+    kernels: WorkTable[OpRow]
+    ops: WorkTable[OpRow]
+    gemms: WorkTable[GemmRow]
+    attentions: WorkTable[AttentionRow]
     gaps: Intervals
     idle: IdleTime | None
-    calls: Calls
+    calls: HostCalls
 
 
-def analyse_wholly(
+def analyze_with_details(
     ops: Ops,
     ceilings: DeviceCeilings | None,
     *,
@@ -105,34 +107,34 @@ def analyse_wholly(
     environment: Environment | None = None,
     critical: Ints | None = None,
     idle: IdleCauses | None = None,
-) -> Analysed:
+) -> DetailedAnalysis:
     """The same with all that it was made of.
 
     `environment` is where perfkit recorded it, which tells what no trace does: threads, and what fp32 ran in.
     `critical` are the rows of kernels on its critical path, `idle` its idle time where that is known already.
     """
     trace = ops.trace
-    device = trace_device(trace)
+    device = identify_device(trace)
     name = device_name or device.name
-    unseen = unseen_device(ops)
+    unseen = explain_unseen_device(ops)
     if unseen:
         ceilings = None
-    roofs = _roofs(device.kind, name, ceilings, environment)
+    roofs = _select_roofs(device.kind, name, ceilings, environment)
     counted = None if counters is None else counters.match_columns(trace, ops.kernels)
-    engine = analyse_work(ops, roofs, counted, critical)
+    engine = analyze_work(ops, roofs, counted, critical)
     work, spans, parts, step_s = engine.pieces, engine.windows, engine.parts, engine.step_s
-    exposed = _exposed(work)
-    copied = work.is_kind(Kind.COPY) & engine.within
+    exposed = _measure_exposed(work)
+    copied = work.is_kind(WorkKind.COPY) & engine.within
     if idle is None:
-        idle = idle_causes(ops, spans, engine.waiting)
+        idle = find_idle_causes(ops, spans, engine.waiting)
     some_lost = engine.lost is not None and engine.lost.matters
-    gemms, attentions = product_rows(engine, roofs, device.units or units_of(name))
-    kernel_rows, op_rows = kernel_table(engine.by_kernel, step_s), op_table(engine.by_op, step_s)
-    multiplied = useful(work, engine.costs, step_s, roofs, some_lost=some_lost)
+    gemms, attentions = build_product_rows(engine, roofs, device.units or units_of(name))
+    kernel_rows, op_rows = build_kernel_table(engine.by_kernel, step_s), build_op_table(engine.by_op, step_s)
+    multiplied = compute_matrix_utilization(work, engine.costs, step_s, roofs, some_lost=some_lost)
     rank_trace = RankTrace(
-        stage_actions=stage_actions(ops),
+        stage_actions=find_stage_actions(ops),
         label=f"rank {trace.rank}" if trace.rank is not None else trace_name(str(trace.path)),
-        reading=Reading(
+        reading=TraceFileInfo(
             path=str(trace.path),
             file_bytes=trace.file_bytes,
             json_bytes=trace.json_bytes,
@@ -144,30 +146,32 @@ def analyse_wholly(
         world_size=trace.world_size,
         device=device.kind,
         device_name=name,
-        device_basis=_basis(device.name, device_name),
+        device_basis=_describe_basis(device.name, device_name),
         properties=trace.properties,
         span_s=(spans.span[1] - spans.span[0]) / 1e9,
-        outside_s=(spans.span[1] - spans.span[0] - length(spans.spans)) / 1e9,
-        steps=_step_rows(spans, engine.split),
-        unlike=_unlike_rows(engine),
-        step_basis=_step_basis(ops, spans),
+        outside_s=(spans.span[1] - spans.span[0] - measure_length(spans.spans)) / 1e9,
+        steps=_build_step_rows(spans, engine.split),
+        unlike=_build_outlier_rows(engine),
+        step_basis=_describe_step_basis(ops, spans),
         step_s=step_s,
         kernels_per_step=engine.kernels_per_step,
         time_split=engine.split.compute_shares(parts=parts),
-        coverage=coverage(work, engine.costs, engine.by_kernel.limits.above_roof[engine.by_kernel.groups.of], counted),
+        coverage=measure_coverage(
+            work, engine.costs, engine.by_kernel.limits.above_roof[engine.by_kernel.groups.of], counted
+        ),
         streams=split_streams(work, engine.category, engine.waiting, some_lost=some_lost),
-        overlap=overlap(work, parts),
+        overlap=measure_overlap(work, parts),
         launches=None
         if engine.waiting is None
-        else launches(ops, spans, engine.waiting, engine.split, idle.late_s, idle.queued),
-        summary=() if unseen else tuple(summary(engine)),
+        else summarize_launches(ops, spans, engine.waiting, engine.split, idle.late_s, idle.queued),
+        summary=() if unseen else tuple(summarize_step(engine)),
         kernels=kernel_rows.rows,
         ops=op_rows.rows,
-        modules=module_rows(engine.by_op, step_s),
-        phases=phase_rows(engine.by_op, step_s),
-        collectives=collective_rows(work, engine.exchanged, parts, roofs),
-        copies=copy_rows(trace, work.event[copied], exposed[copied], parts, roofs),
-        recompute=_recompute(work, engine.costs),
+        modules=build_module_rows(engine.by_op, step_s),
+        phases=build_phase_rows(engine.by_op, step_s),
+        collectives=build_collective_rows(work, engine.exchanged, parts, roofs),
+        copies=build_copy_rows(trace, work.event[copied], exposed[copied], parts, roofs),
+        recompute=_measure_recompute(work, engine.costs),
         mfu=multiplied.mfu,
         hfu=multiplied.hfu,
         model_flops=multiplied.model_flops,
@@ -175,7 +179,8 @@ def analyse_wholly(
         matrix_unit=multiplied.unit,
         matrix_dtype=multiplied.dtype,
         computed_in=tuple(
-            ComputedIn(unit=str(unit), dtype=dtype, flops=flops) for (unit, dtype), flops in multiplied.computed.items()
+            PrecisionFlops(unit=str(unit), dtype=dtype, flops=flops)
+            for (unit, dtype), flops in multiplied.computed.items()
         ),
         host_calls=idle.calls,
         gaps=idle.gaps,
@@ -185,39 +190,43 @@ def analyse_wholly(
         optimizers=optimizers_of(trace),
         gemms=gemms.rows,
         attentions=attentions.rows,
-        level_points=() if counted is None else level_points(engine.by_kernel, counted, roofs, step_s),
-        notes=(*_notes(ops, spans, engine, unseen), *(() if counters is None else counters.notes)),
+        level_points=() if counted is None else build_level_points(engine.by_kernel, counted, roofs, step_s),
+        notes=(*_collect_notes(ops, spans, engine, unseen), *(() if counters is None else counters.notes)),
     )
-    beaten = () if some_lost or ceilings is None else (*multiplied.refuted, *beaten_by(rank_trace.ops, roofs))
+    beaten = (
+        () if some_lost or ceilings is None else (*multiplied.refuted, *find_exceeded_ceilings(rank_trace.ops, roofs))
+    )
     if not beaten or ceilings is None:
-        rank_trace = replace(rank_trace, flames=flames(engine))
-        return Analysed(rank_trace, engine, kernel_rows, op_rows, gemms, attentions, idle.long, idle.time, idle.of)
+        rank_trace = replace(rank_trace, flames=build_flame_graphs(engine))
+        return DetailedAnalysis(
+            rank_trace, engine, kernel_rows, op_rows, gemms, attentions, idle.long, idle.time, idle.of
+        )
     held = marked(ceilings, beaten)
-    return analyse_wholly(
+    return analyze_with_details(
         ops, held, device_name=device_name, counters=counters, environment=environment, critical=critical, idle=idle
     )
 
 
-def _basis(recorded: str, said: str) -> str:
+def _describe_basis(recorded: str, said: str) -> str:
     if said and said != recorded:
         return "given with --device"
     return "recorded in the trace" if recorded else "not recorded in the trace"
 
 
-def _roofs(kind: str, name: str, ceilings: DeviceCeilings | None, environment: Environment | None) -> Roofs:
+def _select_roofs(kind: str, name: str, ceilings: DeviceCeilings | None, environment: Environment | None) -> Roofs:
     if environment is not None and (environment.device == CPU) == (kind == CPU):
-        return roofs_of(ceilings, environment)
-    return Roofs(ceilings, _word(kind, ceilings), name, fp32=_usual(kind, ceilings))
+        return build_roofs(ceilings, environment)
+    return Roofs(ceilings, _name_device_kind(kind, ceilings), name, fp32=_guess_fp32_settings(kind, ceilings))
 
 
-def _word(kind: str, ceilings: DeviceCeilings | None) -> str:
+def _name_device_kind(kind: str, ceilings: DeviceCeilings | None) -> str:
     """The word under which ceilings are known: torch calls every GPU of NVIDIA and AMD `cuda`."""
     if kind == CPU or ceilings is None:
         return kind
     return ceilings.device if ceilings.device != CPU else kind
 
 
-def _usual(kind: str, ceilings: DeviceCeilings | None) -> Fp32Settings | None:
+def _guess_fp32_settings(kind: str, ceilings: DeviceCeilings | None) -> Fp32Settings | None:
     """What fp32 is computed in where no kernel's name tells: a trace has no settings of torch, so these are its own.
 
     cuDNN takes TF32 then. Should a program have forbidden it, its roofs are too high, which no time can be beaten by.
@@ -226,13 +235,13 @@ def _usual(kind: str, ceilings: DeviceCeilings | None) -> Fp32Settings | None:
     return Fp32Settings(matmul=IEEE, conv=TF32, rnn=TF32, has_tf32=True) if has_tf32 else None
 
 
-def _exposed(work: Pieces) -> Ints:
+def _measure_exposed(work: WorkItems) -> Ints:
     """What of each piece no computing covers."""
-    computing = work.merge_spans(work.is_kind(Kind.WORK))
-    return work.end_ns - work.start_ns - covered(work.start_ns, work.end_ns, computing)
+    computing = work.merge_spans(work.is_kind(WorkKind.WORK))
+    return work.end_ns - work.start_ns - measure_covered(work.start_ns, work.end_ns, computing)
 
 
-def _step_rows(spans: Windows, split: Split) -> tuple[StepRow, ...]:
+def _build_step_rows(spans: StepWindows, split: TimeSplit) -> tuple[StepRow, ...]:
     if not spans.are_steps:
         return ()
     with_split = np.zeros(len(spans), np.bool_)
@@ -248,33 +257,33 @@ def _step_rows(spans: Windows, split: Split) -> tuple[StepRow, ...]:
     )
 
 
-def _unlike_rows(engine: Engine) -> tuple[StepRow, ...]:
+def _build_outlier_rows(engine: WorkAnalysis) -> tuple[StepRow, ...]:
     spans, trace = engine.windows, engine.pieces.ops.trace
     if not len(spans.unlike):
         return ()
-    split = split_unlike(engine.pieces, engine.category, engine.waiting)
+    split = split_outliers(engine.pieces, engine.category, engine.waiting)
     return tuple(
         StepRow(
             number=int(number),
             start_s=(start - spans.span[0]) / 1e9,
             seconds=(end - start) / 1e9,
             time_split=split.compute_shares(window=index),
-            compiling_s=compiling_ns(trace, start, end) / 1e9,
+            compiling_s=measure_compiling_ns(trace, start, end) / 1e9,
         )
         for index, (number, (start, end)) in enumerate(zip(spans.unlike_number, spans.unlike.tolist(), strict=True))
     )
 
 
-def _step_basis(ops: Ops, spans: Windows) -> str:
+def _describe_step_basis(ops: Ops, spans: StepWindows) -> str:
     return ops.steps.basis if spans.are_steps else "no steps"
 
 
-def _recompute(work: Pieces, costs: PieceCosts) -> Recompute | None:
+def _measure_recompute(work: WorkItems, costs: WorkItemCosts) -> Recompute | None:
     """Forward ops run again within backward; None where there are none."""
     again = np.append(work.ops.recomputed, False)[work.owner] & (work.step != NONE)
     if not again.any():
         return None
-    parts = parts_of(work)
+    parts = count_parts(work)
     return Recompute(
         ops=len(np.unique(work.owner[again])) / parts,
         seconds=int(work.busy_ns[again].sum()) / 1e9 / parts,
@@ -282,22 +291,22 @@ def _recompute(work: Pieces, costs: PieceCosts) -> Recompute | None:
     )
 
 
-def _notes(ops: Ops, spans: Windows, engine: Engine, unseen: str) -> tuple[str, ...]:
+def _collect_notes(ops: Ops, spans: StepWindows, engine: WorkAnalysis, unseen: str) -> tuple[str, ...]:
     notes = []
     if unseen:
         notes.append(f"{unseen}: ops and times are the host's alone")
-    notes.append(unused_device(ops.trace))
-    notes += lost_notes(engine.lost)
+    notes.append(describe_unused_device(ops.trace))
+    notes += list_lost_notes(engine.lost)
     work = engine.pieces
     if not len(work):
         notes.append("the trace holds no kernels and no ops that work: there is nothing to place on a roofline")
     elif work.on_device and not len(ops):
         notes.append("the trace holds kernels alone: without ops there are no shapes to model their work from")
-    stated = int(work.busy_ns[~np.isnan(stated_costs(work)[1])].sum()) if ops.trace.statements else 0
+    stated = int(work.busy_ns[~np.isnan(read_reported_costs(work)[1])].sum()) if ops.trace.statements else 0
     if stated:
         share = stated / int(work.busy_ns.sum())
         notes.append(f"FLOPs and bytes of {share:.0%} of the time are what the compiler recorded (XLA), not modelled")
     if not spans.are_steps:
         notes.append("no steps were marked or found: figures are of the whole trace")
-    notes += [cut_note(engine.by_kernel, "kernels") if work.on_device else "", cut_note(engine.by_op, "ops")]
+    notes += [describe_cut(engine.by_kernel, "kernels") if work.on_device else "", describe_cut(engine.by_op, "ops")]
     return tuple(note for note in notes if note)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from perfkit.cost.gemm_kernel import multiplies
 
 
-class Family(NamedTuple):
+class KernelFamily(NamedTuple):
     """Kernels that stand for a call of one of `ops`. `in_model`: what a graph of the model holds with all its like."""
 
     ops: tuple[str, ...]
@@ -20,8 +20,8 @@ class Family(NamedTuple):
     in_model: bool
 
 
-def _family(ops: str, kernel: str, *, in_model: bool) -> Family:
-    return Family(tuple(ops.split()), re.compile(kernel), in_model)
+def _make_family(ops: str, kernel: str, *, in_model: bool) -> KernelFamily:
+    return KernelFamily(tuple(ops.split()), re.compile(kernel), in_model)
 
 
 _SDPA = "aten::_scaled_dot_product_"
@@ -30,17 +30,17 @@ _FLASH, _EFFICIENT, _CUDNN = (f"{_SDPA}{backend}_attention" for backend in ("fla
 # FlashAttention 2 by torch, 3 (CUTLASS) and 4 (CuTe, in Python); xFormers' kernels; cuDNN's; then AMD's (AOTriton,
 # aiter, Composable Kernel), which serve both ops. Kernels that put parts of a sequence together are no calls.
 FAMILIES = (
-    _family(_FLASH, r"flash_fwd(_splitkv)?_kernel|FlashAttnFwdSm\d|FlashAttentionForwardSm\d", in_model=True),
-    _family(_EFFICIENT, r"fmha_cutlassF_", in_model=True),
-    _family(_CUDNN, r"cudnn_generated\w*sdpa\w*_fprop", in_model=True),
-    _family(f"{_FLASH} {_EFFICIENT}", r"^_?attn_fwd|fmha_fwd|FmhaFwd(Pagedkv|SplitKV)?Kernel", in_model=True),
-    _family("c10d::allreduce_ c10d::allreduce_coalesced_", r"(nccl|rccl)\w*AllReduce", in_model=False),
-    _family(
+    _make_family(_FLASH, r"flash_fwd(_splitkv)?_kernel|FlashAttnFwdSm\d|FlashAttentionForwardSm\d", in_model=True),
+    _make_family(_EFFICIENT, r"fmha_cutlassF_", in_model=True),
+    _make_family(_CUDNN, r"cudnn_generated\w*sdpa\w*_fprop", in_model=True),
+    _make_family(f"{_FLASH} {_EFFICIENT}", r"^_?attn_fwd|fmha_fwd|FmhaFwd(Pagedkv|SplitKV)?Kernel", in_model=True),
+    _make_family("c10d::allreduce_ c10d::allreduce_coalesced_", r"(nccl|rccl)\w*AllReduce", in_model=False),
+    _make_family(
         "c10d::_allgather_base_ c10d::allgather_ c10d::allgather_coalesced_ c10d::allgather_into_tensor_coalesced_",
         r"(nccl|rccl)\w*AllGather",
         in_model=False,
     ),
-    _family(
+    _make_family(
         "c10d::_reduce_scatter_base_ c10d::reduce_scatter_ c10d::reduce_scatter_tensor_coalesced_",
         r"(nccl|rccl)\w*ReduceScatter",
         in_model=False,
@@ -60,7 +60,7 @@ _OTHER = re.compile(
 )
 
 
-class Replayed(NamedTuple):
+class ReplayedCalls(NamedTuple):
     """Calls that kernels stand for: `sure` ones, those that more kernels `may` be, and the names of these."""
 
     sure: float
@@ -68,32 +68,32 @@ class Replayed(NamedTuple):
     unclear: tuple[str, ...]
 
 
-def replayed_calls(kernels: Mapping[str, float], patterns: Iterable[str]) -> Replayed:
+def count_replayed_calls(kernels: Mapping[str, float], patterns: Iterable[str]) -> ReplayedCalls:
     """The calls of the ops that `patterns` (globs) name, by how often each kernel was replayed."""
     wanted = tuple(patterns)
     explained = all(_is_explained(pattern) for pattern in wanted)
     sure = may = 0.0
     unclear = []
     for name, count in kernels.items():
-        family = family_of(name)
-        among = [] if family is None else [matches(op, wanted) for op in family.ops]
+        family = find_family(name)
+        among = [] if family is None else [match_any(op, wanted) for op in family.ops]
         if among and all(among):
             sure += count
-        elif any(among) or not explained or (family is None and not is_recognised(name)):
+        elif any(among) or not explained or (family is None and not is_recognized(name)):
             may += count
             unclear.append(name)
-    return Replayed(sure, may, tuple(unclear))
+    return ReplayedCalls(sure, may, tuple(unclear))
 
 
-def matches(name: str, patterns: Iterable[str]) -> bool:
+def match_any(name: str, patterns: Iterable[str]) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
-def family_of(kernel: str) -> Family | None:
+def find_family(kernel: str) -> KernelFamily | None:
     return next((family for family in FAMILIES if family.kernel.search(kernel)), None)
 
 
-def is_recognised(kernel: str) -> bool:
+def is_recognized(kernel: str) -> bool:
     """Whether a kernel of no family is known to be something else; fused attention of unknown make is not."""
     if _ATTENTION.search(kernel) and not _OTHER.search(kernel):
         return _ATTENTION_REST.search(kernel) is not None
@@ -109,4 +109,4 @@ def _is_explained(pattern: str) -> bool:
 def is_part_of_model(patterns: Iterable[str]) -> bool:
     """Whether a graph of the model would hold the ops that `patterns` name."""
     wanted = tuple(patterns)
-    return any(matches(op, wanted) for family in FAMILIES if family.in_model for op in family.ops)
+    return any(match_any(op, wanted) for family in FAMILIES if family.in_model for op in family.ops)

@@ -29,7 +29,7 @@ LEVELS = (Level.MEMORY, Level.L3, Level.L2)
 
 
 @dataclass(frozen=True)
-class Limit:
+class RooflineLimit:
     """The least time some work can take: max(FLOPs / peak, bytes / bandwidth), and which of the two it is.
 
     `level` is the memory level whose bandwidth was taken. `attainable_s` is None, and `bound` `unknown`, where
@@ -43,7 +43,7 @@ class Limit:
 
 
 @dataclass(frozen=True)
-class Limits:
+class RooflineLimits:
     """Limits of many groups of work as columns: `attainable_s` NaN where it is not known, `bound` indexes `BOUNDS`,
     `level` indexes `LEVELS`.
     """
@@ -53,9 +53,9 @@ class Limits:
     level: NDArray[np.int8]
     above_roof: NDArray[np.bool_]
 
-    def __getitem__(self, row: int) -> Limit:
+    def __getitem__(self, row: int) -> RooflineLimit:
         known = not np.isnan(self.attainable_s[row])
-        return Limit(
+        return RooflineLimit(
             attainable_s=float(self.attainable_s[row]) if known else None,
             bound=BOUNDS[self.bound[row]],
             level=LEVELS[self.level[row]],
@@ -63,7 +63,7 @@ class Limits:
         )
 
 
-def limits(compute_s: Floats, moved: Floats, seconds: Floats, calls: Floats, roofs: Roofs) -> Limits:
+def compute_limits(compute_s: Floats, moved: Floats, seconds: Floats, calls: Floats, roofs: Roofs) -> RooflineLimits:
     """The limits of groups of work that took `seconds` in so many calls.
 
     Modelled bytes are those that an op must move; where its operands were still in a cache it moved them faster
@@ -76,12 +76,12 @@ def limits(compute_s: Floats, moved: Floats, seconds: Floats, calls: Floats, roo
         compute_s: FLOPs / peak of each group, 0 for none, NaN where either is not known.
         moved: bytes, NaN where not known.
     """
-    memory_s, level = _memory_s(moved, seconds, calls, roofs)
+    memory_s, level = _compute_memory_s(moved, seconds, calls, roofs)
     attainable = np.maximum(compute_s, memory_s)  # NaN where either is
     tiny = (attainable < CALL_COST_S * calls) & (seconds > FAR * attainable)
     by_compute = (compute_s >= memory_s) & (compute_s > 0)
     known = np.where(tiny, BOUNDS.index(LATENCY), np.where(by_compute, BOUNDS.index(COMPUTE), BOUNDS.index(MEMORY)))
-    return Limits(
+    return RooflineLimits(
         attainable_s=attainable,
         bound=np.where(np.isnan(attainable), BOUNDS.index(UNKNOWN), known).astype(np.int8),
         level=level,
@@ -89,7 +89,7 @@ def limits(compute_s: Floats, moved: Floats, seconds: Floats, calls: Floats, roo
     )
 
 
-def within(least: Limits, most: Limits, seconds: Floats) -> Limits:
+def combine_limits(least: RooflineLimits, most: RooflineLimits, seconds: Floats) -> RooflineLimits:
     """The limits of work of which the least and the most are known: no gain is claimed that the most would not leave.
 
     It cannot have done more than its time allows: where the most would be above a roof, all of its time may be needed.
@@ -98,10 +98,10 @@ def within(least: Limits, most: Limits, seconds: Floats) -> Limits:
     attainable = np.where(kept, least.attainable_s, np.minimum(most.attainable_s, seconds))
     taken = np.where(kept, least.bound, most.bound).astype(np.int8)
     level = np.where(kept, least.level, most.level).astype(np.int8)
-    return Limits(attainable, taken, level, least.above_roof)
+    return RooflineLimits(attainable, taken, level, least.above_roof)
 
 
-def _memory_s(moved: Floats, seconds: Floats, calls: Floats, roofs: Roofs) -> tuple[Floats, NDArray[np.int8]]:
+def _compute_memory_s(moved: Floats, seconds: Floats, calls: Floats, roofs: Roofs) -> tuple[Floats, NDArray[np.int8]]:
     # Nothing can be done in no time; but where no bandwidth is known nothing is held against one.
     known = any(roofs.find_bandwidth(name) is not None for name in LEVELS)
     time_s = np.where((moved == 0) & known, 0.0, np.nan)
@@ -115,12 +115,12 @@ def _memory_s(moved: Floats, seconds: Floats, calls: Floats, roofs: Roofs) -> tu
             faster, better = seconds, time_s > seconds * TOLERANCE
         else:
             continue
-        better &= _not_cached_s(name, moved, calls, roofs) <= seconds * TOLERANCE
+        better &= _compute_uncached_s(name, moved, calls, roofs) <= seconds * TOLERANCE
         time_s, level = np.where(better, faster, time_s), np.where(better, index, level).astype(np.int8)
     return time_s, level
 
 
-def _not_cached_s(level: Level, moved: Floats, calls: Floats, roofs: Roofs) -> Floats:
+def _compute_uncached_s(level: Level, moved: Floats, calls: Floats, roofs: Roofs) -> Floats:
     """The least time of the bytes that a cache cannot hold, 0 where its capacity is not known."""
     capacity, memory = roofs.get_capacity(level), roofs.find_bandwidth(Level.MEMORY)
     if capacity is None or memory is None:

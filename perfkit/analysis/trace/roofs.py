@@ -82,7 +82,7 @@ class Roofs:
         return self.ceilings.find(level, dtype, threads=self.threads if self.device == CPU else None, kind=kind)
 
 
-def roofs_of(ceilings: DeviceCeilings | None, environment: Environment | None) -> Roofs:
+def build_roofs(ceilings: DeviceCeilings | None, environment: Environment | None) -> Roofs:
     """The ceilings for a rank that perfkit measured itself."""
     if environment is None:
         return Roofs(ceilings, "")
@@ -99,12 +99,12 @@ def _fp32_settings(environment: Environment) -> Fp32Settings | None:
     return Fp32Settings(matmul, environment.conv_precision or IEEE, environment.rnn_precision or IEEE)
 
 
-def beyond(rate: float | None, ceiling: Ceiling | None, ranks: int | None = None) -> str:
+def explain_excess(rate: float | None, ceiling: Ceiling | None, ranks: int | None = None) -> str:
     """Why a rate has no share of a ceiling, where it is higher; empty where it is not."""
     return "" if rate is None or ceiling is None or rate <= ceiling.value else faster_than(ceiling, ranks=ranks)
 
 
-def describe(ceiling: Ceiling, device_name: str = "") -> str:
+def describe_ceiling(ceiling: Ceiling, device_name: str = "") -> str:
     """A ceiling of a device in words: `bf16 Tensor Core peak 989 TFLOP/s (datasheet: ...)`."""
     value = flops_per_s(ceiling.value) if ceiling.unit == "FLOP/s" else bandwidth(ceiling.value)
     threads = "" if ceiling.threads is None else f", {ceiling.threads} thread{'s' if ceiling.threads != 1 else ''}"

@@ -2,14 +2,14 @@
 
 import numpy as np
 
-from perfkit.analysis.trace.work.pieces import Pieces
+from perfkit.analysis.trace.work.work_items import WorkItems
 from perfkit.trace.memory.lines import line_of
 from perfkit.trace.naming import named
 from perfkit.trace.nesting import around_times, depths, parents
 from perfkit.trace.read import NONE, Category, Ints
 
 
-def stack_paths(work: Pieces) -> tuple[list[tuple[int, ...]], Ints]:
+def find_stack_paths(work: WorkItems) -> tuple[list[tuple[int, ...]], Ints]:
     """Paths (the names of frames, the outermost first, as indices of the trace's names) and that of each piece.
 
     Only of frames of the program and what it uses, not of torch and of Python's library. Work of backward stands where
@@ -22,7 +22,7 @@ def stack_paths(work: Pieces) -> tuple[list[tuple[int, ...]], Ints]:
     if not len(frames):
         return [], none
     parent = parents(trace, frames)
-    node, paths = _paths(parent, trace.name[frames].astype(np.int64))
+    node, paths = _merge_paths(parent, trace.name[frames].astype(np.int64))
     op = np.append(ops.forward, NONE)[work.owner].astype(np.int64)
     op = np.where(op == NONE, work.owner, op)
     event = np.append(ops.event, NONE)[op].astype(np.int64)
@@ -36,7 +36,7 @@ def stack_paths(work: Pieces) -> tuple[list[tuple[int, ...]], Ints]:
     return paths, none
 
 
-def _paths(parent: Ints, name: Ints) -> tuple[Ints, list[tuple[int, ...]]]:
+def _merge_paths(parent: Ints, name: Ints) -> tuple[Ints, list[tuple[int, ...]]]:
     """The number of each frame's path, and the paths: frames of one name in one path are the same."""
     node = np.full(len(parent), NONE, np.int64)
     depth = depths(parent)

@@ -15,7 +15,7 @@ _ACTION = r"(\d{1,6})([FBIW])(\d{1,6})"
 _OURS, _TORCH = re.compile(re.escape(MARK_PREFIX) + _ACTION), re.compile("PP:" + _ACTION)
 
 
-def stage_actions(ops: Ops) -> StageActions | None:
+def find_stage_actions(ops: Ops) -> StageActions | None:
     """Those of the middle one of a trace's steps; None where it has no steps or marks none."""
     trace, steps = ops.trace, ops.steps
     if not len(steps):

@@ -7,34 +7,34 @@ from collections.abc import Sequence
 
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.suite.runs import total
-from perfkit.analysis.trace.efficiency import Peak, peak_of_mix
+from perfkit.analysis.trace.flops_utilization import PeakRate, find_peak_of_mix
 from perfkit.analysis.trace.roofs import Roofs
 from perfkit.cost.call import Unit
 from perfkit.record import Flops, Quantity, Unknown
 
 
-def flops_of_traces(traces: Sequence[RankTrace], world_size: int) -> Flops:
+def sum_trace_flops(traces: Sequence[RankTrace], world_size: int) -> Flops:
     """FLOPs of a step over all ranks, unknown with the reason where a rank's are not known."""
     return Flops(
-        model=_total([_of_steps(trace, trace.model_flops) for trace in traces], world_size),
-        hardware=_total([_of_steps(trace, trace.hardware_flops) for trace in traces], world_size),
+        model=_sum_ranks([_get_step_flops(trace, trace.model_flops) for trace in traces], world_size),
+        hardware=_sum_ranks([_get_step_flops(trace, trace.hardware_flops) for trace in traces], world_size),
     )
 
 
-def peak_of_traces(traces: Sequence[RankTrace], roofs: Roofs, world_size: int) -> Peak | Unknown:
+def find_trace_peak(traces: Sequence[RankTrace], roofs: Roofs, world_size: int) -> PeakRate | Unknown:
     """The peak of what the matrix products of the first trace that has some ran in."""
     telling = next((trace for trace in traces if trace.computed_in), None)
     if telling is None:
         return Unknown(reason="no trace tells in what its GEMMs ran")
     computed = {(Unit(part.unit), part.dtype): part.flops for part in telling.computed_in}
-    return peak_of_mix(roofs, computed, world_size)
+    return find_peak_of_mix(roofs, computed, world_size)
 
 
-def _of_steps(trace: RankTrace, flops: Quantity) -> Quantity:
+def _get_step_flops(trace: RankTrace, flops: Quantity) -> Quantity:
     return flops if trace.steps else Unknown(reason="the trace has no whole step, so FLOPs of a step are not known")
 
 
-def _total(flops: Sequence[Quantity], world_size: int) -> Quantity:
+def _sum_ranks(flops: Sequence[Quantity], world_size: int) -> Quantity:
     if not flops:
         return Unknown(reason="no step was traced, and FLOPs of a loop that is not perfkit's own come from its trace")
     if len(flops) < world_size:

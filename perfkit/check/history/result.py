@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from perfkit.analysis.model.shown import Shown
+from perfkit.analysis.model.display_mixin import DisplayMixin
 from perfkit.check.judge.thresholds import Threshold, exceeds, margin
 from perfkit.spec import Struct
 
@@ -119,7 +119,7 @@ class Series(Struct):
         return f"{self.title} of {self.workload} {self.variant}"
 
 
-class History(Struct, Shown):
+class History(Struct, DisplayMixin):
     """All series of a folder, by workload, variant and quantity. `runs` is how many suites, checks and baselines were
     read, `machines` what their fingerprints are; `notes` say what was left out or split, and why."""
 

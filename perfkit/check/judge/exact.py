@@ -12,7 +12,7 @@ from perfkit.analysis.compare.environments import (
     other_processor,
     why_not_counts,
 )
-from perfkit.analysis.model.estimate import Missing
+from perfkit.analysis.model.estimate import MissingEstimate
 from perfkit.analysis.suite.parity import loss_distance
 from perfkit.check.judge.figures import PARITY, RunFigures
 from perfkit.check.judge.quantities import QUANTITIES, GatedQuantity, Judging
@@ -55,17 +55,20 @@ def judge_exact_quantities(
 
 
 def judge_exact(
-    quantity: GatedQuantity, before: float | Missing, after: float | Missing, threshold: Threshold | None
+    quantity: GatedQuantity,
+    before: float | MissingEstimate,
+    after: float | MissingEstimate,
+    threshold: Threshold | None,
 ) -> Judged:
     """Compare two counts, each the value or why there is none. A limit needs no value before.
 
     What grew by no more than is allowed is `worse`: a count that changed at all changed for certain. `improved` is
     better by more than the threshold allows to be worse; of a limit, within it and beyond it before.
     """
-    if isinstance(after, Missing):
-        known = before if not isinstance(before, Missing) else None
+    if isinstance(after, MissingEstimate):
+        known = before if not isinstance(before, MissingEstimate) else None
         return not_compared(quantity, f"now: {after.reason}", before=known, threshold=threshold)
-    if isinstance(before, Missing):
+    if isinstance(before, MissingEstimate):
         if threshold is None or threshold.limit is None:
             return not_compared(quantity, f"before: {before.reason}", after=after, threshold=threshold)
         beyond = exceeds(threshold, after, after, more_is_worse=quantity.more_is_worse)
@@ -139,9 +142,11 @@ _AROUND_AN_UPDATE = 2
 _NO_THRESHOLD = "no threshold is set"
 
 
-def _figure(figures: RunFigures, quantity: GatedQuantity) -> float | Missing:
+def _figure(figures: RunFigures, quantity: GatedQuantity) -> float | MissingEstimate:
     figure = figures.exact.get(quantity.name)
-    return Missing(reason=figures.missing.get(quantity.name, "it was not measured")) if figure is None else figure
+    return (
+        MissingEstimate(reason=figures.missing.get(quantity.name, "it was not measured")) if figure is None else figure
+    )
 
 
 def _verdict(quantity: GatedQuantity, before: float, after: float, threshold: Threshold | None) -> Verdict:

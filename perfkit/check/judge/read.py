@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from perfkit.analysis.trace.read import with_causes_of_gaps, with_one_kind_of_row
+from perfkit.analysis.trace.read_analysis import migrate_gap_causes, migrate_row_kinds
 from perfkit.check.result import Check
 from perfkit.files import Migrations, read_json
 from perfkit.store.summary import CHECK_FILE
@@ -28,14 +28,14 @@ def _one_kind_of_row(check: dict[str, Any]) -> None:
     for variant in check["variants"]:
         time = (variant.get("why") or {}).get("time")
         if time:
-            with_one_kind_of_row(time["before_trace"])
+            migrate_row_kinds(time["before_trace"])
 
 
 def _causes_of_gaps(check: dict[str, Any]) -> None:
     for variant in check["variants"]:
         time = (variant.get("why") or {}).get("time")
         if time:
-            with_causes_of_gaps(time["before_trace"])
+            migrate_gap_causes(time["before_trace"])
 
 
 _MIGRATIONS: Migrations = {1: _without_splits, 2: _one_kind_of_row, 4: _causes_of_gaps}

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from perfkit.analysis.model.estimate import Estimate, Missing
+from perfkit.analysis.model.estimate import MedianEstimate, MissingEstimate
 from perfkit.analysis.model.suite import Variant
 from perfkit.analysis.model.time_split import COMMUNICATION, DATA
 from perfkit.record import Quantity, Status, Unknown
@@ -24,8 +24,8 @@ def per_process(field: str) -> Callable[[Variant], Reading]:
     """An estimate as one figure a process."""
 
     def read(variant: Variant) -> Reading:
-        estimate: Estimate | Missing = getattr(variant, field)
-        return Unknown(reason=estimate.reason) if isinstance(estimate, Missing) else estimate.per_process
+        estimate: MedianEstimate | MissingEstimate = getattr(variant, field)
+        return Unknown(reason=estimate.reason) if isinstance(estimate, MissingEstimate) else estimate.per_process
 
     return read
 
@@ -70,7 +70,7 @@ def mfu(variant: Variant) -> Reading:
     """Of every process: that of the median step time, which alone the analysis gives, scaled by its own."""
     if isinstance(variant.mfu, Unknown):
         return variant.mfu
-    assert isinstance(variant.step_time, Estimate), "there is no MFU without a step time"
+    assert isinstance(variant.step_time, MedianEstimate), "there is no MFU without a step time"
     return tuple(variant.mfu.value * variant.step_time.value / seconds for seconds in variant.step_time.per_process)
 
 

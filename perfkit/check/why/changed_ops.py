@@ -19,7 +19,7 @@ from perfkit.analysis.compare.op_pair import OpPair, inputs
 from perfkit.analysis.memory.layers import folded
 from perfkit.analysis.model.difference import ChangeRow, TraceDifference
 from perfkit.analysis.model.step import OpRow
-from perfkit.analysis.trace.work.per_step import OpKey, op_key
+from perfkit.analysis.trace.work.ops_by_step import OpKey, make_op_key
 from perfkit.check.why.side import OpPlace, Traced
 from perfkit.units import significant
 
@@ -140,7 +140,7 @@ def _calls(rows: Sequence[OpRow]) -> float:
 
 
 def _series(rows: Sequence[OpRow], steps_s: Mapping[OpKey, tuple[float, ...]]) -> list[float]:
-    keys = dict.fromkeys(op_key(row) for row in rows)
+    keys = dict.fromkeys(make_op_key(row) for row in rows)
     return [fsum(step) for step in zip(*(steps_s[key] for key in keys), strict=True)]
 
 

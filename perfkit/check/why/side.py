@@ -13,7 +13,7 @@ from perfkit.analysis.model.suite import Variant
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.suite.passes import Passes
 from perfkit.analysis.suite.runs import VariantRuns
-from perfkit.analysis.trace.work.per_step import OpKey
+from perfkit.analysis.trace.work.ops_by_step import OpKey
 from perfkit.record import PHASES
 from perfkit.store.memory_file import read_allocations
 from perfkit.store.read import StoredRank

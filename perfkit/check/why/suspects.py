@@ -8,7 +8,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from perfkit.analysis.model.difference import ChangeRow
-from perfkit.analysis.model.memory import Growth, MemoryAccount
+from perfkit.analysis.model.memory import MemoryAccount, MemoryGrowth
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.check.result import ClaimChange, CountChange, MemoryChange
 from perfkit.check.why.changed_ops import CALLS, FASTER, GONE, INPUTS, NEW, SLOWER
@@ -228,7 +228,7 @@ def _grown(changes: Sequence[MemoryChange]) -> int:
     return sum(change.after - change.before for change in changes)
 
 
-def of_growth(before: Sequence[Growth], after: Sequence[Growth]) -> Iterator[Suspect]:
+def of_growth(before: Sequence[MemoryGrowth], after: Sequence[MemoryGrowth]) -> Iterator[Suspect]:
     """Memory that every step leaves behind."""
     known = {(growth.category, growth.module, growth.op) for growth in before}
     for growth in after:

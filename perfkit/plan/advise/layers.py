@@ -11,7 +11,7 @@ from perfkit.analysis.findings.trace.change import (
     scale_rows,
 )
 from perfkit.analysis.findings.trace.trace_view import FETCHING, LATE, TraceView
-from perfkit.analysis.trace.op_class import OpClass, op_class
+from perfkit.analysis.trace.op_class import OpClass, classify_op
 from perfkit.plan.advise.addressed import Addressed, Answer, Nothing, NotKnown, taken
 from perfkit.plan.advise.precision import PRODUCTS
 from perfkit.techniques.ckpt import Ckpt
@@ -38,7 +38,9 @@ def flash(view: TraceView, technique: Technique) -> Answer:
 
 def fused_ce(view: TraceView, _technique: Technique) -> Answer:
     """The loss chunk by chunk: logits are not written, nor read for their softmax."""
-    rows = [row for row in view.select_ops(*_LOSS) if op_class(row.name) == OpClass.LOSS or "log_softmax" in row.name]
+    rows = [
+        row for row in view.select_ops(*_LOSS) if classify_op(row.name) == OpClass.LOSS or "log_softmax" in row.name
+    ]
     if not rows:
         return Nothing("no loss of the step is computed from logits")
     return Addressed(
@@ -71,7 +73,7 @@ def ckpt(view: TraceView, technique: Technique) -> Answer:
     if technique.mode == "budget":
         return NotKnown("what the compiler chooses to compute again")
     forward = [row for row in view.select_ops() if row.phase == "forward"]
-    again = [row for row in forward if technique.mode == "full" or op_class(row.name) not in PRODUCTS]
+    again = [row for row in forward if technique.mode == "full" or classify_op(row.name) not in PRODUCTS]
     if not forward:
         return NotKnown("which part of the step is its forward pass: the trace does not tell")
     return Addressed(

@@ -6,7 +6,7 @@ from perfkit.analysis.findings.trace.change import Change, Takes, join_changes, 
 from perfkit.analysis.findings.trace.thresholds import HIGHER_PEAK
 from perfkit.analysis.findings.trace.trace_view import CPU
 from perfkit.analysis.model.step import OpRow
-from perfkit.analysis.trace.op_class import OpClass, op_class
+from perfkit.analysis.trace.op_class import OpClass, classify_op
 from perfkit.analysis.trace.roofline import LATENCY
 from perfkit.devices.ceiling import Level
 from perfkit.plan.advise.addressed import Addressed, AdvisedView, Answer, Nothing, NotKnown, taken
@@ -35,7 +35,7 @@ def amp(view: AdvisedView, technique: Technique) -> Answer:
     if not isinstance(found, Change):
         return found
     products = _wide(view)
-    between = [row for row in _others(view) if op_class(row.name) == OpClass.POINTWISE]
+    between = [row for row in _others(view) if classify_op(row.name) == OpClass.POINTWISE]
     # Operands are read in fp32 and written in 16 bits: all of them at the most, where nothing before left them so.
     moved = sum(row.bytes or 0.0 for row in products) * 1.5
     casts = 0.0 if view.bandwidth is None else moved / view.bandwidth
@@ -79,7 +79,7 @@ def tf32(view: AdvisedView, _technique: Technique) -> Answer:
 
 def fp8(view: AdvisedView, _technique: Technique) -> Answer:
     """Products of linear layers in fp8."""
-    products = [row for row in _rows(view, ("fp32", "tf32", "bf16", "fp16")) if op_class(row.name) == OpClass.MATMUL]
+    products = [row for row in _rows(view, ("fp32", "tf32", "bf16", "fp16")) if classify_op(row.name) == OpClass.MATMUL]
     found = _faster(view, products, "fp8")
     if not isinstance(found, Change):
         return found
@@ -124,7 +124,7 @@ def _learned(view: AdvisedView, row: OpRow, dtype: str) -> float | None:
     """What a call of a row would take in another dtype over what it takes; None where neither was measured."""
     if view.efficiencies is None or row.flops is None or row.bytes is None:
         return None
-    now = Work(op_class(row.name), row.dtype, row.flops / row.calls, row.bytes / row.calls, matrix=True, op=row.name)
+    now = Work(classify_op(row.name), row.dtype, row.flops / row.calls, row.bytes / row.calls, matrix=True, op=row.name)
     then = now._replace(dtype=dtype, bytes=now.bytes * _operands(row.dtype, dtype))
     before, after = map(view.efficiencies.seconds, (now, then))
     return None if before is None or after is None or not before.value else after.value / before.value
@@ -149,5 +149,5 @@ def _others(view: AdvisedView) -> list[OpRow]:
     return [
         row
         for row in view.select_ops()
-        if op_class(row.name) not in PRODUCTS and row.phase != _OPTIMIZER and row.bound != LATENCY
+        if classify_op(row.name) not in PRODUCTS and row.phase != _OPTIMIZER and row.bound != LATENCY
     ]

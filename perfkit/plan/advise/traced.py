@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 from perfkit.analysis.findings.trace.change import Change
 from perfkit.analysis.findings.trace.effects import build_effect
-from perfkit.analysis.replay.effect import affected, together
-from perfkit.analysis.replay.replay import Replayed, length_s, replay
-from perfkit.analysis.replay.steps import step_nodes
-from perfkit.analysis.trace.device import trace_device
-from perfkit.analysis.trace.rank_trace import Analysed, analyse_wholly
+from perfkit.analysis.replay.change_effect import apply_effect, merge_effects
+from perfkit.analysis.replay.replay import ReplayResult, replay_trace, simulate_length_s
+from perfkit.analysis.replay.step_nodes import find_step_nodes
+from perfkit.analysis.trace.rank_trace import DetailedAnalysis, analyze_with_details
+from perfkit.analysis.trace.trace_device import identify_device
 from perfkit.devices.catalogue import Entry, find
 from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.devices.for_trace import ceilings_of_trace
@@ -35,8 +35,8 @@ class TracedStep(NamedTuple):
     """
 
     view: AdvisedView
-    analysed: Analysed
-    replayed: Replayed
+    analysed: DetailedAnalysis
+    replayed: ReplayResult
 
     @property
     def step_s(self) -> float:
@@ -50,9 +50,9 @@ class TracedStep(NamedTuple):
             return None
         if not known:
             return 0.0
-        graph, steps = self.replayed.graph, step_nodes(self.replayed.graph)
-        changed = affected(graph, self.replayed.work, together(known))
-        saved = length_s(self.replayed, steps) - length_s(self.replayed, steps, changed)
+        graph, steps = self.replayed.graph, find_step_nodes(self.replayed.graph)
+        changed = apply_effect(graph, self.replayed.work, merge_effects(known))
+        saved = simulate_length_s(self.replayed, steps) - simulate_length_s(self.replayed, steps, changed)
         return max(0.0, saved) / self.analysed.engine.parts * self.view.pace
 
 
@@ -64,9 +64,9 @@ def of_file(path: Path, device: str | None = None) -> TracedStep:
         RunFormatError: it cannot be read.
     """
     ops = _ops(path)
-    found = trace_device(ops.trace)
+    found = identify_device(ops.trace)
     known = ceilings_of_trace(found, device)
-    analysed = analyse_wholly(ops, known.ceilings, device_name=known.device_name)
+    analysed = analyze_with_details(ops, known.ceilings, device_name=known.device_name)
     entry = find(known.device_name, found.units if device is None else None)
     return _traced(path, ops, analysed, None if entry is None else _of_gpu(entry))
 
@@ -82,7 +82,7 @@ def of_run(
     """The traced steps of a run of perfkit's own, with what its timed steps took. Raises what `of_file` does."""
     ops = _ops(path)
     name = "" if environment is None else environment.device_name
-    analysed = analyse_wholly(ops, ceilings, device_name=name, environment=environment)
+    analysed = analyze_with_details(ops, ceilings, device_name=name, environment=environment)
     efficiencies = None if environment is None else _of_environment(environment)
     return _traced(path, ops, analysed, efficiencies, step_s, data_wait_share)
 
@@ -118,14 +118,14 @@ def _ops(path: Path) -> Ops:
 def _traced(
     path: Path,
     ops: Ops,
-    analysed: Analysed,
+    analysed: DetailedAnalysis,
     efficiencies: Efficiencies | None,
     step_s: float | None = None,
     data_wait_share: float | None = None,
 ) -> TracedStep:
     if analysed.rank_trace.unseen_device:
         raise UsageError(f"{path}: {analysed.rank_trace.unseen_device}")
-    replayed = replay(ops)
+    replayed = replay_trace(ops)
     if replayed is None:
         raise UsageError(f"{path}: nothing in it tells what followed what, so that nothing can be simulated")
     if replayed.result.refused:

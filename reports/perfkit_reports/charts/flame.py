@@ -18,10 +18,10 @@ from perfkit.analysis.model.flame import (
     OP,
     PHASE,
     TIME,
-    Flame,
+    FlameGraph,
 )
-from perfkit.analysis.trace.gaps import shown_frame
-from perfkit.analysis.trace.op_class import work_class
+from perfkit.analysis.trace.idle_gaps import format_frame
+from perfkit.analysis.trace.op_class import classify_work
 from perfkit_reports.cells import share
 from perfkit_reports.document import blocks
 from perfkit_reports.document.blocks import FlameTree, Table
@@ -67,7 +67,7 @@ def flame(
     )
 
 
-def tree(now: Flame, before: Flame | None = None) -> FlameTree:
+def tree(now: FlameGraph, before: FlameGraph | None = None) -> FlameTree:
     """The blocks of a tree; where there was one before, with what each took, and those that are gone."""
     labels: dict[tuple[str, str, str], int] = {}
     steps = paths(now)
@@ -93,7 +93,7 @@ def tree(now: Flame, before: Flame | None = None) -> FlameTree:
 Path = tuple[tuple[str, str], ...]  # kinds and names, the outermost first
 
 
-def paths(flame: Flame) -> list[Path]:
+def paths(flame: FlameGraph) -> list[Path]:
     """That of each node."""
     found: list[Path] = []
     for parent, name, kind in zip(flame.parent, flame.name, flame.kind, strict=True):
@@ -109,11 +109,11 @@ def _label(path: Path) -> tuple[str, str, str]:
         nowhere = name.endswith("_*") or name == "no module"
         return name, "" if nowhere else key(kind, "/".join(step for _, step in path)), ""
     if kind == FRAME:
-        return shown_frame(name), "", ""
+        return format_frame(name), "", ""
     if kind == PHASE:
         return name, key(kind, name), ""
     op = next((step for of, step in reversed(path[:-1]) if of == OP), "")
-    work = work_class(op, name)
+    work = classify_work(op, name)
     return short_kernel(name, _LONGEST), key(kind, name), WORK[work].name
 
 

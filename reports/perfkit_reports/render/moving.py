@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from perfkit.analysis.model.timeline import COLLECTIVES, PYTHON, STREAM, StepTimeline
-from perfkit.analysis.timeline.packed import unpacked
+from perfkit.analysis.timeline.column_packing import unpack_column
 from perfkit_reports.document.blocks import Timeline
 from perfkit_reports.names import short_kernel
 from perfkit_reports.render.page import folded
@@ -32,8 +32,8 @@ def moving(block: Timeline) -> dict[str, Any]:
 
 def _short(step: StepTimeline) -> Iterator[tuple[str, str]]:
     """Names as slices have room for them: of kernels without their types, of Python's functions the function first."""
-    name, kind = unpacked(step.labels.name).tolist(), unpacked(step.labels.kind).tolist()
-    kernels = {label for lane in step.lanes if lane.kind in _OF_KERNELS for label in unpacked(lane.label).tolist()}
+    name, kind = unpack_column(step.labels.name).tolist(), unpack_column(step.labels.kind).tolist()
+    kernels = {label for lane in step.lanes if lane.kind in _OF_KERNELS for label in unpack_column(lane.label).tolist()}
     for label, (named, of) in enumerate(zip(name, kind, strict=True)):
         text = step.texts[named]
         if step.texts[of] == PYTHON:

@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
-from perfkit.analysis.timeline.columns import Columns, columns, label_texts
+from perfkit.analysis.timeline.lane_columns import LaneColumns, list_label_texts, unpack_lane
 from perfkit_reports.document.blocks import Timeline
 from perfkit_reports.palette import NEUTRAL
 from perfkit_reports.render.plotted_traces import DPI, POINT, TEXT, plain
@@ -19,7 +19,7 @@ _LEGEND_COLUMNS = 4
 def plotted(block: Timeline) -> Figure:
     """The step as a page shows it at first."""
     step = next(iter(block.steps.values()))
-    lanes = [(lane.name, columns(lane)) for lane in step.lanes]
+    lanes = [(lane.name, unpack_lane(lane)) for lane in step.lanes]
     rows = [_ROW if _depth(lane) <= _MOST_ROWS else _THIN for _, lane in lanes]
     heights = [_depth(lane) * row + _GAP for (_, lane), row in zip(lanes, rows, strict=True)]
     looks = dict.fromkeys(block.looks.values())
@@ -32,7 +32,7 @@ def plotted(block: Timeline) -> Figure:
     figure = Figure(figsize=(_WIDTH / 100, height / 100), dpi=DPI)
     axes = figure.add_axes((0.2, 48 / height, 0.78, sum(heights) / height))
     colours = {kind: colour for kind, (_, colour, _) in block.looks.items()}
-    fills = np.asarray([colours.get(kind, NEUTRAL) for kind in label_texts(step, "kind")])
+    fills = np.asarray([colours.get(kind, NEUTRAL) for kind in list_label_texts(step, "kind")])
     top, ticks = 0.0, []
     for (name, lane), row, high in zip(lanes, rows, heights, strict=True):
         boxes = _boxes(lane, step.length_ns, top, row)
@@ -50,11 +50,11 @@ def plotted(block: Timeline) -> Figure:
     return figure
 
 
-def _depth(lane: Columns) -> int:
+def _depth(lane: LaneColumns) -> int:
     return int(lane.depth.max(initial=0)) + 1
 
 
-def _boxes(lane: Columns, length_ns: int, top: float, row: int) -> NDArray[np.float64]:
+def _boxes(lane: LaneColumns, length_ns: int, top: float, row: int) -> NDArray[np.float64]:
     """The four corners of each slice, in milliseconds and pixels from the top; what is less than a dot has one."""
     dot = length_ns / (_WIDTH * 2)
     begin = np.maximum(lane.start_ns, 0)

@@ -17,11 +17,11 @@ from perfkit_reports.document.document import Document
 
 # The marker, what reads a folder's analysis, and the subject that says it: imported when they are needed.
 SUBJECTS = {
-    TRACE_REPORT_FILE: ("perfkit.analysis.trace.read:read_trace_analysis", "trace.document"),
+    TRACE_REPORT_FILE: ("perfkit.analysis.trace.read_analysis:read_trace_analysis", "trace.document"),
     MEMORY_REPORT_FILE: ("perfkit.analysis.memory.read:read_memory_analysis", "memory.document"),
-    FLIGHT_REPORT_FILE: ("perfkit.analysis.flight.read:read_flight_analysis", "flight.document"),
+    FLIGHT_REPORT_FILE: ("perfkit.analysis.flight.read_analysis:read_flight_analysis", "flight.document"),
     CHECK_FILE: ("perfkit.check.judge.read:read_check", "check.document"),
-    PROCESS_FILE: ("perfkit.analysis.stacks.process:read_process", "process.document"),
+    PROCESS_FILE: ("perfkit.analysis.stacks.process_stacks:read_process_analysis", "process.document"),
     COMPARISON_FILE: ("perfkit.analysis.compare.read:read_comparison", "compare.document"),
     SUITE_FILE: ("perfkit.analysis.suite.analyse:analyse", "suite.document"),
     PLAN_FILE: ("perfkit.analysis.suite.plan:read_plan", "plan.document"),  # last: a suite may hold one

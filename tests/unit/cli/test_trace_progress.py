@@ -4,17 +4,17 @@ import io
 
 from rich.console import Console
 
-from perfkit.analysis.trace.analyse import TraceRead
+from perfkit.analysis.trace.trace_analysis import TraceProgress
 from perfkit_cli.trace_progress import line, show_reading
 
 
 def test_a_file_with_its_size_and_speed() -> None:
-    read = TraceRead(number=3, total=64, source="job/rank2.json.gz", json_bytes=326 * 2**20, seconds=4.0)
+    read = TraceProgress(number=3, total=64, source="job/rank2.json.gz", json_bytes=326 * 2**20, seconds=4.0)
     assert line(read) == "[3/64] job/rank2.json.gz: 326 MiB at 81.5 MiB/s"
 
 
 def test_a_file_that_could_not_be_read() -> None:
-    read = TraceRead(number=1, total=2, source="a.json", json_bytes=0, seconds=0.0, error="a.json: not JSON")
+    read = TraceProgress(number=1, total=2, source="a.json", json_bytes=0, seconds=0.0, error="a.json: not JSON")
     assert line(read) == "[1/2] a.json: left out: a.json: not JSON"
 
 
@@ -31,5 +31,5 @@ def test_on_a_terminal_each_file_replaces_the_last() -> None:
     out = io.StringIO()
     with show_reading(Console(file=out, force_terminal=True, width=100)) as progress:
         assert progress is not None
-        progress(TraceRead(1, 1, "a.json", 10**6, 0.5))
+        progress(TraceProgress(1, 1, "a.json", 10**6, 0.5))
     assert "a.json" in out.getvalue()

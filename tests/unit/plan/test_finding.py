@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from perfkit.analysis.model.plan import Peak, PlannedVariant
+from perfkit.analysis.model.plan import PlannedPeak, PlannedVariant
 from perfkit.devices.wanted import Device
 from perfkit.errors import UsageError
 from perfkit.measure.schedule import Techniques
@@ -52,7 +52,7 @@ def plans(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             names.append(name)
             progress(name)
             size = PEAKS[name]
-            peak = Peak(value=size, low=size, high=size, phase="backward", categories={})
+            peak = PlannedPeak(value=size, low=size, high=size, phase="backward", categories={})
             return PlannedVariant(name=name, world_size=1, peak_allocated_bytes=peak, blocks=4)
 
         return plan

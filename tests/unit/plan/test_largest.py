@@ -2,7 +2,7 @@
 
 import pytest
 
-from perfkit.analysis.model.plan import Interval, Peak, PlannedBatch, PlannedVariant
+from perfkit.analysis.model.plan import Interval, PlannedBatch, PlannedPeak, PlannedVariant
 from perfkit.measure.schedule import ScheduledRun
 from perfkit.plan import largest
 from perfkit.plan.beyond_allocator import beyond_allocator
@@ -35,7 +35,7 @@ def plans(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         if size == 13:
             return PlannedVariant(name=run.spec.variant, world_size=1, reason="why")
         needed = 100 + 10 * size
-        peak = Peak(value=needed, low=needed, high=needed + 5, phase="backward", categories={})
+        peak = PlannedPeak(value=needed, low=needed, high=needed + 5, phase="backward", categories={})
         return PlannedVariant(name=run.spec.variant, world_size=1, peak_allocated_bytes=peak)
 
     monkeypatch.setattr(largest, "planned", planned)
@@ -60,7 +60,7 @@ def test_batches_that_are_kept_in_main_memory_take_of_it_too(monkeypatch: pytest
 
     def planned(run: ScheduledRun, _: Target) -> PlannedVariant:
         size = int(run.spec.workload.params["batch_size"])
-        peak = Peak(value=10 * size, low=10 * size, high=10 * size, phase="backward", categories={})
+        peak = PlannedPeak(value=10 * size, low=10 * size, high=10 * size, phase="backward", categories={})
         return PlannedVariant(name="", world_size=1, peak_allocated_bytes=peak, batches_bytes=40 * size)
 
     monkeypatch.setattr(largest, "planned", planned)
@@ -75,7 +75,7 @@ def test_a_size_is_planned_under_what_is_usable(monkeypatch: pytest.MonkeyPatch)
     def planned(run: ScheduledRun, target: Target) -> PlannedVariant:
         assert target.limit_bytes is not None
         high = target.limit_bytes
-        peak = Peak(value=100, low=100, high=high, phase="backward", categories={})
+        peak = PlannedPeak(value=100, low=100, high=high, phase="backward", categories={})
         return PlannedVariant(name=run.spec.variant, world_size=1, peak_allocated_bytes=peak)
 
     monkeypatch.setattr(largest, "planned", planned)
@@ -107,7 +107,7 @@ def test_what_the_driver_keeps_is_no_part_of_the_margin(
         beyond = beyond_allocator(target, (2,), Interval(value=0, low=0, high=0))
         others = sum(row.bytes.high for row in beyond if row.name != "the driver's reserve")
         used = int(0.9 * 0.98 * 24 * 2**30 - others) - 8 + beside_bytes
-        peak = Peak(value=used, low=used, high=used, phase="backward", categories={})
+        peak = PlannedPeak(value=used, low=used, high=used, phase="backward", categories={})
         return PlannedVariant(name=run.spec.variant, world_size=1, peak_allocated_bytes=peak, beyond_allocator=beyond)
 
     monkeypatch.setattr(largest, "planned", planned)

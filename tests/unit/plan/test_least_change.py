@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from perfkit.analysis.model.plan import Peak, PlannedVariant
+from perfkit.analysis.model.plan import PlannedPeak, PlannedVariant
 from perfkit.measure.schedule import ScheduledRun
 from perfkit.plan import least_change
 from perfkit.plan.least_change import with_least_change
@@ -18,7 +18,7 @@ TARGET = target_of("rtx-4090", None)
 
 def variant(name: str, gib: int, flops: float | None = 100.0, ranks: int = 1) -> PlannedVariant:
     size = gib * GIB
-    peak = Peak(value=size, low=size, high=size, phase="backward", categories={})
+    peak = PlannedPeak(value=size, low=size, high=size, phase="backward", categories={})
     return judged(PlannedVariant(name=name, world_size=ranks, peak_allocated_bytes=peak, flops=flops), TARGET)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from perfkit.analysis.model.plan import Peak, PlannedVariant
+from perfkit.analysis.model.plan import PlannedPeak, PlannedVariant
 from perfkit.measure.schedule import Techniques
 from perfkit.plan.least_recomputation import Try, as_planned, least_recomputation
 from perfkit.spec import parse_variants, variant_label
@@ -28,7 +28,7 @@ PEAKS = {
 def planned(techniques: Techniques, blocks: int = BLOCKS) -> PlannedVariant:
     name = variant_label(techniques)
     size = PEAKS[name]
-    peak = Peak(value=size - 1, low=size - 2, high=size, phase="backward", categories={})
+    peak = PlannedPeak(value=size - 1, low=size - 2, high=size, phase="backward", categories={})
     return PlannedVariant(name=name, world_size=1, peak_allocated_bytes=peak, blocks=blocks)
 
 

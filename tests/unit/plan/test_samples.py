@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from perfkit.analysis.trace.work.engine import analyse_work
+from perfkit.analysis.trace.work.work_analysis import analyze_work
 from perfkit.plan.samples import Call, calls_of, samples_of
 from perfkit.plan.work import Work
 from tests.fixtures.plan_roofs import PEAK, roofs
@@ -44,7 +44,7 @@ def test_the_calls_of_a_trace_are_its_ops_with_what_each_call_did_and_took(tmp_p
         event("aten::view", 60, 5, **inputs([4, 8])),
         event("mine::op", 70, 5),
     )
-    (call,) = calls_of(analyse_work(trace, roofs()))
+    (call,) = calls_of(analyze_work(trace, roofs()))
     assert call.work == Work("GEMM", "fp32", 2 * 4 * 8 * 16, 4 * (4 * 8 + 8 * 16 + 4 * 16), matrix=True, op="aten::mm")
     assert call.calls == 2
     assert call.seconds == pytest.approx(20e-6)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from perfkit.analysis.model.plan import Interval, Peak, Plan, PlannedVariant, StepTime
+from perfkit.analysis.model.plan import Interval, Plan, PlannedPeak, PlannedVariant, StepTime
 from perfkit.analysis.model.prediction import PredictedFigure, PredictedPart, Prediction
 from perfkit.errors import UsageError
 from perfkit.files import write_json
@@ -100,7 +100,7 @@ def test_suites_with_a_plan_are_found_and_analysed(tmp_path: Path) -> None:
     planned = PlannedVariant(
         name="baseline",
         world_size=1,
-        peak_allocated_bytes=Peak(value=98, low=98, high=98, phase="forward", categories={"parameter": 98}),
+        peak_allocated_bytes=PlannedPeak(value=98, low=98, high=98, phase="forward", categories={"parameter": 98}),
         step_s=StepTime(
             total=Interval(value=0.11, low=0.1, high=0.12), parts={"GEMM": 0.11}, dominant="GEMM", source="by hand"
         ),

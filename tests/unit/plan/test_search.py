@@ -2,7 +2,7 @@
 
 from math import prod
 
-from perfkit.analysis.model.plan import Interval, Peak, PlannedVariant, StepTime
+from perfkit.analysis.model.plan import Interval, PlannedPeak, PlannedVariant, StepTime
 from perfkit.measure.schedule import Techniques
 from perfkit.plan.search import FLOPS, TIME, search
 from perfkit.spec import variant_label
@@ -31,7 +31,7 @@ class Planner:
         if self.seconds is not None:
             total = self.seconds / (2 if "amp" in labels else 1)
             time = StepTime(total=Interval(value=total, low=total, high=total), parts={}, dominant="", source="")
-        peak = Peak(value=needed, low=needed, high=needed, phase="backward", categories={})
+        peak = PlannedPeak(value=needed, low=needed, high=needed, phase="backward", categories={})
         return PlannedVariant(
             name=name, world_size=1, peak_allocated_bytes=peak, fits=needed <= self.limit, flops=flops, step_s=time
         )

@@ -2,7 +2,7 @@
 
 import pytest
 
-from perfkit.analysis.model.plan import Beyond, Interval, Peak, PlannedVariant
+from perfkit.analysis.model.plan import Interval, NonTensorMemory, PlannedPeak, PlannedVariant
 from perfkit.plan.target import CPU, target_of
 from perfkit.plan.verdict import fits, judged, verdict
 
@@ -35,8 +35,8 @@ def variant(peak: int, beyond: int) -> PlannedVariant:
     return PlannedVariant(
         name="amp",
         world_size=1,
-        peak_allocated_bytes=Peak(value=peak, low=peak, high=peak, phase="forward", categories={}),
-        beyond_allocator=(Beyond(name="context", bytes=bounds, source="a book"),),
+        peak_allocated_bytes=PlannedPeak(value=peak, low=peak, high=peak, phase="forward", categories={}),
+        beyond_allocator=(NonTensorMemory(name="context", bytes=bounds, source="a book"),),
     )
 
 

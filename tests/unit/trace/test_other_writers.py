@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from perfkit.analysis.trace.rank_trace import analyse_trace
+from perfkit.analysis.trace.rank_trace import analyze_trace
 from perfkit.trace.kernels import Link, communication
 from perfkit.trace.ops import Ops, read_ops
 from perfkit.trace.read import DEVICE_CATEGORIES, NONE, Category, Trace, read_trace
@@ -51,7 +51,7 @@ def kernel_us(trace: Trace) -> float:
 
 
 def shares_sum_to_one(trace: Trace) -> None:
-    split = analyse_trace(trace, None).time_split
+    split = analyze_trace(trace, None).time_split
     assert sum(each.share for each in split) == pytest.approx(1)
 
 
@@ -134,7 +134,7 @@ def test_of_xla_on_a_tpu_only_ops_are_kernels_and_loops_do_not_count_twice(tmp_p
 
 def test_what_xla_counted_is_taken_and_told(tmp_path: Path) -> None:
     read(tmp_path, xla_on_tpu())
-    found = analyse_trace(read_trace(tmp_path / "t.json"), None)
+    found = analyze_trace(read_trace(tmp_path / "t.json"), None)
     rows = {row.name: row for row in found.kernels}
     assert (rows["fusion.1"].flops, rows["fusion.1"].bytes) == (33554432, 458752)
     assert any("73% of the time are what the compiler recorded (XLA)" in note for note in found.notes)

@@ -10,7 +10,7 @@ from perfkit.analysis.findings.memory.allocator import parse_message_bytes
 from perfkit.analysis.findings.memory.remedies import REMEDIES, SHORTER_HISTORY, SMALLER_BATCH
 from perfkit.analysis.findings.optimizers import LBFGS
 from perfkit.analysis.model.finding import Finding
-from perfkit.analysis.model.memory import Growth, asked_by
+from perfkit.analysis.model.memory import MemoryGrowth, format_request_origin
 from perfkit.units import nbytes
 
 _FREE_IN_MESSAGE = re.compile(r"([\d.]+) (bytes|[KMGT]iB) (?:is )?free")
@@ -21,7 +21,7 @@ def find_failed_request(view: AccountView) -> Iterator[Finding]:
     failed = view.account.failed
     if failed is None:
         return
-    where = f"asked for {asked}; " if (asked := asked_by(failed)) else ""
+    where = f"asked for {asked}; " if (asked := format_request_origin(failed)) else ""
     what = "" if failed.bytes is None else f": {nbytes(failed.bytes)} could not be had"
     yield view.build_remark(
         "memory.request_failed",
@@ -86,7 +86,7 @@ def _report_lbfgs_history(view: AccountView, each_step: int) -> Finding:
     )
 
 
-def _list_origins(leaks: Sequence[Growth], most: int = 3) -> str:
+def _list_origins(leaks: Sequence[MemoryGrowth], most: int = 3) -> str:
     """`1.00 MiB of activation (aten::relu in blocks.* at train.py:12 train), ...`."""
     together: dict[tuple[str, str], int] = defaultdict(int)
     for leak in leaks:
@@ -96,7 +96,7 @@ def _list_origins(leaks: Sequence[Growth], most: int = 3) -> str:
     return ", ".join(told) + (f" and {len(ranked) - most} more" if len(ranked) > most else "")
 
 
-def _advise_against_growth(leaks: Sequence[Growth]) -> str:
+def _advise_against_growth(leaks: Sequence[MemoryGrowth]) -> str:
     if any(leak.category == ACTIVATION for leak in leaks):
         return (
             "find what keeps tensors with their graph from step to step: append loss.item() or loss.detach(), not loss "

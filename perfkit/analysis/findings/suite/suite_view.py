@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from perfkit.analysis.model.estimate import Estimate
+from perfkit.analysis.model.estimate import MedianEstimate
 from perfkit.analysis.model.scaling import SuiteScaling
 from perfkit.analysis.model.suite import MeasuredSession, Variant
 from perfkit.analysis.model.trace import RankTrace
@@ -84,7 +84,7 @@ class SuiteView:
 
 def get_step_s(variant: Variant) -> float | None:
     """The step time, where it is known."""
-    return variant.step_time.value if isinstance(variant.step_time, Estimate) else None
+    return variant.step_time.value if isinstance(variant.step_time, MedianEstimate) else None
 
 
 def _has_technique(variant: Variant, technique: str) -> bool:

@@ -11,7 +11,7 @@ from perfkit.analysis.findings.trace.thresholds import COMMON, NOTABLE
 from perfkit.analysis.findings.trace.trace_view import CPU, FETCHING, RuleResult, TraceView, list_callers
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.launches import HostCallRow
-from perfkit.analysis.model.loop import Loop
+from perfkit.analysis.model.loop import LoopAnalysis
 from perfkit.analysis.model.time_split import DATA
 from perfkit.analysis.trace.host_calls import FETCH
 from perfkit.units import percent, seconds
@@ -76,7 +76,7 @@ def _find_timed_wait(view: TraceView, rows: Sequence[HostCallRow], idle_s: float
         )
 
 
-def find_loop_data_wait(loop: Loop, step_s: float, owner: str, idle_s: float | None) -> Finding | None:
+def find_loop_data_wait(loop: LoopAnalysis, step_s: float, owner: str, idle_s: float | None) -> Finding | None:
     """What timed steps of `step_s` waited, if that is worth result.
 
     `idle_s` is how long a device was idle meanwhile, since work queued before may go on; None where none was traced.
@@ -101,7 +101,7 @@ def find_loop_data_wait(loop: Loop, step_s: float, owner: str, idle_s: float | N
     )
 
 
-def _name_worst(loop: Loop) -> str:
+def _name_worst(loop: LoopAnalysis) -> str:
     waiting = [rank for rank in loop.ranks if rank.data_wait_share is not None]
     if len(waiting) < 2:
         return ""

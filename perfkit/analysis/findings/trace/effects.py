@@ -7,21 +7,21 @@ import numpy as np
 from perfkit.analysis.findings.trace.change import RECOMPUTED, SHORT, Change, Takes
 from perfkit.analysis.findings.trace.trace_view import ALLOCATIONS, COMMUNICATION, FETCHING, GAPS, LATE, QUEUED, WAITS
 from perfkit.analysis.model.trace import CollectiveRow, CopyRow
+from perfkit.analysis.replay.change_effect import ChangeEffect
 from perfkit.analysis.replay.edges import Flags, Floats
-from perfkit.analysis.replay.effect import Effect
-from perfkit.analysis.replay.modify import followers
-from perfkit.analysis.replay.replay import Replayed
-from perfkit.analysis.trace.collectives import key_of
-from perfkit.analysis.trace.intervals import EMPTY, Intervals, difference, joined, union
-from perfkit.analysis.trace.rank_trace import Analysed
-from perfkit.analysis.trace.work.copies import kind_of, pageable
-from perfkit.analysis.trace.work.fetching import fetches, when
-from perfkit.analysis.trace.work.launches import SHORT_S
-from perfkit.analysis.trace.work.pieces import Kind
+from perfkit.analysis.replay.graph_changes import find_followers
+from perfkit.analysis.replay.replay import ReplayResult
+from perfkit.analysis.trace.collective_rows import make_row_key
+from perfkit.analysis.trace.intervals import EMPTY, Intervals, join_intervals, merge_intervals, subtract_intervals
+from perfkit.analysis.trace.rank_trace import DetailedAnalysis
+from perfkit.analysis.trace.work.data_fetching import find_fetches, merge_event_times
+from perfkit.analysis.trace.work.launch_queue import SHORT_S
+from perfkit.analysis.trace.work.link_copies import is_pageable_copy, parse_copy_kind
+from perfkit.analysis.trace.work.work_items import WorkKind
 from perfkit.trace.read import NONE, Category, Ints
 
 
-def build_effect(change: Change, analysed: Analysed, replayed: Replayed) -> Effect | None:
+def build_effect(change: Change, analysed: DetailedAnalysis, replayed: ReplayResult) -> ChangeEffect | None:
     """What of the recording a change is about: all of it within the steps.
 
     None where the recording does not tell who waits for it: for collectives of a host's threads.
@@ -36,15 +36,15 @@ def build_effect(change: Change, analysed: Analysed, replayed: Replayed) -> Effe
     ops, names = pieces.ops, change.without
     calls = analysed.calls
     gone: list[Ints] = [np.empty(0, np.int64)]
-    idle, spans = EMPTY, union(windows.spans[:, 0], windows.spans[:, 1])
+    idle, spans = EMPTY, merge_intervals(windows.spans[:, 0], windows.spans[:, 1])
     if COMMUNICATION in names:
-        takes[within & pieces.is_kind(Kind.COMMUNICATION)] = 0.0
+        takes[within & pieces.is_kind(WorkKind.COMMUNICATION)] = 0.0
     if RECOMPUTED in names:
         again = within & np.append(ops.recomputed, False)[pieces.owner]
         takes[again], joins[again] = 0.0, True
     if SHORT in names and pieces.on_device:
         short = within & (ops.trace.category[pieces.event] == Category.KERNEL) & (pieces.busy_ns < SHORT_S * 1e9)
-        joins[followers(replayed.graph, short)] = True
+        joins[find_followers(replayed.graph, short)] = True
     if WAITS in names:
         gone.append(calls.waits)
     if ALLOCATIONS in names:
@@ -54,8 +54,8 @@ def build_effect(change: Change, analysed: Analysed, replayed: Replayed) -> Effe
     if GAPS in names:
         idle = analysed.gaps
     if LATE in names and not pieces.on_device:
-        idle = joined(idle, _find_spans_without_ops(analysed, spans))
-    return Effect(
+        idle = join_intervals(idle, _find_spans_without_ops(analysed, spans))
+    return ChangeEffect(
         *_map_to_work(takes, joins, analysed, replayed),
         gone=np.unique(np.concatenate(gone)),
         returns=returns,
@@ -65,7 +65,7 @@ def build_effect(change: Change, analysed: Analysed, replayed: Replayed) -> Effe
     )
 
 
-def _map_rows(takes: Iterable[Takes], analysed: Analysed) -> tuple[Floats, Flags]:
+def _map_rows(takes: Iterable[Takes], analysed: DetailedAnalysis) -> tuple[Floats, Flags]:
     """By piece the part of its time that the rows of ops, kernels and products leave it, and whether it joins."""
     part, joins = np.ones(len(analysed.engine.pieces)), np.zeros(len(analysed.engine.pieces), np.bool_)
     wanted = {id(each.row): each for each in takes}
@@ -78,7 +78,9 @@ def _map_rows(takes: Iterable[Takes], analysed: Analysed) -> tuple[Floats, Flags
     return part, joins
 
 
-def _map_links(takes: Iterable[Takes], analysed: Analysed, part: Floats, joins: Flags) -> tuple[Floats, Flags, Ints]:
+def _map_links(
+    takes: Iterable[Takes], analysed: DetailedAnalysis, part: Floats, joins: Flags
+) -> tuple[Floats, Flags, Ints]:
     """The same with collectives and copies; and the calls of copies from pageable memory, which wait no longer."""
     pieces, exchanged = analysed.engine.pieces, analysed.engine.exchanged
     within, names = analysed.engine.within, pieces.ops.trace.names
@@ -86,11 +88,11 @@ def _map_links(takes: Iterable[Takes], analysed: Analysed, part: Floats, joins: 
     for row, of_row, _ in takes:
         if isinstance(row, CollectiveRow):
             key = (row.name, row.group, row.dtype, row.message_bytes)
-            alike = [key_of(about) == key for about in exchanged.table]
+            alike = [make_row_key(about) == key for about in exchanged.table]
             chosen = np.asarray([*alike, False])[exchanged.which]
         elif isinstance(row, CopyRow):
-            alike = [kind_of(name) == row.kind and pageable(name) == row.pageable for name in names]
-            chosen = pieces.is_kind(Kind.COPY) & np.asarray(alike)[pieces.name]
+            alike = [parse_copy_kind(name) == row.kind and is_pageable_copy(name) == row.pageable for name in names]
+            chosen = pieces.is_kind(WorkKind.COPY) & np.asarray(alike)[pieces.name]
             if row.pageable:
                 launch = pieces.ops.kernels.launch[chosen & within].astype(np.int64)
                 returns.append(launch[launch != NONE])
@@ -100,7 +102,9 @@ def _map_links(takes: Iterable[Takes], analysed: Analysed, part: Floats, joins: 
     return part, joins, np.unique(np.concatenate(returns))
 
 
-def _map_to_work(part: Floats, joins: Flags, analysed: Analysed, replayed: Replayed) -> tuple[Floats, Flags]:
+def _map_to_work(
+    part: Floats, joins: Flags, analysed: DetailedAnalysis, replayed: ReplayResult
+) -> tuple[Floats, Flags]:
     """By piece of the replay's work: kernels are the same there, and without a device its pieces are all ops."""
     if replayed.work.on_device:
         return part, joins
@@ -112,8 +116,11 @@ def _map_to_work(part: Floats, joins: Flags, analysed: Analysed, replayed: Repla
     return takes, joined_ops
 
 
-def _find_spans_without_ops(analysed: Analysed, spans: Intervals) -> Intervals:
+def _find_spans_without_ops(analysed: DetailedAnalysis, spans: Intervals) -> Intervals:
     """When no op works, nothing is exchanged and nothing is fetched."""
     pieces = analysed.engine.pieces
     trace = pieces.ops.trace
-    return difference(spans, joined(union(pieces.start_ns, pieces.end_ns), when(trace, fetches(trace))))
+    return subtract_intervals(
+        spans,
+        join_intervals(merge_intervals(pieces.start_ns, pieces.end_ns), merge_event_times(trace, find_fetches(trace))),
+    )

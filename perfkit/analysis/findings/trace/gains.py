@@ -12,11 +12,11 @@ from perfkit.analysis.model.replay import FindingGains
 from perfkit.analysis.model.step import OUTSIDE
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.ranks.together import ALL_FINDINGS, ROOFS
-from perfkit.analysis.replay.effect import affected, together
-from perfkit.analysis.replay.rank_graph import Changed, changed
-from perfkit.analysis.replay.replay import Replayed, length_s
-from perfkit.analysis.replay.steps import step_nodes
-from perfkit.analysis.trace.rank_trace import Analysed
+from perfkit.analysis.replay.change_effect import apply_effect, merge_effects
+from perfkit.analysis.replay.rank_graph import GraphDelta, compute_delta
+from perfkit.analysis.replay.replay import ReplayResult, simulate_length_s
+from perfkit.analysis.replay.step_nodes import find_step_nodes
+from perfkit.analysis.trace.rank_trace import DetailedAnalysis
 
 _LOST = "the trace lacks kernels that ran"
 
@@ -25,10 +25,10 @@ class Simulation(NamedTuple):
     """The gains of findings, and by their ids what each changes of the graph; under `ALL_FINDINGS` all do."""
 
     gains: FindingGains | None
-    changes: Mapping[str, Changed]
+    changes: Mapping[str, GraphDelta]
 
 
-def simulate_findings(analysed: Analysed, replayed: Replayed, *, keep: bool = False) -> Simulation:
+def simulate_findings(analysed: DetailedAnalysis, replayed: ReplayResult, *, keep: bool = False) -> Simulation:
     """The gain of each finding that says what it would change, and of all of them; None where there is nothing to gain.
 
     Beside them that of all work at its roof. `keep` what each changes of the graph.
@@ -45,18 +45,18 @@ def simulate_findings(analysed: Analysed, replayed: Replayed, *, keep: bool = Fa
     effects = {key: effect for key, effect in made.items() if effect is not None}
     alone = next(iter(effects)) if len(effects) == 1 else ""
     if len(effects) > 1:
-        effects[ALL_FINDINGS] = together(list(effects.values()))
+        effects[ALL_FINDINGS] = merge_effects(list(effects.values()))
     if roofs and (effect := build_effect(roofs, analysed, replayed)) is not None:
         effects[ROOFS] = effect
-    steps, parts = step_nodes(replayed.graph) if trace.steps else None, analysed.engine.parts
-    before = length_s(replayed, steps)
+    steps, parts = find_step_nodes(replayed.graph) if trace.steps else None, analysed.engine.parts
+    before = simulate_length_s(replayed, steps)
     gains: dict[str, float] = {}
-    changes: dict[str, Changed] = {}
+    changes: dict[str, GraphDelta] = {}
     for key, effect in effects.items():
-        change = affected(replayed.graph, replayed.work, effect)
-        gains[key] = max(0.0, before - length_s(replayed, steps, change)) / parts
+        change = apply_effect(replayed.graph, replayed.work, effect)
+        gains[key] = max(0.0, before - simulate_length_s(replayed, steps, change)) / parts
         if keep:
-            changes[key] = changed(replayed.graph, change)
+            changes[key] = compute_delta(replayed.graph, change)
     if alone:  # all findings together are this one
         gains[ALL_FINDINGS] = gains[alone]
         changes |= {ALL_FINDINGS: changes[alone]} if keep else {}

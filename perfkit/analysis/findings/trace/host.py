@@ -21,8 +21,8 @@ from perfkit.analysis.model.idle import BETWEEN, ELSEWHERE, PEERS, STARTING, SYN
 from perfkit.analysis.model.idle import LATE as CAUSED_LATE
 from perfkit.analysis.model.launches import GapRow, Launches
 from perfkit.analysis.model.time_split import DATA, PYTHON
-from perfkit.analysis.trace.gaps import place
 from perfkit.analysis.trace.host_calls import ALLOCATION, WAIT
+from perfkit.analysis.trace.idle_gaps import format_place
 from perfkit.units import percent, seconds
 
 # Of the idle time of all calls that wait: those below it have no advice of their own.
@@ -165,7 +165,7 @@ def find_long_gaps(view: TraceView) -> Iterator[RuleResult]:
     if view.get_share(took) < NOTABLE:
         return
     first = rows[0]
-    where = place(first, around=True) if first.named and first.seconds > took / 2 else ""
+    where = format_place(first, around=True) if first.named and first.seconds > took / 2 else ""
     told = [f"{_format_gap(row)}: {_name_gap_place(row)}{_format_following(row)}" for row in rows if row.named]
     more = f" and {len(told) - _TOLD_GAPS} more places" if len(told) > _TOLD_GAPS else ""
     yield view.build_gain(
@@ -195,11 +195,11 @@ def _choose_gap_advice(row: GapRow) -> str:
     """What to do about a long gap."""
     if row.cause == PEERS:
         return _BALANCE
-    return _IN_OPS if row.op or row.call else _MEANWHILE if place(row, around=True) else _RECORD_STACKS
+    return _IN_OPS if row.op or row.call else _MEANWHILE if format_place(row, around=True) else _RECORD_STACKS
 
 
 def _name_gap_place(row: GapRow) -> str:
-    return place(row, around=True) or (row.cause if row.cause == PEERS else "no frame, op or range recorded")
+    return format_place(row, around=True) or (row.cause if row.cause == PEERS else "no frame, op or range recorded")
 
 
 def _format_gap(row: GapRow) -> str:

@@ -6,8 +6,8 @@ from perfkit.analysis.findings.exceeded_ceilings import describe_exceeded_ceilin
 from perfkit.analysis.findings.trace.thresholds import ABOVE_ROOF, COVERED, NOTABLE
 from perfkit.analysis.findings.trace.trace_view import CPU, RuleResult, TraceView, shorten_kernel
 from perfkit.analysis.model.trace import StepRow
-from perfkit.analysis.trace.advice import RECORD_SHAPES, how_to_get_ceilings
-from perfkit.analysis.trace.lost import lost_action, lost_evidence, lost_title
+from perfkit.analysis.trace.advice import RECORD_SHAPES, advise_on_ceilings
+from perfkit.analysis.trace.lost_kernel_texts import format_lost_action, format_lost_evidence, format_lost_title
 from perfkit.units import percent, seconds
 
 _ON = ("1", "true", "True")
@@ -27,7 +27,11 @@ def find_lost_kernels(view: TraceView) -> Iterator[RuleResult]:
     lost = view.trace.lost
     if lost is not None and lost.matters:
         yield view.build_remark(
-            "limit.lost_kernels", "warning", lost_title(lost), lost_evidence(lost), lost_action(lost)
+            "limit.lost_kernels",
+            "warning",
+            format_lost_title(lost),
+            format_lost_evidence(lost),
+            format_lost_action(lost),
         )
 
 
@@ -156,7 +160,7 @@ def find_missing_ceilings(view: TraceView) -> Iterator[RuleResult]:
             "note",
             "No ceilings are known for this device",
             f"the trace is of {name}; so there is no share of a roof, bound or attainable time",
-            how_to_get_ceilings(view.trace),
+            advise_on_ceilings(view.trace),
         )
 
 

@@ -27,7 +27,7 @@ from perfkit.analysis.findings.trace.trace_view import (
     sum_seconds,
 )
 from perfkit.analysis.model.step import OpRow
-from perfkit.analysis.trace.op_class import OpClass, op_class
+from perfkit.analysis.trace.op_class import OpClass, classify_op
 from perfkit.analysis.trace.roofline import LATENCY, MEMORY
 from perfkit.cost.args import size_of
 
@@ -41,7 +41,7 @@ def find_unfused_optimizer(view: TraceView) -> Iterator[RuleResult]:
     """An update in many ops reads and writes the state once for each of them."""
     rows = [row for row in view.select_ops() if row.phase == _OPTIMIZER or row.name.startswith("aten::_foreach_")]
     classes = (OpClass.OPTIMIZER, OpClass.POINTWISE, OpClass.COPY)
-    rows = [row for row in rows if op_class(row.name) in classes and not _is_clipping(row)]
+    rows = [row for row in rows if classify_op(row.name) in classes and not _is_clipping(row)]
     took = sum_seconds(rows)
     optimizers = view.trace.optimizers
     action = advise_fused_update(optimizers)

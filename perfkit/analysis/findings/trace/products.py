@@ -17,8 +17,8 @@ from perfkit.analysis.findings.trace.trace_view import (
 )
 from perfkit.analysis.model.products import GemmRow
 from perfkit.analysis.model.step import OpRow
-from perfkit.analysis.trace.op_class import OpClass, op_class
-from perfkit.analysis.trace.product import side_by_side
+from perfkit.analysis.trace.matmul_operands import list_contiguous_sizes
+from perfkit.analysis.trace.op_class import OpClass, classify_op
 from perfkit.analysis.trace.roofline import LATENCY
 from perfkit.devices.ceiling import Level
 from perfkit.units import flops_per_s, percent
@@ -130,7 +130,7 @@ def _advise_dtype(view: TraceView, rows: list[OpRow], peaks: dict[str, float]) -
 
 
 def _is_convolution(row: OpRow) -> bool:
-    return op_class(row.name) == OpClass.CONVOLUTION
+    return classify_op(row.name) == OpClass.CONVOLUTION
 
 
 def get_unaligned_sizes(row: OpRow | GemmRow) -> set[int]:
@@ -138,7 +138,7 @@ def get_unaligned_sizes(row: OpRow | GemmRow) -> set[int]:
     multiple = _MULTIPLES.get(row.dtype)
     if multiple is None:
         return set()
-    sizes = side_by_side(row.name, [shape.dims for shape in parse_shapes(row)], row.layout)
+    sizes = list_contiguous_sizes(row.name, [shape.dims for shape in parse_shapes(row)], row.layout)
     return {size for size in sizes if size > 1 and size % multiple}
 
 
@@ -182,7 +182,7 @@ def find_unfused_attention(view: TraceView) -> Iterator[RuleResult]:
     rows = [
         row
         for row in view.select_ops()
-        if op_class(row.name) not in _PRODUCTS and any((s.numel, s.dims[-2:]) in scores for s in parse_shapes(row))
+        if classify_op(row.name) not in _PRODUCTS and any((s.numel, s.dims[-2:]) in scores for s in parse_shapes(row))
     ]
     took = sum_seconds(rows)
     if not scores or view.get_share(took) < NOTABLE:

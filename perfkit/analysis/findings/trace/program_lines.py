@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Sequence
 
 from perfkit.analysis.model.launches import GapRow
-from perfkit.analysis.model.loop import Loop
+from perfkit.analysis.model.loop import LoopAnalysis
 from perfkit.analysis.model.stacks import HotPlace, ThreadStacks
-from perfkit.analysis.stacks.hot import LEAST_SAMPLES
-from perfkit.analysis.trace.gaps import function
+from perfkit.analysis.stacks.hot_lines import LEAST_SAMPLES
+from perfkit.analysis.trace.idle_gaps import format_function
 from perfkit.units import percent
 
 # Of functions that a trace names, and of what part of the time on.
@@ -21,7 +21,7 @@ def name_functions(rows: Sequence[GapRow]) -> str:
     spent: dict[str, float] = {}
     for row in rows:
         if row.own:
-            spent[function(row)] = spent.get(function(row), 0.0) + row.seconds
+            spent[format_function(row)] = spent.get(format_function(row), 0.0) + row.seconds
     longest = sorted(spent.items(), key=lambda item: -item[1])[:_FUNCTIONS]
     told = [(percent(took / whole, 0), name) for name, took in longest if took >= _MUCH * whole]
     if not told:
@@ -30,7 +30,7 @@ def name_functions(rows: Sequence[GapRow]) -> str:
     return "; " + ", ".join([f"{share} of the idle time in {name}", *(f"{share} in {name}" for share, name in others)])
 
 
-def name_python_lines(loop: Loop | None) -> str:
+def name_python_lines(loop: LoopAnalysis | None) -> str:
     """`; of 300 samples of the loop Python ran in 41 % in collate (train.py:88)`, or ""."""
     sampled = None if loop is None or loop.stacks is None else loop.stacks.loop
     if sampled is None or sampled.samples < LEAST_SAMPLES:
@@ -39,7 +39,7 @@ def name_python_lines(loop: Loop | None) -> str:
     return f"; of {sampled.samples:,} samples of the loop Python ran in {named}" if named else ""
 
 
-def name_data_lines(loop: Loop) -> str:
+def name_data_lines(loop: LoopAnalysis) -> str:
     """What makes the batches: of the loaders' workers where they were sampled, else what the loop does in next()."""
     if loop.stacks is None:
         return ""

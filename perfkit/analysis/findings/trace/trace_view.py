@@ -11,17 +11,17 @@ from msgspec.structs import replace
 from perfkit.analysis.findings.trace.change import NOTHING, Change
 from perfkit.analysis.model.finding import NO_FIGURES, Finding
 from perfkit.analysis.model.launches import HostCallRow
-from perfkit.analysis.model.loop import Loop
+from perfkit.analysis.model.loop import LoopAnalysis
 from perfkit.analysis.model.products import ProductRow
 from perfkit.analysis.model.step import OUTSIDE, OpRow
 from perfkit.analysis.model.trace import RankTrace
-from perfkit.analysis.trace.op_class import OpClass, op_class
+from perfkit.analysis.trace.op_class import OpClass, classify_op
 from perfkit.devices.ceiling import DeviceCeilings, Level
 from perfkit.units import percent, seconds
 
 CPU = "cpu"
 
-# Time that is nobody's row. Each moment of a device's idle time has one cause (`perfkit.analysis.trace.idle`).
+# Time that is nobody's row. Each moment of a device's idle time has one cause (`perfkit.analysis.trace.idle_causes`).
 LATE = "launches that come late"
 GAPS = "long gaps"
 WAITS = "calls that wait"
@@ -76,7 +76,7 @@ class TraceView:
 
     trace: RankTrace
     step_s: float | None = None
-    loop: Loop | None = None
+    loop: LoopAnalysis | None = None
     data_wait_share: float | None = None
 
     @property
@@ -118,7 +118,7 @@ class TraceView:
             for row in self.trace.ops
             if row.phase not in (OUTSIDE, "data") and row.bound not in (COMMUNICATION, COPY)
         )
-        return [row for row in rows if not classes or op_class(row.name) in classes]
+        return [row for row in rows if not classes or classify_op(row.name) in classes]
 
     def select_kernels(self, pattern: str) -> list[OpRow]:
         """Rows of kernels within steps whose names contain a match of the pattern."""
@@ -275,7 +275,7 @@ _SHAPE = re.compile(r"([\w?]+)\[([\d,]*)\](?: x(\d+))?")
 
 
 def parse_shapes(row: Work) -> tuple[Shape, ...]:
-    """The tensors among a row's inputs, as `perfkit.analysis.trace.work.pieces.show_shapes` writes them."""
+    """The tensors among a row's inputs, as `perfkit.analysis.trace.work.work_items.show_shapes` writes them."""
     return tuple(
         Shape(dtype, tuple(int(size) for size in dims.split(",") if size), int(count or 1))
         for dtype, dims, count in _SHAPE.findall(row.shapes)

@@ -1,1 +1,1 @@
-"""What ran in a trace's steps, costed, grouped and held against the roofs: one engine for suites and for traces."""
+"""Work of a trace's steps, costed, grouped and held against the roofs: one analysis for suites and for traces."""

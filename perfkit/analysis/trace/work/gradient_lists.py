@@ -19,12 +19,12 @@ from perfkit.trace.signatures import arguments
 Dims = tuple[int, ...]
 
 
-def elements_by_blocks(ops: Ops) -> dict[int, int]:
+def count_elements_by_blocks(ops: Ops) -> dict[int, int]:
     """The elements of lists of gradients, by how many chunks they are cut into: all gradients, and those with and
     without weight decay as a rule (of matrices, of vectors). Counts of chunks that lists of other sizes share are left
     out."""
     found: dict[int, set[int]] = {}
-    for gradients in _of_backward_passes(ops):
+    for gradients in _list_backward_gradients(ops):
         matrices = Counter({dims: count for dims, count in gradients.items() if len(dims) > 1})
         for chosen in (gradients, matrices, gradients - matrices):
             sizes = [(math.prod(dims), count) for dims, count in chosen.items()]
@@ -33,7 +33,7 @@ def elements_by_blocks(ops: Ops) -> dict[int, int]:
     return {blocks: elements.pop() for blocks, elements in found.items() if blocks and len(elements) == 1}
 
 
-def _of_backward_passes(ops: Ops) -> Iterator[Counter[Dims]]:
+def _list_backward_gradients(ops: Ops) -> Iterator[Counter[Dims]]:
     """The gradients of a backward pass: those of each step, which may have several passes alike."""
     rows = np.flatnonzero(named(ops.trace, ops.event, "torch::autograd::AccumulateGrad".__eq__))
     signature = ops.trace.signature[ops.event[rows]]

@@ -12,7 +12,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Groups:
+class RowGroups:
     """`of` is each row's group, `first` the first row of each group."""
 
     of: Compact
@@ -31,7 +31,7 @@ class Groups:
         return np.bincount(self.of, minlength=len(self))
 
 
-def group(*keys: Compact) -> Groups:
+def group_rows(*keys: Compact) -> RowGroups:
     """Group rows by the values of all key columns."""
     code, size = np.zeros(len(keys[0]), np.int64), 1
     few = 2 * len(code) + 1024
@@ -44,18 +44,18 @@ def group(*keys: Compact) -> Groups:
             distinct, code = np.unique(code, return_inverse=True)
             size = len(distinct)
         elif 1 < size <= few < size * width:
-            code, size = _renumbered(code, size)
+            code, size = _renumber_codes(code, size)
         code, size = code * width + (key.astype(np.int64, copy=False) - low), size * width
     if size > few:
         _, first, of = np.unique(code, return_index=True, return_inverse=True)
-        return Groups(compact(of), first.astype(np.int64))
-    of, count = _renumbered(code, size)
+        return RowGroups(compact(of), first.astype(np.int64))
+    of, count = _renumber_codes(code, size)
     first = np.empty(count, np.int64)
     first[of[::-1]] = np.arange(len(of) - 1, -1, -1)  # of several rows the last that is written stays
-    return Groups(compact(of), first)
+    return RowGroups(compact(of), first)
 
 
-def _renumbered(code: Ints, size: int) -> tuple[Ints, int]:
+def _renumber_codes(code: Ints, size: int) -> tuple[Ints, int]:
     """Numbers below `size` by those that occur, in their order, and how many these are: without sorting."""
     occurs = np.zeros(size, np.bool_)
     occurs[code] = True

@@ -7,13 +7,20 @@ from numpy.typing import NDArray
 
 from perfkit.analysis.model import time_split
 from perfkit.analysis.model.trace import Overlap, StreamRow
-from perfkit.analysis.trace import timeline
-from perfkit.analysis.trace.intervals import EMPTY, Intervals, clipped, difference, length, union
+from perfkit.analysis.trace import wall_time_split
+from perfkit.analysis.trace.intervals import (
+    EMPTY,
+    Intervals,
+    clip_intervals,
+    measure_length,
+    merge_intervals,
+    subtract_intervals,
+)
 from perfkit.analysis.trace.roofline import BOUNDS, COMPUTE, LATENCY, MEMORY, UNKNOWN
-from perfkit.analysis.trace.timeline import Split, split
-from perfkit.analysis.trace.work.launches import Queue
-from perfkit.analysis.trace.work.pieces import Kind, Pieces
-from perfkit.analysis.trace.work.placed import Placed
+from perfkit.analysis.trace.wall_time_split import TimeSplit, split_wall_time
+from perfkit.analysis.trace.work.launch_queue import LaunchQueue
+from perfkit.analysis.trace.work.roofline_rows import RooflineGroups
+from perfkit.analysis.trace.work.work_items import WorkItems, WorkKind
 from perfkit.trace.nesting import grouped
 from perfkit.trace.read import NONE
 
@@ -26,12 +33,12 @@ _OF_BOUND = {
     LATENCY: time_split.LATENCY_BOUND,
     UNKNOWN: time_split.NO_ESTIMATE,
 }
-_OF_KIND = {Kind.COMMUNICATION: time_split.COMMUNICATION, Kind.COPY: time_split.COPIES}
+_OF_KIND = {WorkKind.COMMUNICATION: time_split.COMMUNICATION, WorkKind.COPY: time_split.COPIES}
 # Calls of a CPU that are too small for a bound count as dispatch.
 _NUMBERS = {name: number for number, name in enumerate(time_split.DEVICE_CATEGORIES)}
 
 
-def categories(placed: Placed) -> NDArray[np.int8]:
+def assign_categories(placed: RooflineGroups) -> NDArray[np.int8]:
     """Each piece's category, as an index into `time_split.DEVICE_CATEGORIES`."""
     pieces = placed.pieces
     of_bound = np.asarray([_NUMBERS[_OF_BOUND[bound]] for bound in BOUNDS], np.int8)
@@ -44,21 +51,23 @@ def categories(placed: Placed) -> NDArray[np.int8]:
     return result
 
 
-def split_windows(pieces: Pieces, category: NDArray[np.int8], waiting: Queue | None, fetching: Intervals) -> Split:
+def split_windows(
+    pieces: WorkItems, category: NDArray[np.int8], waiting: LaunchQueue | None, fetching: Intervals
+) -> TimeSplit:
     """Split the windows of a trace.
 
     `waiting` is None on a CPU, which is never idle: it dispatches or waits. `fetching` is when the loop fetched data.
     """
-    return _split(pieces.windows.spans, pieces, category, slice(None), waiting, fetching)
+    return _split_spans(pieces.windows.spans, pieces, category, slice(None), waiting, fetching)
 
 
-def split_unlike(pieces: Pieces, category: NDArray[np.int8], waiting: Queue | None) -> Split:
+def split_outliers(pieces: WorkItems, category: NDArray[np.int8], waiting: LaunchQueue | None) -> TimeSplit:
     """Split the steps that take far longer than the others."""
-    return _split(pieces.windows.unlike, pieces, category, slice(None), waiting)
+    return _split_spans(pieces.windows.unlike, pieces, category, slice(None), waiting)
 
 
 def split_streams(
-    pieces: Pieces, category: NDArray[np.int8], waiting: Queue | None, *, some_lost: bool = False
+    pieces: WorkItems, category: NDArray[np.int8], waiting: LaunchQueue | None, *, some_lost: bool = False
 ) -> tuple[StreamRow, ...]:
     """Split the whole trace for each stream or thread that did any work, those beyond the busiest ones together.
 
@@ -73,23 +82,23 @@ def split_streams(
     order = grouped(lane)
     ends = np.cumsum(np.bincount(lane, minlength=len(named)))
     return tuple(
-        _stream(*named[number], pieces, category, waiting, order[begin:end], some_lost)
+        _build_stream_row(*named[number], pieces, category, waiting, order[begin:end], some_lost)
         for number, (begin, end) in enumerate(zip([0, *ends.tolist()], ends.tolist(), strict=False))
         if end > begin
     )
 
 
-def _stream(
+def _build_stream_row(
     device: int,
     name: str,
-    pieces: Pieces,
+    pieces: WorkItems,
     category: NDArray[np.int8],
-    waiting: Queue | None,
+    waiting: LaunchQueue | None,
     mine: NDArray[np.int64],
     some_lost: bool,
 ) -> StreamRow:
     first, last = pieces.windows.span
-    whole = _split(union([first], [last]), pieces, category, mine, waiting)
+    whole = _split_spans(merge_intervals([first], [last]), pieces, category, mine, waiting)
     return StreamRow(
         device=device,
         stream=name,
@@ -100,17 +109,17 @@ def _stream(
     )
 
 
-def _split(
+def _split_spans(
     windows: Intervals,
-    pieces: Pieces,
+    pieces: WorkItems,
     category: NDArray[np.int8],
     rows: NDArray[np.int64] | slice,
-    waiting: Queue | None,
+    waiting: LaunchQueue | None,
     fetching: Intervals = EMPTY,
-) -> Split:
+) -> TimeSplit:
     starts, ends, kinds = pieces.start_ns[rows], pieces.end_ns[rows], category[rows]
     work = {
-        name: union(starts[kinds == number], ends[kinds == number])
+        name: merge_intervals(starts[kinds == number], ends[kinds == number])
         for name, number in _NUMBERS.items()
         if name not in (time_split.UNRECORDED, *time_split.IDLE)
     }
@@ -122,24 +131,24 @@ def _split(
     elif waiting is not None:
         queued, perhaps = waiting.find_queued_time(rows), waiting.find_possibly_queued_time(rows)
         work |= {time_split.IDLE_QUEUED: queued, time_split.IDLE_UNKNOWN: perhaps}
-        fetching = difference(difference(fetching, queued), perhaps)
+        fetching = subtract_intervals(subtract_intervals(fetching, queued), perhaps)
     work[time_split.DATA] = fetching
-    return split(windows, work, timeline.categories(on_cpu=waiting is None, with_data=with_data))
+    return split_wall_time(windows, work, wall_time_split.list_categories(on_cpu=waiting is None, with_data=with_data))
 
 
-def overlap(pieces: Pieces, parts: int) -> Overlap:
+def measure_overlap(pieces: WorkItems, parts: int) -> Overlap:
     """Communication and copies in the windows and in all, and what of them is not covered by computing."""
     windows = pieces.windows.spans
-    computing = pieces.merge_spans(pieces.is_kind(Kind.WORK))
+    computing = pieces.merge_spans(pieces.is_kind(WorkKind.WORK))
 
     def seconds(when: Intervals) -> tuple[float, float]:
-        return length(when) / 1e9, length(difference(when, computing)) / 1e9
+        return measure_length(when) / 1e9, measure_length(subtract_intervals(when, computing)) / 1e9
 
     communication, copies = (
-        pieces.merge_spans(pieces.is_kind(Kind.COMMUNICATION)),
-        pieces.merge_spans(pieces.is_kind(Kind.COPY)),
+        pieces.merge_spans(pieces.is_kind(WorkKind.COMMUNICATION)),
+        pieces.merge_spans(pieces.is_kind(WorkKind.COPY)),
     )
-    sent, copied = seconds(clipped(communication, windows)), seconds(clipped(copies, windows))
+    sent, copied = seconds(clip_intervals(communication, windows)), seconds(clip_intervals(copies, windows))
     all_sent, all_copied = seconds(communication), seconds(copies)
     return Overlap(
         communication_s=sent[0] / parts,

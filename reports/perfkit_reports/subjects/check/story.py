@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from perfkit import units
-from perfkit.analysis import load
+from perfkit.analysis import machine_load
 from perfkit.check.judge.outcome import OUTCOME
 from perfkit.check.result import Check, CheckedVariant, Judged, Side, Verdict
 from perfkit_reports.plain import one_line
@@ -63,7 +63,9 @@ def suspects(variant: CheckedVariant) -> list[str]:
 def busy(variants: Sequence[CheckedVariant]) -> str:
     """What else the machine did while times were measured that are no pass; "" where it was quiet, or nobody knows."""
     doubtful = [variant for variant in variants if any(map(_in_doubt, gated(variant)))]
-    return load.busy(load.mean_load(pair.load for variant in doubtful for pair in variant.pairs))
+    return machine_load.describe_machine_load(
+        machine_load.combine_loads(pair.load for variant in doubtful for pair in variant.pairs)
+    )
 
 
 def _in_doubt(judged: Judged) -> bool:

@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 
 from perfkit.analysis.compare.figures import PEAK, STEP, TRACED_STEP
-from perfkit.analysis.model.comparison import ComparedFigure, Comparison, Differing, Side
+from perfkit.analysis.model.comparison import ComparedFigure, ComparedRun, Comparison, EnvironmentMismatch
 from perfkit.analysis.model.difference import ChangeRow, GroupChange, TraceDifference
 from perfkit.analysis.model.step import TimeShare
 from perfkit.analysis.model.trace import RankTrace, StepRow, StreamRow
-from perfkit.analysis.trace.tables import LONGEST_ROWS
+from perfkit.analysis.trace.op_tables import LONGEST_ROWS
 from perfkit.record import Unknown, measured
 from perfkit.store.summary import COMPARISON_FILE, SUMMARY_FILE, RowFigures, Summary, digest_of
 from perfkit.units import seconds
@@ -138,11 +138,11 @@ def _memory(comparison: Comparison) -> Section | None:
     return Section(section.id, section.title, (*compared, *section.blocks), nav=section.nav, intro=section.intro)
 
 
-def _revision(side: Side) -> str:
+def _revision(side: ComparedRun) -> str:
     return (side.environment.git_revision or "") if side.environment else ""
 
 
-_RUNS: tuple[Column[Side], ...] = (
+_RUNS: tuple[Column[ComparedRun], ...] = (
     Column("Run", lambda side: short(side.name), numeric=False, code=True, weight=Weight.BRIEF),
     Column("Kind", lambda side: text(side.kind), numeric=False),
     Column("Of it", lambda side: text(side.of), numeric=False),
@@ -152,7 +152,7 @@ _RUNS: tuple[Column[Side], ...] = (
     Column("Created", lambda side: text(side.created_at[:16].replace("T", " ")), numeric=False),
     Column("Where", lambda side: text(side.path), numeric=False, wrap=True),
 )
-_DIFFERING: tuple[Column[Differing], ...] = (
+_DIFFERING: tuple[Column[EnvironmentMismatch], ...] = (
     Column("Key", lambda entry: text(entry.key), numeric=False, code=True),
     Column("Run", lambda entry: short(entry.run), numeric=False),
     Column("There", lambda entry: text(entry.here), numeric=False, wrap=True),
@@ -183,8 +183,8 @@ def _data(comparison: Comparison) -> tuple[Data, ...]:
             {"variant": str, **schema},
             lambda: [row for variant in comparison.variants for row in variants.rows(variant, names)],
         ),
-        plain("runs", Side, sides),
-        plain("differing", Differing, comparison.differing),
+        plain("runs", ComparedRun, sides),
+        plain("differing", EnvironmentMismatch, comparison.differing),
         Data("ranks", {"rank": int, "run": str, "step_s": float}, lambda: list(ranks.rows(comparison))),
         owned("changes", ChangeRow, {"run": str}, differences, lambda each: each.changes),
         owned("changed_groups", GroupChange, {"run": str}, differences, _groups),
@@ -206,7 +206,7 @@ def _groups(difference: TraceDifference) -> tuple[GroupChange, ...]:
     return difference.groups
 
 
-def _values(figure: ComparedFigure, sides: tuple[Side, ...]) -> Iterator[dict[str, object]]:
+def _values(figure: ComparedFigure, sides: tuple[ComparedRun, ...]) -> Iterator[dict[str, object]]:
     for side, amount in zip(sides, figure.amounts, strict=True):
         known = {"value": amount.value, "low": amount.low, "high": amount.high}
         yield {"run": side.name, "figure": figure.title, "unit": figure.unit, **known}

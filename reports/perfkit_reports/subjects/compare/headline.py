@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from perfkit import units
 from perfkit.analysis.compare.figures import PEAK, STEP, TRACED_STEP, WATCHED_STEP
 from perfkit.analysis.compare.verdict import blamed, faster_or_slower, from_to
-from perfkit.analysis.model.comparison import Amount, ComparedFigure, Comparison
+from perfkit.analysis.model.comparison import ComparedAmount, ComparedFigure, Comparison
 from perfkit_reports.wording import sentence
 
 # A change of memory below this is not worth a word.
@@ -62,7 +62,7 @@ def _both(figure: ComparedFigure) -> bool:
     return bool(first.value) and any(amount.value for amount in others)
 
 
-def undecided(first: Amount, other: Amount) -> bool:
+def undecided(first: ComparedAmount, other: ComparedAmount) -> bool:
     """Whether two figures with intervals lie within each other's."""
     if first.low is None or first.high is None or other.low is None or other.high is None:
         return False

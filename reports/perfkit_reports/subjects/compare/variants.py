@@ -9,7 +9,7 @@ from perfkit.analysis.compare.figures import PEAK, STEP
 from perfkit.analysis.compare.sides import AT
 from perfkit.analysis.compare.variants import SPEED_UP, TIMES
 from perfkit.analysis.compare.verdict import faster_or_slower, from_to
-from perfkit.analysis.model.comparison import Amount, ComparedFigure, ComparedVariant, Comparison
+from perfkit.analysis.model.comparison import ComparedAmount, ComparedFigure, ComparedVariant, Comparison
 from perfkit_reports.cells import signed, span, times
 from perfkit_reports.document.blocks import Block, Table
 from perfkit_reports.document.cells import Cell
@@ -64,14 +64,14 @@ def remarks(comparison: Comparison) -> Iterator[str]:
             yield f"The speed-up of {name} went from {_with_interval(before)} to {_with_interval(after)}"
 
 
-def is_decided(first: Amount, other: Amount) -> bool:
+def is_decided(first: ComparedAmount, other: ComparedAmount) -> bool:
     """Whether both have an interval, and these do not overlap."""
     if first.low is None or first.high is None or other.low is None or other.high is None:
         return False
     return first.high < other.low or other.high < first.low
 
 
-def _changes(comparison: Comparison, title: str) -> Iterator[tuple[str, Amount, Amount]]:
+def _changes(comparison: Comparison, title: str) -> Iterator[tuple[str, ComparedAmount, ComparedAmount]]:
     for variant in comparison.variants:
         for figure in variant.figures:
             before, after = figure.amounts[:2]
@@ -134,7 +134,7 @@ def _span(figure: ComparedFigure, low: float, high: float) -> str:
     return span(figures.told(low, figure.unit), shown, unit)
 
 
-def _with_interval(amount: Amount) -> str:
+def _with_interval(amount: ComparedAmount) -> str:
     assert amount.low is not None
     assert amount.high is not None
     return f"{times(_value(amount))} ({times(amount.low)} to {times(amount.high)})"
@@ -146,6 +146,6 @@ def _of(comparison: Comparison, place: int) -> str:
     return side.name.removesuffix(f"{AT}{side.of}") if comparison.variants else side.name
 
 
-def _value(amount: Amount) -> float:
+def _value(amount: ComparedAmount) -> float:
     assert amount.value is not None
     return amount.value

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from perfkit import units
 from perfkit.analysis.model import time_split
-from perfkit.analysis.model.estimate import Estimate
+from perfkit.analysis.model.estimate import MedianEstimate
 from perfkit.analysis.model.step import TimeShare
 from perfkit.analysis.model.suite import Variant
 from perfkit.record import Status
@@ -28,7 +28,7 @@ _ENDED = {
 def headline(variant: Variant) -> str:
     """Step time, the share that waits for data, the largest parts of a traced step, and how it ended if not well."""
     ended = _ENDED.get(variant.status, "")
-    if not isinstance(variant.step_time, Estimate):
+    if not isinstance(variant.step_time, MedianEstimate):
         seen = variant.loop.steps_seen if variant.loop is not None else 0
         how = ended or "ended"
         return f"{variant.name} {how} {_after(seen)}, before a step was timed."
@@ -58,7 +58,7 @@ def remarks(variants: Sequence[Variant]) -> list[str]:
     loop = first.loop
     if told_above(first):
         lines += map(sentence, first.warnings[:1])
-    if loop is not None and isinstance(first.step_time, Estimate):
+    if loop is not None and isinstance(first.step_time, MedianEstimate):
         lines += [
             _traced(slowdown.ratio)
             for slowdown in loop.slowdowns
@@ -68,7 +68,7 @@ def remarks(variants: Sequence[Variant]) -> list[str]:
     if seen is not None and seen.last_s >= _SLOWED * seen.first_s:
         lines.append(f"These are figures of its beginning; at its end steps took {units.seconds(seen.last_s)}.")
     for later in variants[1:]:
-        if isinstance(later.step_time, Estimate) and isinstance(first.step_time, Estimate):
+        if isinstance(later.step_time, MedianEstimate) and isinstance(first.step_time, MedianEstimate):
             ratio = later.step_time.value / first.step_time.value
             why = f" ({later.loop.trigger})" if later.loop and later.loop.trigger else ""
             lines.append(f"Captured later, {later.name}{why} takes {times(ratio)} the step time of {first.name}.")
@@ -77,7 +77,7 @@ def remarks(variants: Sequence[Variant]) -> list[str]:
 
 def told_above(variant: Variant) -> int:
     """How many of its warnings are among the remarks: why nothing was timed, if it ended well."""
-    return int(not variant.reason and not isinstance(variant.step_time, Estimate))
+    return int(not variant.reason and not isinstance(variant.step_time, MedianEstimate))
 
 
 def _after(steps: int) -> str:

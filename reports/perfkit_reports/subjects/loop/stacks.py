@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from perfkit.analysis.model.stacks import HotLine, LoopStacks, ThreadStacks
 from perfkit.analysis.model.suite import Analysis
-from perfkit.analysis.stacks.hot import LEAST_SAMPLES
+from perfkit.analysis.stacks.hot_lines import LEAST_SAMPLES
 from perfkit.store.stacks import COLLAPSED_FILE, SPEEDSCOPE_FILE
 from perfkit.units import percent, seconds
 from perfkit_reports.document.blocks import Block, Details, Facts, Group, Section, Table, Text

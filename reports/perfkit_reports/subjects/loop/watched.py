@@ -1,7 +1,7 @@
 """How a loop that perfkit was attached to was watched, in words and tables."""
 
 from perfkit import units
-from perfkit.analysis.model.loop import Loop, LoopRank, PerStep, Slowdown
+from perfkit.analysis.model.loop import CountPerStep, LoopAnalysis, LoopRank, Slowdown
 from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit_reports.cells import known, times
 from perfkit_reports.document.cells import Cell, unknown
@@ -13,12 +13,12 @@ _NOT_WATCHED = "steps after all was recorded are not watched, and so not counted
 _INSTRUMENTS = {"trace": "While traced", "memory": "While memory was recorded"}
 
 
-def loops(analysis: Analysis) -> list[tuple[Variant, Loop]]:
+def loops(analysis: Analysis) -> list[tuple[Variant, LoopAnalysis]]:
     """The variants that are loops of somebody else's."""
     return [(variant, variant.loop) for variant in analysis.variants if variant.loop is not None]
 
 
-def facts(loop: Loop) -> list[tuple[str, Cell]]:
+def facts(loop: LoopAnalysis) -> list[tuple[str, Cell]]:
     """(name, value) of what is known of the loop and of the watching."""
     items = [
         ("A step ends with", Cell(loop.steps_by)),
@@ -40,7 +40,7 @@ def facts(loop: Loop) -> list[tuple[str, Cell]]:
     return items
 
 
-def steps(loop: Loop) -> str:
+def steps(loop: LoopAnalysis) -> str:
     """`60 timed, from step 11 on; 71 watched`."""
     if not loop.steps_timed:
         return f"none timed of {loop.steps_seen:,} watched"
@@ -64,7 +64,7 @@ def slowdown(found: Slowdown) -> str:
     return told
 
 
-def _units(loop: Loop) -> Cell:
+def _units(loop: LoopAnalysis) -> Cell:
     """`16`, counted where; all ranks together."""
     if not loop.units_per_step:
         return unknown(loop.units_source.removeprefix("not known: "))
@@ -72,7 +72,7 @@ def _units(loop: Loop) -> Cell:
     return Cell(f"{loop.units_per_step:,.10g}{ranks}", detail=loop.units_source, value=loop.units_per_step)
 
 
-def _in_a_step(loop: Loop) -> Cell:
+def _in_a_step(loop: LoopAnalysis) -> Cell:
     counted = [
         _count(each, one, many)
         for each, one, many in (
@@ -87,13 +87,13 @@ def _in_a_step(loop: Loop) -> Cell:
     return Cell(", ".join(counted), detail=_accumulation(loop)) if counted else unknown("no step was timed")
 
 
-def _count(found: PerStep, one: str, many: str) -> str:
+def _count(found: CountPerStep, one: str, many: str) -> str:
     if found.least != found.most:
         return f"{found.least:,} to {found.most:,} {many}"
     return plural(found.most, one, many)
 
 
-def _accumulation(loop: Loop) -> str:
+def _accumulation(loop: LoopAnalysis) -> str:
     batches = loop.microbatches
     if batches is None or batches == 1:
         return ""

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import partial
 
 from perfkit import units
-from perfkit.analysis.model.memory import Growth, LiveBlock, MemoryRow, MemoryShare
+from perfkit.analysis.model.memory import LiveBlock, MemoryGrowth, MemoryRow, MemoryShare
 from perfkit_reports.cells import calls, count, share, size, text
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.tables import NOTHING, Column
@@ -63,11 +63,11 @@ def by_module(peak: int) -> list[Column[ModuleRow]]:
     ]
 
 
-def _maker(row: Growth) -> Cell:
+def _maker(row: MemoryGrowth) -> Cell:
     return Cell(row.module or row.op or NOTHING, detail=row.op if row.module else "")
 
 
-GROWTH: tuple[Column[Growth], ...] = (
+GROWTH: tuple[Column[MemoryGrowth], ...] = (
     Column("Source line", lambda row: text(row.line), numeric=False, code=True),
     Column("Grows by", lambda row: size(row.bytes_per_step), help="bytes a step"),
     Column("Blocks", lambda row: calls(row.blocks_per_step), help="a step"),

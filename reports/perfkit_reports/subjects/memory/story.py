@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from perfkit import units
-from perfkit.analysis.model.memory import Fragmentation, Growth, MemoryAccount, asked_by
+from perfkit.analysis.model.memory import Fragmentation, MemoryAccount, MemoryGrowth, format_request_origin
 from perfkit_reports.holders import Holder
 from perfkit_reports.wording import plural, sentence
 
@@ -52,7 +52,7 @@ def failure(account: MemoryAccount) -> list[str]:
     what = (
         "An allocation of unknown size" if request.bytes is None else f"An allocation of {units.nbytes(request.bytes)}"
     )
-    where = asked_by(request)
+    where = format_request_origin(request)
     told = [
         f"{what} failed{f': {where}' if where else ''}.",
         f"Alive at the peak of {units.nbytes(account.peak_bytes)}{_split(account)}.",
@@ -108,7 +108,7 @@ def free_parts(held: Fragmentation) -> list[tuple[str, str, int]]:
     return [part for part in (("allocated", "allocated", held.allocated_bytes), *free) if part[2] > 0]
 
 
-def growth(rows: Sequence[Growth]) -> str:
+def growth(rows: Sequence[MemoryGrowth]) -> str:
     """`1.50 MiB a step in all, over 3 steps in a row`; empty where nothing grows."""
     if not rows:
         return ""

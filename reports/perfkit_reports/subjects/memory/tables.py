@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from perfkit.analysis.model.memory import Growth, LiveBlock, MemoryAccount, MemoryRow, TimelineBand
+from perfkit.analysis.model.memory import LiveBlock, MemoryAccount, MemoryGrowth, MemoryRow, TimelineBand
 from perfkit.spec import Struct
 from perfkit_reports.document.tables import Data, owned
 from perfkit_reports.holders import Holder
@@ -11,7 +11,7 @@ from perfkit_reports.holders import Holder
 _OF_ACCOUNTS: dict[str, tuple[type[Struct], Callable[[MemoryAccount], Iterable[object]]]] = {
     "memory_largest": (LiveBlock, lambda account: account.largest),
     "memory_rows": (MemoryRow, lambda account: account.rows),
-    "memory_growth": (Growth, lambda account: account.growth),
+    "memory_growth": (MemoryGrowth, lambda account: account.growth),
     "memory_bands": (TimelineBand, lambda account: account.bands),
 }
 

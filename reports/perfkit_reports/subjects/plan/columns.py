@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import partial
 
 from perfkit import units
-from perfkit.analysis.model.plan import Beyond, Plan, PlannedVariant
+from perfkit.analysis.model.plan import NonTensorMemory, Plan, PlannedVariant
 from perfkit_reports.cells import whole
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.tables import Column
@@ -38,11 +38,11 @@ def _named(variant: PlannedVariant, style: Style) -> Cell:
     return Cell(variant.name, value=variant.name, swatch=(style.colour, style.symbol))
 
 
-def _where(variant: PlannedVariant, row: Beyond) -> str:
+def _where(variant: PlannedVariant, row: NonTensorMemory) -> str:
     return "in the peak" if row in variant.within_allocator else "beyond it"
 
 
-BEYOND: tuple[Column[tuple[PlannedVariant, Beyond]], ...] = (
+BEYOND: tuple[Column[tuple[PlannedVariant, NonTensorMemory]], ...] = (
     Column("Variant", lambda row: Cell(row[0].name), numeric=False),
     Column("What", lambda row: Cell(row[1].name), numeric=False),
     Column("Where", lambda row: Cell(_where(*row)), numeric=False, help="whether it is in the allocator's peak"),

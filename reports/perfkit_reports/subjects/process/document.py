@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from perfkit.analysis.model.process import ProcessAnalysis, WatchedThread
 from perfkit.analysis.model.stacks import HotLine
-from perfkit.analysis.stacks.hot import LEAST_SAMPLES
+from perfkit.analysis.stacks.hot_lines import LEAST_SAMPLES
 from perfkit.record import Quantity, Unknown
 from perfkit.store.stacks import COLLAPSED_FILE, SPEEDSCOPE_FILE
 from perfkit.store.summary import PROCESS_FILE, SUMMARY_FILE, Summary, unknown_figures

@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from perfkit import units
-from perfkit.analysis.model.estimate import Estimate, Missing
-from perfkit.analysis.model.loop import Loop
+from perfkit.analysis.model.estimate import MedianEstimate, MissingEstimate
+from perfkit.analysis.model.loop import LoopAnalysis
 from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit.record import Measurement
 from perfkit.store.price import Price, counted
@@ -25,9 +25,9 @@ def cpu_time(variant: Variant) -> Cell:
     return replace(cell, detail="") if variant.loop else cell
 
 
-def estimated(time: Estimate | Missing, spread: str = "") -> Cell:
+def estimated(time: MedianEstimate | MissingEstimate, spread: str = "") -> Cell:
     """With its interval, where the `spread` of one process does not stand for it."""
-    if isinstance(time, Missing):
+    if isinstance(time, MissingEstimate):
         return unknown(time.reason)
     return Cell(units.seconds(time.value), detail=spread or _interval(time), value=time.value)
 
@@ -45,7 +45,7 @@ def cpu_change(variant: Variant) -> Cell:
 
 def interval_level(analysis: Analysis) -> str:
     """The confidence level of the intervals; empty where nothing was measured."""
-    levels = {variant.step_time.level for variant in analysis.variants if isinstance(variant.step_time, Estimate)}
+    levels = {variant.step_time.level for variant in analysis.variants if isinstance(variant.step_time, MedianEstimate)}
     return " and ".join(units.percent(level, 0) for level in sorted(levels))
 
 
@@ -95,7 +95,7 @@ def speed_interval(variant: Variant) -> str:
 
 def throughput(variant: Variant) -> Cell:
     rate = variant.throughput
-    if isinstance(rate, Missing):
+    if isinstance(rate, MissingEstimate):
         return unknown(rate.reason)
     return Cell(f"{units.significant(rate.value)} {throughput_unit(variant)}", value=rate.value)
 
@@ -109,7 +109,7 @@ def rate(variant: Variant) -> Cell:
 def cost(variant: Variant, price: Price) -> Cell:
     """What a million tokens or a thousand samples cost, with the interval of the throughput."""
     known = variant.cost
-    if known is None or isinstance(known, Missing):
+    if known is None or isinstance(known, MissingEstimate):
         return unknown("no price was told" if known is None else known.reason)
     detail = (
         "" if known.low is None or known.high is None else f"{price.format_amount(known.low)}–{price.shown(known.high)}"
@@ -127,7 +127,7 @@ def throughput_unit(variant: Variant) -> str:
     return unit if unit.endswith("/s") else f"{unit}/s"
 
 
-def waiting(loop: Loop) -> Cell:
+def waiting(loop: LoopAnalysis) -> Cell:
     """The share of the time that waits for data, and what that is in the median step."""
     if loop.data_wait_share is None:
         return unknown(NO_LOADER)
@@ -202,7 +202,7 @@ def _quartiles(variant: Variant) -> str:
     return f"p25 to p75: {_range(steps[len(steps) // 4], steps[(3 * len(steps)) // 4])}" if len(steps) >= 4 else ""
 
 
-def _interval(time: Estimate) -> str:
+def _interval(time: MedianEstimate) -> str:
     if time.low is None or time.high is None:
         return f"no interval from {plural(len(time.per_process), 'process', 'processes')}"
     return _range(time.low, time.high)

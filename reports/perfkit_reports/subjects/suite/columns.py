@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from perfkit.analysis.model.estimate import Estimate
+from perfkit.analysis.model.estimate import MedianEstimate
 from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit.record import Measurement, Status
 from perfkit_reports.document.cells import Cell
@@ -17,7 +17,7 @@ Cells = Callable[[Variant], Cell]
 
 def is_measured(variant: Variant) -> bool:
     """Whether there are figures of it."""
-    return variant.status == Status.OK or isinstance(variant.step_time, Estimate)
+    return variant.status == Status.OK or isinstance(variant.step_time, MedianEstimate)
 
 
 def variants(analysis: Analysis) -> list[Column[Variant]]:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from perfkit import units
-from perfkit.analysis.model.fleet import RankRow, TimedRank, Volume
+from perfkit.analysis.model.fleet import CollectiveVolume, RankRow, TimedRank
 from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit_reports.cells import calls, known, seconds, short, text
 from perfkit_reports.charts import steps_of_ranks
@@ -58,7 +58,7 @@ _RANKS: tuple[Column[_Rank], ...] = (
     _of_traced("Computing", "compute_s", "per traced step"),
     _of_traced("Exposed", "exposed_communication_s", "communication not beside computing, per traced step"),
 )
-_VOLUMES: tuple[Column[Volume], ...] = (
+_VOLUMES: tuple[Column[CollectiveVolume], ...] = (
     Column("Collective", lambda row: text(row.kind), numeric=False),
     Column("Calls", lambda row: calls(row.calls), help="per traced step"),
     Column(

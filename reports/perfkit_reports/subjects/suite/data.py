@@ -5,8 +5,8 @@ from operator import attrgetter
 from types import GenericAlias
 from typing import Any
 
-from perfkit.analysis.model.estimate import Difference, Estimate, Missing
-from perfkit.analysis.model.loop import Loop
+from perfkit.analysis.model.estimate import Difference, MedianEstimate, MissingEstimate
+from perfkit.analysis.model.loop import LoopAnalysis
 from perfkit.analysis.model.plan import Interval
 from perfkit.analysis.model.prediction import PredictedFigure, PredictedPart, Prediction
 from perfkit.analysis.model.scaling import Efficiency, ScalingCurve
@@ -173,9 +173,9 @@ def _variant(variant: Variant, analysis: Analysis) -> dict[str, Any]:
     return {**row, _FRONT: variant.name in analysis.pareto}
 
 
-def _of(part: Estimate | Missing | Loop | Difference | Efficiency | None, name: str) -> Any:
+def _of(part: MedianEstimate | MissingEstimate | LoopAnalysis | Difference | Efficiency | None, name: str) -> Any:
     """A field of what was measured of a variant; None where it was not."""
-    return None if part is None or isinstance(part, Missing) else getattr(part, name)
+    return None if part is None or isinstance(part, MissingEstimate) else getattr(part, name)
 
 
 def _steps(analysis: Analysis) -> Iterator[Mapping[str, Any]]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from perfkit.analysis.model.estimate import Estimate, Missing
+from perfkit.analysis.model.estimate import MedianEstimate, MissingEstimate
 from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit.analysis.suite.compile import when_it_pays
 from perfkit.record import Measurement
@@ -146,7 +146,7 @@ def _trade_off(analysis: Analysis) -> Iterator[Section]:
     """Only where there are variants to choose from."""
     if headline.is_alone(analysis):
         return
-    placed = [variant for variant in analysis.variants if isinstance(variant.throughput, Estimate)]
+    placed = [variant for variant in analysis.variants if isinstance(variant.throughput, MedianEstimate)]
     drawn = pareto.chart(
         [point for variant in placed if (point := _point(variant, analysis)) is not None],
         cells.throughput_unit(placed[0]) if placed else "",
@@ -168,10 +168,10 @@ def _trade_off(analysis: Analysis) -> Iterator[Section]:
 
 def _point(variant: Variant, analysis: Analysis) -> pareto.Point | None:
     step, rate, peak = variant.step_time, variant.throughput, variant.peak_allocated
-    if not isinstance(rate, Estimate) or not isinstance(peak, Measurement):
+    if not isinstance(rate, MedianEstimate) or not isinstance(peak, Measurement):
         return None
     # The interval of the step time, carried over to throughput.
-    slow, fast = (step.high, step.low) if isinstance(step, Estimate) else (None, None)
+    slow, fast = (step.high, step.low) if isinstance(step, MedianEstimate) else (None, None)
     on_front = variant.name in analysis.pareto
     memory, time = cells.peak_memory(variant), cells.step_time(variant)
     return pareto.Point(
@@ -191,6 +191,6 @@ def _point(variant: Variant, analysis: Analysis) -> pareto.Point | None:
     )
 
 
-def _at(step: Estimate | Missing, rate: Estimate, seconds: float | None) -> float | None:
+def _at(step: MedianEstimate | MissingEstimate, rate: MedianEstimate, seconds: float | None) -> float | None:
     """The throughput if a step took `seconds`."""
-    return rate.value * step.value / seconds if isinstance(step, Estimate) and seconds else None
+    return rate.value * step.value / seconds if isinstance(step, MedianEstimate) and seconds else None

@@ -3,8 +3,8 @@
 from collections import Counter
 
 from perfkit import units
-from perfkit.analysis.load import busy
-from perfkit.analysis.model.estimate import Estimate
+from perfkit.analysis.machine_load import describe_machine_load
+from perfkit.analysis.model.estimate import MedianEstimate
 from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit.record import Measurement, Status
 from perfkit_reports.subjects.suite import cells
@@ -39,7 +39,7 @@ def is_alone(analysis: Analysis) -> bool:
 
 def headline(analysis: Analysis) -> str:
     """The main result; where it is not decided, after what else the machine did."""
-    noisy = busy(analysis.load)
+    noisy = describe_machine_load(analysis.load)
     undecided = any(
         variant.difference and variant.difference.verdict == "inconclusive" for variant in analysis.variants
     )
@@ -47,7 +47,7 @@ def headline(analysis: Analysis) -> str:
 
 
 def _result(analysis: Analysis) -> str:
-    measured = [variant for variant in analysis.variants if isinstance(variant.step_time, Estimate)]
+    measured = [variant for variant in analysis.variants if isinstance(variant.step_time, MedianEstimate)]
     if not measured:
         ended = {variant.status for variant in analysis.variants}
         if ended == {Status.OUT_OF_MEMORY}:
@@ -90,7 +90,7 @@ def _uncompared(analysis: Analysis) -> str:
 def remarks(analysis: Analysis) -> list[str]:
     """What has to be known beside the headline."""
     lines = []
-    noisy = busy(analysis.load)
+    noisy = describe_machine_load(analysis.load)
     if noisy and not headline(analysis).startswith(sentence(noisy)):
         lines.append(sentence(noisy))
     best, least = fastest(analysis), leanest(analysis)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from perfkit import units
-from perfkit.analysis.model.estimate import Estimate
+from perfkit.analysis.model.estimate import MedianEstimate
 from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit.analysis.suite.parity import NOT_COMPARABLE
 from perfkit_reports.charts import curves
@@ -41,7 +41,7 @@ def losses(analysis: Analysis) -> Iterator[Section]:
     trained = [
         _Trained(variant, look[variant.name], None if variant.emulated else variant.step_time.value)
         for variant in analysis.variants
-        if variant.losses and isinstance(variant.step_time, Estimate)
+        if variant.losses and isinstance(variant.step_time, MedianEstimate)
     ]
     if len(trained) < 2 or not any(each.variant.parity.verdict == NOT_COMPARABLE for each in trained):
         return

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from perfkit import units
-from perfkit.analysis.model.estimate import Estimate, Missing
+from perfkit.analysis.model.estimate import MedianEstimate, MissingEstimate
 from perfkit.analysis.model.plan import Interval
 from perfkit.analysis.model.scaling import Efficiency, PlannedPoint, ScalingCurve, ScalingPoint, SuiteScaling
 from perfkit.analysis.model.suite import Analysis, Variant
@@ -106,7 +106,7 @@ def _lines_of_efficiency(curve: ScalingCurve, style: Style) -> Iterator[Line]:
     points: list[tuple[int, float]] = []
     spans: list[Span] = []
     for point in curve.points:
-        if not isinstance(point.efficiency, Missing):
+        if not isinstance(point.efficiency, MissingEstimate):
             points.append((point.world_size, 1.0 if point.efficiency is None else point.efficiency.value))
             spans.append(_span(point.efficiency))
     yield Line(curve.name, style, tuple(points), tuple(spans))
@@ -129,7 +129,7 @@ def _times(found: SuiteScaling, styles: dict[str, Style], by_name: dict[str, Var
 
 def _lines_of_time(curve: ScalingCurve, style: Style, by_name: dict[str, Variant]) -> Iterator[Line]:
     times = [(point.world_size, by_name[point.variant].step_time) for point in curve.points]
-    known = [(ranks, time) for ranks, time in times if isinstance(time, Estimate)]
+    known = [(ranks, time) for ranks, time in times if isinstance(time, MedianEstimate)]
     yield Line(
         curve.name, style, tuple((ranks, time.value) for ranks, time in known), tuple(_span(time) for _, time in known)
     )
@@ -143,7 +143,7 @@ def _lines_of_time(curve: ScalingCurve, style: Style, by_name: dict[str, Variant
     )
 
 
-def _span(figure: Efficiency | Estimate | None) -> Span:
+def _span(figure: Efficiency | MedianEstimate | None) -> Span:
     return None if figure is None or figure.low is None or figure.high is None else (figure.low, figure.high)
 
 
@@ -174,11 +174,11 @@ def _columns(found: SuiteScaling, *, planned: bool) -> list[Column[_Row]]:
 _NOT = unknown("nothing was measured on so many ranks")
 
 
-def _efficiency(found: Efficiency | Missing | None) -> Cell:
+def _efficiency(found: Efficiency | MissingEstimate | None) -> Cell:
     match found:
         case None:
             return Cell("reference")
-        case Missing():
+        case MissingEstimate():
             return unknown(found.reason)
         case Efficiency():
             low, high = found.low, found.high

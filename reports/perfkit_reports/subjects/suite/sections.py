@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from perfkit import units
 from perfkit.analysis.model.suite import Analysis, MeasuredSession, Variant
 from perfkit.analysis.model.trace import RankTrace
-from perfkit.analysis.trace.tables import LONGEST_ROWS
+from perfkit.analysis.trace.op_tables import LONGEST_ROWS
 from perfkit.record import value_of
 from perfkit.store.layout import REPORT_JSON
 from perfkit.store.summary import SUMMARY_FILE

@@ -1,6 +1,6 @@
 """What a list of many reports shows of a suite."""
 
-from perfkit.analysis.model.estimate import Estimate, Missing
+from perfkit.analysis.model.estimate import MedianEstimate, MissingEstimate
 from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit.record import How, Measurement, Quantity, Unknown, measured
 from perfkit.store.summary import Outcome, RowFigures, Summary
@@ -44,7 +44,7 @@ def _peak(variant: Variant) -> Quantity:
     return measured(variant.memory.peak_bytes, "bytes", variant.memory.source)
 
 
-def _quantity(estimate: Estimate | Missing, unit: str) -> Quantity:
-    if isinstance(estimate, Missing):
+def _quantity(estimate: MedianEstimate | MissingEstimate, unit: str) -> Quantity:
+    if isinstance(estimate, MissingEstimate):
         return Unknown(reason=estimate.reason)
     return Measurement(value=estimate.value, unit=unit, how=How(estimate.how), source=estimate.source)

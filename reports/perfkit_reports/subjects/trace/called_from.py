@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from perfkit import units
 from perfkit.analysis.model.flame import BY_STACK, FRAME, KERNEL, OP, TIME
 from perfkit.analysis.model.trace import RankTrace
-from perfkit.analysis.trace.gaps import shown_frame
+from perfkit.analysis.trace.idle_gaps import format_frame
 from perfkit_reports.charts.flame import paths
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.tables import NOTHING
@@ -22,7 +22,7 @@ def called_from(trace: RankTrace) -> Mapping[str, Cell]:
     for flame in (found for found in trace.flames if found.by == BY_STACK):
         for path, seconds in zip(paths(flame), flame.values.get(TIME, ()), strict=True):
             kind, name = path[-1]
-            frames = tuple(shown_frame(step) for of, step in path if of == FRAME)
+            frames = tuple(format_frame(step) for of, step in path if of == FRAME)
             if kind in (OP, KERNEL):
                 taken[key(kind, name)][frames] += seconds
     return {name: _cell(stacks) for name, stacks in taken.items()}

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from perfkit import units
-from perfkit.analysis.model.coverage import ModelErrorRow, Uncovered
+from perfkit.analysis.model.coverage import ModelErrorRow, UncoveredWork
 from perfkit.analysis.model.difference import ChangeRow
 from perfkit.analysis.model.fleet import RankRow, SkewRow
 from perfkit.analysis.model.graphs import ReplayedGraph
@@ -217,7 +217,7 @@ _EVIDENCE = {
     "faster": "in every traced step, beyond what other ops vary by",
     "noise": "no more than equal work varies by in these traces",
 }
-UNCOVERED: tuple[Column[Uncovered], ...] = (
+UNCOVERED: tuple[Column[UncoveredWork], ...] = (
     Column("Name", lambda row: code(row.name), numeric=False, code=True),
     Column("Time", lambda row: seconds(row.seconds), help="in the whole trace"),
     Column("Share", lambda row: share(row.share), meter=True),

@@ -3,23 +3,23 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from perfkit.analysis.model.coverage import Coverage, ModelErrorRow, Uncovered
+from perfkit.analysis.model.coverage import Coverage, ModelErrorRow, UncoveredWork
 from perfkit.analysis.model.difference import ChangeRow, GroupChange
 from perfkit.analysis.model.fleet import RankRow, SkewRow
 from perfkit.analysis.model.graphs import ReplayedGraph
 from perfkit.analysis.model.launches import GapRow, HostCallRow, Launches
 from perfkit.analysis.model.products import AttentionRow, GemmRow
-from perfkit.analysis.model.replay import PathRow, Simulated
+from perfkit.analysis.model.replay import PathRow, SimulatedChange
 from perfkit.analysis.model.step import OpRow, TimeShare
 from perfkit.analysis.model.trace import (
     CollectiveRow,
     CopyRow,
     Overlap,
     RankTrace,
-    Reading,
     Recompute,
     StepRow,
     StreamRow,
+    TraceFileInfo,
 )
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.devices.ceiling import Ceiling
@@ -33,7 +33,7 @@ from perfkit_reports.subjects.trace.series import every_trace
 
 # One row a trace: these beside its own fields. A trace without launches or recomputation has nulls there.
 _PARTS: dict[str, type[Struct]] = {
-    "reading": Reading,
+    "reading": TraceFileInfo,
     "coverage": Coverage,
     "overlap": Overlap,
     "launches": Launches,
@@ -56,9 +56,9 @@ _OF_TRACES: dict[str, tuple[type[Struct], Callable[[RankTrace], Iterable[object]
     "graphs": (ReplayedGraph, lambda trace: trace.graphs),
     "unlike_steps": (StepRow, lambda trace: trace.unlike),
     "model_error": (ModelErrorRow, lambda trace: trace.coverage.model_error),
-    "uncovered": (Uncovered, lambda trace: trace.coverage.uncovered),
+    "uncovered": (UncoveredWork, lambda trace: trace.coverage.uncovered),
     "path_stretches": (PathRow, lambda trace: trace.replay.stretches if trace.replay else ()),
-    "what_ifs": (Simulated, lambda trace: trace.what_ifs),
+    "what_ifs": (SimulatedChange, lambda trace: trace.what_ifs),
 }
 _TIME = schema_of(TimeShare, trace=str, scope=str)
 _PATH: Schema = {"trace": str, "kind": str, "seconds": float}

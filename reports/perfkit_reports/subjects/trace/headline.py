@@ -8,8 +8,8 @@ from perfkit.analysis.model import time_split
 from perfkit.analysis.model.step import TimeShare
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
-from perfkit.analysis.trace.advice import RECORD_SHAPES, how_to_get_ceilings
-from perfkit.analysis.trace.lost import LOST_MEANING, lost_title
+from perfkit.analysis.trace.advice import RECORD_SHAPES, advise_on_ceilings
+from perfkit.analysis.trace.lost_kernel_texts import LOST_MEANING, format_lost_title
 from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.trace.reading.source import trace_name
 from perfkit_reports.subjects.trace.series import focus
@@ -104,7 +104,7 @@ def remarks(analysis: TraceAnalysis) -> list[str]:
         where = (
             "" if len(analysis.traces) == 1 else f" ({worst.label}; {len(lost):,} of {len(analysis.traces):,} traces)"
         )
-        lines.append(f"{lost_title(most)}{where}: {LOST_MEANING}.")
+        lines.append(f"{format_lost_title(most)}{where}: {LOST_MEANING}.")
     cut = [each.label for each in analysis.traces if each.reading.cut]
     if cut:
         files = "The file" if len(analysis.traces) == 1 else "The file of " + ", ".join(cut[:_NAMED])
@@ -141,7 +141,7 @@ def _no_roofline(trace: RankTrace) -> tuple[str, str]:
         return "", ""
     if not has_roofs(trace) and trace.coverage.flops_s > 0:
         reason = f"No ceilings are known for {device(trace)}, so nothing is held against a roof."
-        return reason, how_to_get_ceilings(trace)
+        return reason, advise_on_ceilings(trace)
     if trace.coverage.kernel_s <= 0:
         return "The trace holds no kernels and no ops, so there is nothing to place on a roofline.", ""
     if all(row.bound in ("communication", "copy") for row in trace.kernels or trace.ops):

@@ -11,7 +11,7 @@ from perfkit.analysis.model.step import TimeShare
 from perfkit.analysis.model.time_split import UNRECORDED
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
-from perfkit.analysis.trace.gaps import place
+from perfkit.analysis.trace.idle_gaps import format_place
 from perfkit_reports.cells import calls, code, seconds, share, short, text
 from perfkit_reports.document.blocks import Bar, Bars, Block, Section
 from perfkit_reports.document.cells import Cell
@@ -47,7 +47,7 @@ class _Told(NamedTuple):
 def _place(row: GapRow) -> Cell:
     if not row.named:
         return Cell("(shorter ones together)")
-    return short(place(row), 80)
+    return short(format_place(row), 80)
 
 
 _COLUMNS: tuple[Column[_Told], ...] = (

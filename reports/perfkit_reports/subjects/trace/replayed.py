@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from perfkit import units
-from perfkit.analysis.model.replay import PathRow, Replay, Simulated
+from perfkit.analysis.model.replay import PathRow, ReplaySummary, SimulatedChange
 from perfkit.analysis.model.step import TimeShare
 from perfkit.analysis.model.time_split import COMMUNICATION
 from perfkit.analysis.model.trace import CollectiveRow, RankTrace
@@ -51,11 +51,11 @@ def _what(row: PathRow) -> Cell:
     return code(" in ".join(part for part in (row.call, row.op) if part), 48)
 
 
-def _step_gain(row: Simulated) -> Cell:
+def _step_gain(row: SimulatedChange) -> Cell:
     return unknown(row.refused or _NO_STEPS) if row.step_gain_s is None else seconds(row.step_gain_s)
 
 
-_COLUMNS: tuple[Column[Simulated], ...] = (
+_COLUMNS: tuple[Column[SimulatedChange], ...] = (
     Column("What if", lambda row: text(row.what), numeric=False, code=True, wrap=True),
     Column(
         "Gain",
@@ -130,7 +130,7 @@ def _shown(path: Mapping[str, float], whole: float) -> dict[str, float]:
     return {kind: spent for kind, spent in path.items() if spent > 0 and spent >= _LEAST * whole}
 
 
-def _refused(replay: Replay, end: str) -> tuple[Text, ...]:
+def _refused(replay: ReplaySummary, end: str) -> tuple[Text, ...]:
     """Why no gain is simulated; nothing where gains are."""
     if not replay.refused:
         return ()
@@ -138,7 +138,7 @@ def _refused(replay: Replay, end: str) -> tuple[Text, ...]:
     return (Text(id=f"replay-refused{end}", lines=(told,), style="callout"),)
 
 
-def _assumed(collectives: Sequence[CollectiveRow], replay: Replay) -> list[str]:
+def _assumed(collectives: Sequence[CollectiveRow], replay: ReplaySummary) -> list[str]:
     waits = (
         f"Gains are simulated with {replay.ranks} ranks at once: a collective ends when the last of these has come."
         if replay.ranks > 1

@@ -6,7 +6,7 @@ from perfkit import units
 from perfkit.analysis.model.step import OpRow
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
-from perfkit.analysis.trace.memory import fullness
+from perfkit.analysis.trace.trace_memory import make_fullness_key
 from perfkit_reports.charts.plane import Plane, Series, applicable
 from perfkit_reports.charts.roofline import LEVEL
 from perfkit_reports.document.blocks import Bar
@@ -44,7 +44,9 @@ def detailed(analysis: TraceAnalysis) -> tuple[RankTrace, ...]:
 
 def memory_holders(analysis: TraceAnalysis) -> list[Holder]:
     """The memory of the traces in detail, and of the one that ran out of it or is fullest, whichever it is: first."""
-    holders = sorted(of_traces(every_trace(analysis)), key=lambda holder: fullness(holder.account), reverse=True)
+    holders = sorted(
+        of_traces(every_trace(analysis)), key=lambda holder: make_fullness_key(holder.account), reverse=True
+    )
     shown = {trace.label for trace in detailed(analysis)}
     return holders[:1] + [holder for holder in holders[1:] if holder.name in shown]
 

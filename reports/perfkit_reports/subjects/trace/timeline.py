@@ -4,10 +4,10 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from perfkit import units
 from perfkit.analysis.model import timeline as lanes
-from perfkit.analysis.model.timeline import Lane, StepTimeline
+from perfkit.analysis.model.timeline import StepTimeline, TimelineLane
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
-from perfkit.analysis.timeline.columns import columns, label_texts
+from perfkit.analysis.timeline.lane_columns import list_label_texts, unpack_lane
 from perfkit.analysis.trace.op_class import OpClass
 from perfkit_reports.cells import seconds, share, text, whole
 from perfkit_reports.document.blocks import Group, Section, Table, Timeline
@@ -22,7 +22,7 @@ from perfkit_reports.wording import plural
 ROOM = 900_000
 _LONGEST = 10  # idle times in the table
 
-_LANES: tuple[Column[tuple[Lane, int]], ...] = (
+_LANES: tuple[Column[tuple[TimelineLane, int]], ...] = (
     Column("Lane", lambda row: text(row[0].name), numeric=False),
     Column("Slices", lambda row: whole(row[0].slices)),
     Column("Busy", lambda row: seconds(row[0].busy_ns / 1e9), help="how long any of its slices lasts"),
@@ -84,7 +84,7 @@ def _name(trace: RankTrace, step: StepTimeline, *, several: bool) -> str:
 
 def _looks(steps: Iterable[StepTimeline]) -> list[tuple[str, Work]]:
     """Of every kind of slice, in the order of classes of ops, then as they come."""
-    kinds = dict.fromkeys(kind for step in steps for kind in label_texts(step, "kind"))
+    kinds = dict.fromkeys(kind for step in steps for kind in list_label_texts(step, "kind"))
     classes = [kind for kind in OpClass if kind in kinds]
     return [(kind, slice_look(kind)) for kind in (*classes, *(kind for kind in kinds if kind not in classes))]
 
@@ -103,10 +103,10 @@ def _lanes(name: str, step: StepTimeline) -> tuple[Table, ...]:
 
 def _idle(name: str, step: StepTimeline) -> tuple[Table, ...]:
     rows: list[tuple[int, int, str, str]] = []
-    causes, places = label_texts(step, "kind"), label_texts(step, "shapes")
+    causes, places = list_label_texts(step, "kind"), list_label_texts(step, "shapes")
     for lane in step.lanes:
         if lane.kind == lanes.IDLE:
-            gaps = columns(lane)
+            gaps = unpack_lane(lane)
             labels = gaps.label.tolist()
             told = [causes[label] for label in labels], [places[label] for label in labels]
             rows += zip(gaps.start_ns.tolist(), (gaps.end_ns - gaps.start_ns).tolist(), *told, strict=True)

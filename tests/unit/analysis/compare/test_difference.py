@@ -5,7 +5,7 @@ import pytest
 from perfkit.analysis.compare import difference as trace_difference
 from perfkit.analysis.compare.difference import difference
 from perfkit.analysis.model.difference import TraceDifference
-from perfkit.analysis.model.trace import ComputedIn
+from perfkit.analysis.model.trace import PrecisionFlops
 from tests.fixtures.rank_traces import rank_trace, row
 
 
@@ -128,8 +128,8 @@ def test_what_is_recorded_on_one_side_and_in_part_inferred_on_the_other_is_one_o
 
 
 def test_matrix_products_in_another_dtype_are_told() -> None:
-    def computed(*parts: tuple[str, float]) -> tuple[ComputedIn, ...]:
-        return tuple(ComputedIn(unit="matrix", dtype=dtype, flops=flops) for dtype, flops in parts)
+    def computed(*parts: tuple[str, float]) -> tuple[PrecisionFlops, ...]:
+        return tuple(PrecisionFlops(unit="matrix", dtype=dtype, flops=flops) for dtype, flops in parts)
 
     ops = (row("aten::mm", 0.4),)
     before = rank_trace(label="B", ops=ops, computed_in=computed(("fp32", 1e12)))

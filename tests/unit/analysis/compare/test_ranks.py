@@ -6,8 +6,8 @@ from msgspec.structs import replace
 
 from perfkit.analysis.compare.runs import compare_runs
 from perfkit.analysis.model.comparison import Comparison
-from perfkit.analysis.trace.analyse import analyse_traces
-from perfkit.analysis.trace.read import read_trace_analysis
+from perfkit.analysis.trace.read_analysis import read_trace_analysis
+from perfkit.analysis.trace.trace_analysis import analyze_traces
 from perfkit.files import write_json
 from perfkit.store.summary import TRACE_REPORT_FILE
 from tests.fixtures.gpu_traces import training_file
@@ -15,7 +15,7 @@ from tests.fixtures.gpu_traces import training_file
 
 def job(folder: Path, **slower: float) -> Path:
     """The report on a job of some ranks, by their numbers: `r0=1.0, r1=1.5`."""
-    analysis = analyse_traces(str(training_file(folder.parent / "trace.json", rank=0, world_size=8)))
+    analysis = analyze_traces(str(training_file(folder.parent / "trace.json", rank=0, world_size=8)))
     (trace,) = analysis.traces
     ranks = {int(name[1:]): times for name, times in slower.items()}
     traces = [replace(trace, label=f"r{rank}", rank=rank, step_s=trace.step_s * ranks[rank]) for rank in ranks]

@@ -7,8 +7,8 @@ import pytest
 
 from perfkit.analysis.compare.read import read_comparison
 from perfkit.analysis.compare.runs import compare_runs
-from perfkit.analysis.model.comparison import Amount, Comparison
-from perfkit.analysis.trace.analyse import analyse_traces
+from perfkit.analysis.model.comparison import ComparedAmount, Comparison
+from perfkit.analysis.trace.trace_analysis import analyze_traces
 from perfkit.errors import UsageError
 from perfkit.files import write_json
 from perfkit.spec import WorkloadSpec
@@ -23,7 +23,7 @@ def bench(folder: Path, step_s: float, **environment: object) -> Path:
     return write_suite(folder, {"baseline": [record(step_s * share, environment=there) for share in (1.0, 1.01, 0.99)]})
 
 
-def figure(comparison: Comparison, title: str) -> tuple[Amount, ...]:
+def figure(comparison: Comparison, title: str) -> tuple[ComparedAmount, ...]:
     return next(each.amounts for each in comparison.figures if each.title == title)
 
 
@@ -53,7 +53,7 @@ def test_variants_of_one_suite_are_named_with_it(tmp_path: Path) -> None:
 def test_a_trace_a_report_on_one_and_a_benchmark(tmp_path: Path) -> None:
     before, after = training_file(tmp_path / "before.json"), training_file(tmp_path / "after.json", slower=1.5)
     report = tmp_path / "report"
-    write_json(report / TRACE_REPORT_FILE, analyse_traces(str(after)))
+    write_json(report / TRACE_REPORT_FILE, analyze_traces(str(after)))
     found = compare_runs([before, report, bench(tmp_path / "bench", 0.1)], anyway=True)
     assert [side.kind for side in found.sides] == ["trace", "trace", "suite"]
     (difference,) = found.differences

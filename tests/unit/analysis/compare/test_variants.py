@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from perfkit.analysis.compare.runs import compare_runs
-from perfkit.analysis.model.comparison import Amount, Comparison
+from perfkit.analysis.model.comparison import ComparedAmount, Comparison
 from perfkit.store.price import Price
 from tests.fixtures.suites import keep_price, record, write_suite
 
@@ -16,7 +16,7 @@ def suite(folder: Path, **steps: float) -> Path:
     return write_suite(folder, made)
 
 
-def amounts(found: Comparison, name: str, title: str) -> tuple[Amount, ...]:
+def amounts(found: Comparison, name: str, title: str) -> tuple[ComparedAmount, ...]:
     variant = next(each for each in found.variants if each.name == name)
     return next(figure.amounts for figure in variant.figures if figure.title == title)
 

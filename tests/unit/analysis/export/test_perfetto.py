@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from perfkit.analysis.export.events import PROCESS, Counter, Slice, Track, encoded
+from perfkit.analysis.export.event_splicing import write_spliced_trace
+from perfkit.analysis.export.events import PROCESS, CounterTrack, Slice, Track, encode_events
 from perfkit.analysis.export.perfetto import write_perfetto
-from perfkit.analysis.export.splice import write_with
 from perfkit.analysis.model.finding import Finding
-from perfkit.analysis.trace.analyse import analyse_traces
+from perfkit.analysis.trace.trace_analysis import analyze_traces
 from perfkit.errors import RunFormatError, UsageError
 from perfkit.trace.read import read_trace
 from perfkit.trace.reading.stream import Limits
@@ -23,7 +23,7 @@ from tests.fixtures.traces import memory, op, write_trace
 
 def exported(source: Path, path: Path) -> list[dict[str, Any]]:
     """Our events in what is written of a trace."""
-    analysis = analyse_traces(source)
+    analysis = analyze_traces(source)
     write_perfetto(analysis.traces[0], analysis.findings, path)
     content = json.loads(gzip.decompress(path.read_bytes()))
     return [event for event in content["traceEvents"] if event.get("pid") == PROCESS]
@@ -37,11 +37,11 @@ def tracks(events: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
 def test_times_are_exact_and_in_the_unit_of_the_trace() -> None:
     slices = [Slice(7_000_000_000_000_001, 7_000_000_000_002_501, "a", {"b": 1})]
     values = [(-1, {"x": 2.0})]
-    lines = list(encoded([Track("t", slices)], [Counter("c", values)]))
+    lines = list(encode_events([Track("t", slices)], [CounterTrack("c", values)]))
     assert b'"ts":7000000000000.001,"dur":2.498,"args":{"b":1}' in lines[-2]
     assert b'"ph":"C","name":"c"' in lines[-1]
     assert b'"ts":-0.001' in lines[-1]
-    assert b'"ts":7000000000000001,"dur":2498' in list(encoded([Track("t", slices)], [], unit_ns=1))[-1]
+    assert b'"ts":7000000000000001,"dur":2498' in list(encode_events([Track("t", slices)], [], unit_ns=1))[-1]
 
 
 @pytest.mark.parametrize("begin", [7_862_400_000_313, 1_760_000_000_000_313])  # of three months, since 1970
@@ -54,7 +54,8 @@ def test_slices_nest_or_follow_each_other_whatever_a_double_makes_of_their_times
         Slice(1000 * begin + 8050, 1000 * begin + 8200, "in"),
     ]
     events = [
-        json.loads(line) for line in encoded([Track("t", sorted([*whole, *part], key=lambda each: each.begin_ns))], [])
+        json.loads(line)
+        for line in encode_events([Track("t", sorted([*whole, *part], key=lambda each: each.begin_ns))], [])
     ]
     spans = [(int(e["ts"] * 1000), int(e["ts"] * 1000) + int(e["dur"] * 1000)) for e in events if e["ph"] == "X"]
     open_ends: list[int] = []
@@ -70,7 +71,7 @@ def test_a_trace_written_back_is_read_as_it_was(tmp_path: Path) -> None:
     source = training_file(tmp_path / "step.json", rank=1)
     ours = exported(source, tmp_path / "step.perfetto.json.gz")
     assert ours
-    before, after = (analyse_traces(path).traces[0] for path in (source, tmp_path / "step.perfetto.json.gz"))
+    before, after = (analyze_traces(path).traces[0] for path in (source, tmp_path / "step.perfetto.json.gz"))
     assert before.reading.events == after.reading.events
     assert replace(before, label="", reading=after.reading) == replace(after, label="", reading=after.reading)
     text = gzip.decompress((tmp_path / "step.perfetto.json.gz").read_bytes())
@@ -130,7 +131,7 @@ def test_memory_is_a_counter_of_all_categories(tmp_path: Path) -> None:
 )
 def test_events_are_put_before_those_of_the_file_however_it_is_written(tmp_path: Path, text: bytes, count: int) -> None:
     (tmp_path / "in.json").write_bytes(text)
-    write_with(str(tmp_path / "in.json"), [b'{"name":"ours"}'], tmp_path / "out.json.gz", Limits())
+    write_spliced_trace(str(tmp_path / "in.json"), [b'{"name":"ours"}'], tmp_path / "out.json.gz", Limits())
     content = json.loads(gzip.decompress((tmp_path / "out.json.gz").read_bytes()))
     events = content["traceEvents"] if isinstance(content, dict) else content
     assert (events[0], len(events)) == ({"name": "ours"}, count)
@@ -140,7 +141,7 @@ def test_events_are_put_before_those_of_the_file_however_it_is_written(tmp_path:
 def test_what_holds_no_events_is_refused_and_leaves_no_file(tmp_path: Path) -> None:
     (tmp_path / "in.json").write_text('{"a": 1}')
     with pytest.raises(RunFormatError, match="no list of events"):
-        write_with(str(tmp_path / "in.json"), [], tmp_path / "out.json.gz", Limits())
+        write_spliced_trace(str(tmp_path / "in.json"), [], tmp_path / "out.json.gz", Limits())
     assert [path.name for path in tmp_path.iterdir() if "out" in path.name] == []
 
 
@@ -153,7 +154,7 @@ def test_an_export_is_not_exported_again(tmp_path: Path) -> None:
 
 def test_a_trace_that_lasts_no_time_has_no_place_for_findings(tmp_path: Path) -> None:
     source = write_trace(tmp_path / "trace.json", [op("aten::add", 5, 0, [(4, 4), (4, 4)])])
-    analysis = analyse_traces(source)
+    analysis = analyze_traces(source)
     found = Finding(id="limit.no_shapes", severity="note", title="t", variant="", evidence="e", action="a")
     write_perfetto(analysis.traces[0], [found], tmp_path / "o.json.gz")
     content = json.loads(gzip.decompress((tmp_path / "o.json.gz").read_bytes()))

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from perfkit.analysis.export.speedscope import speedscope
+from perfkit.analysis.export.speedscope import build_speedscope
 from tests.fixtures.rank_traces import rank_trace, row
 
 
@@ -15,7 +15,7 @@ def test_stacks_are_phase_modules_and_op_and_weigh_a_step() -> None:
         row("aten::item", 0.05, phase=""),
         row("aten::copy_", 5.0, phase="outside steps"),
     )
-    content = json.loads(speedscope(rank_trace(label="rank 0", ops=ops)))
+    content = json.loads(build_speedscope(rank_trace(label="rank 0", ops=ops)))
     frames = [frame["name"] for frame in content["shared"]["frames"]]
     time, above = content["profiles"]
     assert [[frames[place] for place in stack] for stack in time["samples"]] == [

@@ -6,7 +6,7 @@ import pytest
 
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
-from perfkit.analysis.trace.analyse import analyse_traces
+from perfkit.analysis.trace.trace_analysis import analyze_traces
 from perfkit_reports import findings
 from perfkit_reports.subjects.trace.headline import headline
 from tests.fixtures.traces import Event, kernel, launch, mark, op, write_trace
@@ -41,7 +41,7 @@ def _steps(
 
 
 def _analysed(path: Path, events: list[Event]) -> TraceAnalysis:
-    return analyse_traces(write_trace(path / "trace.json.gz", events))
+    return analyze_traces(write_trace(path / "trace.json.gz", events))
 
 
 def _of(analysis: TraceAnalysis, finding_id: str) -> Finding:

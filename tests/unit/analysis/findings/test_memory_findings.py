@@ -12,7 +12,7 @@ from perfkit.analysis.findings.memory.remedies import LOGITS, REMEDIES, SCORES, 
 from perfkit.analysis.findings.memory_findings import collect_memory_findings
 from perfkit.analysis.memory.outside import RESERVED_FREE
 from perfkit.analysis.model.finding import Finding
-from perfkit.analysis.model.memory import Fragmentation, Growth, LiveBlock, MemoryAccount, MemoryRow, MemoryShare
+from perfkit.analysis.model.memory import Fragmentation, LiveBlock, MemoryAccount, MemoryGrowth, MemoryRow, MemoryShare
 from perfkit.techniques.table import TECHNIQUES
 
 MIB = 2**20
@@ -342,7 +342,7 @@ def test_a_request_that_fitted_the_free_total_failed_for_want_of_one_piece() -> 
 
 def test_what_each_step_leaves_behind_is_told_with_its_origins() -> None:
     leaks = tuple(
-        Growth(
+        MemoryGrowth(
             bytes_per_step=MIB,
             blocks_per_step=1.0,
             steps=5,
@@ -363,8 +363,10 @@ def test_what_each_step_leaves_behind_is_told_with_its_origins() -> None:
 
 
 def test_the_history_of_lbfgs_is_no_leak_but_what_else_grows_beside_it_is() -> None:
-    history = Growth(bytes_per_step=2 * MIB, blocks_per_step=8.0, steps=4, category="optimizer state", op="aten::sub")
-    leak = Growth(bytes_per_step=MIB, blocks_per_step=1.0, steps=4, category="activation")
+    history = MemoryGrowth(
+        bytes_per_step=2 * MIB, blocks_per_step=8.0, steps=4, category="optimizer state", op="aten::sub"
+    )
+    leak = MemoryGrowth(bytes_per_step=MIB, blocks_per_step=1.0, steps=4, category="activation")
     told = only(collect_memory_findings(account({}, growth=(history,)), optimizers=frozenset({"LBFGS"})))
     assert (told.severity, told.id) == ("note", "memory.lbfgs_history")
     assert told.figures == {"growth_bytes": 2 * MIB}
@@ -387,7 +389,7 @@ def test_what_has_no_category_is_a_note_above_one_percent() -> None:
 
 
 def test_warnings_come_first_then_gains_by_bytes_then_notes() -> None:
-    leak = Growth(bytes_per_step=MIB, blocks_per_step=1.0, steps=5, category="input")
+    leak = MemoryGrowth(bytes_per_step=MIB, blocks_per_step=1.0, steps=5, category="input")
     made = account({"parameter": 200, "activation": 300, "unknown": 100}, growth=(leak,))
     found = collect_memory_findings(made)
     assert [finding.severity for finding in found] == ["warning", "gain", "gain", "note"]

@@ -11,7 +11,7 @@ from perfkit.analysis.findings import SUBJECTS
 from perfkit.analysis.findings.suite_findings import collect_suite_findings
 from perfkit.analysis.model.estimate import Difference
 from perfkit.analysis.model.finding import Finding
-from perfkit.analysis.model.memory import Growth, MemoryAccount, MemoryShare
+from perfkit.analysis.model.memory import MemoryAccount, MemoryGrowth, MemoryShare
 from perfkit.analysis.model.step import LostKernels, OpRow, TimeShare
 from perfkit.analysis.model.suite import Analysis, ClaimResult, CompileSummary, Variant, WarmCompile
 from perfkit.analysis.model.trace import RankTrace
@@ -164,7 +164,7 @@ def test_the_baselines_three_largest_categories_are_told_and_what_came_of_what_w
 
 
 def test_a_leak_is_told_once_for_all_variants(analysis: Analysis) -> None:
-    leak = Growth(bytes_per_step=MIB, blocks_per_step=1.0, steps=5, category="activation")
+    leak = MemoryGrowth(bytes_per_step=MIB, blocks_per_step=1.0, steps=5, category="activation")
     grows = memory({"input": 100}, growth=(leak,))
     (growth,) = of(told(analysis, base={"memory": grows}, memory=grows), "memory.growth")
     assert growth.figures == {"growth_bytes": MIB, "steps": 5}

@@ -9,7 +9,7 @@ from perfkit.analysis.findings import SUBJECTS
 from perfkit.analysis.findings.trace.data import find_data_wait
 from perfkit.analysis.findings.trace.trace_view import TraceView
 from perfkit.analysis.findings.trace_findings import collect_trace_findings
-from perfkit.analysis.model.coverage import Uncovered
+from perfkit.analysis.model.coverage import UncoveredWork
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.graphs import ReplayedGraph
 from perfkit.analysis.model.idle import ELSEWHERE, LATE, PEERS, SYNC
@@ -676,7 +676,7 @@ def test_kernels_of_graphs_whose_capture_is_not_known() -> None:
 
 
 def test_low_coverage_names_what_is_missing() -> None:
-    missing = (Uncovered(name="custom::op", seconds=0.4, share=0.4, reason="no formula"),)
+    missing = (UncoveredWork(name="custom::op", seconds=0.4, share=0.4, reason="no formula"),)
     finding = of(rank_trace(coverage=coverage(flops_s=0.6, uncovered=missing)), "limit.unmodeled_kernels")
     assert finding is not None
     assert finding.figures == {"flops_share": pytest.approx(0.6), "bytes_share": pytest.approx(1.0)}

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from perfkit.analysis.flight.analyse import analyse_flight
+from perfkit.analysis.flight.flight_analysis import analyze_flight
 from perfkit.analysis.model.flight import FlightAnalysis
 from perfkit.errors import RunFormatError
 from tests.fixtures.flight_dumps import WORLD, dump, entry
@@ -16,7 +16,7 @@ from tests.fixtures.flight_dumps import WORLD, dump, entry
 def analysed(folder: Path, *ranks: dict[str, Any]) -> FlightAnalysis:
     for rank, each in enumerate(ranks):
         (folder / f"dump_{rank}").write_bytes(pickle.dumps(each, 2))
-    return analyse_flight([str(folder / f"dump_{rank}") for rank in range(len(ranks))], command="perfkit analyze x")
+    return analyze_flight([str(folder / f"dump_{rank}") for rank in range(len(ranks))], command="perfkit analyze x")
 
 
 def test_the_rank_that_did_not_come_is_named_with_what_the_other_called(tmp_path: Path) -> None:
@@ -69,8 +69,8 @@ def test_a_file_that_cannot_be_read_is_left_out_where_others_can_be(tmp_path: Pa
     (tmp_path / "dump_7").write_bytes(b"\x80\x02garbage")
     whole = tmp_path / "dump_0"
     whole.write_bytes(pickle.dumps(dump(entry(0)), 2))
-    made = analyse_flight([str(whole), str(tmp_path / "dump_7")])
+    made = analyze_flight([str(whole), str(tmp_path / "dump_7")])
     assert made.warnings[0].startswith(f"left out: {tmp_path / 'dump_7'}")
     assert made.findings == ()
     with pytest.raises(RunFormatError):
-        analyse_flight([str(tmp_path / "dump_7")])
+        analyze_flight([str(tmp_path / "dump_7")])

@@ -17,7 +17,7 @@ from perfkit.allocations import (
 )
 from perfkit.analysis.memory.growth import growth
 from perfkit.analysis.memory.lives import lives_of
-from perfkit.analysis.model.memory import Growth
+from perfkit.analysis.model.memory import MemoryGrowth
 
 KIB = 1024
 ALL = [ACTIVATION, OPTIMIZER_STATE, UNKNOWN]
@@ -42,7 +42,7 @@ class Recording:
     def free(self, address: int) -> None:
         self.events.append((self.step, address, -self.alive.pop(address), "", "", "", ""))
 
-    def grown(self, failed: FailedRequest | None = None) -> tuple[Growth, ...]:
+    def grown(self, failed: FailedRequest | None = None) -> tuple[MemoryGrowth, ...]:
         names = Names()
         step, address, size, category, op, shape, line = zip(*self.events, strict=True)
         made = allocations(
@@ -80,7 +80,7 @@ def test_a_list_of_activations_is_a_leak_with_its_origin() -> None:
         recording.alloc(64, op="aten::relu", shape="[8, 2048]", line="train.py:12 train")
 
     (leak,) = recorded(4, keep).grown()
-    assert leak == Growth(
+    assert leak == MemoryGrowth(
         bytes_per_step=128 * KIB,
         blocks_per_step=2.0,
         steps=4,

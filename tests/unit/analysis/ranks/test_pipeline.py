@@ -9,7 +9,7 @@ from perfkit.analysis.model.fleet import Fleet, RankRow
 from perfkit.analysis.model.pipeline import Pipeline, StageActions
 from perfkit.analysis.ranks.pipeline import pipeline, with_measured
 from perfkit.analysis.suite.read_passes import _ahead_ns
-from perfkit.analysis.trace.stage_actions import stage_actions
+from perfkit.analysis.trace.stage_actions import find_stage_actions
 from perfkit.record import Measurement, Unknown
 from tests.fixtures.trace_events import event, ops_of, range_
 
@@ -30,7 +30,7 @@ def traced(folder: Path, rank: int, prefix: str = "perfkit::", torch: str = "") 
             if torch:
                 events.append(range_(torch + name, begin + UNIT * start - 50, took + 50))
     folder.mkdir(exist_ok=True)
-    return stage_actions(ops_of(folder, *events))
+    return find_stage_actions(ops_of(folder, *events))
 
 
 def found(tmp_path: Path, **how: str) -> Pipeline:
@@ -67,7 +67,7 @@ def test_clocks_are_set_by_what_they_are_ahead(tmp_path):
 def test_the_clocks_of_a_trace_begin_where_its_file_says(tmp_path):
     events = [range_("perfkit::step#4", 0, STEP), event("aten::mm", 0, 1.0), range_("perfkit::0F0", 10, UNIT)]
     ops = ops_of(tmp_path, *events)
-    at, shifted = (stage_actions(replace(ops, trace=replace(ops.trace, base_ns=base))) for base in (0, 7_000_000))
+    at, shifted = (find_stage_actions(replace(ops, trace=replace(ops.trace, base_ns=base))) for base in (0, 7_000_000))
     assert shifted.actions[0].start_ns - at.actions[0].start_ns == 7_000_000
 
 
@@ -87,7 +87,7 @@ def test_clocks_of_other_machines_must_all_be_known():
 def test_one_rank_alone_is_no_pipeline(tmp_path):
     assert pipeline({0: traced(tmp_path / "0", 0)}) is None
     (tmp_path / "none").mkdir()
-    assert stage_actions(ops_of(tmp_path / "none", event("aten::mm", 0, 1.0))) is None
+    assert find_stage_actions(ops_of(tmp_path / "none", event("aten::mm", 0, 1.0))) is None
 
 
 def test_the_bubble_of_the_timed_steps_beside_theory(tmp_path):

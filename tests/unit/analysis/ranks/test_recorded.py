@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from perfkit.analysis.trace.analyse import analyse_traces
+from perfkit.analysis.trace.trace_analysis import analyze_traces
 
 H200 = Path(__file__).parents[3] / "fixtures" / "recorded" / "h200"
 MIB = 2**20
@@ -13,7 +13,7 @@ MIB = 2**20
 @pytest.mark.parametrize(("rank", "message"), [(0, "send"), (1, "receive")])
 def test_every_collective_of_nccl_is_known_with_its_message(rank: int, message: str) -> None:
     """Each sums 4 MiB, gathers them to 8, scatters sums of those, exchanges and sends 4, three times."""
-    (trace,) = analyse_traces([str(H200 / f"nccl_rank{rank}.json.gz")]).traces
+    (trace,) = analyze_traces([str(H200 / f"nccl_rank{rank}.json.gz")]).traces
     assert trace.coverage.linked_s == trace.coverage.kernel_s > 0
     assert {row.kind: row.message_bytes for row in trace.collectives} == {
         "all-reduce": 4 * MIB,

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from perfkit.analysis.trace.analyse import analyse_traces
+from perfkit.analysis.trace.trace_analysis import analyze_traces
 from perfkit_reports.subjects.trace.replayed import replayed
 from tests.fixtures.synthetic_machine import changes
 from tests.fixtures.synthetic_machine.kineto import write
@@ -36,8 +36,8 @@ def two_ranks(tmp_path: Path) -> list[str]:
 
 def test_without_communication_a_rank_still_waits_for_the_slow_one(two_ranks: list[str]) -> None:
     made = Program([[_rank(100_000)], [_rank(300_000)]])
-    both = analyse_traces(two_ranks, what_ifs=["comm=0"], jobs=1)
-    alone = analyse_traces(two_ranks[0], what_ifs=["comm=0"], jobs=1).traces[0].what_ifs[0]
+    both = analyze_traces(two_ranks, what_ifs=["comm=0"], jobs=1)
+    alone = analyze_traces(two_ranks[0], what_ifs=["comm=0"], jobs=1).traces[0].what_ifs[0]
     true_ns = span_ns(run(made)) - span_ns(run(changes.communication_free(made)))
     assert (alone.gain_s or 0.0) > 10 * true_ns / 1e9
     for trace in both.traces:
@@ -55,6 +55,6 @@ def test_without_communication_a_rank_still_waits_for_the_slow_one(two_ranks: li
 def test_ranks_that_share_no_collective_are_simulated_apart(two_ranks: list[str], tmp_path: Path) -> None:
     other = run(Program([[[_op(Work(0, "gemm", 50_000, 2_000, 1_000)) for _ in range(40)]]]))[0]
     lone = str(write(other, tmp_path / "lone.json", 1, 2))
-    for trace in analyse_traces([two_ranks[0], lone], jobs=1).traces:
+    for trace in analyze_traces([two_ranks[0], lone], jobs=1).traces:
         assert trace.replay is not None
         assert trace.replay.ranks == 1

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from perfkit.analysis.replay.replay import what_if
+from perfkit.analysis.replay.replay import simulate_what_if
 from tests.fixtures.synthetic_machine.replayed import replayed_file
 
 
@@ -41,7 +41,7 @@ def test_a_recording_that_is_not_explained_gets_no_gain(tmp_path: Path) -> None:
     assert replayed is not None
     assert replayed.result.error < -0.10
     assert "more than 10% is not explained" in replayed.result.refused
-    asked = what_if(replayed, "kernels=0.5")
+    asked = simulate_what_if(replayed, "kernels=0.5")
     assert (asked.gain_s, asked.share, asked.refused) == (None, None, replayed.result.refused)
     assert asked.summed_s == pytest.approx(100 * 5e-6)
 
@@ -51,7 +51,7 @@ def test_what_is_explained_but_for_less_than_that_gets_one(tmp_path: Path) -> No
     assert replayed is not None
     assert -0.10 < replayed.result.error < -0.05
     assert replayed.result.refused == ""
-    assert what_if(replayed, "kernels=0.5").gain_s is not None
+    assert simulate_what_if(replayed, "kernels=0.5").gain_s is not None
 
 
 @pytest.mark.parametrize(("kernel_us", "refused"), [(95, True), (80, False)])
@@ -64,4 +64,4 @@ def test_a_busy_device_is_not_held_up_by_the_host(kernel_us: float, refused: boo
     if refused:
         assert "of the critical path is the host" in replayed.result.refused
         assert replayed.result.busy > 0.90
-        assert what_if(replayed, "host=0.5").gain_s is None
+        assert simulate_what_if(replayed, "host=0.5").gain_s is None

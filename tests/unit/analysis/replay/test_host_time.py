@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from perfkit.analysis.replay.host_time import NOTHING, gone_of
-from perfkit.analysis.replay.replay import Replayed, replay, what_if
+from perfkit.analysis.replay.host_time import NOTHING, build_removed_time
+from perfkit.analysis.replay.replay import ReplayResult, replay_trace, simulate_what_if
 from perfkit.errors import UsageError
 from perfkit.trace.ops import read_ops
 from perfkit.trace.read import read_trace
@@ -18,22 +18,24 @@ def ints(*values: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
 
 
 def test_what_lies_in_several_spans_goes_once() -> None:
-    gone = gone_of(ints(0, 10, 20, 200), ints(100, 60, 30, 210), np.asarray([0.5, 0.25, 0.75, 1.0]))
+    gone = build_removed_time(ints(0, 10, 20, 200), ints(100, 60, 30, 210), np.asarray([0.5, 0.25, 0.75, 1.0]))
     assert gone.sum_until(ints(0, 10, 20, 30, 100, 205, 900)).tolist() == [0, 5, 10, 17.5, 52.5, 57.5, 62.5]
 
 
 def test_what_takes_longer_is_negative() -> None:
-    assert gone_of(ints(0, 10), ints(100, 60), np.asarray([-1.0, -1.0])).sum_until(ints(100)).tolist() == [-100]
+    assert build_removed_time(ints(0, 10), ints(100, 60), np.asarray([-1.0, -1.0])).sum_until(ints(100)).tolist() == [
+        -100
+    ]
 
 
 def test_changes_take_their_share_of_what_others_leave() -> None:
-    half = gone_of(ints(0), ints(100), np.asarray([0.5]))
-    more = NOTHING.combine_with(half).combine_with(gone_of(ints(50), ints(200), np.asarray([0.5])))
+    half = build_removed_time(ints(0), ints(100), np.asarray([0.5]))
+    more = NOTHING.combine_with(half).combine_with(build_removed_time(ints(50), ints(200), np.asarray([0.5])))
     assert more.sum_until(ints(50, 100, 200)).tolist() == [25, 62.5, 112.5]
 
 
-def replayed(tmp_path: Path, *events: Event) -> Replayed:
-    found = replay(read_ops(read_trace(write_trace(tmp_path / "t.json.gz", events))))
+def replayed(tmp_path: Path, *events: Event) -> ReplayResult:
+    found = replay_trace(read_ops(read_trace(write_trace(tmp_path / "t.json.gz", events))))
     assert found is not None
     return found
 
@@ -59,7 +61,7 @@ def test_nested_ops_of_a_cpu_go_once(change: str, gain_us: float, tmp_path: Path
         op("aten::linear", 150, 300),
         op("aten::addmm", 200, 200),
     )
-    gain = what_if(found, change).gain_s
+    gain = simulate_what_if(found, change).gain_s
     assert gain == pytest.approx(gain_us * 1e-6)
 
 
@@ -74,6 +76,6 @@ def test_a_range_holds_the_host_its_waits_and_what_it_launches(tmp_path: Path) -
     ]
     found = replayed(tmp_path, *events)
     assert abs(found.result.error) < 0.01
-    assert what_if(found, "range:check=0").gain_s == pytest.approx(500e-6, rel=0.02)
+    assert simulate_what_if(found, "range:check=0").gain_s == pytest.approx(500e-6, rel=0.02)
     with pytest.raises(UsageError, match="no range of the trace has this name"):
-        what_if(found, "range:checks=0")
+        simulate_what_if(found, "range:checks=0")

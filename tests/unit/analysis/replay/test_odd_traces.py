@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from perfkit.analysis.replay.replay import what_if
+from perfkit.analysis.replay.replay import simulate_what_if
 from perfkit.errors import UsageError
 from tests.fixtures.synthetic_machine.kineto import write
 from tests.fixtures.synthetic_machine.machine import run
@@ -87,7 +87,7 @@ def test_odd_traces_raise_nothing(variant: Any, seed: int, tmp_path: Path) -> No
     assert sum(result.critical_path.values()) == pytest.approx(result.replayed_s)
     for text in QUESTIONS:
         try:
-            asked = what_if(replayed, text)
+            asked = simulate_what_if(replayed, text)
         except UsageError:  # nothing of that kind is left in it
             continue
         assert asked.gain_s is None or asked.gain_s <= result.replayed_s

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from perfkit.analysis.replay.path_spans import KINDS, path_spans
+from perfkit.analysis.replay.path_spans import KINDS, build_path_spans
 from tests.fixtures.synthetic_machine.random_programs import program
 from tests.fixtures.synthetic_machine.replayed import replayed_program
 
@@ -12,7 +12,7 @@ from tests.fixtures.synthetic_machine.replayed import replayed_program
 @pytest.mark.parametrize("seed", range(6))
 def test_a_path_tiles_the_recording_and_is_as_long_as_its_kinds(seed: int, tmp_path: Path) -> None:
     replayed = replayed_program(program(seed), tmp_path)
-    spans, result = path_spans(replayed), replayed.result
+    spans, result = build_path_spans(replayed), replayed.result
     lengths = spans.end_ns - spans.begin_ns
     assert (spans.begin_ns[1:] == spans.end_ns[:-1]).all()
     assert (lengths > 0).all()

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from perfkit.analysis.replay.change import parse
-from perfkit.analysis.replay.edges import Edge
-from perfkit.analysis.replay.modify import modified
-from perfkit.analysis.replay.simulate import simulate
+from perfkit.analysis.replay.edges import EdgeKind
+from perfkit.analysis.replay.graph_changes import apply_what_if
+from perfkit.analysis.replay.simulation import simulate_times
+from perfkit.analysis.replay.what_if_syntax import parse_what_if
 from tests.fixtures.synthetic_machine import changes
 from tests.fixtures.synthetic_machine.machine import run, span_ns
 from tests.fixtures.synthetic_machine.program import Instruction, Program, Work
@@ -66,17 +66,17 @@ def _blocking_copies() -> Program:
 @dataclass(frozen=True)
 class Case:
     made: Callable[[], Program]
-    kind: Edge
+    kind: EdgeKind
     text: str
     change: changes.Change
 
 
 CASES = {
-    "a full queue": Case(_full_queue, Edge.QUEUE, "kernels=2", changes.kernels(2)),
-    "a hand-off": Case(_hand_off, Edge.HANDOFF, "host=0.5", changes.host(0.5)),
-    "events": Case(_events, Edge.EVENT, "kernels=2", changes.kernels(2)),
-    "calls that wait": Case(_waiting_calls, Edge.SYNC, "kernels=2", changes.kernels(2)),
-    "copies that block": Case(_blocking_copies, Edge.SYNC, "kernels=2", changes.kernels(2)),
+    "a full queue": Case(_full_queue, EdgeKind.QUEUE, "kernels=2", changes.kernels(2)),
+    "a hand-off": Case(_hand_off, EdgeKind.HANDOFF, "host=0.5", changes.host(0.5)),
+    "events": Case(_events, EdgeKind.EVENT, "kernels=2", changes.kernels(2)),
+    "calls that wait": Case(_waiting_calls, EdgeKind.SYNC, "kernels=2", changes.kernels(2)),
+    "copies that block": Case(_blocking_copies, EdgeKind.SYNC, "kernels=2", changes.kernels(2)),
 }
 
 
@@ -87,10 +87,12 @@ def test_what_a_rule_is_for(case: Case, tmp_path: Path) -> None:
     graph = replayed.graph
     assert abs(replayed.result.error) < 0.01
     true = span_ns(run(case.change(made)))
-    new = modified(graph, replayed.work, parse(case.text))
+    new = apply_what_if(graph, replayed.work, parse_what_if(case.text))
 
     def span() -> float:
-        return float((simulate(graph.order, new.compute_weights(graph))[graph.order.place] + new.duration_ns).max())
+        return float(
+            (simulate_times(graph.order, new.compute_weights(graph))[graph.order.place] + new.duration_ns).max()
+        )
 
     assert span() == pytest.approx(true, rel=0.01)
     new.lag_ns[graph.edges.kind == case.kind] = -np.inf
@@ -107,8 +109,8 @@ def test_a_thread_is_woken_after_the_wait_that_another_one_ended_with(tmp_path: 
     made = Program([[[*main, _op(1_000)], backward]])
     replayed = replayed_program(made, tmp_path)
     assert abs(replayed.result.error) < 0.005
-    new = modified(replayed.graph, replayed.work, parse("kernels=3"))
-    times = simulate(replayed.graph.order, new.compute_weights(replayed.graph))
+    new = apply_what_if(replayed.graph, replayed.work, parse_what_if("kernels=3"))
+    times = simulate_times(replayed.graph.order, new.compute_weights(replayed.graph))
     span = float((times[replayed.graph.order.place] + new.duration_ns).max())
     assert span == pytest.approx(span_ns(run(changes.kernels(3)(made))), rel=0.01)
 
@@ -120,6 +122,6 @@ def test_nothing_is_fused_across_a_hand_off_or_the_end_of_a_step(tmp_path: Path)
     backward = [Instruction("await", token=0, before=10_000), _op(60_000), _op(60_000), Instruction("signal", token=1)]
     made = Program([[[*main, Instruction("sync", stream=0)], backward]])
     replayed = replayed_program(made, tmp_path)
-    new = modified(replayed.graph, replayed.work, parse("fuse=elementwise"))
+    new = apply_what_if(replayed.graph, replayed.work, parse_what_if("fuse=elementwise"))
     kernels = new.duration_ns[replayed.graph.first_kernel :]
     assert int((kernels > 0).sum()) == 3 + 2  # of each pair one is left

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from perfkit.analysis.replay.change import parse
-from perfkit.analysis.replay.modify import modified, unmodified
-from perfkit.analysis.replay.replay import replay, what_if
+from perfkit.analysis.replay.graph_changes import apply_what_if, copy_unmodified
+from perfkit.analysis.replay.replay import replay_trace, simulate_what_if
+from perfkit.analysis.replay.what_if_syntax import parse_what_if
 from perfkit.errors import UsageError
 from perfkit.trace.ops import read_ops
 from perfkit.trace.read import read_trace
@@ -47,7 +47,10 @@ def errors(seed: int, folder: Path, cases: dict[str, changes.Change]) -> dict[st
     for text, change in cases.items():
         if text == "comm=0" and not ranks[0].work.select_work("comm").any():
             continue
-        new = [modified(each.graph, each.work, parse(text)) if text else unmodified(each.graph) for each in ranks]
+        new = [
+            apply_what_if(each.graph, each.work, parse_what_if(text)) if text else copy_unmodified(each.graph)
+            for each in ranks
+        ]
         found[text] = abs(job_span_ns(job, new) / span_ns(run(change(made))) - 1)
     return found
 
@@ -74,9 +77,9 @@ def _op(ns: int, stream: int = 0, kind: str = "gemm") -> Instruction:
 def test_what_does_not_limit_gains_nothing(ns: int, text: str, share: float, tmp_path: Path) -> None:
     _, path = _traced([_op(ns) for _ in range(100)], tmp_path)
     ops = read_ops(read_trace(path))
-    replayed = replay(ops)
+    replayed = replay_trace(ops)
     assert replayed is not None
-    simulated = what_if(replayed, text)
+    simulated = simulate_what_if(replayed, text)
     assert simulated.share == pytest.approx(share, abs=0.01)
     assert abs(replayed.result.error) < 0.001
     assert sum(replayed.result.critical_path.values()) == pytest.approx(replayed.result.replayed_s, rel=1e-6)
@@ -86,12 +89,12 @@ def test_a_device_that_waits_for_a_call_that_waits_for_it(tmp_path: Path) -> Non
     loop: Callable[[], list[Instruction]] = lambda: [_op(100_000), Instruction("sync", stream=0)]  # noqa: E731
     made, path = _traced([one for _ in range(50) for one in loop()], tmp_path)
     ops = read_ops(read_trace(path))
-    replayed = replay(ops)
+    replayed = replay_trace(ops)
     assert replayed is not None
-    half = what_if(replayed, "kernels=0.5")
+    half = simulate_what_if(replayed, "kernels=0.5")
     true = 1 - span_ns(run(changes.kernels(0.5)(made))) / span_ns(run(made))
     assert half.share == pytest.approx(true, abs=0.005)
-    without = what_if(replayed, "sync=none")
+    without = simulate_what_if(replayed, "sync=none")
     true = 1 - span_ns(run(changes.without_syncs(made))) / span_ns(run(made))
     assert without.share == pytest.approx(true, abs=0.01)
 
@@ -99,16 +102,16 @@ def test_a_device_that_waits_for_a_call_that_waits_for_it(tmp_path: Path) -> Non
 @pytest.mark.parametrize("text", ["", "mm", "mm=fast", "mm=-1", "sync=all"])
 def test_a_what_if_that_says_nothing(text: str) -> None:
     with pytest.raises(UsageError, match="--what-if"):
-        parse(text)
+        parse_what_if(text)
 
 
 def test_a_name_that_the_trace_lacks(tmp_path: Path) -> None:
     _, path = _traced([_op(1_000) for _ in range(10)], tmp_path)
     ops = read_ops(read_trace(path))
-    replayed = replay(ops)
+    replayed = replay_trace(ops)
     assert replayed is not None
     with pytest.raises(UsageError, match="nothing in the trace"):
-        what_if(replayed, "aten::conv2d=0.5")
+        simulate_what_if(replayed, "aten::conv2d=0.5")
 
 
 def test_the_gain_of_a_step_is_its_own(tmp_path: Path) -> None:
@@ -119,11 +122,11 @@ def test_the_gain_of_a_step_is_its_own(tmp_path: Path) -> None:
     ]
     setup = Instruction("python", before=50_000_000)
     made = Program([[[_op(1_000), setup, *steps, Instruction("sync", stream=0)]]])
-    half = what_if(replayed_program(made, tmp_path), "kernels=0.5")
+    half = simulate_what_if(replayed_program(made, tmp_path), "kernels=0.5")
     assert half.gain_s == pytest.approx(4 * 20 * 50e-6, rel=0.02)
     assert half.step_gain_s == pytest.approx(20 * 50e-6, rel=0.02)
 
 
 def test_without_steps_no_gain_of_a_step_is_known(tmp_path: Path) -> None:
     made = Program([[[_op(100_000) for _ in range(20)]]])
-    assert what_if(replayed_program(made, tmp_path), "kernels=0.5").step_gain_s is None
+    assert simulate_what_if(replayed_program(made, tmp_path), "kernels=0.5").step_gain_s is None

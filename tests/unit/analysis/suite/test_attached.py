@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from perfkit.analysis.model.loop import Loop, LoopRank, Outliers, PerStep, Slowdown
+from perfkit.analysis.model.loop import CountPerStep, LoopAnalysis, LoopRank, Slowdown, StepOutliers
 from perfkit.analysis.suite.attached import loop_of
 from perfkit.record import Attached, RankRecord
 from tests.fixtures.suites import record
@@ -15,7 +15,7 @@ def watched(steps: tuple[float, ...] = (0.1,) * 4, rank: int = 0, **attached: An
     return record(steps, rank=rank, attached=told, flops=None)
 
 
-def loop(*records: RankRecord) -> Loop:
+def loop(*records: RankRecord) -> LoopAnalysis:
     found = loop_of(records)
     assert found is not None
     return found
@@ -29,7 +29,7 @@ def test_a_run_of_perfkits_own_loop_is_none() -> None:
 def test_accumulation_is_backward_passes_of_an_optimizer_step() -> None:
     found = loop(watched(optimizer_steps=(1, 1), backwards=(4, 4), forwards=(4, 5)))
     assert found.microbatches == 4
-    assert found.forwards == PerStep(median=4.5, least=4, most=5)
+    assert found.forwards == CountPerStep(median=4.5, least=4, most=5)
     # Two updates of one optimizer in a step, of one pass each, accumulate nothing.
     assert loop(watched(optimizer_steps=(2,), backwards=(2,))).microbatches == 1
 
@@ -94,7 +94,7 @@ def test_outliers_that_come_regularly_and_wait_for_data() -> None:
         steps[place] = 0.5
     waits = tuple(0.3 if step > 0.2 else 0.0 for step in steps)
     found = loop(watched(tuple(steps), data_wait_s=waits)).outliers
-    assert found == Outliers(
+    assert found == StepOutliers(
         count=3,
         steps=12,
         shortest=pytest.approx(5),

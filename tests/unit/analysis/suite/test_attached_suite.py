@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from perfkit.analysis.model.estimate import Estimate, Missing
+from perfkit.analysis.model.estimate import MedianEstimate, MissingEstimate
 from perfkit.analysis.model.finding import Finding
-from perfkit.analysis.model.loop import Watched
+from perfkit.analysis.model.loop import LiveSummary
 from perfkit.analysis.model.suite import Analysis
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.ranks.together import RankReplay
@@ -118,14 +118,14 @@ def test_without_a_trace_flops_say_why_they_are_not_known(tmp_path: Path) -> Non
     (train,) = write(tmp_path, {"train": [loop_record()]}, None).variants
     assert isinstance(train.model_flops, Unknown)
     assert train.model_flops.reason.startswith("no step was traced")
-    assert isinstance(train.step_time, Estimate)
+    assert isinstance(train.step_time, MedianEstimate)
 
 
 def test_throughput_is_not_known_where_nobody_counted_units(tmp_path: Path) -> None:
     nobody = Attached(steps_by="the steps of SGD", units_source="not known: no DataLoader was used")
     facts = WorkloadFacts(unit="", units_per_batch=0, parameters=5)
     analysis = write(tmp_path, {"train": [loop_record(workload=facts, attached=nobody)]})
-    assert analysis.variants[0].throughput == Missing(
+    assert analysis.variants[0].throughput == MissingEstimate(
         reason="the units of a step are not known: no DataLoader was used"
     )
     assert (analysis.variants[0].throughput_unit, analysis.pareto) == ("", ())
@@ -244,7 +244,7 @@ def test_a_run_without_an_end_still_runs_or_was_killed(tmp_path: Path) -> None:
         Status.INTERRUPTED,
         "its end was not recorded: it still runs, or was killed",
     )
-    assert isinstance(train.step_time, Estimate)
+    assert isinstance(train.step_time, MedianEstimate)
 
 
 def test_a_loop_that_ran_out_of_memory_says_so_and_keeps_its_steps(tmp_path: Path) -> None:
@@ -255,7 +255,7 @@ def test_a_loop_that_ran_out_of_memory_says_so_and_keeps_its_steps(tmp_path: Pat
     )  # fmt: skip
     lost = loop_record(0.1, status=Status.OUT_OF_MEMORY, memory=peaks, samples=Samples(wall_s=(0.1,)))
     analysis = write(tmp_path, {"train": [lost]}, None, run=ended)
-    assert isinstance(analysis.variants[0].step_time, Estimate)
+    assert isinstance(analysis.variants[0].step_time, MedianEstimate)
     assert told(analysis, "variant.out_of_memory").severity == "warning"
 
 
@@ -279,7 +279,7 @@ def test_a_loop_that_drifted_while_it_was_watched_is_a_warning(tmp_path: Path) -
     log.write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
     analysis = analyse(tmp_path)
     loop = analysis.variants[0].loop
-    assert loop.watched == Watched(steps=1000, first_s=0.1, last_s=0.3, drifts=("steps take 200% longer",))
+    assert loop.watched == LiveSummary(steps=1000, first_s=0.1, last_s=0.3, drifts=("steps take 200% longer",))
     found = told(analysis, "steps.drift")
     assert (found.severity, found.figures) == ("warning", {"first_s": 0.1, "last_s": 0.3, "steps": 1000})
     assert loop.watched.drifts[0] in found.evidence
@@ -302,7 +302,7 @@ def test_the_slowest_rank_under_an_instrument_is_held_against_the_slowest_of_the
     ]
     (train,) = write(tmp_path, {"train": ranks}, None).variants
     (slow,) = train.loop.slowdowns
-    assert isinstance(train.step_time, Estimate)
+    assert isinstance(train.step_time, MedianEstimate)
     assert slow.ratio == pytest.approx(slow.seconds / train.step_time.value) == pytest.approx(1.5)
 
 

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from perfkit.analysis.model.estimate import Estimate, Missing
+from perfkit.analysis.model.estimate import MedianEstimate, MissingEstimate
 from perfkit.analysis.suite.analyse import analyse
 from perfkit.analysis.suite.cost import with_price
 from perfkit.record import Samples, Status
@@ -23,13 +23,13 @@ def suite(folder: Path) -> Path:
 
 def test_a_thousand_samples_cost_what_the_machine_does_in_the_time_that_they_take(tmp_path: Path) -> None:
     baseline, amp, ckpt = with_price(analyse(suite(tmp_path)), PRICE).variants
-    assert isinstance(baseline.cost, Estimate)
+    assert isinstance(baseline.cost, MedianEstimate)
     assert baseline.cost.per_process == (pytest.approx(0.0125), pytest.approx(0.01375))
     assert baseline.cost.unit == "$ per 1k samples"
     assert baseline.cost.low is not None
-    assert isinstance(amp.cost, Estimate)
+    assert isinstance(amp.cost, MedianEstimate)
     assert amp.cost.value == pytest.approx(0.001 * 1000 * 0.05 / 8)
-    assert ckpt.cost == Missing(reason="failed: ValueError")
+    assert ckpt.cost == MissingEstimate(reason="failed: ValueError")
 
 
 def test_a_price_that_was_told_is_kept_and_shown(tmp_path: Path) -> None:

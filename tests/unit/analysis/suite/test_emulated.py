@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from perfkit.analysis.model.estimate import Estimate
+from perfkit.analysis.model.estimate import MedianEstimate
 from perfkit.analysis.suite.analyse import analyse
 from perfkit.record import Relation
 from perfkit_reports.subjects.suite import cells, headline
@@ -21,7 +21,7 @@ def test_nothing_is_compared_and_the_speed_up_says_why(tmp_path: Path) -> None:
     analysis = two_variants(tmp_path, emulated=1.0)
     variant = analysis.variants[1]
     assert variant.engaged is True
-    assert isinstance(variant.step_time, Estimate)
+    assert isinstance(variant.step_time, MedianEstimate)
     assert (variant.emulated, variant.difference, variant.cpu_difference, variant.memory_ratio) == (WHY, *[None] * 3)
     assert (cells.speed_up(variant).text, cells.speed_up(variant).reason) == ("emulated", WHY)
     assert cells.marked_speed_up(variant).text == "emulated"

@@ -1,7 +1,7 @@
 import pytest
 
 from perfkit.analysis.suite.engagement import check_claims, engaged
-from perfkit.analysis.trace.bounds import Bounds, Fact
+from perfkit.analysis.trace.fact_bounds import Fact, FactBounds
 from perfkit.record import Claim, Relation
 from tests.fixtures.suites import claim
 
@@ -127,7 +127,7 @@ def test_engaged_needs_every_claim() -> None:
     ],
 )
 def test_bounds_decide_where_all_between_them_agrees(relation: Relation, value: float, holds: bool | None) -> None:
-    result = check(claim("op_calls:a", relation, value), {"op_calls:a": Bounds(2, 5, "three are unclear")})
+    result = check(claim("op_calls:a", relation, value), {"op_calls:a": FactBounds(2, 5, "three are unclear")})
     assert (result.holds, result.found) == (holds, 2)
     assert result.evidence.startswith("cannot be decided: ") is (holds is None)
     assert "op calls of a: 2 to 5, expected " in result.evidence
@@ -136,7 +136,7 @@ def test_bounds_decide_where_all_between_them_agrees(relation: Relation, value: 
 
 def test_nothing_is_relative_to_a_fact_that_has_bounds() -> None:
     half = claim("optimizer_state_bytes", Relation.AT_MOST, 0.5, relative_to="baseline")
-    unclear = Bounds(0, 9, "nobody knows")
+    unclear = FactBounds(0, 9, "nobody knows")
     result = check(half, {"optimizer_state_bytes": 1.0}, baseline={"optimizer_state_bytes": unclear})
     assert result.holds is None
     assert result.evidence.endswith("1 B found, but of the baseline only bounds are known: nobody knows")

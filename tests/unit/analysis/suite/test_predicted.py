@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from perfkit.allocations import allocations
-from perfkit.analysis.model.plan import Interval, Peak, Plan, PlannedVariant, StepTime
+from perfkit.analysis.model.plan import Interval, Plan, PlannedPeak, PlannedVariant, StepTime
 from perfkit.analysis.model.suite import Analysis
 from perfkit.analysis.suite.analyse import analyse
 from perfkit.files import write_json
@@ -22,7 +22,7 @@ WEIGHT = Block(address=1, size_bytes=100, category="parameter", name="weight")
 PLANNED = PlannedVariant(
     name="baseline",
     world_size=1,
-    peak_allocated_bytes=Peak(
+    peak_allocated_bytes=PlannedPeak(
         value=440, low=440, high=440, phase="forward", categories={"parameter": 120, "input": 320}
     ),
     step_s=StepTime(

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from perfkit.analysis.model.estimate import Missing
+from perfkit.analysis.model.estimate import MissingEstimate
 from perfkit.analysis.model.plan import Interval, PlannedVariant, StepTime
 from perfkit.analysis.model.scaling import Efficiency, ScalingCurve, SuiteScaling
 from perfkit.analysis.suite.analyse import analyse
@@ -84,7 +84,7 @@ def test_one_process_has_no_interval(tmp_path: Path) -> None:
 def test_the_machine_of_another_day_is_none_to_compare_with(tmp_path: Path) -> None:
     apart = found(tmp_path / "apart", {"baseline": [1.0, 1.0]}, later={"baseline@2": [1.6, 1.6]})
     missing = curve(apart, "baseline").points[1].efficiency
-    assert missing == Missing(reason="it was not timed in one session with baseline")
+    assert missing == MissingEstimate(reason="it was not timed in one session with baseline")
     again = found(tmp_path / "again", {"baseline": [1.0, 1.0]}, later={"baseline": [2.0], "baseline@2": [2.5]})
     both = curve(again, "baseline").points[1].efficiency
     assert isinstance(both, Efficiency)

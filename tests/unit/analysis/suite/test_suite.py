@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from perfkit.allocations import allocations
-from perfkit.analysis.model.estimate import Estimate, Missing
+from perfkit.analysis.model.estimate import MedianEstimate, MissingEstimate
 from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit.analysis.suite.analyse import analyse
 from perfkit.record import Block, Flops, ParityRule, Relation, Run, Samples, Status, Unknown, WorkloadFacts, value_of
@@ -34,7 +34,7 @@ def variant(analysis: Analysis, name: str) -> Variant:
 
 
 def known(value: object) -> float:
-    assert isinstance(value, Estimate)
+    assert isinstance(value, MedianEstimate)
     return value.value
 
 
@@ -138,7 +138,7 @@ def test_statuses_are_results_and_keep_what_was_measured(tmp_path: Path) -> None
     )
     amp, ckpt, flash = analysis.variants[1:]
     assert (amp.status, amp.reason) == (Status.OUT_OF_MEMORY, "at step 3")
-    assert amp.step_time == Missing(reason="out of memory: at step 3")
+    assert amp.step_time == MissingEstimate(reason="out of memory: at step 3")
     assert amp.difference is None
     assert (ckpt.status, ckpt.reason) == (Status.FAILED, "process 2 of 2: ValueError")
     assert ckpt.traceback == "Traceback ..."
@@ -191,7 +191,7 @@ def test_every_optional_part_may_be_missing(tmp_path: Path) -> None:
     analysis = analyse(write_suite(tmp_path, {"baseline": [bare], "amp": [bare]}, ceilings=None))
     amp = variant(analysis, "amp")
     assert isinstance(amp.mfu, Unknown)
-    assert isinstance(amp.throughput, Missing)
+    assert isinstance(amp.throughput, MissingEstimate)
     assert (amp.memory, amp.time_split, amp.points, amp.ops, amp.compile) == (None, (), (), (), None)
     assert analysis.environment is None
 

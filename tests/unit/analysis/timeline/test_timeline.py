@@ -8,7 +8,7 @@ from perfkit.analysis.model import idle
 from perfkit.analysis.model import timeline as words
 from perfkit.analysis.model.time_split import UNRECORDED
 from perfkit.analysis.timeline import timeline
-from perfkit.analysis.timeline.columns import columns
+from perfkit.analysis.timeline.lane_columns import unpack_lane
 from tests.fixtures.gpu_traces import training_events
 from tests.fixtures.step_timelines import lane, shown, slice_at, steps_of
 from tests.fixtures.traces import Event, kernel, launch, mark, memory, op
@@ -167,7 +167,7 @@ def test_of_any_lane_the_shortest_slices_are_left_out_where_they_are_too_many(
     phases += [mark("perfkit::backward", 20 * n + 10, 2 + n) for n in range(4)]
     (step,) = steps_of(tmp_path, [*phases, op("aten::relu", 0, 80, [(4, 4)])])
     shortest = lane(step, words.PHASES)
-    assert (shortest.slices, len(columns(shortest)), shortest.busy_ns) == (6, 6, 28_000)
+    assert (shortest.slices, len(unpack_lane(shortest)), shortest.busy_ns) == (6, 6, 28_000)
     assert step.left_out == 5
     assert step.shortest_ns == 3_000
 
@@ -197,8 +197,8 @@ def test_memory_keeps_every_maximum_of_its_line(tmp_path: Path) -> None:
 
 def test_lanes_hold_as_many_slices_as_they_say(tmp_path: Path) -> None:
     step = steps_of(tmp_path, training_events(2))[0]
-    assert all(len(columns(each)) == each.slices for each in step.lanes)
-    assert step.slices == sum(len(columns(each)) for each in step.lanes)
+    assert all(len(unpack_lane(each)) == each.slices for each in step.lanes)
+    assert step.slices == sum(len(unpack_lane(each)) for each in step.lanes)
     order = [words.LANES.index(each.kind) for each in step.lanes]
     assert order == sorted(order)
 

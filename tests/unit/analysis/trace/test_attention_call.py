@@ -2,7 +2,7 @@
 
 import pytest
 
-from perfkit.analysis.trace.attention_call import Attention, attention_of, backend
+from perfkit.analysis.trace.attention_call import AttentionSizes, identify_backend, parse_attention
 from perfkit.cost.call import TensorArg
 
 BATCH, HEADS, KEY_HEADS, QUERIES, KEYS, WIDTH = 2, 16, 4, 559, 700, 64
@@ -15,7 +15,7 @@ def tensor(*shape: int) -> TensorArg:
 HEADS_FIRST = (tensor(BATCH, HEADS, QUERIES, WIDTH), *(tensor(BATCH, KEY_HEADS, KEYS, WIDTH),) * 2)
 POSITIONS_FIRST = (tensor(BATCH, QUERIES, HEADS, WIDTH), *(tensor(BATCH, KEYS, KEY_HEADS, WIDTH),) * 2)
 PACKED = (tensor(1000, HEADS, WIDTH), *(tensor(1200, KEY_HEADS, WIDTH),) * 2)
-OF = Attention(BATCH, HEADS, KEY_HEADS, QUERIES, KEYS, WIDTH, backward=False, given_mask=False)
+OF = AttentionSizes(BATCH, HEADS, KEY_HEADS, QUERIES, KEYS, WIDTH, backward=False, given_mask=False)
 
 
 @pytest.mark.parametrize(
@@ -37,14 +37,14 @@ OF = Attention(BATCH, HEADS, KEY_HEADS, QUERIES, KEYS, WIDTH, backward=False, gi
         (
             "flash_attn::_flash_attn_varlen_forward",
             PACKED,
-            Attention(None, HEADS, KEY_HEADS, 1000, 1200, WIDTH, False, False),
+            AttentionSizes(None, HEADS, KEY_HEADS, 1000, 1200, WIDTH, False, False),
         ),
         ("aten::_scaled_dot_product_flash_attention", HEADS_FIRST[:2], None),
         ("vllm::unified_attention", (tensor(8, 1024), tensor(8, 1024), tensor(8, 1024)), None),
     ],
 )
-def test_sizes(name: str, args: tuple[TensorArg, ...], found: Attention | None) -> None:
-    assert attention_of(name, args) == found
+def test_sizes(name: str, args: tuple[TensorArg, ...], found: AttentionSizes | None) -> None:
+    assert parse_attention(name, args) == found
 
 
 @pytest.mark.parametrize(
@@ -61,4 +61,4 @@ def test_sizes(name: str, args: tuple[TensorArg, ...], found: Attention | None) 
     ],
 )
 def test_whose_kernel(name: str, kernel: str, whose: str) -> None:
-    assert backend(name, kernel) == whose
+    assert identify_backend(name, kernel) == whose

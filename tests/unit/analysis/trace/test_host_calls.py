@@ -8,7 +8,7 @@ import pytest
 from perfkit.analysis.model.idle import ELSEWHERE
 from perfkit.analysis.model.launches import GapRow, HostCallRow
 from perfkit.analysis.model.trace import RankTrace
-from perfkit.analysis.trace.rank_trace import analyse_trace
+from perfkit.analysis.trace.rank_trace import analyze_trace
 from perfkit.trace.read import read_trace
 from tests.fixtures.traces import kernel, launch, mark, op, write_trace
 
@@ -18,7 +18,7 @@ def runtime(name: str, start: float, duration: float) -> dict[str, Any]:
 
 
 def found(tmp_path: Path, *events: dict[str, Any]) -> tuple[HostCallRow, ...]:
-    return analyse_trace(read_trace(write_trace(tmp_path / "trace.json.gz", events)), None).host_calls
+    return analyze_trace(read_trace(write_trace(tmp_path / "trace.json.gz", events)), None).host_calls
 
 
 # A step of 200 us: a kernel from 20 to 50 and one from 100 to 190.
@@ -66,7 +66,7 @@ def slow(tmp_path: Path, *events: dict[str, Any]) -> RankTrace:
         mark("ProfilerStep#1", 0, 10_000), op("aten::a", 0, 90), launch(1, 50), kernel("k", 1, 100, 100),
         op("aten::b", 8990, 20), launch(2, 9000), kernel("k", 2, 9010, 990),
     ]  # fmt: skip
-    return analyse_trace(read_trace(write_trace(tmp_path / "trace.json.gz", [*step, *events])), None)
+    return analyze_trace(read_trace(write_trace(tmp_path / "trace.json.gz", [*step, *events])), None)
 
 
 def test_what_the_host_does_for_long_after_a_call_is_not_the_calls(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from perfkit.analysis.model.trace import CollectiveRow, RankTrace
-from perfkit.analysis.trace.rank_trace import analyse_trace
+from perfkit.analysis.trace.rank_trace import analyze_trace
 from perfkit.devices.ceiling import DeviceCeilings, LinkRate
 from perfkit.trace.read import read_trace
 from tests.fixtures.traces import Event, mark, op, write_trace
@@ -30,7 +30,7 @@ def analysed(
 ) -> RankTrace:
     path = write_trace(tmp_path / "t.json.gz", [mark("ProfilerStep#1", 0, 1000), *events], **around)
     known = DeviceCeilings(device="cpu", device_name="", fingerprint="this machine", links=links)
-    return analyse_trace(read_trace(path), known if links else None)
+    return analyze_trace(read_trace(path), known if links else None)
 
 
 def only(trace: RankTrace) -> CollectiveRow:
@@ -125,4 +125,4 @@ def test_ranks_on_several_machines_are_told_that_nothing_is_measured_there(tmp_p
         **groups(4, world_size=4),
     )
     known = DeviceCeilings(device="cpu", device_name="", fingerprint="this machine", no_links="on several machines")
-    assert only(analyse_trace(read_trace(path), known)).ceiling_source == "on several machines"
+    assert only(analyze_trace(read_trace(path), known)).ceiling_source == "on several machines"

@@ -19,12 +19,12 @@ from perfkit.analysis.model.idle import (
     SYNC,
 )
 from perfkit.analysis.model.time_split import DATA, IDLE, UNRECORDED
-from perfkit.analysis.trace.gaps import what
-from perfkit.analysis.trace.host_calls import host_calls
-from perfkit.analysis.trace.idle_time import idle_time
-from perfkit.analysis.trace.rank_trace import analyse_ops
-from perfkit.analysis.trace.work.launches import queue
-from perfkit.analysis.trace.work.windows import windows
+from perfkit.analysis.trace.host_calls import find_host_calls
+from perfkit.analysis.trace.idle_gaps import describe_idle_places
+from perfkit.analysis.trace.idle_time import find_idle_time
+from perfkit.analysis.trace.rank_trace import analyze_ops
+from perfkit.analysis.trace.work.launch_queue import build_launch_queue
+from perfkit.analysis.trace.work.step_windows import find_step_windows
 from perfkit.trace.ops import Ops, read_ops
 from perfkit.trace.read import read_trace
 from tests.fixtures.traces import Event, kernel, launch, mark, op, write_trace
@@ -36,10 +36,10 @@ def read(tmp_path: Path, *events: Event) -> Ops:
 
 def told(ops: Ops) -> list[tuple[str, float, str]]:
     """Cause, microseconds and place of each piece."""
-    spans = windows(ops)
-    idle = idle_time(ops, spans, queue(ops), host_calls(ops, spans))
+    spans = find_step_windows(ops)
+    idle = find_idle_time(ops, spans, build_launch_queue(ops), find_host_calls(ops, spans))
     assert idle is not None
-    number, texts = what(ops, idle)
+    number, texts = describe_idle_places(ops, idle)
     rows = zip(idle.cause.tolist(), (idle.length_ns / 1e3).tolist(), number.tolist(), strict=True)
     return [(CAUSES[cause], length, texts[text]) for cause, length, text in rows]
 
@@ -135,7 +135,7 @@ def test_causes_add_up_to_the_idle_time_of_the_split(tmp_path: Path) -> None:
         if number % 10 == 0:
             events.append(call("cudaDeviceSynchronize", at + 9, 40))
         at += float(generator.choice([12, 30, 200, 1500])) if at < 8500 else 3
-    result = analyse_ops(read(tmp_path, *events), None)
+    result = analyze_ops(read(tmp_path, *events), None)
     split = {part.category: part.seconds for part in result.time_split}
     for part in (UNRECORDED, *IDLE):
         assert split.get(part, 0.0) >= 0

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from perfkit.analysis.model.trace import RankTrace
-from perfkit.analysis.trace.model_error import weighted_quantiles
-from perfkit.analysis.trace.rank_trace import analyse_trace
+from perfkit.analysis.trace.model_error import compute_weighted_quantiles
+from perfkit.analysis.trace.rank_trace import analyze_trace
 from perfkit.trace.counters.match import read_counters
 from perfkit.trace.read import read_trace
 from tests.fixtures.ncu_exports import BF16, FADD, FFMA, FMUL, L1, L2, READ, TIME, WRITE, raw_page
@@ -27,7 +27,7 @@ def analysed(tmp_path: Path, flops: int, read: int, written: int) -> RankTrace:
     export = tmp_path / "counters.csv"
     export.write_text(raw_page([(GEMM, counts)], UNITS))
     trace = read_trace(write_trace(tmp_path / "trace.json.gz", events))
-    return analyse_trace(trace, ceilings(), counters=read_counters(export))
+    return analyze_trace(trace, ceilings(), counters=read_counters(export))
 
 
 def test_counts_replace_the_model_and_the_ratio_is_told(tmp_path: Path) -> None:
@@ -59,5 +59,5 @@ def test_a_kernel_has_a_dot_for_each_level(tmp_path: Path) -> None:
 
 def test_quantiles_weigh_by_time() -> None:
     values, weights = np.asarray([3.0, 1.0, 2.0]), np.asarray([8.0, 1.0, 1.0])
-    assert weighted_quantiles(values, weights, (0.1, 0.2, 0.5)) == (1.0, 2.0, 3.0)
-    assert weighted_quantiles(values, np.zeros(3), (0.5,)) == (2.0,)
+    assert compute_weighted_quantiles(values, weights, (0.1, 0.2, 0.5)) == (1.0, 2.0, 3.0)
+    assert compute_weighted_quantiles(values, np.zeros(3), (0.5,)) == (2.0,)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from perfkit.analysis.trace.op_class import OpClass, op_class
+from perfkit.analysis.trace.op_class import OpClass, classify_op
 
 EXAMPLES = {
     OpClass.MATMUL: "aten::mm aten::addmm aten::bmm aten::baddbmm aten::_scaled_mm aten::_grouped_mm aten::linear",
@@ -25,4 +25,4 @@ EXAMPLES = {
 
 @pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind, names in EXAMPLES.items() for name in names.split()])
 def test_class_of(kind: OpClass, name: str) -> None:
-    assert op_class(name) == kind
+    assert classify_op(name) == kind

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from perfkit.analysis.model.trace import RankTrace
-from perfkit.analysis.trace.rank_trace import analyse_trace
+from perfkit.analysis.trace.rank_trace import analyze_trace
 from perfkit.cost.collective import Kind, collective_kind, ranks_in_kernel
 from perfkit.trace.kernels import is_collective_kernel
 from perfkit.trace.read import read_trace
@@ -77,7 +77,7 @@ def analysed(tmp_path: Path, events: list[Event], world_size: int | None = None)
         about = {"traceEvents": events, "distributedInfo": {"rank": 0, "world_size": world_size}}
         path = tmp_path / "t.json"
         path.write_text(json.dumps(about))
-    return analyse_trace(read_trace(path), None)
+    return analyze_trace(read_trace(path), None)
 
 
 def one(name: str, of: str, inputs: list[tuple[int, ...]]) -> list[Event]:

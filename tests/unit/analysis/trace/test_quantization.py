@@ -2,7 +2,15 @@
 
 import pytest
 
-from perfkit.analysis.trace.quantization import Grid, Product, Waves, split_k, tile_count, tile_loss, waves
+from perfkit.analysis.trace.quantization import (
+    Grid,
+    MatmulSizes,
+    WaveCount,
+    compute_tile_loss,
+    compute_waves,
+    count_tiles,
+    infer_split_k,
+)
 from perfkit.cost.gemm_tile import Along, Tile
 
 A100, H100 = 108, 132
@@ -13,47 +21,47 @@ def tile(first: int, second: int, depth: int | None = None, along: Along = Along
 
 
 def test_a_product_of_whole_tiles_loses_nothing_and_one_row_more_a_whole_row_of_them() -> None:
-    assert tile_loss(Product(1, 256, 128, 64), tile(128, 128, 64)) == 0
+    assert compute_tile_loss(MatmulSizes(1, 256, 128, 64), tile(128, 128, 64)) == 0
     # 257 rows take three tiles of 128: 257 of 384 rows are asked for.
-    assert tile_loss(Product(1, 257, 128, 64), tile(128, 128, 64)) == pytest.approx(1 - 257 / 384)
+    assert compute_tile_loss(MatmulSizes(1, 257, 128, 64), tile(128, 128, 64)) == pytest.approx(1 - 257 / 384)
     # So does the last part of K: 96 of 2 x 64.
-    assert tile_loss(Product(1, 256, 128, 96), tile(128, 128, 64)) == pytest.approx(0.25)
-    assert tile_loss(Product(1, 256, 128, 96), tile(128, 128)) == 0
+    assert compute_tile_loss(MatmulSizes(1, 256, 128, 96), tile(128, 128, 64)) == pytest.approx(0.25)
+    assert compute_tile_loss(MatmulSizes(1, 256, 128, 96), tile(128, 128)) == 0
 
 
 @pytest.mark.parametrize(
     ("product", "of", "count"),
     [
         # The grids that an H100, an A100 and an MI300X recorded of these products, but for what rounds them up.
-        (Product(1, 141, 30522, 512), tile(256, 128, 64, Along.N), 240),
-        (Product(1, 3906, 512, 2048), tile(256, 128, 32, Along.N), 62),
-        (Product(1, 2048, 38377, 32), tile(128, 64, None, Along.N), 9600),
-        (Product(2048, 606, 160, 20), tile(256, 64, 16, Along.N), 20480),
-        (Product(1, 141, 30522, 512), tile(128, 144, 64, Along.N), 239),
-        (Product(1, 8944, 1024, 1024), tile(128, 128, 64, Along.UNKNOWN), 560),
+        (MatmulSizes(1, 141, 30522, 512), tile(256, 128, 64, Along.N), 240),
+        (MatmulSizes(1, 3906, 512, 2048), tile(256, 128, 32, Along.N), 62),
+        (MatmulSizes(1, 2048, 38377, 32), tile(128, 64, None, Along.N), 9600),
+        (MatmulSizes(2048, 606, 160, 20), tile(256, 64, 16, Along.N), 20480),
+        (MatmulSizes(1, 141, 30522, 512), tile(128, 144, 64, Along.N), 239),
+        (MatmulSizes(1, 8944, 1024, 1024), tile(128, 128, 64, Along.UNKNOWN), 560),
         # 2 x 1 tiles of 128 x 256, or 1 x 2 of 256 x 128.
-        (Product(1, 256, 256, 64), tile(128, 256, 64, Along.UNKNOWN), 2),
+        (MatmulSizes(1, 256, 256, 64), tile(128, 256, 64, Along.UNKNOWN), 2),
         # 1 x 1 or 1 x 2.
-        (Product(1, 128, 256, 64), tile(128, 256, 64, Along.UNKNOWN), None),
+        (MatmulSizes(1, 128, 256, 64), tile(128, 256, 64, Along.UNKNOWN), None),
     ],
 )
-def test_tiles_of_a_product(product: Product, of: Tile, count: int | None) -> None:
-    assert tile_count(product, of) == count
+def test_tiles_of_a_product(product: MatmulSizes, of: Tile, count: int | None) -> None:
+    assert count_tiles(product, of) == count
 
 
 def test_what_depends_on_which_way_round_a_tile_lies_is_not_known() -> None:
-    assert tile_loss(Product(1, 128, 256, 64), tile(128, 256, 64, Along.UNKNOWN)) is None
-    assert tile_loss(Product(1, 128, 256, 64), tile(128, 256, 64, Along.M)) == 0
+    assert compute_tile_loss(MatmulSizes(1, 128, 256, 64), tile(128, 256, 64, Along.UNKNOWN)) is None
+    assert compute_tile_loss(MatmulSizes(1, 128, 256, 64), tile(128, 256, 64, Along.M)) == 0
 
 
 def test_waves_as_nvidia_counts_them() -> None:
     """108 SMs, of which each has room for one tile of 256 x 128: 108 tiles are a wave, one more needs a second."""
-    whole = Product(1, 2304, 1536, 4096)
-    assert tile_count(whole, tile(256, 128)) == 108
-    assert waves(108, A100, 108, 1) == Waves(1.0, 0.0)
-    more = tile_count(whole._replace(n=1537), tile(256, 128))
+    whole = MatmulSizes(1, 2304, 1536, 4096)
+    assert count_tiles(whole, tile(256, 128)) == 108
+    assert compute_waves(108, A100, 108, 1) == WaveCount(1.0, 0.0)
+    more = count_tiles(whole._replace(n=1537), tile(256, 128))
     assert more == 117
-    assert waves(117, A100, more, 1) == Waves(117 / 108, 1 - 117 / 216)
+    assert compute_waves(117, A100, more, 1) == WaveCount(117 / 108, 1 - 117 / 216)
 
 
 @pytest.mark.parametrize(
@@ -72,20 +80,20 @@ def test_waves_as_nvidia_counts_them() -> None:
     ],
 )
 def test_parts_of_k_by_the_grid(grid: Grid, batch: int, tiles: int, parts: int | None) -> None:
-    assert split_k(grid, batch, tiles) == parts
+    assert infer_split_k(grid, batch, tiles) == parts
 
 
 def test_blocks_that_only_round_a_grid_up_do_no_work() -> None:
-    assert waves(168, A100, 5, 21) == Waves(105 / 108, 1 - 105 / 108)
+    assert compute_waves(168, A100, 5, 21) == WaveCount(105 / 108, 1 - 105 / 108)
 
 
 def test_few_blocks_leave_most_of_the_device_idle() -> None:
-    assert waves(16, H100, None, None) == Waves(16 / 132, 1 - 16 / 132)
+    assert compute_waves(16, H100, None, None) == WaveCount(16 / 132, 1 - 16 / 132)
 
 
 def test_a_persistent_kernel_has_no_waves_unless_its_blocks_take_whole_tiles() -> None:
-    assert waves(132, H100, 1540, None) is None
-    assert waves(132, H100, None, None) is None
+    assert compute_waves(132, H100, 1540, None) is None
+    assert compute_waves(132, H100, None, None) is None
     # 1540 tiles in 12 rounds of 132; 560 tiles in 5 rounds of 120 blocks, beside which 12 SMs are idle.
-    assert waves(132, H100, 1540, None, whole_tiles=True) == Waves(1540 / 132, 1 - 1540 / (12 * 132))
-    assert waves(120, H100, 560, None, whole_tiles=True) == Waves(560 / 132, 1 - 560 / (5 * 132))
+    assert compute_waves(132, H100, 1540, None, whole_tiles=True) == WaveCount(1540 / 132, 1 - 1540 / (12 * 132))
+    assert compute_waves(120, H100, 560, None, whole_tiles=True) == WaveCount(560 / 132, 1 - 560 / (5 * 132))

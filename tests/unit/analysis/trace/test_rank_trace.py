@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 from perfkit.analysis.model.step import OpRow
 from perfkit.analysis.model.trace import RankTrace
-from perfkit.analysis.trace.rank_trace import analyse_ops, analyse_trace
+from perfkit.analysis.trace.rank_trace import analyze_ops, analyze_trace
 from perfkit.analysis.trace.roofs import Roofs
-from perfkit.analysis.trace.work.engine import analyse_work
+from perfkit.analysis.trace.work.work_analysis import analyze_work
 from perfkit.devices.ceiling import Ceiling, DeviceCeilings, Kind, Level
 from perfkit.record import Measurement, Unknown
 from perfkit.trace.ops import Ops, read_ops
@@ -84,7 +84,7 @@ def read(tmp_path: Path, events: list[Event]) -> Trace:
 
 
 def analysed(tmp_path: Path, events: list[Event], ceilings: DeviceCeilings | None = CEILINGS) -> RankTrace:
-    return analyse_trace(read(tmp_path, events), ceilings)
+    return analyze_trace(read(tmp_path, events), ceilings)
 
 
 def shares(result: RankTrace) -> dict[str, float]:
@@ -265,12 +265,12 @@ def test_rows_are_ranked_by_what_could_be_won(tmp_path: Path) -> None:
 
 def test_utilisation_counts_matrix_flops_and_leaves_recomputation_out_of_mfu(tmp_path: Path) -> None:
     ops = read_ops(read(tmp_path, EVENTS))
-    result = analyse_ops(ops, CEILINGS)
+    result = analyze_ops(ops, CEILINGS)
     assert isinstance(result.mfu, Measurement)
     assert result.mfu.value == pytest.approx(1e6 / (102.5e-6 * 2e11))
     assert result.mfu.value == result.hfu.value  # type: ignore[union-attr]
     again = replace(ops, recomputed=np.asarray([ops.name(row) == "aten::mm" for row in range(len(ops))]))
-    result = analyse_ops(again, CEILINGS)
+    result = analyze_ops(again, CEILINGS)
     assert isinstance(result.mfu, Measurement)
     assert isinstance(result.hfu, Measurement)
     assert (result.mfu.value, result.hfu.value) == (0.0, pytest.approx(1e6 / (102.5e-6 * 2e11)))
@@ -444,12 +444,12 @@ def test_nothing_is_lost_or_counted_twice(tmp_path: Path, kernels: list[Any], st
     path.write_text(json.dumps({"traceEvents": events}))
     ops: Ops = read_ops(read_trace(path))
     total_ns = sum(kernel[2] for kernel in kernels) * 1000
-    found = analyse_work(ops, Roofs(CEILINGS, "cuda"))
+    found = analyze_work(ops, Roofs(CEILINGS, "cuda"))
     spans = found.windows.spans
     assert found.split.ns.sum(axis=1).tolist() == (spans[:, 1] - spans[:, 0]).tolist()
     assert (spans[1:, 0] >= spans[:-1, 1]).all()
     assert int(found.pieces.busy_ns.sum()) == total_ns
-    result = analyse_ops(ops, CEILINGS)
+    result = analyze_ops(ops, CEILINGS)
     parts = max(len(result.steps), 1)
     assert result.coverage.kernel_s == total_ns / 1e9
     assert sum(row.busy_s for row in result.streams) == pytest.approx(total_ns / 1e9)

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from perfkit.analysis.replay.ask import what_if
-from perfkit.analysis.trace.analyse import analyse_traces
+from perfkit.analysis.replay.what_if import what_if
+from perfkit.analysis.trace.trace_analysis import analyze_traces
 from perfkit.errors import UsageError
 from tests.fixtures.synthetic_machine.kineto import write
 from tests.fixtures.synthetic_machine.machine import run
@@ -21,7 +21,7 @@ def trace(tmp_path: Path) -> Path:
 
 
 def test_an_analysis_tells_the_replay_error_and_what_was_asked_for(trace: Path) -> None:
-    analysis = analyse_traces(str(trace), what_ifs=["kernels=0.5", "host=0.5"])
+    analysis = analyze_traces(str(trace), what_ifs=["kernels=0.5", "host=0.5"])
     (rank,) = analysis.traces
     assert rank.replay is not None
     assert abs(rank.replay.error) < 0.001
@@ -35,4 +35,4 @@ def test_an_analysis_tells_the_replay_error_and_what_was_asked_for(trace: Path) 
 
 def test_a_change_that_cannot_be_read_is_told_before_the_trace_is(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="gemm=fast"):
-        analyse_traces(str(tmp_path / "none.json"), what_ifs=["gemm=fast"])
+        analyze_traces(str(tmp_path / "none.json"), what_ifs=["gemm=fast"])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from perfkit.analysis.trace.replayed_ops import is_recognised, replayed_calls
+from perfkit.analysis.trace.replayed_ops import count_replayed_calls, is_recognized
 
 SDPA = "aten::_scaled_dot_product_"
 FA3 = "void cutlass::device_kernel<flash::enable_sm90_or_later<flash::FlashAttn{}Sm90<flash::Collective<bfloat16_t>>>>"
@@ -27,7 +27,7 @@ FA3 = "void cutlass::device_kernel<flash::enable_sm90_or_later<flash::FlashAttn{
     ],
 )
 def test_kernels_that_stand_for_calls(kernel, pattern):
-    found = replayed_calls({kernel: 2.0, "nvjet_tst_64x8_64x16_4x1_v_bz_TNT": 5.0}, pattern.split(","))
+    found = count_replayed_calls({kernel: 2.0, "nvjet_tst_64x8_64x16_4x1_v_bz_TNT": 5.0}, pattern.split(","))
     assert found == (2.0, 0.0, ())
 
 
@@ -52,14 +52,14 @@ def test_kernels_that_stand_for_calls(kernel, pattern):
     ],
 )
 def test_kernels_that_are_something_else(kernel):
-    assert is_recognised(kernel)
-    assert replayed_calls({kernel: 3.0}, [f"{SDPA}flash_attention"]) == (0.0, 0.0, ())
+    assert is_recognized(kernel)
+    assert count_replayed_calls({kernel: 3.0}, [f"{SDPA}flash_attention"]) == (0.0, 0.0, ())
 
 
 def test_ops_that_the_table_does_not_know_may_be_any_kernel():
-    found = replayed_calls({"nvjet_tst_64x8_64x16_4x1_v_bz_TNT": 5.0}, ["mine::attention"])
+    found = count_replayed_calls({"nvjet_tst_64x8_64x16_4x1_v_bz_TNT": 5.0}, ["mine::attention"])
     assert found == (0.0, 5.0, ("nvjet_tst_64x8_64x16_4x1_v_bz_TNT",))
 
 
 def test_an_op_of_the_host_launches_nothing():
-    assert replayed_calls({"sgemm": 5.0}, [f"{SDPA}flash_attention_for_cpu"]) == (0.0, 0.0, ())
+    assert count_replayed_calls({"sgemm": 5.0}, [f"{SDPA}flash_attention_for_cpu"]) == (0.0, 0.0, ())

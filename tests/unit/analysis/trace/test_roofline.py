@@ -4,13 +4,13 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from perfkit.analysis.trace.roofline import Limit, limits
-from perfkit.analysis.trace.roofs import Roofs, roofs_of
+from perfkit.analysis.trace.roofline import RooflineLimit, compute_limits
+from perfkit.analysis.trace.roofs import Roofs, build_roofs
 from perfkit.cost.call import Unit
 from perfkit.devices.ceiling import Cache, Ceiling, DeviceCeilings, Kind, Level
 from tests.fixtures.suites import CEILINGS, ENVIRONMENT, changed
 
-ROOFS = roofs_of(CEILINGS, ENVIRONMENT)  # 1e11 FLOP/s in fp32, 1e10 B/s from memory, 5e10 B/s from L3
+ROOFS = build_roofs(CEILINGS, ENVIRONMENT)  # 1e11 FLOP/s in fp32, 1e10 B/s from memory, 5e10 B/s from L3
 
 
 class Work(NamedTuple):
@@ -23,13 +23,13 @@ class Work(NamedTuple):
 work = Work
 
 
-def limit(work: Work, seconds: float, roofs: Roofs, calls: float = 1.0) -> Limit:
+def limit(work: Work, seconds: float, roofs: Roofs, calls: float = 1.0) -> RooflineLimit:
     """The limit of a single group."""
     peak = roofs.compute(work.unit, work.dtype)
     rate = math.nan if peak is None else peak.value
     compute_s = math.nan if work.flops is None else work.flops / rate if work.flops else 0.0
     moved = math.nan if work.moved is None else work.moved
-    return limits(*(np.array([value]) for value in (compute_s, moved, seconds, calls)), roofs)[0]
+    return compute_limits(*(np.array([value]) for value in (compute_s, moved, seconds, calls)), roofs)[0]
 
 
 def test_the_slower_of_arithmetic_and_traffic_bounds() -> None:
@@ -105,13 +105,13 @@ def test_without_a_cost_or_a_ceiling_nothing_is_claimed() -> None:
         limit(work(None, 1e6), 1.0, ROOFS),
         limit(work(1e6, None), 1.0, ROOFS),
         limit(work(1e6, 1e6, dtype="fp64"), 1.0, ROOFS),
-        limit(work(1e6, 1e6), 1.0, roofs_of(None, ENVIRONMENT)),
-        limit(work(1e6, 1e6), 1.0, roofs_of(CEILINGS, changed(ENVIRONMENT, threads=1))),
-        limit(work(1e6, 1e6), 1.0, roofs_of(CEILINGS, changed(ENVIRONMENT, device="cuda"))),
+        limit(work(1e6, 1e6), 1.0, build_roofs(None, ENVIRONMENT)),
+        limit(work(1e6, 1e6), 1.0, build_roofs(CEILINGS, changed(ENVIRONMENT, threads=1))),
+        limit(work(1e6, 1e6), 1.0, build_roofs(CEILINGS, changed(ENVIRONMENT, device="cuda"))),
     ):
         assert (unknown.attainable_s, unknown.bound) == (None, "unknown")
 
 
 def test_work_without_flops_and_bytes_is_held_against_nothing_where_no_roof_is_known() -> None:
     assert limit(work(0.0, 0.0), 1.0, Roofs(None, "cuda")).attainable_s is None
-    assert limit(work(0.0, 0.0), 1.0, roofs_of(CEILINGS, ENVIRONMENT)).attainable_s == 0.0
+    assert limit(work(0.0, 0.0), 1.0, build_roofs(CEILINGS, ENVIRONMENT)).attainable_s == 0.0

@@ -6,9 +6,9 @@ import msgspec
 import pytest
 
 from perfkit.analysis.model.trace import RankTrace
-from perfkit.analysis.trace import analyse as trace_analysis
-from perfkit.analysis.trace.analyse import analyse_traces
-from perfkit.analysis.trace.memory import shortened
+from perfkit.analysis.trace import trace_analysis as trace_analysis
+from perfkit.analysis.trace.trace_analysis import analyze_traces
+from perfkit.analysis.trace.trace_memory import shorten_account
 from tests.fixtures.traces import Event, kernel, launch, mark, memory, op, out_of_memory, write_trace
 
 MIB = 2**20
@@ -26,7 +26,7 @@ def step(*events: Event) -> list[Event]:
 
 
 def analysed(folder: Path, *events: Event) -> RankTrace:
-    return analyse_traces([str(write_trace(folder / "trace.json.gz", step(*events)))]).traces[0]
+    return analyze_traces([str(write_trace(folder / "trace.json.gz", step(*events)))]).traces[0]
 
 
 def test_a_trace_without_memory_has_no_account(tmp_path: Path) -> None:
@@ -59,7 +59,7 @@ def test_a_request_that_failed_is_a_finding_and_its_rank_comes_before_fuller_one
     failing = step(memory(11, 1, 500 * MIB, 1, total=500 * MIB), out_of_memory(13, 600 * MIB, total=500 * MIB))
     for name, events in (("rank0", full), ("rank1", failing)):
         write_trace(tmp_path / "job" / f"{name}.json.gz", events)
-    found = analyse_traces([str(tmp_path / "job")], jobs=1)
+    found = analyze_traces([str(tmp_path / "job")], jobs=1)
     warned = [finding for finding in found.findings if finding.id == "memory.request_failed"]
     assert [finding.variant for finding in warned] == [found.traces[1].label]
     assert any(entry.figure == "memory account" for entry in found.provenance)
@@ -77,7 +77,7 @@ def test_of_many_ranks_the_balance_is_kept_and_the_rest_is_cut(tmp_path: Path, m
     fuller = [*events, memory(70, 3, 512, total=640)]
     for rank, written in enumerate((events, events, fuller, events)):
         write_trace(tmp_path / "job" / f"rank{rank}.json.gz", written)
-    first, second, third, fourth = (trace.memory for trace in analyse_traces([str(tmp_path / "job")], jobs=1).traces)
+    first, second, third, fourth = (trace.memory for trace in analyze_traces([str(tmp_path / "job")], jobs=1).traces)
     assert first is not None
     assert second is not None
     assert third is not None
@@ -91,4 +91,4 @@ def test_of_many_ranks_the_balance_is_kept_and_the_rest_is_cut(tmp_path: Path, m
 
 
 def test_nothing_is_left_of_nothing() -> None:
-    assert shortened(None, 5) is None
+    assert shorten_account(None, 5) is None

@@ -6,7 +6,7 @@ import pytest
 
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.suite.facts import trace_facts
-from perfkit.analysis.trace.rank_trace import analyse_ops
+from perfkit.analysis.trace.rank_trace import analyze_ops
 from perfkit.devices.ceiling import Ceiling, Kind, Level
 from perfkit.trace.ops import Ops, read_ops
 from perfkit.trace.read import read_trace
@@ -37,7 +37,7 @@ def read(tmp_path: Path, events: list[Event]) -> Ops:
 
 
 def analysed(ops: Ops) -> RankTrace:
-    return analyse_ops(ops, CEILINGS, environment=ENVIRONMENT)
+    return analyze_ops(ops, CEILINGS, environment=ENVIRONMENT)
 
 
 def test_time_split_on_a_cpu(tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ def test_on_a_gpu_kernels_are_the_work_and_only_exposed_time_counts(tmp_path: Pa
         kernel("ncclDevKernel_AllReduce", 3, 500, 100, stream=11),
     ]
     on_gpu = changed(ENVIRONMENT, device="cuda")
-    result = analyse_ops(read(tmp_path, events), changed(CEILINGS, device="cuda"), environment=on_gpu)
+    result = analyze_ops(read(tmp_path, events), changed(CEILINGS, device="cuda"), environment=on_gpu)
     seconds = {part.category: part.seconds for part in result.time_split}
     # The collective has no op around its launch, but its launch lies in the step, which therefore lasts until its end.
     assert result.step_s == pytest.approx(600e-6)
@@ -140,7 +140,7 @@ GPU_CEILINGS = changed(
 def test_where_a_kernels_name_tells_nothing_torchs_setting_does(setting: str, dtype: str, tmp_path: Path) -> None:
     events = [*MARKS, op("aten::mm", 100, 20, [SQUARE, SQUARE]), launch(1, 110), kernel("mine", 1, 130, 50)]
     ran_on = changed(ENVIRONMENT, device="cuda", matmul_precision=setting, conv_precision="tf32")
-    result = analyse_ops(read(tmp_path, events), GPU_CEILINGS, environment=ran_on)
+    result = analyze_ops(read(tmp_path, events), GPU_CEILINGS, environment=ran_on)
     (row,) = (row for row in result.ops if row.name == "aten::mm")
     assert (row.unit, row.dtype) == ("matrix", dtype)
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfkit.analysis.compare.environments import differences
-from perfkit.analysis.model.estimate import Missing
+from perfkit.analysis.model.estimate import MissingEstimate
 from perfkit.check.judge.exact import judge_exact, judge_exact_quantities, judge_parity, not_compared
 from perfkit.check.judge.figures import RunFigures
 from perfkit.check.judge.quantities import QUANTITIES, GatedQuantity, Judging
@@ -96,16 +96,16 @@ def test_without_a_threshold_a_change_is_told_and_cannot_fail() -> None:
 
 
 def test_what_is_missing_on_a_side_is_not_compared() -> None:
-    gone = judge_exact(PEAK, 5.0, Missing(reason="out of memory: at step 3"), threshold(PEAK))
+    gone = judge_exact(PEAK, 5.0, MissingEstimate(reason="out of memory: at step 3"), threshold(PEAK))
     assert (gone.verdict, gone.reason) == ("not compared", "now: out of memory: at step 3")
     assert (gone.before, gone.after, gone.change) == (5.0, None, None)
-    new = judge_exact(PEAK, Missing(reason="the baseline does not hold it"), 5.0, threshold(PEAK))
+    new = judge_exact(PEAK, MissingEstimate(reason="the baseline does not hold it"), 5.0, threshold(PEAK))
     assert (new.verdict, new.reason) == ("not compared", "before: the baseline does not hold it")
     assert (new.before, new.after) == (None, 5.0)
 
 
 def test_a_limit_needs_no_figure_before() -> None:
-    nothing = Missing(reason="the baseline does not hold it")
+    nothing = MissingEstimate(reason="the baseline does not hold it")
     assert judge_exact(PEAK, nothing, 2.0 * MIB, threshold(PEAK, "<=1MiB")).verdict is Verdict.FAIL
     within = judge_exact(PEAK, nothing, 0.5 * MIB, threshold(PEAK, "<=1MiB"))
     assert within.verdict is Verdict.PASS

@@ -1,4 +1,4 @@
-from perfkit.analysis.model.memory import Growth, MemoryAccount, MemoryRow, MemoryShare
+from perfkit.analysis.model.memory import MemoryAccount, MemoryGrowth, MemoryRow, MemoryShare
 from perfkit.check.why.changed_memory import by_category, by_maker
 from perfkit.check.why.suspects import of_memory
 
@@ -6,7 +6,7 @@ MIB = 2**20
 Rows = dict[tuple[str, str, str], int]
 
 
-def account(rows: Rows, growth: tuple[Growth, ...] = ()) -> MemoryAccount:
+def account(rows: Rows, growth: tuple[MemoryGrowth, ...] = ()) -> MemoryAccount:
     sums: dict[str, int] = {}
     for (category, _, _), size in rows.items():
         sums[category] = sums.get(category, 0) + size
@@ -72,7 +72,7 @@ def test_what_only_moved_between_modules_or_ops_is_no_suspect() -> None:
 
 
 def test_memory_that_every_step_leaves_behind_is_named_whatever_the_peak() -> None:
-    leak = Growth(
+    leak = MemoryGrowth(
         bytes_per_step=MIB, blocks_per_step=1.0, steps=3, category="activation", op="aten::mul", module="net.3"
     )
     was, now = account(BEFORE), account(BEFORE, (leak,))

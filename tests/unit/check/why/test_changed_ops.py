@@ -5,7 +5,7 @@ import pytest
 
 from perfkit.analysis.model.difference import ChangeRow
 from perfkit.analysis.model.step import OpRow
-from perfkit.analysis.trace.work.per_step import op_key
+from perfkit.analysis.trace.work.ops_by_step import make_op_key
 from perfkit.check.why import changed_ops as module
 from perfkit.check.why.changed_ops import Drift, changed_ops, drift_note
 from perfkit.check.why.side import Traced
@@ -23,7 +23,7 @@ def traced(*ops: tuple[str, Steps] | tuple[str, Steps, dict[str, object]], facto
     for name, series, *fields in ops:
         made = row(name, median(series) * factor, **(fields[0] if fields else {}))
         rows.append(made)
-        steps[op_key(made)] = tuple(value * factor for value in series)
+        steps[make_op_key(made)] = tuple(value * factor for value in series)
     return Traced(rank_trace(ops=tuple(rows)), steps)
 
 

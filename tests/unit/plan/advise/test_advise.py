@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from perfkit.analysis.model.plan import Interval, Peak, PlannedVariant, StepTime
+from perfkit.analysis.model.plan import Interval, PlannedPeak, PlannedVariant, StepTime
 from perfkit.errors import UsageError
 from perfkit.measure.schedule import ScheduledRun
 from perfkit.plan.advise.advise import advise
@@ -35,7 +35,7 @@ def fake_plan(run: ScheduledRun, _target: Target) -> PlannedVariant:
     return PlannedVariant(
         name=run.spec.variant,
         world_size=1,
-        peak_allocated_bytes=Peak(
+        peak_allocated_bytes=PlannedPeak(
             value=held,
             low=held,
             high=held,

@@ -2,16 +2,17 @@
 
 import pytest
 
-from perfkit.analysis.model.plan import Beyond, Interval, Peak, PlannedVariant, StepTime
+from perfkit.analysis.model.plan import Interval, NonTensorMemory, PlannedPeak, PlannedVariant, StepTime
 from perfkit.plan.advise.planned import largest_batch, planned_saving
 
 
 def planned(peak: int, *beyond: tuple[int, int, int], **categories: int) -> PlannedVariant:
     rows = tuple(
-        Beyond(name="row", bytes=Interval(value=value, low=low, high=high), source="") for value, low, high in beyond
+        NonTensorMemory(name="row", bytes=Interval(value=value, low=low, high=high), source="")
+        for value, low, high in beyond
     )
     named = {name.replace("_", " "): held for name, held in categories.items()}
-    known = Peak(value=peak, low=peak, high=peak, phase="backward", categories=named)
+    known = PlannedPeak(value=peak, low=peak, high=peak, phase="backward", categories=named)
     return PlannedVariant(name="amp", world_size=1, peak_allocated_bytes=known, beyond_allocator=rows)
 
 

@@ -6,7 +6,7 @@ import io
 from msgspec.structs import replace
 from rich.console import Console
 
-from perfkit.analysis.model.flame import Flame
+from perfkit.analysis.model.flame import FlameGraph
 from perfkit_reports.charts.flame import flame, in_words, tree
 from perfkit_reports.document.blocks import Flame as FlameBlock
 from perfkit_reports.document.blocks import FlameTree
@@ -17,7 +17,7 @@ from perfkit_reports.subjects.trace.flame import section
 from tests.fixtures import sample_trace_analysis as sample
 from tests.fixtures.document_blocks import blocks, column
 
-FLAME = Flame(
+FLAME = FlameGraph(
     by="module",
     names=("Net_0", "Linear_1", "aten::mm", "gemm_kernel", "no module"),
     kinds=("module", "op", "kernel"),

@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from perfkit.analysis.model.fleet import Fleet, RankRow, TimedRank, Volume
+from perfkit.analysis.model.fleet import CollectiveVolume, Fleet, RankRow, TimedRank
 from perfkit.analysis.model.suite import Analysis
 from perfkit_reports.document.blocks import Table
 from perfkit_reports.render import html, markdown
@@ -23,7 +23,7 @@ def _row(rank: int, late_s: float | None) -> RankRow:
 def two_ranks(late_s: float | None = 0.03) -> Analysis:
     analysis = realistic()
     first = analysis.variants[0]
-    volume = Volume(
+    volume = CollectiveVolume(
         kind="reduce-scatter", calls=2.0, asked_bytes=1024.0, least_bytes=512.0, carried_bytes=1024.0,
         ran_as="all-reduce", seconds=0.02, exposed_s=0.005, hidden=0.75,
     )  # fmt: skip

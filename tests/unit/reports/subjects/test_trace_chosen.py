@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from perfkit.analysis.model.flame import Flame
+from perfkit.analysis.model.flame import FlameGraph
 from perfkit.analysis.model.trace import RankTrace
 from perfkit_reports.document.blocks import Chart, Table
 from perfkit_reports.document.chosen import Chosen
@@ -58,7 +58,7 @@ def test_rows_of_one_name_are_added_up() -> None:
 
 def test_the_lines_that_launched_it_are_told_with_the_stack_of_the_first() -> None:
     outer, inner = "/home/me/train.py(10): main", "/lib/site-packages/nets/model.py(5): forward"
-    stack = Flame(
+    stack = FlameGraph(
         by="stack",
         names=(outer, inner, "aten::_softmax"),
         kinds=("frame", "op"),

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from perfkit.analysis.findings.trace_findings import collect_trace_findings
-from perfkit.analysis.model.replay import FindingGains, Replay
+from perfkit.analysis.model.replay import FindingGains, ReplaySummary
 from perfkit.analysis.model.step import TimeShare
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.cost.attention_mask import UNMASKED
@@ -172,7 +172,7 @@ def test_a_utilisation_that_counts_masked_pairs_says_so() -> None:
 def test_the_saving_is_what_the_replay_gains_with_all_work_at_its_roof() -> None:
     analysis = sample.alone()
     trace = analysis.traces[0]
-    replayed = Replay(recorded_s=1.0, replayed_s=1.0, error=0.0, nodes=9, busy=0.9, refused="", critical_path={})
+    replayed = ReplaySummary(recorded_s=1.0, replayed_s=1.0, error=0.0, nodes=9, busy=0.9, refused="", critical_path={})
     gains = FindingGains(roofs_s=trace.step_s / 10, step_s=trace.step_s)
 
     def told(**changed: Any) -> Cell:

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 from rich.console import Console
 
-from perfkit.analysis.model.replay import PathRow, Replay, Simulated
+from perfkit.analysis.model.replay import PathRow, ReplaySummary, SimulatedChange
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit_reports.document.blocks import Bars, Table, Text, within
 from perfkit_reports.render import terminal
@@ -21,11 +21,11 @@ TOO_FAR = "the replay misses the recording by 12 %"
 
 @pytest.fixture
 def asked() -> TraceAnalysis:
-    replayed = Replay(
+    replayed = ReplaySummary(
         recorded_s=0.00905, replayed_s=0.0090, error=-0.005, nodes=42, busy=0.7, refused="", critical_path=PATH
     )
     what_ifs = (
-        Simulated(
+        SimulatedChange(
             what="gemm=0.8",
             gain_s=0.0012,
             share=0.1333,
@@ -34,7 +34,7 @@ def asked() -> TraceAnalysis:
             critical_path=PATH,
             step_gain_s=0.0006,
         ),
-        Simulated(what="comm=0", gain_s=None, share=None, summed_s=0.0004, refused=TOO_FAR, critical_path={}),
+        SimulatedChange(what="comm=0", gain_s=None, share=None, summed_s=0.0004, refused=TOO_FAR, critical_path={}),
     )
     return sample.alone(replay=replayed, what_ifs=what_ifs)
 

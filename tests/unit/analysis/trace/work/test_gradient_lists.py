@@ -3,14 +3,14 @@
 from pathlib import Path
 
 import pytest
+from tests.unit.analysis.trace.work.test_estimates import CEILINGS
 
-from perfkit.analysis.trace.rank_trace import analyse_trace
-from perfkit.analysis.trace.work.gradient_lists import elements_by_blocks
+from perfkit.analysis.trace.rank_trace import analyze_trace
+from perfkit.analysis.trace.work.gradient_lists import count_elements_by_blocks
 from perfkit.cost.multi_tensor import NAME_AND_GRID, SIZED
 from perfkit.trace.ops import read_ops
 from perfkit.trace.read import read_trace
 from tests.fixtures.traces import Event, kernel, launch, mark, op, write_trace
-from tests.unit.analysis.trace.work.test_estimates import CEILINGS
 
 CHUNK = 65536
 # 5 + 1 chunks of matrices, 1 + 1 of vectors.
@@ -44,7 +44,7 @@ def trace(tmp_path: Path, *events: Event, steps: int = 1) -> Path:
 
 
 def told(path: Path) -> dict[int, int]:
-    return elements_by_blocks(read_ops(read_trace(path)))
+    return count_elements_by_blocks(read_ops(read_trace(path)))
 
 
 def test_chunks_tell_which_list_it_is(tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ def test_as_many_chunks_of_other_sizes_tell_nothing(tmp_path: Path) -> None:
 
 def test_the_launches_of_an_op_share_the_elements_of_its_list(tmp_path: Path) -> None:
     path = trace(tmp_path, *backward(100), *multiplied(300, 5, 3))
-    (row,) = (row for row in analyse_trace(read_trace(path), CEILINGS).kernels if row.op == "aten::_foreach_mul_")
+    (row,) = (row for row in analyze_trace(read_trace(path), CEILINGS).kernels if row.op == "aten::_foreach_mul_")
     assert row.flops == pytest.approx(ALL)
     assert row.bytes == pytest.approx(8 * ALL)  # read and written
     assert row.most_bytes is None
@@ -73,7 +73,7 @@ def test_the_launches_of_an_op_share_the_elements_of_its_list(tmp_path: Path) ->
 
 def test_a_list_of_other_tensors_has_bounds_alone(tmp_path: Path) -> None:
     path = trace(tmp_path, *backward(100), *multiplied(300, 5, 4))
-    (row,) = (row for row in analyse_trace(read_trace(path), CEILINGS).kernels if row.op == "aten::_foreach_mul_")
+    (row,) = (row for row in analyze_trace(read_trace(path), CEILINGS).kernels if row.op == "aten::_foreach_mul_")
     assert row.most_bytes == 8 * 9 * CHUNK
     assert row.bytes is not None
     assert row.bytes < 8 * 9 * CHUNK

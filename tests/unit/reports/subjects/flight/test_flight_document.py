@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from perfkit.analysis.flight.analyse import analyse_flight
+from perfkit.analysis.flight.flight_analysis import analyze_flight
 from perfkit.analysis.model.flight import FlightAnalysis
 from perfkit.store.summary import FLIGHT_REPORT_FILE
 from perfkit_reports.document.blocks import Table
@@ -27,7 +27,7 @@ def analysis(folder: Path, *, hostile: bool = False) -> FlightAnalysis:
     )
     for rank, each in enumerate(ranks):
         (folder / f"dump_{rank}").write_bytes(pickle.dumps(each, 2))
-    return analyse_flight([str(folder / f"dump_{rank}") for rank in range(2)])
+    return analyze_flight([str(folder / f"dump_{rank}") for rank in range(2)])
 
 
 def shown(made: FlightAnalysis) -> str:
@@ -52,7 +52,7 @@ def test_the_headline_names_who_did_not_come(tmp_path: Path) -> None:
 
 def test_ranks_that_met_are_told_so(tmp_path: Path) -> None:
     (tmp_path / "dump_0").write_bytes(pickle.dumps(dump(entry(0), groups={("0", "default_pg"): (0,)}), 2))
-    made = document(analyse_flight([str(tmp_path / "dump_0")]))
+    made = document(analyze_flight([str(tmp_path / "dump_0")]))
     assert made.headline == "All ranks met in every collective that these dumps hold."
 
 

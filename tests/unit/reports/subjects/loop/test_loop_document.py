@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from perfkit.analysis.model.loop import PerStep, Slowdown, Watched
+from perfkit.analysis.model.loop import CountPerStep, LiveSummary, Slowdown
 from perfkit.analysis.model.plan import Interval
 from perfkit.analysis.model.prediction import PredictedFigure, Prediction
 from perfkit.analysis.model.step import TimeShare
@@ -102,7 +102,7 @@ def test_facts_of_the_watching_are_told_in_words() -> None:
     assert facts["In a step"].text == "4 forward passes, 4 backward passes, 1 optimizer step"
     assert facts["In a step"].detail == "gradients of 4 microbatches are accumulated"
     assert facts["Waiting for data, of the time"].text == "31.2 %"
-    none = PerStep(median=0.0, least=0, most=0)
+    none = CountPerStep(median=0.0, least=0, most=0)
     by_method = dict(watched.facts(msgspec.structs.replace(sample_loops.LOOP, forwards=none)))
     assert by_method["In a step"].text.startswith("forward passes not seen: no model was called as a module, 4 back")
     assert facts["Left out of the step time"].text == "2 steps with an evaluation, of up to 1.40 s"
@@ -126,7 +126,7 @@ def test_what_is_not_known_of_the_watching_says_why() -> None:
 
 def test_counts_that_vary_are_a_span_and_a_gan_accumulates_nothing() -> None:
     varying = msgspec.structs.replace(
-        sample_loops.LOOP, backwards=PerStep(median=3.0, least=2, most=4), microbatches=None, forwards=None
+        sample_loops.LOOP, backwards=CountPerStep(median=3.0, least=2, most=4), microbatches=None, forwards=None
     )
     facts = dict(watched.facts(varying))
     assert facts["In a step"].text == "2 to 4 backward passes, 1 optimizer step"
@@ -219,7 +219,7 @@ def test_a_loop_that_ended_well_before_a_step_was_timed_says_what_to_do_once() -
 
 
 def test_a_loop_that_got_slower_while_it_was_watched_says_so_first() -> None:
-    seen = Watched(steps=2000, first_s=0.0234, last_s=0.0702)
+    seen = LiveSummary(steps=2000, first_s=0.0234, last_s=0.0702)
     slower = first_with(loop=msgspec.structs.replace(sample_loops.LOOP, watched=seen))
     assert "These are figures of its beginning; at its end steps took 70.2 ms." in list(document(slower).lead)
     steady = msgspec.structs.replace(seen, last_s=0.0235)

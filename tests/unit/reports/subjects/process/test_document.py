@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from perfkit.analysis.model.process import ProcessAnalysis
-from perfkit.analysis.stacks.process import analyse_process
+from perfkit.analysis.stacks.process_stacks import analyze_process
 from perfkit_reports.document.blocks import Table
 from perfkit_reports.render.write import write
 from perfkit_reports.subjects.process.document import document
@@ -13,7 +13,7 @@ from tests.fixtures.suites import changed
 
 
 def analysis() -> ProcessAnalysis:
-    return analyse_process(facts(), threads())
+    return analyze_process(facts(), threads())
 
 
 def test_the_headline_is_the_main_threads_top_line() -> None:
@@ -41,11 +41,11 @@ def test_lines_are_by_process_and_thread_the_main_one_first() -> None:
 
 
 def test_what_casts_doubt_is_said() -> None:
-    [told] = document(analyse_process(changed(facts(), ended=True), threads())).warnings
+    [told] = document(analyze_process(changed(facts(), ended=True), threads())).warnings
     assert told == "The process ended while it was looked at: this is what was seen in 2.00 s."
-    [told] = document(analyse_process(changed(facts(), interrupted=True), threads())).warnings
+    [told] = document(analyze_process(changed(facts(), interrupted=True), threads())).warnings
     assert told == "Ctrl-C ended the look: this is what was seen in 2.00 s."
-    assert "was not seen" in document(analyse_process(facts(), threads()[1:])).headline
+    assert "was not seen" in document(analyze_process(facts(), threads()[1:])).headline
 
 
 def test_it_is_drawn_again_from_its_folder(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 import msgspec
 import pytest
 
-from perfkit.analysis.model.estimate import Difference, Estimate, Missing
+from perfkit.analysis.model.estimate import Difference, MedianEstimate, MissingEstimate
 from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit.record import Unknown
 from perfkit_reports.document.cells import Cell
@@ -43,7 +43,7 @@ def test_hfu_is_told_where_it_is_another_than_mfu(realistic: Analysis) -> None:
 
 
 def test_step_time_without_an_interval_says_so(realistic: Analysis) -> None:
-    one = Estimate(value=0.25, unit="s", per_process=(0.25,))
+    one = MedianEstimate(value=0.25, unit="s", per_process=(0.25,))
     cell = cells.step_time(with_changes(realistic, step_time=one))
     assert (cell.text, cell.detail) == ("250 ms", "no interval from 1 process")
 
@@ -54,7 +54,7 @@ def test_step_time_without_an_interval_says_so(realistic: Analysis) -> None:
 )
 def test_what_is_not_known_is_never_a_number_and_has_its_reason(realistic: Analysis, column: object) -> None:
     assert callable(column)
-    missing, unknown = Missing(reason="why"), Unknown(reason="why")
+    missing, unknown = MissingEstimate(reason="why"), Unknown(reason="why")
     variant = with_changes(
         realistic,
         step_time=missing,
@@ -73,7 +73,7 @@ def test_memory_shows_the_change_against_the_baseline(realistic: Analysis) -> No
 
 
 def test_throughput_names_its_unit_per_second_once(realistic: Analysis) -> None:
-    rate = Estimate(value=12345.6, unit="1/s", per_process=(12345.6,))
+    rate = MedianEstimate(value=12345.6, unit="1/s", per_process=(12345.6,))
     for unit in ("tokens", "tokens/s"):
         assert (
             cells.throughput(with_changes(realistic, throughput=rate, throughput_unit=unit)).text == "12,346 tokens/s"

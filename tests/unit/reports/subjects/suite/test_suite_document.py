@@ -6,9 +6,9 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from perfkit.analysis.model.estimate import Estimate
+from perfkit.analysis.model.estimate import MedianEstimate
 from perfkit.analysis.model.suite import Analysis
-from perfkit.analysis.trace.tables import LONGEST_ROWS
+from perfkit.analysis.trace.op_tables import LONGEST_ROWS
 from perfkit_reports.document.blocks import Bars, Chart, Choice, Facts, Findings, Table, Text
 from perfkit_reports.document.raw import as_json
 from perfkit_reports.document.weight import Weight
@@ -235,7 +235,9 @@ def test_charts_are_named_alike_in_every_format(realistic: Analysis) -> None:
 
 
 def test_a_step_without_an_interval_has_no_error_bar(realistic: Analysis) -> None:
-    first = msgspec.structs.replace(realistic.variants[0], step_time=Estimate(value=0.2, unit="s", per_process=(0.2,)))
+    first = msgspec.structs.replace(
+        realistic.variants[0], step_time=MedianEstimate(value=0.2, unit="s", per_process=(0.2,))
+    )
     chart = blocks(document(msgspec.structs.replace(realistic, variants=(first, realistic.variants[1]))))["pareto"]
     assert isinstance(chart, Chart)
     bars = [trace["error_y"] for trace in chart.figure["data"] if "error_y" in trace]

@@ -4,7 +4,7 @@ import plotly.graph_objects as go
 import pytest
 from msgspec.structs import replace
 
-from perfkit.analysis.model.estimate import Estimate, Missing
+from perfkit.analysis.model.estimate import MedianEstimate, MissingEstimate
 from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit_reports.document.blocks import Chart, Table
 from perfkit_reports.subjects.suite.document import document
@@ -12,7 +12,11 @@ from tests.fixtures.document_blocks import blocks
 
 
 def trained(variant: Variant, step_s: float | None, losses: tuple[float | None, ...], verdict: str = "") -> Variant:
-    time = Missing(reason="not timed") if step_s is None else Estimate(value=step_s, unit="s", per_process=(step_s,))
+    time = (
+        MissingEstimate(reason="not timed")
+        if step_s is None
+        else MedianEstimate(value=step_s, unit="s", per_process=(step_s,))
+    )
     parity = replace(variant.parity, verdict=verdict or variant.parity.verdict)
     return replace(variant, step_time=time, losses=losses, parity=parity)
 

@@ -1,0 +1,91 @@
+"""Events put before those of a trace file, whose text is left as it is: flows, metadata and all."""
+
+from collections.abc import Iterable, Iterator
+from itertools import chain, islice
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from isal import igzip
+
+from perfkit.errors import PerfkitError, RunFormatError, UsageError
+from perfkit.trace.reading.source import open_source
+from perfkit.trace.reading.splitter import events_begin
+from perfkit.trace.reading.stream import Limits, TextBlocks
+
+_BLANK = b" \n\r\t"
+_AT_ONCE = 4096  # events that are compressed together
+
+
+def write_spliced_trace(source: str, events: Iterable[bytes], path: Path, limits: Limits) -> None:
+    """Write the trace with more `events` (JSON each), gzipped; whole or not at all.
+
+    `RunFormatError` where the file cannot be read, `PerfkitError` where it cannot be written. A file that begins with
+    the first of `events` has such already: a `UsageError`.
+    """
+    temporary = path.with_name(f".{path.name}.tmp")
+    file, file_bytes = open_source(source)
+    try:
+        with file, _open_gzip(temporary) as out:
+            blocks = iter(TextBlocks(file, source, file_bytes, limits))
+            head, rest = _read_head(source, blocks)
+            more = _read_first_event(rest, blocks)
+            first, events = _peek_first_event(events)
+            if first and more.startswith(first):
+                raise UsageError(f"{source}: is an export of perfkit's: export the trace that it was made of")
+            out.write(head)
+            for some in _join_events(events):
+                out.write(some)
+            out.write((b"" if more.startswith(b"]") or not more else b",") + more)
+            for block in blocks:
+                out.write(block)
+        temporary.replace(path)
+    except OSError as error:
+        raise PerfkitError(f"{path}: cannot be written ({error.strerror})") from None
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _open_gzip(path: Path) -> BinaryIO:
+    return cast(BinaryIO, igzip.open(path, "wb", compresslevel=2))  # type: ignore[no-untyped-call]
+
+
+def _read_head(source: str, blocks: Iterator[bytes]) -> tuple[bytes, bytes]:
+    """The text up to the list of events with its bracket, and what was read after it."""
+    text = b""
+    for block in blocks:
+        text += block
+        at = events_begin(text)
+        if at is not None:
+            return text[:at], text[at:]
+    raise RunFormatError(f"{source}: no list of events in it")
+
+
+def _read_first_event(rest: bytes, blocks: Iterator[bytes]) -> bytes:
+    """What follows the bracket, from the first character that is no blank."""
+    rest = rest.lstrip(_BLANK)
+    while not rest:
+        block = next(blocks, None)
+        if block is None:
+            return b""
+        rest = block.lstrip(_BLANK)
+    return rest
+
+
+def _peek_first_event(events: Iterable[bytes]) -> tuple[bytes, Iterable[bytes]]:
+    """The first event, empty where there is none, and all of them."""
+    left = iter(events)
+    first = list(islice(left, 1))
+    return b"".join(first), chain(first, left)
+
+
+def _join_events(events: Iterable[bytes]) -> Iterator[bytes]:
+    """The events with commas between them, many at once."""
+    waiting: list[bytes] = []
+    begun = False
+    for event in events:
+        waiting.append(event)
+        if len(waiting) == _AT_ONCE:
+            yield (b",\n" if begun else b"\n") + b",\n".join(waiting)
+            waiting, begun = [], True
+    if waiting:
+        yield (b",\n" if begun else b"\n") + b",\n".join(waiting)

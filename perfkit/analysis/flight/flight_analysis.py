@@ -1,0 +1,96 @@
+"""From dumps of torch's flight recorder to everything a report on them shows."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import perfkit
+from perfkit.analysis.findings.flight import build_flight_findings
+from perfkit.analysis.model.flight import DumpedRank, FlightAnalysis
+from perfkit.analysis.model.provenance import Provenance
+from perfkit.errors import RunFormatError
+from perfkit.flight.match import mismatches
+from perfkit.flight.model import FlightRecord
+from perfkit.trace.flight import ranks_of, read_dump
+
+
+def analyze_flight(files: Sequence[str], *, command: str = "") -> FlightAnalysis:
+    """Analyse dumps of the flight recorders of a job's ranks, whose numbers their names or folders tell.
+
+    A file that cannot be read becomes a warning where others can be; where none can, its error is raised
+    (`RunFormatError`). Files whose names tell no rank, or the same one, are a `UsageError`.
+    """
+    named = ranks_of(files)
+    records: dict[int, FlightRecord] = {}
+    failed: list[RunFormatError] = []
+    for rank, file in named.items():
+        try:
+            records[rank] = read_dump(file)
+        except RunFormatError as error:
+            failed.append(error)
+    if not records:
+        raise failed[0]
+    meetings = mismatches(records)
+    ranks = tuple(_build_rank_row(rank, named[rank], record) for rank, record in records.items())
+    return FlightAnalysis(
+        title=_make_title(files),
+        created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        perfkit=perfkit.__version__,
+        command=command,
+        ranks=ranks,
+        meetings=meetings,
+        findings=build_flight_findings(meetings, ranks),
+        provenance=_build_provenance(ranks),
+        warnings=(*(f"left out: {error}" for error in failed), *_list_missing_dumps(records)),
+    )
+
+
+def _build_rank_row(rank: int, file: str, record: FlightRecord) -> DumpedRank:
+    told = record.waits_in or record.last
+    return DumpedRank(
+        rank=rank,
+        file=file,
+        version=record.version,
+        collectives=len(record.collectives),
+        dropped=record.dropped,
+        unfinished=sum(not call.finished for call in record.collectives),
+        waits_in=record.waits_in,
+        last=record.last,
+        group="" if told is None else record.groups[told.group].label,
+    )
+
+
+def _list_missing_dumps(records: dict[int, FlightRecord]) -> tuple[str, ...]:
+    """Ranks that a group has and of which no dump was given."""
+    members = {rank for record in records.values() for group in record.groups.values() for rank in group.ranks}
+    lacking = sorted(members - set(records))
+    if not lacking:
+        return ()
+    shown = ", ".join(map(str, lacking[:10])) + (", ..." if len(lacking) > 10 else "")
+    return (f"no dump of {len(lacking)} of the {len(members)} ranks (rank {shown}): of these nothing is known",)
+
+
+def _make_title(files: Sequence[str]) -> str:
+    first = Path(files[0])
+    return first.name if len(files) == 1 else f"{len(files)} dumps of {first.absolute().parent.name or 'ranks'}"
+
+
+def _build_provenance(ranks: Sequence[DumpedRank]) -> tuple[Provenance, ...]:
+    versions = ", ".join(sorted({rank.version for rank in ranks}))
+    kept = sum(rank.collectives for rank in ranks)
+    return (
+        Provenance(
+            figure="collectives", how="recorded", detail=f"{kept:,}, by torch's flight recorder (format {versions})"
+        ),
+        Provenance(
+            figure="what has ended",
+            how="recorded",
+            detail="NCCL: an event after the kernel; Gloo: taken off the queue, with or without an error",
+        ),
+        Provenance(
+            figure="who did not enter",
+            how="derived",
+            detail="collectives of a process group matched by their number in it, from where all rings begin; messages "
+            "by source and destination",
+        ),
+    )

@@ -1,0 +1,52 @@
+"""How busy the machine was with something else, in words: what a result that tells too little may come from."""
+
+from collections.abc import Iterable, Sequence
+
+from perfkit.record import MachineLoad
+from perfkit.units import percent
+
+# The share of the cores that other processes and the hypervisor may take before it is worth a word.
+BUSY = 0.1
+# The share of its periods in which a container's limit may stop tasks.
+THROTTLED = 0.05
+
+
+def combine_loads(loads: Iterable[MachineLoad | None]) -> MachineLoad | None:
+    """The load over several windows, each weighing as much as it lasted; None without one.
+
+    A value is the mean over the windows that tell it. The cores are those of the last window.
+    """
+    known = [load for load in loads if load is not None and load.seconds > 0]
+    if not known:
+        return None
+    return MachineLoad(
+        seconds=sum(load.seconds for load in known),
+        cores=known[-1].cores,
+        own=_compute_mean([(load.own, load.seconds) for load in known]),
+        others=_compute_mean([(load.others, load.seconds) for load in known]),
+        stolen=_compute_mean([(load.stolen, load.seconds) for load in known]),
+        waiting=_compute_mean([(load.waiting, load.seconds) for load in known]),
+        throttled=_compute_mean([(load.throttled, load.seconds) for load in known]),
+    )
+
+
+def describe_machine_load(load: MachineLoad | None) -> str:
+    """What else the machine did while this was measured, as a sentence without its end; "" where it was quiet.
+
+    "" as well where nothing is known of it.
+    """
+    if load is None:
+        return ""
+    taken = [
+        f"{who} {cores:.1f} of {load.cores} core{'' if load.cores == 1 else 's'}"
+        for who, cores in (("other processes used", load.others), ("the hypervisor took", load.stolen))
+        if cores is not None and cores / load.cores >= BUSY
+    ]
+    if load.throttled is not None and load.throttled >= THROTTLED:
+        taken.append(f"the container's CPU limit stopped it in {percent(load.throttled, 0)} of all periods")
+    return f"{', '.join(taken)} while this was measured" if taken else ""
+
+
+def _compute_mean(values: Sequence[tuple[float | None, float]]) -> float | None:
+    known = [(value, weight) for value, weight in values if value is not None]
+    return sum(value * weight for value, weight in known) / sum(weight for _, weight in known) if known else None

@@ -1,0 +1,64 @@
+"""The longest stretches of the critical path: what follows each other of one kind, op, module and line."""
+
+import numpy as np
+
+from perfkit.analysis.model.replay import BEFORE, GAPS, PathRow
+from perfkit.analysis.replay.path_spans import KINDS, PathSpans
+from perfkit.analysis.replay.path_work import build_path_work
+from perfkit.analysis.replay.replay import ReplayResult
+from perfkit.analysis.trace.host_places import HostEvents
+from perfkit.analysis.trace.work.grouping import group_rows
+from perfkit.trace.memory.lines import line_of
+from perfkit.trace.read import NONE, Ints
+
+# Those beyond are too short to matter.
+MOST_ROWS = 200
+
+_GAPS, _BEFORE = KINDS.index(GAPS), KINDS.index(BEFORE)
+
+
+def build_path_rows(replayed: ReplayResult, path: PathSpans, host: HostEvents | None = None) -> tuple[PathRow, ...]:
+    """Equal stretches of the path together, those on which it spends most first."""
+    work, trace = build_path_work(replayed, path, host), replayed.graph.ops.trace
+    spans = work.spans
+    # Of the gaps between kernels it does not matter which kernels these are.
+    nowhere = (spans.kind == _GAPS) | (spans.kind == _BEFORE)
+    keys = [np.where(nowhere, NONE, key) for key in (work.op, work.call, work.module, work.own)]
+    alike = group_rows(spans.kind, *keys)
+    length = spans.end_ns - spans.begin_ns
+    run = _group_segments(alike.of.astype(np.int64), spans.kind == _GAPS)
+    _, head = np.unique(run, return_index=True)
+    lasts = np.bincount(run, weights=length)
+    order = np.lexsort((-lasts, alike.of[head]))
+    begins = np.searchsorted(alike.of[head][order], np.arange(len(alike) + 1))
+    taken = alike.sum_by_group(length)
+    names, first_ns = [*trace.names, ""], int(replayed.graph.origin_ns)  # NONE (-1) takes the last
+    modules = [*work.modules, ""]
+    rows = []
+    for number in np.argsort(-taken, kind="stable")[:MOST_ROWS].tolist():
+        op, call, module, own = (int(key[alike.first[number]]) for key in keys)
+        longest = int(order[begins[number]])
+        rows.append(
+            PathRow(
+                kind=KINDS[spans.kind[alike.first[number]]],
+                op=names[op],
+                call=names[call],
+                module=modules[module],
+                line=line_of(names[own]) or "",
+                stretches=int(begins[number + 1] - begins[number]),
+                seconds=float(taken[number]) / 1e9,
+                longest_s=float(lasts[longest]) / 1e9,
+                longest_start_s=int(spans.begin_ns[head[longest]] - first_ns) / 1e9,
+            )
+        )
+    return tuple(rows)
+
+
+def _group_segments(of: Ints, is_gap: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> Ints:
+    """For each piece the number of its stretch: pieces of one group between which lie gaps between kernels at most."""
+    run = np.empty(len(of), np.int64)
+    work = np.flatnonzero(~is_gap)
+    changes = np.concatenate(([False], of[work][1:] != of[work][:-1])) if len(work) else np.empty(0, np.bool_)
+    run[work] = np.cumsum(changes)
+    run[is_gap] = len(of) + np.arange(len(of) - len(work))
+    return group_rows(run).of.astype(np.int64)

@@ -1,0 +1,239 @@
+"""A what-if applied to a graph: other durations, other host time, edges that no longer hold."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+
+import numpy as np
+
+from perfkit.analysis.replay.dependency_graph import DependencyGraph
+from perfkit.analysis.replay.edges import EdgeKind, Flags, Floats
+from perfkit.analysis.replay.host_points import PointRole
+from perfkit.analysis.replay.host_time import NOTHING, RemovedTime, build_removed_time
+from perfkit.analysis.replay.replay_work import ReplayWork
+from perfkit.analysis.replay.what_if_syntax import RANGE, WhatIf
+from perfkit.analysis.trace.intervals import Intervals, is_inside, merge_intervals
+from perfkit.errors import UsageError
+from perfkit.trace.naming import named
+from perfkit.trace.read import NONE, Category, Ints
+
+# A graph's kernels follow each other more closely, and its launch takes about this.
+_GRAPH_GAP_NS, _GRAPH_LAUNCH_NS = 1_000, 10_000
+# Between launches further apart than this the host did something that no graph takes away.
+_NOT_DISPATCH_NS = 1_000_000
+
+
+@dataclass(frozen=True)
+class ModifiedGraph:
+    """Of each node its duration, of each edge of the graph its lag (-inf: it no longer holds).
+
+    `gone` is what of each thread's time changes have taken from its edges already.
+    """
+
+    duration_ns: Floats
+    lag_ns: Floats
+    gone: dict[int, RemovedTime] = field(default_factory=dict)
+
+    def compute_weights(self, graph: DependencyGraph) -> Floats:
+        table = graph.edges
+        return self.lag_ns + np.where(table.carries, self.duration_ns[table.source], 0.0)
+
+
+def copy_unmodified(graph: DependencyGraph) -> ModifiedGraph:
+    """As recorded."""
+    return ModifiedGraph(graph.duration_ns.astype(np.float64), graph.edges.lag_ns.copy())
+
+
+def apply_what_if(graph: DependencyGraph, work: ReplayWork, change: WhatIf) -> ModifiedGraph:
+    """With a what-if's changes. `UsageError` names what fits nothing in the trace."""
+    result = copy_unmodified(graph)
+    for what, factor in change.factors:
+        if what.startswith(RANGE):
+            _scale_ranges(graph, result, what.removeprefix(RANGE), factor)
+            continue
+        chosen = work.select_work(what)
+        if not chosen.any():
+            raise UsageError(f"--what-if {what}: nothing in the trace has this name")
+        scale_work(graph, work, result, chosen, factor)
+    for what in change.fused:
+        _fuse_neighbors(graph, work, result, work.select_work(what))
+    if change.without_syncs:
+        _drop_syncs(graph, result)
+    if change.graphs:
+        _launch_as_graphs(graph, result)
+    if change.host != 1.0:
+        result.lag_ns[np.isin(graph.edges.kind, (EdgeKind.HOST, EdgeKind.CALL))] *= change.host
+    return result
+
+
+def scale_work(
+    graph: DependencyGraph, work: ReplayWork, result: ModifiedGraph, chosen: Flags, factor: Floats | float
+) -> None:
+    """Let the chosen pieces take `factor` of their time: kernels on a device, without one the ops themselves."""
+    if work.on_device:
+        result.duration_ns[graph.first_kernel :][chosen] *= factor
+        return
+    trace, events = graph.ops.trace, graph.ops.event
+    rows = np.flatnonzero(chosen)
+    less = 1.0 - np.broadcast_to(np.asarray(factor, np.float64), (len(rows),))
+    for thread in np.unique(trace.thread[events[rows]]).tolist():
+        mine = trace.thread[events[rows]] == thread
+        its = events[rows[mine]]
+        _shorten_thread(graph, result, thread, build_removed_time(trace.start_ns[its], trace.end_ns[its], less[mine]))
+
+
+def _scale_ranges(graph: DependencyGraph, result: ModifiedGraph, pattern: str, factor: float) -> None:
+    """Let what a program does in some of its ranges take `factor` of its time: host, waits, and what it launches."""
+    trace, device, blocks = graph.ops.trace, graph.device, graph.blocking
+    ranges = trace.select_events(Category.RANGE, Category.OP)  # old versions wrote ranges as ops
+    ranges = ranges[named(trace, ranges, lambda name: fnmatchcase(name, pattern))]
+    if not len(ranges):
+        raise UsageError(f"--what-if {RANGE}{pattern}: no range of the trace has this name")
+    for thread in np.unique(trace.thread[ranges]).tolist():
+        mine = ranges[trace.thread[ranges] == thread]
+        spans = merge_intervals(trace.start_ns[mine], trace.end_ns[mine])
+        shrink_host(graph, result, thread, spans, factor)
+        kernels = device.launched & (device.thread == thread) & is_inside(device.called, spans)
+        result.duration_ns[graph.first_kernel :][kernels] *= factor
+        if factor == 0:
+            within = (blocks.thread == thread) & is_inside(blocks.begin, spans)
+            drop_waits(graph, result, np.flatnonzero(within), gone=True)
+
+
+def shrink_host(graph: DependencyGraph, result: ModifiedGraph, thread: int, spans: Intervals, factor: float) -> None:
+    """Let what a thread did within `spans` take `factor` of its time."""
+    _shorten_thread(
+        graph, result, thread, build_removed_time(spans[:, 0], spans[:, 1], np.full(len(spans), 1.0 - factor))
+    )
+
+
+def _shorten_thread(graph: DependencyGraph, result: ModifiedGraph, thread: int, gone: RemovedTime) -> None:
+    """Let time of a thread go, with what other changes took of it already."""
+    table, points = graph.edges, graph.points
+    before = result.gone.get(thread, NOTHING)
+    result.gone[thread] = after = before.combine_with(gone)
+    target = table.target - 1
+    rows = np.flatnonzero((table.kind == EdgeKind.HOST) & (result.lag_ns > 0))
+    rows = rows[points.thread[target[rows]] == thread]
+    begin, end = points.at_ns[target[rows] - 1], points.at_ns[target[rows]]
+    less = after.sum_until(end) - after.sum_until(begin) - before.sum_until(end) + before.sum_until(begin)
+    result.lag_ns[rows] = np.maximum(result.lag_ns[rows] - less, 0.0)
+
+
+def _fuse_neighbors(graph: DependencyGraph, work: ReplayWork, result: ModifiedGraph, chosen: Flags) -> None:
+    """Let neighbours in the order of launches run as one kernel, as long as the longest, of the first one's op."""
+    if not work.on_device:
+        raise UsageError("--what-if fuse=: kernels can be fused, and the trace has none")
+    calls, follows = _find_following(graph, chosen)
+    group = np.cumsum(~follows) - 1
+    longest = np.zeros(int(group[-1]) + 1 if len(group) else 0)
+    kernel = graph.first_kernel + calls
+    np.maximum.at(longest, group, result.duration_ns[kernel])
+    several = np.bincount(group) > 1 if len(group) else np.empty(0, np.bool_)
+    heads = ~follows & several[group]
+    result.duration_ns[kernel[heads]] = longest[group[heads]]
+    result.duration_ns[kernel[follows]] = 0.0
+    trace = graph.ops.trace
+    events = remove_launches(graph, result, calls[follows])
+    for thread in np.unique(trace.thread[events]).tolist():
+        its = events[trace.thread[events] == thread]
+        shrink_host(graph, result, thread, merge_intervals(trace.start_ns[its], trace.end_ns[its]), 0.0)
+
+
+def find_followers(graph: DependencyGraph, chosen: Flags) -> Ints:
+    """Those of some kernels that are launched right behind another of them, with nothing between."""
+    calls, follows = _find_following(graph, chosen)
+    return calls[follows]
+
+
+def _find_following(graph: DependencyGraph, chosen: Flags) -> tuple[Ints, Flags]:
+    """Kernels in the order of launches, thread by thread, and which of them follow a chosen one and are chosen."""
+    device = graph.device
+    calls = device.by_call
+    calls = calls[np.argsort(device.thread[calls], kind="stable")]
+    plain = chosen[calls]
+    place = np.stack([device.thread[calls], device.lane[calls]])
+    same = np.concatenate(([False], (place[:, 1:] == place[:, :-1]).all(axis=0)))[: len(calls)]
+    follows: Flags = plain & same & np.concatenate(([False], plain[:-1]))[: len(calls)]
+    return calls, follows & ~_is_blocked_between(graph, calls)
+
+
+def remove_launches(graph: DependencyGraph, result: ModifiedGraph, rows: Ints) -> Ints:
+    """Let some kernels begin behind what is before them on their stream, without a launch of their own.
+
+    The events of the host that launched them, and nothing else: its time is left as it is.
+    """
+    table, device, ops = graph.edges, graph.device, graph.ops
+    chosen = np.zeros(len(graph), np.bool_)
+    chosen[graph.first_kernel + rows] = True
+    behind = chosen[table.target] & (table.kind == EdgeKind.STREAM)
+    follows = np.zeros(len(graph), np.bool_)
+    follows[table.target[behind]] = True
+    result.lag_ns[behind] = np.minimum(result.lag_ns[behind], 0.0)
+    result.lag_ns[follows[table.target] & (table.kind == EdgeKind.LAUNCH)] = -np.inf
+    # A graph's launch starts others, too.
+    alone = device.launched[rows] & (np.bincount(device.launch[device.launched], minlength=1)[device.launch[rows]] == 1)
+    rows = rows[alone]
+    owner = ops.kernel_owner[rows]
+    events: Ints = np.unique(np.where(owner == NONE, device.launch[rows], np.append(ops.event, 0)[owner]))
+    return events
+
+
+def _is_blocked_between(graph: DependencyGraph, calls: Ints) -> Flags:
+    """Whether a call that blocks, one about an event, the mark of a step or a hand-off lies between each launch and the
+    one before it."""
+    trace, points = graph.ops.trace, graph.points
+    events = trace.select_events(Category.LAUNCH)
+    events = events[named(trace, events, lambda name: "Event" in name)]
+    marks = points.at_ns[np.isin(points.role, (PointRole.MARK, PointRole.WAKES))]
+    between = np.sort(np.concatenate([graph.blocking.begin, trace.start_ns[events], marks]))
+    before = np.searchsorted(between, graph.device.called[calls])
+    result: Flags = np.concatenate(([True], before[1:] != before[:-1])) if len(calls) else np.empty(0, np.bool_)
+    return result
+
+
+def _drop_syncs(graph: DependencyGraph, result: ModifiedGraph) -> None:
+    """Let calls that only wait return at once."""
+    drop_waits(graph, result, np.flatnonzero(graph.blocking.row == NONE), gone=True)
+
+
+def drop_waits(graph: DependencyGraph, result: ModifiedGraph, calls: Ints, *, gone: bool = False) -> None:
+    """Let some of the calls that block wait no longer; `gone`: they take no time of their own either."""
+    table, points = graph.edges, graph.points
+    ends = 1 + points.find_rows(PointRole.END, len(graph.blocking) + len(graph.throttled.row))[calls]
+    to_end = np.isin(table.target, ends)
+    result.lag_ns[to_end & (table.kind == EdgeKind.SYNC)] = -np.inf
+    if gone:
+        result.lag_ns[to_end & (table.kind == EdgeKind.CALL)] = 0.0
+
+
+def _launch_as_graphs(graph: DependencyGraph, result: ModifiedGraph) -> None:
+    """Let work be launched by graphs: what the host does between launches goes, but for one launch a stretch."""
+    table, points = graph.edges, graph.points
+    everywhere = np.ones(len(table), np.bool_)
+    free_launches(graph, result, everywhere)
+    rows, target = _select_host_edges(graph, everywhere)
+    launches = points.role == PointRole.POINT
+    first = launches[target] & ~launches[target - 1]
+    result.lag_ns[rows[first]] = np.maximum(result.lag_ns[rows[first]], _GRAPH_LAUNCH_NS)
+    gaps = (table.kind == EdgeKind.STREAM) & np.isfinite(result.lag_ns)
+    result.lag_ns[gaps] = np.minimum(result.lag_ns[gaps], _GRAPH_GAP_NS)
+
+
+def free_launches(
+    graph: DependencyGraph, result: ModifiedGraph, chosen: Flags, roles: Sequence[PointRole] = (PointRole.POINT,)
+) -> None:
+    """Let what the host does between two launches (moments of these roles) go, for some edges, unless that is something
+    else."""
+    launches = np.isin(graph.points.role, roles)
+    rows, target = _select_host_edges(graph, chosen)
+    between = launches[target] & launches[target - 1] & (result.lag_ns[rows] < _NOT_DISPATCH_NS)
+    result.lag_ns[rows[between]] = 0.0
+
+
+def _select_host_edges(graph: DependencyGraph, chosen: Flags) -> tuple[Ints, Ints]:
+    """Of some edges those of the host's time, and the moments that they lead to."""
+    table, points = graph.edges, graph.points
+    target = table.target - 1
+    rows = np.flatnonzero(chosen & (table.kind == EdgeKind.HOST) & (target >= 0) & (target < len(points)))
+    return rows, target[rows]

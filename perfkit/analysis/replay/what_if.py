@@ -1,0 +1,22 @@
+"""One's own what-ifs in Python."""
+
+from perfkit.analysis.model.replay import SimulatedChange
+from perfkit.analysis.model.trace_analysis import TraceAnalysis
+from perfkit.analysis.replay.replay import replay_trace
+from perfkit.analysis.replay.replay import simulate_what_if as simulated
+from perfkit.errors import UsageError
+from perfkit.trace.ops import read_ops
+from perfkit.trace.read import read_trace
+
+
+def what_if(analysis: TraceAnalysis, *changes: str) -> tuple[SimulatedChange, ...]:
+    """What changes such as `gemm=0.8,comm=0` would gain on the first trace of an analysis, which is read again.
+
+    `UsageError` says what is wrong with a change, or that the trace holds nothing to replay.
+    """
+    path = analysis.traces[0].reading.path
+    ops = read_ops(read_trace(path))
+    replayed = replay_trace(ops)
+    if replayed is None:
+        raise UsageError(f"{path}: nothing in it tells what followed what, so that nothing can be simulated")
+    return tuple(simulated(replayed, change) for change in changes)

@@ -1,0 +1,65 @@
+"""A what-if as text and as data: `aten::mm=0.8,elementwise=0.5,comm=0,sync=none,graphs,fuse=elementwise`."""
+
+import math
+from dataclasses import dataclass
+
+from perfkit.analysis.replay.replay_work import COMMUNICATION, COPIES, KERNELS, WORDS
+from perfkit.errors import UsageError
+
+HOST, SYNC, GRAPHS, FUSE, NOTHING = "host", "sync", "graphs", "fuse", "none"
+RANGE = "range:"
+
+_FORM = (
+    "expected WHAT=FACTOR (an op, a kernel, a pattern of their names, "
+    f"{', '.join([*WORDS, KERNELS, COMMUNICATION, COPIES, HOST])}, module:PATTERN, phase:NAME, range:PATTERN), "
+    f"{SYNC}={NOTHING}, {GRAPHS} or {FUSE}=WHAT, separated by commas"
+)
+
+
+@dataclass(frozen=True)
+class WhatIf:
+    """What is changed at once.
+
+    `factors`: what takes which part of its time; `host` likewise for all that the host does. `without_syncs`: calls
+    that only wait are gone. `graphs`: steps are launched as CUDA graphs. `fused`: neighbours of these kinds run as one.
+    """
+
+    factors: tuple[tuple[str, float], ...] = ()
+    host: float = 1.0
+    without_syncs: bool = False
+    graphs: bool = False
+    fused: tuple[str, ...] = ()
+
+
+def parse_what_if(text: str) -> WhatIf:
+    """The what-if that a text names; `UsageError` says what is wrong with one."""
+    factors: list[tuple[str, float]] = []
+    fused: list[str] = []
+    host, without_syncs, graphs = 1.0, False, False
+    for part in (each.strip() for each in text.split(",")):
+        what, given, value = part.rpartition("=") if "=" in part else (part, "", "")
+        if part == GRAPHS:
+            graphs = True
+        elif what == FUSE and value:
+            fused.append(value)
+        elif what == SYNC and value in (NOTHING, "0"):
+            without_syncs = True
+        elif what and given:
+            factor = _parse_factor(value, part)
+            if what == HOST:
+                host = factor
+            else:
+                factors.append((what, factor))
+        else:
+            raise UsageError(f"--what-if {part!r}: {_FORM}")
+    return WhatIf(tuple(factors), host, without_syncs, graphs, tuple(fused))
+
+
+def _parse_factor(value: str, part: str) -> float:
+    try:
+        factor = 0.0 if value == NOTHING else float(value)
+    except ValueError:
+        factor = math.nan
+    if not 0 <= factor < math.inf:
+        raise UsageError(f"--what-if {part!r}: expected a factor of the time such as 0.5, got {value!r}")
+    return factor

@@ -1,0 +1,179 @@
+"""The lines in which sampled threads were."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import PurePath
+
+from perfkit.analysis.model.stacks import HotLine, HotPlace, LoopStacks, ThreadStacks
+from perfkit.store.stacks import DATA, LIBRARY, LOOP, OURS, PROGRAM, WORKER, Call, SampledThread, Stacks, Taken
+
+_MOST = 20  # lines that are told
+_NAMED = 3  # that a finding names
+# With fewer a share of 10 % is anything from nothing to a quarter.
+LEAST_SAMPLES = 30
+
+# Where a loader's worker waits to be asked for a batch.
+_ASKED = ("Queue.get", "multiprocessing/queues.py")
+
+Line = tuple[str, str]  # function and place
+
+
+def summarize_loop_stacks(ranks: Iterable[Stacks]) -> LoopStacks | None:
+    """What the threads of all ranks come to; None where nobody looked."""
+    sampled = list(ranks)
+    if not sampled:
+        return None
+    every = [thread for rank in sampled for thread in rank.threads if thread.taken]
+    seconds = sum(rank.seconds for rank in sampled)
+    failed = sum(rank.failed for rank in sampled)
+    taken = sum(each.count for thread in every for each in (*thread.taken, *(thread.held or ())))
+    return LoopStacks(
+        loop=summarize_thread_stacks([thread for thread in every if thread.thread == LOOP]),
+        workers=summarize_thread_stacks([thread for thread in every if thread.thread == WORKER]),
+        cost=sum(rank.cost_s for rank in sampled) / seconds if seconds else 0.0,
+        failed=failed / (taken + failed) if failed else 0.0,
+        others=max(rank.others for rank in sampled),
+        reason=next((rank.reason for rank in sampled if rank.reason), ""),
+    )
+
+
+def summarize_thread_stacks(threads: Sequence[SampledThread]) -> ThreadStacks | None:
+    """Threads that do the same, as one; None where there is none, or they only waited for work."""
+    counts = _SampleCounts()
+    for thread in threads:
+        for taken in thread.taken:
+            counts.add(thread, taken)
+        for taken in thread.held or ():
+            counts.hold(thread, taken)
+    if not counts.samples:
+        return None
+    counts.looked_for_lock = all(thread.held is not None for thread in threads)
+    return ThreadStacks(
+        processes=len({(thread.pid, place) for place, thread in enumerate(threads)}),
+        samples=counts.samples,
+        idle=counts.idle,
+        seconds=sum(thread.seconds for thread in threads),
+        hz=threads[0].hz,
+        held=min(1.0, counts.share(counts.held.total())) if counts.looked_for_lock else None,
+        ours=counts.share(counts.ours),
+        unnamed=counts.share(counts.unnamed),
+        phases={phase: counts.share(count) for phase, count in sorted(counts.phases.items())},
+        lines=tuple(counts.build_hot_line(line) for line, _ in counts.within.most_common(_MOST)),
+        libraries=tuple(
+            HotLine(
+                function=line[0],
+                place=line[1],
+                share=counts.share(count),
+                itself=counts.share(count),
+                total=counts.share(counts.total[line]),
+            )
+            for line, count in counts.libraries.most_common(_MOST)
+        ),
+        python=counts.list_hot_places(counts.python),
+        data=counts.list_hot_places(counts.data),
+    )
+
+
+class _SampleCounts:
+    """Samples by what they were in."""
+
+    def __init__(self) -> None:
+        self.samples = self.idle = self.ours = self.unnamed = 0
+        self.looked_for_lock = False
+        self.held: Counter[Line | None] = Counter()  # the same with the lock held, None for no line of the program
+        self.phases: Counter[str] = Counter()
+        self.within: Counter[Line] = Counter()  # the program's innermost line
+        self.itself: Counter[Line] = Counter()
+        self.total: Counter[Line] = Counter()
+        self.libraries: Counter[Line] = Counter()
+        self.python: Counter[Line] = Counter()
+        self.data: Counter[Line] = Counter()
+        self._inside: dict[Line, Counter[str]] = {}
+
+    def add(self, thread: SampledThread, taken: Taken) -> None:
+        calls, count = list(thread.stack(taken.node)), taken.count
+        owners = [thread.functions[call.function].owner for call in calls]
+        if _is_waiting_for_batch(thread, calls) and PROGRAM not in owners:
+            self.idle += count
+            return
+        self.samples += count
+        self.phases[taken.phase] += count
+        if owners and owners[0] == OURS:
+            self.ours += count
+            return
+        lines = [_locate_call(thread, call) for call in calls]
+        for line in set(lines):
+            self.total[line] += count
+        if owners and owners[0] == LIBRARY:
+            self.libraries[lines[0]] += count
+        own = _find_program_line(thread, calls)
+        if own is None:
+            self.unnamed += count
+            return
+        self.within[own] += count
+        if lines[0] == own:
+            self.itself[own] += count
+        else:
+            self._inside.setdefault(own, Counter())[lines[0][0]] += count
+        if taken.phase == DATA:
+            self.data[own] += count
+
+    def hold(self, thread: SampledThread, taken: Taken) -> None:
+        calls = list(thread.stack(taken.node))
+        ours = bool(calls) and thread.functions[calls[0].function].owner == OURS
+        own = None if ours else _find_program_line(thread, calls)
+        self.held[own] += taken.count
+        if own is not None and taken.phase != DATA:
+            self.python[own] += taken.count
+
+    def share(self, count: int) -> float:
+        return count / self.samples
+
+    def build_hot_line(self, line: Line) -> HotLine:
+        inside = self._inside.get(line)
+        return HotLine(
+            function=line[0],
+            place=line[1],
+            share=self.share(self.within[line]),
+            itself=self.share(self.itself[line]),
+            total=self.share(self.total[line]),
+            held=min(1.0, self.held[line] / self.within[line]) if self.looked_for_lock else None,
+            inside=inside.most_common(1)[0][0] if inside else "",
+        )
+
+    def list_hot_places(self, counted: Counter[Line]) -> tuple[HotPlace, ...]:
+        return tuple(
+            HotPlace(function=function, place=place, share=self.share(count))
+            for (function, place), count in counted.most_common(_NAMED)
+        )
+
+
+def _is_waiting_for_batch(thread: SampledThread, calls: Sequence[Call]) -> bool:
+    if thread.thread != WORKER:
+        return False
+    functions = (thread.functions[call.function] for call in calls)
+    return any((each.name, PurePath(each.file).as_posix()[-len(_ASKED[1]) :]) == _ASKED for each in functions)
+
+
+def _find_program_line(thread: SampledThread, calls: Sequence[Call]) -> Line | None:
+    """The program's innermost line."""
+    return next(
+        (_locate_call(thread, call) for call in calls if thread.functions[call.function].owner == PROGRAM),
+        None,
+    )
+
+
+def _locate_call(thread: SampledThread, call: Call) -> Line:
+    function = thread.functions[call.function]
+    return function.name, f"{_shorten_path(function.file, thread.directory)}:{call.line}"
+
+
+def _shorten_path(file: str, directory: str) -> str:
+    """Relative to where the program ran; of an installed package from its name on."""
+    path = PurePath(file)
+    if path.is_relative_to(directory):
+        return path.relative_to(directory).as_posix()
+    for folder in ("site-packages", "dist-packages"):
+        if folder in path.parts:
+            return PurePath(*path.parts[path.parts.index(folder) + 1 :]).as_posix()
+    return "/".join(path.parts[-2:]) if len(path.parts) > 2 else file

@@ -1,0 +1,55 @@
+"""From the samples of a running process to what they tell, and back from disk."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import perfkit
+from perfkit.analysis.findings.main_thread import find_in_main_thread
+from perfkit.analysis.model.process import ProcessAnalysis, WatchedThread
+from perfkit.analysis.stacks.hot_lines import summarize_thread_stacks
+from perfkit.files import Migrations, read_json
+from perfkit.store.process import ProcessFacts
+from perfkit.store.stacks import SampledThread
+from perfkit.store.summary import PROCESS_FILE
+
+_MAIN = "MainThread"  # as Python calls it
+
+
+def analyze_process(facts: ProcessFacts, threads: Sequence[SampledThread], *, command: str = "") -> ProcessAnalysis:
+    """What the threads of a process did while it was looked at."""
+    main = next((thread for thread in threads if _is_main(thread, facts)), None)
+    watched = [
+        WatchedThread(pid=thread.pid, name=thread.thread, main=thread is main, stacks=stacks)
+        for thread in threads
+        if (stacks := summarize_thread_stacks([thread])) is not None
+    ]
+    watched.sort(key=lambda thread: (not thread.main, -thread.stacks.samples * (1 - thread.stacks.unnamed)))
+    return ProcessAnalysis(
+        created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        perfkit=perfkit.__version__,
+        command=command,
+        process=facts,
+        threads=tuple(watched),
+        findings=find_in_main_thread(main) if main is not None else (),
+    )
+
+
+def _is_main(thread: SampledThread, facts: ProcessFacts) -> bool:
+    return thread.pid == facts.pid and thread.thread == _MAIN
+
+
+def read_process_analysis(folder: Path) -> ProcessAnalysis:
+    """What `perfkit attach` wrote to a folder. A `RunFormatError` names a file that is not it."""
+    return read_json(folder / PROCESS_FILE, ProcessAnalysis, _MIGRATIONS)
+
+
+def _remove_sampling_cost(analysis: dict[str, Any]) -> None:
+    """Format 2 tells nothing of what sampling a thread cost, which is none of its own time."""
+    for thread in analysis["threads"]:
+        for gone in ("cost", "lock", "late", "late_s"):
+            thread["stacks"].pop(gone, None)
+
+
+_MIGRATIONS: Migrations = {1: _remove_sampling_cost}

@@ -1,0 +1,48 @@
+"""Columns of integers as text: small, readable, and made and read by NumPy."""
+
+import numpy as np
+
+from perfkit.trace.read import NONE, Ints
+
+
+def pack_column(values: Ints) -> str:
+    """`[3, -1, 20]` as `3 -1 20`."""
+    return " ".join(map(str, values.tolist()))
+
+
+def unpack_column(text: str) -> Ints:
+    return np.fromstring(text, np.int64, sep=" ") if text else np.empty(0, np.int64)
+
+
+def take_differences(values: Ints) -> Ints:
+    """Each value less the one before it, the first as it is."""
+    return np.diff(values, prepend=0) if len(values) else values
+
+
+def sum_differences(steps: Ints) -> Ints:
+    """What `take_differences` were taken of."""
+    return np.cumsum(steps)
+
+
+def pack_links(links: Ints) -> str:
+    """Numbers of which some are NONE: differences among the others, in which 0 stands for NONE and so none is 0.
+
+    Empty where all are NONE.
+    """
+    has = links != NONE
+    if not has.any():
+        return ""
+    steps = np.zeros(len(links), np.int64)
+    taken = take_differences(links[has] + 1)
+    steps[has] = np.where(taken > 0, taken, taken - 1)
+    return pack_column(steps)
+
+
+def unpack_links(text: str, count: int) -> Ints:
+    """The numbers that `pack_links` was given, of which there were `count`."""
+    links = np.full(count, NONE, np.int64)
+    steps = unpack_column(text)
+    has = np.flatnonzero(steps)
+    taken = steps[has]
+    links[has] = sum_differences(np.where(taken > 0, taken, taken + 1)) - 1
+    return links

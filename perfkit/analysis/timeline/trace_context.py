@@ -1,0 +1,52 @@
+"""Facts of a whole trace that are found once, for all of its steps that are shown."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfkit.analysis.replay.path_spans import PathSpans
+from perfkit.analysis.replay.replay_work import collect_work
+from perfkit.analysis.trace.idle_gaps import describe_idle_places
+from perfkit.analysis.trace.idle_time import IdleTime
+from perfkit.analysis.trace.work.shape_texts import show_shapes
+from perfkit.trace.kernels import communication
+from perfkit.trace.memory.spans import phase_spans
+from perfkit.trace.ops import Ops
+from perfkit.trace.phases import PhaseRanges, Phases
+from perfkit.trace.read import Ints
+from perfkit.trace.signatures import arguments
+
+
+@dataclass(frozen=True)
+class TraceContext:
+    """A trace with its phases, the class of each kernel (an index into `OpClass`), its collectives (events in the order
+    of time), the idle time of its devices with the number of a text for each piece, and its critical path; None where
+    there is none.
+    """
+
+    ops: Ops
+    phases: Phases
+    classes: NDArray[np.int8]
+    collectives: Ints
+    idle: IdleTime | None
+    idle_place: Ints
+    idle_texts: list[str]
+    path: PathSpans | None
+    _shapes: dict[int, str] = field(default_factory=dict)
+
+    def format_shapes(self, signature: int) -> str:
+        """Those of recorded inputs; steps of a trace call the same."""
+        if signature not in self._shapes:
+            self._shapes[signature] = show_shapes(arguments(self.ops.trace.signatures[signature]) or ())
+        return self._shapes[signature]
+
+    @classmethod
+    def from_ops(
+        cls, ops: Ops, idle: IdleTime | None, path: PathSpans | None, classes: NDArray[np.int8] | None
+    ) -> "TraceContext":
+        place, texts = (np.empty(0, np.int64), []) if idle is None else describe_idle_places(ops, idle)
+        if classes is None:
+            classes = collect_work(ops).classes if len(ops.kernels) else np.empty(0, np.int8)
+        spans = phase_spans(ops, PhaseRanges.from_trace(ops.trace))
+        return cls(ops, spans, classes, communication(ops.trace), idle, place, texts, path)

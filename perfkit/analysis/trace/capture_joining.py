@@ -1,0 +1,111 @@
+"""The kernels of replayed graphs with the ops of their captures, which traces of their own hold."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from perfkit.analysis.model.graphs import ReplayedGraph
+from perfkit.errors import RunFormatError, UsageError
+from perfkit.trace.graphs.captured import Captured, captured_graphs
+from perfkit.trace.graphs.choose import Choice, choose
+from perfkit.trace.graphs.join import joined
+from perfkit.trace.graphs.replayed import replayed_graphs
+from perfkit.trace.ops import Ops
+from perfkit.trace.read import read_trace
+from perfkit.trace.reading.captures import of_rank
+from perfkit.trace.reading.source import captures_beside
+from perfkit.trace.reading.stream import Limits
+
+_SAME = "take both from one run: the same model, options, versions, batch sizes and rank"
+
+
+class JoinedOps(NamedTuple):
+    """Ops with those of captures, the graphs that the trace replayed, and remarks."""
+
+    ops: Ops
+    graphs: tuple[ReplayedGraph, ...]
+    notes: tuple[str, ...] = ()
+
+
+def join_captures(
+    ops: Ops, source: str, given: Sequence[str], limits: Limits, *, must_fit: bool, workers: int = 1
+) -> JoinedOps:
+    """The ops of a trace, its replayed kernels joined to those of the captures that they came from.
+
+    Captures are looked for in the trace itself and in those that are `given`; where none are, in those that lie beside
+    it by their names. `workers` processes decode each. `UsageError` where what is given holds no captures or, with
+    `must_fit`, fits none of its graphs; what lies beside it and cannot be read is left out with a remark.
+    """
+    graphs = replayed_graphs(ops.trace, ops.kernels)
+    if not graphs:
+        note = f"no kernels of a replayed graph were recorded: nothing to join to {given[0]}" if given else ""
+        return JoinedOps(ops, (), (note,) if note else ())
+    beside = () if given else captures_beside(source)
+    sources = of_rank(given or beside, ops.trace.rank)
+    captures = captured_graphs(ops.trace)
+    notes = list(_list_notes(beside, sources))
+    for each in sources:
+        try:
+            captures += captured_graphs(read_trace(each, limits=limits, workers=workers, allocations=False))
+        except RunFormatError as error:
+            if given:
+                raise
+            notes.append(f"left out: {error}")
+    if given and not captures:
+        raise UsageError(
+            f"{given[0]}: holds no capture of a graph (no launches between cudaStreamBeginCapture and "
+            "cudaStreamEndCapture); record it while the server captures, with shapes"
+        )
+    choices = choose(graphs, captures)
+    if given and must_fit and not any(choice.captures for choice in choices):
+        named = given[0] if len(given) == 1 else f"{given[0]} (one of {len(given)})"
+        raise UsageError(f"{named} does not fit {source}: {choices[0].reason}; {_SAME}")
+    return JoinedOps(joined(ops, choices), _build_graph_rows(ops, choices), tuple(notes))
+
+
+def _build_graph_rows(ops: Ops, choices: Sequence[Choice]) -> tuple[ReplayedGraph, ...]:
+    """The graphs, those of most time first; what came from one capture, or is unknown for one reason, is one row."""
+    alike: dict[tuple[int, int, str, str, str], ReplayedGraph] = {}
+    for row in (_build_graph_row(ops, choice) for choice in choices):
+        key = (row.nodes, row.joined, row.capture, row.basis, row.reason)
+        known = alike.get(key)
+        more = (
+            {}
+            if known is None
+            else {
+                "launches": row.launches + known.launches,
+                "seconds": row.seconds + known.seconds,
+            }
+        )
+        alike[key] = replace(row, **more)
+    return tuple(sorted(alike.values(), key=lambda row: -row.seconds))
+
+
+def _build_graph_row(ops: Ops, choice: Choice) -> ReplayedGraph:
+    events = ops.kernels.event[choice.replayed.rows.ravel()]
+    busy_ns = int((ops.trace.end_ns[events] - ops.trace.start_ns[events]).sum())
+    launches, nodes = choice.replayed.rows.shape
+    return ReplayedGraph(
+        nodes=nodes,
+        launches=launches,
+        seconds=busy_ns / 1e9,
+        joined=0 if choice.alignment is None else choice.alignment.joined,
+        capture=_describe_captures(choice.captures),
+        basis=choice.basis,
+        reason=choice.reason,
+    )
+
+
+def _describe_captures(captures: Sequence[Captured]) -> str:
+    if not captures:
+        return ""
+    others = f" or {len(captures) - 1} alike" if len(captures) > 1 else ""
+    return f"{captures[0].label}{others}"
+
+
+def _list_notes(beside: Sequence[str], sources: Sequence[str]) -> tuple[str, ...]:
+    if not beside:
+        return ()
+    more = f" and {len(sources) - 1} more" if len(sources) > 1 else ""
+    return (f"captures of its graphs were found beside the trace: {sources[0]}{more}",)

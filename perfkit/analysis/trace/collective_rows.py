@@ -1,0 +1,140 @@
+"""Collectives: what each exchanged, how fast, and what of it was not hidden behind computing."""
+
+import numpy as np
+
+from perfkit.analysis.model.trace import CollectiveRow
+from perfkit.analysis.trace.intervals import Ints, measure_covered, merge_intervals, subtract_intervals
+from perfkit.analysis.trace.roofs import Roofs, describe_ceiling, explain_excess
+from perfkit.analysis.trace.work.collective_messages import CollectiveMessages, build_message
+from perfkit.analysis.trace.work.grouping import group_rows
+from perfkit.analysis.trace.work.work_items import WorkItems, WorkKind
+from perfkit.cost.collective import Kind as CollectiveKind
+from perfkit.cost.collective import Message, collective_kind, ranks_in_kernel
+from perfkit.devices.links.rates import has_several_links
+from perfkit.trace.read import NONE, Category, Collective
+
+
+def build_collective_rows(
+    pieces: WorkItems, exchanged: CollectiveMessages, parts: int, roofs: Roofs
+) -> tuple[CollectiveRow, ...]:
+    """Equal collectives together, those that take longest within the windows first.
+
+    Args:
+        exchanged: what the pieces exchanged.
+        parts: the number of steps, 1 for none.
+    """
+    asked = _find_requesting_ops(pieces)
+    calling = np.isin(np.arange(len(pieces)), asked[asked != NONE])
+    rows = np.flatnonzero(pieces.is_kind(WorkKind.COMMUNICATION) & ~calling)
+    which = exchanged.which
+    if not len(rows):
+        return ()
+    groups = group_rows(which[rows], np.where(which[rows] == NONE, pieces.label[rows], NONE))
+    order, ends = np.argsort(groups.of, kind="stable"), np.cumsum(groups.count_by_group())
+    members = np.split(rows[order], ends[:-1])
+    wall_ns, exposed_ns = _measure_exposure(pieces, members)
+    table = []
+    for index, (first, mine) in enumerate(zip(groups.first.tolist(), members, strict=True)):
+        within = mine[pieces.step[mine] != NONE]
+        of_mean = within if len(within) else mine
+        mean_s = float(pieces.busy_ns[of_mean].mean()) / 1e9
+        number = int(which[rows[first]])
+        about = exchanged.table[number] if number != NONE else None
+        label = pieces.ops.trace.names[int(pieces.label[rows[first]])]
+        name, within_group, dtype, message_bytes = (label, "", "", None) if about is None else make_row_key(about)
+        moved = None if about is None else build_message(about)
+        kind = collective_kind(name) if moved is None else moved.kind
+        timed = moved if mean_s > 0 else None
+        # The factor of the bus bandwidth needs the number of ranks.
+        ranks = about.group_size if about is not None and about.group_size > 0 else ranks_in_kernel(name)
+        link = None if moved is None or ranks is None else roofs.link(moved, ranks)
+        on_bus = None if about is None or about.group_size <= 0 else timed
+        table.append(
+            CollectiveRow(
+                name=name,
+                group=within_group,
+                group_size=ranks,
+                dtype=dtype,
+                message_bytes=message_bytes,
+                calls=len(within) / parts,
+                seconds=int(pieces.busy_ns[within].sum()) / 1e9 / parts,
+                wall_s=int(wall_ns[index]) / 1e9 / parts,
+                exposed_s=int(exposed_ns[index]) / 1e9 / parts,
+                all_calls=len(mine),
+                all_s=int(pieces.busy_ns[mine].sum()) / 1e9,
+                algorithm_bandwidth=None if timed is None else timed.compute_algorithm_bandwidth(mean_s),
+                bus_bandwidth=None if on_bus is None else on_bus.compute_bus_bandwidth(mean_s),
+                ceiling=None if link is None else link.value,
+                ceiling_source=_explain_missing_ceiling(roofs, moved, ranks)
+                if link is None
+                else describe_ceiling(link),
+                no_share=explain_excess(None if on_bus is None else on_bus.compute_bus_bandwidth(mean_s), link, ranks),
+                kind="" if kind is None else str(kind),
+                asked=_name_requested_calls(pieces, asked[mine], kind),
+                volume_bytes=None
+                if moved is None or ranks is None
+                else moved.bus_factor * moved.bytes * len(within) / parts,
+            )
+        )
+    return tuple(sorted(table, key=lambda row: (-row.seconds, -row.all_s)))
+
+
+def _find_requesting_ops(pieces: WorkItems) -> Ints:
+    """For each collective that a backend ran on the host the row of the op that asked for it, NONE for all else.
+
+    A backend's thread takes up what the program handed over last, or a moment ago: the latest op before it that no
+    other has been found to run. That op's own time is of handing over, and copying what a collective is made of.
+    """
+    asked = np.full(len(pieces), NONE, np.int64)
+    if pieces.on_device:
+        return asked
+    exchanging = np.flatnonzero(pieces.is_kind(WorkKind.COMMUNICATION))
+    runs = pieces.ops.trace.category[pieces.event[exchanging]] == Category.RANGE
+    waiting: list[int] = []
+    for row, ran in zip(exchanging.tolist(), runs.tolist(), strict=True):  # in the order of their begin
+        if not ran:
+            waiting.append(row)
+        elif waiting:
+            asked[row] = waiting.pop()
+    return asked
+
+
+def _name_requested_calls(pieces: WorkItems, asked: Ints, kind: CollectiveKind | None) -> str:
+    """What the program called, where that is another kind than what ran."""
+    trace = pieces.ops.trace
+    names = {trace.names[int(pieces.label[row])] for row in np.unique(asked[asked != NONE]).tolist()}
+    return ", ".join(sorted(name for name in names if collective_kind(name) is not kind))
+
+
+def _explain_missing_ceiling(roofs: Roofs, moved: Message | None, ranks: int | None) -> str:
+    """Why nothing is known to hold a collective against; "" where its size or its ranks are not known either."""
+    if moved is None or ranks is None or roofs.ceilings is None or not roofs.ceilings.fingerprint:
+        return ""
+    if roofs.ceilings.no_links:
+        return roofs.ceilings.no_links
+    if has_several_links(roofs.ceilings.links, ranks):
+        kinds = sorted({rate.link or "unknown" for rate in roofs.ceilings.links if rate.ranks == ranks})
+        return f"measured between {ranks} ranks over {' and '.join(kinds)}: which of these links they use is not known"
+    if any(rate.ranks == ranks for rate in roofs.ceilings.links):
+        return f"calibrations do not time a {moved.kind}"
+    return f"not measured between {ranks} ranks on this machine; run `perfkit calibrate --world-size {ranks}`"
+
+
+def make_row_key(about: Collective) -> tuple[str, str, str, int | None]:
+    """What a row tells of its collectives: name, group, dtype and bytes of a message."""
+    moved = build_message(about)
+    return (
+        about.name, about.group_description or about.group, about.dtype, None if moved is None else round(moved.bytes)
+    )  # fmt: skip
+
+
+def _measure_exposure(pieces: WorkItems, members: list[Ints]) -> tuple[Ints, Ints]:
+    """Of each group of pieces how long any was going on within the windows, and how long beside no computing."""
+    spans = [merge_intervals(pieces.start_ns[mine], pieces.end_ns[mine]) for mine in members]
+    of = np.repeat(np.arange(len(spans)), [len(each) for each in spans])
+    begin, end = np.concatenate(spans).T
+    windows = merge_intervals(pieces.windows.spans[:, 0], pieces.windows.spans[:, 1])
+    alone = subtract_intervals(windows, pieces.merge_spans(pieces.is_kind(WorkKind.WORK)))
+    # Sums of doubles are exact up to 2**53 ns, which are 104 days.
+    wall, exposed = (np.bincount(of, measure_covered(begin, end, each), len(spans)) for each in (windows, alone))
+    return wall.astype(np.int64), exposed.astype(np.int64)

@@ -1,0 +1,30 @@
+"""Which measured ceilings the matrix products of a trace were faster than.
+
+Only products count: their FLOPs are exact, while a convolution may take an algorithm of fewer, attention may skip
+pairs, and modelled bytes may come from a cache.
+"""
+
+from collections.abc import Iterable
+
+from perfkit.analysis.model.step import OUTSIDE, OpRow
+from perfkit.analysis.trace.op_class import OpClass, classify_op
+from perfkit.analysis.trace.roofline import COMPUTE
+from perfkit.analysis.trace.roofs import Roofs
+from perfkit.cost.call import Unit
+from perfkit.devices.ceiling import Ceiling, Kind
+
+# Of the step: what a single short op shows may be the clock's error.
+_WEIGHTY = 0.01
+
+
+def find_exceeded_ceilings(ops: Iterable[OpRow], roofs: Roofs) -> tuple[Ceiling, ...]:
+    """The measured ceilings that products of some weight are above (`TOLERANCE`: two good calibrations differ by as
+    much, so that less would ask for a calibration that tells nothing new)."""
+    found: list[Ceiling] = []
+    for row in ops:
+        if not row.above_roof or row.bound != COMPUTE or row.share < _WEIGHTY or row.phase == OUTSIDE:
+            continue
+        ceiling = roofs.compute(Unit(row.unit), row.dtype) if classify_op(row.name) == OpClass.MATMUL else None
+        if ceiling is not None and ceiling.kind == Kind.MEASURED and ceiling not in found:
+            found.append(ceiling)
+    return tuple(found)

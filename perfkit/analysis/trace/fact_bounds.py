@@ -1,0 +1,20 @@
+"""Facts of which only the bounds are known."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+
+class FactBounds(NamedTuple):
+    """A fact lies from `low` to `high` (infinite where nothing limits it); `note` says how it is known, or why not."""
+
+    low: float
+    high: float
+    note: str
+
+
+Fact = float | FactBounds
+Facts = Mapping[str, Fact]
+
+
+def get_bounds(fact: Fact) -> FactBounds:
+    return fact if isinstance(fact, FactBounds) else FactBounds(fact, fact, "")

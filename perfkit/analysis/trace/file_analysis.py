@@ -1,0 +1,95 @@
+"""One trace file analysed: what is done with each in processes of its own or on a cluster."""
+
+from time import perf_counter
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from perfkit.analysis.model.trace import RankTrace
+from perfkit.analysis.ranks.arrivals import Arrivals, arrivals
+from perfkit.analysis.ranks.together import RankReplay
+from perfkit.analysis.trace.capture_joining import join_captures
+from perfkit.analysis.trace.replayed_analysis import analyze_and_replay
+from perfkit.analysis.trace.trace_device import identify_device
+from perfkit.analysis.trace.trace_memory import summarize_memory
+from perfkit.devices.for_trace import TraceCeilings, ceilings_of_trace
+from perfkit.errors import RunFormatError
+from perfkit.trace.counters.match import read_counters
+from perfkit.trace.ops import read_ops
+from perfkit.trace.read import read_trace
+from perfkit.trace.reading.stream import Limits
+
+DEFAULT_LIMITS = Limits()
+
+
+class TraceJob(NamedTuple):
+    """One file to analyse; what a process or a Ray task is given. `readers` is how many processes decode it.
+
+    `number` is its place among those that were asked for. `captures` are traces of captures for the graphs that it
+    replays, of which some `must_fit`. `what_ifs` are changes to simulate; `with_others`: of all ranks
+    at once.
+    """
+
+    source: str
+    device: str | None = None
+    counters: str | None = None
+    limits: Limits = DEFAULT_LIMITS
+    readers: int = 1
+    number: int = 0
+    captures: tuple[str, ...] = ()
+    must_fit: bool = True
+    what_ifs: tuple[str, ...] = ()
+    with_others: bool = False
+
+    def __fspath__(self) -> str:
+        return self.source
+
+    def __str__(self) -> str:  # how an engine names it in errors
+        return self.source
+
+
+class TraceOutcome(NamedTuple):
+    """What is left of a file once it has been analysed."""
+
+    rank: RankTrace
+    arrivals: Arrivals
+    ceilings: TraceCeilings
+    seconds: float
+    replay: RankReplay | None = None
+
+
+def analyze_file(job: TraceJob) -> TraceOutcome:
+    """Read and analyse one file: the function that runs in other processes."""
+    started = perf_counter()
+    trace = read_trace(job.source, limits=job.limits, workers=job.readers)
+    if not len(trace):
+        notes = f" ({'; '.join(trace.notes)})" if trace.notes else ""
+        raise RunFormatError(f"{job.source}: no event in it lasts any time, so there is nothing to analyse{notes}")
+    device = identify_device(trace)
+    device_ceilings = ceilings_of_trace(device, job.device)
+    counted = None if job.counters is None else read_counters(job.counters)
+    ops, graphs, found = join_captures(
+        read_ops(trace), job.source, job.captures, job.limits, must_fit=job.must_fit, workers=job.readers
+    )
+    whole = analyze_and_replay(
+        ops,
+        device_ceilings.ceilings,
+        device_name=device_ceilings.device_name,
+        counters=counted,
+        what_ifs=job.what_ifs,
+        with_others=job.with_others,
+    )
+    memory, remarks = summarize_memory(ops)
+    rank = replace(
+        whole.rank_trace,
+        reading=replace(whole.rank_trace.reading, events=len(trace)),
+        device_basis=device_ceilings.basis,
+        memory=memory,
+        graphs=graphs,
+        notes=(*whole.rank_trace.notes, *found, *remarks),
+    )
+    if rank.unseen_device:
+        device_ceilings = device_ceilings._replace(
+            ceilings=replace(device_ceilings.ceilings, ceilings=(), notes=(rank.unseen_device,)), warning=""
+        )
+    return TraceOutcome(rank, arrivals(ops), device_ceilings, perf_counter() - started, whole.replay)

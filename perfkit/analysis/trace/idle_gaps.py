@@ -1,0 +1,158 @@
+"""The idle time of a device in rows: of one cause and one place of the host together."""
+
+import re
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfkit.analysis.model.idle import CAUSES, ELSEWHERE, HELD_UP, LATE, OTHER_STREAM, PEERS
+from perfkit.analysis.model.launches import GapRow
+from perfkit.analysis.model.time_split import IDLE_UNKNOWN
+from perfkit.analysis.trace.idle_time import IdleTime
+from perfkit.analysis.trace.work.grouping import RowGroups, group_rows
+from perfkit.analysis.trace.work.step_windows import StepWindows
+from perfkit.trace.ops import Ops
+from perfkit.trace.read import NONE, Ints
+
+# Of one cause the shorter ones beyond these are told in one row.
+MOST_PLACES = 50
+
+# Of these it is told which op's kernel came next.
+_BEFORE = (ELSEWHERE, LATE, PEERS, OTHER_STREAM, HELD_UP, IDLE_UNKNOWN)
+
+_FRAME = re.compile(r"(?:.*[/\\])?(?P<file>[^/\\]+)\((?P<line>\d+)\): (?P<function>.+)")
+_BUILTIN = re.compile(r"<built-in (?:function|method) (\S+?)(?: of .*)?>")
+
+
+def build_gap_rows(ops: Ops, windows: StepWindows, idle: IdleTime) -> tuple[GapRow, ...]:
+    """The idle time within the windows, per step: the longest rows first. They sum to all of it."""
+    pieces = np.flatnonzero(idle.within)
+    if not len(pieces):
+        return ()
+    length = idle.length_ns[pieces]
+    alike = group_by_place(ops, idle, pieces)
+    cause = idle.cause[pieces].astype(np.int64)
+    shown = _select_longest(alike.sum_by_group(length), cause[alike.first])
+    # The others of a cause share a row.
+    rows = group_rows(np.where(shown[alike.of], alike.of, len(alike) + cause))
+    taken, counted = rows.sum_by_group(length), rows.count_by_group()
+    # Of each row the piece that lasts longest.
+    order = np.lexsort((-length, rows.of))
+    longest = pieces[order[np.searchsorted(rows.of[order], np.arange(len(rows)))]]
+    parts, named = max(len(windows), 1), shown[alike.of[rows.first]].tolist()
+    order = np.argsort(-taken, kind="stable")
+    return tuple(
+        GapRow(
+            cause=CAUSES[idle.cause[longest[number]]],
+            **(place if named[number] else dict.fromkeys(place, "")),
+            gaps=int(counted[number]) / parts,
+            seconds=float(taken[number]) / 1e9 / parts,
+            longest_s=int(idle.length_ns[longest[number]]) / 1e9,
+            longest_start_s=int(idle.begin_ns[longest[number]] - windows.span[0]) / 1e9,
+            named=named[number],
+        )
+        for number, place in zip(order.tolist(), _describe_places(ops, idle, longest[order]), strict=True)
+    )
+
+
+def _select_longest(seconds: NDArray[np.float64], cause: Ints) -> NDArray[np.bool_]:
+    """Which rows are among the longest of their cause."""
+    order = np.lexsort((-seconds, cause))
+    rank = np.empty(len(order), np.int64)
+    rank[order] = np.arange(len(order)) - np.searchsorted(cause[order], cause[order])
+    longest: NDArray[np.bool_] = rank < MOST_PLACES
+    return longest
+
+
+def _describe_places(ops: Ops, idle: IdleTime, pieces: Ints) -> Iterator[dict[str, str]]:
+    """What is known of the place of each piece."""
+    names, places = [*ops.trace.names, ""], idle.places  # NONE (-1) takes the last
+    modules, following = [*places.modules, ""], _find_following_ops(ops, idle, pieces)
+    for piece, before in zip(pieces.tolist(), following.tolist(), strict=True):
+        yield {
+            "frame": names[places.frame[piece]],
+            "own": names[places.own[piece]],
+            "builtin": names[places.builtin[piece]],
+            "module": modules[places.module[piece]],
+            "range": names[places.range[piece]],
+            "op": names[places.op[piece]],
+            "call": names[places.call[piece]],
+            "following": names[before],
+        }
+
+
+def group_by_place(ops: Ops, idle: IdleTime, rows: Ints) -> RowGroups:
+    """Pieces of one cause, of which the host was in one place, before one op."""
+    return group_rows(
+        idle.cause[rows],
+        *(column[rows] for column in idle.places.columns.values()),
+        _find_following_ops(ops, idle, rows),
+    )
+
+
+def _find_following_ops(ops: Ops, idle: IdleTime, rows: Ints) -> Ints:
+    """The name of the op of the kernel that came next, for some pieces."""
+    name = np.full(len(rows), NONE, np.int64)
+    told = np.flatnonzero(idle.has_cause(*_BEFORE)[rows] & (idle.following[rows] != NONE))
+    op = ops.kernels.op[idle.following[rows[told]]]
+    name[told] = np.where(op == NONE, NONE, ops.trace.name[op])
+    return name
+
+
+def describe_idle_places(ops: Ops, idle: IdleTime) -> tuple[Ints, list[str]]:
+    """For each piece the number of a text that tells what the host was in, or before what the device was idle."""
+    alike = group_by_place(ops, idle, np.arange(len(idle)))
+    texts = [
+        _join_place_parts(where) or _format_following(where["following"])
+        for where in _describe_places(ops, idle, alike.first)
+    ]
+    return alike.of.astype(np.int64), texts
+
+
+def format_function(row: GapRow) -> str:
+    """The function of the program that the host was in: `preprocess (data.py:31)`; empty where none is known."""
+    return _format_match(_FRAME, row.own)
+
+
+def format_place(row: GapRow, *, around: bool = False) -> str:
+    """What the host was in, the innermost first: `sleep in preprocess (data.py:31)`; empty where nothing tells.
+
+    With the module and the range `around` it.
+    """
+    names = (*_INNER, *_AROUND) if around else _INNER
+    return _join_place_parts({name: getattr(row, name) for name in names})
+
+
+_INNER, _AROUND = ("frame", "own", "builtin", "op", "call"), ("module", "range")
+
+
+def format_frame(name: str) -> str:
+    """`forward (modeling_qwen2.py:503)` of a frame as torch.profiler names it."""
+    return _format_match(_FRAME, name)
+
+
+def _format_following(op: str) -> str:
+    return f"before {op}" if op else ""
+
+
+def _join_place_parts(where: Mapping[str, str]) -> str:
+    own = where["own"] if where["own"] != where["frame"] else ""
+    parts = (
+        where["call"],
+        where["op"],
+        _format_match(_BUILTIN, where["builtin"]),
+        _format_match(_FRAME, where["frame"]),
+        _format_match(_FRAME, own),
+        f"module {where['module']}" if where.get("module") else "",
+        f"the range {where['range']}" if where.get("range") else "",
+    )
+    return " in ".join(part for part in parts if part)
+
+
+def _format_match(pattern: re.Pattern[str], name: str) -> str:
+    match = pattern.fullmatch(name)
+    if match is None:
+        return name
+    found = match.groupdict()
+    return f"{found['function']} ({found['file']}:{found['line']})" if "file" in found else match[1]

@@ -1,0 +1,45 @@
+"""Texts on lost kernels, and on their consequences for the figures of a trace: one wording for traces and for bench."""
+
+from perfkit.analysis.model.step import LostKernels
+from perfkit.units import percent
+
+# Where the truth lies, as `bound` marks it beside the figures.
+LOST_MEANING = "busy time, FLOPs and gains are lower bounds, idle time is an upper bound"
+_KNOWN = "loses records at the head of a recording, more the longer a process has run (pytorch#192021)"
+
+
+def format_lost_title(lost: LostKernels) -> str:
+    return f"{percent(lost.share)} of the kernels that were launched are not in the trace"
+
+
+def format_lost_evidence(lost: LostKernels) -> str:
+    """`599 of 1,198 have no record; ...`."""
+    without_record = lost.lost - lost.without_time
+    parts = [
+        f"{count:,} {'has' if count == 1 else 'have'} {what}"
+        for count, what in ((without_record, "no record"), (lost.without_time, "a record without a time"))
+        if count
+    ]
+    return f"of {lost.launched:,} launched in the steps {' and '.join(parts)}; {LOST_MEANING}"
+
+
+def format_lost_action(lost: LostKernels) -> str:
+    again = "Record again with warm-up steps before those that count, in a process that recorded nothing before"
+    if lost.known_fault:
+        return f"{lost.profiler} {_KNOWN}. {again}; CUDA 13.1 mended it."
+    return f"{again}; with KINETO_LOG_LEVEL=0 torch logs how many records it dropped (Out-of-range)."
+
+
+def list_lost_notes(lost: LostKernels | None) -> list[str]:
+    """Remarks on a trace: losses too few to matter, and graphs whose launches are not known."""
+    notes = []
+    if lost is not None and lost.lost and not lost.matters:
+        notes.append(f"{format_lost_evidence(lost).partition(';')[0]}: too few to change the figures")
+    if lost is not None and lost.mixed_up_graphs:
+        count = lost.mixed_up_graphs
+        notes.append(
+            f"{count:,} launch{'es' if count > 1 else ''} of CUDA graphs share no correlation id with a kernel, and "
+            "kernels are there that no launch shares its id with: before 13.1 update 1 CUPTI mixes them up in every "
+            "recording of a process but the first; by op and by launch these kernels are not known"
+        )
+    return notes

@@ -1,0 +1,99 @@
+"""Utilisation of a trace's device: matrix FLOPs of a step over what the device could do in its time.
+
+MFU counts the FLOPs that forward and backward need by the convention of PaLM, appendix B: attention over all pairs of
+positions, masked ones too. HFU counts what ran: with recomputation, without pairs that a kernel skips. By convention
+both count matrix products alone, against the vendor's dense peak of the dtype that most of them have, or of the mix
+where that is fp32 (`perfkit.analysis.trace.flops_utilization`).
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from perfkit.analysis.model.step import AT_LEAST
+from perfkit.analysis.trace.flops_utilization import Computed, compute_utilization, find_peak_of_mix
+from perfkit.analysis.trace.roofs import Roofs
+from perfkit.analysis.trace.work.roofline_rows import count_parts
+from perfkit.analysis.trace.work.work_item_costs import WorkItemCosts, fill_inferred_items
+from perfkit.analysis.trace.work.work_items import WorkItems, WorkKind
+from perfkit.cost.attention_mask import UNMASKED
+from perfkit.devices.ceiling import Ceiling
+from perfkit.record import Flops, How, Measurement, Quantity, Unknown
+from perfkit.trace.read import NONE
+from perfkit.trace.replays import replays
+
+# Matrix kernels without FLOPs may take so much of the matrix kernels' time that a utilisation is still told.
+_LEAST_COVERED = 0.98
+
+
+class MatrixUtilization(NamedTuple):
+    """Matrix FLOPs of a step, what forward and backward need and what ran, and the utilisations that follow.
+
+    `computed` splits the FLOPs that ran by unit and by what they were computed in, `unit` and `dtype` are those of most
+    of them; all empty where they are not known. `refuted` are the measured ceilings that the steps were faster than.
+    """
+
+    model_flops: Quantity
+    hardware_flops: Quantity
+    mfu: Quantity
+    hfu: Quantity
+    unit: str = ""
+    dtype: str = ""
+    computed: Mapping[Computed, float] = {}
+    refuted: tuple[Ceiling, ...] = ()
+
+
+def _make_unknown(reason: str) -> MatrixUtilization:
+    nothing = Unknown(reason=reason)
+    return MatrixUtilization(nothing, nothing, nothing, nothing)
+
+
+def compute_matrix_utilization(
+    pieces: WorkItems, costs: WorkItemCosts, step_s: float, roofs: Roofs, *, some_lost: bool = False
+) -> MatrixUtilization:
+    """FLOPs, MFU and HFU of the steps, unknown with the reason where no peak or not all matrix products are known.
+
+    Where kernels of the steps were lost (`some_lost`), or data decide how much some did, they are at least so much.
+    """
+    # Kernels of a product that only pack operands or add up partial sums have no FLOPs, and their time does not count.
+    matrix = costs.is_matrix & (costs.flops != 0) & pieces.is_kind(WorkKind.WORK) & (pieces.step != NONE)
+    known = matrix & ~np.isnan(costs.flops)
+    if not known.any():
+        why = (
+            "no GEMM, convolution or attention with known FLOPs was recorded"
+            if not matrix.any()
+            else "the FLOPs of its GEMMs are not known: no shapes were recorded, or no op for the kernels "
+            "(CUDA graphs replay them without)"
+        )
+        return _make_unknown(why)
+    covered = int(pieces.busy_ns[known].sum()) / max(int(pieces.busy_ns[matrix].sum()), 1)
+    if covered < _LEAST_COVERED:
+        why = f"FLOPs are known for only {covered:.0%} of the time of GEMMs"
+        why += " (CUDA graphs replay theirs without ops)" if replays(pieces.ops) else ""
+        return _make_unknown(why)
+    sums = np.bincount(costs.precision[known], costs.flops[known]) / count_parts(pieces)
+    computed = {costs.precisions[index]: float(sums[index]) for index in np.flatnonzero(sums).tolist()}
+    limit = find_peak_of_mix(roofs, computed, 1)
+    again = fill_inferred_items(np.append(pieces.ops.recomputed, False)[pieces.owner].astype(np.float64), pieces)
+    ran = float(costs.flops[known].sum()) / count_parts(pieces)
+    needed = float((costs.unmasked_flops * (1 - again))[known].sum()) / count_parts(pieces)
+    bound = AT_LEAST if some_lost or (costs.most_flops > costs.flops)[known].any() else ""
+    masked = bool((costs.unmasked_flops > costs.flops)[known].any())
+    convention = f"without what was recomputed; {UNMASKED}" if masked else "without what was recomputed"
+    model, hardware = _make_measurement(needed, convention, bound), _make_measurement(ran, "as run", bound)
+    used = compute_utilization(Flops(model=model, hardware=hardware), step_s, limit)
+    return MatrixUtilization(
+        model,
+        hardware,
+        used.mfu,
+        used.hfu,
+        *max(computed, key=computed.__getitem__),
+        computed,
+        used.refuted,
+    )
+
+
+def _make_measurement(value: float, what: str, bound: str) -> Measurement:
+    source = f"matrix FLOPs of the trace's ops, {what}"
+    return Measurement(value=value, unit="FLOP", how=How.MODELLED, source=source, bound=bound)

@@ -1,0 +1,68 @@
+"""Programs that used a device of which their trace holds nothing: its ops have only started the work."""
+
+import re
+
+import numpy as np
+
+from perfkit.trace.memory.devices import CPU, device_of
+from perfkit.trace.naming import named
+from perfkit.trace.ops import Ops
+from perfkit.trace.read import Category, Trace
+
+# Calls that start work: of CUDA, HIP, Level Zero and Unified Runtime.
+_STARTING = re.compile(r"(cu|cuda|hip|ze|ur)(?=[A-Z])\w*(Launch|Mem(ory)?(cpy|set|Copy|Fill|BufferCopy))\w*")
+# Ops that no CPU has.
+_OF_A_GPU = re.compile(r"aten::_?(cudnn|miopen)_(?!is_acceptable)")
+# Beside fewer launches than this share of its ops, a trace without kernels is of a CPU that also used a device.
+_FEW = 0.01
+
+# Profilers write what ran on devices after the ops.
+_CUT_OFF = ("truncated:", "the gzip data", "the zstd data")
+
+
+def explain_unseen_device(ops: Ops) -> str:
+    """Why nothing of a device that was used is recorded, in words; empty where something is, or none was used."""
+    trace = ops.trace
+    if trace.has_device_events:
+        return ""
+    launches = int(
+        named(trace, trace.select_events(Category.LAUNCH), lambda name: _STARTING.match(name) is not None).sum()
+    )
+    if is_cut_off(trace) and (launches or trace.devices):
+        return "the file breaks off before what ran on the device"
+    if launches > _FEW * len(ops):
+        return f"no kernels were recorded though {launches:,} were launched"
+    return _explain_use_without_launch(ops)
+
+
+def _explain_use_without_launch(ops: Ops) -> str:
+    """The same where the calls of the runtime were not recorded either: memory and ops tell of the device."""
+    memory = ops.trace.memory
+    allocations = np.flatnonzero((memory.device_type != CPU) & (memory.size > 0))
+    if len(allocations):
+        return f"nothing that ran on {device_of(memory, int(allocations[0]))} was recorded, though it took memory there"
+    needs = np.flatnonzero(named(ops.trace, ops.event, lambda name: _OF_A_GPU.match(name) is not None))
+    if len(needs):
+        return f"no kernels were recorded, though {ops.trace.names[int(ops.trace.name[ops.event[needs[0]]])]} has some"
+    return ""
+
+
+def describe_unused_device(trace: Trace) -> str:
+    """A remark on a trace without launches or work of a device, where a device may have been used; else empty."""
+    if trace.has_device_events or len(trace.select_events(Category.LAUNCH)):
+        return ""
+    if is_cut_off(trace):
+        return (
+            "if the program used a device, what ran on it is missing, as the end of the file is: times are the host's"
+        )
+    names = ", ".join(dict.fromkeys(trace.devices.values()))
+    return (
+        f"nothing of {names} was recorded: if the program used it, times are only those of starting work"
+        if names
+        else ""
+    )
+
+
+def is_cut_off(trace: Trace) -> bool:
+    """Whether the end of the file is missing."""
+    return any(note.startswith(_CUT_OFF) for note in trace.notes)

@@ -1,0 +1,275 @@
+"""From trace files to everything a report on them shows: read, analyse each, reduce, compare."""
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+import perfkit
+from perfkit.analysis.compare.difference import difference
+from perfkit.analysis.findings.trace_findings import collect_trace_findings
+from perfkit.analysis.model.trace import RankTrace
+from perfkit.analysis.model.trace_analysis import TraceAnalysis
+from perfkit.analysis.parallel import engines
+from perfkit.analysis.parallel.processes import count_default_jobs
+from perfkit.analysis.ranks.arrivals import Arrivals
+from perfkit.analysis.ranks.fleet import FleetReducer
+from perfkit.analysis.ranks.together import MOST_RANKS, RankReplay, simulated_together
+from perfkit.analysis.replay.what_if_syntax import parse_what_if
+from perfkit.analysis.trace.file_analysis import DEFAULT_LIMITS, TraceJob, TraceOutcome, analyze_file
+from perfkit.analysis.trace.provenance import build_trace_provenance
+from perfkit.analysis.trace.trace_labels import label_sides, label_traces
+from perfkit.analysis.trace.trace_memory import make_fullness_key, shorten_account
+from perfkit.devices.catalogue import named
+from perfkit.devices.for_trace import HERE, TraceCeilings
+from perfkit.errors import PerfkitError, RunFormatError, UsageError
+from perfkit.trace.reading.source import Named, expand, trace_name
+from perfkit.trace.reading.stream import Limits
+from perfkit.urls import is_url
+
+# Of a large job every rank keeps its figures, but only the first few keep every row of their tables: a few
+# thousand rows each would otherwise add up to gigabytes over hundreds of ranks.
+WHOLE_RANKS = 8
+ROWS_OF_OTHER_RANKS = 25
+
+# Processes that decode a single file; the one that decompresses it cannot feed many.
+MOST_READERS = 4
+
+
+class TraceProgress(NamedTuple):
+    """The file `number` (from 1) that is done: for showing progress. `error` is empty where it could be read."""
+
+    number: int
+    total: int
+    source: str
+    json_bytes: int
+    seconds: float
+    error: str = ""
+
+
+Progress = Callable[[TraceProgress], None]
+
+
+def analyze_traces(
+    traces: Named,
+    *,
+    against: Named = (),
+    device: str | None = None,
+    counters: str | Path | None = None,
+    capture: Named = (),
+    what_ifs: Sequence[str] = (),
+    engine: str = engines.PROCESSES,
+    jobs: int | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+    command: str = "",
+    progress: Progress | None = None,
+) -> TraceAnalysis:
+    """Analyse traces of torch.profiler or JAX's profiler, from whatever machine.
+
+    Args:
+        traces: a file, a folder of ranks, a glob pattern or an fsspec URL, or several of them.
+        against: the traces to compare with, likewise; the one of the same rank as the first trace is taken.
+        device: a device of the catalogue by id or name, in place of what a trace says of itself; or `here` for traces
+            recorded on this machine, which are held against its measured ceilings.
+        counters: a CSV export of Nsight Compute for the trace, of which there must be one only.
+        capture: traces of captures of the graphs that the traces replay, likewise; of several ranks each takes its own.
+            Where none are given, those that lie beside a trace are taken, by the names that servers give them.
+        what_ifs: changes whose gain is simulated on each trace: see `perfkit.analysis.replay.what_if_syntax.parse_what_if`.
+        engine, jobs: see `engines.run`.
+        limits: how much a trace may hold.
+        command: the command line, for the report.
+        progress: is called as each file is done.
+
+    A file that cannot be read becomes a warning where others can be; where none can, its error is raised
+    (`RunFormatError`). A wrong request is a `UsageError`.
+    """
+    for text in what_ifs:
+        parse_what_if(text)
+    sources = expand(traces)
+    others = expand(against) if against else ()
+    captures = expand(capture) if capture else ()
+    if counters is not None and len(sources) > 1:
+        raise UsageError(
+            f"--counters goes with one trace: {len(sources)} were named, and it does not say which is meant"
+        )
+    if device is not None:
+        _check_device(device)
+    readers = min(MOST_READERS, count_default_jobs() if jobs is None else jobs) if len(sources) == 1 else 1
+    place = _make_absolute if engine == engines.RAY else str
+    work = [
+        TraceJob(
+            place(source),
+            device,
+            _convert_path(counters),
+            limits,
+            readers,
+            number,
+            tuple(map(place, captures)),
+            must_fit=len(sources) == 1,
+            what_ifs=tuple(what_ifs),
+            with_others=1 < len(sources) <= MOST_RANKS,
+        )
+        for number, source in enumerate(sources)
+    ]
+    gathered = _ResultCollector()
+    for done, (job, result) in enumerate(engines.run_parallel(analyze_file, work, engine=engine, jobs=jobs)):
+        gathered.add(job, result)
+        if progress is not None:
+            progress(_make_progress(done + 1, len(work), job, result))
+    analysed, warnings = gathered.finish(work)
+    fleet = (
+        gathered.fleet.build_fleet({trace.reading.path: trace.label for trace in analysed})
+        if len(analysed) > 1
+        else None
+    )
+    change = None
+    if others:
+        before = _analyze_baseline(analysed[0], others, TraceJob("", device, None, limits, captures=captures))
+        if len(analysed) == 1:
+            after, before = label_sides(analysed[0], before)
+            analysed = (after,)
+        else:
+            before = label_traces([*analysed, before])[-1]
+        change = difference(analysed[0], before)
+    return TraceAnalysis(
+        title=_make_title(analysed),
+        created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        perfkit=perfkit.__version__,
+        command=command,
+        traces=analysed,
+        fleet=fleet,
+        difference=change,
+        findings=collect_trace_findings(analysed, fleet, change),
+        provenance=build_trace_provenance(analysed),
+        warnings=tuple(dict.fromkeys(warnings)),
+    )
+
+
+class _ResultCollector:
+    """Results in the order of the files, whatever the order they come in."""
+
+    def __init__(self) -> None:
+        self.fleet = FleetReducer()
+        self._ranks: dict[int, tuple[RankTrace, TraceCeilings]] = {}
+        self._failed: dict[int, PerfkitError] = {}
+        self._kept_memory: int | None = None
+        self._replays: dict[int, tuple[Arrivals, RankReplay | None]] = {}
+
+    def add(self, job: TraceJob, result: TraceOutcome | PerfkitError) -> None:
+        if isinstance(result, PerfkitError):
+            self._failed[job.number] = result
+            return
+        self.fleet.add(result.rank, result.arrivals)
+        rank = result.rank if job.number < WHOLE_RANKS else _shorten_tables(result.rank)
+        self._ranks[job.number] = (rank, result.ceilings)
+        if job.with_others:
+            self._replays[job.number] = (result.arrivals, result.replay)
+        if job.number >= WHOLE_RANKS:
+            self._shorten_memory(job.number)
+
+    def _shorten_memory(self, new: int) -> None:
+        """Of the ranks after the first few, only the one whose memory tells most keeps it over time."""
+        candidates = {new, new if self._kept_memory is None else self._kept_memory}
+        # Of equal ones the first, whatever the order in which they are done.
+        self._kept_memory = max(
+            candidates, key=lambda number: (make_fullness_key(self._ranks[number][0].memory), -number)
+        )
+        for number in candidates - {self._kept_memory}:
+            rank, ceilings = self._ranks[number]
+            self._ranks[number] = (replace(rank, memory=shorten_account(rank.memory, ROWS_OF_OTHER_RANKS)), ceilings)
+
+    def finish(self, work: Sequence[TraceJob]) -> tuple[tuple[RankTrace, ...], list[str]]:
+        if not self._ranks:
+            error = self._failed[min(self._failed)]
+            if len(work) == 1:
+                raise error
+            raise RunFormatError(f"none of the {len(work)} traces could be read; the first: {error}")
+        ordered = [self._ranks[index] for index in sorted(self._ranks)]
+        first = ordered[0][1].ceilings
+        warnings = [f"left out: {self._failed[index]}" for index in sorted(self._failed)]
+        # Where the first trace has no ceilings, a finding says so, with what to do.
+        told = "" if first.ceilings else f"no ceilings: {first.notes[0]}"
+        warnings += [device.warning for _, device in ordered if device.warning not in ("", told)]
+        names = {device.device_name for _, device in ordered}
+        if len(names) > 1:
+            listed = ", ".join(sorted(name or "(not named)" for name in names))
+            warnings.append(f"the traces come from different devices ({listed}); each is held against its own ceilings")
+        if len(work) > WHOLE_RANKS:
+            warnings.append(
+                f"of {len(work)} traces the first {WHOLE_RANKS} keep every row of their tables, the others the first "
+                f"{ROWS_OF_OTHER_RANKS} rows of each; totals, splits and collectives are complete for all"
+            )
+        return label_traces(
+            self._simulate_together([_keep_one_timeline(rank) if len(work) > 1 else rank for rank, _ in ordered])
+        ), warnings
+
+    def _simulate_together(self, ranks: list[RankTrace]) -> list[RankTrace]:
+        """Their gains with all ranks at once, where these are few and of one job."""
+        numbers = [rank.rank for rank in ranks]
+        if len(self._replays) < 2 or None in numbers or len(set(numbers)) < len(numbers):
+            return ranks
+        replays = [self._replays[number] for number in sorted(self._ranks)]
+        return simulated_together(ranks, [came for came, _ in replays], [replay for _, replay in replays])
+
+
+def _analyze_baseline(after: RankTrace, others: Sequence[str], like: TraceJob) -> RankTrace:
+    """The trace of the same rank among `others`, or the first where there is none."""
+    first: RankTrace | None = None
+    for source in others:
+        rank = analyze_file(like._replace(source=source, must_fit=False)).rank
+        if rank.rank == after.rank:
+            return rank
+        first = first or rank
+    assert first is not None
+    return first
+
+
+def _make_progress(done: int, total: int, job: TraceJob, result: TraceOutcome | PerfkitError) -> TraceProgress:
+    if isinstance(result, PerfkitError):
+        return TraceProgress(done, total, job.source, 0, 0.0, str(result))
+    return TraceProgress(done, total, job.source, result.rank.reading.json_bytes, result.seconds)
+
+
+def _check_device(device: str) -> None:
+    """A wrong name is known before anything is read."""
+    if device.strip().lower() != HERE:
+        named(device)
+
+
+def _shorten_tables(rank: RankTrace) -> RankTrace:
+    count = ROWS_OF_OTHER_RANKS
+    return replace(
+        rank,
+        kernels=rank.kernels[:count],
+        ops=rank.ops[:count],
+        modules=rank.modules[:count],
+        host_calls=rank.host_calls[:count],
+        streams=rank.streams[:count],
+        gaps=rank.gaps[:count],
+        replay=rank.replay and replace(rank.replay, stretches=rank.replay.stretches[:count]),
+        flames=(),
+        timelines=(),
+    )
+
+
+def _keep_one_timeline(rank: RankTrace) -> RankTrace:
+    """Of several ranks the median step of each says most; all of theirs would fill the page."""
+    return replace(rank, timelines=rank.timelines[:1])
+
+
+def _make_title(traces: Sequence[RankTrace]) -> str:
+    first = traces[0]
+    what = trace_name(first.reading.path) if len(traces) == 1 else f"{len(traces)} traces"
+    where = first.device_name or ("a CPU" if first.device == "cpu" else "an unnamed device")
+    return f"{what} on {where}"
+
+
+def _make_absolute(source: str) -> str:
+    """As other machines of a cluster need it."""
+    return source if is_url(source) else str(Path(source).absolute())
+
+
+def _convert_path(path: str | Path | None) -> str | None:
+    return None if path is None else str(path)

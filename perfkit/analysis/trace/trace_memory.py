@@ -1,0 +1,57 @@
+"""The memory of a trace, where its profiler recorded allocations."""
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from perfkit.analysis.memory.account import account
+from perfkit.analysis.model.memory import MemoryAccount
+from perfkit.trace.memory.consistency import consistency_notes
+from perfkit.trace.memory.from_trace import ops_allocations
+from perfkit.trace.ops import Ops
+
+_CPU = "cpu"
+
+
+def summarize_memory(ops: Ops) -> tuple[MemoryAccount | None, tuple[str, ...]]:
+    """The account of the fullest GPU, of the CPU where no GPU's memory was recorded, None where none was; and remarks.
+
+    The size of an account depends on how many ops, modules and steps a trace has, not on how many allocations.
+    """
+    accounts = [accounted for allocations in ops_allocations(ops) if (accounted := account(allocations)) is not None]
+    if not accounts:
+        return None, ()
+    shown = find_fullest(accounts)
+    return shown, (*_list_other_devices(accounts, shown), *consistency_notes(ops.trace.memory))
+
+
+def find_fullest(accounts: Sequence[MemoryAccount]) -> MemoryAccount:
+    """That with the highest peak, GPUs before the CPU."""
+    return max(accounts, key=lambda accounted: (accounted.device != _CPU, accounted.peak_bytes))
+
+
+def make_fullness_key(memory: MemoryAccount | None) -> tuple[bool, int]:
+    """What orders the accounts of ranks by how much they tell: those that ran out of memory last, then by peak."""
+    return (False, -1) if memory is None else (memory.failed is not None, memory.peak_bytes)
+
+
+def shorten_account(memory: MemoryAccount | None, rows: int) -> MemoryAccount | None:
+    """What is kept of an account where there are hundreds: its balance, and the first rows of its tables."""
+    if memory is None:
+        return None
+    return replace(
+        memory,
+        rows=memory.rows[:rows],
+        growth=memory.growth[:rows],
+        step_peaks=(),
+        timeline_s=(),
+        timeline_categories={},
+        bands=(),
+    )
+
+
+def _list_other_devices(accounts: Sequence[MemoryAccount], shown: MemoryAccount) -> list[str]:
+    names = [accounted.device for accounted in accounts if accounted is not shown]
+    if not names:
+        return []
+    return [f"memory is that of {shown.device}; the trace also holds that of {', '.join(names)}: see perfkit memory"]

@@ -1,0 +1,176 @@
+"""Messages of each collective of a trace: as recorded, or by the inputs of the op that called it."""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfkit.analysis.trace.work.grouping import group_rows
+from perfkit.analysis.trace.work.work_items import WorkItems, WorkKind
+from perfkit.cost.args import all_tensors
+from perfkit.cost.call import TensorArg
+from perfkit.cost.collective import Kind as CollectiveKind
+from perfkit.cost.collective import Message, collective_kind, kernel_collective, message, ranks_in_kernel
+from perfkit.cost.dtypes import BY_NAME, UNKNOWN
+from perfkit.trace.naming import named
+from perfkit.trace.ops import Ops
+from perfkit.trace.read import NONE, Category, Collective, Ints, Trace
+from perfkit.trace.signatures import arguments
+
+# What a collective recorded lies on its kernel or on one of the innermost ops around the launch (`record_param_comms`).
+_LEVELS = 4
+
+_C10 = {"fp64": "Double", "fp32": "Float", "fp16": "Half", "bf16": "BFloat16"}
+
+
+class CollectiveMessages(NamedTuple):
+    """For each piece the index into `table` of what it exchanged, NONE where that is not known or it is no collective.
+
+    Of a `table` entry without a group (its size is NONE) only the inputs of its op are known.
+    """
+
+    which: Ints
+    table: tuple[Collective, ...]
+
+    def get_message_bytes(self) -> NDArray[np.float64]:
+        """The size of each piece's message as nccl-tests counts it, NaN where it is not known."""
+        known = [build_message(collective) for collective in self.table]
+        return np.asarray([*(np.nan if sent is None else sent.bytes for sent in known), np.nan])[self.which]
+
+
+def build_message(about: Collective) -> Message | None:
+    """The message of a collective; None where its size is not known. Without a group its bus factor means nothing."""
+    ranks = about.group_size if about.group_size > 0 else 1
+    return message(about.name, about.dtype, about.sent, about.received, ranks)
+
+
+def find_recorded_collectives(ops: Ops, events: Ints, row: Ints) -> Ints:
+    """For each event, of the op in `row`, what was recorded of its collective; NONE where nothing was."""
+    own = ops.trace.collective[events].astype(np.int64)
+    around = _find_nearest(ops, row, ops.trace.collective[ops.event].astype(np.int64))
+    nearest: Ints = np.where(own == NONE, around, own)
+    return nearest
+
+
+def find_recorded_numbers(ops: Ops, events: Ints, row: Ints) -> Ints:
+    """For each event, of the op in `row`, the number of its collective in its process group; NONE where none was."""
+    table = np.asarray([*(statement.number for statement in ops.trace.statements), NONE], np.int64)
+    own = table[ops.trace.stated[events]]
+    numbers: Ints = np.where(own == NONE, _find_nearest(ops, row, table[ops.trace.stated[ops.event]]), own)
+    return numbers
+
+
+def _find_nearest(ops: Ops, row: Ints, value: Ints) -> Ints:
+    """The value of the op in each row, or of the innermost of those around it that has one; NONE where none has."""
+    of_op, parent = np.append(value, NONE), np.append(ops.parent, NONE)
+    nearest = np.full(len(row), NONE, np.int64)
+    for _ in range(_LEVELS):
+        nearest = np.where(nearest == NONE, of_op[row], nearest)
+        row = parent[row]
+    return nearest
+
+
+def collect_messages(pieces: WorkItems) -> CollectiveMessages:
+    """What was exchanged by all pieces that are collectives."""
+    trace, ops = pieces.ops.trace, pieces.ops
+    exchanging = pieces.is_kind(WorkKind.COMMUNICATION)
+    row = ops.kernel_op if pieces.on_device else pieces.owner
+    which = np.where(exchanging, find_recorded_collectives(ops, pieces.event, row), NONE)
+    if not exchanging.any():
+        return CollectiveMessages(which, tuple(trace.collectives))
+    called = named(trace, ops.event, lambda name: collective_kind(name) is not None)
+    called &= trace.signature[ops.event] != NONE
+    caller = _find_nearest(ops, row, np.where(called, np.arange(len(ops)), NONE))
+    table, only = list(trace.collectives), _find_only_group(trace)
+    rows_by_key: dict[tuple[int, int, int], int] = {}
+    # Collectives are few beside kernels, and most of them are alike.
+    unknown = np.flatnonzero(exchanging & (which == NONE) & (caller != NONE))
+    events = ops.event[caller[unknown]]
+    keys = zip(
+        trace.name[events].tolist(), trace.signature[events].tolist(), pieces.name[unknown].tolist(), strict=True
+    )
+    for piece, key in zip(unknown.tolist(), keys, strict=True):
+        if key not in rows_by_key:
+            name, signature, kernel = key
+            tensors = all_tensors(arguments(trace.signatures[signature]) or ())
+            rows_by_key[key] = len(table)
+            table.append(_infer_from_inputs(trace.names[name], list(tensors), trace.names[kernel], only))
+        which[piece] = rows_by_key[key]
+    _fill_from_ranges(pieces, which, table, only)
+    return CollectiveMessages(which, tuple(table))
+
+
+def _fill_from_ranges(pieces: WorkItems, which: Ints, table: list[Collective], only: tuple[str, int]) -> None:
+    """Fill in what collectives exchange whose backend ran them on the host, by the inputs of its ranges."""
+    trace = pieces.ops.trace
+    signature = trace.signature[pieces.event]
+    ranges = pieces.is_kind(WorkKind.COMMUNICATION) & (which == NONE) & (trace.category[pieces.event] == Category.RANGE)
+    told = np.flatnonzero(ranges & (signature != NONE))
+    alike = group_rows(pieces.name[told], signature[told])
+    for number, first in enumerate(told[alike.first].tolist()):
+        tensors = list(all_tensors(arguments(trace.signatures[int(signature[first])]) or ()))
+        which[told[alike.of == number]] = len(table)
+        table.append(_infer_from_parts(trace.names[int(pieces.name[first])], tensors, only))
+
+
+# What the inputs of a backend's range are a part of; of others they are the whole.
+_OWN_PARTS = (CollectiveKind.ALL_GATHER, CollectiveKind.GATHER)
+
+
+def _infer_from_parts(name: str, tensors: list[TensorArg], only: tuple[str, int]) -> Collective:
+    """A range has the tensors that the rank puts in (`gloo:all_gather`: its own part). Where parts make the whole and
+    the number of ranks is not known, neither is the size."""
+    described, size = only
+    sent = sum(math.prod(tensor.shape) for tensor in tensors) if tensors else NONE
+    if collective_kind(name) in _OWN_PARTS and size == NONE:
+        sent = NONE
+    dtypes = {tensor.dtype for tensor in tensors}
+    dtype = _name_c10_dtype(next(iter(dtypes))) if len(dtypes) == 1 else ""
+    return Collective(name, dtype, sent, NONE, described, described, size)
+
+
+# Ops of torch's process groups; what other ops exchange they do in one kernel of their own.
+_OF_GROUPS = ("c10d::", "_c10d_functional::", "c10d_functional::", "_c10d_functional_autograd::", "nccl:")
+
+
+def _find_only_group(trace: Trace) -> tuple[str, int]:
+    """Name and size of the one group that kernels of no recorded one can be of; NONE where sizes of groups differ."""
+    recorded = {known.group_size for known in trace.collectives if known.group_size > 1}
+    sizes = recorded or set(trace.group_sizes) or {trace.world_size or NONE}
+    if len(sizes) != 1:
+        return "", NONE
+    size = sizes.pop()
+    return "all ranks" if size == (trace.world_size or size) else "", size
+
+
+def _infer_from_inputs(name: str, tensors: list[TensorArg], kernel: str, only: tuple[str, int]) -> Collective:
+    """The output comes before the input; an all-reduce and a broadcast work in place. Lists have no recorded dtype.
+
+    Of an op that is no process group's the input comes first and the output last; its kernel tells the number of ranks.
+    """
+    dtypes = {tensor.dtype for tensor in tensors} - {UNKNOWN}
+    dtype = next(iter(dtypes)) if len(dtypes) == 1 else ""
+    by_kernel = kernel_collective(kernel)
+    if not dtype and by_kernel is not None and by_kernel[0] == collective_kind(name):
+        dtype = by_kernel[1] or ""
+    bare = name.rpartition("::")[2].strip("_")
+    sizes = [math.prod(tensor.shape) for tensor in tensors]
+    if not name.startswith(_OF_GROUPS):
+        ranks = ranks_in_kernel(kernel)
+        group, size = only if ranks is None else ("", ranks)
+        first = sizes[0] if sizes else NONE
+        last = first if collective_kind(name) is CollectiveKind.ALL_REDUCE or not sizes else sizes[-1]
+        return Collective(
+            bare, _name_c10_dtype(tensors[0].dtype if tensors else dtype), first, last, group, group, size
+        )
+    flat = bare.endswith("base") and len(sizes) >= 2
+    received, sent = (sizes[0], sizes[1]) if flat else (sum(sizes), sum(sizes))
+    if not sizes:
+        received = sent = NONE
+    return Collective(bare, _name_c10_dtype(dtype), sent, received, "", "", NONE)
+
+
+def _name_c10_dtype(dtype: str) -> str:
+    """The name of a dtype that collectives are recorded with."""
+    return _C10.get(dtype) or (BY_NAME[dtype].torch_name if dtype in BY_NAME else "")

@@ -1,0 +1,27 @@
+"""When a loop fetches its data, as its trace tells."""
+
+import re
+
+from perfkit.analysis.trace.intervals import Intervals, merge_intervals
+from perfkit.record import MARK_PREFIX
+from perfkit.trace.naming import named
+from perfkit.trace.read import Category, Ints, Trace
+
+_LOADER = re.compile(r"enumerate\(DataLoader\).*")
+_OUR_PHASE = f"{MARK_PREFIX}data"
+
+
+def find_fetches(trace: Trace) -> Ints:
+    """The ranges in which a batch was fetched: those that perfkit marked, else those of torch's DataLoader."""
+    ranges = trace.select_events(Category.RANGE, Category.OP)
+    # Where perfkit marked the phase, DataLoader's own mark lies within it and would count twice.
+    ours = ranges[named(trace, ranges, lambda name: name == _OUR_PHASE)]
+    if len(ours):
+        return ours
+    theirs: Ints = ranges[named(trace, ranges, lambda name: _LOADER.fullmatch(name) is not None)]
+    return theirs
+
+
+def merge_event_times(trace: Trace, events: Ints) -> Intervals:
+    """The time that events take together."""
+    return merge_intervals(trace.start_ns[events], trace.end_ns[events])

@@ -1,0 +1,144 @@
+"""Kernels that were launched and of which a trace has no record, or none with a time.
+
+What a trace lacks makes a device seem idle: busy time, FLOPs and gains are then at least what is told, and idle time at
+most. So kernels are counted by their launches, which are recorded apart from them (`perfkit.device_calls`).
+
+No loss is:
+
+- what was launched while a graph was captured: it does not run;
+- a launch that is part of another call (a driver's call within the runtime's): one of the two has the kernel;
+- what was launched last, where the recording ended before the device came to it: after the last launch that the busiest
+  stream has a kernel of, and with no wait for the whole device after it;
+- a call of a process of which no kernel at all is recorded, and calls without a correlation id;
+- a graph's launch where as many kernels are there that no launch has the id of: CUPTI mixes up their ids
+  (`perfkit.cupti`).
+
+Where only some kernels of a graph are missing, nothing tells.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfkit import cupti
+from perfkit.analysis.model.step import LostKernels
+from perfkit.analysis.trace.work.grouping import group_rows
+from perfkit.analysis.trace.work.step_windows import StepWindows, find_backlog
+from perfkit.device_calls import begins_capture, ends_capture, launches_cuda_graph, launches_kernel, waits_for_all
+from perfkit.trace.matching import latest_before, processes
+from perfkit.trace.naming import named
+from perfkit.trace.nesting import parents
+from perfkit.trace.ops import Ops
+from perfkit.trace.read import NONE, Category, Ints, Trace
+
+Flags = NDArray[np.bool_]
+
+
+def count_lost_kernels(ops: Ops, windows: StepWindows) -> LostKernels | None:
+    """How many kernels of the steps (of the whole trace where there are none) were lost.
+
+    None where a trace does not tell: it has no launches, or none that share an id with what ran.
+    """
+    trace, kernels = ops.trace, ops.kernels
+    calls = trace.select_events(Category.LAUNCH)
+    calls = calls[trace.correlation[calls] != NONE]
+    kernel_counts = np.bincount(kernels.launch[kernels.launch != NONE], minlength=len(trace))[calls]
+    of_untimed = latest_before(
+        trace.untimed.astype(np.int64),
+        np.full(len(trace.untimed), trace.start_ns.min(initial=0)),
+        trace.correlation[calls].astype(np.int64),
+        trace.start_ns[calls],
+    )
+    untimed = np.bincount(of_untimed[of_untimed != NONE], minlength=len(calls))
+    if not (kernel_counts.any() or untimed.any()):
+        return None
+    inside = _is_within_steps(ops, windows, calls)
+    silent = _find_silent_calls(trace, calls, kernel_counts + untimed > 0, _find_deadlines(ops, calls)) & inside
+    graphs = silent & named(trace, calls, launches_cuda_graph)
+    are_mixed_up = has_mixed_up_ids(ops, calls[graphs])
+    of_graph = 0 if are_mixed_up else int(graphs.sum()) * _estimate_graph_kernels(trace, calls, kernel_counts)
+    without_record = int((silent & ~graphs).sum()) + of_graph
+    without_time = int(untimed[inside].sum())
+    lost = without_record + without_time
+    launched = int(kernel_counts[inside].sum()) + lost
+    version = cupti.of_trace(trace.properties)
+    return LostKernels(
+        launched=launched,
+        lost=lost,
+        without_time=without_time,
+        share=lost / launched if launched else 0.0,
+        mixed_up_graphs=int(graphs.sum()) if are_mixed_up else 0,
+        profiler="" if version is None else str(version),
+        known_fault=version is not None and version.loses_records,
+    )
+
+
+def _is_within_steps(ops: Ops, windows: StepWindows, calls: Ints) -> Flags:
+    if not windows.are_steps or ops.steps.on_device:
+        return np.ones(len(calls), np.bool_)
+    inside: Flags = ops.steps.locate_times(ops.trace.start_ns[calls]) != NONE
+    return inside
+
+
+def _find_silent_calls(trace: Trace, calls: Ints, answered: Flags, until: Ints) -> Flags:
+    """Which calls should have started a kernel by `until` and have none."""
+    rows = np.flatnonzero(named(trace, calls, lambda name: launches_kernel(name) or launches_cuda_graph(name)))
+    answered = answered[rows]
+    around = parents(trace, calls[rows])
+    nested = around != NONE
+    np.logical_or.at(answered, around[nested], answered[nested])
+    begun = trace.start_ns[calls[rows]]
+    lacking = ~answered & ~nested & (begun < until[rows]) & ~_is_in_capture(trace, calls, begun)
+    silent = np.zeros(len(calls), np.bool_)
+    silent[rows[lacking]] = True
+    return silent
+
+
+def _find_deadlines(ops: Ops, calls: Ints) -> Ints:
+    """For each call up to when its process's launches must have run: see the module."""
+    trace, kernels = ops.trace, ops.kernels
+    process = processes(trace)[trace.thread[calls]]
+    waits = named(trace, calls, waits_for_all)
+    until = np.full(len(calls), np.iinfo(np.int64).min, np.int64)
+    launched = kernels.launch[kernels.launch != NONE]
+    its = processes(trace)[trace.thread[launched]]
+    event = kernels.event[kernels.launch != NONE]
+    lane = group_rows(trace.device[event], trace.stream[event]).of
+    for number in np.unique(its).tolist():
+        busiest = lane[its == number] == int(np.bincount(lane[its == number]).argmax())
+        last = int(trace.start_ns[launched[its == number][busiest]].max())
+        mine = process == number
+        waited = trace.start_ns[calls[mine & waits]]
+        until[mine] = max(last, int(waited.max(initial=last)))
+    return until
+
+
+def _is_in_capture(trace: Trace, calls: Ints, times: Ints) -> Flags:
+    """Which times lie in a capture of a graph, of whichever stream; one may have begun before the recording."""
+
+    def sorted_times(test: Callable[[str], bool], of: Ints) -> Ints:
+        times: Ints = np.sort(of[calls[named(trace, calls, test)]])
+        return times
+
+    begins, ends = sorted_times(begins_capture, trace.start_ns), sorted_times(ends_capture, trace.end_ns)
+    before = int((np.arange(1, len(ends) + 1) - np.searchsorted(begins, ends, "right")).max(initial=0))
+    open_captures = before + np.searchsorted(begins, times, "right") - np.searchsorted(ends, times, "right")
+    captured: Flags = open_captures > 0
+    return captured
+
+
+def has_mixed_up_ids(ops: Ops, graphs: Ints) -> bool:
+    """Whether kernels without a launch make up for these launches of graphs, which have no kernels."""
+    if not len(graphs):
+        return False
+    kernels = ops.kernels
+    loose = (kernels.launch == NONE) & ~find_backlog(ops)
+    begun = ops.trace.start_ns[kernels.event[loose]]
+    return int((begun > ops.trace.start_ns[graphs].min()).sum()) >= len(graphs)
+
+
+def _estimate_graph_kernels(trace: Trace, calls: Ints, kernel_counts: Ints) -> int:
+    """The median over the launches of graphs that have kernels; one where none has."""
+    counts = kernel_counts[named(trace, calls, launches_cuda_graph) & (kernel_counts > 0)]
+    return round(float(np.median(counts))) if len(counts) else 1

@@ -1,0 +1,69 @@
+"""Costs of kernels without a costed op, from their own names and grids and the gradients' shapes."""
+
+import re
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfkit.analysis.trace.work.gradient_lists import count_elements_by_blocks
+from perfkit.analysis.trace.work.work_items import WorkItems, WorkKind
+from perfkit.cost.call import OpCost
+from perfkit.cost.multi_tensor import multi_tensor_cost
+from perfkit.trace.naming import named
+from perfkit.trace.read import NONE, Trace
+
+_FIRST_OF_GRID = re.compile(rb"\[\s*(\d+)")  # geometry begins with the grid
+
+
+class NamedCosts(NamedTuple):
+    """The distinct costs, and for each piece the number of its own, NONE for most."""
+
+    costs: tuple[OpCost, ...]
+    number: NDArray[np.int64]
+
+
+def estimate_named_costs(pieces: WorkItems) -> NamedCosts:
+    """The costs of pieces on a device of which no op is known that has one."""
+    number = np.full(len(pieces), NONE, np.int64)
+    trace = pieces.ops.trace
+    if not pieces.on_device:
+        return NamedCosts((), number)
+    over_lists = named(trace, pieces.event, lambda name: "multi_tensor_apply" in name)
+    rows = np.flatnonzero(pieces.is_kind(WorkKind.WORK) & (pieces.call == NONE) & over_lists)
+    rows = rows[trace.geometry[pieces.event[rows]] != NONE]
+    if not len(rows):
+        return NamedCosts((), number)
+    blocks = _parse_blocks(trace, trace.geometry[pieces.event[rows]])
+    per_block = _estimate_elements_per_block(pieces, rows, blocks)
+    found: dict[OpCost, int] = {}
+    known: dict[tuple[int, int, float], int] = {}
+    for row, size, each in zip(rows.tolist(), blocks.tolist(), per_block.tolist(), strict=True):
+        key = (int(pieces.name[row]), size, each)
+        if key not in known:
+            cost = multi_tensor_cost(trace.names[key[0]], size, size * each if each else None)
+            known[key] = NONE if cost is None else found.setdefault(cost, len(found))
+        number[row] = known[key]
+    return NamedCosts(tuple(found), number)
+
+
+def _parse_blocks(trace: Trace, geometry: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Blocks of the grids of launches, 0 where that is not told."""
+    distinct, of_launch = np.unique(geometry, return_inverse=True)
+    first = (_FIRST_OF_GRID.match(trace.geometries[number]) for number in distinct.tolist())
+    return np.asarray([0 if found is None else int(found[1]) for found in first], np.int64)[of_launch]
+
+
+def _estimate_elements_per_block(
+    pieces: WorkItems, rows: NDArray[np.int64], blocks: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Of each launch the elements that a block has on average, where all launches of its op have as many blocks as the
+    gradients have chunks; else 0."""
+    ops, of_launch = np.unique(pieces.owner[rows], return_inverse=True)
+    together = np.bincount(of_launch, blocks).astype(np.int64)
+    elements = count_elements_by_blocks(pieces.ops) if (ops != NONE).any() else {}
+    per_block = [
+        0.0 if op == NONE else elements.get(count, 0) / max(count, 1)
+        for op, count in zip(ops.tolist(), together.tolist(), strict=True)
+    ]
+    return np.asarray(per_block)[of_launch]

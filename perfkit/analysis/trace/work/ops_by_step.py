@@ -1,0 +1,57 @@
+"""The ops of a trace step by step: what a comparison of two traces of few steps needs."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import fsum
+from statistics import median
+
+import numpy as np
+from msgspec.structs import replace
+
+from perfkit.analysis.model.step import OUTSIDE, OpRow
+from perfkit.analysis.trace.work.roofline_rows import build_op_rows
+from perfkit.analysis.trace.work.work_analysis import WorkAnalysis
+from perfkit.trace.kernels import is_compiled_graph
+from perfkit.trace.read import NONE
+
+# What a graph of torch.compile is called: its own name is a hash of its code, which no other version of it shares.
+COMPILED = "compiled graph"
+
+OpKey = tuple[str, str, str, str]
+
+
+@dataclass(frozen=True)
+class OpsByStep:
+    """The ops within steps: `ops` with the median of their seconds over the steps, so that one step in which the
+    process was held up changes nothing; `steps_s` the seconds of an op (`make_op_key`) in each step."""
+
+    ops: tuple[OpRow, ...]
+    steps_s: Mapping[OpKey, tuple[float, ...]]
+
+
+def make_op_key(row: OpRow) -> OpKey:
+    """What makes an op the same in another step or trace."""
+    return row.name, row.phase, row.module, row.shapes
+
+
+def split_ops_by_step(engine: WorkAnalysis) -> OpsByStep:
+    """Rows of the ops within steps, and their seconds in each step."""
+    work, groups = engine.pieces, engine.by_op.groups
+    inside = work.step != NONE
+    seconds = np.zeros((len(groups), max(1, len(engine.windows))))
+    np.add.at(seconds, (groups.of[inside], work.step[inside]), work.busy_ns[inside] / 1e9)
+    made: list[OpRow] = []
+    steps_s: dict[OpKey, tuple[float, ...]] = {}
+    for row, series in zip(
+        build_op_rows(engine.by_op, np.arange(len(groups)), engine.step_s, of_kernels=False),
+        seconds.tolist(),
+        strict=True,
+    ):
+        if row.phase == OUTSIDE:
+            continue
+        named = replace(row, name=COMPILED) if is_compiled_graph(row.name) else row
+        named = replace(named, seconds=median(series))
+        made.append(named)
+        have = steps_s.get(make_op_key(named))
+        steps_s[make_op_key(named)] = tuple(series if have is None else map(fsum, zip(have, series, strict=True)))
+    return OpsByStep(tuple(made), steps_s)

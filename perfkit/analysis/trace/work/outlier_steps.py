@@ -1,0 +1,38 @@
+"""Steps unlike the others, of which a mean with them would tell nothing: a first one, one that compiles."""
+
+import re
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfkit.analysis.trace.intervals import clip_intervals, measure_length, merge_intervals
+from perfkit.trace.naming import named
+from perfkit.trace.read import Category, Ints, Trace
+
+# A step that takes this many times a typical one is unlike it.
+UNLIKE = 3
+# More than this share of all steps is no exception but another kind of step (prefill beside decode).
+_MOST = 1 / 3
+
+# What torch.compile marks while it compiles, and calls that load the code of kernels.
+_COMPILING = re.compile(r".*\(dynamo_timed\)|(cu|cuda|hip)(Module|Library)Load\w*")
+
+
+def find_outlier_steps(lengths: Ints) -> NDArray[np.bool_]:
+    """Which of some steps, in the order of time, take far longer than a typical one; of two it can be but the first."""
+    far = np.zeros(len(lengths), np.bool_)
+    if len(lengths) < 2:
+        return far
+    typical = int(np.sort(lengths)[(len(lengths) - 1) // 2])
+    far = lengths > UNLIKE * typical
+    if len(lengths) == 2:
+        far[1] = False
+    return far if far.sum() <= max(1, len(lengths) * _MOST) else np.zeros(len(lengths), np.bool_)
+
+
+def measure_compiling_ns(trace: Trace, start: int, end: int) -> int:
+    """For how long of a span torch compiled, or kernels' code was loaded."""
+    events = trace.select_events(Category.OP, Category.RANGE, Category.LAUNCH)
+    events = events[named(trace, events, lambda name: _COMPILING.fullmatch(name) is not None)]
+    compiling = merge_intervals(trace.start_ns[events], trace.end_ns[events])
+    return measure_length(clip_intervals(compiling, merge_intervals([start], [end])))

@@ -1,0 +1,169 @@
+"""The rows of matrix products and of fused attention by the sizes of their calls."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfkit.analysis.model.products import AttentionRow, GemmRow
+from perfkit.analysis.trace.attention_call import identify_backend, parse_attention
+from perfkit.analysis.trace.matmul_operands import parse_matmul_sizes
+from perfkit.analysis.trace.op_class import OpClass, classify_op
+from perfkit.analysis.trace.quantization import Grid, compute_tile_loss, compute_waves, count_tiles, infer_split_k
+from perfkit.analysis.trace.roofs import Roofs
+from perfkit.analysis.trace.work.grouping import RowGroups, group_rows
+from perfkit.analysis.trace.work.roofline_rows import RooflineGroups, build_op_rows, place_groups
+from perfkit.analysis.trace.work.work_analysis import WorkAnalysis
+from perfkit.analysis.trace.work.work_items import WorkItems, WorkKind
+from perfkit.analysis.trace.work.work_table import Row, WorkTable, build_table
+from perfkit.cost.gemm_kernel import only_helps
+from perfkit.cost.gemm_tile import grid_counts_threads, takes_whole_tiles, tile_of
+from perfkit.trace.costing import CostedCall
+from perfkit.trace.read import NONE, Ints
+
+# Programs have some hundred at most; those with sizes that change from step to step have many.
+MOST_ROWS = 2000
+
+_PRODUCTS = (OpClass.MATMUL, OpClass.ATTENTION)
+_OF_OP_ROW = (
+    "phase", "shapes", "dtype", "unit", "calls", "seconds", "share", "flops", "bytes", "achieved", "bound", "level",
+    "attainable_s", "efficiency", "above_roof", "no_share",
+)  # fmt: skip
+_TRIPLE = re.compile(rb"\[\s*(\d+)\s*,\s*(\d+)\s*,\s*(\d+)\s*\]")
+
+
+def build_product_rows(
+    engine: WorkAnalysis, roofs: Roofs, units: int | None
+) -> tuple[WorkTable[GemmRow], WorkTable[AttentionRow]]:
+    """What has the most to save first; `units` are the device's multiprocessors."""
+    work = engine.pieces
+    nothing = np.full(len(work), NONE, np.int8)
+    wanted = np.asarray([*(classify_op(call.call.name) in _PRODUCTS for call in work.ops.calls), False])
+    chosen = wanted[work.call] & engine.within & work.is_kind(WorkKind.WORK)
+    if not chosen.any():
+        return WorkTable((), nothing), WorkTable((), nothing)
+    main = _find_main_items(work, engine.costs.flops)
+    geometry = work.ops.trace.geometry[work.event[main]]
+    groups = group_rows(
+        np.where(chosen, work.call, NONE),
+        np.where(chosen, work.name[main], NONE),
+        np.where(chosen, geometry, NONE),
+        np.where(chosen, work.phase, NONE),
+    )
+    placed = place_groups(work, engine.costs, groups, roofs, by_op=True)
+    order = placed.rank_groups()
+    order = order[chosen[placed.first[order]]][:MOST_ROWS]
+    gemms: list[tuple[GemmRow, Ints]] = []
+    attentions: list[tuple[AttentionRow, Ints]] = []
+    for index in order.tolist():
+        of = _make_call_group(placed, index, main, engine.step_s, units)
+        if only_helps(of.kernel):  # the one that multiplies is not in the trace
+            continue
+        its = np.asarray([index])
+        if classify_op(of.call.call.name) == OpClass.MATMUL:
+            gemms += [(row, its) for row in (_build_gemm_row(of),) if row is not None]
+        else:
+            attentions += [(row, its) for row in (_build_attention_row(of),) if row is not None]
+    return _build_table(gemms, groups), _build_table(attentions, groups)
+
+
+def _build_table(rows_and_groups: list[tuple[Row, Ints]], groups: RowGroups) -> WorkTable[Row]:
+    return build_table(tuple(row for row, _ in rows_and_groups), [its for _, its in rows_and_groups], groups)
+
+
+def _find_main_items(work: WorkItems, flops: NDArray[np.float64]) -> NDArray[np.int64]:
+    """For each piece that of its op which does most of the arithmetic; itself where its op is not known."""
+    own = np.arange(len(work))
+    owner = np.where(work.owner == NONE, -2 - own, work.owner.astype(np.int64))
+    order = np.lexsort((-work.busy_ns, -np.nan_to_num(flops), owner))
+    _, first, of = np.unique(owner[order], return_index=True, return_inverse=True)
+    main = np.empty(len(work), np.int64)
+    main[order] = order[first[of]]
+    return main
+
+
+@dataclass(frozen=True)
+class _CallGroup:
+    """Equal calls: `common` are the fields that all rows have, what fills the device apart."""
+
+    call: CostedCall
+    kernel: str
+    grid: Grid | None
+    units: int | None
+    layout: str
+    common: Mapping[str, Any]
+
+
+def _make_call_group(
+    placed: RooflineGroups, index: int, main: NDArray[np.int64], step_s: float, units: int | None
+) -> _CallGroup:
+    pieces, first = placed.pieces, int(placed.first[index])
+    trace, piece = pieces.ops.trace, int(main[first])
+    call = pieces.ops.calls[int(pieces.call[first])]
+    kernel = trace.names[int(pieces.name[piece])] if pieces.on_device else ""
+    geometry = int(trace.geometry[pieces.event[piece]])
+    grid = None if geometry == NONE else _parse_grid(trace.geometries[geometry], kernel)
+    (row,) = build_op_rows(placed, np.asarray([index]), step_s, of_kernels=False)
+    common = {name: getattr(row, name) for name in _OF_OP_ROW}
+    return _CallGroup(call, kernel, grid, units, row.layout, {**common, "name": call.call.name, "kernel": kernel})
+
+
+def _parse_grid(geometry: bytes, kernel: str) -> Grid | None:
+    """The blocks of a grid, from the JSON of grid and block; None where one of them is not three sizes, or is empty."""
+    triples = [tuple(map(int, found)) for found in _TRIPLE.findall(geometry)]
+    if not triples or not all(triples[0]):
+        return None
+    x, y, z = triples[0]
+    if not grid_counts_threads(kernel):
+        return x, y, z
+    if len(triples) < 2 or not all(triples[1]):
+        return None
+    a, b, c = triples[1]
+    return None if x % a or y % b or z % c else (x // a, y // b, z // c)
+
+
+def _measure_fill(of: _CallGroup, tiles: int | None = None, parts: int | None = None) -> dict[str, Any]:
+    if of.grid is None:
+        return {"units": of.units}
+    blocks = prod(of.grid)
+    whole = takes_whole_tiles(of.kernel)
+    filled = None if of.units is None else compute_waves(blocks, of.units, tiles, parts, whole_tiles=whole)
+    told = {"blocks": blocks, "units": of.units}
+    return told if filled is None else {**told, "waves": filled.number, "wave_loss": filled.loss}
+
+
+def _build_gemm_row(of: _CallGroup) -> GemmRow | None:
+    product = parse_matmul_sizes(*of.call.call)
+    if product is None:
+        return None
+    tile = tile_of(of.kernel)
+    tiles = None if tile is None else count_tiles(product, tile)
+    parts = infer_split_k(of.grid, product.batch, tiles) if of.grid and tiles and prod(of.grid) >= tiles else None
+    return GemmRow(
+        **of.common,
+        layout=of.layout,
+        **_measure_fill(of, tiles, parts),
+        **product._asdict(),
+        tile="" if tile is None else str(tile),
+        tiles=tiles,
+        tile_loss=None if tile is None else compute_tile_loss(product, tile),
+        split_k=parts,
+    )
+
+
+def _build_attention_row(of: _CallGroup) -> AttentionRow | None:
+    call = of.call.call
+    attention = parse_attention(call.name, call.args)
+    if attention is None:
+        return None
+    return AttentionRow(
+        **of.common,
+        **_measure_fill(of),
+        **attention._asdict(),
+        masked=of.call.cost.unmasked_flops is not None,
+        backend=identify_backend(call.name, of.kernel),
+    )

@@ -1,0 +1,334 @@
+"""Groups of work with their cost and their place on the roofline, and the rows they make in a report."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfkit.analysis.model.step import OUTSIDE, OpRow
+from perfkit.analysis.trace.matmul_operands import describe_layout
+from perfkit.analysis.trace.roofline import (
+    BOUNDS,
+    COMPUTE,
+    TOLERANCE,
+    UNKNOWN,
+    RooflineLimit,
+    RooflineLimits,
+    combine_limits,
+    compute_limits,
+)
+from perfkit.analysis.trace.roofs import Roofs
+from perfkit.analysis.trace.work.grouping import RowGroups
+from perfkit.analysis.trace.work.inferred_calls import AS_ELSEWHERE, INFERRED
+from perfkit.analysis.trace.work.link_copies import find_link, parse_copy_kind
+from perfkit.analysis.trace.work.shape_texts import show_shapes
+from perfkit.analysis.trace.work.wall_time import has_overlap, measure_group_wall_ns, measure_wall_ns
+from perfkit.analysis.trace.work.work_item_costs import WorkItemCosts
+from perfkit.analysis.trace.work.work_items import WorkItems, WorkKind
+from perfkit.cost.call import Unit
+from perfkit.devices.ceiling import Level
+from perfkit.devices.refuted import faster_than
+from perfkit.record import PHASES
+from perfkit.trace.kernels import is_compiled_kernel
+from perfkit.trace.read import NONE
+
+Floats = NDArray[np.float64]
+
+# The op of what no op is known to have launched.
+NO_OP = "(no op recorded)"
+
+
+@dataclass(frozen=True)
+class RooflineGroups:
+    """Columns, one row a group of equal pieces; totals of the whole trace, not per step.
+
+    `precision` is that of most of the group's FLOPs, NONE where nothing is known of it.
+    """
+
+    pieces: WorkItems
+    costs: WorkItemCosts
+    groups: RowGroups
+    calls: Floats
+    seconds: Floats
+    flops: Floats
+    bytes: Floats
+    precision: NDArray[np.int64]
+    limits: RooflineLimits
+    roofs: Roofs
+
+    def __len__(self) -> int:
+        return len(self.groups)
+
+    @property
+    def first(self) -> NDArray[np.int64]:
+        """The first piece of each group: its keys are those of all."""
+        return self.groups.first
+
+    @cached_property
+    def counted_share(self) -> Floats:
+        """Of each group's pieces the share whose costs were counted by the hardware."""
+        return self.groups.sum_by_group(self.costs.counted) / self.groups.count_by_group()
+
+    @cached_property
+    def most_flops(self) -> Floats:
+        """The most that each group can have computed."""
+        return self.groups.sum_by_group(self.costs.most_flops)
+
+    @cached_property
+    def most_bytes(self) -> Floats:
+        """The most that each group can have moved."""
+        return self.groups.sum_by_group(self.costs.most_bytes)
+
+    @cached_property
+    def estimated(self) -> NDArray[np.bool_]:
+        """Groups whose bytes are, for some of their pieces, but those of recorded arguments."""
+        estimated: NDArray[np.bool_] = self.groups.sum_by_group(self.costs.estimated) > 0
+        return estimated
+
+    @cached_property
+    def wall_s(self) -> Floats | None:
+        """How long any piece of each group was going on, at most; None where no two pieces of all overlap."""
+        pieces = self.pieces
+        if not has_overlap(pieces.start_ns, pieces.end_ns):
+            return None
+        # What an op's children took is none of its own time.
+        return np.minimum(measure_group_wall_ns(self.groups, pieces.start_ns, pieces.end_ns) / 1e9, self.seconds)
+
+    @cached_property
+    def critical_s(self) -> Floats | None:
+        """What of each group lies on the critical path; None where that is not known."""
+        critical = self.pieces.critical
+        return None if critical is None else self.groups.sum_by_group(self.pieces.busy_ns * critical) / 1e9
+
+    @cached_property
+    def _members(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The pieces by group, and where each group's begin."""
+        return np.argsort(self.groups.of, kind="stable"), np.concatenate(([0], np.cumsum(self.groups.count_by_group())))
+
+    def measure_wall_s(self, chosen: NDArray[np.int64]) -> float | None:
+        """How long any piece of some groups was going on, at most; None where no two pieces of all overlap."""
+        if self.wall_s is None:
+            return None
+        order, first = self._members
+        rows = np.sort(
+            np.concatenate([order[first[group] : first[group + 1]] for group in chosen.tolist()] or [order[:0]])
+        )
+        wall = measure_wall_ns(self.pieces.start_ns[rows], self.pieces.end_ns[rows]) / 1e9
+        return min(wall, float(self.seconds[chosen].sum()))
+
+    @property
+    def wasted(self) -> Floats:
+        """What could be saved of each group, seconds; NaN where that is not known."""
+        return np.maximum(self.seconds - self.limits.attainable_s, 0.0)
+
+    def rank_groups(self) -> NDArray[np.int64]:
+        """Groups by what could be saved, then those of which that is not known by their time; of the steps first."""
+        outside = self.pieces.step[self.first] == NONE
+        return np.lexsort((-self.seconds, -np.nan_to_num(self.wasted, nan=-1.0), outside))
+
+
+def place_groups(
+    pieces: WorkItems, costs: WorkItemCosts, groups: RowGroups, roofs: Roofs, *, by_op: bool
+) -> RooflineGroups:
+    """Sum the costs of groups and find their limits. With `by_op` an op's pieces are one call, else each is one."""
+    seconds = groups.sum_by_group(pieces.busy_ns) / 1e9
+    calls = groups.sum_by_group(_mark_call_starts(pieces)) if by_op else groups.count_by_group().astype(np.float64)
+    flops, moved = groups.sum_by_group(costs.flops), groups.sum_by_group(costs.bytes)
+    limited = compute_limits(groups.sum_by_group(costs.compute_s(roofs, costs.flops)), moved, seconds, calls, roofs)
+    if costs.is_bounded.any():
+        most = groups.sum_by_group(costs.compute_s(roofs, costs.most_flops))
+        limited = combine_limits(
+            limited, compute_limits(most, groups.sum_by_group(costs.most_bytes), seconds, calls, roofs), seconds
+        )
+    _limit_copies(pieces, groups, moved, seconds, roofs, limited)
+    return RooflineGroups(
+        pieces, costs, groups, calls, seconds, flops, moved, _find_dominant_precision(costs, groups), limited, roofs
+    )
+
+
+def _mark_call_starts(pieces: WorkItems) -> NDArray[np.bool_]:
+    """Marks one piece of each op and kind, and every piece whose op is not known."""
+    code = np.where(
+        pieces.owner == NONE, -1 - np.arange(len(pieces)), pieces.owner.astype(np.int64) * len(WorkKind) + pieces.kind
+    )
+    marks = np.zeros(len(pieces), np.bool_)
+    marks[np.unique(code, return_index=True)[1]] = True
+    return marks
+
+
+def _limit_copies(
+    pieces: WorkItems, groups: RowGroups, moved: Floats, seconds: Floats, roofs: Roofs, limited: RooflineLimits
+) -> None:
+    """Copies over a link are held against that link; what ranks exchange has no place on this roofline."""
+    kinds = pieces.kind[groups.first]
+    limited.attainable_s[kinds != WorkKind.WORK] = np.nan
+    limited.above_roof[kinds != WorkKind.WORK] = False
+    limited.bound[kinds != WorkKind.WORK] = BOUNDS.index(UNKNOWN)
+    for index in np.flatnonzero(kinds == WorkKind.COPY).tolist():
+        link = find_link(parse_copy_kind(pieces.ops.trace.names[int(pieces.name[groups.first[index]])]), roofs)
+        if link is not None:
+            limited.attainable_s[index] = moved[index] / link.value
+            limited.above_roof[index] = seconds[index] * TOLERANCE < limited.attainable_s[index]
+
+
+def _find_dominant_precision(costs: WorkItemCosts, groups: RowGroups) -> NDArray[np.int64]:
+    count = len(costs.precisions)
+    if not count:
+        return np.full(len(groups), NONE, np.int64)
+    known = costs.precision != NONE
+    # A group without FLOPs has a precision too: a little is given to each piece.
+    weight = np.nan_to_num(costs.flops[known]) + 1e-9
+    cell = groups.of[known].astype(np.int64) * count + costs.precision[known]
+    table = np.bincount(cell, weight, len(groups) * count).reshape(len(groups), count)
+    return np.where(table.sum(axis=1) > 0, table.argmax(axis=1), NONE)
+
+
+def build_op_rows(
+    placed: RooflineGroups, groups: NDArray[np.int64], step_s: float, *, of_kernels: bool
+) -> tuple[OpRow, ...]:
+    """Some groups, by their numbers, as rows of a table, per step.
+
+    Args:
+        step_s: the mean step.
+        of_kernels: whether a group is of one kernel (and its op), or of one op.
+    """
+    return tuple(_build_op_row(placed, index, step_s, of_kernels) for index in groups.tolist())
+
+
+def _build_op_row(placed: RooflineGroups, index: int, step_s: float, of_kernels: bool) -> OpRow:
+    pieces, names = placed.pieces, placed.pieces.ops.trace.names
+    parts, first = count_parts(pieces), int(placed.first[index])
+    limit, seconds = placed.limits[index], float(placed.seconds[index]) / parts
+    wall = None if placed.wall_s is None else float(placed.wall_s[index]) / parts
+    flops, moved = _divide_known(placed.flops[index], parts), _divide_known(placed.bytes[index], parts)
+    attainable = None if limit.attainable_s is None else limit.attainable_s / parts
+    kind, call, owner = int(pieces.kind[first]), int(pieces.call[first]), int(pieces.owner[first])
+    unit, dtype = _get_precision(placed, index)
+    label = int(pieces.label[first])
+    op = "" if owner == NONE else names[label]
+    if pieces.inferred[first]:
+        op = pieces.ops.calls[call].call.name + INFERRED
+    elif not of_kernels and owner == NONE and pieces.on_device and not is_compiled_kernel(names[label]):
+        op = NO_OP
+    name = names[int(pieces.name[first])] if of_kernels else op or names[label]
+    intensity = flops / moved if flops is not None and moved and kind == WorkKind.WORK else None
+    return OpRow(
+        kind="kernel" if of_kernels else "op",
+        name=name,
+        phase=get_phase(pieces, first),
+        module="" if of_kernels else get_module(pieces, first),
+        shapes="" if call == NONE else show_shapes(pieces.ops.calls[call].call.args),
+        calls=float(placed.calls[index]) / parts,
+        seconds=seconds,
+        share=(seconds if wall is None else wall) / step_s if step_s > 0 else 0.0,
+        flops=flops,
+        bytes=moved,
+        intensity=intensity,
+        achieved=flops / seconds if flops is not None and intensity is not None and seconds > 0 else None,
+        bound=limit.bound if kind == WorkKind.WORK else WorkKind(kind).name.lower(),
+        attainable_s=attainable,
+        efficiency=compute_roof_share(attainable, seconds),
+        cost_source=_describe_source(placed, index, _find_formula(placed, first)),
+        op=op if of_kernels and pieces.on_device else "",
+        unit=unit,
+        dtype=dtype,
+        level=_get_level(placed, index, limit),
+        above_roof=limit.above_roof,
+        no_share=_explain_missing_share(placed, index, limit),
+        most_flops=_get_upper_bound(placed.most_flops[index] / parts, flops),
+        most_bytes=_get_upper_bound(placed.most_bytes[index] / parts, moved),
+        estimated=bool(placed.estimated[index]),
+        wall_s=wall,
+        critical_s=None if placed.critical_s is None else float(placed.critical_s[index]) / parts,
+        layout="" if call == NONE or not pieces.has_strides else describe_layout(*pieces.ops.calls[call].call),
+    )
+
+
+def compute_roof_share(attainable_s: float | None, seconds: float) -> float | None:
+    """Attainable time over time taken, None where there is no such share.
+
+    Work that a cache of unknown bandwidth served has no limit but the time it took, which says nothing. What is faster
+    than its roof, by ever so little, has no roof.
+    """
+    if attainable_s is None or seconds == 0 or attainable_s >= seconds:
+        return None
+    return attainable_s / seconds
+
+
+def _explain_missing_share(placed: RooflineGroups, index: int, limit: RooflineLimit) -> str:
+    """Why a group has no share of its roof though its cost is known; empty where it has one, or no known cost."""
+    roofs, first, (unit, dtype) = placed.roofs, int(placed.first[index]), _get_precision(placed, index)
+    kind = int(placed.pieces.kind[first])
+    if limit.attainable_s is None:
+        costed = kind == WorkKind.WORK and unit and placed.flops[index] > 0
+        lacking = costed and roofs.compute(Unit(unit), dtype) is None
+        return roofs.explain_missing(dtype) if lacking else ""
+    if limit.attainable_s <= placed.seconds[index]:
+        return ""
+    ceiling = roofs.find_bandwidth(Level(limit.level))
+    if kind == WorkKind.COPY:
+        ceiling = find_link(parse_copy_kind(placed.pieces.ops.trace.names[int(placed.pieces.name[first])]), roofs)
+    elif limit.bound == COMPUTE and unit:
+        ceiling = roofs.compute(Unit(unit), dtype)
+    return "" if ceiling is None else faster_than(ceiling)
+
+
+def _get_upper_bound(most: float, least: float | None) -> float | None:
+    """The most that a group can have done, None where that is what it did at least, but for rounding."""
+    return float(most) if least is not None and most > least * (1 + 1e-9) else None
+
+
+def _find_formula(placed: RooflineGroups, row: int) -> str:
+    """The formula that a piece's cost comes from, empty where none models it."""
+    pieces = placed.pieces
+    call = int(pieces.call[row])
+    if call == NONE:
+        own = placed.costs.by_name
+        return "" if own.number[row] == NONE else own.costs[int(own.number[row])].source
+    source = pieces.ops.calls[call].cost.source
+    return f"{source}, {AS_ELSEWHERE}" if pieces.inferred[row] else source
+
+
+def _describe_source(placed: RooflineGroups, index: int, formula: str) -> str:
+    """Where a group's FLOPs and bytes come from: hardware counters for all of its pieces, for some, or a formula."""
+    share = placed.counted_share[index]
+    if share == 0:
+        return formula
+    return "counted" if share == 1 else f"counted for {share:.0%} of its kernels, else {formula or 'not known'}"
+
+
+def _get_level(placed: RooflineGroups, index: int, limit: RooflineLimit) -> str:
+    if placed.pieces.kind[placed.first[index]] == WorkKind.COPY:
+        return str(Level.HOST_LINK)
+    return "" if limit.attainable_s is None else str(limit.level)
+
+
+def _get_precision(placed: RooflineGroups, index: int) -> tuple[str, str]:
+    code = int(placed.precision[index])
+    if code == NONE:
+        return "", ""
+    unit, dtype = placed.costs.precisions[code]
+    return str(unit), dtype
+
+
+def get_phase(pieces: WorkItems, row: int) -> str:
+    """The phase of a piece in words."""
+    if pieces.step[row] == NONE:
+        return OUTSIDE
+    return "" if pieces.phase[row] == NONE else PHASES[int(pieces.phase[row])]
+
+
+def get_module(pieces: WorkItems, row: int) -> str:
+    """The module of a piece in words."""
+    number = int(pieces.module[row])
+    return "" if number == NONE else pieces.ops.modules[number]
+
+
+def count_parts(pieces: WorkItems) -> int:
+    """What figures per step are divided by."""
+    return max(len(pieces.windows), 1)
+
+
+def _divide_known(value: float, parts: int) -> float | None:
+    return None if np.isnan(value) else float(value) / parts

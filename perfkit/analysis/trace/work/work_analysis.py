@@ -1,0 +1,143 @@
+"""The one engine behind a bench's traced step and the analysis of a foreign trace."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfkit.analysis.model.step import LostKernels, OpRow
+from perfkit.analysis.trace.intervals import clip_intervals, measure_length
+from perfkit.analysis.trace.roofs import Roofs
+from perfkit.analysis.trace.wall_time_split import TimeSplit
+from perfkit.analysis.trace.work.byte_estimates import drop_impossible_estimates
+from perfkit.analysis.trace.work.collective_messages import CollectiveMessages, collect_messages
+from perfkit.analysis.trace.work.data_fetching import find_fetches, merge_event_times
+from perfkit.analysis.trace.work.group_totals import build_roofline_dot, sum_groups
+from perfkit.analysis.trace.work.grouping import RowGroups, group_rows
+from perfkit.analysis.trace.work.launch_queue import LaunchQueue, build_launch_queue
+from perfkit.analysis.trace.work.lost_kernels import count_lost_kernels
+from perfkit.analysis.trace.work.roofline_rows import RooflineGroups, count_parts, place_groups
+from perfkit.analysis.trace.work.split_time import assign_categories, split_windows
+from perfkit.analysis.trace.work.step_windows import StepWindows, find_step_windows
+from perfkit.analysis.trace.work.work_item_costs import WorkItemCosts, compute_item_costs
+from perfkit.analysis.trace.work.work_items import Flags, WorkItems, collect_work_items
+from perfkit.record import PHASES
+from perfkit.trace.counters.match import CounterColumns
+from perfkit.trace.kernels import is_compiled_kernel
+from perfkit.trace.naming import named
+from perfkit.trace.ops import Ops
+from perfkit.trace.phases import Phases, find_phases
+from perfkit.trace.read import NONE, Ints
+
+
+@dataclass(frozen=True)
+class WorkAnalysis:
+    """The work of a trace, costed, grouped and placed, and its time split.
+
+    Attributes:
+        exchanged: what collectives among the pieces exchanged.
+        category: for each piece what bounds it, as an index into `time_split.DEVICE_CATEGORIES`.
+        waiting: when the device had something queued; None on a CPU.
+        lost: kernels that were launched and are not there; None on a CPU and where that is not known.
+    """
+
+    windows: StepWindows
+    pieces: WorkItems
+    exchanged: CollectiveMessages
+    costs: WorkItemCosts
+    by_kernel: RooflineGroups
+    by_op: RooflineGroups
+    category: NDArray[np.int8]
+    waiting: LaunchQueue | None
+    split: TimeSplit
+    lost: LostKernels | None = None
+
+    @property
+    def placed(self) -> RooflineGroups:
+        """What each piece is held against: kernels on a device, without one ops."""
+        return self.by_kernel if self.pieces.on_device else self.by_op
+
+    @property
+    def parts(self) -> int:
+        """What figures per step are divided by."""
+        return count_parts(self.pieces)
+
+    @property
+    def step_s(self) -> float:
+        """The mean step; the whole trace where it has no steps."""
+        return measure_length(self.windows.spans) / 1e9 / self.parts
+
+    @property
+    def within(self) -> Flags:
+        """Which pieces began within the steps."""
+        began_within: Flags = self.pieces.step != NONE
+        return began_within
+
+    @property
+    def kernels_per_step(self) -> float:
+        """Pieces of work that began in a step: the median over steps, of which the first and last may hold others'."""
+        return float(np.median(np.bincount(self.pieces.step[self.within], minlength=self.parts)))
+
+
+def analyze_work(
+    ops: Ops, roofs: Roofs, counters: CounterColumns | None = None, critical: Ints | None = None
+) -> WorkAnalysis:
+    """Cost, group and place all work of a trace, and split the time of its steps; `critical` as `collect_work_items` takes it."""
+    spans = find_step_windows(ops)
+    work = collect_work_items(ops, spans, critical)
+    exchanged = collect_messages(work)
+    costs = drop_impossible_estimates(
+        compute_item_costs(work, exchanged.get_message_bytes(), counters, roofs.fp32), work, roofs
+    )
+    by_op = place_groups(work, costs, _group_ops(work), roofs, by_op=True)
+    by_kernel = place_groups(work, costs, _group_kernels(work), roofs, by_op=False)
+    category = assign_categories(by_kernel if work.on_device else by_op)
+    waiting = build_launch_queue(ops) if work.on_device else None
+    split = split_windows(work, category, waiting, merge_event_times(ops.trace, find_fetches(ops.trace)))
+    lost = count_lost_kernels(ops, spans) if work.on_device else None
+    if lost is not None and lost.matters:
+        split = replace(split, are_bounds=True)
+    return WorkAnalysis(spans, work, exchanged, costs, by_kernel, by_op, category, waiting, split, lost)
+
+
+def _group_kernels(work: WorkItems) -> RowGroups:
+    """Pieces of one kernel for one call in one phase."""
+    within = (work.step != NONE).astype(np.int64)
+    op = np.where(work.owner == NONE, NONE, work.label)
+    return group_rows(work.name, op, work.call, work.phase, work.kind, within)
+
+
+def _group_ops(work: WorkItems) -> RowGroups:
+    """Pieces for one call in one phase and module; on a device all that has no op together, but for generated kernels,
+    whose names tell what they do."""
+    within = (work.step != NONE).astype(np.int64)
+    generated = named(work.ops.trace, work.event, is_compiled_kernel)
+    op = np.where(work.on_device & (work.owner == NONE) & ~generated, NONE, work.label)
+    return group_rows(op, work.call, work.phase, work.module, work.kind, within)
+
+
+def summarize_step(engine: WorkAnalysis) -> list[OpRow]:
+    """Dots of the whole step and of each phase."""
+    work, by_op = engine.pieces, engine.by_op
+    within = work.step[by_op.first] != NONE
+    name = "step" if engine.windows.are_steps else "trace"
+    result = build_roofline_dot(
+        name, name, sum_groups(by_op, np.flatnonzero(within)), engine.step_s, engine.step_s, engine.parts
+    )
+    marked = find_phases(work.ops.trace)
+    for number, phase in enumerate(PHASES):
+        mine = sum_groups(by_op, np.flatnonzero(within & (work.phase[by_op.first] == number)))
+        result += build_roofline_dot(
+            "phase", phase, mine, _measure_phase_s(engine, number, marked), engine.step_s, engine.parts
+        )
+    return result
+
+
+def _measure_phase_s(engine: WorkAnalysis, phase: int, ranges: Phases) -> float:
+    """Of a phase on a device the time in which a kernel of it ran; on a CPU that of its range if we marked it."""
+    work = engine.pieces
+    if work.on_device or not len(ranges):
+        busy = clip_intervals(work.merge_spans(engine.within & (work.phase == phase)), engine.windows.spans)
+        return measure_length(busy) / 1e9 / engine.parts
+    chosen = (engine.windows.find_windows(ranges.start_ns) != NONE) & (ranges.phase == phase)
+    return int((ranges.end_ns[chosen] - ranges.start_ns[chosen]).sum()) / 1e9 / engine.parts

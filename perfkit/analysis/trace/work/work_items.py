@@ -1,0 +1,191 @@
+"""The work of a trace as columns: what ran when, for which op, and its FLOPs and bytes.
+
+On a device a piece of work is a kernel, copy or fill, for the op that launched it; on a CPU it is an op that has a
+cost, or one whose work no formula models.
+"""
+
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfkit.analysis.trace.intervals import Intervals, merge_intervals
+from perfkit.analysis.trace.work.grouping import group_rows
+from perfkit.analysis.trace.work.inferred_calls import infer_calls
+from perfkit.analysis.trace.work.link_copies import find_link_copies
+from perfkit.analysis.trace.work.step_windows import StepWindows
+from perfkit.trace.compact import Compact, compact
+from perfkit.trace.kernels import communication, is_compiled_region
+from perfkit.trace.naming import named
+from perfkit.trace.ops import Ops, Role
+from perfkit.trace.read import NONE, Ints, Small, Trace
+
+Flags = NDArray[np.bool_]
+
+
+class WorkKind(IntEnum):
+    WORK = 0
+    COMMUNICATION = 1
+    COPY = 2  # between host and device, or between devices
+
+
+@dataclass(frozen=True)
+class WorkItems:
+    """Columns, one row a piece of work, in the order of time.
+
+    Attributes:
+        event: the row in the trace.
+        owner: row in `ops` of the op that it was done for, NONE where that is not known.
+        call: index into `ops.calls` of the costed call it is part of, NONE where no formula models the work. Where the
+            owner is not known, the call behind equal kernels elsewhere in the trace (see `inferred`).
+        label: index into `ops.trace.names`: the op, or the piece itself where its op is not known or says nothing.
+        kind: a `WorkKind`.
+        busy_ns: what of start to end counts as its own; all of it on a device.
+        step: index into the windows of the steps, NONE outside of all.
+        lane: index into `lanes`: (device, stream) on a device, thread on a CPU.
+        critical: which lie on the critical path; None where that is not known.
+    """
+
+    ops: Ops
+    windows: StepWindows
+    on_device: bool
+    event: Compact
+    owner: Compact
+    call: Compact
+    label: Compact
+    kind: NDArray[np.int8]
+    start_ns: Ints
+    end_ns: Ints
+    busy_ns: Ints
+    step: Compact
+    phase: Compact
+    module: Compact
+    lane: Compact
+    lanes: tuple[tuple[int, str], ...]
+    critical: Flags | None = None
+
+    def __len__(self) -> int:
+        return len(self.event)
+
+    @cached_property
+    def name(self) -> Small:
+        """Index into `ops.trace.names` of the kernel's own name."""
+        return self.ops.trace.name[self.event]
+
+    def merge_spans(self, rows: Flags) -> Intervals:
+        """When any of some pieces ran."""
+        return merge_intervals(self.start_ns[rows], self.end_ns[rows])
+
+    def is_kind(self, kind: WorkKind) -> Flags:
+        flags: Flags = self.kind == kind
+        return flags
+
+    @cached_property
+    def has_strides(self) -> bool:
+        """Whether the trace tells how tensors lie in memory; where it does not, they are taken for contiguous."""
+        return any(signature.strides for signature in self.ops.trace.signatures)
+
+    @cached_property
+    def inferred(self) -> Flags:
+        """Which have the call of equal kernels elsewhere, since their own op was not recorded."""
+        flags: Flags = (self.owner == NONE) & (self.call != NONE)
+        return flags
+
+
+def collect_work_items(ops: Ops, windows: StepWindows, critical: Ints | None = None) -> WorkItems:
+    """All work of a trace: kernels where devices were traced, else ops.
+
+    `critical` are the rows of kernels that lie on the critical path, None where that is not known.
+    """
+    if not ops.trace.has_device_events:
+        return _collect_host_work(ops, windows)
+    work = _collect_device_work(ops, windows)
+    return work if critical is None else replace(work, critical=np.isin(np.arange(len(work)), critical))
+
+
+def _collect_device_work(ops: Ops, windows: StepWindows) -> WorkItems:
+    trace, kernels = ops.trace, ops.kernels
+    event, owner = kernels.event, ops.kernel_owner
+    kind = np.full(len(event), WorkKind.WORK, np.int8)
+    kind[find_link_copies(trace, event)] = WorkKind.COPY
+    kind[np.isin(event, communication(trace))] = WorkKind.COMMUNICATION
+    linked = owner != NONE
+    costed = linked & (kind == WorkKind.WORK) & (_take_rows(ops.role, owner, -1) == Role.COSTED)
+    own = trace.name[event]
+    op_name = np.where(linked, trace.name[_take_rows(ops.event, owner, 0)], NONE)
+    start, end = trace.start_ns[event], trace.end_ns[event]
+    is_graph = named(trace, ops.event, is_compiled_region)
+    lanes, lane = _find_streams(trace, event)
+    call = np.where(costed, _take_rows(ops.call, owner, NONE), NONE)
+    return WorkItems(
+        ops=ops,
+        windows=windows,
+        on_device=True,
+        event=event,
+        owner=owner,
+        call=compact(infer_calls(own, trace.geometry[event], lane, end - start, kind == WorkKind.WORK, owner, call)),
+        # Kernels of one compiled graph share its range, which says less than their own names.
+        label=compact(np.where(linked & ~np.append(is_graph, False)[owner], op_name, own)),
+        kind=kind,
+        start_ns=start,
+        end_ns=end,
+        busy_ns=end - start,
+        step=compact(windows.find_windows(start)),
+        phase=ops.kernel_phase,
+        module=_take_rows(ops.module, owner, NONE),
+        lane=lane,
+        lanes=lanes,
+    )
+
+
+def _collect_host_work(ops: Ops, windows: StepWindows) -> WorkItems:
+    """Ops that work, and what the threads of a process group did, from the beginning of a collective to its end."""
+    trace = ops.trace
+    rows = np.flatnonzero(np.isin(ops.role, [int(Role.COSTED), int(Role.UNMODELLED), int(Role.COMMUNICATION)]))
+    exchanges = communication(trace)
+    event = np.concatenate((ops.event[rows], exchanges))
+    owner = np.concatenate((rows, np.full(len(exchanges), NONE)))
+    order = np.argsort(event, kind="stable")
+    event, owner = compact(event[order]), compact(owner[order])
+    role = _take_rows(ops.role, owner, Role.COMMUNICATION)
+    exchanging = role == Role.COMMUNICATION
+    start, end = trace.start_ns[event], trace.end_ns[event]
+    threads, lane = np.unique(trace.thread[event], return_inverse=True)
+    return WorkItems(
+        ops=ops,
+        windows=windows,
+        on_device=False,
+        event=event,
+        owner=owner,
+        call=compact(np.where(exchanging, NONE, _take_rows(ops.call, owner, NONE))),
+        label=trace.name[event],
+        kind=np.where(exchanging, WorkKind.COMMUNICATION, WorkKind.WORK).astype(np.int8),
+        start_ns=start,
+        end_ns=end,
+        busy_ns=np.where(role == Role.UNMODELLED, _take_rows(ops.self_ns, owner, 0), end - start),
+        step=compact(windows.find_windows(start)),
+        phase=_take_rows(ops.phase, owner, NONE),
+        module=_take_rows(ops.module, owner, NONE),
+        lane=compact(lane),
+        lanes=tuple((NONE, " ".join(trace.threads[thread])) for thread in threads.tolist()),
+    )
+
+
+def _find_streams(trace: Trace, event: Ints) -> tuple[tuple[tuple[int, str], ...], Ints]:
+    """The streams that events ran on: (device, stream). Traces that number none have a thread for each."""
+    untold = trace.stream[event] == NONE
+    groups = group_rows(trace.device[event], trace.stream[event], np.where(untold, trace.thread[event], NONE))
+    names = []
+    for first in groups.first.tolist():
+        row = event[first]
+        stream = " ".join(trace.threads[int(trace.thread[row])]) if untold[first] else str(int(trace.stream[row]))
+        names.append((int(trace.device[row]), stream))
+    return tuple(names), groups.of
+
+
+def _take_rows(column: Compact, rows: Compact, otherwise: int) -> Compact:
+    """The column's values at some rows, `otherwise` where the row is NONE."""
+    extended: Compact = np.append(column, np.asarray(otherwise, column.dtype))  # NONE (-1) takes the value at the end
+    return extended[rows]

@@ -1,0 +1,28 @@
+"""A table of rows that knows which pieces of work each row is of."""
+
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import numpy as np
+
+from perfkit.analysis.trace.work.grouping import RowGroups
+from perfkit.trace.compact import Compact, compact
+from perfkit.trace.read import NONE, Ints
+
+Row = TypeVar("Row")
+
+
+@dataclass(frozen=True)
+class WorkTable(Generic[Row]):
+    """`row_of` is for each piece of work the place of its row, NONE where it has none."""
+
+    rows: tuple[Row, ...]
+    row_of: Compact
+
+
+def build_table(rows: tuple[Row, ...], members: list[Ints], groups: RowGroups) -> WorkTable[Row]:
+    """The table whose rows are of some groups each: `members` are their numbers."""
+    row = np.full(len(groups), NONE, np.int64)
+    for place, its in enumerate(members):
+        row[its] = place
+    return WorkTable(rows, compact(row)[groups.of])
