@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from perfkit.analysis.model.estimate import MedianEstimate
 from perfkit.analysis.model.suite import Analysis, Variant
-from perfkit.analysis.suite.analyse import analyse
+from perfkit.analysis.suite.analyze import analyze_suite
 from perfkit.plan.advise.advise import advise
 from perfkit.plan.advise.model import Goal, Option
 from perfkit.plan.advise.subject import of_run
@@ -43,7 +43,7 @@ def main() -> None:
     hits: dict[Goal, int] = {"time": 0, "memory": 0}
     print("| suite | goal | predicted first | measured best | best of those predicted | |\n|---|---|---|---|---|---|")
     for suite in given.suites:
-        analysis = analyse(suite)
+        analysis = analyze_suite(suite)
         for goal, share in (("time", time_share), ("memory", memory_share)):
             found = outcome(suite, analysis, goal, share)
             hits[goal] += found.hit

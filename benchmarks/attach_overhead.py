@@ -32,7 +32,7 @@ from torch.profiler import ProfilerActivity
 from torch.utils.data import DataLoader, TensorDataset
 
 from perfkit.analysis.model.estimate import Difference
-from perfkit.analysis.suite.compare import compare
+from perfkit.analysis.suite.compare import compare_to_baseline
 from perfkit.attach.launched import STACKS_HZ
 from perfkit.attach.live.triggers import REASONS, Triggers
 from perfkit.attach.live.watch import open_watch
@@ -306,7 +306,7 @@ def difference(cost: Cost, field: str) -> Difference:
         )
         for process in cost.processes
     ]
-    slowdown = compare("not watched", [log(ratio) for ratio in ratios])
+    slowdown = compare_to_baseline("not watched", [log(ratio) for ratio in ratios])
     assert slowdown is not None
     return slowdown
 

@@ -16,7 +16,7 @@ import numpy as np
 import ruptures
 from numpy.typing import NDArray
 
-from perfkit.check.history.change_points import FEWEST, find_levels, noise_of
+from perfkit.check.history.change_points import FEWEST, estimate_noise, find_levels
 from perfkit.files import write_json
 from perfkit.spec import Struct
 
@@ -93,7 +93,7 @@ def plain(search: str, model: str, penalty: float) -> Callable[[Floats], list[tu
     """ruptures alone, over values divided by their noise; `penalty` times log n."""
 
     def find(values: Floats) -> list[tuple[int, int, int]]:
-        made = getattr(ruptures, search)(model=model, min_size=FEWEST, jump=1).fit(values / noise_of(values))
+        made = getattr(ruptures, search)(model=model, min_size=FEWEST, jump=1).fit(values / estimate_noise(values))
         ends = made.predict(pen=penalty * math.log(len(values)))[:-1]
         return [(int(end), int(end), int(end)) for end in ends]
 

@@ -21,11 +21,11 @@ import numpy as np
 
 from benchmarks.check_rivals import mean_regressed, real_pytest_benchmark, u_test
 from benchmarks.check_series import Recorded, read_series, record, write_series
-from perfkit.check.judge.exact import judge_exact
-from perfkit.check.judge.looks import looks_for, looks_of, looks_up_to
-from perfkit.check.judge.paired import pair_ratio
+from perfkit.check.judge.exact_counts import judge_exact
+from perfkit.check.judge.looks import list_looks, plan_looks, plan_looks_for_budget
+from perfkit.check.judge.process_pairs import compute_pair_ratio
 from perfkit.check.judge.quantities import QUANTITIES
-from perfkit.check.judge.sequential import sequence
+from perfkit.check.judge.sequential_tests import run_sequence
 from perfkit.check.judge.thresholds import parse_threshold
 from perfkit.check.result import Verdict
 from perfkit.files import write_json
@@ -103,7 +103,7 @@ class Quality(Struct):
 def evaluate(recorded: Recorded, comparisons: int, seed: int = 0) -> Quality:
     """All comparisons of all ways of gating."""
     pair_s = median(pair.seconds for pair in (*recorded.same, *recorded.slower))
-    compared = min(looks_for(BUDGET_S, pair_s).maximum, len(recorded.same), len(recorded.slower))
+    compared = min(plan_looks_for_budget(BUDGET_S, pair_s).maximum, len(recorded.same), len(recorded.slower))
     draws: dict[str, Draw] = {
         NO_CHANGE: lambda rng, n: drawn(rng, recorded.same, n, swap=True),
         EXACT: lambda rng, n: [slower(pair, 1 + WORSE) for pair in drawn(rng, recorded.same, n, swap=True)],
@@ -180,7 +180,7 @@ def judged(pairs: Sequence[Pair], margins: Mapping[str, float]) -> tuple[int, se
     """How many pairs it took, and the verdicts of the quantities."""
     logs = {name: [_ratio(pair, name) for pair in pairs] for name in margins}
     bounds = {name: math.log1p(margin) for name, margin in margins.items()}
-    taken, verdicts = sequence(logs, bounds, looks_of(looks_up_to(len(pairs))))
+    taken, verdicts = run_sequence(logs, bounds, plan_looks(list_looks(len(pairs))))
     return taken, set(verdicts.values())
 
 
@@ -196,7 +196,7 @@ def caught(verdicts: Set[Verdict]) -> bool:
 
 
 def _ratio(pair: Pair, quantity: str) -> float:
-    ratio = pair_ratio(pair, quantity, LOCK_STEP)
+    ratio = compute_pair_ratio(pair, quantity, LOCK_STEP)
     assert ratio is not None, "recorded series have steps of both sides"
     return ratio
 

@@ -17,11 +17,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
 
-from perfkit.analysis.suite.analyse import analyse
-from perfkit.check.judge.figures import figures
-from perfkit.check.judge.paired import CPU_TIME, pair_ratio
+from perfkit.analysis.suite.analyze import analyze_suite
+from perfkit.check.judge.figures import read_figures
+from perfkit.check.judge.process_pairs import CPU_TIME, compute_pair_ratio
 from perfkit.check.sides.measure import measure_pairs
-from perfkit.check.sides.side import Side
+from perfkit.check.sides.side import MeasuredSide
 from perfkit.check.sides.suites import measure_sides
 from perfkit.record import Samples
 from perfkit.spec import LaunchSpec, RunSpec, Struct, WorkloadSpec
@@ -152,13 +152,13 @@ def _emptied(pairs: Sequence[Pair]) -> tuple[Pair, ...]:
     return tuple(Pair(before=Samples(), after=Samples(), seconds=pair.seconds) for pair in pairs)
 
 
-def _side(folder: Path, *, products: int, held: int) -> Side:
+def _side(folder: Path, *, products: int, held: int) -> MeasuredSide:
     folder.mkdir()
     (folder / "workload.py").write_text(_WORKLOAD.format(products=products, held=held), encoding="utf-8")
-    return Side(label=folder.name, root=folder, tree=folder)
+    return MeasuredSide(label=folder.name, root=folder, tree=folder)
 
 
-def _pair(before: Side, after: Side, spec: RunSpec, folder: Path, index: int = 0) -> Pair:
+def _pair(before: MeasuredSide, after: MeasuredSide, spec: RunSpec, folder: Path, index: int = 0) -> Pair:
     """One pair. Odd ones are measured with the sides exchanged, so that neither is always first."""
     sides = (before, after) if index % 2 == 0 else (after, before)
     pair = measure_pairs(
@@ -174,16 +174,16 @@ def _pair(before: Side, after: Side, spec: RunSpec, folder: Path, index: int = 0
     return pair if index % 2 == 0 else Pair(before=pair.after, after=pair.before, seconds=pair.seconds)
 
 
-def _products(base: Side, spec: RunSpec, folder: Path) -> int:
+def _products(base: MeasuredSide, spec: RunSpec, folder: Path) -> int:
     """How many products make a step `SHARE` slower in CPU time: in a step one costs more than in a loop of its own."""
     folder.mkdir()
     many = _side(folder / "many", products=_MANY, held=0)
     pairs = [_pair(base, many, spec, folder / str(index), index) for index in range(_CALIBRATION_PAIRS)]
-    logs = [pair_ratio(pair, CPU_TIME, LOCK_STEP) or 0.0 for pair in pairs]
+    logs = [compute_pair_ratio(pair, CPU_TIME, LOCK_STEP) or 0.0 for pair in pairs]
     return max(1, round(_MANY * SHARE / math.expm1(statistics.fmean(logs))))
 
 
-def _peaks(before: Side, after: Side, launch: LaunchSpec, folder: Path) -> tuple[float, float]:
+def _peaks(before: MeasuredSide, after: MeasuredSide, launch: LaunchSpec, folder: Path) -> tuple[float, float]:
     """The peak of allocated bytes of both sides, from one instrumented run of each."""
     request = BenchRequest(
         workload=WorkloadSpec(name="workload.py:build"),
@@ -193,7 +193,7 @@ def _peaks(before: Side, after: Side, launch: LaunchSpec, folder: Path) -> tuple
         cores=launch.threads or 1,
     )
     measure_sides(before, after, request, folder, repeats=1, command="", ceilings=None, progress=_ignored)
-    before_, after_ = (figures(analyse(folder / side).variants[0]).exact["peak_allocated"] for side in SIDES)
+    before_, after_ = (read_figures(analyze_suite(folder / side).variants[0]).exact["peak_allocated"] for side in SIDES)
     return before_, after_
 
 

@@ -18,8 +18,8 @@ from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri, stdtrit
 from scipy.stats import norm
 
-from perfkit.check.judge.looks import ALPHA, looks_of, looks_up_to
-from perfkit.check.judge.sequential import sequence
+from perfkit.check.judge.looks import ALPHA, list_looks, plan_looks
+from perfkit.check.judge.sequential_tests import run_sequence
 from perfkit.check.result import Verdict
 
 Floats = NDArray[np.float64]
@@ -60,14 +60,14 @@ FOUND = {Verdict.FAIL, Verdict.WORSE}
 def ends(draw: Draw, share: float, sequences: int, seed: int) -> tuple[Counter[str], float]:
     """Verdicts by quantity over many sequences whose true change is `share` of the threshold, and the mean pairs."""
     rng = np.random.default_rng(seed)
-    plan = looks_of(looks_up_to(PAIRS))
+    plan = plan_looks(list_looks(PAIRS))
     logs = {
         name: draw(rng, (sequences, PAIRS)) * FIELD_SPREADS[name] + share * margin for name, margin in MARGINS.items()
     }
     counts: Counter[str] = Counter()
     pairs = 0
     for n in range(sequences):
-        look, verdicts = sequence({name: values[n].tolist() for name, values in logs.items()}, MARGINS, plan)
+        look, verdicts = run_sequence({name: values[n].tolist() for name, values in logs.items()}, MARGINS, plan)
         pairs += look
         counts.update(f"{name} {verdict.value}" for name, verdict in verdicts.items())
         counts["any fail"] += Verdict.FAIL in verdicts.values()
@@ -102,7 +102,7 @@ def levels(rule: str, looks: tuple[int, ...], alpha: float) -> Floats:
         case "equal parts":
             return np.full(len(looks), alpha / len(looks))
         case "3/4 for the last (perfkit)":
-            return np.array(looks_of(looks).shares) * alpha
+            return np.array(plan_looks(looks).shares) * alpha
         case "alpha t^2, Bonferroni":
             return alpha * np.diff(np.r_[0, share**2])
         case "alpha t^2, exact":
@@ -201,11 +201,11 @@ def main() -> None:
     parts = [
         f"{TITLE}{args.sequences:,} simulated checks a row. Spreads of a pair's log ratio: CPU time "
         f"{FIELD_SPREADS['cpu_time'] * 100:.1f} %, wall time {FIELD_SPREADS['step_time'] * 100:.1f} %. "
-        f"Looks at {', '.join(map(str, looks_up_to(PAIRS)))} pairs.\n\n## Verdicts\n",
+        f"Looks at {', '.join(map(str, list_looks(PAIRS)))} pairs.\n\n## Verdicts\n",
         error_rates(args.sequences),
     ]
     for most in (20, PAIRS):
-        looks = looks_up_to(most)
+        looks = list_looks(most)
         parts += [
             f"\n## Dividing the level over looks at {', '.join(map(str, looks))} pairs\n",
             spending(args.sequences, looks),

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from perfkit.files import read_json
 from perfkit.record import RankRecord
-from perfkit.store.layout import RECORD_FILE, SUITE_FILE, Suite, rank_folder
+from perfkit.store.layout import RECORD_FILE, SUITE_FILE, Suite, get_rank_folder
 
 
 def measure() -> dict[str, float]:
@@ -33,7 +33,7 @@ def measure() -> dict[str, float]:
         subprocess.run(command, check=True, capture_output=True)
         whole = time.perf_counter() - start
         passes = sum(
-            sum(read_json(rank_folder(out / run.path, 0) / RECORD_FILE, RankRecord).pass_s.values())
+            sum(read_json(get_rank_folder(out / run.path, 0) / RECORD_FILE, RankRecord).pass_s.values())
             for run in read_json(out / SUITE_FILE, Suite).runs
         )
     return {"whole_s": whole, "passes_s": passes, "outside_s": whole - passes}

@@ -21,14 +21,14 @@ from typing import NamedTuple
 import msgspec
 
 from perfkit.allocations import Allocations
-from perfkit.analysis.memory.account import account
+from perfkit.analysis.memory.account import build_memory_account
 from perfkit.errors import UnavailableError
 from perfkit.measure.bench import ranks_needed, refusal_of
 from perfkit.measure.rank import run_rank
 from perfkit.measure.schedule import ScheduledRun, bench_schedule
 from perfkit.plan.rehearsal import rehearse
 from perfkit.spec import RunSpec, Schedule, parse_variants
-from perfkit.store.layout import MEMORY_FILE, rank_folder
+from perfkit.store.layout import MEMORY_FILE, get_rank_folder
 from perfkit.store.memory_file import read_allocations
 from perfkit.store.request import BenchRequest
 from perfkit.units import nbytes
@@ -132,7 +132,7 @@ def _plan(_rank: int, spec: RunSpec, answer: str) -> None:
 
 def _measured(spec: RunSpec, folder: Path) -> Held:
     """What the first rank of a run held; the folder keeps its recording."""
-    file = rank_folder(folder, 0) / MEMORY_FILE
+    file = get_rank_folder(folder, 0) / MEMORY_FILE
     if not file.is_file():
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "rendezvous").unlink(missing_ok=True)
@@ -145,7 +145,7 @@ def _train(rank: int, spec: RunSpec, folder: Path) -> None:
 
 
 def _held(allocations: Allocations) -> Held:
-    held = account(allocations)
+    held = build_memory_account(allocations)
     return Held({} if held is None else {share.category: share.bytes for share in held.categories})
 
 

@@ -27,7 +27,7 @@ from unittest.mock import patch
 
 import pandas as pd
 
-from perfkit.analysis.suite.compare import log_ratios
+from perfkit.analysis.suite.compare import compute_log_ratios
 from perfkit.analysis.suite.runs import VariantRuns
 from perfkit.devices import cache
 from perfkit.errors import PerfkitError
@@ -94,7 +94,7 @@ def _variants(suite: StoredSuite) -> Iterator[Variant]:
 
 def _rounds(runs: VariantRuns, baseline: VariantRuns) -> tuple[float, ...]:
     steps = baseline.list_median_steps(lambda samples: samples.wall_s)
-    return tuple(median(steps) * exp(ratio) for ratio in log_ratios(baseline, runs)) if steps else ()
+    return tuple(median(steps) * exp(ratio) for ratio in compute_log_ratios(baseline, runs)) if steps else ()
 
 
 def _mean(seconds: Sequence[float]) -> float:

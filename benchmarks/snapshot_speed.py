@@ -98,12 +98,12 @@ def measure(what: str, path: str) -> None:
     from perfkit.trace.memory.snapshot import read_snapshot
 
     if what == "analyse":
-        from perfkit.analysis.memory.account import account
+        from perfkit.analysis.memory.account import build_memory_account
     before = time.process_time()
     file = read_snapshot(path)
     if what == "analyse":
         for allocations in file.allocations:
-            account(allocations)
+            build_memory_account(allocations)
     seconds = time.process_time() - before
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     print(json.dumps({"cpu_s": round(seconds, 3), "peak_rss_bytes": peak}))

@@ -21,9 +21,9 @@ from pathlib import Path
 from perfkit.files import write_json
 from perfkit.record import How, Measurement, Run, Status, measured
 from perfkit.spec import LaunchSpec, RunSpec, WorkloadSpec, parse_variants
-from perfkit.store.layout import RUN_FILE, SPEC_FILE, SUITE_FILE, Suite, SuiteRun, run_path
+from perfkit.store.layout import RUN_FILE, SPEC_FILE, SUITE_FILE, Suite, SuiteRun, get_run_path
 from perfkit.store.listing import list_runs
-from perfkit.store.summary import REPORT_FILE, SUMMARY_FILE, Outcome, RowFigures, Summary
+from perfkit.store.summary import REPORT_FILE, SUMMARY_FILE, ReportSummary, RowFigures, VariantOutcome
 from perfkit_reports.view.server import serving
 
 VARIANTS = ("baseline", "amp", "ckpt", "flash", "amp+ckpt", "amp+flash")
@@ -37,7 +37,7 @@ def write_suite(folder: Path, number: int) -> None:
     entries = []
     for variant in VARIANTS:
         for repeat in range(REPEATS):
-            path = run_path(variant, repeat)
+            path = get_run_path(variant, repeat)
             spec = RunSpec(
                 workload=WorkloadSpec(name="gpt", params={"size": ("nano", "small", "medium")[number % 3]}),
                 techniques=parse_variants(variant)[0],
@@ -56,7 +56,7 @@ def write_suite(folder: Path, number: int) -> None:
     if number % 10 == 9:
         return
     outcomes = tuple(
-        Outcome(variant=name, status=Status.OUT_OF_MEMORY if number % 7 == 0 and name == "flash" else Status.OK)
+        VariantOutcome(variant=name, status=Status.OUT_OF_MEMORY if number % 7 == 0 and name == "flash" else Status.OK)
         for name in VARIANTS
     )
     figures = RowFigures(
@@ -67,7 +67,7 @@ def write_suite(folder: Path, number: int) -> None:
         mfu=Measurement(value=0.3 + number * 1e-4, unit="1", how=How.MODELLED, source="benchmark"),
     )
     name = ("gpt:size=nano", "gpt:size=small", "gpt:size=medium")[number % 3]
-    summary = Summary(
+    summary = ReportSummary(
         kind="suite", name=name, created_at=created, device="Test GPU", outcomes=outcomes, runs=len(entries),
         figures=figures,
     )  # fmt: skip

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 import perfkit
-from perfkit.analysis.compare.environments import Effect, differences
+from perfkit.analysis.compare.environments import ComparisonEffect, compare_environments
 from perfkit.devices.ceiling import DeviceCeilings, Kind, Level
 from perfkit.errors import UsageError
 from perfkit.files import write_json
@@ -22,10 +22,10 @@ from perfkit.measure.schedule import Techniques, bench_schedule
 from perfkit.measure.settled import settled
 from perfkit.record import Environment, Status
 from perfkit.spec import LaunchSpec
-from perfkit.store.layout import CEILINGS_FILE, Session, Suite
+from perfkit.store.layout import CEILINGS_FILE, MeasurementSession, Suite
 from perfkit.store.price import Price
 from perfkit.store.read import StoredSuite, read_suite, read_suite_file
-from perfkit.store.request import BenchRequest, ranks
+from perfkit.store.request import BenchRequest, make_rank_fields
 from perfkit.workloads.sources import changed_sources
 from perfkit.workloads.table import load_workload
 
@@ -143,7 +143,9 @@ def measure(
     making.remove(opened.gone)
     if opened.new:
         now = datetime.now(UTC).isoformat(timespec="seconds")
-        session = Session(created_at=now, command=command, request=opened.request, first_repeat=making.next_repeat)
+        session = MeasurementSession(
+            created_at=now, command=command, request=opened.request, first_repeat=making.next_repeat
+        )
         making.update(sessions=(*stored.suite.sessions, session))
     if ceilings is not None and _measured(stored.ceilings) <= _measured(ceilings):
         write_json(stored.folder / CEILINGS_FILE, ceilings)
@@ -177,7 +179,7 @@ def _on_all_sizes(suite: Suite, request: BenchRequest) -> BenchRequest:
     """On the numbers of ranks of all sessions of a suite and its own."""
     asked = [session.request for session in suite.sessions if session.request is not None]
     sizes = sorted({size for each in (*asked, request) for size in each.sizes})
-    return msgspec.structs.replace(request, **ranks(sizes))
+    return msgspec.structs.replace(request, **make_rank_fields(sizes))
 
 
 def _refuse_other(stored: StoredSuite, now: BenchRequest, ask: Ask) -> None:
@@ -206,7 +208,11 @@ def _differing(stored: StoredSuite, now: BenchRequest, ask: Ask) -> Iterator[str
     told = ((run.spec.launch, rank.record.environment) for run in instrumented for rank in run.ranks[:1])
     launch, environment = next(((each, where) for each, where in told if where is not None), (None, None))
     if launch is not None and environment is not None:
-        yield from (str(entry) for entry in differences(environment, ask(launch)) if entry.effect is not Effect.NOTED)
+        yield from (
+            str(entry)
+            for entry in compare_environments(environment, ask(launch))
+            if entry.effect is not ComparisonEffect.NOTED
+        )
 
 
 def _unfinished(stored: StoredSuite) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from perfkit.analysis.model.suite import Analysis
-from perfkit.analysis.suite.analyse import analyse
+from perfkit.analysis.suite.analyze import analyze_suite
 from perfkit.devices import cache
 from perfkit.devices.fingerprint import fingerprint
 from perfkit.devices.resolve import ceilings_for
@@ -23,7 +23,7 @@ def analyse_and_remeasure(
     once, briefly, merged with earlier calibrations, and what is known then replaces the suite's. `progress` receives a
     line for each measurement. A calibration that fails, or finds no more, leaves figures unknown, with the reason.
     """
-    analysis = analyse(folder)
+    analysis = analyze_suite(folder)
     known = analysis.ceilings
     beaten = () if known is None else tuple(ceiling for ceiling in known.ceilings if ceiling.refuted)
     if known is None or not beaten or known.fingerprint != fingerprint(known.device, known.device_name):
@@ -35,4 +35,4 @@ def analyse_and_remeasure(
     threads = sorted({ceiling.threads for ceiling in beaten if ceiling.threads is not None})
     again = ceilings_for(known.device, known.device_name, threads, calibrate=True, progress=progress)
     write_json(folder / CEILINGS_FILE, again)
-    return analyse(folder)
+    return analyze_suite(folder)

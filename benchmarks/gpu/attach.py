@@ -190,9 +190,9 @@ def _kernels(variant: "Variant") -> float | None:
 
 
 def _variants(folder: Path) -> tuple["Variant", ...]:
-    from perfkit.analysis.suite.analyse import analyse
+    from perfkit.analysis.suite.analyze import analyze_suite
 
-    return analyse(folder).variants
+    return analyze_suite(folder).variants
 
 
 def _logged_step_s(folder: Path) -> float:

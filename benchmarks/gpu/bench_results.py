@@ -84,7 +84,7 @@ def read_variant(folder: Path, name: str) -> "Variant":
 
 def describe_variant(variant: "Variant") -> tuple[dict[str, Any], list[str]]:
     """The variant's figures, and its contradictions: claims that do not hold, and another end than `ok`."""
-    from perfkit.analysis.memory.beyond import RESIDUAL
+    from perfkit.analysis.memory.process_memory import RESIDUAL
     from perfkit.analysis.model.estimate import MedianEstimate
     from perfkit.record import Status, value_of
 

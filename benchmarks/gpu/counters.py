@@ -47,7 +47,7 @@ def count_bench(workload: str, variant: str, setting: Setting) -> Found:
     _find_ncu(setting)
     from perfkit.analysis.trace.trace_analysis import analyze_traces
     from perfkit.files import read_json
-    from perfkit.store.layout import COUNTERS_FILE, SUITE_FILE, TRACE_FILE, Suite, rank_folder, run_path
+    from perfkit.store.layout import COUNTERS_FILE, SUITE_FILE, TRACE_FILE, Suite, get_rank_folder, get_run_path
 
     folder = setting.folder / "suite"
     subprocess.run(
@@ -57,7 +57,7 @@ def count_bench(workload: str, variant: str, setting: Setting) -> Found:
         ),
         check=True,
     )  # fmt: skip
-    rank = rank_folder(folder / run_path(variant, 0), 0)
+    rank = get_rank_folder(folder / get_run_path(variant, 0), 0)
     if not (rank / COUNTERS_FILE).exists():
         raise Skipped("; ".join(read_json(folder / SUITE_FILE, Suite).warnings))
     coverage = analyze_traces([str(rank / TRACE_FILE)], counters=rank / COUNTERS_FILE).traces[0].coverage

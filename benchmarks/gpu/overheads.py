@@ -106,7 +106,7 @@ def measure_energy_pass(setting: Setting) -> Found:
     from perfkit.measure.launch.launch import launch
     from perfkit.record import Measurement, RankRecord, Status
     from perfkit.spec import ENERGY_S, LaunchSpec, RunSpec, Schedule, WorkloadSpec
-    from perfkit.store.layout import RECORD_FILE, rank_folder
+    from perfkit.store.layout import RECORD_FILE, get_rank_folder
 
     spec = RunSpec(
         workload=WorkloadSpec(name="gpt", params={"size": "small", "batch_size": 2}), passes=(),
@@ -116,7 +116,7 @@ def measure_energy_pass(setting: Setting) -> Found:
     run = launch(spec, setting.folder / "run", print)
     if run.status != Status.OK:
         return Found({"status": run.status}, wrong=[f"{run.status}: {run.reason}"])
-    record = read_json(rank_folder(setting.folder / "run", 0) / RECORD_FILE, RankRecord)
+    record = read_json(get_rank_folder(setting.folder / "run", 0) / RECORD_FILE, RankRecord)
     if not isinstance(record.energy, Measurement):
         return Found({}, wrong=[f"no energy: {record.energy and record.energy.reason}"])
     figures = {"joules_per_step": record.energy.value, "source": record.energy.source}

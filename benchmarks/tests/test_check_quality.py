@@ -8,8 +8,8 @@ from scipy.stats import binom
 
 from benchmarks.check_quality import BUDGET_S, DEFAULT, GATES, caught, drawn, judged, spread_of
 from benchmarks.check_series import Recorded, read_series
-from perfkit.check.judge.looks import looks_for
-from perfkit.check.judge.thresholds import default_thresholds
+from perfkit.check.judge.looks import plan_looks_for_budget
+from perfkit.check.judge.thresholds import get_default_thresholds
 from perfkit.check.result import Verdict
 
 COMPARISONS = 400
@@ -24,7 +24,7 @@ def told(recorded: Recorded, kind: str, gate: str) -> list[set[Verdict]]:
     """The verdicts of comparisons, of as many pairs each as three minutes allow."""
     pairs = getattr(recorded, kind)
     rng = np.random.default_rng(1)
-    most = looks_for(BUDGET_S, float(np.median([pair.seconds for pair in pairs]))).maximum
+    most = plan_looks_for_budget(BUDGET_S, float(np.median([pair.seconds for pair in pairs]))).maximum
     return [judged(drawn(rng, pairs, most, swap=kind == "same"), GATES[gate])[1] for _ in range(COMPARISONS)]
 
 
@@ -42,7 +42,7 @@ def test_three_per_cent_more_work_are_caught_within_three_minutes(recorded: Reco
 
 
 def test_the_default_is_the_default() -> None:
-    thresholds = default_thresholds()
+    thresholds = get_default_thresholds()
     assert {name: threshold.relative for name, threshold in thresholds.items() if name in GATES[DEFAULT]} == GATES[
         DEFAULT
     ]

@@ -44,7 +44,7 @@ def verification(subject: "Subject", first: int, out: Path | None) -> Verificati
 
 def verified(advice: "Advice", runs: Verification, *, quiet: bool) -> "Advice":
     """The advice with what a bench of its first options and of the best combination measured."""
-    from perfkit.analysis.suite.analyse import analyse
+    from perfkit.analysis.suite.analyze import analyze_suite
     from perfkit.devices.wanted import find_device
     from perfkit.measure.bench import bench
     from perfkit.plan.advise.verify import request_of, with_measured
@@ -54,4 +54,4 @@ def verified(advice: "Advice", runs: Verification, *, quiet: bool) -> "Advice":
     ceilings = known_ceilings(request, find_device(request.device).name, calibrate=False, console=console)
     with show_progress(console) as progress:
         bench(request, runs.folder, command=command_line(), ceilings=ceilings, progress=progress)
-    return with_measured(advice, analyse(runs.folder))
+    return with_measured(advice, analyze_suite(runs.folder))

@@ -55,7 +55,7 @@ def command(
     from perfkit.errors import PerfkitError, UsageError
     from perfkit.files import write_bytes
     from perfkit.instruments.process import look, running
-    from perfkit.store.stack_formats import speedscope
+    from perfkit.store.stack_formats import encode_speedscope
     from perfkit.store.stacks import COLLAPSED_FILE, SPEEDSCOPE_FILE
     from perfkit.store.summary import PROCESS_FILE
     from perfkit_cli.main import EXIT_INTERRUPTED
@@ -74,7 +74,7 @@ def command(
         if not any(folder.iterdir()):
             folder.rmdir()
         raise
-    write_bytes(folder / SPEEDSCOPE_FILE, speedscope(threads))
+    write_bytes(folder / SPEEDSCOPE_FILE, encode_speedscope(threads))
     analysis = analyze_process(facts, threads, command=shlex.join(["perfkit", *sys.argv[1:]]))
     write_and_show(document(analysis), folder, quiet=quiet, verbose=verbose)
     if facts.interrupted:

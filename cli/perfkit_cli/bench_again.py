@@ -32,7 +32,7 @@ def existing_suite(ctx: click.Context, console: "Console") -> tuple[Path, Callab
     from perfkit.devices.wanted import find_device
     from perfkit.growing import measure, suite_request
     from perfkit.measure.launch.table import STARTS_HERE
-    from perfkit.store.lock import sole_writer
+    from perfkit.store.lock import lock_folder
     from perfkit_cli.finding import find
     from perfkit_cli.progress import show_progress
 
@@ -54,7 +54,7 @@ def existing_suite(ctx: click.Context, console: "Console") -> tuple[Path, Callab
     ncu = counting(stored.device) if options["counters"] else None
 
     def work() -> None:
-        with sole_writer(folder):
+        with lock_folder(folder):
             opened = _opened(ctx, folder, console, resumed=resumed)
             for name in opened.left_out:
                 console.out(f"left out: {name}: it failed there; --retry failed repeats what failed")

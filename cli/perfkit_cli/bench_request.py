@@ -13,7 +13,7 @@ import msgspec
 from perfkit.devices.wanted import find_device
 from perfkit.errors import UsageError
 from perfkit.spec import ENERGY_S, Schedule, WorkloadSpec, parse_workload
-from perfkit.store.request import BenchRequest, ranks
+from perfkit.store.request import BenchRequest, make_rank_fields
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -70,7 +70,7 @@ def with_options(request: BenchRequest, options: Mapping[str, Any]) -> BenchRequ
         launcher = options.get("launcher", request.launcher)
         fields["device"] = find_device(options["device"], here=launcher in STARTS_HERE).kind
     if "world_sizes" in options:
-        fields |= ranks(options["world_sizes"])
+        fields |= make_rank_fields(options["world_sizes"])
     if any(name in options for name in _WORKLOAD):
         fields["workload"] = _workload(request.workload, options)
     return msgspec.structs.replace(request, schedule=_schedule(request.schedule, options), **fields)

@@ -20,10 +20,10 @@ from perfkit.store.summary import CHECK_FILE, REPORT_FILE
 from perfkit_cli.folders import refuse_foreign
 
 if TYPE_CHECKING:
+    from perfkit.check.check_options import CheckOptions
     from perfkit.check.config import CheckConfig
-    from perfkit.check.order import Order
     from perfkit.check.result import Check
-    from perfkit.check.stored import Source
+    from perfkit.check.stored_comparison import FigureSource
     from perfkit_reports.document.document import Document
 
 OUT = Path("runs")
@@ -100,22 +100,22 @@ def _against_ref(given: Options, folder: Path) -> int:
 
 
 def _baseline(given: Options, folder: Path) -> int:
-    from perfkit.check.stored import compare_stored, measured_here, of_run
+    from perfkit.check.stored_comparison import compare_stored, measure_working_tree, read_run_source
 
     began, config = monotonic(), _config(given)
     before = _stored(given, config)
     with _ordered(given, config) as order:
-        after = of_run(given.run) if given.run is not None else measured_here(config, folder, order)
+        after = read_run_source(given.run) if given.run is not None else measure_working_tree(config, folder, order)
     return _finish(compare_stored(config, before, after, order, began=began), folder, given, config)
 
 
 def _update(given: Options, folder: Path) -> int:
-    from perfkit.check.stored import baseline_of, measured_here
+    from perfkit.check.stored_comparison import build_baseline, measure_working_tree
     from perfkit.store.baseline import write_baseline
 
     config = _config(given)
     with _ordered(given, config) as order:
-        baseline = baseline_of(measured_here(config, folder, order), timed=order.timed)
+        baseline = build_baseline(measure_working_tree(config, folder, order), timed=order.timed)
     path = _baseline_file(given, config)
     write_baseline(path, baseline)
     click.echo(f"baseline: {path}")
@@ -125,7 +125,7 @@ def _update(given: Options, folder: Path) -> int:
 def _calibration(given: Options, folder: Path) -> int:
     from rich.console import Console
 
-    from perfkit.check.calibration import calibrate_here
+    from perfkit.check.calibration import calibrate_machine
     from perfkit_reports.document.raw import as_json, raw_files
     from perfkit_reports.render import markdown, terminal
     from perfkit_reports.render.write import written
@@ -133,7 +133,7 @@ def _calibration(given: Options, folder: Path) -> int:
 
     config = _config(given)
     with _ordered(given, config) as order:
-        said = document(calibrate_here(config, folder, order))
+        said = document(calibrate_machine(config, folder, order))
     written(raw_files(said), folder)
     if given.as_json:
         click.echo(as_json(said.raw[CALIBRATION_FILE]), nl=False)
@@ -147,23 +147,23 @@ def _calibration(given: Options, folder: Path) -> int:
 def _history(given: Options, folder: Path) -> int:
     from rich.console import Console
 
-    from perfkit.check.history.history import latest_regressions, read_history
+    from perfkit.check.history.history import find_latest_regressions, read_history
     from perfkit.check.history.result import HISTORY_FILE
-    from perfkit.check.judge.thresholds import default_thresholds
+    from perfkit.check.judge.thresholds import get_default_thresholds
     from perfkit_reports.document.raw import as_json
     from perfkit_reports.render import terminal
     from perfkit_reports.render.write import write
     from perfkit_reports.subjects.history.document import document
 
     assert given.history is not None
-    history = read_history(given.history, thresholds={**default_thresholds(), **_config(given).thresholds})
+    history = read_history(given.history, thresholds={**get_default_thresholds(), **_config(given).thresholds})
     said = document(history)
     write(said, folder)
     if given.as_json:
         click.echo(as_json(said.raw[HISTORY_FILE]), nl=False)
     else:
         terminal.render(said, Console(), report=folder / REPORT_FILE, verbose=given.verbose)
-    return EXIT_FAILED if latest_regressions(history) else 0
+    return EXIT_FAILED if find_latest_regressions(history) else 0
 
 
 def _finish(check: "Check", folder: Path, given: Options, config: "CheckConfig") -> int:
@@ -221,25 +221,25 @@ def _tell_github(said: "Document") -> None:
             file.write(github.comment(said, limit=github.SUMMARY_BYTES) + "\n")
 
 
-def _stored(given: Options, config: "CheckConfig") -> "Source":
+def _stored(given: Options, config: "CheckConfig") -> "FigureSource":
     """The figures to compare with: of a file, a folder, or the baseline file at a revision."""
-    from perfkit.check.stored import of_baseline, of_run
+    from perfkit.check.stored_comparison import make_baseline_source, read_run_source
     from perfkit.store.baseline import read_baseline
-    from perfkit.store.git_file import NoRevisionError, read_baseline_of
+    from perfkit.store.git_file import NoRevisionError, read_baseline_at
 
     path = Path(given.baseline) if given.baseline is not None else _baseline_file(given, config)
     if path.is_dir():
-        return of_run(path)
+        return read_run_source(path)
     if given.baseline is None or path.is_file() or path.suffix == ".json":
         if given.baseline is None and not path.is_file():
             raise UsageError(
                 f"{path}: there is no baseline yet: write one with `perfkit check --update`, or compare with a "
                 "revision: `perfkit check --against-ref main`"
             )
-        return of_baseline(read_baseline(path), path.name)
+        return make_baseline_source(read_baseline(path), path.name)
     file = Path(config.root) / config.baseline
     try:
-        found = read_baseline_of(given.baseline, file)
+        found = read_baseline_at(given.baseline, file)
     except NoRevisionError as error:
         # A revision has no folder of its name around it: `runs/none` beside a folder `runs` is a path.
         if path.is_absolute() or ".." in path.parts or (path.parent != Path() and path.parent.is_dir()):
@@ -250,7 +250,7 @@ def _stored(given: Options, config: "CheckConfig") -> "Source":
         raise UsageError(
             f"{path}: there is no such file or folder, and no such revision of git; as a revision: {error}"
         ) from None
-    return of_baseline(found, f"{file.name} of {given.baseline}")
+    return make_baseline_source(found, f"{file.name} of {given.baseline}")
 
 
 def _baseline_file(given: Options, config: "CheckConfig") -> Path:
@@ -261,15 +261,15 @@ def _config(given: Options) -> "CheckConfig":
     """The configuration found from here, with the options over it."""
     from msgspec.structs import replace
 
-    from perfkit.check.config import Case, budget_of, load_config, thresholds_of
+    from perfkit.check.config import CheckCase, load_config, parse_budget, parse_thresholds
     from perfkit.check.result import Verdict
 
     config = load_config(Path.cwd())
-    over = thresholds_of(dict(map(_named_threshold, given.thresholds)), "--threshold")
+    over = parse_thresholds(dict(map(_named_threshold, given.thresholds)), "--threshold")
     cases = config.cases
     if given.workload is not None:
         same = [case for case in cases if case.workload == given.workload]
-        cases = tuple(same) or (Case(workload=given.workload, thresholds=config.thresholds),)
+        cases = tuple(same) or (CheckCase(workload=given.workload, thresholds=config.thresholds),)
     if given.technique is not None:
         cases = tuple(replace(case, technique=given.technique) for case in cases)
     return replace(
@@ -278,7 +278,7 @@ def _config(given: Options) -> "CheckConfig":
         thresholds={**config.thresholds, **over},
         device=given.device or config.device,
         threads=given.threads or config.threads,
-        budget_s=config.budget_s if given.budget is None else budget_of(given.budget, "--budget"),
+        budget_s=config.budget_s if given.budget is None else parse_budget(given.budget, "--budget"),
         fail_on=config.fail_on if given.fail_on is None else Verdict(given.fail_on),
     )
 
@@ -291,12 +291,12 @@ def _named_threshold(text: str) -> tuple[str, str]:
 
 
 @contextmanager
-def _ordered(given: Options, config: "CheckConfig") -> "Iterator[Order]":
+def _ordered(given: Options, config: "CheckConfig") -> "Iterator[CheckOptions]":
     """How to measure on this machine, with the progress drawn while the body runs."""
     from rich.console import Console
 
     from perfkit.check.cases import Machine
-    from perfkit.check.order import Order
+    from perfkit.check.check_options import CheckOptions
     from perfkit.devices.machine import available_cores
     from perfkit.devices.wanted import find_device
     from perfkit_cli.check_progress import show_check
@@ -305,7 +305,7 @@ def _ordered(given: Options, config: "CheckConfig") -> "Iterator[Order]":
     machine = Machine(device=target.kind, name=target.name, count=target.visible, cores=available_cores())
     console = Console(stderr=True, quiet=given.quiet or given.as_json)
     with show_check(console) as progress:
-        yield Order(machine=machine, command=_command_line(), timed=not given.exact, progress=progress)
+        yield CheckOptions(machine=machine, command=_command_line(), timed=not given.exact, progress=progress)
 
 
 def _command_line() -> str:

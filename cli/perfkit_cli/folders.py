@@ -56,15 +56,15 @@ def _is_free(folder: Path, marker: str, sources: Sequence[str]) -> bool:
 def _other_report(folder: Path, marker: str, sources: Sequence[str]) -> str | None:
     """What the report in a folder is on, if on other files than `sources`; None where there is none, or on the same."""
     from perfkit.files import read_json
-    from perfkit.store.summary import SUMMARY_FILE, Summary, digest_of
+    from perfkit.store.summary import SUMMARY_FILE, ReportSummary, compute_digest
     from perfkit.trace.reading.source import STANDARD_INPUT
 
     if not (folder / marker).is_file():
         return None
     try:
-        summary = read_json(folder / SUMMARY_FILE, Summary)
+        summary = read_json(folder / SUMMARY_FILE, ReportSummary)
     except RunFormatError:
         return "files that it does not name"
     # A pipe holds something else each time.
     piped = any(source == STANDARD_INPUT or Path(source).is_fifo() for source in sources)
-    return None if summary.sources == digest_of(sources) and not piped else summary.name
+    return None if summary.sources == compute_digest(sources) and not piped else summary.name

@@ -47,14 +47,14 @@ def command(*, file: str, out: Path | None, static: bool, as_json: bool, verbose
     a trace with memory events, or of the memory.parquet of a run of perfkit bench, from any machine; which of them is
     told by its content. A snapshot is a pickle, and is read without running anything that is in it. No GPU is needed.
     """
-    from perfkit.analysis.memory.file import analyse_memory
+    from perfkit.analysis.memory.analyze_file import analyze_memory
     from perfkit.store.summary import MEMORY_REPORT_FILE
     from perfkit_cli.show import write_and_show
     from perfkit_reports.document import raw
     from perfkit_reports.subjects.memory.document import document
 
     folder = None if as_json else folder_for([file], out, OUT / _name(file), MEMORY_REPORT_FILE, "perfkit memory")
-    analysis = analyse_memory(file, command=shlex.join(["perfkit", *sys.argv[1:]]))
+    analysis = analyze_memory(file, command=shlex.join(["perfkit", *sys.argv[1:]]))
     if folder is None:
         click.echo(raw.as_json(analysis), nl=False)
         return

@@ -243,7 +243,7 @@ def request_of(options: Mapping[str, Any], world_sizes: Sequence[int]) -> "Bench
     """What to plan, by the options `workload`, `technique` and those of sizes, on these numbers of ranks."""
     from perfkit.devices.machine import available_cores
     from perfkit.plan.quiet import quiet_libraries
-    from perfkit.store.request import BenchRequest, ranks
+    from perfkit.store.request import BenchRequest, make_rank_fields
     from perfkit.workloads.table import sized_workload
     from perfkit_cli.variants import named_variants
 
@@ -259,7 +259,7 @@ def request_of(options: Mapping[str, Any], world_sizes: Sequence[int]) -> "Bench
         dtype=options["dtype"],
         accumulation=options["accumulate"],
         scaling=options.get("scaling", "weak"),
-        **ranks(world_sizes),
+        **make_rank_fields(world_sizes),
     )
 
 

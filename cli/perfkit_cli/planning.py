@@ -68,7 +68,7 @@ def plan_beside(
     from perfkit.plan.onwards import onwards
     from perfkit.plan.target import target_of_run
     from perfkit.store.read import read_suite
-    from perfkit.store.request import ranks
+    from perfkit.store.request import make_rank_fields
     from perfkit.store.summary import PLAN_FILE
 
     request = whole_request(folder)
@@ -76,7 +76,7 @@ def plan_beside(
     environment = next((each for each in places if each is not None), None)
     name = "" if environment is None else environment.device_name
     target = _known(target_of_run(request.device, environment, memory), name)._replace(**links)
-    sized = replace(request, **ranks(sorted({*request.sizes, *further}))) if further else onwards(request)
+    sized = replace(request, **make_rank_fields(sorted({*request.sizes, *further}))) if further else onwards(request)
     write_json(folder / PLAN_FILE, planned(settled(sized), target, console))
 
 

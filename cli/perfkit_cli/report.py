@@ -65,8 +65,8 @@ def command(
 
 def _priced(folder: Path, price: Price) -> "Document":
     """Only a suite trains at a speed that has a cost; anything else is refused as no suite."""
-    from perfkit.analysis.suite.analyse import analyse
-    from perfkit.analysis.suite.cost import with_price
+    from perfkit.analysis.suite.analyze import analyze_suite
+    from perfkit.analysis.suite.cost import add_costs
     from perfkit_reports.subjects.suite.document import document
 
-    return document(with_price(analyse(folder), price))
+    return document(add_costs(analyze_suite(folder), price))

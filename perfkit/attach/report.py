@@ -14,7 +14,7 @@ from perfkit.attach.guard import LOG
 from perfkit.devices.ceiling import Ceiling
 from perfkit.files import read_json
 from perfkit.record import RankRecord, Status
-from perfkit.store.layout import RECORD_FILE, REPORT_JSON, rank_folder
+from perfkit.store.layout import RECORD_FILE, REPORT_JSON, get_rank_folder
 
 # How long rank 0 waits for what the others write, and for loggers that may wait for a network.
 PATIENCE_S = 20.0
@@ -25,7 +25,7 @@ def await_ranks(run: Path, world_size: int) -> None:
     """Wait until all ranks have written how they ended; one that was killed is waited for in vain, for a while."""
     deadline = time.monotonic() + PATIENCE_S
     for rank in range(world_size):
-        path = rank_folder(run, rank) / RECORD_FILE
+        path = get_rank_folder(run, rank) / RECORD_FILE
         while time.monotonic() < deadline and not _has_ended(path):
             time.sleep(_POLL_S)
 

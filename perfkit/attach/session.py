@@ -35,7 +35,7 @@ from perfkit.instruments.marks import step_mark
 from perfkit.instruments.trained import Trained
 from perfkit.record import Run, Status, value_of
 from perfkit.spec import LaunchSpec, RunSpec, Schedule, WorkloadSpec
-from perfkit.store.layout import CEILINGS_FILE, RUN_FILE, SPEC_FILE, SUITE_FILE, Suite, SuiteRun, run_path
+from perfkit.store.layout import CEILINGS_FILE, RUN_FILE, SPEC_FILE, SUITE_FILE, Suite, SuiteRun, get_run_path
 from perfkit.store.summary import PLAN_FILE
 from perfkit.techniques.state import World
 
@@ -172,7 +172,7 @@ class LoopSession:
 
     def begin(self, variant: str, trigger: str = "") -> VariantRecording:
         """A recording of its own; those after the first are compared with it."""
-        path = run_path(variant, 0)
+        path = get_run_path(variant, 0)
         if self.world.rank == 0:
             self._write_suite(variant, path)
             write_json(self.folder / path / SPEC_FILE, self._build_spec())

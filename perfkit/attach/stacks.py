@@ -10,8 +10,8 @@ from perfkit.attach.loop import Loop
 from perfkit.files import write_bytes, write_json
 from perfkit.instruments.recording import Recording
 from perfkit.instruments.stacks.own import sampled
-from perfkit.store.stack_formats import speedscope
-from perfkit.store.stacks import SPEEDSCOPE_FILE, STACKS_FILE, Stacks
+from perfkit.store.stack_formats import encode_speedscope
+from perfkit.store.stacks import SPEEDSCOPE_FILE, STACKS_FILE, SampledStacks
 
 SAMPLED_S = 3.0  # at 100 a second a share of 10 % is then known to 2 %
 _UNLIKE = 5.0  # so many usual steps: one that compiles, evaluates, saves a checkpoint, or waits for loaders that start
@@ -59,7 +59,7 @@ def stacks(
     looked again. `evaluates` says that evaluations are a part of all steps.
     """
     for _ in range(_MOST_LOOKS):
-        found: list[Stacks] = []
+        found: list[SampledStacks] = []
         steps = _Steps(loop, usual_s, evaluates, clock)
         try:
             with sampled(folder, hz, found.append):
@@ -75,13 +75,15 @@ def stacks(
     _write(folder, _told(found[0], others))
 
 
-def _told(seen: Stacks, others: float) -> Stacks:
+def _told(seen: SampledStacks, others: float) -> SampledStacks:
     if seen.reason or others <= _OF_OTHERS:
         return replace(seen, others=others)
-    return Stacks(reason="steps unlike the timed ones (compiling, evaluating) took most of the time that was looked")
+    return SampledStacks(
+        reason="steps unlike the timed ones (compiling, evaluating) took most of the time that was looked"
+    )
 
 
-def _write(folder: Path, seen: Stacks) -> None:
+def _write(folder: Path, seen: SampledStacks) -> None:
     write_json(folder / STACKS_FILE, seen)
     if seen.threads:
-        write_bytes(folder / SPEEDSCOPE_FILE, speedscope(seen.threads))
+        write_bytes(folder / SPEEDSCOPE_FILE, encode_speedscope(seen.threads))

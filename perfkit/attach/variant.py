@@ -28,7 +28,7 @@ from perfkit.instruments.sensors import Sensors, open_sensors
 from perfkit.instruments.tensors import compute_dtype, parameter_facts, short_dtype
 from perfkit.instruments.trained import Trained
 from perfkit.record import Attached, RankRecord, Status, WorkloadFacts
-from perfkit.store.layout import rank_folder
+from perfkit.store.layout import get_rank_folder
 from perfkit.techniques.state import World
 
 T = TypeVar("T")
@@ -78,7 +78,7 @@ class VariantRecording:
             environment=environment(trained.device),
             attached=Attached(steps_by=loop.steps_by()),  # a reader must know at once that its end may yet come
         )
-        self.recorder = Recorder(rank_folder(folder, world.rank), record)
+        self.recorder = Recorder(get_rank_folder(folder, world.rank), record)
 
     def reset_recording(self, trained: Trained) -> None:
         """Nothing has been recorded yet, or no more; what is recorded from now on is of `trained`."""

@@ -1,31 +1,31 @@
-"""What this machine can tell: the working tree in pairs with itself."""
+"""The smallest change that this machine can tell: the working tree in pairs with itself."""
 
 from pathlib import Path
 
-from perfkit.check.cases import COUNTED, planned_cases
+from perfkit.check.cases import COUNTED, plan_cases
+from perfkit.check.check_options import CheckOptions
 from perfkit.check.config import CheckConfig
 from perfkit.check.events import SamplingEvent
-from perfkit.check.judge.detectable import calibrate
-from perfkit.check.judge.quantities import QUANTITIES, Judging
-from perfkit.check.order import Order
-from perfkit.check.result import Calibration
-from perfkit.check.revisions import turns_on
+from perfkit.check.judge.detectable_change import calibrate_from_pairs
+from perfkit.check.judge.quantities import QUANTITIES, JudgingMethod
+from perfkit.check.result import CheckCalibration
+from perfkit.check.revisions import choose_turns
 from perfkit.check.sampling import MOST_PAIRS
 from perfkit.check.sides.measure import measure_pairs
-from perfkit.check.sides.revision import working_tree
-from perfkit.check.sides.side import side_of
+from perfkit.check.sides.revision import read_working_tree
+from perfkit.check.sides.side import make_side
 
 
-def calibrate_here(config: CheckConfig, out: Path, order: Order) -> Calibration:
+def calibrate_machine(config: CheckConfig, out: Path, order: CheckOptions) -> CheckCalibration:
     """Pairs of the first variant of the first case with itself, while the budget lasts, measured into `out`."""
-    case = planned_cases(config, order.machine, COUNTED)[0]
-    side = side_of(working_tree(Path(config.root)), config.python_path)
+    case = plan_cases(config, order.machine, COUNTED)[0]
+    side = make_side(read_working_tree(Path(config.root)), config.python_path)
     spec = case.specs[0]
     pairs = measure_pairs(
         side,
         side,
         spec,
-        turns=turns_on(order.machine.device),
+        turns=choose_turns(order.machine.device),
         most=MOST_PAIRS,
         budget_s=config.budget_s,
         folder=out / "pairs",
@@ -35,8 +35,8 @@ def calibrate_here(config: CheckConfig, out: Path, order: Order) -> Calibration:
     margins = {
         quantity.name: threshold.relative
         for quantity in QUANTITIES
-        if quantity.judging is Judging.PAIRED
+        if quantity.judging is JudgingMethod.PAIRED
         and (threshold := case.thresholds[quantity.name]) is not None
         and threshold.relative is not None
     }
-    return calibrate(pairs.pairs, pairs.turns, margins)
+    return calibrate_from_pairs(pairs.pairs, pairs.turns, margins)

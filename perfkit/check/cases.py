@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from perfkit.check.config import EXAMPLE, Case, CheckConfig, Thresholds
+from perfkit.check.config import EXAMPLE, CheckCase, CheckConfig, Thresholds
 from perfkit.errors import UsageError
 from perfkit.measure.bench import ranks_needed
 from perfkit.measure.left_open import refuse_left_open
@@ -32,7 +32,7 @@ class Machine:
 class PlannedCase:
     """A case with its runs. `specs` are the variants to judge: the request has also what these are compared with."""
 
-    case: Case
+    case: CheckCase
     request: BenchRequest
     specs: tuple[RunSpec, ...]
     folder: str
@@ -47,17 +47,19 @@ class PlannedCase:
         return self.case.resolve_thresholds()
 
 
-def planned_cases(config: CheckConfig, machine: Machine, schedule: Schedule) -> tuple[PlannedCase, ...]:
+def plan_cases(config: CheckConfig, machine: Machine, schedule: Schedule) -> tuple[PlannedCase, ...]:
     """All cases. A `UsageError` names what is wrong with one, or says how to write one where there is none."""
     if not config.cases:
         raise UsageError(
             "nothing to check: name a workload with --workload, or write cases into pyproject.toml, such as\n\n"
             f"{EXAMPLE}"
         )
-    return tuple(_planned(number, case, config, machine, schedule) for number, case in enumerate(config.cases, start=1))
+    return tuple(
+        _plan_case(number, case, config, machine, schedule) for number, case in enumerate(config.cases, start=1)
+    )
 
 
-def _planned(number: int, case: Case, config: CheckConfig, machine: Machine, schedule: Schedule) -> PlannedCase:
+def _plan_case(number: int, case: CheckCase, config: CheckConfig, machine: Machine, schedule: Schedule) -> PlannedCase:
     named = tuple(parse_variants(case.technique))
     for techniques in named:
         refuse_left_open(techniques)

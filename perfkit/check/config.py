@@ -1,6 +1,6 @@
-"""What to check and how strictly: `[tool.perfkit.check]` of pyproject.toml, or `[check]` of a perfkit.toml.
+"""The configuration of a check: `[tool.perfkit.check]` of pyproject.toml, or `[check]` of a perfkit.toml.
 
-The keys of a case are those of `Case`; dashes and underscores are the same. A threshold of a case goes before the one
+The keys of a case are those of `CheckCase`; dashes and underscores are the same. A threshold of a case goes before the one
 for all cases, and that before the quantity's own.
 """
 
@@ -13,7 +13,7 @@ import msgspec
 
 from perfkit.amounts import parse_amount
 from perfkit.check.judge.quantities import QUANTITIES, GatedQuantity
-from perfkit.check.judge.thresholds import Threshold, default_thresholds, parse_threshold
+from perfkit.check.judge.thresholds import Threshold, get_default_thresholds, parse_threshold
 from perfkit.check.result import Verdict
 from perfkit.errors import UsageError, unknown_name
 from perfkit.spec import BASELINE, Struct
@@ -36,7 +36,7 @@ Thresholds = dict[str, Threshold | None]
 _BY_NAME = {quantity.name: quantity for quantity in QUANTITIES}
 
 
-class Case(Struct):
+class CheckCase(Struct):
     """A workload with the variants of it to check, as written: `technique` as `perfkit bench --technique` takes it."""
 
     workload: str
@@ -51,7 +51,7 @@ class Case(Struct):
 
     def resolve_thresholds(self) -> Thresholds:
         """By quantity: its own, else the quantity's."""
-        return {**default_thresholds(), **self.thresholds}
+        return {**get_default_thresholds(), **self.thresholds}
 
 
 class CheckConfig(Struct):
@@ -64,7 +64,7 @@ class CheckConfig(Struct):
     """
 
     root: str
-    cases: tuple[Case, ...] = ()
+    cases: tuple[CheckCase, ...] = ()
     thresholds: Thresholds = {}
     baseline: str = BASELINE_FILE
     device: str = "auto"
@@ -75,7 +75,7 @@ class CheckConfig(Struct):
     fail_on: Verdict = Verdict.FAIL
 
 
-class _Written(Struct):
+class _ConfigFile(Struct):
     """A configuration as it is written."""
 
     cases: tuple[dict[str, Any], ...] = ()
@@ -96,13 +96,13 @@ def load_config(folder: Path) -> CheckConfig:
     """
     for root in (folder.resolve(), *folder.resolve().parents):
         for name in (OWN_FILE, SHARED_FILE):
-            table = _table(root / name)
+            table = _read_table(root / name)
             if table is not None:
-                return _config(table, root, root / name)
+                return _build_config(table, root, root / name)
     return CheckConfig(root=str(folder.resolve()))
 
 
-def thresholds_of(written: Mapping[str, str | int | float], where: str) -> Thresholds:
+def parse_thresholds(written: Mapping[str, str | int | float], where: str) -> Thresholds:
     """Thresholds by the name of the quantity. A `UsageError` says where the wrong one is."""
     thresholds: Thresholds = {}
     for key, text in written.items():
@@ -110,11 +110,11 @@ def thresholds_of(written: Mapping[str, str | int | float], where: str) -> Thres
         if name not in _BY_NAME:
             error = unknown_name("quantity", key, _BY_NAME)
             raise UsageError(f"{where}: {error}")
-        thresholds[name] = _threshold(_BY_NAME[name], text, where)
+        thresholds[name] = _parse_quantity_threshold(_BY_NAME[name], text, where)
     return thresholds
 
 
-def budget_of(text: str, where: str) -> float:
+def parse_budget(text: str, where: str) -> float:
     """Seconds of `3min`, `90s`."""
     try:
         seconds = parse_amount(text, "s")
@@ -125,7 +125,7 @@ def budget_of(text: str, where: str) -> float:
     return seconds
 
 
-def _threshold(quantity: GatedQuantity, text: str | int | float, where: str) -> Threshold | None:
+def _parse_quantity_threshold(quantity: GatedQuantity, text: str | int | float, where: str) -> Threshold | None:
     if text == UNGATED:
         return None
     try:
@@ -134,7 +134,7 @@ def _threshold(quantity: GatedQuantity, text: str | int | float, where: str) -> 
         raise UsageError(f"{where}: {quantity.name}: {error}") from None
 
 
-def _table(path: Path) -> dict[str, Any] | None:
+def _read_table(path: Path) -> dict[str, Any] | None:
     """The table of a file that is for the check, None where there is none."""
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -147,32 +147,32 @@ def _table(path: Path) -> dict[str, Any] | None:
     return content.get("check")
 
 
-def _config(table: Mapping[str, Any], root: Path, path: Path) -> CheckConfig:
-    written = _converted(_Written, table, str(path))
-    common = thresholds_of(written.thresholds, str(path))
+def _build_config(table: Mapping[str, Any], root: Path, path: Path) -> CheckConfig:
+    written = _convert_table(_ConfigFile, table, str(path))
+    common = parse_thresholds(written.thresholds, str(path))
     return CheckConfig(
         root=str(root),
         cases=tuple(
-            _case(case, common, f"{path}: case {number}") for number, case in enumerate(written.cases, start=1)
+            _build_case(case, common, f"{path}: case {number}") for number, case in enumerate(written.cases, start=1)
         ),
         thresholds=common,
         baseline=written.baseline,
         device=written.device,
         threads=written.threads,
-        budget_s=budget_of(written.budget, str(path)),
+        budget_s=parse_budget(written.budget, str(path)),
         python_path=written.python_path,
         exit_inconclusive=written.inconclusive,
         fail_on=Verdict(written.fail_on),
     )
 
 
-def _case(table: Mapping[str, Any], common: Thresholds, where: str) -> Case:
-    own = thresholds_of(table.get("thresholds", {}), where)
-    case = _converted(Case, {key: value for key, value in table.items() if key != "thresholds"}, where)
+def _build_case(table: Mapping[str, Any], common: Thresholds, where: str) -> CheckCase:
+    own = parse_thresholds(table.get("thresholds", {}), where)
+    case = _convert_table(CheckCase, {key: value for key, value in table.items() if key != "thresholds"}, where)
     return msgspec.structs.replace(case, thresholds={**common, **own})
 
 
-def _converted(kind: type[T], table: Mapping[str, Any], where: str) -> T:
+def _convert_table(kind: type[T], table: Mapping[str, Any], where: str) -> T:
     fields = {field.name for field in msgspec.structs.fields(kind)}
     plain = {key.replace("-", "_"): value for key, value in table.items()}
     for key in plain:

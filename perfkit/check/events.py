@@ -1,4 +1,4 @@
-"""What a check tells while it measures."""
+"""Events of a check while it measures."""
 
 from dataclasses import dataclass
 

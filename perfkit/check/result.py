@@ -1,4 +1,4 @@
-"""What a check yields: data for renderers and exit codes. Nothing here formats or draws; all of it is `check.json`."""
+"""Results of a check: data for renderers and exit codes. Nothing here formats or draws; all of it is `check.json`."""
 
 from enum import StrEnum
 from typing import ClassVar
@@ -24,7 +24,7 @@ class Verdict(StrEnum):
     NOT_COMPARED = "not compared"  # there is no figure on one side, or the sides cannot be compared; `reason` says why
 
 
-class Side(Struct):
+class CheckedSide(Struct):
     """One of the two things compared: `label` as a user calls it (`origin/main`, `working tree`, a file)."""
 
     label: str
@@ -33,7 +33,7 @@ class Side(Struct):
     folder: str = ""
 
 
-class Judged(Struct):
+class JudgedQuantity(Struct):
     """One quantity of one variant, judged.
 
     `before` and `after` are in the quantity's unit (`""` for counts), None where not known. `change` is relative,
@@ -104,7 +104,7 @@ class ClaimChange(Struct):
     evidence: str
 
 
-class Why(Struct):
+class ChangeExplanation(Struct):
     """What changed between the sides: time by op and module from their traces, memory at the peak by category and by
     what made it, the largest changes first. `suspects` say in words what stands out, the op or module named, for a line
     in a comment; empty where nothing does. `notes` say what could not be compared, and why.
@@ -128,10 +128,10 @@ class CheckedVariant(Struct):
 
     workload: str
     variant: str
-    judged: tuple[Judged, ...]
+    judged: tuple[JudgedQuantity, ...]
     pairs: tuple[Pair, ...] = ()
     turns: str = ""
-    why: Why | None = None
+    why: ChangeExplanation | None = None
     notes: tuple[str, ...] = ()
 
     @property
@@ -152,8 +152,8 @@ class Check(Struct, DisplayMixin):
     created_at: str
     perfkit: str
     command: str
-    before: Side
-    after: Side
+    before: CheckedSide
+    after: CheckedSide
     verdict: Verdict
     variants: tuple[CheckedVariant, ...]
     fail_on: Verdict = Verdict.FAIL
@@ -164,10 +164,10 @@ class Check(Struct, DisplayMixin):
 
     @property
     def failed(self) -> bool:
-        return fails(self.verdict, self.fail_on)
+        return is_failure(self.verdict, self.fail_on)
 
 
-def fails(verdict: Verdict, fail_on: Verdict) -> bool:
+def is_failure(verdict: Verdict, fail_on: Verdict) -> bool:
     """Whether a verdict is a failure where those from `fail_on` on are."""
     return verdict in (Verdict.FAIL, fail_on)
 
@@ -197,7 +197,7 @@ class DetectableRow(Struct):
     detectable: dict[str, float | None]
 
 
-class Calibration(Struct):
+class CheckCalibration(Struct):
     """What this machine can tell, from `pairs` pairs of processes that ran the same code.
 
     `pair_s` is the median time a pair takes. `comparisons` of the default thresholds were drawn from those pairs by

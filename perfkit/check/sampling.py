@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass, field
 
-from perfkit.check.judge.looks import Looks, looks_for
-from perfkit.check.judge.paired import Gate, judge_pairs
-from perfkit.check.judge.sequential import settled
+from perfkit.check.judge.looks import LookPlan, plan_looks_for_budget
+from perfkit.check.judge.process_pairs import Gate, judge_pairs
+from perfkit.check.judge.sequential_tests import is_settled
 from perfkit.store.pairs import Pairs
 from perfkit.units import seconds
 
@@ -13,29 +13,29 @@ MOST_PAIRS = 500
 
 
 @dataclass
-class Sampling:
+class PairSampling:
     """When to stop. `plan` is made after the first pair, from the time that it took, and does not change."""
 
     gates: tuple[Gate, ...]
     budget_s: float
     family: int
-    plan: Looks | None = field(default=None, init=False)
+    plan: LookPlan | None = field(default=None, init=False)
 
     def find_stop_reason(self, pairs: Pairs) -> str:
         """Why no more pairs are needed, "" where they are; asked after each of them."""
         count = len(pairs.pairs)
         if self.plan is None:
-            self.plan = looks_for(self.budget_s, pairs.pairs[0].seconds)
+            self.plan = plan_looks_for_budget(self.budget_s, pairs.pairs[0].seconds)
         if count in self.plan.looks:
             judged = judge_pairs(pairs.pairs, pairs.turns, self.gates, self.plan, family=self.family)
-            if settled((judgement.verdict, judgement.decided) for judgement in judged):
+            if is_settled((judgement.verdict, judgement.decided) for judgement in judged):
                 return "all that is gated is decided"
         if count >= self.plan.maximum:
             first_s = pairs.pairs[0].seconds
             return f"no more fit into {seconds(self.budget_s)} where the first one took {seconds(first_s)}"
         return ""
 
-    def plan_at(self, pairs: Pairs) -> Looks | None:
+    def plan_at(self, pairs: Pairs) -> LookPlan | None:
         """The plan for the last look: where the budget ended before the last one, this is the last."""
         if self.plan is None or not pairs.pairs:
             return None

@@ -1,1 +1,1 @@
-"""What torch's flight recorder keeps of collectives, and where ranks do not meet in them."""
+"""Torch's flight recorder: what it keeps of collectives, and where ranks do not meet in them."""

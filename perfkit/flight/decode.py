@@ -12,7 +12,7 @@ from typing import Annotated
 import msgspec
 
 from perfkit.errors import RunFormatError
-from perfkit.flight.model import Collective, FlightRecord, Frame, Group, Tensors
+from perfkit.flight.model import FlightRecord, ProcessGroup, RecordedCollective, StackFrame, Tensors
 
 EXPECTED = "a dump of torch's flight recorder (pickle, or JSON of torch._C._distributed_c10d._dump_nccl_trace_json)"
 
@@ -27,13 +27,13 @@ _Line = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
 _Size = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
 
 
-class _Frame(msgspec.Struct, frozen=True):
+class _DumpFrame(msgspec.Struct, frozen=True):
     name: str
     filename: str
     line: _Line
 
 
-class _Entry(msgspec.Struct):
+class _DumpEntry(msgspec.Struct):
     process_group: tuple[str, str]
     profiling_name: str
     state: str
@@ -47,21 +47,21 @@ class _Entry(msgspec.Struct):
     output_sizes: tuple[tuple[_Size, ...], ...] = ()
     output_dtypes: tuple[str, ...] = ()
     time_created_ns: _Line = 0
-    frames: tuple[_Frame, ...] = ()
+    frames: tuple[_DumpFrame, ...] = ()
 
 
-class _Config(msgspec.Struct):
+class _GroupConfig(msgspec.Struct):
     desc: str = ""
     ranks: str | tuple[_Size, ...] = ""
 
 
 class _Dump(msgspec.Struct):
     version: str
-    entries: tuple[_Entry, ...] = ()  # left out of JSON where there are none
-    pg_config: dict[str, _Config] = {}
+    entries: tuple[_DumpEntry, ...] = ()  # left out of JSON where there are none
+    pg_config: dict[str, _GroupConfig] = {}
 
 
-def decode(dump: object, label: str) -> FlightRecord:
+def decode_dump(dump: object, label: str) -> FlightRecord:
     """A dump that has been read into plain data. `RunFormatError` names a file, `label`, that holds something else."""
     if not isinstance(dump, dict) or not isinstance(dump.get("version"), str):
         raise RunFormatError(f"{label}: expected {EXPECTED}")
@@ -73,35 +73,35 @@ def decode(dump: object, label: str) -> FlightRecord:
         read = msgspec.convert(dump, _Dump)
     except msgspec.ValidationError as error:
         raise RunFormatError(f"{label}: a damaged dump of torch's flight recorder: {ascii(str(error))[1:-1]}") from None
-    if any(math.prod(shape) >= _MOST_ELEMENTS for entry in read.entries for shape in _shapes(entry)):
+    if any(math.prod(shape) >= _MOST_ELEMENTS for entry in read.entries for shape in _list_shapes(entry)):
         raise RunFormatError(f"{label}: a damaged dump of torch's flight recorder: a tensor that no machine can hold")
-    groups = {name: _group(name, config) for name, config in read.pg_config.items()}
+    groups = {name: _build_group(name, config) for name, config in read.pg_config.items()}
     for entry in read.entries:
         name, description = entry.process_group
-        groups.setdefault(name, Group(name=name, description=description))
-    calls = sorted((_collective(entry) for entry in read.entries), key=lambda call: call.number)
-    return FlightRecord(version=version, groups=groups, collectives=_ended_together(calls))
+        groups.setdefault(name, ProcessGroup(name=name, description=description))
+    calls = sorted((_build_collective(entry) for entry in read.entries), key=lambda call: call.number)
+    return FlightRecord(version=version, groups=groups, collectives=_finish_coalesced(calls))
 
 
-def _shapes(entry: _Entry) -> tuple[tuple[int, ...], ...]:
+def _list_shapes(entry: _DumpEntry) -> tuple[tuple[int, ...], ...]:
     return entry.input_sizes + entry.output_sizes
 
 
-def _group(name: str, config: _Config) -> Group:
+def _build_group(name: str, config: _GroupConfig) -> ProcessGroup:
     ranks = config.ranks
     if isinstance(ranks, str):  # "[0, 1]"
         ranks = tuple(int(number[:9]) for number in _NUMBER.findall(ranks))
-    return Group(name=name, description=config.desc, ranks=tuple(dict.fromkeys(ranks)))
+    return ProcessGroup(name=name, description=config.desc, ranks=tuple(dict.fromkeys(ranks)))
 
 
-def _collective(entry: _Entry) -> Collective:
+def _build_collective(entry: _DumpEntry) -> RecordedCollective:
     backend, _, name = entry.profiling_name.rpartition(":")
     named = _PEERS.match(name)
     peers = None
     if named is not None:
         own, other = int(named["own"][:9]), int(named["other"][:9])
         peers = (own, other) if named["arrow"] == "->" else (other, own)
-    return Collective(
+    return RecordedCollective(
         number=entry.record_id,
         group=entry.process_group[0],
         sequence=entry.p2p_seq_id if entry.is_p2p else entry.collective_seq_id,
@@ -114,17 +114,17 @@ def _collective(entry: _Entry) -> Collective:
         p2p=entry.is_p2p,
         peers=peers,
         created_ns=entry.time_created_ns,
-        frames=_stack(entry.frames),
+        frames=_build_stack(entry.frames),
     )
 
 
 @lru_cache(_STACKS)
-def _stack(frames: tuple[_Frame, ...]) -> tuple[Frame, ...]:
+def _build_stack(frames: tuple[_DumpFrame, ...]) -> tuple[StackFrame, ...]:
     """One for all calls from there, of all ranks: they run the same program."""
-    return tuple(Frame(function=frame.name, file=frame.filename, line=frame.line) for frame in frames)
+    return tuple(StackFrame(function=frame.name, file=frame.filename, line=frame.line) for frame in frames)
 
 
-def _ended_together(calls: list[Collective]) -> tuple[Collective, ...]:
+def _finish_coalesced(calls: list[RecordedCollective]) -> tuple[RecordedCollective, ...]:
     """Those of one coalesced launch share a number, and only the last of them, which stands for all, has events."""
     ended: dict[tuple[str, bool, int], bool] = {}
     members: defaultdict[tuple[str, bool, int], int] = defaultdict(int)

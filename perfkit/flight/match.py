@@ -8,10 +8,10 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
 
-from perfkit.flight.model import Collective, FlightRecord, Group, Records
+from perfkit.flight.model import FlightRecord, ProcessGroup, RecordedCollective, Records
 from perfkit.spec import Struct
 
-Calls = tuple[Collective, ...]  # of one rank: several where they were launched as one
+Calls = tuple[RecordedCollective, ...]  # of one rank: several where they were launched as one
 
 
 class Mismatch(StrEnum):
@@ -24,7 +24,7 @@ class Mismatch(StrEnum):
     UNFINISHED = "entered by all, not finished by all"
 
 
-class Meeting(Struct):
+class MismatchedCollective(Struct):
     """A collective in which ranks do not meet, by rank what each of them called.
 
     `calls` has the ranks that entered it, and of a message that was not answered the rank that waits. `absent` have
@@ -32,9 +32,9 @@ class Meeting(Struct):
     """
 
     mismatch: Mismatch
-    group: Group
+    group: ProcessGroup
     sequence: int
-    calls: dict[int, Collective]
+    calls: dict[int, RecordedCollective]
     absent: tuple[int, ...] = ()
     unrecorded: tuple[int, ...] = ()
 
@@ -50,40 +50,44 @@ class Meeting(Struct):
         return f"{call.op} {self.sequence} of {self.group.label}"
 
 
-def mismatches(records: Records) -> tuple[Meeting, ...]:
+def find_mismatches(records: Records) -> tuple[MismatchedCollective, ...]:
     """The first meeting of each group that did not come about, and messages without their other side.
 
     First those in which an absent rank waits for nothing itself: it holds up the others.
     """
-    found = [meeting for group in _groups(records) for meeting in (*_first(records, group), *_messages(records, group))]
+    found = [
+        meeting
+        for group in _list_groups(records)
+        for meeting in (*_find_first_mismatch(records, group), *_find_unanswered_messages(records, group))
+    ]
     waiting = {rank for meeting in found for rank in meeting.waiting}
 
-    def last(meeting: Meeting) -> tuple[bool, int]:
+    def last(meeting: MismatchedCollective) -> tuple[bool, int]:
         held_up = bool(meeting.absent) and waiting.issuperset(meeting.absent)
         return held_up, min((call.created_ns for call in meeting.calls.values()), default=0)
 
     return tuple(sorted(found, key=last))
 
 
-def _groups(records: Records) -> tuple[Group, ...]:
+def _list_groups(records: Records) -> tuple[ProcessGroup, ...]:
     """Every group once. Groups of one name that have other ranks are others, as those of `split_group` are."""
     used = {
         rank: {call.group for call in record.collectives}
         | {name for name, group in record.groups.items() if group.ranks}
         for rank, record in records.items()
     }
-    groups: dict[tuple[str, tuple[int, ...]], Group] = {}
+    groups: dict[tuple[str, tuple[int, ...]], ProcessGroup] = {}
     for rank, record in sorted(records.items()):
         for name in sorted(used[rank]):
             group = record.groups[name]
             ranks = group.ranks or tuple(sorted(other for other in records if name in used[other]))
-            groups.setdefault((name, ranks), Group(name=name, description=group.description, ranks=ranks))
+            groups.setdefault((name, ranks), ProcessGroup(name=name, description=group.description, ranks=ranks))
     return tuple(groups.values())
 
 
-def _first(records: Records, group: Group) -> Iterator[Meeting]:
+def _find_first_mismatch(records: Records, group: ProcessGroup) -> Iterator[MismatchedCollective]:
     """The first collective of a group, of those that no ring has dropped, at which its ranks do not meet."""
-    here = {rank: _by_number(records[rank], group) for rank in sorted(group.ranks) if rank in records}
+    here = {rank: _group_by_number(records[rank], group) for rank in sorted(group.ranks) if rank in records}
     # A ring that is full may have dropped all that a rank called of the group.
     here = {rank: numbers for rank, numbers in here.items() if numbers or not records[rank].dropped}
     unrecorded = tuple(rank for rank in sorted(group.ranks) if rank not in here)
@@ -93,24 +97,24 @@ def _first(records: Records, group: Group) -> Iterator[Meeting]:
     for sequence in sorted({number for numbers in here.values() for number in numbers if number >= max(begun)}):
         entered = {rank: numbers[sequence] for rank, numbers in here.items() if sequence in numbers}
         absent = tuple(rank for rank in here if rank not in entered)
-        calls = {rank: _telling(each) for rank, each in entered.items()}
-        differs = _differs(entered)
-        if differs is None and any(_held_up(call, absent) for call in calls.values()):
+        calls = {rank: _pick_call(each) for rank, each in entered.items()}
+        differs = _find_difference(entered)
+        if differs is None and any(_is_held_up(call, absent) for call in calls.values()):
             differs = Mismatch.ABSENT if absent or unrecorded else Mismatch.UNFINISHED
         if differs is not None:
-            yield Meeting(
+            yield MismatchedCollective(
                 mismatch=differs, group=group, sequence=sequence, calls=calls, absent=absent, unrecorded=unrecorded
             )
             return
 
 
-def _held_up(call: Collective, absent: tuple[int, ...]) -> bool:
+def _is_held_up(call: RecordedCollective, absent: tuple[int, ...]) -> bool:
     """Whether a call waits, or has ended for an error: Gloo does not tell that from success, but no other rank came."""
     return not call.finished or (bool(absent) and call.backend == "gloo")
 
 
-def _by_number(record: FlightRecord, group: Group) -> dict[int, Calls]:
-    numbers: defaultdict[int, list[Collective]] = defaultdict(list)
+def _group_by_number(record: FlightRecord, group: ProcessGroup) -> dict[int, Calls]:
+    numbers: defaultdict[int, list[RecordedCollective]] = defaultdict(list)
     for call in record.collectives:
         if call.group == group.name and not call.p2p:
             numbers[call.sequence].append(call)
@@ -120,16 +124,16 @@ def _by_number(record: FlightRecord, group: Group) -> dict[int, Calls]:
     return {number: tuple(calls) for number, calls in numbers.items()}
 
 
-def _telling(calls: Calls) -> Collective:
+def _pick_call(calls: Calls) -> RecordedCollective:
     """Of calls that were launched as one the first that has not finished, else the first."""
     return next((call for call in calls if not call.finished), calls[0])
 
 
-def _differs(entered: Mapping[int, Calls]) -> Mismatch | None:
+def _find_difference(entered: Mapping[int, Calls]) -> Mismatch | None:
     """In what the calls of a collective do not go together."""
-    aspects: tuple[tuple[Mismatch, Callable[[Collective], object]], ...] = (
+    aspects: tuple[tuple[Mismatch, Callable[[RecordedCollective], object]], ...] = (
         (Mismatch.ORDER, lambda call: call.op),
-        (Mismatch.SIZES, _sizes),
+        (Mismatch.SIZES, _get_compared_sizes),
         (Mismatch.DTYPES, lambda call: {*call.inputs.dtypes, *call.outputs.dtypes}),
     )
     for mismatch, aspect in aspects:
@@ -139,7 +143,7 @@ def _differs(entered: Mapping[int, Calls]) -> Mismatch | None:
     return None
 
 
-def _sizes(call: Collective) -> object:
+def _get_compared_sizes(call: RecordedCollective) -> object:
     """What has to be equal on all ranks; nothing of an all-to-all or of parts that may be uneven (`all_gather_v`)."""
     if "all_to_all" in call.op or "alltoall" in call.op or call.op.endswith("_v"):
         return None
@@ -148,7 +152,7 @@ def _sizes(call: Collective) -> object:
     return inputs, outputs
 
 
-def _messages(records: Records, group: Group) -> Iterator[Meeting]:
+def _find_unanswered_messages(records: Records, group: ProcessGroup) -> Iterator[MismatchedCollective]:
     """Messages that a rank waits for or with while its peer has not called the other side of them.
 
     Of each rank those of its first launch that has any: they hold up what follows.
@@ -159,9 +163,9 @@ def _messages(records: Records, group: Group) -> Iterator[Meeting]:
         if rank in records
     }
     for rank in messages:
-        for call, peer in _unanswered(rank, messages, records, group):
+        for call, peer in _list_unanswered(rank, messages, records, group):
             known = peer in records
-            yield Meeting(
+            yield MismatchedCollective(
                 mismatch=Mismatch.ABSENT,
                 group=group,
                 sequence=call.sequence,
@@ -171,21 +175,21 @@ def _messages(records: Records, group: Group) -> Iterator[Meeting]:
             )
 
 
-def _unanswered(
-    rank: int, messages: Mapping[int, list[Collective]], records: Records, group: Group
-) -> list[tuple[Collective, int]]:
+def _list_unanswered(
+    rank: int, messages: Mapping[int, list[RecordedCollective]], records: Records, group: ProcessGroup
+) -> list[tuple[RecordedCollective, int]]:
     """The messages of a rank's first launch that some peers have not called, each with its peer.
 
     A peer's call may have ended while this rank's has not: a launch waits for its last. So the calls of both are
     counted. Where a full ring has dropped some, only a peer that waits as well is known to have called, and of a launch
     with several peers that do not it is not known which: nothing is told.
     """
-    found: list[tuple[Collective, int]] = []
+    found: list[tuple[RecordedCollective, int]] = []
     counted = True
     begun: Counter[tuple[int, int] | None] = Counter()
     for call in messages[rank]:
         begun[call.peers] += 1
-        peer = _peer(call, group)
+        peer = _get_peer(call, group)
         if call.finished or peer is None:
             continue
         if found and call.sequence != found[0][0].sequence:
@@ -198,7 +202,7 @@ def _unanswered(
     return found if counted or len(found) == 1 else []
 
 
-def _peer(call: Collective, group: Group) -> int | None:
+def _get_peer(call: RecordedCollective, group: ProcessGroup) -> int | None:
     """The rank of the job at the other end of a message; None where the group's ranks are not told."""
     assert call.peers is not None
     source, destination = call.peers

@@ -19,7 +19,7 @@ _MOST_SHOWN = 4  # tensors of a list
 _TORCH = re.compile(r"[/\\]torch[/\\](_|autograd|distributed|fx|func|nn|ops|optim|overrides|utils)|^<|^\?\?|^$")
 
 
-class Frame(Struct):
+class StackFrame(Struct):
     """A call of a Python stack."""
 
     function: str
@@ -56,7 +56,7 @@ class Tensors(Struct):
         return ", ".join([*shown, f"and {more:,} more"] if more else shown)
 
 
-class Collective(Struct):
+class RecordedCollective(Struct):
     """One call of one rank.
 
     `op` is as the backend calls it (`all_reduce`, `_all_gather_base`, `send`), `sequence` its number within the group:
@@ -77,7 +77,7 @@ class Collective(Struct):
     p2p: bool = False
     peers: tuple[int, int] | None = None
     created_ns: int = 0
-    frames: tuple[Frame, ...] = ()
+    frames: tuple[StackFrame, ...] = ()
 
     @property
     def tensors(self) -> Tensors:
@@ -90,7 +90,7 @@ class Collective(Struct):
         return next((str(frame) for frame in self.frames if not _TORCH.search(frame.file)), "")
 
 
-class Group(Struct):
+class ProcessGroup(Struct):
     """A process group: its description (`default_pg`), and the ranks of the job that it has; none where not told.
 
     `ranks` are in the group's own order: the peers of messages are places in it.
@@ -109,16 +109,16 @@ class FlightRecord(Struct):
     """What one rank kept. `collectives` are in the order in which they were begun; `groups` are by name."""
 
     version: str
-    groups: dict[str, Group]
-    collectives: tuple[Collective, ...]
+    groups: dict[str, ProcessGroup]
+    collectives: tuple[RecordedCollective, ...]
 
     @property
-    def waits_in(self) -> Collective | None:
+    def waits_in(self) -> RecordedCollective | None:
         """The first one that it began and has not finished: those after it wait for it. None where all have ended."""
         return next((call for call in self.collectives if not call.finished), None)
 
     @property
-    def last(self) -> Collective | None:
+    def last(self) -> RecordedCollective | None:
         """The last one that it entered; None where it entered none."""
         return next(iter(self.collectives[-1:]), None)
 

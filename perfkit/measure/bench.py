@@ -39,8 +39,8 @@ from perfkit.measure.schedule import (
 from perfkit.measure.settled import settled
 from perfkit.record import Run, Status
 from perfkit.spec import RunSpec, variant_label
-from perfkit.store.layout import COUNTERS_FILE, Suite, counters_path, rank_folder, run_path
-from perfkit.store.lock import sole_writer
+from perfkit.store.layout import COUNTERS_FILE, Suite, get_counters_path, get_rank_folder, get_run_path
+from perfkit.store.lock import lock_folder
 from perfkit.store.price import Price
 from perfkit.store.request import BenchRequest
 from perfkit.techniques import dtypes, ranks
@@ -76,7 +76,7 @@ def bench(
     refuse_occupied(folder)
     request = settled(request)
     schedule = _schedule(request)
-    with sole_writer(folder):
+    with lock_folder(folder):
         sources = sources_of(request.workload.name)
         making = new_suite(schedule, folder, command=command, ceilings=ceilings, request=request, sources=sources)
         return go_on(making, progress, ncu, price, find)
@@ -195,7 +195,7 @@ def _counts(making: SuiteInMaking, spec: RunSpec) -> Path:
     """Where the counts of a variant go: beside its first run's trace."""
     first = making.first_repeat(spec.variant)
     assert first is not None, "a variant that has not ended has been run"
-    return rank_folder(making.folder / run_path(spec.variant, first), 0) / COUNTERS_FILE
+    return get_rank_folder(making.folder / get_run_path(spec.variant, first), 0) / COUNTERS_FILE
 
 
 def _count_one(
@@ -208,7 +208,7 @@ def _count_one(
     if spec.launch.world_size > 1:
         reason = "ncu runs each kernel several times, and a collective waits for ranks that run theirs once"
         return Run(status=Status.SKIPPED, reason=reason, perfkit=perfkit.__version__), reason
-    own = making.folder / counters_path(spec.variant)
+    own = making.folder / get_counters_path(spec.variant)
     if own.exists():  # it was interrupted
         shutil.rmtree(own)
     export = own / COUNTERS_FILE

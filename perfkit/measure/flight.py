@@ -6,7 +6,7 @@ from typing import Any
 
 import torch._C._distributed_c10d as c10d
 
-from perfkit.flight.file import write_flight_record
+from perfkit.flight.record_file import write_flight_record
 from perfkit.measure.dump_mark import dump_marked
 from perfkit.store.layout import FLIGHT_FILE
 

@@ -30,11 +30,11 @@ from perfkit.store.layout import (
     RUN_FILE,
     SPEC_FILE,
     SUITE_FILE,
-    Session,
+    MeasurementSession,
     Suite,
     SuiteRun,
-    rank_folder,
-    run_path,
+    get_rank_folder,
+    get_run_path,
 )
 from perfkit.store.request import BenchRequest
 
@@ -101,7 +101,7 @@ class SuiteInMaking:
         self._enter_runs([variant], item.repeat)
         if not item.skip:
             progress(RunStarted(index, total, variant, before))
-        folder = self.folder / run_path(variant, item.repeat)
+        folder = self.folder / get_run_path(variant, item.repeat)
         run = _launch(item, folder, progress, self._add_caches(variant, place))
         progress(RunFinished(index, total, variant, before, run.status, run.reason, run.seconds))
         if run.status != Status.OK:
@@ -162,7 +162,7 @@ class SuiteInMaking:
 
     def turns(self, variant: str, repeat: int) -> tuple[str, ...]:
         """The variants that a run took turns with, its own among them; none where it had the machine to itself."""
-        return read_json(self.folder / run_path(variant, repeat) / RUN_FILE, Run).turns
+        return read_json(self.folder / get_run_path(variant, repeat) / RUN_FILE, Run).turns
 
     def samples(self, spec: RunSpec, repeat: int) -> Samples:
         """The steps of a run that has ended, those of several ranks as one; none where there is no such run."""
@@ -184,11 +184,11 @@ class SuiteInMaking:
         return replace(place, environment={**place.environment, COMPILE_CACHE: str(own)})
 
     def _get_run_folder(self, spec: RunSpec, repeat: int) -> Path:
-        return self.folder / run_path(spec.variant, repeat)
+        return self.folder / get_run_path(spec.variant, repeat)
 
     def _read_records(self, spec: RunSpec, repeat: int) -> list[RankRecord]:
         folder = self._get_run_folder(spec, repeat)
-        paths = (rank_folder(folder, rank) / RECORD_FILE for rank in range(spec.launch.world_size))
+        paths = (get_rank_folder(folder, rank) / RECORD_FILE for rank in range(spec.launch.world_size))
         return [read_json(path, RankRecord) for path in paths if path.is_file()]
 
     def _count_runs(self, variant: str) -> int:
@@ -197,16 +197,16 @@ class SuiteInMaking:
     def _clear_leftovers(self, names: Sequence[str], repeat: int) -> None:
         """Take away what lies where runs are to be made, and is no run: what an interruption left."""
         known = {run.path for run in self.suite.runs}
-        for path in {run_path(name, repeat) for name in names} - known:
+        for path in {get_run_path(name, repeat) for name in names} - known:
             self._delete_run(path)
 
     def _enter_runs(self, names: Sequence[str], repeat: int) -> None:
         """Enter runs before they begin, so that what is left of them is found whatever happens."""
-        entries = [SuiteRun(variant=name, repeat=repeat, path=run_path(name, repeat)) for name in names]
+        entries = [SuiteRun(variant=name, repeat=repeat, path=get_run_path(name, repeat)) for name in names]
         self.update(runs=(*self.suite.runs, *entries))
 
     def _remove_runs(self, names: Sequence[str], repeat: int) -> None:
-        self.remove(run_path(name, repeat) for name in names)
+        self.remove(get_run_path(name, repeat) for name in names)
 
     def remove(self, paths: Iterable[str]) -> None:
         """Take runs out of the suite, first of its file, so that it is whole at every moment."""
@@ -239,7 +239,7 @@ def new_suite(
         variants=schedule.variants,
         baselines=schedule.baselines,
         sources=dict(sources or {}),
-        sessions=() if request is None else (Session(created_at=now, command=command, request=request),),
+        sessions=() if request is None else (MeasurementSession(created_at=now, command=command, request=request),),
     )
     write_json(folder / SUITE_FILE, suite)
     if ceilings is not None:

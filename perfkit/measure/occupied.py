@@ -12,7 +12,7 @@ from perfkit.store.summary import (
     REPORT_FILE,
     SUMMARY_FILE,
     TABLES_FOLDER,
-    Summary,
+    ReportSummary,
 )
 
 # What the report of a plan is written as: files, and folders of files with these endings.
@@ -35,7 +35,7 @@ def _is_free(folder: Path) -> bool:
     if not inside:
         return True
     planned = inside.keys() >= {PLAN_FILE, SUMMARY_FILE} and all(map(_is_of_a_plan, inside.values()))
-    return planned and read_json(inside[SUMMARY_FILE], Summary).kind == "plan"
+    return planned and read_json(inside[SUMMARY_FILE], ReportSummary).kind == "plan"
 
 
 def _is_of_a_plan(path: Path) -> bool:

@@ -28,7 +28,7 @@ from perfkit.measure.setup import set_up
 from perfkit.measure.trace_pass import trace_pass
 from perfkit.record import RankRecord, Status, Unknown
 from perfkit.spec import RunSpec
-from perfkit.store.layout import rank_folder
+from perfkit.store.layout import get_rank_folder
 from perfkit.techniques.compose import compose
 from perfkit.techniques.ranks import mesh_of
 from perfkit.techniques.state import World
@@ -70,7 +70,7 @@ def run_rank(
     unfinished = RankRecord(
         rank=rank, world_size=world.size, status=Status.CRASHED, reason="the process ended without saying why"
     )
-    recorder = Recorder(rank_folder(folder, rank), unfinished)
+    recorder = Recorder(get_rank_folder(folder, rank), unfinished)
     session: Session | None = None
     request: FailedRequest | None = None
     name = "setup"

@@ -18,7 +18,7 @@ from perfkit.measure.making import SuiteInMaking
 from perfkit.measure.schedule import BenchSchedule, ScheduledRun
 from perfkit.sampling import LEAST_ROUNDS, half_width, is_narrow, log_ratio, rounds_for, same_clock
 from perfkit.spec import RunSpec
-from perfkit.store.layout import Sampling
+from perfkit.store.layout import SuiteSampling
 from perfkit.store.request import BenchRequest
 from perfkit.units import percent, seconds
 
@@ -71,11 +71,11 @@ class _Rounds:
     round_s: list[float] = field(init=False, default_factory=list)
     cost_s: dict[str, float] = field(init=False, default_factory=dict)
     repeat: int = field(init=False)
-    before: Sampling = field(init=False)
+    before: SuiteSampling = field(init=False)
 
     def __post_init__(self) -> None:
         self.repeat = self.making.next_repeat - 1
-        self.before = self.making.suite.sessions[-1].sampling or Sampling()
+        self.before = self.making.suite.sessions[-1].sampling or SuiteSampling()
         self.specs = {
             run.spec.variant: msgspec.structs.replace(run.spec, passes=(), schedule=self.request.schedule)
             for run in self.schedule.runs
@@ -99,7 +99,7 @@ class _Rounds:
     def measure(self) -> None:
         start = self.clock() - self.before.seconds
         fixed = self.request.rounds is not None
-        state = Sampling() if fixed else Sampling(precision=self.request.precision, budget_s=self._budget_s)
+        state = SuiteSampling() if fixed else SuiteSampling(precision=self.request.precision, budget_s=self._budget_s)
         state = msgspec.structs.replace(state, rounds=self.before.rounds, seconds=self.before.seconds)
         self.making.update_session(sampling=state)
         self._learn_earlier()

@@ -12,7 +12,7 @@ from perfkit.measure.launch.launch import launch
 from perfkit.measure.launch.outcome import killed_by_system
 from perfkit.record import Run, Status
 from perfkit.spec import RunSpec, Schedule
-from perfkit.store.layout import rank_folder
+from perfkit.store.layout import get_rank_folder
 
 T = TypeVar("T")
 
@@ -35,7 +35,7 @@ def tried(
     with tempfile.TemporaryDirectory(prefix="perfkit-trial-", dir=shared) as parent:
         folder = Path(parent) / "run"
         run = launch(spec, folder, lambda name: progress(PassStarted(name)))
-        found = [read(rank_folder(folder, rank)) for rank in range(spec.launch.world_size)]
+        found = [read(get_rank_folder(folder, rank)) for rank in range(spec.launch.world_size)]
     progress(RunFinished(number, number + 1, label, 0, run.status, run.reason, run.seconds))
     return run, found
 

@@ -17,7 +17,7 @@ from perfkit.files import read_json
 from perfkit.measure.channel import end_with_parent, progress_channel
 from perfkit.record import Status
 from perfkit.spec import RunSpec
-from perfkit.store.layout import OUTPUT_FILE, SPEC_FILE, rank_folder
+from perfkit.store.layout import OUTPUT_FILE, SPEC_FILE, get_rank_folder
 
 if TYPE_CHECKING:
     from perfkit.measure.rank import Pass
@@ -36,7 +36,7 @@ def work(passes: Callable[[Callable[[str], None]], "Mapping[str, Pass] | None"],
     end_with_parent()
     folder = Path(sys.argv[1]).resolve()
     rank = int(os.environ.get("RANK", "0"))
-    report = progress_channel(rank_folder(folder, rank) / OUTPUT_FILE)
+    report = progress_channel(get_rank_folder(folder, rank) / OUTPUT_FILE)
     spec = read_json(folder / SPEC_FILE, RunSpec)
     if first_alone and rank:
         report = _silent
@@ -53,7 +53,7 @@ def work(passes: Callable[[Callable[[str], None]], "Mapping[str, Pass] | None"],
 
     gc.collect()
     gc.enable()
-    tell_when_terminated(rank_folder(folder, rank), ranks=spec.launch.world_size)
+    tell_when_terminated(get_rank_folder(folder, rank), ranks=spec.launch.world_size)
     status = run_rank(spec, folder, rank=rank, local_rank=local_rank, report=report, chosen=passes(report))
     sys.stdout.flush()
     sys.stderr.flush()

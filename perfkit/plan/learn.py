@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from perfkit.analysis.memory.beyond import context_bytes
+from perfkit.analysis.memory.process_memory import compute_context_bytes
 from perfkit.analysis.suite.runs import VariantRuns
 from perfkit.analysis.trace.rank_trace import DetailedAnalysis, analyze_with_details
 from perfkit.analysis.trace.roofs import build_roofs
@@ -77,7 +77,7 @@ def _of_trace(source: str, gpu: Entry | None) -> Learned:
 
 class _Step(NamedTuple):
     """The traced step of a variant on so many ranks, and how long its steps took without a profiler; None where that is
-    not known. `context_bytes` are its process's on a GPU."""
+    not known. `compute_context_bytes` are its process's on a GPU."""
 
     analysed: DetailedAnalysis
     environment: Environment
@@ -107,7 +107,7 @@ def of_suite(stored: StoredSuite, left_out: Callable[[str], None] = lambda _: No
                 ops = read_ops(read_trace(rank.trace))
                 analysed = analyze_with_details(ops, _ceilings(stored, environment), environment=environment)
                 threads = environment.threads if environment.device == CPU else None
-                context = context_bytes(rank.record.process_memory)
+                context = compute_context_bytes(rank.record.process_memory)
                 ranks = run.spec.launch.world_size
                 steps[threads].append(_Step(analysed, environment, ranks, _timed_s(stored, run), context))
     if not steps:

@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from perfkit.store.request import BenchRequest, ranks
+from perfkit.store.request import BenchRequest, make_rank_fields
 from perfkit.techniques.batch import PARAMETER
 
 FURTHEST = 4096
@@ -17,7 +17,7 @@ def onwards(request: BenchRequest) -> BenchRequest:
     whole = int(request.workload.params[PARAMETER]) if request.scaling == "strong" else None
     further = _powers(_APART) if whole is None else [size for size in _powers(2) if whole % size == 0]
     further = [size for size in further if size > max(request.sizes)]
-    return replace(request, **ranks([*request.sizes, *further]))
+    return replace(request, **make_rank_fields([*request.sizes, *further]))
 
 
 def _powers(base: int) -> list[int]:

@@ -6,7 +6,7 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from perfkit.analysis.memory.account import account
+from perfkit.analysis.memory.account import build_memory_account
 from perfkit.analysis.model.memory import MemoryAccount
 from perfkit.analysis.model.plan import PlannedPeak, PlannedVariant
 from perfkit.devices.machine import available_cores
@@ -83,7 +83,7 @@ def planned(run: ScheduledRun, target: Target = CPU) -> PlannedVariant:
             rehearsed = rehearse(run.spec, target.entry)
     except UnavailableError as error:
         return variant(reason=str(error))
-    held = account(rehearsed.allocations)
+    held = build_memory_account(rehearsed.allocations)
     flops = sum(op.work.flops for op in rehearsed.issued if isinstance(op, StepOp))
     counts = rehearsed.parameters, rehearsed.trainable
     told = variant(

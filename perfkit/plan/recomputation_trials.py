@@ -6,8 +6,8 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from perfkit.analysis.memory.lives import lives_of
-from perfkit.analysis.memory.totals import totals_of
+from perfkit.analysis.memory.allocation_lifetimes import build_lifetimes
+from perfkit.analysis.memory.totals import compute_totals
 from perfkit.files import read_json
 from perfkit.measure.bench import first_run
 from perfkit.measure.events import Event
@@ -47,7 +47,7 @@ def allocator_peak(rank: Path) -> float | None:
     """The most bytes that torch's allocator had handed out in a step of a rank, by what is in its folder."""
     if (rank / MEMORY_FILE).is_file():
         allocations = read_allocations(rank / MEMORY_FILE)
-        return float(totals_of(lives_of(allocations), len(allocations)).max())
+        return float(compute_totals(build_lifetimes(allocations), len(allocations)).max())
     if not (rank / RECORD_FILE).is_file():
         return None
     memory = read_json(rank / RECORD_FILE, RankRecord).memory

@@ -7,11 +7,11 @@ import numpy as np
 
 from perfkit.analysis.machine_load import describe_machine_load
 from perfkit.analysis.model.prediction import PredictedFigure, Prediction
-from perfkit.analysis.suite.analyse import analyse
+from perfkit.analysis.suite.analyze import analyze_suite
 from perfkit.errors import RunFormatError, UsageError
 from perfkit.spec import Struct
 from perfkit.store.layout import SUITE_FILE
-from perfkit.store.listing import marked
+from perfkit.store.listing import find_marked_folders
 from perfkit.store.summary import PLAN_FILE
 
 _LEAST_ORDERED = 3  # variants: two are in the right order by chance
@@ -88,7 +88,7 @@ def score(folder: Path, progress: Callable[[str], None] = lambda _: None) -> Sco
     """
     if not folder.is_dir():
         raise UsageError(f"{folder} is no folder: name the one that holds the runs, such as runs/")
-    suites = sorted(path for path, _ in marked(folder, [SUITE_FILE]) if (path / PLAN_FILE).is_file())
+    suites = sorted(path for path, _ in find_marked_folders(folder, [SUITE_FILE]) if (path / PLAN_FILE).is_file())
     variants: list[ScoredVariant] = []
     unread = []
     for suite in suites:
@@ -118,7 +118,7 @@ def scored(variants: Iterable[ScoredVariant], unread: Iterable[str] = ()) -> Sco
 
 
 def _of_suite(folder: Path, name: str) -> Iterator[ScoredVariant]:
-    analysis = analyse(folder)
+    analysis = analyze_suite(folder)
     device = "" if analysis.environment is None else analysis.environment.device_name
     for variant in analysis.variants:
         if variant.prediction is not None:

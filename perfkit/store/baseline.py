@@ -72,7 +72,7 @@ def write_baseline(path: Path, baseline: Baseline) -> None:
     changed. Two baselines of equal figures are the same file. What is empty is not written, nor the name of the host,
     nor the revision, which the file's own history tells.
     """
-    content = msgspec.to_builtins(_rounded(baseline))
+    content = msgspec.to_builtins(_round_figures(baseline))
     # What could not be read is not there, and the name of the host changes with every machine and says nothing of it.
     kept = (item for item in content["environment"].items() if item[0] != "git_revision")
     told = {key: value for key, value in kept if value not in (None, {})}
@@ -81,50 +81,50 @@ def write_baseline(path: Path, baseline: Baseline) -> None:
         workload: {name: {key: value for key, value in figures.items() if value} for name, figures in variants.items()}
         for workload, variants in content["variants"].items()
     }
-    write_bytes(path, ("\n".join(_lines(content)) + "\n").encode())
+    write_bytes(path, ("\n".join(_format_lines(content)) + "\n").encode())
 
 
-def _rounded(baseline: Baseline) -> Baseline:
+def _round_figures(baseline: Baseline) -> Baseline:
     return replace(
         baseline,
         variants={
-            workload: {name: _rounded_variant(variant) for name, variant in variants.items()}
+            workload: {name: _round_variant(variant) for name, variant in variants.items()}
             for workload, variants in baseline.variants.items()
         },
     )
 
 
-def _rounded_variant(variant: StoredVariant) -> StoredVariant:
+def _round_variant(variant: StoredVariant) -> StoredVariant:
     return StoredVariant(
         exact=variant.exact,
         processes={
-            name: tuple(_to_digits(value, PROCESS_DIGITS) for value in values)
+            name: tuple(_round_to_digits(value, PROCESS_DIGITS) for value in values)
             for name, values in variant.processes.items()
         },
-        losses=tuple(None if loss is None else _to_digits(loss, LOSS_DIGITS) for loss in variant.losses),
+        losses=tuple(None if loss is None else _round_to_digits(loss, LOSS_DIGITS) for loss in variant.losses),
     )
 
 
-def _to_digits(value: float, digits: int) -> float:
+def _round_to_digits(value: float, digits: int) -> float:
     return float(f"{value:.{digits}g}")
 
 
-def _lines(value: Any, indent: int = 0, before: str = "", after: str = "") -> Iterator[str]:
+def _format_lines(value: Any, indent: int = 0, before: str = "", after: str = "") -> Iterator[str]:
     """JSON with a line for every entry of an object; arrays hold plain values and stay on theirs."""
     margin = " " * indent
     if not isinstance(value, Mapping) or not value:
-        yield f"{margin}{before}{json.dumps(_whole(value), ensure_ascii=False)}{after}"
+        yield f"{margin}{before}{json.dumps(_convert_counts(value), ensure_ascii=False)}{after}"
         return
     yield f"{margin}{before}{{"
     last = max(value)
     for key in sorted(value):
         name = json.dumps(key, ensure_ascii=False)
-        yield from _lines(value[key], indent + 2, f"{name}: ", "" if key == last else ",")
+        yield from _format_lines(value[key], indent + 2, f"{name}: ", "" if key == last else ",")
     yield f"{margin}}}{after}"
 
 
-def _whole(value: Any) -> Any:
+def _convert_counts(value: Any) -> Any:
     """Counts without a point: 86440308.0 is 86440308."""
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
         return int(value)
-    return [_whole(item) for item in value] if isinstance(value, list | tuple) else value
+    return [_convert_counts(item) for item in value] if isinstance(value, list | tuple) else value

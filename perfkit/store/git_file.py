@@ -11,21 +11,21 @@ class NoRevisionError(UsageError):
     """Git knows no such revision here, or there is no repository."""
 
 
-def read_baseline_of(revision: str, path: Path) -> Baseline:
+def read_baseline_at(revision: str, path: Path) -> Baseline:
     """The baseline that `path` held at a branch, tag or commit.
 
     Raises `UsageError` where that cannot be told, with what to do, and `RunFormatError` for a file that is none.
     """
-    return decode_baseline(f"{revision}:{path}", file_at(revision, path))
+    return decode_baseline(f"{revision}:{path}", read_file_at(revision, path))
 
 
-def file_at(revision: str, path: Path) -> bytes:
+def read_file_at(revision: str, path: Path) -> bytes:
     """What `path` (relative to the current folder, or absolute) held at a revision."""
     if not revision or revision.startswith("-") or ":" in revision:
         raise NoRevisionError(
             f"{revision!r} is no revision of git: expected a branch, tag or commit, such as origin/main"
         )
-    folder, inner = _existing_folder(path.absolute())
+    folder, inner = _find_existing_folder(path.absolute())
     _require_repository(folder)
     known = git(folder, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}")
     if not known.ok:
@@ -42,7 +42,7 @@ def file_at(revision: str, path: Path) -> bytes:
     return git(folder, "cat-file", "blob", name).output
 
 
-def _existing_folder(path: Path) -> tuple[Path, Path]:
+def _find_existing_folder(path: Path) -> tuple[Path, Path]:
     """The nearest folder around a file that is there now, and the file as seen from it."""
     folder = next(parent for parent in path.parents if parent.is_dir())
     return folder, path.relative_to(folder)

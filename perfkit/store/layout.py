@@ -54,7 +54,7 @@ class SuiteRun(Struct):
     path: str
 
 
-class Sampling(Struct):
+class SuiteSampling(Struct):
     """How long a suite went on after each variant's first run.
 
     Rounds of processes, one of each variant, followed until the 95 % interval of every comparison reached no further
@@ -131,7 +131,7 @@ class RecomputationSearch(Struct):
     reason: str = ""
 
 
-class Session(Struct):
+class MeasurementSession(Struct):
     """One order to measure: the first made the suite, each other one added to it. An interrupted one is gone on with.
 
     `request` has the variants of this session; None where no more is known than that. Its runs are those with
@@ -142,7 +142,7 @@ class Session(Struct):
     command: str
     request: BenchRequest | None
     first_repeat: int = 0
-    sampling: Sampling | None = None
+    sampling: SuiteSampling | None = None
 
 
 class Suite(Struct):
@@ -161,14 +161,14 @@ class Suite(Struct):
     baselines: dict[str, str]
     runs: tuple[SuiteRun, ...] = ()
     sources: dict[str, str] = {}
-    sessions: tuple[Session, ...] = ()
+    sessions: tuple[MeasurementSession, ...] = ()
     searches: tuple[BatchSearch, ...] = ()
     recomputations: tuple[RecomputationSearch, ...] = ()
     price: Price | None = None
     warnings: tuple[str, ...] = ()
 
     @property
-    def sampling(self) -> Sampling | None:
+    def sampling(self) -> SuiteSampling | None:
         """That of all sessions as one, which ended as the last did; None where no rounds were measured."""
         parts = [session.sampling for session in self.sessions if session.sampling is not None]
         if not parts:
@@ -182,29 +182,29 @@ class Suite(Struct):
         )
 
 
-def run_path(variant: str, repeat: int) -> str:
+def get_run_path(variant: str, repeat: int) -> str:
     """The run's folder relative to the suite, with characters that some file systems refuse replaced."""
     return f"{re.sub(r'[^A-Za-z0-9+@._-]', '_', variant)[:100]}/{repeat}"
 
 
-def counters_path(variant: str) -> str:
+def get_counters_path(variant: str) -> str:
     """The folder, relative to the suite, of the variant's launch under a counting profiler."""
-    return f"{PurePosixPath(run_path(variant, 0)).parent}/counters"
+    return f"{PurePosixPath(get_run_path(variant, 0)).parent}/counters"
 
 
-def rank_folder(run: Path, rank: int) -> Path:
+def get_rank_folder(run: Path, rank: int) -> Path:
     return run / f"rank{rank}"
 
 
-def flight_file(run: Path, rank: int) -> Path | None:
+def find_flight_file(run: Path, rank: int) -> Path | None:
     """What is left of a rank's flight recorder: what the rank wrote itself, else NCCL's watchdog; None without."""
-    files = (rank_folder(run, rank) / FLIGHT_FILE, run / f"{WATCHDOG_DUMP}{rank}")
+    files = (get_rank_folder(run, rank) / FLIGHT_FILE, run / f"{WATCHDOG_DUMP}{rank}")
     return next((file for file in files if file.is_file()), None)
 
 
-def agent_file(run: Path, node: int) -> Path:
+def get_agent_file(run: Path, node: int) -> Path:
     return run / f"agent{node}.json"
 
 
-def agent_log(run: Path, node: int) -> Path:
+def get_agent_log(run: Path, node: int) -> Path:
     return run / f"agent{node}.log"

@@ -1,4 +1,4 @@
-"""What lies in a folder of runs: one line for each suite and each report, from small files alone.
+"""Listing of a folder of runs: one line for each suite and each report, from small files alone.
 
 A folder that cannot be read is listed with its error. Nothing is looked for inside a suite's or a report's own folder,
 in hidden folders, or behind symbolic links.
@@ -16,9 +16,16 @@ from perfkit.record import Status, Unknown, measured
 from perfkit.spec import RunSpec, Struct
 from perfkit.store.layout import RUN_FILE, SPEC_FILE, SUITE_FILE, Suite, SuiteRun
 from perfkit.store.live import LIVE_FILE
-from perfkit.store.live_tail import LogEnd, log_end
+from perfkit.store.live_tail import LogEnd, read_log_end
 from perfkit.store.read import read_suite_file
-from perfkit.store.suite_state import State, ended_state, last_written, suite_state, variant_outcomes, written
+from perfkit.store.suite_state import (
+    SuiteState,
+    find_last_write,
+    find_suite_state,
+    get_ended_state,
+    get_write_time,
+    read_variant_outcomes,
+)
 from perfkit.store.summary import (
     CHECK_FILE,
     COMPARISON_FILE,
@@ -29,11 +36,11 @@ from perfkit.store.summary import (
     REPORT_FILE,
     SUMMARY_FILE,
     TRACE_REPORT_FILE,
-    Outcome,
+    ReportSummary,
     RowFigures,
-    Summary,
-    rate,
-    unknown_figures,
+    VariantOutcome,
+    make_throughput,
+    make_unknown_figures,
 )
 
 # What a folder is, by the file that it is told by.
@@ -49,7 +56,7 @@ KINDS = {
 }
 
 
-class Listed(Struct):
+class ListedRun(Struct):
     """One suite or report. `path` is relative to the folder that was listed, `.` for that folder itself.
 
     `reason` says more of the state where there is more to say. `created_at` is "" where it is not known, and
@@ -61,26 +68,26 @@ class Listed(Struct):
     path: str
     kind: str
     name: str
-    state: State
+    state: SuiteState
     reason: str = ""
     created_at: str = ""
     changed_s: float
     device: str = ""
-    outcomes: tuple[Outcome, ...] = ()
+    outcomes: tuple[VariantOutcome, ...] = ()
     figures: RowFigures = RowFigures()
     live: tuple[str, ...] = ()
     reported: bool = False
     verdict: str = ""
 
 
-def list_runs(folder: Path) -> tuple[Listed, ...]:
+def list_runs(folder: Path) -> tuple[ListedRun, ...]:
     """Everything under a folder, the newest first."""
     now = time.time()
-    listed = (_listed(folder, path, marker, now) for path, marker in marked(folder, KINDS))
-    return tuple(sorted(listed, key=_newest))
+    listed = (_list_entry(folder, path, marker, now) for path, marker in find_marked_folders(folder, KINDS))
+    return tuple(sorted(listed, key=_get_sort_key))
 
 
-def _newest(item: Listed) -> tuple[float, str]:
+def _get_sort_key(item: ListedRun) -> tuple[float, str]:
     try:
         created = datetime.fromisoformat(item.created_at)
     except ValueError:
@@ -88,7 +95,7 @@ def _newest(item: Listed) -> tuple[float, str]:
     return -(created if created.tzinfo else created.replace(tzinfo=UTC)).timestamp(), item.path
 
 
-def marked(folder: Path, markers: Collection[str]) -> Iterator[tuple[Path, str]]:
+def find_marked_folders(folder: Path, markers: Collection[str]) -> Iterator[tuple[Path, str]]:
     """Each folder with one of these files, and the first of them that it has. What cannot be opened is left out.
 
     Nothing is looked for inside such a folder, in hidden ones, or behind symbolic links.
@@ -110,51 +117,51 @@ def marked(folder: Path, markers: Collection[str]) -> Iterator[tuple[Path, str]]
             waiting += [Path(entry.path) for entry in folders if not entry.name.startswith(".")]
 
 
-def _listed(folder: Path, path: Path, marker: str, now: float) -> Listed:
-    relative = _text(path.relative_to(folder).as_posix())
-    name = _text(path.name or str(path))
+def _list_entry(folder: Path, path: Path, marker: str, now: float) -> ListedRun:
+    relative = _decode_name(path.relative_to(folder).as_posix())
+    name = _decode_name(path.name or str(path))
     try:
         changed_s = (path / marker).stat().st_mtime
     except OSError as error:
-        return _damaged(relative, KINDS[marker], name, 0.0, f"{path / marker}: {error.strerror}")
+        return _make_damaged(relative, KINDS[marker], name, 0.0, f"{path / marker}: {error.strerror}")
     try:
         if marker == SUITE_FILE:
-            return _suite(path, relative, changed_s, now)
-        return _report(path, relative, KINDS[marker], changed_s)
+            return _list_suite(path, relative, changed_s, now)
+        return _list_report(path, relative, KINDS[marker], changed_s)
     except RunFormatError as error:
-        return _damaged(relative, KINDS[marker], name, changed_s, _text(str(error).replace(f"{path}/", "")))
+        return _make_damaged(relative, KINDS[marker], name, changed_s, _decode_name(str(error).replace(f"{path}/", "")))
     except OSError as error:
-        return _damaged(relative, KINDS[marker], name, changed_s, f"{error.filename}: {error.strerror}")
+        return _make_damaged(relative, KINDS[marker], name, changed_s, f"{error.filename}: {error.strerror}")
 
 
-def _text(name: str) -> str:
+def _decode_name(name: str) -> str:
     """A name of a file system, which need not be valid text, as one that is."""
     return os.fsencode(name).decode("utf-8", "replace")
 
 
-def _damaged(path: str, kind: str, name: str, changed_s: float, reason: str) -> Listed:
-    return Listed(
+def _make_damaged(path: str, kind: str, name: str, changed_s: float, reason: str) -> ListedRun:
+    return ListedRun(
         path=path,
         kind=kind,
         name=name,
-        state=State.DAMAGED,
+        state=SuiteState.DAMAGED,
         reason=reason,
         changed_s=changed_s,
-        figures=unknown_figures("the folder cannot be read"),
+        figures=make_unknown_figures("the folder cannot be read"),
     )
 
 
-def _report(path: Path, relative: str, kind: str, changed_s: float) -> Listed:
+def _list_report(path: Path, relative: str, kind: str, changed_s: float) -> ListedRun:
     """A report on traces, memory or a comparison, whose own file may be large and is not read."""
-    summary = _summary(path)
+    summary = _read_summary(path)
     if summary is None:
         reason = "no summary.json: the report is of an older perfkit, `perfkit report` writes it again with one"
-        summary = Summary(kind=kind, name=path.name, created_at="", figures=unknown_figures(reason))
-    return Listed(
+        summary = ReportSummary(kind=kind, name=path.name, created_at="", figures=make_unknown_figures(reason))
+    return ListedRun(
         path=relative,
         kind=kind,
         name=summary.name,
-        state=State.OK,
+        state=SuiteState.OK,
         reason=summary.reason,
         created_at=summary.created_at,
         changed_s=changed_s,
@@ -165,29 +172,29 @@ def _report(path: Path, relative: str, kind: str, changed_s: float) -> Listed:
     )
 
 
-def _summary(path: Path) -> Summary | None:
-    return read_json(path / SUMMARY_FILE, Summary) if (path / SUMMARY_FILE).is_file() else None
+def _read_summary(path: Path) -> ReportSummary | None:
+    return read_json(path / SUMMARY_FILE, ReportSummary) if (path / SUMMARY_FILE).is_file() else None
 
 
-def _suite(path: Path, relative: str, changed_s: float, now: float) -> Listed:
+def _list_suite(path: Path, relative: str, changed_s: float, now: float) -> ListedRun:
     suite = read_suite_file(path)
     for entry in suite.runs:
         if entry.path.startswith("/") or ".." in entry.path.split("/"):
             raise RunFormatError(f"{path / SUITE_FILE}: runs.path {entry.path!r} leads out of the suite's folder")
-    summary = _summary(path)
-    live = tuple(_live_ranks(path, suite.runs))
-    if summary is not None and _holds_all(path, summary, suite):
-        state, reason = ended_state(summary.outcomes)
+    summary = _read_summary(path)
+    live = tuple(_find_live_ranks(path, suite.runs))
+    if summary is not None and _is_complete(path, summary, suite):
+        state, reason = get_ended_state(summary.outcomes)
         name, device, outcomes, figures = summary.name, summary.device, summary.outcomes, summary.figures
         reported = (path / REPORT_FILE).is_file()
     else:
-        outcomes, unfinished = variant_outcomes(path, suite)
-        logs = [log_end(path / rank / LIVE_FILE) for rank in live if not (path / rank / ".." / RUN_FILE).is_file()]
-        state, reason = suite_state(path, outcomes, unfinished, logs, now)
-        name, device = _ordered(path, suite, logs)
-        figures = _live_figures(logs, "no summary of all its runs yet: `perfkit report` writes one")
+        outcomes, unfinished = read_variant_outcomes(path, suite)
+        logs = [read_log_end(path / rank / LIVE_FILE) for rank in live if not (path / rank / ".." / RUN_FILE).is_file()]
+        state, reason = find_suite_state(path, outcomes, unfinished, logs, now)
+        name, device = _identify_suite(path, suite, logs)
+        figures = _read_live_figures(logs, "no summary of all its runs yet: `perfkit report` writes one")
         reported = False
-    return Listed(
+    return ListedRun(
         path=relative,
         kind="suite",
         name=name,
@@ -203,29 +210,29 @@ def _suite(path: Path, relative: str, changed_s: float, now: float) -> Listed:
     )
 
 
-def _holds_all(path: Path, summary: Summary, suite: Suite) -> bool:
+def _is_complete(path: Path, summary: ReportSummary, suite: Suite) -> bool:
     """Whether the report that a summary is of holds everything: each run, or what was ever written of the last."""
     if summary.created_at != suite.created_at:
         return False
     if all(outcome.status != Status.INTERRUPTED for outcome in summary.outcomes):
         return summary.runs == len(suite.runs)
-    return not suite.runs or last_written(path, suite.runs[-1]) <= written(path / SUMMARY_FILE)
+    return not suite.runs or find_last_write(path, suite.runs[-1]) <= get_write_time(path / SUMMARY_FILE)
 
 
-def _live_ranks(path: Path, runs: Sequence[SuiteRun]) -> Iterator[str]:
+def _find_live_ranks(path: Path, runs: Sequence[SuiteRun]) -> Iterator[str]:
     """The folders of ranks that have a live log. Where rank 0 has none, no rank is looked at: it costs time."""
     for entry in runs:
         if os.path.lexists(f"{path}/{entry.path}/rank0/{LIVE_FILE}"):  # a Path for each would take most of the time
-            logs = sorted((path / entry.path).glob(f"rank*/{LIVE_FILE}"), key=_rank)
+            logs = sorted((path / entry.path).glob(f"rank*/{LIVE_FILE}"), key=_parse_rank)
             yield from (f"{entry.path}/{log.parent.name}" for log in logs if log.is_file())
 
 
-def _rank(log: Path) -> tuple[int, str]:
+def _parse_rank(log: Path) -> tuple[int, str]:
     number = log.parent.name.removeprefix("rank")
     return int(number) if number.isdecimal() else -1, number
 
 
-def _ordered(path: Path, suite: Suite, logs: Sequence[LogEnd]) -> tuple[str, str]:
+def _identify_suite(path: Path, suite: Suite, logs: Sequence[LogEnd]) -> tuple[str, str]:
     """(workload, device) as a live log or the order of the first run names them."""
     named = next((log.start.device_name for log in logs if log.start is not None), "")
     file = path / suite.runs[0].path / SPEC_FILE if suite.runs else None
@@ -235,18 +242,18 @@ def _ordered(path: Path, suite: Suite, logs: Sequence[LogEnd]) -> tuple[str, str
     return spec.workload.label, named or spec.launch.device
 
 
-def _live_figures(logs: Sequence[LogEnd], otherwise: str) -> RowFigures:
+def _read_live_figures(logs: Sequence[LogEnd], otherwise: str) -> RowFigures:
     """The figures of the latest window of the first rank with one, or why there are none."""
     log = next((log for log in logs if log.window is not None), None)
     if log is None or log.window is None:
-        return unknown_figures(otherwise)
+        return make_unknown_figures(otherwise)
     window = log.window
     source = f"the last {window.steps} steps of the live log"
     absent = Unknown(reason="the live log does not tell")
     unit = log.start.unit if log.start is not None else ""
     return RowFigures(
         step=measured(window.step_s, "s", source),
-        throughput=absent if window.units_per_s is None else rate(window.units_per_s, unit, source),
+        throughput=absent if window.units_per_s is None else make_throughput(window.units_per_s, unit, source),
         peak=absent if window.allocated_bytes is None else measured(window.allocated_bytes, "bytes", source),
         mfu=absent if window.mfu is None else measured(window.mfu, "1", source),
     )

@@ -17,7 +17,7 @@ _CLOCK_S = 2.0  # by how much a process may seem younger than the line that it w
 
 
 @dataclass(frozen=True)
-class Chunk:
+class LogChunk:
     """Whole lines from byte `since` on; the next ones begin at byte `next`. `more` says that there are some already."""
 
     since: int
@@ -26,7 +26,7 @@ class Chunk:
     lines: tuple[LiveLine, ...]
 
 
-def read_since(path: Path, since: int, most_bytes: int = CHUNK_BYTES) -> Chunk:
+def read_since(path: Path, since: int, most_bytes: int = CHUNK_BYTES) -> LogChunk:
     """The lines that begin at byte `since`, of at most `most_bytes` in all.
 
     A log that is shorter than `since` is another one and is read from its beginning. A line that is not valid, or
@@ -41,10 +41,10 @@ def read_since(path: Path, since: int, most_bytes: int = CHUNK_BYTES) -> Chunk:
     if not whole and len(data) == most_bytes:
         raise RunFormatError(f"{path}, byte {since}: a line of more than {most_bytes:,} bytes; is it a live log?")
     end = since + len(whole)
-    return Chunk(since, end, len(data) == most_bytes and end < size, _lines(path, since, whole))
+    return LogChunk(since, end, len(data) == most_bytes and end < size, _decode_lines(path, since, whole))
 
 
-def _lines(path: Path, offset: int, data: bytes) -> tuple[LiveLine, ...]:
+def _decode_lines(path: Path, offset: int, data: bytes) -> tuple[LiveLine, ...]:
     return tuple(read_line(line, f"{path}, after byte {offset}") for line in data.splitlines())
 
 
@@ -63,10 +63,10 @@ class LogEnd:
         if self.end is not None:
             return False
         now = time.time() if now is None else now
-        return now - self.changed_s < SILENT_S or (self.start is not None and _alive(self.start))
+        return now - self.changed_s < SILENT_S or (self.start is not None and _is_alive(self.start))
 
 
-def log_end(path: Path) -> LogEnd:
+def read_log_end(path: Path) -> LogEnd:
     """Read the first line and the last few of a log, whatever its length."""
     with path.open("rb") as file:
         first = file.readline(_END_BYTES)
@@ -77,7 +77,7 @@ def log_end(path: Path) -> LogEnd:
     if begin > len(first):
         data = data[data.find(b"\n") + 1 :]  # the line that the middle of was hit
     data = (first if first.endswith(b"\n") else b"") + data[: data.rfind(b"\n") + 1]
-    lines = _lines(path, 0, data)
+    lines = _decode_lines(path, 0, data)
     starts = [line for line in lines if isinstance(line, LiveStart)]
     windows = [line for line in lines if isinstance(line, LiveWindow)]
     last = lines[-1] if lines else None
@@ -89,7 +89,7 @@ def log_end(path: Path) -> LogEnd:
     )
 
 
-def _alive(start: LiveStart) -> bool:
+def _is_alive(start: LiveStart) -> bool:
     """Whether the process that wrote `start` lives on this host. One that began later has only its number."""
     if start.hostname != socket.gethostname():
         return False

@@ -18,7 +18,7 @@ _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP)
 
 
 @contextmanager
-def sole_writer(folder: Path) -> Iterator[None]:
+def lock_folder(folder: Path) -> Iterator[None]:
     """Hold the folder, which is made if need be, for this process; the system lets go of it when the process ends.
 
     A `UsageError` where another process holds it, a `PerfkitError` where it cannot be written.
@@ -29,13 +29,13 @@ def sole_writer(folder: Path) -> Iterator[None]:
     except OSError as error:
         raise PerfkitError(f"{folder} cannot be written ({error.strerror}): nothing was measured") from None
     try:
-        _hold(folder, descriptor)
+        _take_lock(folder, descriptor)
         yield
     finally:
         os.close(descriptor)
 
 
-def left_by_its_writer(folder: Path) -> bool:
+def is_abandoned(folder: Path) -> bool:
     """Whether the process that wrote the folder last was one of this machine and is gone; False where none is told."""
     try:
         note = _NOTE.fullmatch((folder / LOCK_FILE).read_text(errors="replace"))
@@ -52,7 +52,7 @@ def left_by_its_writer(folder: Path) -> bool:
     return False
 
 
-def _hold(folder: Path, descriptor: int) -> None:
+def _take_lock(folder: Path, descriptor: int) -> None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

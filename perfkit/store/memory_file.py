@@ -17,7 +17,7 @@ MEMORY_FILE_VERSION = 1
 _KEY = b"perfkit"
 
 
-class _Rest(Struct):
+class _FileMetadata(Struct):
     """What the columns do not hold, as JSON in the file's metadata.
 
     `reserved` is (at_event, address, size), `expandable` which of these are, as in `Reserved`.
@@ -35,14 +35,14 @@ class _Rest(Struct):
     failed: FailedRequest | None
 
 
-class _Version(msgspec.Struct):
+class _FileVersion(msgspec.Struct):
     schema_version: int
 
 
 def write_allocations(path: Path, allocations: Allocations) -> None:
     """Write the events, atomically. `read_allocations` gives back the same."""
     held = allocations.reserved
-    rest = _Rest(
+    rest = _FileMetadata(
         device=allocations.device,
         source=allocations.source,
         names=allocations.names,
@@ -65,8 +65,8 @@ def read_allocations(path: Path) -> Allocations:
         table = pq.read_table(path, columns=list(COLUMNS))
     except (OSError, pa.ArrowException) as error:
         raise RunFormatError(f"{path}: not a file of allocation events: {str(error).splitlines()[0]}") from None
-    rest = _rest(path, (table.schema.metadata or {}).get(_KEY))
-    _check(path, rest)
+    rest = _read_metadata(path, (table.schema.metadata or {}).get(_KEY))
+    _check_numbers(path, rest)
     held = np.array(rest.reserved, np.int64).reshape(-1, 3)
     try:
         columns = {
@@ -96,17 +96,17 @@ def read_allocations(path: Path) -> Allocations:
     )
 
 
-def _rest(path: Path, text: bytes | None) -> _Rest:
+def _read_metadata(path: Path, text: bytes | None) -> _FileMetadata:
     if text is None:
         raise RunFormatError(f"{path}: a Parquet file, but not one of perfkit's allocation events")
     try:
-        refuse_newer(path, msgspec.json.decode(text, type=_Version).schema_version, MEMORY_FILE_VERSION)
-        return msgspec.json.decode(text, type=_Rest)
+        refuse_newer(path, msgspec.json.decode(text, type=_FileVersion).schema_version, MEMORY_FILE_VERSION)
+        return msgspec.json.decode(text, type=_FileMetadata)
     except (msgspec.ValidationError, msgspec.DecodeError) as error:
         raise RunFormatError(f"{path}: not a file of allocation events: {error}") from None
 
 
-def _check(path: Path, rest: _Rest) -> None:
+def _check_numbers(path: Path, rest: _FileMetadata) -> None:
     """Refuse numbers that no file of perfkit's has, which arrays of 64 bits could not hold."""
     numbers = [rest.unexplained_bytes, *(number for piece in rest.reserved for number in piece)]
     numbers += [number for block in rest.known for number in (block.address, block.size_bytes)]

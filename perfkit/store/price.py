@@ -1,4 +1,4 @@
-"""What the machine costs, and with its speed what a token or sample costs."""
+"""The price of the machine, and with its speed that of a token or sample."""
 
 import re
 from decimal import Decimal
@@ -24,7 +24,7 @@ class Price(Struct):
     currency: str = ""
 
     def cost(self, per_second: float, unit: str) -> float:
-        """Of as many units (`tokens`, `samples`) as `counted` says, at so many a second."""
+        """Of as many units (`tokens`, `samples`) as `format_cost_unit` says, at so many a second."""
         return self.per_hour / _HOUR_S / per_second * _UNITS.get(unit, (_OTHERS, ""))[0]
 
     def format_amount(self, amount: float) -> str:
@@ -41,7 +41,7 @@ class Price(Struct):
         return f"{amount} {self.currency}" if self.currency.isalpha() else f"{self.currency}{amount}"
 
 
-def counted(unit: str) -> str:
+def format_cost_unit(unit: str) -> str:
     """How many of a unit a cost is of: `1M tokens`, `1k samples`."""
     return _UNITS.get(unit, (0.0, f"1k {unit}"))[1]
 

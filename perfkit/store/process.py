@@ -1,4 +1,4 @@
-"""What is known of a running process beside its stacks."""
+"""Facts about a running process beside its stacks."""
 
 from perfkit.record import Quantity
 from perfkit.spec import Struct

@@ -25,7 +25,7 @@ from perfkit.store.layout import (
     TRACE_FILE,
     Suite,
     SuiteRun,
-    rank_folder,
+    get_rank_folder,
 )
 from perfkit.store.live import LIVE_FILE
 from perfkit.store.stacks import STACKS_FILE
@@ -80,7 +80,7 @@ def read_suite(folder: Path) -> StoredSuite:
         folder=folder,
         suite=suite,
         ceilings=read_json(ceilings, DeviceCeilings) if ceilings.is_file() else None,
-        runs=tuple(_read_run(folder, entry) for entry in _begun(folder, suite.runs)),
+        runs=tuple(_read_run(folder, entry) for entry in _drop_unstarted(folder, suite.runs)),
     )
 
 
@@ -93,7 +93,7 @@ def read_suite_file(folder: Path) -> Suite:
     return read_json(path, Suite, _SUITE_MIGRATIONS)
 
 
-def _begun(folder: Path, runs: tuple[SuiteRun, ...]) -> tuple[SuiteRun, ...]:
+def _drop_unstarted(folder: Path, runs: tuple[SuiteRun, ...]) -> tuple[SuiteRun, ...]:
     """The runs without a last one that the suite announced but ended before it wrote anything of."""
     for entry in runs:
         relative = PurePosixPath(entry.path)
@@ -110,9 +110,9 @@ def _read_run(suite_folder: Path, entry: SuiteRun) -> StoredRun:
         raise RunFormatError(f"{suite_folder / SUITE_FILE}: runs.path {entry.path!r} names a missing folder")
     spec = read_json(folder / SPEC_FILE, RunSpec)
     run_file = folder / RUN_FILE
-    stored = (_read_rank(rank_folder(folder, rank), rank, spec) for rank in range(spec.launch.world_size))
+    stored = (_read_rank(get_rank_folder(folder, rank), rank, spec) for rank in range(spec.launch.world_size))
     ranks = tuple(rank for rank in stored if rank is not None)
-    run = read_json(run_file, Run) if run_file.is_file() else _unfinished(ranks)
+    run = read_json(run_file, Run) if run_file.is_file() else _make_unfinished_run(ranks)
     return StoredRun(
         variant=entry.variant,
         repeat=entry.repeat,
@@ -123,7 +123,7 @@ def _read_run(suite_folder: Path, entry: SuiteRun) -> StoredRun:
     )
 
 
-def _unfinished(ranks: tuple[StoredRank, ...]) -> Run:
+def _make_unfinished_run(ranks: tuple[StoredRank, ...]) -> Run:
     if any(rank.record.attached is not None for rank in ranks):
         return Run(status=Status.INTERRUPTED, reason="its end was not recorded: it still runs, or was killed")
     return Run(status=Status.INTERRUPTED, reason="the suite ended before this run did")
@@ -142,25 +142,25 @@ def _read_rank(folder: Path, rank: int, spec: RunSpec) -> StoredRank | None:
             raise RunFormatError(f"{path}: {name} is {recorded}, but the run's folder and {SPEC_FILE} say {expected}")
     return StoredRank(
         record=record,
-        trace=_existing(folder / TRACE_FILE),
-        memory=_existing(folder / MEMORY_FILE),
-        counters=_existing(folder / COUNTERS_FILE),
-        history=_existing(folder / HISTORY_FILE),
-        live=_existing(folder / LIVE_FILE),
-        stacks=_existing(folder / STACKS_FILE),
+        trace=_get_existing(folder / TRACE_FILE),
+        memory=_get_existing(folder / MEMORY_FILE),
+        counters=_get_existing(folder / COUNTERS_FILE),
+        history=_get_existing(folder / HISTORY_FILE),
+        live=_get_existing(folder / LIVE_FILE),
+        stacks=_get_existing(folder / STACKS_FILE),
     )
 
 
-def _existing(path: Path) -> Path | None:
+def _get_existing(path: Path) -> Path | None:
     return path if path.is_file() else None
 
 
-def _without_blocks(record: dict[str, Any]) -> None:
+def _drop_blocks(record: dict[str, Any]) -> None:
     """Format 2 has the storages of the training state in the file of the memory pass."""
     record.pop("known_blocks", None)
 
 
-def _with_session(suite: dict[str, Any]) -> None:
+def _add_session(suite: dict[str, Any]) -> None:
     """Format 2 has the sampling of each session, and what it was asked for."""
     sampling = suite.pop("sampling", None)
     if sampling is not None:
@@ -168,5 +168,5 @@ def _with_session(suite: dict[str, Any]) -> None:
         suite["sessions"] = [{**told, "sampling": sampling}]
 
 
-_RECORD_MIGRATIONS: Migrations = {1: _without_blocks}
-_SUITE_MIGRATIONS: Migrations = {1: _with_session}
+_RECORD_MIGRATIONS: Migrations = {1: _drop_blocks}
+_SUITE_MIGRATIONS: Migrations = {1: _add_session}

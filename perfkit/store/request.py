@@ -1,4 +1,4 @@
-"""What a suite was asked for: kept with it, so that it can go on and grow under the same conditions."""
+"""The request that a suite was made from: kept with it, so that it can go on and grow under the same conditions."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,7 +8,7 @@ import msgspec
 from perfkit.spec import Scaling, Schedule, Struct, TechniqueSpec, WorkloadSpec
 
 
-def ranks(sizes: Sequence[int]) -> dict[str, Any]:
+def make_rank_fields(sizes: Sequence[int]) -> dict[str, Any]:
     """The fields of a request of these numbers of ranks: none, one or several."""
     return {"world_size": sizes[0] if len(sizes) == 1 else None, "world_sizes": tuple(sizes) if len(sizes) > 1 else ()}
 

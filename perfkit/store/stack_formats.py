@@ -5,32 +5,34 @@ from typing import NamedTuple
 
 import msgspec
 
-from perfkit.store.stacks import Call, SampledThread
+from perfkit.store.stacks import SampledThread, StackCall
 
 _SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 
 
-class Stack(NamedTuple):
+class WeightedStack(NamedTuple):
     """Frames, the outermost first, each a name or (name, file, line), and what the stack weighs."""
 
     frames: Sequence[str | tuple[str, str, int]]
     weight: float
 
 
-class Profile(NamedTuple):
+class StackProfile(NamedTuple):
     """Stacks that belong together; `unit` is one of speedscope's: `none`, `milliseconds` ..."""
 
     name: str
     unit: str
-    stacks: Sequence[Stack]
+    stacks: Sequence[WeightedStack]
 
 
-def speedscope(threads: Sequence[SampledThread]) -> bytes:
+def encode_speedscope(threads: Sequence[SampledThread]) -> bytes:
     """A file for https://www.speedscope.app: a profile a thread, with samples as weights."""
-    return speedscope_of([Profile(f"{thread.thread} {thread.pid}", "none", _stacks(thread)) for thread in threads])
+    return encode_speedscope_profiles(
+        [StackProfile(f"{thread.thread} {thread.pid}", "none", _list_stacks(thread)) for thread in threads]
+    )
 
 
-def speedscope_of(profiles: Sequence[Profile]) -> bytes:
+def encode_speedscope_profiles(profiles: Sequence[StackProfile]) -> bytes:
     """The same of any profiles."""
     frames: dict[str | tuple[str, str, int], int] = {}
     told = [
@@ -50,12 +52,13 @@ def speedscope_of(profiles: Sequence[Profile]) -> bytes:
     return msgspec.json.encode(content)
 
 
-def _stacks(thread: SampledThread) -> list[Stack]:
+def _list_stacks(thread: SampledThread) -> list[WeightedStack]:
     return [
-        Stack([_frame(thread, call) for call in thread.stack(taken.node)][::-1], taken.count) for taken in thread.taken
+        WeightedStack([_make_frame(thread, call) for call in thread.stack(taken.node)][::-1], taken.count)
+        for taken in thread.taken
     ]
 
 
-def _frame(thread: SampledThread, call: Call) -> tuple[str, str, int]:
+def _make_frame(thread: SampledThread, call: StackCall) -> tuple[str, str, int]:
     function = thread.functions[call.function]
     return function.name, function.file, call.line

@@ -32,7 +32,7 @@ class StackFunction(Struct):
     owner: str
 
 
-class Call(Struct, array_like=True):
+class StackCall(Struct, array_like=True):
     """A node of the tree: in `function` (an index) at `line`, called from the node `parent`, -1 for the outermost."""
 
     parent: int
@@ -40,7 +40,7 @@ class Call(Struct, array_like=True):
     line: int
 
 
-class Taken(Struct, array_like=True):
+class StackSamples(Struct, array_like=True):
     """`count` samples whose innermost call was `node`, in `phase` of a step as their calls tell it ("" for none)."""
 
     node: int
@@ -62,15 +62,15 @@ class SampledThread(Struct):
     hz: float
     seconds: float
     functions: tuple[StackFunction, ...] = ()
-    calls: tuple[Call, ...] = ()
-    taken: tuple[Taken, ...] = ()
-    held: tuple[Taken, ...] | None = None
+    calls: tuple[StackCall, ...] = ()
+    taken: tuple[StackSamples, ...] = ()
+    held: tuple[StackSamples, ...] | None = None
 
     @property
     def samples(self) -> int:
         return sum(each.count for each in self.taken)
 
-    def stack(self, node: int) -> Iterator[Call]:
+    def stack(self, node: int) -> Iterator[StackCall]:
         """The calls from `node` outwards, the innermost first."""
         while node >= 0:
             call = self.calls[node]
@@ -78,7 +78,7 @@ class SampledThread(Struct):
             node = call.parent
 
 
-class Stacks(Struct):
+class SampledStacks(Struct):
     """What `stacks.json` holds: of one rank the thread that trains, and its loaders' workers.
 
     Sampling them took `cost_s` of CPU time in `seconds`, beside the program; `failed` samples could not be taken.
@@ -95,12 +95,12 @@ class Stacks(Struct):
     reason: str = ""
 
 
-def read_stacks(path: Path) -> Stacks:
-    """What `write_json` wrote of `Stacks`. A `RunFormatError` names a file that is not it."""
-    return read_json(path, Stacks, _MIGRATIONS)
+def read_stacks(path: Path) -> SampledStacks:
+    """What `write_json` wrote of `SampledStacks`. A `RunFormatError` names a file that is not it."""
+    return read_json(path, SampledStacks, _MIGRATIONS)
 
 
-def _of_the_lock_apart(stacks: dict[str, Any]) -> None:
+def _split_lock_samples(stacks: dict[str, Any]) -> None:
     """Format 2 has samples with the interpreter's lock held apart, and what sampling cost for all threads at once."""
     for thread in stacks["threads"]:
         thread["taken"] = [[node, phase, count] for node, phase, _, count in thread["taken"]]
@@ -108,4 +108,4 @@ def _of_the_lock_apart(stacks: dict[str, Any]) -> None:
             thread.pop(gone, None)
 
 
-_MIGRATIONS: Migrations = {1: _of_the_lock_apart}
+_MIGRATIONS: Migrations = {1: _split_lock_samples}

@@ -1,4 +1,5 @@
-"""What a list of many reports shows of one: `summary.json`, a few hundred bytes beside the report it is taken from."""
+"""The summary that a list of many reports shows of one: `summary.json`, a few hundred bytes beside the report it is
+taken from."""
 
 import hashlib
 import os
@@ -38,19 +39,19 @@ class RowFigures(Struct):
     mfu: Quantity = _NOT_TOLD
 
 
-class Outcome(Struct):
+class VariantOutcome(Struct):
     """How one variant ended."""
 
     variant: str
     status: Status
 
 
-class Summary(Struct):
+class ReportSummary(Struct):
     """One report in short. `kind` is `suite`, `trace`, `memory`, `flight`, `check`, `process`, `comparison` or `plan`;
     `runs` how many runs of a suite it holds.
 
     `device` is "" where the report does not tell; `outcomes` is empty for what was not run by perfkit. `verdict` is
-    that of a check, with its `reason` in words; "" for all else. `sources` is the `digest_of` the files that were read
+    that of a check, with its `reason` in words; "" for all else. `sources` is the `compute_digest` the files that were read
     for a report on files, "" for what perfkit measured.
     """
 
@@ -59,7 +60,7 @@ class Summary(Struct):
     name: str
     created_at: str
     device: str = ""
-    outcomes: tuple[Outcome, ...] = ()
+    outcomes: tuple[VariantOutcome, ...] = ()
     runs: int = 0
     figures: RowFigures = RowFigures()
     verdict: str = ""
@@ -67,18 +68,18 @@ class Summary(Struct):
     sources: str = ""
 
 
-def digest_of(files: Iterable[str]) -> str:
+def compute_digest(files: Iterable[str]) -> str:
     """What tells a report's files from those of any other: a digest of their absolute paths and URLs."""
     names = sorted(name if "://" in name else os.path.abspath(name) for name in files)  # noqa: PTH100 - no Path of a URL
     return hashlib.sha256("\0".join(names).encode("utf-8", "surrogateescape")).hexdigest()[:32]
 
 
-def unknown_figures(reason: str) -> RowFigures:
+def make_unknown_figures(reason: str) -> RowFigures:
     """RowFigures none of which is known, for one reason."""
     none = Unknown(reason=reason)
     return RowFigures(step=none, throughput=none, peak=none, mfu=none)
 
 
-def rate(value: float, unit: str, source: str) -> Measurement:
+def make_throughput(value: float, unit: str, source: str) -> Measurement:
     """A throughput of `unit` (`tokens`, `samples`) a second."""
     return measured(value, f"{unit or 'units'}/s", source)

@@ -9,9 +9,9 @@ import msgspec
 
 from perfkit.address_space import address_space_bounded
 from perfkit.errors import PerfkitError, RunFormatError, UsageError
-from perfkit.flight.decode import decode
+from perfkit.flight.decode import decode_dump
 from perfkit.flight.model import FlightRecord
-from perfkit.store.layout import RECORD_FILE, SPEC_FILE, SUITE_FILE, TRACE_FILE, WATCHDOG_DUMP, flight_file
+from perfkit.store.layout import RECORD_FILE, SPEC_FILE, SUITE_FILE, TRACE_FILE, WATCHDOG_DUMP, find_flight_file
 from perfkit.trace.reading.source import is_magic, looks_like_trace, natural, open_source
 from perfkit.trace.reading.stream import Limits, TextBlocks
 from perfkit.trace.reading.unpickle import load_plain
@@ -68,7 +68,7 @@ def _files(path: Path) -> list[Path]:
 def _replaced(file: Path) -> bool:
     """Whether it is a dump of NCCL's watchdog in a run whose rank has left its own."""
     rank = file.name.removeprefix(WATCHDOG_DUMP)
-    return rank != file.name and rank.isdecimal() and flight_file(file.parent, int(rank)) != file
+    return rank != file.name and rank.isdecimal() and find_flight_file(file.parent, int(rank)) != file
 
 
 def _is_trace(file: Path) -> bool:
@@ -146,6 +146,6 @@ def read_dump(file: str) -> FlightRecord:
             raise RunFormatError(f"{file}: not a {WHAT} as JSON: {error}") from None
     try:
         with address_space_bounded(_MOST_BYTES):
-            return decode(plain, file)
+            return decode_dump(plain, file)
     except (MemoryError, RecursionError):
         raise RunFormatError(f"{file}: needs more memory than a {WHAT} can: it is damaged or hostile") from None

@@ -16,7 +16,7 @@ import atheris
 
 with atheris.instrument_imports(include=["perfkit.flight", "perfkit.trace.flight", "perfkit.trace.reading.unpickle"]):
     from perfkit.errors import PerfkitError
-    from perfkit.flight.match import mismatches
+    from perfkit.flight.match import find_mismatches
     from perfkit.trace.flight import is_dump_file, read_dump
 
 PACKED = (bytes, bytes, bytes, lambda data: zlib.compress(data, wbits=31))
@@ -52,7 +52,7 @@ def read_bytes(data: bytes) -> None:
         assert refusal.startswith(str(path)), refusal
         assert "\n" not in refusal, refusal
     else:
-        mismatches({0: record, 1: record})
+        find_mismatches({0: record, 1: record})
 
 
 if __name__ == "__main__":

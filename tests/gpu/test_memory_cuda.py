@@ -12,8 +12,8 @@ import torch
 from torch import nn
 from torch.profiler import record_function
 
-from perfkit.analysis.memory.account import account
-from perfkit.analysis.memory.beyond import CONTEXT, RESIDUAL, outside_of
+from perfkit.analysis.memory.account import build_memory_account
+from perfkit.analysis.memory.process_memory import CONTEXT, RESIDUAL, build_process_balance
 from perfkit.instruments.environment import environment
 from perfkit.instruments.memory.failed import failed_request
 from perfkit.instruments.memory.history import allocator_history
@@ -59,7 +59,7 @@ def test_the_history_balances_with_the_allocators_counters(step: Callable[[], No
         step()
         torch.cuda.synchronize()
     (found,) = (each for each in read_snapshot(path).allocations if each.device == "cuda:0")
-    balance = account(found)
+    balance = build_memory_account(found)
     assert balance.peak_bytes == torch.cuda.max_memory_allocated()
     assert int(np.sum(found.reserved.size)) == torch.cuda.memory_reserved()
 
@@ -109,7 +109,7 @@ def test_the_process_balances_with_nvml(step: Callable[[], None]) -> None:
         process_memory=type(memory)(at_context=memory.at_context, at_end=end),
     )
     peak = torch.cuda.max_memory_allocated()
-    outside = outside_of(record)(peak)
+    outside = build_process_balance(record)(peak)
     sizes = {share.category: share.bytes for share in outside.parts}
     assert peak + sum(sizes.values()) == outside.process_bytes
     assert 50 * 2**20 < sizes[CONTEXT] < 2 * 2**30

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from perfkit.analysis.suite.analyse import analyse
-from perfkit.check.judge.exact import judge_exact_quantities
-from perfkit.check.judge.figures import RunFigures, figures
+from perfkit.analysis.suite.analyze import analyze_suite
+from perfkit.check.judge.exact_counts import judge_exact_quantities
+from perfkit.check.judge.figures import RunFigures, read_figures
 from perfkit.check.judge.quantities import QUANTITIES
 from perfkit.check.judge.thresholds import Threshold
 from perfkit.check.result import Verdict
@@ -40,9 +40,9 @@ def measure(folder: Path, workload: str = GPT, technique: str = "baseline", *, w
     )
     write_json(run / RUN_FILE, Run(status=Status.OK))
     write_suite_file(folder, [technique], [SuiteRun(variant=technique, repeat=0, path=f"{technique}/0")])
-    (variant,) = analyse(folder).variants
+    (variant,) = analyze_suite(folder).variants
     assert variant.status == Status.OK, variant.reason
-    return figures(variant)
+    return read_figures(variant)
 
 
 @pytest.mark.parametrize("technique", ["baseline", "amp+ckpt"])

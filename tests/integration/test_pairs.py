@@ -11,10 +11,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from perfkit.analysis.suite.analyse import analyse
+from perfkit.analysis.suite.analyze import analyze_suite
 from perfkit.check.sides.measure import measure_pairs
-from perfkit.check.sides.revision import working_tree, worktree
-from perfkit.check.sides.side import SideFailedError, side_of
+from perfkit.check.sides.revision import open_worktree, read_working_tree
+from perfkit.check.sides.side import SideFailedError, make_side
 from perfkit.check.sides.suites import measure_sides
 from perfkit.files import read_json
 from perfkit.measure.turns.lockstep import LEAST_TURNS
@@ -74,8 +74,8 @@ def repository(tmp_path, monkeypatch):
 
 @contextmanager
 def sides(repository, python_path=("src",)):
-    with worktree(repository, "HEAD~1") as before:
-        yield side_of(before, python_path), side_of(working_tree(repository), python_path)
+    with open_worktree(repository, "HEAD~1") as before:
+        yield make_side(before, python_path), make_side(read_working_tree(repository), python_path)
 
 
 def spec(workload=OWN, world_size=1, timeout_s=300.0):
@@ -132,7 +132,7 @@ def test_each_side_runs_its_own_code(repository, tmp_path, turns):
 
 
 def test_a_side_against_itself(tmp_path):
-    same = side_of(working_tree(tmp_path))
+    same = make_side(read_working_tree(tmp_path))
     pairs = measure(same, same, spec(GPT), tmp_path / "pairs")
     assert len(pairs.pairs[0].before.wall_s) == len(pairs.pairs[0].after.wall_s) >= LEAST_TURNS
 
@@ -246,7 +246,7 @@ def test_both_sides_leave_ordinary_suites(repository, tmp_path):
     begun = [(label, repeat) for label, name, repeat in events if name == "RunStarted"]
     assert begun == [(before.label, 0), (after.label, 0), (after.label, 1), (before.label, 1)]
     for name, width in (("before", 8), ("after", 16)):
-        analysis = analyse(tmp_path / "suites" / name)
+        analysis = analyze_suite(tmp_path / "suites" / name)
         (variant,) = analysis.variants
         assert variant.status == Status.OK
         first = tmp_path / "suites" / name / "baseline" / "0"

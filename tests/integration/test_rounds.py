@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from perfkit.analysis.suite.analyse import analyse
+from perfkit.analysis.suite.analyze import analyze_suite
 from perfkit.store.read import read_suite
 
 SMALL = ("--workload", "gpt:size=nano", "--batch-size", "1", "--seq-len", "32", "--threads", "1", "--no-calibrate")
@@ -75,7 +75,7 @@ def test_a_round_has_a_process_of_each_and_every_turn_a_step_of_each(measured) -
 
 
 def test_the_times_and_the_comparison_are_those_of_the_rounds(measured) -> None:
-    analysis = analyse(measured[1])
+    analysis = analyze_suite(measured[1])
     ckpt = next(variant for variant in analysis.variants if variant.name == "ckpt")
     assert ckpt.difference.pairs == 2
     assert len(ckpt.step_time.per_process) == 2
@@ -120,4 +120,4 @@ def test_what_is_interrupted_in_a_round_keeps_what_was_measured_before(tmp_path:
     suite = read_suite(tmp_path / "suite")
     assert max(run.repeat for run in suite.runs) == 1
     assert not list((tmp_path / "suite").glob("*/2"))
-    assert [variant.status.value for variant in analyse(tmp_path / "suite").variants] == ["ok", "ok"]
+    assert [variant.status.value for variant in analyze_suite(tmp_path / "suite").variants] == ["ok", "ok"]

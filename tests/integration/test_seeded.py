@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from perfkit.analysis.suite.analyse import analyse
+from perfkit.analysis.suite.analyze import analyze_suite
 
 TRAIN = """
 import torch
@@ -33,7 +33,7 @@ def test_dropout_under_compile_is_compared(tmp_path: Path) -> None:
     schedule = ("--rounds", "0", "--steps", "6", "--warmup", "5", "--threads", "1", "--no-calibrate")
     done = subprocess.run((*command, *schedule), cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
-    [compiled] = [variant for variant in analyse(tmp_path / "suite").variants if variant.name == "compile"]
+    [compiled] = [variant for variant in analyze_suite(tmp_path / "suite").variants if variant.name == "compile"]
     assert compiled.parity.verdict in ("equal", "within tolerance"), compiled.parity
     assert "the random numbers of eager code" in compiled.parity.basis
     assert compiled.parity.steps == 10

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from perfkit.analysis.suite.analyse import examine
-from perfkit.check.result import Why
-from perfkit.check.why.side import Observed, observe
-from perfkit.check.why.why import why
+from perfkit.analysis.suite.analyze import inspect_suite
+from perfkit.check.result import ChangeExplanation
+from perfkit.check.why.explanation import explain_variant
+from perfkit.check.why.side import SideAnalysis, observe_variant
 from perfkit.measure.bench import bench
 from perfkit.spec import Schedule, WorkloadSpec, parse_variants
 from perfkit.store.read import StoredSuite, read_suite
@@ -46,17 +46,17 @@ def measure(tmp_path_factory: pytest.TempPathFactory) -> Measure:
     return measured
 
 
-def found(measure: Measure, change: str, variant: str = "baseline") -> Why:
-    return why(seen(measure("", variant), variant), seen(measure(change, variant), variant))
+def found(measure: Measure, change: str, variant: str = "baseline") -> ChangeExplanation:
+    return explain_variant(seen(measure("", variant), variant), seen(measure(change, variant), variant))
 
 
-def seen(suite: StoredSuite, variant: str) -> Observed:
-    examined = examine(suite, by_step=True)
+def seen(suite: StoredSuite, variant: str) -> SideAnalysis:
+    examined = inspect_suite(suite, by_step=True)
     (row,) = (each for each in examined.analysis.variants if each.name == variant)
-    return observe(row, *examined.of[variant])
+    return observe_variant(row, *examined.of[variant])
 
 
-def suspect(found: Why, *parts: str) -> bool:
+def suspect(found: ChangeExplanation, *parts: str) -> bool:
     """Whether one sentence has all the parts."""
     return any(all(part in text for part in parts) for text in found.suspects)
 
@@ -103,7 +103,7 @@ def test_what_a_side_lacks_is_said(measure: Measure) -> None:
     bare = dataclasses.replace(
         run, ranks=tuple(dataclasses.replace(each, trace=None, memory=None) for each in run.ranks)
     )
-    result = why(seen(dataclasses.replace(side, runs=(bare,)), "baseline"), seen(side, "baseline"))
+    result = explain_variant(seen(dataclasses.replace(side, runs=(bare,)), "baseline"), seen(side, "baseline"))
     assert result.time is None
     assert result.suspects == ()
     assert result.notes[:2] == (

@@ -9,7 +9,7 @@ import pytest
 import perfkit
 from perfkit import growing
 from perfkit.analysis.model.suite import Analysis, Variant
-from perfkit.analysis.suite.analyse import analyse
+from perfkit.analysis.suite.analyze import analyze_suite
 from perfkit.devices.ceiling import Ceiling, DeviceCeilings, Kind, Level
 from perfkit.errors import UsageError
 from perfkit.files import read_json, write_json
@@ -115,13 +115,13 @@ def grown(
     request = msgspec.structs.replace(growing.suite_request(folder), variants=variants, **changes)
     opened = to_grow(folder, request, failed=failed, ask=lambda _: HERE)
     growing.measure(opened, command="perfkit bench --into", ceilings=None, progress=lambda _: None, find=find)
-    return analyse(folder)
+    return analyze_suite(folder)
 
 
 def resumed(folder: Path) -> Analysis:
     opened = to_resume(folder, ask=lambda _: HERE)
     growing.measure(opened, command="perfkit bench --resume", ceilings=None, progress=lambda _: None)
-    return analyse(folder)
+    return analyze_suite(folder)
 
 
 def of(analysis: Analysis, name: str) -> Variant:
@@ -347,7 +347,7 @@ def test_a_variant_for_which_nothing_was_found_is_skipped_with_the_reason(machin
         return Found(request, recomputations=(search,), refusals={"ckpt:fit=1MiB": "why"})
 
     suite = started(tmp_path / "s", find=found, variants=tuple(parse_variants("ckpt:fit=1MiB,amp")))
-    analysis = analyse(suite)
+    analysis = analyze_suite(suite)
     assert [variant.name for variant in analysis.variants] == ["baseline", "ckpt:fit=1MiB", "amp"]
     assert (of(analysis, "ckpt:fit=1MiB").status, of(analysis, "ckpt:fit=1MiB").reason) == (Status.SKIPPED, "why")
     assert analysis.recomputations[0].reason == "why"

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from perfkit.analysis.suite.analyse import analyse
+from perfkit.analysis.suite.analyze import analyze_suite
 from perfkit.devices import cache, resolve
 from perfkit.devices.ceiling import DeviceCeilings, Kind, Level
 from perfkit.devices.fingerprint import fingerprint
@@ -47,7 +47,7 @@ def suite(tmp_path: Path, ceilings: DeviceCeilings) -> Path:
 
 
 def mfu(folder: Path) -> float | None:
-    return value_of(analyse(folder).variants[0].mfu)
+    return value_of(analyze_suite(folder).variants[0].mfu)
 
 
 def test_a_refuted_ceiling_is_measured_again_and_the_folder_tells_the_same(

@@ -23,7 +23,7 @@ _PRODUCT = "product"
 _PRODUCTS = frozenset({"mm", "addmm", "bmm", "baddbmm"})
 
 
-class _Group(NamedTuple):
+class _CompiledGroup(NamedTuple):
     """Compiled code of a phase that hangs together, and the ops that it names."""
 
     ops: frozenset[str]
@@ -41,15 +41,15 @@ def is_compiled(name: str) -> bool:
     return is_compiled_kernel(name) or is_compiled_region(name)
 
 
-def with_compiled(pairs: Sequence[OpPair]) -> list[OpPair]:
+def merge_compiled_pairs(pairs: Sequence[OpPair]) -> list[OpPair]:
     """The pairs, compiled code that only one side has as one with what it stands for.
 
     That are the ops it names which this side lacks, or calls less often than the other.
     """
     compiled = [pair for pair in pairs if _is_one_sided(pair) and is_compiled(pair.first.name)]
     left = [pair for pair in pairs if not any(pair is each for each in compiled)]
-    for group in _groups(compiled):
-        replaced = [pair for pair in left if _stands_for(group, pair)]
+    for group in _group_compiled_pairs(compiled):
+        replaced = [pair for pair in left if _has_replaced_op(group, pair)]
         together = [*group.pairs, *replaced]
         before = [row for pair in together for row in pair.before]
         after = [row for pair in together for row in pair.after]
@@ -61,24 +61,24 @@ def with_compiled(pairs: Sequence[OpPair]) -> list[OpPair]:
     return left
 
 
-def _groups(compiled: Sequence[OpPair]) -> list[_Group]:
+def _group_compiled_pairs(compiled: Sequence[OpPair]) -> list[_CompiledGroup]:
     """Code of a phase that names an op in common."""
-    groups: list[_Group] = []
+    groups: list[_CompiledGroup] = []
     for pair in compiled:
-        mine = _Group(_ops(pair.first.name), [pair])
-        for other in [group for group in groups if _hang_together(mine, group)]:
+        mine = _CompiledGroup(_list_fused_ops(pair.first.name), [pair])
+        for other in [group for group in groups if _share_ops(mine, group)]:
             groups.remove(other)
-            mine = _Group(mine.ops | other.ops, [*other.pairs, *mine.pairs])
+            mine = _CompiledGroup(mine.ops | other.ops, [*other.pairs, *mine.pairs])
         groups.append(mine)
     return groups
 
 
-def _hang_together(one: _Group, other: _Group) -> bool:
+def _share_ops(one: _CompiledGroup, other: _CompiledGroup) -> bool:
     phases = {one.phase, other.phase}
     return (len(phases) == 1 or "" in phases) and (_ANY in one.ops | other.ops or not one.ops.isdisjoint(other.ops))
 
 
-def _stands_for(group: _Group, pair: OpPair) -> bool:
+def _has_replaced_op(group: _CompiledGroup, pair: OpPair) -> bool:
     base = _OP.fullmatch(pair.first.name)
     if base is None or group.phase not in ("", pair.first.phase):
         return False
@@ -96,7 +96,7 @@ def _is_one_sided(pair: OpPair) -> bool:
 
 
 @lru_cache(maxsize=8192)
-def _ops(name: str) -> frozenset[str]:
+def _list_fused_ops(name: str) -> frozenset[str]:
     """The ops that the name of compiled code lists; `_ANY` where it does not tell them."""
     listed = fused_ops(_CPP.sub("triton_poi", name)) if is_compiled_kernel(name) else None
     return frozenset(_PRODUCT if op in _PRODUCTS else op for op in listed) if listed else frozenset({_ANY})

@@ -6,9 +6,9 @@ from math import fsum
 
 from msgspec.structs import replace
 
-from perfkit.analysis.compare.compiled_pairs import is_compiled, with_compiled
+from perfkit.analysis.compare.compiled_pairs import is_compiled, merge_compiled_pairs
 from perfkit.analysis.compare.groups import group_changes
-from perfkit.analysis.compare.op_pair import COMPILED, OpPair, inputs
+from perfkit.analysis.compare.op_pair import COMPILED, OpPair, get_input_shapes
 from perfkit.analysis.model.difference import ChangeRow, TraceDifference
 from perfkit.analysis.model.step import OpRow
 from perfkit.analysis.model.trace import RankTrace
@@ -32,36 +32,36 @@ COMPILED_CODE = "compiled code"
 _Key = tuple[str, ...]
 # The strictest first. Modules may be renamed (by compiling, by wrapping) and shapes change with the batch.
 _LEVELS: tuple[Callable[[OpRow], _Key], ...] = (
-    lambda row: (row.name, row.phase, row.module, inputs(row)),
+    lambda row: (row.name, row.phase, row.module, get_input_shapes(row)),
     lambda row: (row.name, row.phase, row.module),
     lambda row: (row.name, row.phase),
 )
 
 
-def difference(after: RankTrace, before: RankTrace) -> TraceDifference:
+def compare_traces(after: RankTrace, before: RankTrace) -> TraceDifference:
     """Compare the ops of two traces, per step.
 
     Ops are matched by name, phase, module and shapes; those left over by name, phase and module; then by name and
     phase. What torch.compile made stands against the ops that it replaced. Rows and rests sum to the time of all ops
     on each side.
     """
-    pairs = sorted(with_compiled(paired_ops(before.ops, after.ops)), key=lambda pair: -abs(pair.change_s))
+    pairs = sorted(merge_compiled_pairs(pair_ops(before.ops, after.ops)), key=lambda pair: -abs(pair.change_s))
     shown = pairs[:MOST_CHANGES]
     return TraceDifference(
         before=before.label,
         after=after.label,
         before_step_s=before.step_s,
         after_step_s=after.step_s,
-        changes=tuple(change_row(pair) for pair in shown),
+        changes=tuple(build_change_row(pair) for pair in shown),
         rest_before_s=fsum(pair.before_s for pair in pairs[MOST_CHANGES:]),
         rest_after_s=fsum(pair.after_s for pair in pairs[MOST_CHANGES:]),
         before_trace=before,
-        notes=tuple(_notes(after, before, pairs)),
+        notes=tuple(_collect_notes(after, before, pairs)),
         groups=group_changes(after, before, pairs),
     )
 
 
-def bare(difference: TraceDifference) -> TraceDifference:
+def drop_trace_tables(difference: TraceDifference) -> TraceDifference:
     """Without the other trace's tables and roofs, which say nothing of a change and would fill the file."""
     before = replace(
         difference.before_trace, summary=(), kernels=(), ops=(), modules=(), phases=(), level_points=(), flames=()
@@ -69,39 +69,43 @@ def bare(difference: TraceDifference) -> TraceDifference:
     return replace(difference, before_trace=replace(before, memory=None, ceilings=None, timelines=()))
 
 
-def paired_ops(before: Sequence[OpRow], after: Sequence[OpRow]) -> list[OpPair]:
-    """Ops of two traces that are the same; `difference` also tells what compiled code replaced.
+def pair_ops(before: Sequence[OpRow], after: Sequence[OpRow]) -> list[OpPair]:
+    """Ops of two traces that are the same; `compare_traces` also tells what compiled code replaced.
 
     What was inferred of kernels whose launches were not recorded has neither phase nor module: it is the same as what
     is left of the op on the other side.
     """
     pairs: list[OpPair] = []
     for level, key in enumerate(_LEVELS):
-        old, new = _by(before, key), _by(after, key)
+        old, new = _group_rows(before, key), _group_rows(after, key)
         common = [same for same in old if same in new]
         pairs += [OpPair(old.pop(same), new.pop(same), level) for same in common]
         before = [row for rows in old.values() for row in rows]
         after = [row for rows in new.values() for row in rows]
-    pairs, before, after = _with_inferred(pairs, before, after)
+    pairs, before, after = _merge_inferred_ops(pairs, before, after)
     strict = _LEVELS[0]
-    pairs += [OpPair(rows, (), 0) for rows in _by(before, strict).values()]
-    pairs += [OpPair((), rows, 0) for rows in _by(after, strict).values()]
+    pairs += [OpPair(rows, (), 0) for rows in _group_rows(before, strict).values()]
+    pairs += [OpPair((), rows, 0) for rows in _group_rows(after, strict).values()]
     return pairs
 
 
-def _with_inferred(
+def _merge_inferred_ops(
     pairs: list[OpPair], before: Sequence[OpRow], after: Sequence[OpRow]
 ) -> tuple[list[OpPair], list[OpRow], list[OpRow]]:
     """The pairs, with all of an op as one where more of it was inferred on one side; what of both sides is left.
 
     What was recorded on one side and inferred on the other would else be fewer calls of one op and a new one.
     """
-    level, old, new = len(_LEVELS), _by(before, _op), _by(after, _op)
+    level, old, new = len(_LEVELS), _group_rows(before, _get_op_key), _group_rows(after, _get_op_key)
     inferred = [
         op for op in dict.fromkeys((*old, *new)) if any(map(_is_inferred, (*old.get(op, ()), *new.get(op, ()))))
     ]
     for op in inferred:
-        short = [pair for pair in pairs if _op(pair.first) == op and _calls(pair.before) != _calls(pair.after)]
+        short = [
+            pair
+            for pair in pairs
+            if _get_op_key(pair.first) == op and _sum_calls(pair.before) != _sum_calls(pair.after)
+        ]
         was = [*old.get(op, ()), *(row for pair in short for row in pair.before)]
         now = [*new.get(op, ()), *(row for pair in short for row in pair.after)]
         if was and now:
@@ -116,67 +120,71 @@ def _is_inferred(row: OpRow) -> bool:
     return row.name.endswith(INFERRED)
 
 
-def _calls(rows: Sequence[OpRow]) -> float:
+def _sum_calls(rows: Sequence[OpRow]) -> float:
     return fsum(row.calls for row in rows)
 
 
-def _op(row: OpRow) -> _Key:
+def _get_op_key(row: OpRow) -> _Key:
     return (row.name.removesuffix(INFERRED),)
 
 
-def _by(rows: Iterable[OpRow], key: Callable[[OpRow], _Key]) -> dict[_Key, list[OpRow]]:
+def _group_rows(rows: Iterable[OpRow], key: Callable[[OpRow], _Key]) -> dict[_Key, list[OpRow]]:
     result: dict[_Key, list[OpRow]] = {}
     for row in rows:
         result.setdefault(key(row), []).append(row)
     return result
 
 
-def change_row(pair: OpPair) -> ChangeRow:
+def build_change_row(pair: OpPair) -> ChangeRow:
     """What both sides have in common, and their figures."""
     first, compiled = pair.first, pair.level == COMPILED
     both = (*pair.before, *pair.after)
     return ChangeRow(
-        name=COMPILED_CODE if compiled else _op(first)[0] if len({row.name for row in both}) > 1 else first.name,
-        module=_text(pair, lambda row: row.module),
+        name=COMPILED_CODE
+        if compiled
+        else _get_op_key(first)[0]
+        if len({row.name for row in both}) > 1
+        else first.name,
+        module=_format_both_sides(pair, lambda row: row.module),
         phase=first.phase if not compiled or len({row.phase for row in both if row.phase}) == 1 else "",
-        shapes="" if compiled else _text(pair, inputs),
-        compiled=_names(row for row in both if is_compiled(row.name)) if compiled else (),
-        replaced=_names(row for row in both if not is_compiled(row.name)) if compiled else (),
-        before_calls=_sum(pair.before, lambda row: row.calls),
-        after_calls=_sum(pair.after, lambda row: row.calls),
-        before_s=_sum(pair.before, lambda row: row.seconds),
-        after_s=_sum(pair.after, lambda row: row.seconds),
-        before_flops=_sum(pair.before, lambda row: row.flops),
-        after_flops=_sum(pair.after, lambda row: row.flops),
-        before_bytes=_sum(pair.before, lambda row: row.bytes),
-        after_bytes=_sum(pair.after, lambda row: row.bytes),
+        shapes="" if compiled else _format_both_sides(pair, get_input_shapes),
+        compiled=_list_names(row for row in both if is_compiled(row.name)) if compiled else (),
+        replaced=_list_names(row for row in both if not is_compiled(row.name)) if compiled else (),
+        before_calls=_sum_values(pair.before, lambda row: row.calls),
+        after_calls=_sum_values(pair.after, lambda row: row.calls),
+        before_s=_sum_values(pair.before, lambda row: row.seconds),
+        after_s=_sum_values(pair.after, lambda row: row.seconds),
+        before_flops=_sum_values(pair.before, lambda row: row.flops),
+        after_flops=_sum_values(pair.after, lambda row: row.flops),
+        before_bytes=_sum_values(pair.before, lambda row: row.bytes),
+        after_bytes=_sum_values(pair.after, lambda row: row.bytes),
     )
 
 
-def _names(rows: Iterable[OpRow]) -> tuple[str, ...]:
+def _list_names(rows: Iterable[OpRow]) -> tuple[str, ...]:
     """Each once, the longest first."""
     return tuple(dict.fromkeys(row.name for row in sorted(rows, key=lambda row: -row.seconds)))
 
 
-def _sum(rows: Sequence[OpRow], value: Callable[[OpRow], float | None]) -> float | None:
+def _sum_values(rows: Sequence[OpRow], value: Callable[[OpRow], float | None]) -> float | None:
     """None where there are no rows, or one of them is not known."""
     values = [value(row) for row in rows]
     known = [amount for amount in values if amount is not None]
     return fsum(known) if values and len(known) == len(values) else None
 
 
-def _text(pair: OpPair, value: Callable[[OpRow], str]) -> str:
+def _format_both_sides(pair: OpPair, value: Callable[[OpRow], str]) -> str:
     """What both sides have in common, else `before -> after`."""
-    sides = [_one(rows, value) for rows in (pair.before, pair.after) if rows]
+    sides = [_format_distinct(rows, value) for rows in (pair.before, pair.after) if rows]
     return sides[0] if len(set(sides)) == 1 else " -> ".join(side or "(none)" for side in sides)
 
 
-def _one(rows: Sequence[OpRow], value: Callable[[OpRow], str]) -> str:
+def _format_distinct(rows: Sequence[OpRow], value: Callable[[OpRow], str]) -> str:
     distinct = list(dict.fromkeys(value(row) for row in rows))
     return distinct[0] if len(distinct) == 1 else f"{len(distinct)} different"
 
 
-def _notes(after: RankTrace, before: RankTrace, pairs: Sequence[OpPair]) -> Iterator[str]:
+def _collect_notes(after: RankTrace, before: RankTrace, pairs: Sequence[OpPair]) -> Iterator[str]:
     for what, new, old in (
         ("devices", after.device_name or after.device, before.device_name or before.device),
         ("numbers of ranks", after.world_size, before.world_size),
@@ -184,33 +192,33 @@ def _notes(after: RankTrace, before: RankTrace, pairs: Sequence[OpPair]) -> Iter
         ("numbers of traced steps", len(after.steps) or None, len(before.steps) or None),
     ):
         if new != old:
-            yield f"different {what}: {_said(new)} against {_said(old)} before"
-    now_in, then_in = _computed_in(after), _computed_in(before)
+            yield f"different {what}: {_format_value(new)} against {_format_value(old)} before"
+    now_in, then_in = _get_dtype_shares(after), _get_dtype_shares(before)
     moved = fsum(abs(now_in.get(dtype, 0.0) - then_in.get(dtype, 0.0)) for dtype in {*now_in, *then_in}) / 2
     other_dtypes = bool(now_in and then_in) and moved > _OTHER_DTYPES
     if other_dtypes:
-        yield f"different dtypes: matrix products in {_dtypes(now_in)} against {_dtypes(then_in)} before"
+        yield f"different dtypes: matrix products in {_format_dtype_shares(now_in)} against {_format_dtype_shares(then_in)} before"
     if bool(after.steps) != bool(before.steps):
         yield "one trace has steps and the other has none: its figures are of the whole trace, not per step"
     if not after.ops or not before.ops:
         yield "one of the traces has no ops to compare"
-    now, then = _unlinked(after.ops), _unlinked(before.ops)
+    now, then = _compute_unlinked_share(after.ops), _compute_unlinked_share(before.ops)
     if abs(now - then) > _OTHER_SHAPES:
         yield (
             f"{percent(now)} of the time has no op recorded, {percent(then)} before: "
             "what is new or gone may only be linked differently"
         )
     total = fsum(pair.after_s for pair in pairs)
-    unlike = [p for p in pairs if p.level != COMPILED and p.before and p.after and _shapes_differ(p)]
-    retyped = fsum(pair.after_s for pair in unlike if not _shapes_differ(pair, _DTYPE))
-    other = fsum(pair.after_s for pair in unlike if _shapes_differ(pair, _DTYPE))
+    unlike = [p for p in pairs if p.level != COMPILED and p.before and p.after and _has_changed_shapes(p)]
+    retyped = fsum(pair.after_s for pair in unlike if not _has_changed_shapes(pair, _DTYPE))
+    other = fsum(pair.after_s for pair in unlike if _has_changed_shapes(pair, _DTYPE))
     if total > 0 and other > _OTHER_SHAPES * total:
         yield f"ops with {percent(other / total)} of the time have other shapes than before: the work is not the same"
     if total > 0 and retyped > _OTHER_SHAPES * total and not other_dtypes:
         yield f"ops with {percent(retyped / total)} of the time have other dtypes than before"
 
 
-def _computed_in(trace: RankTrace) -> dict[str, float]:
+def _get_dtype_shares(trace: RankTrace) -> dict[str, float]:
     """The share of the FLOPs of matrix products by the dtype that they were computed in; empty where not known."""
     total = fsum(part.flops for part in trace.computed_in)
     shares: dict[str, float] = {}
@@ -219,24 +227,24 @@ def _computed_in(trace: RankTrace) -> dict[str, float]:
     return shares
 
 
-def _dtypes(shares: dict[str, float]) -> str:
+def _format_dtype_shares(shares: dict[str, float]) -> str:
     return ", ".join(
         f"{percent(share, 0)} {dtype}" for dtype, share in sorted(shares.items(), key=lambda item: -item[1])
     )
 
 
-def _unlinked(ops: Sequence[OpRow]) -> float:
+def _compute_unlinked_share(ops: Sequence[OpRow]) -> float:
     """The share of what no op is known to have launched."""
     total = fsum(row.seconds for row in ops)
     return fsum(row.seconds for row in ops if row.name == NO_OP) / total if total else 0.0
 
 
-def _shapes_differ(pair: OpPair, without: re.Pattern[str] | None = None) -> bool:
+def _has_changed_shapes(pair: OpPair, without: re.Pattern[str] | None = None) -> bool:
     def said(rows: Sequence[OpRow]) -> set[str]:
-        return {inputs(row) if without is None else without.sub("", inputs(row)) for row in rows}
+        return {get_input_shapes(row) if without is None else without.sub("", get_input_shapes(row)) for row in rows}
 
     return said(pair.before) != said(pair.after)
 
 
-def _said(value: object) -> str:
+def _format_value(value: object) -> str:
     return "not told" if value is None or value == "" else str(value)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from statistics import median
 
-from perfkit.analysis.compare.sides import Loaded
+from perfkit.analysis.compare.sides import LoadedSide
 from perfkit.analysis.model.comparison import ComparedAmount, ComparedFigure
 from perfkit.analysis.model.estimate import MedianEstimate, MissingEstimate
 from perfkit.analysis.model.suite import Variant
@@ -21,52 +21,54 @@ _NOT_TIMED = ComparedAmount(value=None, reason="only runs of perfkit bench and w
 _NOT_TRACED = ComparedAmount(value=None, reason="it has no trace with steps")
 
 
-def compared_figures(sides: Sequence[Loaded]) -> tuple[ComparedFigure, ...]:
+def compare_figures(sides: Sequence[LoadedSide]) -> tuple[ComparedFigure, ...]:
     """In the order of reading: what was timed, what was counted, what the traced step shows."""
     rates = {variant.throughput_unit for variant in (side.variant for side in sides) if variant is not None}
     unit = rates.pop() if len(rates) == 1 else ""
     found = [
         ComparedFigure(title=title, unit=of, better=better, amounts=tuple(amount(side) for side in sides))
-        for title, of, better, amount in _rows(unit)
+        for title, of, better, amount in _list_figures(unit)
     ]
     return tuple(figure for figure in found if any(amount.value is not None for amount in figure.amounts))
 
 
-_Row = tuple[str, str, str, Callable[[Loaded], ComparedAmount]]
+_Row = tuple[str, str, str, Callable[[LoadedSide], ComparedAmount]]
 
 
-def _rows(rate: str) -> list[_Row]:
+def _list_figures(rate: str) -> list[_Row]:
     per_second = rate or "units/s"
     return [
-        (STEP, "s", LESS, _timed(lambda variant: variant.step_time)),
-        (WATCHED_STEP, "s", LESS, _watched),
-        (TRACED_STEP, "s", LESS, _traced(lambda trace: trace.step_s)),
-        ("CPU time", "s", LESS, _timed(lambda variant: variant.cpu_time)),
-        ("Throughput", per_second, MORE, _timed(lambda variant: variant.throughput)),
-        ("Waiting for data", "s", LESS, _data_wait),
-        (PEAK, "bytes", LESS, _peak),
-        ("Peak reserved", "bytes", LESS, _counted(lambda variant: variant.peak_reserved)),
-        ("MFU", "1", MORE, _utilisation(lambda variant: variant.mfu, lambda trace: trace.mfu)),
-        ("HFU", "1", NEITHER, _utilisation(lambda variant: variant.hfu, lambda trace: trace.hfu)),
-        ("Energy a step", "J", LESS, _counted(lambda variant: variant.energy_per_step)),
+        (STEP, "s", LESS, _make_estimate_getter(lambda variant: variant.step_time)),
+        (WATCHED_STEP, "s", LESS, _get_watched_step),
+        (TRACED_STEP, "s", LESS, _make_trace_getter(lambda trace: trace.step_s)),
+        ("CPU time", "s", LESS, _make_estimate_getter(lambda variant: variant.cpu_time)),
+        ("Throughput", per_second, MORE, _make_estimate_getter(lambda variant: variant.throughput)),
+        ("Waiting for data", "s", LESS, _get_data_wait),
+        (PEAK, "bytes", LESS, _get_peak_memory),
+        ("Peak reserved", "bytes", LESS, _make_quantity_getter(lambda variant: variant.peak_reserved)),
+        ("MFU", "1", MORE, _make_utilization_getter(lambda variant: variant.mfu, lambda trace: trace.mfu)),
+        ("HFU", "1", NEITHER, _make_utilization_getter(lambda variant: variant.hfu, lambda trace: trace.hfu)),
+        ("Energy a step", "J", LESS, _make_quantity_getter(lambda variant: variant.energy_per_step)),
         (
             "FLOPs of a step",
             "FLOP",
             NEITHER,
-            _utilisation(lambda variant: variant.hardware_flops, lambda trace: trace.hardware_flops),
+            _make_utilization_getter(lambda variant: variant.hardware_flops, lambda trace: trace.hardware_flops),
         ),
-        ("Kernels a step", "", LESS, _traced(lambda trace: trace.kernels_per_step)),
-        ("Device idle", "s", LESS, _traced(lambda trace: trace.launches.idle_s if trace.launches else None)),
-        ("Exposed communication", "s", LESS, _traced(_exposed)),
+        ("Kernels a step", "", LESS, _make_trace_getter(lambda trace: trace.kernels_per_step)),
+        ("Device idle", "s", LESS, _make_trace_getter(lambda trace: trace.launches.idle_s if trace.launches else None)),
+        ("Exposed communication", "s", LESS, _make_trace_getter(_get_exposed_communication)),
     ]
 
 
-def _exposed(trace: RankTrace) -> float | None:
+def _get_exposed_communication(trace: RankTrace) -> float | None:
     return trace.overlap.exposed_communication_s if trace.overlap.communication_s > 0 else None
 
 
-def _timed(pick: Callable[[Variant], MedianEstimate | MissingEstimate]) -> Callable[[Loaded], ComparedAmount]:
-    def amount(side: Loaded) -> ComparedAmount:
+def _make_estimate_getter(
+    pick: Callable[[Variant], MedianEstimate | MissingEstimate],
+) -> Callable[[LoadedSide], ComparedAmount]:
+    def amount(side: LoadedSide) -> ComparedAmount:
         if side.variant is None:
             return _NOT_TIMED
         estimate = pick(side.variant)
@@ -77,23 +79,23 @@ def _timed(pick: Callable[[Variant], MedianEstimate | MissingEstimate]) -> Calla
     return amount
 
 
-def _counted(pick: Callable[[Variant], Quantity]) -> Callable[[Loaded], ComparedAmount]:
-    return lambda side: _NOT_TIMED if side.variant is None else _of(pick(side.variant))
+def _make_quantity_getter(pick: Callable[[Variant], Quantity]) -> Callable[[LoadedSide], ComparedAmount]:
+    return lambda side: _NOT_TIMED if side.variant is None else _convert_quantity(pick(side.variant))
 
 
-def _utilisation(
+def _make_utilization_getter(
     of_variant: Callable[[Variant], Quantity], of_trace: Callable[[RankTrace], Quantity]
-) -> Callable[[Loaded], ComparedAmount]:
-    def amount(side: Loaded) -> ComparedAmount:
+) -> Callable[[LoadedSide], ComparedAmount]:
+    def amount(side: LoadedSide) -> ComparedAmount:
         if side.variant is not None:
-            return _of(of_variant(side.variant))
-        return _NOT_TRACED if side.side.trace is None else _of(of_trace(side.side.trace))
+            return _convert_quantity(of_variant(side.variant))
+        return _NOT_TRACED if side.side.trace is None else _convert_quantity(of_trace(side.side.trace))
 
     return amount
 
 
-def _traced(pick: Callable[[RankTrace], float | None]) -> Callable[[Loaded], ComparedAmount]:
-    def amount(side: Loaded) -> ComparedAmount:
+def _make_trace_getter(pick: Callable[[RankTrace], float | None]) -> Callable[[LoadedSide], ComparedAmount]:
+    def amount(side: LoadedSide) -> ComparedAmount:
         trace = side.side.trace
         if trace is None:
             return _NOT_TRACED
@@ -104,30 +106,30 @@ def _traced(pick: Callable[[RankTrace], float | None]) -> Callable[[Loaded], Com
     return amount
 
 
-def _watched(side: Loaded) -> ComparedAmount:
+def _get_watched_step(side: LoadedSide) -> ComparedAmount:
     steps = [point.step_s for point in side.side.live]
     if not steps:
         return ComparedAmount(value=None, reason="it was not watched all the time")
     return ComparedAmount(value=median(steps), source="median over the lines of its live log")
 
 
-def _data_wait(side: Loaded) -> ComparedAmount:
+def _get_data_wait(side: LoadedSide) -> ComparedAmount:
     loop = None if side.variant is None else side.variant.loop
     value = None if loop is None else loop.data_wait_mean_s
     return ComparedAmount(value=value, reason="no loader of a watched loop was seen", source="mean over steps")
 
 
-def _peak(side: Loaded) -> ComparedAmount:
+def _get_peak_memory(side: LoadedSide) -> ComparedAmount:
     """What the allocator counted while nothing was recorded, else the recorded peak."""
     if side.variant is not None and isinstance(side.variant.peak_allocated, Measurement):
-        return _of(side.variant.peak_allocated)
+        return _convert_quantity(side.variant.peak_allocated)
     memory = side.side.memory
     if memory is None:
         return ComparedAmount(value=None, reason="no memory was recorded")
     return ComparedAmount(value=float(memory.peak_bytes), source=memory.source)
 
 
-def _of(quantity: Quantity) -> ComparedAmount:
+def _convert_quantity(quantity: Quantity) -> ComparedAmount:
     if isinstance(quantity, Measurement):
         return ComparedAmount(value=quantity.value, source=quantity.source)
     return ComparedAmount(value=None, reason=quantity.reason)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from math import fsum
 
 from perfkit.analysis.compare.op_pair import COMPILED, OpPair
-from perfkit.analysis.memory.layers import folded
+from perfkit.analysis.memory.layers import fold_layer_numbers
 from perfkit.analysis.model.difference import GroupChange
 from perfkit.analysis.model.step import OUTSIDE, REST, OpRow
 from perfkit.analysis.model.trace import RankTrace
@@ -34,18 +34,20 @@ def group_changes(after: RankTrace, before: RankTrace, pairs: Sequence[OpPair]) 
     Parts of the step sum to the step on each side; kinds, phases and modules to the time of the ops within it, which
     overlap where several streams or threads work. Equal layers are one module.
     """
-    own = {*_large(before), *_large(after)}
-    kinds = [(_kinds(pair.before, pair, before, own), _kinds(pair.after, pair, after, own)) for pair in pairs]
+    own = {*_find_large_ops(before), *_find_large_ops(after)}
+    kinds = [
+        (_classify_rows(pair.before, pair, before, own), _classify_rows(pair.after, pair, after, own)) for pair in pairs
+    ]
     return (
-        *_grouped(TIME, _parts(before), _parts(after)),
-        *_grouped(KIND, (row for old, _ in kinds for row in old), (row for _, new in kinds for row in new)),
-        *_grouped(PHASE, _by(before, _phase), _by(after, _phase)),
-        *_grouped(MODULE, _by(before, _module), _by(after, _module)),
+        *_compare_groups(TIME, _list_step_parts(before), _list_step_parts(after)),
+        *_compare_groups(KIND, (row for old, _ in kinds for row in old), (row for _, new in kinds for row in new)),
+        *_compare_groups(PHASE, _label_rows(before, _get_phase), _label_rows(after, _get_phase)),
+        *_compare_groups(MODULE, _label_rows(before, _get_module), _label_rows(after, _get_module)),
     )
 
 
-def _grouped(by: str, before: Iterable[_Row], after: Iterable[_Row]) -> list[GroupChange]:
-    old, new = _sums(before), _sums(after)
+def _compare_groups(by: str, before: Iterable[_Row], after: Iterable[_Row]) -> list[GroupChange]:
+    old, new = _sum_groups(before), _sum_groups(after)
     none = (0.0, 0.0)
     found = [
         GroupChange(
@@ -61,7 +63,7 @@ def _grouped(by: str, before: Iterable[_Row], after: Iterable[_Row]) -> list[Gro
     return sorted(found, key=lambda group: -abs(group.change_s))
 
 
-def _sums(rows: Iterable[_Row]) -> dict[str, tuple[float, float]]:
+def _sum_groups(rows: Iterable[_Row]) -> dict[str, tuple[float, float]]:
     together: dict[str, list[tuple[float, float]]] = {}
     for name, calls, seconds in rows:
         together.setdefault(name, []).append((calls, seconds))
@@ -70,27 +72,27 @@ def _sums(rows: Iterable[_Row]) -> dict[str, tuple[float, float]]:
     }
 
 
-def _parts(trace: RankTrace) -> Iterator[_Row]:
+def _list_step_parts(trace: RankTrace) -> Iterator[_Row]:
     return ((share.category, 0.0, share.seconds) for share in trace.time_split if share.seconds > 0)
 
 
-def _large(trace: RankTrace) -> Iterator[str]:
+def _find_large_ops(trace: RankTrace) -> Iterator[str]:
     """Ops of no class that are told by their own name, as a class of such would say nothing."""
     rows = (row for row in trace.ops if row.phase != OUTSIDE and row.seconds >= _LARGE * trace.step_s)
     return (row.name for row in rows if row.kind != REST and classify_work(row.op, row.name) == OpClass.OTHER)
 
 
-def _kinds(some: Sequence[OpRow], pair: OpPair, trace: RankTrace, own: Collection[str]) -> list[_Row]:
+def _classify_rows(some: Sequence[OpRow], pair: OpPair, trace: RankTrace, own: Collection[str]) -> list[_Row]:
     rows = [row for row in some if row.phase != OUTSIDE]
     if pair.level == COMPILED:
         return [(REPLACED, row.calls, row.seconds) for row in rows]
-    return [told for row in rows for told in _kind(row, trace, own)]
+    return [told for row in rows for told in _classify_row(row, trace, own)]
 
 
-def _kind(row: OpRow, trace: RankTrace, own: Collection[str]) -> Iterator[_Row]:
+def _classify_row(row: OpRow, trace: RankTrace, own: Collection[str]) -> Iterator[_Row]:
     """By the op; where none is known by the names of the kernels."""
     if row.name == NO_OP and row.bound not in _BY_BOUND:
-        kernels = [each for each in trace.kernels if not each.op and _is_same(each, row)]
+        kernels = [each for each in trace.kernels if not each.op and _is_kernel_of_row(each, row)]
         left = row.seconds - fsum(each.seconds for each in kernels)
         if abs(left) <= 0.01 * row.seconds:  # tables that were cut do not tell of all
             yield from ((classify_kernel(each.name).value, each.calls, each.seconds) for each in kernels)
@@ -105,17 +107,17 @@ def _kind(row: OpRow, trace: RankTrace, own: Collection[str]) -> Iterator[_Row]:
     yield kind, row.calls, row.seconds
 
 
-def _is_same(kernel: OpRow, row: OpRow) -> bool:
+def _is_kernel_of_row(kernel: OpRow, row: OpRow) -> bool:
     return (kernel.phase, kernel.bound in _BY_BOUND) == (row.phase, False)
 
 
-def _by(trace: RankTrace, name: Callable[[OpRow], str]) -> Iterator[_Row]:
+def _label_rows(trace: RankTrace, name: Callable[[OpRow], str]) -> Iterator[_Row]:
     return ((name(row), row.calls, row.seconds) for row in trace.ops if row.phase != OUTSIDE)
 
 
-def _phase(row: OpRow) -> str:
+def _get_phase(row: OpRow) -> str:
     return row.phase or _NO_PHASE
 
 
-def _module(row: OpRow) -> str:
-    return folded(row.module) or _NO_MODULE
+def _get_module(row: OpRow) -> str:
+    return fold_layer_numbers(row.module) or _NO_MODULE

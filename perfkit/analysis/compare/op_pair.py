@@ -13,7 +13,7 @@ COMPILED = -1  # the level of compiled code and the ops that it replaced
 _WITH_RESULT = {"aten::mm": 3, "aten::bmm": 3, "aten::addmm": 4, "aten::baddbmm": 4}
 
 
-def inputs(row: OpRow) -> str:
+def get_input_shapes(row: OpRow) -> str:
     """The shapes of an op's inputs, without that of the result which an `out` overload is given."""
     shapes = row.shapes.split(" ")
     return " ".join(shapes[:-1]) if len(shapes) == _WITH_RESULT.get(row.name) else row.shapes

@@ -6,30 +6,30 @@ from typing import NamedTuple
 
 from msgspec.structs import replace as with_fields
 
-from perfkit.analysis.compare.sides import Loaded
+from perfkit.analysis.compare.sides import LoadedSide
 from perfkit.analysis.model.comparison import RankSteps
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.trace.trace_analysis import WHOLE_RANKS
 
 
-class SameRank(NamedTuple):
+class RankSelection(NamedTuple):
     """The runs with the trace of the rank that is compared, a sentence on which it is, and the steps of all ranks.
 
     The sentence and the steps are empty where no run has several ranks.
     """
 
-    runs: tuple[Loaded, ...]
+    runs: tuple[LoadedSide, ...]
     note: str = ""
     steps: tuple[RankSteps, ...] = ()
 
 
-def same_rank(loaded: Sequence[Loaded]) -> SameRank:
+def select_common_rank(loaded: Sequence[LoadedSide]) -> RankSelection:
     """Of the run with the longest traced step its straggler, else its slowest rank, where all runs have it; else the
     first rank that all have; else of each run its first.
     """
     traced = [each for each in loaded if each.ranks]
     if len(traced) < 2 or all(len(each.ranks) == 1 for each in traced):
-        return SameRank(tuple(loaded))
+        return RankSelection(tuple(loaded))
     numbers = [{trace.rank for trace in each.ranks if trace.rank is not None} for each in traced]
     common = sorted(numbers[0].intersection(*numbers[1:]))
     slow = max(traced, key=lambda each: max(trace.step_s for trace in each.ranks))
@@ -46,15 +46,17 @@ def same_rank(loaded: Sequence[Loaded]) -> SameRank:
     else:
         rank = None
         note = "the runs have no rank in common: the first of each is compared"
-    return SameRank(
-        tuple(_with(each, rank) for each in loaded),
+    return RankSelection(
+        tuple(_select_rank(each, rank) for each in loaded),
         note,
-        tuple(RankSteps(rank=number, steps_s=tuple(_step(each, number) for each in loaded)) for number in common),
+        tuple(
+            RankSteps(rank=number, steps_s=tuple(_get_step_time(each, number) for each in loaded)) for number in common
+        ),
     )
 
 
-def _with(run: Loaded, rank: int | None) -> Loaded:
-    trace = _of(run, rank) or next(iter(run.ranks), None)
+def _select_rank(run: LoadedSide, rank: int | None) -> LoadedSide:
+    trace = _find_rank_trace(run, rank) or next(iter(run.ranks), None)
     if trace is None or run.side.trace is None:
         return run
     side = run.side
@@ -70,12 +72,12 @@ def _with(run: Loaded, rank: int | None) -> Loaded:
     return replace(run, side=with_fields(side, trace=trace))
 
 
-def _of(run: Loaded, rank: int | None) -> RankTrace | None:
+def _find_rank_trace(run: LoadedSide, rank: int | None) -> RankTrace | None:
     """The slowest of a rank's traces."""
     its = (trace for trace in run.ranks if rank is not None and trace.rank == rank)
     return max(its, key=lambda trace: trace.step_s, default=None)
 
 
-def _step(run: Loaded, rank: int) -> float | None:
-    trace = _of(run, rank)
+def _get_step_time(run: LoadedSide, rank: int) -> float | None:
+    trace = _find_rank_trace(run, rank)
     return trace.step_s if trace is not None else None

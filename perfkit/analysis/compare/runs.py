@@ -5,12 +5,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import perfkit
-from perfkit.analysis.compare.difference import bare, difference
-from perfkit.analysis.compare.environments import Effect, differences
-from perfkit.analysis.compare.figures import compared_figures
-from perfkit.analysis.compare.ranks import same_rank
-from perfkit.analysis.compare.sides import Loaded, load, named_apart
-from perfkit.analysis.compare.variants import compared_variants, only_in_one
+from perfkit.analysis.compare.difference import compare_traces, drop_trace_tables
+from perfkit.analysis.compare.environments import ComparisonEffect, compare_environments
+from perfkit.analysis.compare.figures import compare_figures
+from perfkit.analysis.compare.ranks import select_common_rank
+from perfkit.analysis.compare.sides import LoadedSide, load_side, name_sides
+from perfkit.analysis.compare.variants import compare_variants, find_unshared_variants
 from perfkit.analysis.model.comparison import ComparedRun, Comparison, EnvironmentMismatch
 from perfkit.devices.peak import CPU
 from perfkit.errors import UsageError
@@ -35,10 +35,10 @@ def compare_runs(runs: Sequence[str | Path], *, anyway: bool = False, command: s
         raise UsageError(
             f"name 2 to {MOST_COMPARED} runs to compare: {len(runs)} {'was' if len(runs) == 1 else 'were'} named"
         )
-    compared = same_rank([load(str(run)) for run in runs])
-    loaded = named_apart(compared.runs)
+    compared = select_common_rank([load_side(str(run)) for run in runs])
+    loaded = name_sides(compared.runs)
     sides = tuple(each.side for each in loaded)
-    differing = tuple(entry for side in sides[1:] for entry in _differing(sides[0], side))
+    differing = tuple(entry for side in sides[1:] for entry in _compare_conditions(sides[0], side))
     if not anyway:
         _refuse_other_kinds(differing)
     first = sides[0].trace
@@ -49,26 +49,28 @@ def compare_runs(runs: Sequence[str | Path], *, anyway: bool = False, command: s
         command=command,
         runs=tuple(map(str, runs)),
         sides=sides,
-        figures=compared_figures(loaded),
+        figures=compare_figures(loaded),
         differences=tuple(
-            bare(difference(side.trace, first)) for side in sides[1:] if first is not None and side.trace is not None
+            drop_trace_tables(compare_traces(side.trace, first))
+            for side in sides[1:]
+            if first is not None and side.trace is not None
         ),
         differing=differing,
-        warnings=tuple(_warnings(loaded, differing)),
+        warnings=tuple(_collect_warnings(loaded, differing)),
         rank_note=compared.note,
         ranks=compared.steps,
-        variants=compared_variants(loaded),
-        only=only_in_one(loaded),
+        variants=compare_variants(loaded),
+        only=find_unshared_variants(loaded),
     )
 
 
-def _differing(first: ComparedRun, side: ComparedRun) -> Iterator[EnvironmentMismatch]:
+def _compare_conditions(first: ComparedRun, side: ComparedRun) -> Iterator[EnvironmentMismatch]:
     """Keys of the environments; of what has none the device that the trace names."""
     if first.workload and side.workload and first.workload != side.workload:
         yield EnvironmentMismatch(run=side.name, key=WORKLOAD, first=first.workload, here=side.workload, times=True)
     if first.environment is not None and side.environment is not None:
-        for entry in differences(first.environment, side.environment):
-            times = entry.effect is not Effect.NOTED
+        for entry in compare_environments(first.environment, side.environment):
+            times = entry.effect is not ComparisonEffect.NOTED
             yield EnvironmentMismatch(run=side.name, key=entry.key, first=entry.before, here=entry.after, times=times)
         return
     for key, ours, theirs in (
@@ -88,7 +90,7 @@ def _refuse_other_kinds(differing: Sequence[EnvironmentMismatch]) -> None:
         )
 
 
-def _warnings(loaded: Sequence[Loaded], differing: Sequence[EnvironmentMismatch]) -> Iterator[str]:
+def _collect_warnings(loaded: Sequence[LoadedSide], differing: Sequence[EnvironmentMismatch]) -> Iterator[str]:
     for each in loaded[1:]:
         keys = [entry for entry in differing if entry.run == each.side.name and entry.times]
         if keys:

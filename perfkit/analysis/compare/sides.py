@@ -6,19 +6,19 @@ from pathlib import Path
 
 from msgspec.structs import replace as with_fields
 
-from perfkit.analysis.memory.file import analyse_memory
+from perfkit.analysis.memory.analyze_file import analyze_memory
 from perfkit.analysis.memory.read import read_memory_analysis
 from perfkit.analysis.model.comparison import ComparedRun, LivePoint
 from perfkit.analysis.model.memory_analysis import MemoryAnalysis
 from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
-from perfkit.analysis.suite.analyse import Examined, examine
+from perfkit.analysis.suite.analyze import SuiteInspection, inspect_suite
 from perfkit.analysis.suite.runs import VariantRuns
 from perfkit.analysis.trace.read_analysis import read_trace_analysis
 from perfkit.analysis.trace.trace_analysis import WHOLE_RANKS, analyze_traces
 from perfkit.errors import RunFormatError, UsageError, unknown_name
-from perfkit.store.layout import SUITE_FILE, rank_folder
+from perfkit.store.layout import SUITE_FILE, get_rank_folder
 from perfkit.store.live import LIVE_FILE, LiveWindow, read_live
 from perfkit.store.read import read_suite
 from perfkit.store.summary import (
@@ -46,7 +46,7 @@ _OTHERS = {
 
 
 @dataclass(frozen=True)
-class Loaded:
+class LoadedSide:
     """A side before it has a name of its own, with the variant whose figures it has, if it is one.
 
     `variants` are all of a suite that was named as a whole. `ranks` are the traces of all its ranks that keep every
@@ -60,36 +60,36 @@ class Loaded:
     straggler: str = ""
 
 
-def load(named: str) -> Loaded:
+def load_side(named: str) -> LoadedSide:
     """What a name stands for: a folder or file, of a suite with several variants `FOLDER@VARIANT` or its baseline.
 
     `UsageError` for what cannot be compared, `RunFormatError` for what cannot be read.
     """
-    path, variant = _parts(named)
+    path, variant = _split_variant(named)
     folder = Path(path)
     if not is_url(path) and not folder.exists():
         raise UsageError(f"{named}: no such file or folder")
     if (folder / SUITE_FILE).is_file():
-        return _of_suite(path, variant, examine(read_suite(folder)))
+        return _load_suite_variant(path, variant, inspect_suite(read_suite(folder)))
     if variant:
         raise UsageError(f"{named}: only the folder of a suite has variants, and {path} is none")
     for marker, what in _OTHERS.items():
         if (folder / marker).is_file():
             raise UsageError(f"{path} is the report on {what}: name runs, traces or recordings of memory")
     if (folder / TRACE_REPORT_FILE).is_file():
-        return _of_traces(path, read_trace_analysis(folder))
+        return _load_trace_analysis(path, read_trace_analysis(folder))
     if (folder / MEMORY_REPORT_FILE).is_file():
-        return _of_memory(path, read_memory_analysis(folder))
-    return _of_file(path)
+        return _load_memory_analysis(path, read_memory_analysis(folder))
+    return _load_file(path)
 
 
-def _parts(named: str) -> tuple[str, str]:
+def _split_variant(named: str) -> tuple[str, str]:
     """The path and the variant, which is empty where none is named: a folder's own name may hold an `@`, too."""
     path, at, variant = named.rpartition(AT)
     return (named, "") if not at or is_url(named) or Path(named).exists() else (path, variant)
 
 
-def _of_suite(path: str, variant: str, examined: Examined) -> Loaded:
+def _load_suite_variant(path: str, variant: str, examined: SuiteInspection) -> LoadedSide:
     analysis = examined.analysis
     by_name = {each.name: each for each in analysis.variants}
     if variant and variant not in by_name:
@@ -102,14 +102,14 @@ def _of_suite(path: str, variant: str, examined: Examined) -> Loaded:
     traced = passes.trace
     record = next(iter(runs.records), None)
     environment = record.environment if record is not None else None
-    return Loaded(
+    return LoadedSide(
         ComparedRun(
             name=path,
             path=path,
             kind="suite",
             of=chosen.name if len(analysis.variants) > 1 else "",
             created_at=analysis.created_at,
-            workload=_workload(analysis, chosen, runs),
+            workload=_describe_workload(analysis, chosen, runs),
             device="" if environment is None else environment.device,
             device_name="" if environment is None else environment.device_name,
             environment=environment,
@@ -118,7 +118,7 @@ def _of_suite(path: str, variant: str, examined: Examined) -> Loaded:
             memory=chosen.memory,
             step_samples=chosen.step_samples,
             losses=chosen.losses,
-            live=tuple(_live(Path(path), runs)),
+            live=tuple(_read_live_points(Path(path), runs)),
         ),
         chosen,
         () if variant or len(analysis.variants) < 2 or chosen.loop is not None else analysis.variants,
@@ -127,7 +127,7 @@ def _of_suite(path: str, variant: str, examined: Examined) -> Loaded:
     )
 
 
-def _workload(analysis: Analysis, variant: Variant, runs: VariantRuns) -> str:
+def _describe_workload(analysis: Analysis, variant: Variant, runs: VariantRuns) -> str:
     """What every step is given to do: the workload, and on how many ranks."""
     if not runs.runs:
         return analysis.workload
@@ -135,23 +135,23 @@ def _workload(analysis: Analysis, variant: Variant, runs: VariantRuns) -> str:
     return f"{runs.runs[0].spec.workload.label}{ranks}"
 
 
-def _live(folder: Path, runs: VariantRuns) -> Iterator[LivePoint]:
+def _read_live_points(folder: Path, runs: VariantRuns) -> Iterator[LivePoint]:
     """Of the first rank's log, which is there before any record of a job that still runs."""
-    logs = (rank_folder(folder / run.path, 0) / LIVE_FILE for run in runs.runs)
+    logs = (get_rank_folder(folder / run.path, 0) / LIVE_FILE for run in runs.runs)
     log = next((log for log in logs if log.is_file()), None)
     windows = [line for line in read_live(log) if isinstance(line, LiveWindow)] if log is not None else []
     every = max(1, len(windows) // MOST_POINTS)
     yield from (LivePoint(last=window.last, step_s=window.step_s) for window in windows[::every])
 
 
-def _of_traces(path: str, analysis: TraceAnalysis) -> Loaded:
+def _load_trace_analysis(path: str, analysis: TraceAnalysis) -> LoadedSide:
     trace = analysis.traces[0]
-    side = _traced(path, trace, analysis.created_at, trace.label if len(analysis.traces) > 1 else "")
+    side = _make_trace_side(path, trace, analysis.created_at, trace.label if len(analysis.traces) > 1 else "")
     straggler = analysis.fleet.straggler if analysis.fleet else ""
-    return Loaded(side, ranks=analysis.traces[:WHOLE_RANKS], straggler=straggler)
+    return LoadedSide(side, ranks=analysis.traces[:WHOLE_RANKS], straggler=straggler)
 
 
-def _traced(path: str, trace: RankTrace, created_at: str, of: str) -> ComparedRun:
+def _make_trace_side(path: str, trace: RankTrace, created_at: str, of: str) -> ComparedRun:
     return ComparedRun(
         name=path,
         path=path,
@@ -166,43 +166,43 @@ def _traced(path: str, trace: RankTrace, created_at: str, of: str) -> ComparedRu
     )
 
 
-def _of_memory(path: str, analysis: MemoryAnalysis) -> Loaded:
+def _load_memory_analysis(path: str, analysis: MemoryAnalysis) -> LoadedSide:
     fullest = max(analysis.accounts, key=lambda account: account.peak_bytes)
     of = fullest.device if len(analysis.accounts) > 1 else ""
     side = ComparedRun(name=path, path=path, kind="memory", of=of, created_at=analysis.created_at, memory=fullest)
-    return Loaded(side)
+    return LoadedSide(side)
 
 
-def _of_file(path: str) -> Loaded:
+def _load_file(path: str) -> LoadedSide:
     """A trace, else a recording of memory; what is neither is refused as no trace."""
     try:
-        return _of_traces(path, analyze_traces(path))
+        return _load_trace_analysis(path, analyze_traces(path))
     except RunFormatError as not_a_trace:
         try:
-            return _of_memory(path, analyse_memory(path))
+            return _load_memory_analysis(path, analyze_memory(path))
         except RunFormatError:
             raise not_a_trace from None
 
 
-def named_apart(loaded: Sequence[Loaded]) -> tuple[Loaded, ...]:
+def name_sides(loaded: Sequence[LoadedSide]) -> tuple[LoadedSide, ...]:
     """Each side called as short as tells it from the others: the last parts of its path, and its variant."""
     paths = [each.side.path for each in loaded]
     depth = 1
-    while depth < 8 and len({_end(path, depth) for path in paths}) < len(set(paths)):
+    while depth < 8 and len({_shorten_path(path, depth) for path in paths}) < len(set(paths)):
         depth += 1
-    names = [_end(each.side.path, depth) + (f"{AT}{each.side.of}" if each.side.of else "") for each in loaded]
+    names = [_shorten_path(each.side.path, depth) + (f"{AT}{each.side.of}" if each.side.of else "") for each in loaded]
     numbered = (
         name if names.count(name) == 1 else f"{name} ({names[: place + 1].count(name)})"
         for place, name in enumerate(names)
     )
-    return tuple(replace(each, side=_called(each.side, name)) for each, name in zip(loaded, numbered, strict=True))
+    return tuple(replace(each, side=_rename_side(each.side, name)) for each, name in zip(loaded, numbered, strict=True))
 
 
-def _called(side: ComparedRun, name: str) -> ComparedRun:
+def _rename_side(side: ComparedRun, name: str) -> ComparedRun:
     trace = None if side.trace is None else with_fields(side.trace, label=name, timelines=())
     return with_fields(side, name=name, trace=trace)
 
 
-def _end(path: str, depth: int) -> str:
+def _shorten_path(path: str, depth: int) -> str:
     parts: Iterable[str] = path.rstrip("/").split("/") if is_url(path) else Path(path).absolute().parts
     return "/".join(list(parts)[-depth:])

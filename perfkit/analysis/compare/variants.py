@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from perfkit.analysis.compare.figures import LESS, MORE, PEAK, STEP
-from perfkit.analysis.compare.sides import AT, Loaded
+from perfkit.analysis.compare.sides import AT, LoadedSide
 from perfkit.analysis.model.comparison import ComparedAmount, ComparedFigure, ComparedVariant
 from perfkit.analysis.model.estimate import MedianEstimate, MissingEstimate
 from perfkit.analysis.model.suite import Variant
@@ -15,18 +15,18 @@ TIMES = "x"  # the unit of a speed-up
 _Pick = Callable[[Variant], ComparedAmount]
 
 
-def compared_variants(sides: Sequence[Loaded]) -> tuple[ComparedVariant, ...]:
+def compare_variants(sides: Sequence[LoadedSide]) -> tuple[ComparedVariant, ...]:
     """Those that at least two suites have, in the order of the first that has them; none unless two are suites."""
     names = dict.fromkeys(variant.name for side in sides for variant in side.variants)
     found = []
     for name in names:
-        given = [_named(side, name) for side in sides]
+        given = [_find_variant(side, name) for side in sides]
         if sum(variant is not None for variant in given) > 1:
-            found.append(ComparedVariant(name=name, figures=_figures(given)))
+            found.append(ComparedVariant(name=name, figures=_compare_variant_figures(given)))
     return tuple(found)
 
 
-def only_in_one(sides: Sequence[Loaded]) -> dict[str, tuple[str, ...]]:
+def find_unshared_variants(sides: Sequence[LoadedSide]) -> dict[str, tuple[str, ...]]:
     """By run the variants that no other suite has; empty unless two are suites."""
     suites = [side for side in sides if side.variants]
     if len(suites) < 2:
@@ -39,46 +39,51 @@ def only_in_one(sides: Sequence[Loaded]) -> dict[str, tuple[str, ...]]:
     return found
 
 
-def _named(side: Loaded, name: str) -> Variant | None:
+def _find_variant(side: LoadedSide, name: str) -> Variant | None:
     return next((variant for variant in side.variants if variant.name == name), None)
 
 
-def _figures(given: Sequence[Variant | None]) -> tuple[ComparedFigure, ...]:
+def _compare_variant_figures(given: Sequence[Variant | None]) -> tuple[ComparedFigure, ...]:
     rates = {variant.throughput_unit for variant in given if variant is not None and variant.throughput_unit}
     rate = rates.pop() if len(rates) == 1 else "units/s"
     prices = {
         variant.cost.unit for variant in given if variant is not None and isinstance(variant.cost, MedianEstimate)
     }
     rows: list[tuple[str, str, str, _Pick]] = [
-        (STEP, "s", LESS, lambda variant: _estimated(variant.step_time)),
-        (SPEED_UP, TIMES, MORE, _speed_up),
-        ("Throughput", rate, MORE, lambda variant: _estimated(variant.throughput)),
-        (PEAK, "bytes", LESS, _peak),
+        (STEP, "s", LESS, lambda variant: _convert_estimate(variant.step_time)),
+        (SPEED_UP, TIMES, MORE, _get_speed_up),
+        ("Throughput", rate, MORE, lambda variant: _convert_estimate(variant.throughput)),
+        (PEAK, "bytes", LESS, _get_peak_memory),
     ]
     if len(prices) == 1:
         rows.append(
-            ("Cost", prices.pop(), LESS, lambda variant: _estimated(variant.cost or MissingEstimate(reason="no price")))
+            (
+                "Cost",
+                prices.pop(),
+                LESS,
+                lambda variant: _convert_estimate(variant.cost or MissingEstimate(reason="no price")),
+            )
         )
     made = [
         ComparedFigure(
-            title=title, unit=unit, better=better, amounts=tuple(_amount(variant, pick) for variant in given)
+            title=title, unit=unit, better=better, amounts=tuple(_get_amount(variant, pick) for variant in given)
         )
         for title, unit, better, pick in rows
     ]
     return tuple(figure for figure in made if any(amount.value is not None for amount in figure.amounts))
 
 
-def _amount(variant: Variant | None, pick: _Pick) -> ComparedAmount:
+def _get_amount(variant: Variant | None, pick: _Pick) -> ComparedAmount:
     return ComparedAmount(value=None, reason="it has no such variant") if variant is None else pick(variant)
 
 
-def _estimated(figure: MedianEstimate | MissingEstimate) -> ComparedAmount:
+def _convert_estimate(figure: MedianEstimate | MissingEstimate) -> ComparedAmount:
     if isinstance(figure, MissingEstimate):
         return ComparedAmount(value=None, reason=figure.reason)
     return ComparedAmount(value=figure.value, low=figure.low, high=figure.high, source=figure.source)
 
 
-def _speed_up(variant: Variant) -> ComparedAmount:
+def _get_speed_up(variant: Variant) -> ComparedAmount:
     """The inverse of the ratio of times, from pairs of processes beside each other."""
     difference = variant.difference
     if difference is None:
@@ -92,7 +97,7 @@ def _speed_up(variant: Variant) -> ComparedAmount:
     )
 
 
-def _peak(variant: Variant) -> ComparedAmount:
+def _get_peak_memory(variant: Variant) -> ComparedAmount:
     peak = variant.peak_allocated
     if isinstance(peak, Measurement):
         return ComparedAmount(value=peak.value, source=peak.source)

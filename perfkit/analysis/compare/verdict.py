@@ -1,4 +1,4 @@
-"""What a comparison comes to, in a sentence."""
+"""The verdict of a comparison, as one sentence."""
 
 from collections.abc import Iterator, Sequence
 from math import fsum
@@ -36,7 +36,7 @@ _WORDS = {
 }
 
 
-def verdict(difference: TraceDifference, before: str) -> str:
+def format_verdict(difference: TraceDifference, before: str) -> str:
     """`60 % slower than B: 77.5 to 124 ms a step; 31 ms of it more in GEMM`, without a full stop.
 
     `before` is what the other side is called; whatever makes the two hard to compare is in the notes.
@@ -45,19 +45,19 @@ def verdict(difference: TraceDifference, before: str) -> str:
     whole = " a step" if difference.before_trace.steps else ""
     if old <= 0:
         return f"{seconds(new)}{whole}, nothing to hold it against in {before}"
-    said = f"{faster_or_slower(old, new, before)}: {from_to(old, new)}{whole}"
-    cause = blamed(difference)
+    said = f"{format_speed_change(old, new, before)}: {format_time_change(old, new)}{whole}"
+    cause = format_causes(difference)
     return f"{said}; {cause}" if cause else said
 
 
-def faster_or_slower(before_s: float, after_s: float, than: str = "") -> str:
+def format_speed_change(before_s: float, after_s: float, than: str = "") -> str:
     """`60 % slower than B`, `2.41 times as long as in B`, `as fast as B`; without a name without these."""
     ratio = after_s / before_s
-    said, word = _compared(ratio)
+    said, word = _format_ratio(ratio)
     return f"{said} {word} {than}" if than else said
 
 
-def _compared(ratio: float) -> tuple[str, str]:
+def _format_ratio(ratio: float) -> tuple[str, str]:
     if abs(ratio - 1) < _EQUAL:
         return "as fast", "as"
     if ratio >= _TWICE:
@@ -68,7 +68,7 @@ def _compared(ratio: float) -> tuple[str, str]:
     return f"{percent(change, 0 if change >= 0.1 else 1)} {'slower' if ratio > 1 else 'faster'}", "than"
 
 
-def from_to(before_s: float, after_s: float) -> str:
+def format_time_change(before_s: float, after_s: float) -> str:
     """`77.5 to 124 ms`: the unit once where both have it."""
     old, new = seconds(before_s), seconds(after_s)
     if old == new:
@@ -77,7 +77,7 @@ def from_to(before_s: float, after_s: float) -> str:
     return f"{old.removesuffix(f' {unit}')} to {new}"
 
 
-def causes(difference: TraceDifference) -> list[tuple[str, float]]:
+def rank_causes(difference: TraceDifference) -> list[tuple[str, float]]:
     """What the step's change is made of: (name, seconds), the largest first; they sum to it.
 
     Work is told by its kind where kinds sum to the time in which any work ran, as computing where they overlap.
@@ -86,25 +86,29 @@ def causes(difference: TraceDifference) -> list[tuple[str, float]]:
     kinds = [group for group in difference.groups if group.by == KIND and group.name not in NOT_WORK]
     told = [(_WORDS.get(part.name, part.name), part.change_s) for part in parts if part.name not in _WORK]
     work = [part for part in parts if part.name in _WORK]
-    told += [(kind.name, kind.change_s) for kind in kinds] if _sum_up(kinds, work) else [_computing(kinds, work)]
+    told += (
+        [(kind.name, kind.change_s) for kind in kinds]
+        if _has_matching_sums(kinds, work)
+        else [_summarize_compute(kinds, work)]
+    )
     return sorted((each for each in told if abs(each[1]) > _NOTHING), key=lambda each: -abs(each[1]))
 
 
-def _computing(kinds: Sequence[GroupChange], work: Sequence[GroupChange]) -> tuple[str, float]:
+def _summarize_compute(kinds: Sequence[GroupChange], work: Sequence[GroupChange]) -> tuple[str, float]:
     change = fsum(part.change_s for part in work)
     alike = [kind for kind in kinds if kind.change_s * change > 0]
     most = max(alike, key=lambda kind: abs(kind.change_s), default=None)
     return ("computing" if most is None else f"computing (most in {most.name})"), change
 
 
-def _sum_up(kinds: Sequence[GroupChange], work: Sequence[GroupChange]) -> bool:
+def _has_matching_sums(kinds: Sequence[GroupChange], work: Sequence[GroupChange]) -> bool:
     largest = max((fsum(part.before_s for part in work), fsum(part.after_s for part in work)))
     sides = ((fsum(k.before_s for k in kinds), fsum(p.before_s for p in work)),
              (fsum(k.after_s for k in kinds), fsum(p.after_s for p in work)))  # fmt: skip
     return bool(kinds) and all(abs(one - other) <= _OVERLAP * largest for one, other in sides)
 
 
-def blamed(difference: TraceDifference, of: str = " of it") -> str:
+def format_causes(difference: TraceDifference, of: str = " of it") -> str:
     """`31 ms of it more in GEMM`, for the largest causes of a change; empty where there is none worth a word.
 
     `of` says of what, where that is not clear.
@@ -112,18 +116,18 @@ def blamed(difference: TraceDifference, of: str = " of it") -> str:
     total = difference.after_step_s - difference.before_step_s
     if abs(total) < _EQUAL * difference.before_step_s:
         return ""
-    ranked = causes(difference)
+    ranked = rank_causes(difference)
     same = [(name, change) for name, change in ranked if (change > 0) == (total > 0)]
     if not same:
         return ""
     if abs(same[0][1]) <= 1.02 * abs(total):
-        return " and ".join(_of_it(same, total, of))
+        return " and ".join(_format_largest_causes(same, total, of))
     # What grew is more than the whole: something else shrank, and has to be told with it.
     against = [(name, change) for name, change in ranked if (change > 0) != (total > 0)][:1]
-    return ", ".join(_taking(name, change) for name, change in (*same[:1], *against))
+    return ", ".join(_format_cause(name, change) for name, change in (*same[:1], *against))
 
 
-def _of_it(blamed: Sequence[tuple[str, float]], total: float, of: str) -> Iterator[str]:
+def _format_largest_causes(blamed: Sequence[tuple[str, float]], total: float, of: str) -> Iterator[str]:
     more = "more" if total > 0 else "less"
     for place, (name, change) in enumerate(blamed[:2]):
         if place == 0:
@@ -132,5 +136,5 @@ def _of_it(blamed: Sequence[tuple[str, float]], total: float, of: str) -> Iterat
             yield f"{seconds(abs(change))} in {name}"
 
 
-def _taking(name: str, change: float) -> str:
+def _format_cause(name: str, change: float) -> str:
     return f"{name} {'+' if change > 0 else '-'}{seconds(abs(change))}"

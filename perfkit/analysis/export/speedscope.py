@@ -2,22 +2,24 @@
 
 from perfkit.analysis.model.step import OUTSIDE, OpRow
 from perfkit.analysis.model.trace import RankTrace
-from perfkit.store.stack_formats import Profile, Stack, speedscope_of
+from perfkit.store.stack_formats import StackProfile, WeightedStack, encode_speedscope_profiles
 
 
 def build_speedscope(trace: RankTrace) -> bytes:
     """Two profiles of the mean step: its time, and the part of it above the roofs, where that is known."""
     within = [row for row in trace.ops if row.phase != OUTSIDE]
     above = [(row, row.seconds - row.attainable_s) for row in within if row.attainable_s is not None]
-    profiles = [Profile(f"{trace.label}: time", "milliseconds", [_build_stack(row, row.seconds) for row in within])]
+    profiles = [
+        StackProfile(f"{trace.label}: time", "milliseconds", [_build_stack(row, row.seconds) for row in within])
+    ]
     if any(left > 0 for _, left in above):
         stacks = [_build_stack(row, left) for row, left in above if left > 0]
-        profiles.append(Profile(f"{trace.label}: time above the roofline", "milliseconds", stacks))
-    return speedscope_of(profiles)
+        profiles.append(StackProfile(f"{trace.label}: time above the roofline", "milliseconds", stacks))
+    return encode_speedscope_profiles(profiles)
 
 
-def _build_stack(row: OpRow, seconds: float) -> Stack:
+def _build_stack(row: OpRow, seconds: float) -> WeightedStack:
     """Phase, the module and those around it, the op."""
     levels = row.module.split("/") if "/" in row.module else row.module.split(".")
     modules = [level for level in levels if level]
-    return Stack([row.phase or "no phase", *modules, row.name], seconds * 1e3)
+    return WeightedStack([row.phase or "no phase", *modules, row.name], seconds * 1e3)

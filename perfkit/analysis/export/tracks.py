@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.analysis.export.events import CounterTrack, Slice, Track
-from perfkit.analysis.memory.over_all import over_all
+from perfkit.analysis.memory.category_timeline import build_category_timeline
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.idle import CAUSES
 from perfkit.analysis.model.time_split import CPU_CATEGORIES, DEVICE_CATEGORIES
@@ -53,7 +53,7 @@ def build_counter_tracks(ops: Ops, engine: WorkAnalysis) -> Iterator[CounterTrac
     for lane, named in enumerate(_name_lanes(engine.pieces)):
         yield CounterTrack(named, _sample_rates(engine, shares, lane))
     for allocations in ops_allocations(ops):
-        over = over_all(allocations)
+        over = build_category_timeline(allocations)
         if over is not None:
             times, categories = over
             name = f"memory of {allocations.device or 'the device'}"

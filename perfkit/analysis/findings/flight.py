@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.flight import DumpedRank
-from perfkit.flight.match import Meeting, Mismatch
-from perfkit.flight.words import absence, disagreement, ranks_named
+from perfkit.flight.match import Mismatch, MismatchedCollective
+from perfkit.flight.mismatch_text import describe_absence, describe_disagreement, format_ranks
 
 _DIFFERS = {
     Mismatch.ORDER: "Call collectives in one order on all ranks of a group: look for a branch that some only take.",
@@ -27,7 +27,7 @@ _ABSENT = "Look where rank {rank} is: its Python stack (perfkit attach PID, py-s
 _ABSENT_WAITS = "Rank {rank} waits itself, in {name}: what holds that up holds up this one, too."
 
 
-def build_flight_findings(meetings: Sequence[Meeting], ranks: Sequence[DumpedRank]) -> tuple[Finding, ...]:
+def build_flight_findings(meetings: Sequence[MismatchedCollective], ranks: Sequence[DumpedRank]) -> tuple[Finding, ...]:
     """One for each meeting that did not come about, in their order."""
     by_rank = {rank.rank: rank for rank in ranks}
     return tuple(
@@ -43,33 +43,33 @@ def build_flight_findings(meetings: Sequence[Meeting], ranks: Sequence[DumpedRan
     )
 
 
-def _choose_id(meeting: Meeting) -> str:
+def _choose_id(meeting: MismatchedCollective) -> str:
     return _IDS.get(meeting.mismatch, "collective.absent_rank" if meeting.absent else "collective.no_record")
 
 
-def _format_title(meeting: Meeting) -> str:
+def _format_title(meeting: MismatchedCollective) -> str:
     if meeting.mismatch in _DIFFERS:
         return f"Number {meeting.sequence} of {meeting.group.label}: {meeting.mismatch}"
     if meeting.mismatch is Mismatch.UNFINISHED:
         return f"{meeting.name}: {meeting.mismatch}"
-    return absence(meeting)
+    return describe_absence(meeting)
 
 
-def _list_evidence(meeting: Meeting) -> Iterator[str]:
+def _list_evidence(meeting: MismatchedCollective) -> Iterator[str]:
     rank = (meeting.waiting or tuple(meeting.calls))[0]
     call = meeting.calls[rank]
     where = f" at {call.call_site}" if call.call_site else ""
     ended = ", which has ended there" if call.finished else ""
     if meeting.mismatch in _DIFFERS:
-        yield disagreement(meeting)
+        yield describe_disagreement(meeting)
         yield f"rank {rank} called it{where}{ended}"
     else:
         yield f"rank {rank} called {call.op} of {call.tensors}{where}{ended}"
     if meeting.absent and meeting.unrecorded:
-        yield f"{ranks_named(meeting.unrecorded)} left no record"
+        yield f"{format_ranks(meeting.unrecorded)} left no record"
 
 
-def _choose_action(meeting: Meeting, ranks: Mapping[int, DumpedRank]) -> str:
+def _choose_action(meeting: MismatchedCollective, ranks: Mapping[int, DumpedRank]) -> str:
     if meeting.mismatch in _DIFFERS:
         return _DIFFERS[meeting.mismatch]
     if meeting.mismatch is Mismatch.UNFINISHED:

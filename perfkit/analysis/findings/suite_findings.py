@@ -13,10 +13,10 @@ from perfkit.analysis.findings.trace_findings import collect_view_findings
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.scaling import SuiteScaling
 from perfkit.analysis.model.suite import MeasuredSession, Variant
-from perfkit.analysis.suite.passes import Passes
+from perfkit.analysis.suite.passes import PassResults
 from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.record import Environment, Status
-from perfkit.store.layout import Sampling
+from perfkit.store.layout import SuiteSampling
 
 # Gains told of the baseline: what others would be is measured by trying techniques, not by reading on.
 _MOST_MEMORY_GAINS = 3
@@ -26,8 +26,8 @@ def collect_suite_findings(
     variants: Sequence[Variant],
     environment: Environment | None,
     ceilings: DeviceCeilings | None,
-    passes: Mapping[str, Passes] | None = None,
-    sampling: Sampling | None = None,
+    passes: Mapping[str, PassResults] | None = None,
+    sampling: SuiteSampling | None = None,
     sessions: tuple[MeasuredSession, ...] = (),
     scaling: SuiteScaling | None = None,
 ) -> tuple[Finding, ...]:
@@ -60,7 +60,7 @@ def _collect_from_traces(suite: SuiteView) -> Iterator[tuple[int, Finding]]:
 def _collect_from_fleets(suite: SuiteView) -> Iterator[tuple[int, Finding]]:
     """Who waits for whom. That is a part of the ranks' steps, the longest, and not of the late one's."""
     for variant in suite.looked_into:
-        traces, fleet = suite.get_traces(variant), suite.passes.get(variant.name, Passes()).fleet
+        traces, fleet = suite.get_traces(variant), suite.passes.get(variant.name, PassResults()).fleet
         for about, finding in collect_findings(fleet):
             longest = max(traces, key=lambda trace: trace.step_s)
             yield about, TraceView(longest, get_step_s(variant)).scale_to_timed(finding)

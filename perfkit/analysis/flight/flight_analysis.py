@@ -9,7 +9,7 @@ from perfkit.analysis.findings.flight import build_flight_findings
 from perfkit.analysis.model.flight import DumpedRank, FlightAnalysis
 from perfkit.analysis.model.provenance import Provenance
 from perfkit.errors import RunFormatError
-from perfkit.flight.match import mismatches
+from perfkit.flight.match import find_mismatches
 from perfkit.flight.model import FlightRecord
 from perfkit.trace.flight import ranks_of, read_dump
 
@@ -30,7 +30,7 @@ def analyze_flight(files: Sequence[str], *, command: str = "") -> FlightAnalysis
             failed.append(error)
     if not records:
         raise failed[0]
-    meetings = mismatches(records)
+    meetings = find_mismatches(records)
     ranks = tuple(_build_rank_row(rank, named[rank], record) for rank, record in records.items())
     return FlightAnalysis(
         title=_make_title(files),

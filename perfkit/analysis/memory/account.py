@@ -6,20 +6,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.allocations import CATEGORIES, NONE, Allocations
-from perfkit.analysis.memory.by_module import rows
-from perfkit.analysis.memory.classify import categories
-from perfkit.analysis.memory.fragmentation import fragmentation
-from perfkit.analysis.memory.growth import growth
-from perfkit.analysis.memory.largest import largest
-from perfkit.analysis.memory.lives import AT_START, Lives, lives_of
-from perfkit.analysis.memory.outside import RESERVED_FREE, Outside
-from perfkit.analysis.memory.timeline import timeline
-from perfkit.analysis.memory.totals import peak_event, step_peaks, steps_of, totals_of
+from perfkit.analysis.memory.allocation_lifetimes import AT_START, Lifetimes, build_lifetimes
+from perfkit.analysis.memory.classify import classify_blocks
+from perfkit.analysis.memory.fragmentation import compute_fragmentation
+from perfkit.analysis.memory.growth import find_growth
+from perfkit.analysis.memory.largest_blocks import find_largest_blocks
+from perfkit.analysis.memory.module_breakdown import build_memory_rows
+from perfkit.analysis.memory.non_allocator_memory import RESERVED_FREE, NonAllocatorMemory
+from perfkit.analysis.memory.timeline import build_timeline
+from perfkit.analysis.memory.totals import compute_step_peaks, compute_totals, find_peak_event, find_steps
 from perfkit.analysis.model.memory import Fragmentation, MemoryAccount, MemoryShare
 from perfkit.record import PHASES
 
 
-def account(allocations: Allocations, outside: Callable[[int], Outside] | None = None) -> MemoryAccount | None:
+def build_memory_account(
+    allocations: Allocations, outside: Callable[[int], NonAllocatorMemory] | None = None
+) -> MemoryAccount | None:
     """The account at the peak; None where there was never a block.
 
     Args:
@@ -27,20 +29,20 @@ def account(allocations: Allocations, outside: Callable[[int], Outside] | None =
         outside: given the bytes at the peak, what the process holds beside them. Without it, that is what the
             allocator itself held back, where the events tell.
     """
-    lives = lives_of(allocations)
+    lives = build_lifetimes(allocations)
     if not len(lives):
         return None
-    totals = totals_of(lives, len(allocations))
-    peak = peak_event(totals)
+    totals = compute_totals(lives, len(allocations))
+    peak = find_peak_event(totals)
     peak_bytes = int(totals[peak + 1])
     alive = lives.alive_after(peak)
-    named = categories(allocations, lives)
-    shares = _shares(lives, named, alive)
+    named = classify_blocks(allocations, lives)
+    shares = _sum_categories(lives, named, alive)
     assert sum(share.bytes for share in shares) == peak_bytes, "the categories at the peak must sum to it"
-    over_time = timeline(allocations, lives, named, totals, peak)
+    over_time = build_timeline(allocations, lives, named, totals, peak)
     phase, step = (NONE, NONE) if peak == AT_START else (int(allocations.phase[peak]), int(allocations.step[peak]))
-    held = fragmentation(allocations, lives, peak)
-    beyond = _held_back(held) if outside is None else outside(peak_bytes)
+    held = compute_fragmentation(allocations, lives, peak)
+    beyond = _get_reserved_memory(held) if outside is None else outside(peak_bytes)
     return MemoryAccount(
         peak_bytes=peak_bytes,
         peak_phase="" if phase == NONE else PHASES[phase],
@@ -54,25 +56,25 @@ def account(allocations: Allocations, outside: Callable[[int], Outside] | None =
         device=allocations.device,
         peak_step=None if step == NONE else step,
         peak_s=over_time.peak_s,
-        step_peaks=step_peaks(totals, steps_of(allocations)),
+        step_peaks=compute_step_peaks(totals, find_steps(allocations)),
         timeline_s=over_time.seconds,
         timeline_categories=over_time.categories,
         bands=over_time.bands,
-        largest=largest(allocations, lives, named, alive),
-        rows=rows(allocations, lives, named, alive),
+        largest=find_largest_blocks(allocations, lives, named, alive),
+        rows=build_memory_rows(allocations, lives, named, alive),
         fragmentation=held,
-        growth=growth(allocations, lives, named),
+        growth=find_growth(allocations, lives, named),
         failed=allocations.failed,
     )
 
 
-def _held_back(held: Fragmentation | None) -> Outside:
+def _get_reserved_memory(held: Fragmentation | None) -> NonAllocatorMemory:
     if held is None:
-        return Outside(())
-    return Outside((MemoryShare(category=RESERVED_FREE, bytes=held.free_bytes),))
+        return NonAllocatorMemory(())
+    return NonAllocatorMemory((MemoryShare(category=RESERVED_FREE, bytes=held.free_bytes),))
 
 
-def _shares(lives: Lives, named: NDArray[np.int8], alive: NDArray[np.bool_]) -> tuple[MemoryShare, ...]:
+def _sum_categories(lives: Lifetimes, named: NDArray[np.int8], alive: NDArray[np.bool_]) -> tuple[MemoryShare, ...]:
     """Bytes of the categories that have any, the largest first."""
     sums = np.zeros(len(CATEGORIES), np.int64)
     np.add.at(sums, named[alive], lives.size[alive])

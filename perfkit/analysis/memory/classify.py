@@ -1,4 +1,4 @@
-"""What every block is for, by the best evidence there is."""
+"""Classifies every block by the best evidence there is."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,9 +13,9 @@ from perfkit.allocations import (
     WORKSPACE,
     Allocations,
 )
-from perfkit.analysis.memory.births import BACKWARD, Births, Mask, births_of
-from perfkit.analysis.memory.lifetimes import by_lifetime
-from perfkit.analysis.memory.lives import Lives
+from perfkit.analysis.memory.allocation_context import BACKWARD, AllocationContext, Mask, build_allocation_context
+from perfkit.analysis.memory.allocation_lifetimes import Lifetimes
+from perfkit.analysis.memory.lifetime_rules import classify_by_lifetime
 from perfkit.analysis.memory.op_rules import (
     BY_LINE,
     BY_OP,
@@ -23,8 +23,8 @@ from perfkit.analysis.memory.op_rules import (
     DDP,
     OBTAINING_OP,
     REDUCTION,
-    matches,
-    told,
+    classify_names,
+    match_names,
 )
 from perfkit.cost.workspaces import CUBLAS_BYTES, CUBLAS_HOPPER_BYTES, TAKES_WORKSPACE
 
@@ -33,7 +33,7 @@ Categories = NDArray[np.int8]
 _NUMBER = {category: number for number, category in enumerate(CATEGORIES)}
 
 
-def categories(allocations: Allocations, lives: Lives) -> Categories:
+def classify_blocks(allocations: Allocations, lives: Lifetimes) -> Categories:
     """The category of each block, as an index into `CATEGORIES`.
 
     In the order of evidence: the training state (`known`), what the source told (`Allocations.category`), names of ops
@@ -43,59 +43,63 @@ def categories(allocations: Allocations, lives: Lives) -> Categories:
     of_known = np.array([_NUMBER.get(block.category, _NUMBER[UNKNOWN]) for block in allocations.known], np.int8)
     from_known = lives.known != NONE
     result[from_known] = of_known[lives.known[from_known]]
-    births = births_of(allocations, lives)
-    result[births.row] = _of_births(allocations, births)
+    births = build_allocation_context(allocations, lives)
+    result[births.row] = _classify_allocations(allocations, births)
     return result
 
 
-def _of_births(allocations: Allocations, births: Births) -> Categories:
-    lifetime = by_lifetime(allocations, births)
-    source, name = _by_source(allocations, births), _by_name(allocations, births, lifetime)
+def _classify_allocations(allocations: Allocations, births: AllocationContext) -> Categories:
+    lifetime = classify_by_lifetime(allocations, births)
+    source, name = _classify_by_source(allocations, births), _classify_by_name(allocations, births, lifetime)
     return np.where(source != NONE, source, np.where(name != NONE, name, lifetime)).astype(np.int8)
 
 
-def _by_source(allocations: Allocations, births: Births) -> Categories:
+def _classify_by_source(allocations: Allocations, births: AllocationContext) -> Categories:
     """What the source told; NONE where it told nothing, "unknown", or no category of ours."""
     of_name = np.array([NONE if name == UNKNOWN else _NUMBER.get(name, NONE) for name in allocations.names], np.int8)
     return of_name[allocations.category[births.born]]
 
 
-def _by_name(allocations: Allocations, births: Births, lifetime: Categories) -> Categories:
+def _classify_by_name(allocations: Allocations, births: AllocationContext, lifetime: Categories) -> Categories:
     """What names of ops and lines tell, NONE where nothing."""
     names = allocations.names
-    by_name = told(names, births.op, BY_OP)
-    by_name = np.where(by_name != NONE, by_name, told(names, births.line, BY_LINE))
+    by_name = classify_names(names, births.op, BY_OP)
+    by_name = np.where(by_name != NONE, by_name, classify_names(names, births.line, BY_LINE))
     # What gradients are reduced into lives on as the gradient, until the update; what lives through more updates than
     # that is the collective's own.
     updates = np.where(births.freed_phase == BACKWARD, 0, 1)
-    reduced = births.outlives & (births.updates - births.update <= updates) & matches(names, births.op, REDUCTION)
+    reduced = births.outlives & (births.updates - births.update <= updates) & match_names(names, births.op, REDUCTION)
     reduced &= (by_name == _NUMBER[COMMUNICATION_BUFFER]) & (lifetime == _NUMBER[GRADIENT])
     by_name = np.where(reduced, _NUMBER[GRADIENT], by_name)
-    communication = _collective_copies(names, births) | _buckets(names, births)
+    communication = _mask_collective_copies(names, births) | _mask_ddp_buckets(names, births)
     by_name = np.where((by_name == NONE) & communication, _NUMBER[COMMUNICATION_BUFFER], by_name)
     if allocations.device.startswith("cuda"):
-        by_name = np.where((by_name == NONE) & _library_workspace(names, births, lifetime), _NUMBER[WORKSPACE], by_name)
+        by_name = np.where(
+            (by_name == NONE) & _mask_library_workspaces(names, births, lifetime), _NUMBER[WORKSPACE], by_name
+        )
     return by_name.astype(np.int8)
 
 
-def _library_workspace(names: tuple[str, ...], births: Births, lifetime: Categories) -> Mask:
+def _mask_library_workspaces(names: tuple[str, ...], births: AllocationContext, lifetime: Categories) -> Mask:
     """Blocks that a product or convolution obtains and gives back, and cuBLAS' own, which it keeps."""
     kept = (births.size == CUBLAS_BYTES) | ((births.size == CUBLAS_HOPPER_BYTES) & (lifetime == _NUMBER[BUFFER]))
-    library: Mask = matches(names, births.op, TAKES_WORKSPACE)
+    library: Mask = match_names(names, births.op, TAKES_WORKSPACE)
     library &= births.within_op | kept
     return library
 
 
-def _buckets(names: tuple[str, ...], births: Births) -> Mask:
+def _mask_ddp_buckets(names: tuple[str, ...], births: AllocationContext) -> Mask:
     """What DistributedDataParallel itself obtains and keeps."""
-    result: Mask = births.outlives & matches(names, births.module, DDP) & matches(names, births.op, OBTAINING_OP)
+    result: Mask = (
+        births.outlives & match_names(names, births.module, DDP) & match_names(names, births.op, OBTAINING_OP)
+    )
     return result
 
 
-def _collective_copies(names: tuple[str, ...], births: Births) -> Mask:
+def _mask_collective_copies(names: tuple[str, ...], births: AllocationContext) -> Mask:
     """Copies that a collective makes for itself on a thread of its own (gloo), where FSDP reduces gradients."""
-    copies = (births.phase == BACKWARD) & matches(names, births.op, COPY)
-    reducing = matches(names, births.op, REDUCTION)
-    taken = matches(names, births.freed_op, REDUCTION)
+    copies = (births.phase == BACKWARD) & match_names(names, births.op, COPY)
+    reducing = match_names(names, births.op, REDUCTION)
+    taken = match_names(names, births.freed_op, REDUCTION)
     result: Mask = copies & reducing.any() & (births.outlives | taken)
     return result

@@ -1,13 +1,13 @@
-"""What a caching allocator held at a moment, how much of it was free, and in how large pieces."""
+"""Fragmentation of a caching allocator at a moment: what it held, how much of it was free, and in how large pieces."""
 
 import numpy as np
 
 from perfkit.allocations import NONE, Allocations, Ints, Reserved
-from perfkit.analysis.memory.lives import AT_START, Lives
+from perfkit.analysis.memory.allocation_lifetimes import AT_START, Lifetimes
 from perfkit.analysis.model.memory import Fragmentation
 
 
-def fragmentation(allocations: Allocations, lives: Lives, peak_event: int) -> Fragmentation | None:
+def compute_fragmentation(allocations: Allocations, lives: Lifetimes, peak_event: int) -> Fragmentation | None:
     """Reserved, allocated and free bytes after an event, which balance to the byte.
 
     Segments obtained one by one are held apart even where their addresses touch, since a request must fit into one of
@@ -19,12 +19,12 @@ def fragmentation(allocations: Allocations, lives: Lives, peak_event: int) -> Fr
     """
     if not len(allocations.reserved):
         return None
-    held = _before(allocations.reserved, peak_event)
+    held = _select_reserved_until(allocations.reserved, peak_event)
     alive = lives.alive_after(peak_event)
-    size, address = lives.size[alive], _addresses(allocations, lives)[alive]
+    size, address = lives.size[alive], _find_addresses(allocations, lives)[alive]
     placed = address != NONE
     located = bool((held.address != NONE).all())
-    pieces = _free_pieces(held, address[placed], size[placed]) if located else np.empty(0, np.int64)
+    pieces = _find_free_pieces(held, address[placed], size[placed]) if located else np.empty(0, np.int64)
     if pieces is None:
         return None
     reserved, allocated = int(held.size.sum()), int(size.sum())
@@ -38,7 +38,7 @@ def fragmentation(allocations: Allocations, lives: Lives, peak_event: int) -> Fr
     )
 
 
-def _before(reserved: Reserved, event: int) -> Reserved:
+def _select_reserved_until(reserved: Reserved, event: int) -> Reserved:
     """What was obtained and given back up to an event."""
     past = reserved.at_event <= max(event, 0)
     expandable = reserved.expandable if len(reserved.expandable) else np.zeros(len(reserved), np.bool_)
@@ -50,7 +50,7 @@ def _before(reserved: Reserved, event: int) -> Reserved:
     )
 
 
-def _addresses(allocations: Allocations, lives: Lives) -> Ints:
+def _find_addresses(allocations: Allocations, lives: Lifetimes) -> Ints:
     """The address of each block: of the event that made it, of what is known of it, or of the event that freed it."""
     address = np.full(len(lives), NONE, np.int64)
     made = lives.born != AT_START
@@ -62,7 +62,7 @@ def _addresses(allocations: Allocations, lives: Lives) -> Ints:
     return address
 
 
-def _free_pieces(held: Reserved, address: Ints, size: Ints) -> Ints | None:
+def _find_free_pieces(held: Reserved, address: Ints, size: Ints) -> Ints | None:
     """Sizes of the free pieces of what is held, in a sweep over addresses; None where blocks do not lie in it.
 
     Each piece obtained raises the level between its ends by one and each given back lowers it, so that a part cut out
@@ -75,9 +75,9 @@ def _free_pieces(held: Reserved, address: Ints, size: Ints) -> Ints | None:
     nothing = np.zeros(2 * len(address), np.int64)
     points, place = np.unique(np.concatenate([ends, address, address + size]), return_inverse=True)
     width = np.diff(points)
-    mapped = _levels(place, np.concatenate([sign, -sign, nothing]), len(points))
+    mapped = _compute_levels(place, np.concatenate([sign, -sign, nothing]), len(points))
     once = np.ones(len(address), np.int64)
-    free = _levels(place, np.concatenate([sign, -sign, -once, once]), len(points))
+    free = _compute_levels(place, np.concatenate([sign, -sign, -once, once]), len(points))
     if np.isin(mapped, (0, 1)).all() and np.isin(free, (0, 1)).all():
         parted = np.bincount(place, np.concatenate([border, border, nothing]), len(points))[:-1] > 0
         before = np.concatenate([[0], free[:-1]])
@@ -86,6 +86,6 @@ def _free_pieces(held: Reserved, address: Ints, size: Ints) -> Ints | None:
     return None
 
 
-def _levels(place: Ints, change: Ints, points: int) -> Ints:
+def _compute_levels(place: Ints, change: Ints, points: int) -> Ints:
     """The level between each point and the next, from its changes at the points."""
     return np.cumsum(np.bincount(place, change, points)).astype(np.int64)[:-1]

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.allocations import CATEGORIES, NONE, Allocations, Ints
-from perfkit.analysis.memory.lives import Lives
-from perfkit.analysis.memory.totals import steps_of, totals_of
+from perfkit.analysis.memory.allocation_lifetimes import Lifetimes
+from perfkit.analysis.memory.totals import compute_totals, find_steps
 from perfkit.analysis.model.memory import MemoryGrowth
 
 LEAST_STEPS = 3  # the first may build what lasts (optimizer state, caches), and one more shows no trend
@@ -24,7 +24,7 @@ _LEVELS: tuple[tuple[str, ...], ...] = (_TEXTS, ("op", "module", "line"), ())
 
 
 @dataclass(frozen=True)
-class _Kept:
+class _KeptBlocks:
     """Blocks alive at the end of the step they were born in: the event that made them, the steps of birth and death."""
 
     event: Ints
@@ -33,11 +33,13 @@ class _Kept:
     born: Ints
     died: Ints
 
-    def select_blocks(self, chosen: NDArray[np.bool_]) -> "_Kept":
-        return _Kept(self.event[chosen], self.size[chosen], self.category[chosen], self.born[chosen], self.died[chosen])
+    def select_blocks(self, chosen: NDArray[np.bool_]) -> "_KeptBlocks":
+        return _KeptBlocks(
+            self.event[chosen], self.size[chosen], self.category[chosen], self.born[chosen], self.died[chosen]
+        )
 
 
-def growth(allocations: Allocations, lives: Lives, categories: NDArray[np.int8]) -> tuple[MemoryGrowth, ...]:
+def find_growth(allocations: Allocations, lives: Lifetimes, categories: NDArray[np.int8]) -> tuple[MemoryGrowth, ...]:
     """What grows from step to step, most bytes first; empty with fewer than three steps that ended.
 
     Blocks born in a step and alive at its end are put together by category, op, module, line, shape and dtype. What
@@ -48,39 +50,41 @@ def growth(allocations: Allocations, lives: Lives, categories: NDArray[np.int8])
 
     Bytes are the mean over the steps but the first. `categories` are indices into `CATEGORIES`, one a life.
     """
-    steps = steps_of(allocations)
+    steps = find_steps(allocations)
     ends = steps.last if allocations.failed is None else steps.last[:-1]  # the step that failed has no end
     if len(ends) < LEAST_STEPS:
         return ()
-    kept = _kept(lives, categories, int(steps.first[0]), ends)
-    alive = totals_of(lives, len(allocations))[ends + 1]
+    kept = _select_kept_blocks(lives, categories, int(steps.first[0]), ends)
+    alive = compute_totals(lives, len(allocations))[ends + 1]
     total = int(alive[-1] - alive[0])
     growing: list[MemoryGrowth] = []
     for texts in _LEVELS:
-        grows, members = _growing(allocations, kept, texts, len(ends), total)
+        grows, members = _find_growing_origins(allocations, kept, texts, len(ends), total)
         growing += grows
         kept = kept.select_blocks(~members)
     return tuple(sorted(growing, key=lambda row: -row.bytes_per_step))
 
 
-def _kept(lives: Lives, categories: NDArray[np.int8], first: int, ends: Ints) -> _Kept:
+def _select_kept_blocks(lives: Lifetimes, categories: NDArray[np.int8], first: int, ends: Ints) -> _KeptBlocks:
     born, died = np.searchsorted(ends, lives.born), np.searchsorted(ends, lives.died)
     stays = np.flatnonzero((lives.born >= first) & (died > born))
-    return _Kept(lives.born[stays], lives.size[stays], categories[stays].astype(np.int64), born[stays], died[stays])
+    return _KeptBlocks(
+        lives.born[stays], lives.size[stays], categories[stays].astype(np.int64), born[stays], died[stays]
+    )
 
 
-def _growing(
-    allocations: Allocations, kept: _Kept, texts: Sequence[str], steps: int, total: int
+def _find_growing_origins(
+    allocations: Allocations, kept: _KeptBlocks, texts: Sequence[str], steps: int, total: int
 ) -> tuple[list[MemoryGrowth], NDArray[np.bool_]]:
     """Origins that grow, told apart by category and `texts`, and which blocks are theirs."""
     columns: list[Ints] = [getattr(allocations, text)[kept.event] for text in texts]
-    origin = _numbered([kept.category, *columns])
+    origin = _number_rows([kept.category, *columns])
     often = np.flatnonzero(np.bincount(origin) >= IN_MOST * (steps - 1))  # others leave nothing in too many steps
     row = np.full(len(kept.size), NONE, np.int64)
     chosen = np.isin(origin, often)
     row[chosen] = np.searchsorted(often, origin[chosen])
-    size = _changes(row, kept, kept.size, (len(often), steps))
-    blocks = _changes(row, kept, np.ones(len(kept.size), np.int64), (len(often), steps))
+    size = _compute_changes(row, kept, kept.size, (len(often), steps))
+    blocks = _compute_changes(row, kept, np.ones(len(kept.size), np.int64), (len(often), steps))
     won = size[:, 1:].sum(axis=1)
     least = np.where(size[:, 1:] > 0, size[:, 1:], won[:, None]).min(axis=1)
     grows = (
@@ -106,7 +110,7 @@ def _growing(
     return rows, np.isin(row, np.flatnonzero(grows))
 
 
-def _numbered(columns: Sequence[Ints]) -> Ints:
+def _number_rows(columns: Sequence[Ints]) -> Ints:
     """A number for each distinct row of the columns, from 0 on."""
     number = np.zeros(len(columns[0]), np.int64)
     for column in columns:
@@ -114,7 +118,7 @@ def _numbered(columns: Sequence[Ints]) -> Ints:
     return number
 
 
-def _changes(row: Ints, kept: _Kept, amount: Ints, shape: tuple[int, int]) -> Ints:
+def _compute_changes(row: Ints, kept: _KeptBlocks, amount: Ints, shape: tuple[int, int]) -> Ints:
     """By how much what each row holds at the ends of steps changes in each step."""
     changes = np.zeros((shape[0], shape[1] + 1), np.int64)  # what dies after the last step, in none
     mine = row != NONE

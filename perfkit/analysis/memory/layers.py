@@ -6,6 +6,6 @@ _NUMBER = re.compile(r"(?<![^.])\d+(?![^.])")
 _NUMBER_OF_CLASS = re.compile(r"(?<=_)\d+(?=/|$)")  # torch.profiler counts the modules of a class
 
 
-def folded(module: str) -> str:
+def fold_layer_numbers(module: str) -> str:
     """`blocks.*.mlp` of `blocks.0.mlp`, and `Block_*/Mlp_*` of `Block_0/Mlp_0` as torch.profiler has it."""
     return (_NUMBER_OF_CLASS if "/" in module else _NUMBER).sub("*", module)

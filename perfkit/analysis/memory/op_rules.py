@@ -1,4 +1,4 @@
-"""What the name of an op, or of the line that asked for memory, says of a block: tables, each name looked up once."""
+"""Rules on the name of an op, or of the line that asked for memory: tables, each name looked up once."""
 
 import re
 from collections.abc import Sequence
@@ -20,13 +20,13 @@ from perfkit.allocations import (
 Rules = Sequence[tuple[re.Pattern[str], str | None]]
 
 
-def _rules(*rows: tuple[str, str | None]) -> Rules:
+def _compile_rules(*rows: tuple[str, str | None]) -> Rules:
     return tuple((re.compile(pattern), category) for pattern, category in rows)
 
 
 # The first row that matches counts; None: the name says nothing. Names of FSDP2's ranges, FSDP1's, DDP's, and of the
 # ops and ranges of collectives (torch/distributed).
-BY_OP = _rules(
+BY_OP = _compile_rules(
     (r"^FSDP::all_gather_copy_out", UNSHARDED_PARAMETER),
     (r"^FSDP::(cast_forward_|inputs_to_device)", None),  # what the model is given and gives
     (r"^(FSDP|fsdp)::", COMMUNICATION_BUFFER),
@@ -40,7 +40,7 @@ BY_OP = _rules(
 )
 
 # Frames of libraries: `file.py:123 function`, or a symbol of C++.
-BY_LINE = _rules(
+BY_LINE = _compile_rules(
     (r"_fsdp_param\.py:\d+ (alloc_all_gather_outputs|init_all_gather_outputs|alloc_storage)", UNSHARDED_PARAMETER),
     (r"_flat_param\.py:\d+ _alloc_padded_unsharded_flat_param", UNSHARDED_PARAMETER),
     (r"_fsdp_collectives\.py|distributed_c10d\.py|_functional_collectives\.py|c10d::", COMMUNICATION_BUFFER),
@@ -81,7 +81,7 @@ OBTAINING_OP = re.compile(r"^$|^aten::(empty|zeros)\w*$")
 AUTOGRAD_NODE = re.compile(r"^autograd::engine::evaluate_function|Backward\d+$")
 
 
-def told(names: Sequence[str], column: Numbers, rules: Rules) -> NDArray[np.int8]:
+def classify_names(names: Sequence[str], column: Numbers, rules: Rules) -> NDArray[np.int8]:
     """For each entry of a column of `names` the index in `CATEGORIES` that the rules give it, NONE where none does."""
     by_name = np.full(len(names), NONE, np.int8)
     for number in np.flatnonzero(np.bincount(column)).tolist():
@@ -91,7 +91,7 @@ def told(names: Sequence[str], column: Numbers, rules: Rules) -> NDArray[np.int8
     return by_name[column]
 
 
-def matches(names: Sequence[str], column: Numbers, pattern: re.Pattern[str]) -> NDArray[np.bool_]:
+def match_names(names: Sequence[str], column: Numbers, pattern: re.Pattern[str]) -> NDArray[np.bool_]:
     """For each entry of a column of `names` whether the pattern is found in it."""
     by_name = np.zeros(len(names), np.bool_)
     for number in np.flatnonzero(np.bincount(column)).tolist():

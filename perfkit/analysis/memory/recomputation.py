@@ -5,27 +5,27 @@ from collections.abc import Sequence
 import numpy as np
 
 from perfkit.allocations import Allocations, Band, Ints
-from perfkit.analysis.memory.births import BACKWARD, Births, Mask
-from perfkit.analysis.memory.op_rules import BACKWARD_OP, FORWARD_OP, matches
+from perfkit.analysis.memory.allocation_context import BACKWARD, AllocationContext, Mask
+from perfkit.analysis.memory.op_rules import BACKWARD_OP, FORWARD_OP, match_names
 
 
-def recomputed(allocations: Allocations, births: Births) -> Mask:
+def find_recomputed_blocks(allocations: Allocations, births: AllocationContext) -> Mask:
     """Blocks made by an op of forward only, or within a module's forward, of a backward phase that has such ops.
 
     A module's forward is told by the bands of modules, which nothing but a forward has; where there are none, by the
     module of a block whose op is unknown, since the module of a known op may be that of the forward op it belongs to.
     """
     op = births.op
-    forward = matches(allocations.names, op, FORWARD_OP)
+    forward = match_names(allocations.names, op, FORWARD_OP)
     bands = [band for band in allocations.bands if band.kind == "module"]
-    within = _within(bands, allocations.time_ns[births.born]) if bands else (op == 0) & (births.module != 0)
-    within &= ~matches(allocations.names, op, BACKWARD_OP)
+    within = _mask_within_bands(bands, allocations.time_ns[births.born]) if bands else (op == 0) & (births.module != 0)
+    within &= ~match_names(allocations.names, op, BACKWARD_OP)
     # Wrappers mark modules around their hooks in backward too: without an op of forward it is no forward.
     sure = (births.phase == BACKWARD) & (forward | (within & (op == 0)))
     return (forward | within) & np.isin(births.visit, np.unique(births.visit[sure]))
 
 
-def _within(bands: Sequence[Band], times: Ints) -> Mask:
+def _mask_within_bands(bands: Sequence[Band], times: Ints) -> Mask:
     """Which times lie in one of the bands, which may nest."""
     order = sorted(bands, key=lambda band: band.start_ns)
     starts = np.array([band.start_ns for band in order], np.int64)

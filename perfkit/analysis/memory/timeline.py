@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.allocations import CATEGORIES, NONE, Allocations, Band, Ints
-from perfkit.analysis.memory.lives import AT_START, Lives
-from perfkit.analysis.memory.totals import steps_of
+from perfkit.analysis.memory.allocation_lifetimes import AT_START, Lifetimes
+from perfkit.analysis.memory.totals import find_steps
 from perfkit.analysis.model.memory import TimelineBand
 
 MOMENTS = 400
@@ -19,7 +19,7 @@ _KINDS = ("step", "phase", "module")
 
 
 @dataclass(frozen=True)
-class Timeline:
+class MemoryTimeline:
     """The fields of `MemoryAccount` that are over time: seconds since it begins, bytes by category at these times."""
 
     seconds: tuple[float, ...]
@@ -38,9 +38,9 @@ class _Window:
     end_ns: int
 
 
-def timeline(
-    allocations: Allocations, lives: Lives, categories: NDArray[np.int8], totals: Ints, peak_event: int
-) -> Timeline:
+def build_timeline(
+    allocations: Allocations, lives: Lifetimes, categories: NDArray[np.int8], totals: Ints, peak_event: int
+) -> MemoryTimeline:
     """The timeline of the step in which `peak_event` is; of everything where it is in none.
 
     Args:
@@ -48,44 +48,44 @@ def timeline(
         totals: bytes alive at each moment, see `totals`.
         peak_event: AT_START if the peak is before the first event.
     """
-    window = _window(allocations, peak_event)
-    moments = _thinned(window, allocations.time_ns, totals, peak_event + 1)
-    times = np.where(moments == window.first, window.start_ns, _times(allocations, moments))
+    window = _find_window(allocations, peak_event)
+    moments = _select_moments(window, allocations.time_ns, totals, peak_event + 1)
+    times = np.where(moments == window.first, window.start_ns, _get_moment_times(allocations, moments))
     seconds = (times - window.start_ns) / 1e9
-    series = _series(lives, categories, moments)
+    series = _compute_series(lives, categories, moments)
     assert (series.sum(axis=0) == totals[moments]).all(), "categories must sum to the bytes alive at every moment"
-    return Timeline(
+    return MemoryTimeline(
         seconds=tuple(seconds.tolist()),
         categories={name: tuple(row.tolist()) for name, row in zip(CATEGORIES, series, strict=True) if row.any()},
-        bands=_clipped(allocations.bands, window) if len(allocations) else (),
+        bands=_clip_bands(allocations.bands, window) if len(allocations) else (),
         peak_s=float(seconds[np.searchsorted(moments, peak_event + 1)]),
     )
 
 
-def series_over_all(
-    allocations: Allocations, lives: Lives, categories: NDArray[np.int8], totals: Ints
+def build_full_series(
+    allocations: Allocations, lives: Lifetimes, categories: NDArray[np.int8], totals: Ints
 ) -> tuple[Ints, Ints]:
     """When, in nanoseconds, and the bytes of each of `CATEGORIES` (rows) then, of the whole recording."""
     window = _Window(0, len(allocations), int(allocations.time_ns[0]), int(allocations.time_ns[-1]))
-    moments = _thinned(window, allocations.time_ns, totals, int(np.argmax(totals)), 10 * _BINS)
-    return _times(allocations, moments), _series(lives, categories, moments)
+    moments = _select_moments(window, allocations.time_ns, totals, int(np.argmax(totals)), 10 * _BINS)
+    return _get_moment_times(allocations, moments), _compute_series(lives, categories, moments)
 
 
-def _times(allocations: Allocations, moments: Ints) -> Ints:
+def _get_moment_times(allocations: Allocations, moments: Ints) -> Ints:
     """When moments begin; the one before the first event at the same time as that."""
     if not len(allocations):
         return np.zeros(len(moments), np.int64)
     return allocations.time_ns[np.maximum(moments - 1, 0)]
 
 
-def _window(allocations: Allocations, peak_event: int) -> _Window:
+def _find_window(allocations: Allocations, peak_event: int) -> _Window:
     if not len(allocations):
         return _Window(0, 0, 0, 0)
     time = allocations.time_ns
     number = NONE if peak_event == AT_START else int(allocations.step[peak_event])
     if number == NONE:
         return _Window(0, len(allocations), int(time[0]), int(time[-1]))
-    steps = steps_of(allocations)
+    steps = find_steps(allocations)
     step = int(np.flatnonzero(steps.number == number)[0])
     first, last = int(steps.first[step]), int(steps.last[step])
     peak_ns = int(time[peak_event])
@@ -97,7 +97,7 @@ def _window(allocations: Allocations, peak_event: int) -> _Window:
     return _Window(first, last + 1, start_ns, end_ns)
 
 
-def _thinned(window: _Window, time_ns: Ints, totals: Ints, peak: int, most_bins: int = _BINS) -> Ints:
+def _select_moments(window: _Window, time_ns: Ints, totals: Ints, peak: int, most_bins: int = _BINS) -> Ints:
     """At most two moments a bin of the window: of each bin the one of the most bytes and the last, and both ends.
 
     The last of a bin is the one that lasts, over bins without events too. Bins are equal by half in time and by half
@@ -118,7 +118,7 @@ def _thinned(window: _Window, time_ns: Ints, totals: Ints, peak: int, most_bins:
     return np.unique(np.concatenate([moments[fullest], moments[ends - 1], [window.first, peak]]))
 
 
-def _series(lives: Lives, categories: NDArray[np.int8], moments: Ints) -> Ints:
+def _compute_series(lives: Lifetimes, categories: NDArray[np.int8], moments: Ints) -> Ints:
     """Bytes alive by category (rows, as `CATEGORIES`) at ascending moments (columns)."""
     changes = np.zeros((len(CATEGORIES), len(moments) + 1), np.int64)
     # Event i changes what is alive at moment i + 1 and after.
@@ -127,7 +127,7 @@ def _series(lives: Lives, categories: NDArray[np.int8], moments: Ints) -> Ints:
     return np.cumsum(changes[:, :-1], axis=1)
 
 
-def _clipped(bands: Iterable[Band], window: _Window) -> tuple[TimelineBand, ...]:
+def _clip_bands(bands: Iterable[Band], window: _Window) -> tuple[TimelineBand, ...]:
     """The outermost `BANDS` over a window, the longest first among equally deep ones; in the order of nesting."""
     over = [
         (_KINDS.index(band.kind), band.depth, start, end, band)

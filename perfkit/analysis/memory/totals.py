@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from perfkit.allocations import NONE, Allocations, Ints
-from perfkit.analysis.memory.lives import AT_START, Lives
+from perfkit.analysis.memory.allocation_lifetimes import AT_START, Lifetimes
 
 
 @dataclass(frozen=True)
-class Steps:
+class StepEvents:
     """Steps in the order of time: `number` as the source counts, over the events `first` to `last`."""
 
     number: Ints
@@ -23,7 +23,7 @@ class Steps:
         return len(self.number)
 
 
-def totals_of(lives: Lives, events: int) -> Ints:
+def compute_totals(lives: Lifetimes, events: int) -> Ints:
     """Bytes alive at each of the `events` + 1 moments."""
     changes = np.zeros(events + 1, np.int64)
     began = lives.born != AT_START
@@ -35,22 +35,22 @@ def totals_of(lives: Lives, events: int) -> Ints:
     return np.cumsum(changes)
 
 
-def peak_event(totals: Ints) -> int:
+def find_peak_event(totals: Ints) -> int:
     """The first event after which the most bytes are alive; AT_START if that is before the first event."""
     return int(np.argmax(totals)) - 1
 
 
-def steps_of(allocations: Allocations) -> Steps:
+def find_steps(allocations: Allocations) -> StepEvents:
     """The steps that have events."""
     inside = np.flatnonzero(allocations.step != NONE)
     step = allocations.step[inside].astype(np.int64)
     number, first = np.unique(step, return_index=True)
     _, from_end = np.unique(step[::-1], return_index=True)
     order = np.argsort(first)
-    return Steps(number=number[order], first=inside[first[order]], last=inside[::-1][from_end[order]])
+    return StepEvents(number=number[order], first=inside[first[order]], last=inside[::-1][from_end[order]])
 
 
-def step_peaks(totals: Ints, steps: Steps) -> tuple[int, ...]:
+def compute_step_peaks(totals: Ints, steps: StepEvents) -> tuple[int, ...]:
     """The most bytes alive in each step, those alive when it begins included."""
     return tuple(
         int(totals[first : last + 2].max())

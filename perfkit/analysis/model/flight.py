@@ -5,8 +5,8 @@ from typing import ClassVar
 from perfkit.analysis.model.display_mixin import DisplayMixin
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.provenance import Provenance
-from perfkit.flight.match import Meeting
-from perfkit.flight.model import Collective
+from perfkit.flight.match import MismatchedCollective
+from perfkit.flight.model import RecordedCollective
 from perfkit.spec import Struct
 
 FLIGHT_ANALYSIS_VERSION = 2
@@ -22,8 +22,8 @@ class DumpedRank(Struct):
     collectives: int
     dropped: bool
     unfinished: int
-    waits_in: Collective | None
-    last: Collective | None
+    waits_in: RecordedCollective | None
+    last: RecordedCollective | None
     group: str  # of the one that it waits in, else of the last
 
 
@@ -37,7 +37,7 @@ class FlightAnalysis(Struct, DisplayMixin):
     perfkit: str
     command: str
     ranks: tuple[DumpedRank, ...]
-    meetings: tuple[Meeting, ...]
+    meetings: tuple[MismatchedCollective, ...]
     findings: tuple[Finding, ...]
     provenance: tuple[Provenance, ...]
     warnings: tuple[str, ...] = ()

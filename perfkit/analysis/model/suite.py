@@ -20,7 +20,7 @@ from perfkit.analysis.model.trace import RankTrace
 from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.record import NOT_MEASURED, Environment, ExpertLoad, MachineLoad, Quantity, RankWait, SetupCost, Status
 from perfkit.spec import Struct
-from perfkit.store.layout import BatchSearch, RecomputationSearch, Sampling
+from perfkit.store.layout import BatchSearch, RecomputationSearch, SuiteSampling
 from perfkit.store.price import Price
 
 ANALYSIS_VERSION = 7
@@ -205,7 +205,7 @@ class Analysis(Struct, DisplayMixin):
     ceilings: DeviceCeilings | None
     variants: tuple[Variant, ...]
     pareto: tuple[str, ...]
-    sampling: Sampling | None = None
+    sampling: SuiteSampling | None = None
     sessions: tuple[MeasuredSession, ...] = ()
     price: Price | None = None
     sweeps: tuple[Sweep, ...] = ()

@@ -64,7 +64,7 @@ class Arrivals:
         return len(self.kind)
 
 
-def arrivals(ops: Ops) -> Arrivals:
+def find_arrivals(ops: Ops) -> Arrivals:
     """The collectives of a trace in which all ranks wait for each other; of backends on the host its ranges."""
     trace = ops.trace
     events = communication(trace)
@@ -72,7 +72,7 @@ def arrivals(ops: Ops) -> Arrivals:
     if len(events) and trace.category[events[0]] == Category.KERNEL:
         kernel = np.searchsorted(ops.kernels.event, events)  # both in the order of time
         record = find_recorded_collectives(ops, events, ops.kernel_op[kernel])
-        name = _names(ops, events, ops.kernels.launch[kernel])
+        name = _name_kernels(ops, events, ops.kernels.launch[kernel])
         step, given = ops.kernel_step[kernel], find_recorded_numbers(ops, events, ops.kernel_op[kernel])
     else:
         events = events[~named(trace, events, lambda name: name.startswith(_ENQUEUE))]
@@ -82,23 +82,23 @@ def arrivals(ops: Ops) -> Arrivals:
         given = find_recorded_numbers(ops, events, np.full(len(events), NONE, np.int64))
     table: dict[CollectiveKind, int] = {}
     pairs = group_rows(record, name)  # few distinct ones, however many events
-    kinds = [_number(table, ops, record[row], name[row]) for row in pairs.first.tolist()]
+    kinds = [_number_kind(table, ops, record[row], name[row]) for row in pairs.first.tolist()]
     kind = np.asarray(kinds, np.int32)[pairs.of]
     kept = np.flatnonzero(kind != NONE)
-    events, kind, step = events[kept], kind[kept], _step_numbers(ops)[step[kept]]
+    events, kind, step = events[kept], kind[kept], _get_step_numbers(ops)[step[kept]]
     return Arrivals(
         kinds=tuple(table),
         kind=kind,
         step=step,
-        number=_numbers(kind, step, given[kept]),
-        elements=np.asarray([*map(_elements, trace.collectives), NONE], np.int64)[record[kept]],
+        number=_number_collectives(kind, step, given[kept]),
+        elements=np.asarray([*map(_count_elements, trace.collectives), NONE], np.int64)[record[kept]],
         start_ns=trace.base_ns + trace.start_ns[events],
         end_ns=trace.base_ns + trace.end_ns[events],
         kernel=None if kernel is None else kernel[kept],
     )
 
 
-def _names(ops: Ops, events: Ints, launch: Ints) -> Ints:
+def _name_kernels(ops: Ops, events: Ints, launch: Ints) -> Ints:
     """What to call each kernel: the backend's range around its launch tells more than its own name."""
     trace = ops.trace
     name = trace.name[events].astype(np.int64)
@@ -111,7 +111,7 @@ def _names(ops: Ops, events: Ints, launch: Ints) -> Ints:
     return name
 
 
-def _number(table: dict[CollectiveKind, int], ops: Ops, record: int, name: int) -> int:
+def _number_kind(table: dict[CollectiveKind, int], ops: Ops, record: int, name: int) -> int:
     """The kind's number in `table`; NONE for what does not make all ranks wait for each other."""
     about = None if record == NONE else ops.trace.collectives[record]
     text = ops.trace.names[name] if about is None else about.name
@@ -126,14 +126,14 @@ def _number(table: dict[CollectiveKind, int], ops: Ops, record: int, name: int) 
     return table.setdefault(key, len(table))
 
 
-def _elements(about: Collective) -> int:
+def _count_elements(about: Collective) -> int:
     kind = collective_kind(about.name)
     if kind in (Kind.ALL_REDUCE, Kind.REDUCE_SCATTER):
         return about.sent
     return about.received if kind is Kind.ALL_GATHER else NONE
 
 
-def _step_numbers(ops: Ops) -> Ints:
+def _get_step_numbers(ops: Ops) -> Ints:
     """What the index of a step stands for on all ranks alike; NONE (-1) takes the last entry, which is NONE."""
     numbers = ops.steps.number
     marked = ops.steps.basis.startswith("marked") and len(np.unique(numbers)) == len(numbers)
@@ -144,16 +144,16 @@ def _step_numbers(ops: Ops) -> Ints:
 _COALESCED = 64
 
 
-def _numbers(kind: Small, step: Ints, given: Ints) -> Ints:
+def _number_collectives(kind: Small, step: Ints, given: Ints) -> Ints:
     """The recorded numbers of the kinds of which all have one, running numbers of the others."""
-    among = _running(kind * np.int64(1 << 32) + np.maximum(given, 0), step)
+    among = _number_within_step(kind * np.int64(1 << 32) + np.maximum(given, 0), step)
     usable = (given != NONE) & (given < 1 << 25) & (among < _COALESCED)
     recorded = (np.bincount(kind, ~usable) == 0)[kind]
-    numbers: Ints = np.where(recorded, given * _COALESCED + among, _running(kind, step))
+    numbers: Ints = np.where(recorded, given * _COALESCED + among, _number_within_step(kind, step))
     return numbers
 
 
-def _running(kind: Small | Ints, step: Ints) -> Ints:
+def _number_within_step(kind: Small | Ints, step: Ints) -> Ints:
     """0, 1, 2 ... among the rows of equal kind and step."""
     of = group_rows(kind.astype(np.int64), step).of
     order = np.argsort(of, kind="stable")

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.analysis.ranks.slots import Rows, Slots, Source, code
+from perfkit.analysis.ranks.slots import CollectiveRows, Slots, Source, encode_position
 from perfkit.trace.read import NONE, Ints
 
 # How far the ends of one collective may lie apart once clocks are aligned: they drift by some 10 us in a second.
@@ -23,21 +23,21 @@ _MOST_SHIFTED = 32
 _UNSET = np.iinfo(np.int64).min
 
 
-class Clock(NamedTuple):
+class RankClock(NamedTuple):
     """How far a rank's clock is ahead of the first rank's of its island, in ns; islands share no collectives."""
 
     offset_ns: int
     island: int
 
 
-def align(source: Source, ranks: int, slots: Slots) -> list[Clock | None]:
+def align_clocks(source: Source, ranks: int, slots: Slots) -> list[RankClock | None]:
     """The clock of each rank; None for one without collectives.
 
     A rank that shares none with the first one is aligned through others; where no chain of ranks leads there, it begins
     an island of its own.
     """
     reference = np.full(slots.size, _UNSET, np.int64)
-    clocks: list[Clock | None] = [None] * ranks
+    clocks: list[RankClock | None] = [None] * ranks
     pending, islands, begin = list(range(ranks)), 0, False
     while pending:
         left = []
@@ -46,9 +46,9 @@ def align(source: Source, ranks: int, slots: Slots) -> list[Clock | None]:
             slot = slots.find_slots(rows)
             common = reference[slot] != _UNSET
             if common.any():
-                clock = Clock(_offset(rows, slots, reference), islands - 1)
+                clock = RankClock(_find_offset(rows, slots, reference), islands - 1)
             elif begin and len(slot):
-                clock, begin = Clock(0, islands), False
+                clock, begin = RankClock(0, islands), False
                 islands += 1
             else:
                 left.append(rank)
@@ -64,24 +64,26 @@ def align(source: Source, ranks: int, slots: Slots) -> list[Clock | None]:
     return clocks
 
 
-def _offset(rows: Rows, slots: Slots, reference: Ints) -> int:
+def _find_offset(rows: CollectiveRows, slots: Slots, reference: Ints) -> int:
     """How far the clock of these rows is ahead of the reference's."""
-    differences = _differences(rows, slots, reference, 0)
-    offset, agreeing = _agreed(differences)
+    differences = _compute_differences(rows, slots, reference, 0)
+    offset, agreeing = _find_agreeing_median(differences)
     if agreeing * 2 >= len(differences):
         return offset
     # Too many records are lost for running numbers: true pairs are a few numbers apart, and still they alone agree.
     shifts = range(-_MOST_SHIFTED, _MOST_SHIFTED + 1)
-    return _agreed(np.concatenate([_differences(rows, slots, reference, shift) for shift in shifts]))[0]
+    return _find_agreeing_median(
+        np.concatenate([_compute_differences(rows, slots, reference, shift) for shift in shifts])
+    )[0]
 
 
-def _differences(rows: Rows, slots: Slots, reference: Ints, shift: int) -> Ints:
+def _compute_differences(rows: CollectiveRows, slots: Slots, reference: Ints, shift: int) -> Ints:
     slot = slots.find_slots(rows, shift)
     common = np.flatnonzero((slot != NONE) & (np.append(reference, _UNSET)[slot] != _UNSET))
     return rows.end_ns[common] - reference[slot[common]]
 
 
-def _agreed(differences: Ints) -> tuple[int, int]:
+def _find_agreeing_median(differences: Ints) -> tuple[int, int]:
     """The median of those that agree, the most that lie within twice the error of each other; and how many they are.
 
     To the nanosecond: medians of floats are exact for small numbers only, and clocks may differ by years.
@@ -94,7 +96,7 @@ def _agreed(differences: Ints) -> tuple[int, int]:
     return base + round(float(np.median(agreeing - base))), len(agreeing)
 
 
-class _Known(NamedTuple):
+class _KnownCollectives(NamedTuple):
     """Collectives of one kind in one island, by when they began and ended on the island's clock."""
 
     start_ns: Ints
@@ -103,12 +105,14 @@ class _Known(NamedTuple):
     number: Ints
 
 
-def renumber(source: Source, store: Callable[[int, Rows], None], ranks: int, clocks: list[Clock | None]) -> None:
+def assign_common_numbers(
+    source: Source, store: Callable[[int, CollectiveRows], None], ranks: int, clocks: list[RankClock | None]
+) -> None:
     """Give a collective the step and number of the one that ended at the same time on earlier ranks.
 
     Only those change whose own step and number stand for another; what ended alone gets a number of its own.
     """
-    known: dict[tuple[int, int], _Known] = {}
+    known: dict[tuple[int, int], _KnownCollectives] = {}
     for rank in range(ranks):
         rows, clock = source(rank), clocks[rank]
         if clock is None:
@@ -118,28 +122,28 @@ def renumber(source: Source, store: Callable[[int, Rows], None], ranks: int, clo
         for kind in np.unique(rows.kind).tolist():
             mine = np.flatnonzero(rows.kind == kind)
             before = known.get((clock.island, kind))
-            new = _Known(starts[mine], ends[mine], rows.step[mine], rows.number[mine])
+            new = _KnownCollectives(starts[mine], ends[mine], rows.step[mine], rows.number[mine])
             if before is not None:
-                new = _renumbered(new, before)
+                new = _assign_known_numbers(new, before)
                 step[mine], number[mine] = new.step, new.number
-            known[clock.island, kind] = new if before is None else _merged(before, new)
+            known[clock.island, kind] = new if before is None else _merge_known(before, new)
         if not (np.array_equal(step, rows.step) and np.array_equal(number, rows.number)):
             store(rank, rows._replace(step=step, number=number))
 
 
-def _renumbered(rows: _Known, before: _Known) -> _Known:
-    codes, theirs = code(rows.step, rows.number), code(before.step, before.number)
+def _assign_known_numbers(rows: _KnownCollectives, before: _KnownCollectives) -> _KnownCollectives:
+    codes, theirs = encode_position(rows.step, rows.number), encode_position(before.step, before.number)
     order = np.argsort(theirs)
     at = order[np.minimum(np.searchsorted(theirs[order], codes), len(order) - 1)]
     same = theirs[at] == codes
     together = (rows.start_ns <= before.end_ns[at]) & (before.start_ns[at] <= rows.end_ns)
-    complete = _complete(rows.step, before.step, same & together)
+    complete = _mask_complete_steps(rows.step, before.step, same & together)
     right = same & (complete | (np.abs(before.end_ns[at] - rows.end_ns) <= CLOCK_ERROR_NS))
     if right.all():
         return rows
     unsure = np.flatnonzero(~right)
     free = np.flatnonzero(~np.isin(theirs, codes[right]))
-    nearest = _nearest(before.end_ns, free, rows.end_ns[unsure])
+    nearest = _find_nearest(before.end_ns, free, rows.end_ns[unsure])
     step, number = rows.step.copy(), rows.number.copy()
     matched = nearest != NONE
     step[unsure[matched]], number[unsure[matched]] = before.step[nearest[matched]], before.number[nearest[matched]]
@@ -148,7 +152,7 @@ def _renumbered(rows: _Known, before: _Known) -> _Known:
     return rows._replace(step=step, number=number)
 
 
-def _complete(step: Ints, before: Ints, met: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _mask_complete_steps(step: Ints, before: Ints, met: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Of each row whether all of its step have met one, and there are as many: then none is lost, and numbers stand for
     the same however long ranks take to leave (Gloo's, on a busy host, some milliseconds)."""
     steps, of, mine = np.unique(step, return_inverse=True, return_counts=True)
@@ -158,7 +162,7 @@ def _complete(step: Ints, before: Ints, met: NDArray[np.bool_]) -> NDArray[np.bo
     return complete
 
 
-def _nearest(known_ns: Ints, free: Ints, ends_ns: Ints) -> Ints:
+def _find_nearest(known_ns: Ints, free: Ints, ends_ns: Ints) -> Ints:
     """For each end the one of the `free` known ones nearest to it, within the clocks' error; none is given twice."""
     result = np.full(len(ends_ns), NONE, np.int64)
     if not len(free):
@@ -177,6 +181,6 @@ def _nearest(known_ns: Ints, free: Ints, ends_ns: Ints) -> Ints:
     return result
 
 
-def _merged(before: _Known, rows: _Known) -> _Known:
-    fresh = ~np.isin(code(rows.step, rows.number), code(before.step, before.number))
-    return _Known(*(np.concatenate([old, new[fresh]]) for old, new in zip(before, rows, strict=True)))
+def _merge_known(before: _KnownCollectives, rows: _KnownCollectives) -> _KnownCollectives:
+    fresh = ~np.isin(encode_position(rows.step, rows.number), encode_position(before.step, before.number))
+    return _KnownCollectives(*(np.concatenate([old, new[fresh]]) for old, new in zip(before, rows, strict=True)))

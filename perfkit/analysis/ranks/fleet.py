@@ -25,18 +25,18 @@ from perfkit.analysis.model.time_split import (
 )
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.ranks.arrivals import Arrivals, CollectiveKind
-from perfkit.analysis.ranks.by_step import ByStep, by_step
-from perfkit.analysis.ranks.clocks import Clock
-from perfkit.analysis.ranks.grid import MOST_ROWS, step_grid
-from perfkit.analysis.ranks.matching import matching, rows_of
-from perfkit.analysis.ranks.notes import fleet_notes
-from perfkit.analysis.ranks.skew import Matched, lateness
-from perfkit.analysis.ranks.slots import Rows
+from perfkit.analysis.ranks.clocks import RankClock
+from perfkit.analysis.ranks.grid import MOST_ROWS, build_step_grid
+from perfkit.analysis.ranks.matching import build_collective_rows, match_collectives
+from perfkit.analysis.ranks.notes import collect_fleet_notes
+from perfkit.analysis.ranks.skew import MatchedCollectives, compute_lateness
+from perfkit.analysis.ranks.slots import CollectiveRows
+from perfkit.analysis.ranks.step_lateness import StepLateness, compute_step_lateness
 from perfkit.trace.read import NONE, Ints
 
 _COMPUTING = (COMPUTE_BOUND, MEMORY_BOUND, *UNPLACED, LATENCY_BOUND)
 _IDLE = (DATA, PYTHON, *IDLE)
-_COLUMNS = len(Rows._fields)
+_COLUMNS = len(CollectiveRows._fields)
 
 # A rank stands out if it comes later than the middle one by more than this share of a step.
 _STANDS_OUT = 0.01
@@ -44,7 +44,7 @@ _STANDS_OUT = 0.01
 _OFTEN, _FEW_STEPS = 2 / 3, 6
 
 
-class Member(NamedTuple):
+class FleetMember(NamedTuple):
     """A rank while others are read: its figures, and where its collectives lie in the temporary file."""
 
     row: RankRow
@@ -69,13 +69,13 @@ class FleetReducer:
         self._spool = cast(BinaryIO, tempfile.TemporaryFile(prefix="perfkit-arrivals-"))  # noqa: SIM115
         self._values = 0
         self._kinds: dict[CollectiveKind, int] = {}
-        self._members: list[Member] = []
+        self._members: list[FleetMember] = []
 
     def add(self, rank: RankTrace, arrivals: Arrivals) -> None:
         """Add a rank, in any order."""
-        rows = rows_of(arrivals, self._kinds)
-        member = Member(
-            row=_row(rank),
+        rows = build_collective_rows(arrivals, self._kinds)
+        member = FleetMember(
+            row=_build_rank_row(rank),
             path=rank.reading.path,
             world_size=rank.world_size,
             steps=len(rank.steps),
@@ -93,28 +93,30 @@ class FleetReducer:
 
         None for fewer than two ranks, and for traces that tell neither ranks nor common collectives.
         """
-        members = [_named(member, labels or {}) for member in sorted(self._members, key=lambda member: member.order)]
+        members = [
+            _rename_member(member, labels or {}) for member in sorted(self._members, key=lambda member: member.order)
+        ]
         if len(members) < 2:
             return None
-        chosen = _first_of_each_rank(members)
+        chosen = _drop_duplicate_ranks(members)
 
-        def source(index: int) -> Rows:
+        def source(index: int) -> CollectiveRows:
             return self._read_rows(chosen[index])
 
-        clocks, slots, matched = matching(
+        clocks, slots, matched = match_collectives(
             source, lambda index, rows: self._write_rows(chosen[index], rows), len(chosen)
         )
         if not matched.counted.any() and sum(member.row.rank is not None for member in members) < 2:
             return None
         unlike = {number for member in members for number in member.unlike}
-        matched = _within_steps(matched, unlike) if any(member.steps for member in members) else matched
+        matched = _exclude_unlike_steps(matched, unlike) if any(member.steps for member in members) else matched
         parts = max(1, len(np.unique(matched.step[matched.counted])))
-        late = [lateness(source(index), slots, matched) for index in range(len(chosen))]
-        found = by_step(source, len(chosen), slots, matched)
+        late = [compute_lateness(source(index), slots, matched) for index in range(len(chosen))]
+        found = compute_step_lateness(source, len(chosen), slots, matched)
         last = found.compute_last_shares()
         placed = {
-            id(member): _placed(
-                member.row, late[index], clocks[index], parts, _mean_wait(found, index, parts), last[index]
+            id(member): _add_lateness(
+                member.row, late[index], clocks[index], parts, _compute_mean_wait(found, index, parts), last[index]
             )
             for index, member in enumerate(chosen)
         }
@@ -124,29 +126,29 @@ class FleetReducer:
         sizes = [member.world_size for member in members]
         return Fleet(
             ranks=rows,
-            skew=_skew(matched, kinds, [member.row.label for member in chosen], parts),
-            straggler=_straggler(rows, len(found.steps)),
-            step_spread=_spread([row.step_s for row in rows]),
-            notes=fleet_notes(rows, paths, sizes, matched, kinds, clocks),
-            grid=_grid(chosen, found),
+            skew=_build_skew_rows(matched, kinds, [member.row.label for member in chosen], parts),
+            straggler=_find_straggler(rows, len(found.steps)),
+            step_spread=_compute_spread([row.step_s for row in rows]),
+            notes=collect_fleet_notes(rows, paths, sizes, matched, kinds, clocks),
+            grid=_build_grid(chosen, found),
         )
 
-    def _write_rows(self, member: Member, rows: Iterable[Ints]) -> None:
+    def _write_rows(self, member: FleetMember, rows: Iterable[Ints]) -> None:
         self._spool.seek(member.first * 8)
         self._spool.write(np.stack(tuple(rows)).astype(np.int64).tobytes())
 
-    def _read_rows(self, member: Member) -> Rows:
+    def _read_rows(self, member: FleetMember) -> CollectiveRows:
         self._spool.seek(member.first * 8)
         data = self._spool.read(_COLUMNS * member.length * 8)
-        return Rows(*np.frombuffer(data, np.int64).reshape(_COLUMNS, member.length))
+        return CollectiveRows(*np.frombuffer(data, np.int64).reshape(_COLUMNS, member.length))
 
 
-def _named(member: Member, labels: Mapping[str, str]) -> Member:
+def _rename_member(member: FleetMember, labels: Mapping[str, str]) -> FleetMember:
     label = labels.get(member.path, member.row.label)
     return member if label == member.row.label else member._replace(row=replace(member.row, label=label))
 
 
-def _row(rank: RankTrace) -> RankRow:
+def _build_rank_row(rank: RankTrace) -> RankRow:
     def seconds(categories: Iterable[str]) -> float:
         return sum(part.seconds for part in rank.time_split if part.category in categories)
 
@@ -163,8 +165,13 @@ def _row(rank: RankTrace) -> RankRow:
     )
 
 
-def _placed(
-    row: RankRow, late_ns: int | None, clock: Clock | None, parts: int, wait_s: float | None, last_share: float | None
+def _add_lateness(
+    row: RankRow,
+    late_ns: int | None,
+    clock: RankClock | None,
+    parts: int,
+    wait_s: float | None,
+    last_share: float | None,
 ) -> RankRow:
     return replace(
         row,
@@ -175,12 +182,12 @@ def _placed(
     )
 
 
-def _mean_wait(found: ByStep, rank: int, parts: int) -> float | None:
+def _compute_mean_wait(found: StepLateness, rank: int, parts: int) -> float | None:
     waits = found.wait_s[rank]
     return None if np.isnan(waits).all() else float(np.nansum(waits)) / parts
 
 
-def _grid(members: Sequence[Member], found: ByStep) -> StepGrid | None:
+def _build_grid(members: Sequence[FleetMember], found: StepLateness) -> StepGrid | None:
     """Of what every rank's own trace calls a step; none of traces without steps."""
     steps = sorted({number for member in members for number in member.step_s})
     if not steps:
@@ -195,10 +202,10 @@ def _grid(members: Sequence[Member], found: ByStep) -> StepGrid | None:
     if len(members) > MOST_ROWS:
         # Of several ranks the longest wait is shown, and who waits for nobody would not be seen.
         del figures[WAIT]
-    return step_grid([member.row.label for member in members], steps, figures)
+    return build_step_grid([member.row.label for member in members], steps, figures)
 
 
-def _first_of_each_rank(members: Sequence[Member]) -> list[Member]:
+def _drop_duplicate_ranks(members: Sequence[FleetMember]) -> list[FleetMember]:
     """Without further files of a rank: a rank does not wait for itself."""
     seen: set[int] = set()
     result = []
@@ -211,13 +218,15 @@ def _first_of_each_rank(members: Sequence[Member]) -> list[Member]:
     return result
 
 
-def _within_steps(matched: Matched, unlike: set[int]) -> Matched:
+def _exclude_unlike_steps(matched: MatchedCollectives, unlike: set[int]) -> MatchedCollectives:
     """Without what lies outside of all steps, or in one that is unlike the others on any rank."""
     left_out = np.isin(matched.step, [NONE, *unlike])
     return with_columns(matched, counted=matched.counted & ~left_out)
 
 
-def _skew(matched: Matched, kinds: Sequence[CollectiveKind], labels: Sequence[str], parts: int) -> tuple[SkewRow, ...]:
+def _build_skew_rows(
+    matched: MatchedCollectives, kinds: Sequence[CollectiveKind], labels: Sequence[str], parts: int
+) -> tuple[SkewRow, ...]:
     """A row per kind, the one at which most time is waited first; groups of one description are one, on average."""
     groups: dict[tuple[str, str], list[int]] = {}
     for number, about in enumerate(kinds):
@@ -243,7 +252,7 @@ def _skew(matched: Matched, kinds: Sequence[CollectiveKind], labels: Sequence[st
     return tuple(sorted(rows, key=lambda row: (-row.wait_s, row.name, row.group)))
 
 
-def _straggler(rows: Sequence[RankRow], steps: int) -> str:
+def _find_straggler(rows: Sequence[RankRow], steps: int) -> str:
     """The label of the rank that comes latest, if it stands out from the middle one and often is the last; else ""."""
     late = [(row.late_s, row) for row in rows if row.late_s is not None]
     if len(late) < 2:
@@ -255,7 +264,7 @@ def _straggler(rows: Sequence[RankRow], steps: int) -> str:
     return row.label if most - middle > _STANDS_OUT * row.step_s and not by_chance else ""
 
 
-def _spread(steps: Sequence[float]) -> float | None:
+def _compute_spread(steps: Sequence[float]) -> float | None:
     """How far the longest mean step lies above the shortest, over the median."""
     middle = statistics.median(steps)
     return (max(steps) - min(steps)) / middle if middle > 0 else None

@@ -13,7 +13,7 @@ MOST_CELLS = 4096
 Floats = NDArray[np.float64]
 
 
-def step_grid(ranks: Sequence[str], steps: Sequence[int], figures: Mapping[str, Floats]) -> StepGrid | None:
+def build_step_grid(ranks: Sequence[str], steps: Sequence[int], figures: Mapping[str, Floats]) -> StepGrid | None:
     """Each of `figures` has a row for each of `ranks` and a column for each of `steps`, NaN where nothing is known.
 
     Of more than are to be drawn, as many neighbours as it takes are one, with the largest of their values: a step in
@@ -28,8 +28,8 @@ def step_grid(ranks: Sequence[str], steps: Sequence[int], figures: Mapping[str, 
     per_column = -(-len(steps) // max(1, MOST_CELLS // rows))
     values, worst = {}, {}
     for name, whole in known.items():
-        cells = _cells(whole, per_row, per_column)
-        values[name] = tuple(tuple(map(_known, row)) for row in cells.max(axis=2).tolist())
+        cells = _split_cells(whole, per_row, per_column)
+        values[name] = tuple(tuple(map(_drop_unknown, row)) for row in cells.max(axis=2).tolist())
         if per_row > 1:
             # Within a cell the steps of a rank follow each other.
             of = cells.argmax(axis=2) // per_column + np.arange(rows)[:, None] * per_row
@@ -46,7 +46,7 @@ def step_grid(ranks: Sequence[str], steps: Sequence[int], figures: Mapping[str, 
     )
 
 
-def _cells(whole: Floats, per_row: int, per_column: int) -> Floats:
+def _split_cells(whole: Floats, per_row: int, per_column: int) -> Floats:
     """What each cell stands for, in a third axis; -1 where nothing is known, and beyond the end."""
     ranks, steps = whole.shape
     rows, columns = -(-ranks // per_row), -(-steps // per_column)
@@ -56,5 +56,5 @@ def _cells(whole: Floats, per_row: int, per_column: int) -> Floats:
     return apart.reshape(rows, columns, per_row * per_column)
 
 
-def _known(seconds: float) -> float | None:
+def _drop_unknown(seconds: float) -> float | None:
     return None if seconds < 0 else seconds

@@ -6,29 +6,29 @@ from typing import NamedTuple
 import numpy as np
 
 from perfkit.analysis.ranks.arrivals import Arrivals, CollectiveKind
-from perfkit.analysis.ranks.clocks import Clock, align, renumber
-from perfkit.analysis.ranks.skew import Matched, match
-from perfkit.analysis.ranks.slots import Rows, Slots, Source
+from perfkit.analysis.ranks.clocks import RankClock, align_clocks, assign_common_numbers
+from perfkit.analysis.ranks.skew import MatchedCollectives, reduce_collectives
+from perfkit.analysis.ranks.slots import CollectiveRows, Slots, Source
 from perfkit.trace.read import NONE, Ints
 
 
 class Matching(NamedTuple):
     """The clock of each rank, the place of each collective, and what is known of it."""
 
-    clocks: list[Clock | None]
+    clocks: list[RankClock | None]
     slots: Slots
-    matched: Matched
+    matched: MatchedCollectives
 
 
-def matching(source: Source, store: Callable[[int, Rows], None], ranks: int) -> Matching:
+def match_collectives(source: Source, store: Callable[[int, CollectiveRows], None], ranks: int) -> Matching:
     """Match the collectives of ranks; `store` takes those whose numbers stood for others."""
-    clocks = align(source, ranks, Slots(source, ranks))
-    renumber(source, store, ranks, clocks)
+    clocks = align_clocks(source, ranks, Slots(source, ranks))
+    assign_common_numbers(source, store, ranks, clocks)
     slots = Slots(source, ranks)
-    return Matching(clocks, slots, match(source, ranks, slots, clocks))
+    return Matching(clocks, slots, reduce_collectives(source, ranks, slots, clocks))
 
 
-class Meetings(NamedTuple):
+class SharedCollectives(NamedTuple):
     """For each rank the number of the collective that each of its arrivals is, NONE where that is not known; and how
     far its clock is ahead (None: it shares no collective with the first rank)."""
 
@@ -36,24 +36,24 @@ class Meetings(NamedTuple):
     offset_ns: tuple[int | None, ...]
 
 
-def meetings(ranks: Sequence[Arrivals]) -> Meetings:
+def find_shared_collectives(ranks: Sequence[Arrivals]) -> SharedCollectives:
     """The collectives at which ranks meet."""
     kinds: dict[CollectiveKind, int] = {}
-    rows = [rows_of(arrivals, kinds) for arrivals in ranks]
-    found = matching(rows.__getitem__, rows.__setitem__, len(rows))
+    rows = [build_collective_rows(arrivals, kinds) for arrivals in ranks]
+    found = match_collectives(rows.__getitem__, rows.__setitem__, len(rows))
     counted = np.append(found.matched.counted, False)
     numbers = []
     for its in rows:
         slot = found.slots.find_slots(its)
         numbers.append(np.where(counted[slot], slot, NONE))
     offsets = (None if clock is None or clock.island else clock.offset_ns for clock in found.clocks)
-    return Meetings(tuple(numbers), tuple(offsets))
+    return SharedCollectives(tuple(numbers), tuple(offsets))
 
 
-def rows_of(arrivals: Arrivals, kinds: dict[CollectiveKind, int]) -> Rows:
+def build_collective_rows(arrivals: Arrivals, kinds: dict[CollectiveKind, int]) -> CollectiveRows:
     """The rows of a rank; `kinds` numbers those of all ranks, and grows."""
     numbers = np.asarray([kinds.setdefault(kind, len(kinds)) for kind in arrivals.kinds], np.int64)
-    return Rows(
+    return CollectiveRows(
         numbers[arrivals.kind] if len(arrivals) else arrivals.step,
         arrivals.step,
         arrivals.number,

@@ -8,7 +8,7 @@ from perfkit.analysis.model.pipeline import Pipeline, PipelineRank, StageAction,
 from perfkit.record import NOT_MEASURED, How, Measurement, Quantity, Unknown
 
 
-def pipeline(ranks: Mapping[int, StageActions], ahead_ns: Mapping[int, int] = {}) -> Pipeline | None:
+def build_pipeline(ranks: Mapping[int, StageActions], ahead_ns: Mapping[int, int] = {}) -> Pipeline | None:
     """The ranks of a pipeline beside each other, by their numbers; None unless several marked the same step.
 
     `ahead_ns` is how far the clock of each is ahead.
@@ -16,7 +16,7 @@ def pipeline(ranks: Mapping[int, StageActions], ahead_ns: Mapping[int, int] = {}
     numbers = [actions.step for actions in ranks.values() if actions.actions]
     step = max(set(numbers), key=numbers.count, default=0)
     moved = {
-        rank: [_moved(action, ahead_ns.get(rank, 0)) for action in actions.actions]
+        rank: [_shift_action(action, ahead_ns.get(rank, 0)) for action in actions.actions]
         for rank, actions in sorted(ranks.items())
         if actions.actions and actions.step == step
     }
@@ -32,7 +32,7 @@ def pipeline(ranks: Mapping[int, StageActions], ahead_ns: Mapping[int, int] = {}
             PipelineRank(
                 rank=rank,
                 actions=tuple(actions),
-                idle_share=1 - _busy(actions) / (end - start),
+                idle_share=1 - _sum_busy_ns(actions) / (end - start),
                 bubble=NOT_MEASURED,
             )
             for rank, actions in moved.items()
@@ -41,17 +41,17 @@ def pipeline(ranks: Mapping[int, StageActions], ahead_ns: Mapping[int, int] = {}
     )
 
 
-def with_measured(
+def add_measured_bubbles(
     found: Pipeline, facts: Mapping[int, Mapping[str, float]], notes: Mapping[str, str], device: str
 ) -> Pipeline:
     """With what was recorded of its ranks: the bubble of the timed steps, and the expected one with its source."""
     any_rank = next(iter(facts.values()))
-    ranks = tuple(replace(each, bubble=_bubble(facts.get(each.rank, {}), device)) for each in found.ranks)
+    ranks = tuple(replace(each, bubble=_measure_bubble(facts.get(each.rank, {}), device)) for each in found.ranks)
     expected = any_rank.get("expected_bubble_share")
     return replace(found, ranks=ranks, expected_bubble=expected, source=notes.get("expected_bubble_share", ""))
 
 
-def _bubble(facts: Mapping[str, float], device: str) -> Quantity:
+def _measure_bubble(facts: Mapping[str, float], device: str) -> Quantity:
     busy, whole = facts.get("stage_busy_s"), facts.get("pipeline_s")
     if device != "cpu":
         return Unknown(reason="on a GPU the host times when work is launched, and not when it is done")
@@ -65,10 +65,10 @@ def _bubble(facts: Mapping[str, float], device: str) -> Quantity:
     )
 
 
-def _busy(actions: Sequence[StageAction]) -> int:
+def _sum_busy_ns(actions: Sequence[StageAction]) -> int:
     """A rank computes one thing after the other."""
     return sum(action.end_ns - action.start_ns for action in actions)
 
 
-def _moved(action: StageAction, ahead_ns: int) -> StageAction:
+def _shift_action(action: StageAction, ahead_ns: int) -> StageAction:
     return replace(action, start_ns=action.start_ns - ahead_ns, end_ns=action.end_ns - ahead_ns)

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.analysis.ranks.clocks import CLOCK_ERROR_NS, Clock
-from perfkit.analysis.ranks.slots import Rows, Slots, Source
+from perfkit.analysis.ranks.clocks import CLOCK_ERROR_NS, RankClock
+from perfkit.analysis.ranks.slots import CollectiveRows, Slots, Source
 from perfkit.trace.read import NONE, Ints
 
 _UNSET = np.iinfo(np.int64).min
@@ -20,7 +20,7 @@ _NEVER = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True)
-class Matched:
+class MatchedCollectives:
     """Every collective that occurs on any rank, one slot each, grouped by kind.
 
     Attributes:
@@ -48,7 +48,7 @@ class Matched:
         return len(self.kind)
 
 
-def match(source: Source, ranks: int, slots: Slots, clocks: list[Clock | None]) -> Matched:
+def reduce_collectives(source: Source, ranks: int, slots: Slots, clocks: list[RankClock | None]) -> MatchedCollectives:
     """Reduce the ranks' collectives to one row each."""
     size = slots.size
     present = np.zeros(size, np.int64)
@@ -76,7 +76,7 @@ def match(source: Source, ranks: int, slots: Slots, clocks: list[Clock | None]) 
     resized = several & (fewest != most) & (most != _UNSET)
     apart = several & ~resized & (last_start > first_end + CLOCK_ERROR_NS)
     kind, step = slots.get_columns()
-    return Matched(
+    return MatchedCollectives(
         kind=kind,
         step=step,
         ranks=present,
@@ -90,7 +90,7 @@ def match(source: Source, ranks: int, slots: Slots, clocks: list[Clock | None]) 
     )
 
 
-def lateness(rows: Rows, slots: Slots, matched: Matched) -> int | None:
+def compute_lateness(rows: CollectiveRows, slots: Slots, matched: MatchedCollectives) -> int | None:
     """How much later than the first rank of each collective this rank came, in all, in ns; None if none is counted."""
     slot = slots.find_slots(rows)
     used = matched.counted[slot]

@@ -8,7 +8,7 @@ import numpy as np
 from perfkit.trace.read import NONE, Ints
 
 
-class Rows(NamedTuple):
+class CollectiveRows(NamedTuple):
     """The collectives of one rank; `kind` numbers the kinds of all ranks. See `Arrivals`."""
 
     kind: Ints
@@ -19,7 +19,7 @@ class Rows(NamedTuple):
     end_ns: Ints
 
 
-Source = Callable[[int], Rows]
+Source = Callable[[int], CollectiveRows]
 
 
 class Slots:
@@ -30,7 +30,7 @@ class Slots:
         for rank in range(ranks):
             rows = source(rank)
             for kind in np.unique(rows.kind).tolist():
-                codes = code(rows.step, rows.number)[rows.kind == kind]
+                codes = encode_position(rows.step, rows.number)[rows.kind == kind]
                 known = self._codes.get(kind)
                 self._codes[kind] = np.unique(codes) if known is None else np.union1d(known, codes)
         self._first: dict[int, int] = {}
@@ -39,10 +39,10 @@ class Slots:
             self._first[kind] = self.size
             self.size += len(self._codes[kind])
 
-    def find_slots(self, rows: Rows, shift: int = 0) -> Ints:
+    def find_slots(self, rows: CollectiveRows, shift: int = 0) -> Ints:
         """The slot of each row, or of the one `shift` numbers after it in its step; NONE where there is none."""
         result = np.full(len(rows.kind), NONE, np.int64)
-        codes = code(rows.step, rows.number) + shift
+        codes = encode_position(rows.step, rows.number) + shift
         for kind in np.unique(rows.kind).tolist():
             mine = np.flatnonzero(rows.kind == kind)
             known = self._codes[kind]
@@ -59,6 +59,6 @@ class Slots:
         return np.concatenate(kinds or empty), np.concatenate(steps or empty)
 
 
-def code(step: Ints, number: Ints) -> Ints:
+def encode_position(step: Ints, number: Ints) -> Ints:
     """Step and running number in one: steps count from NONE (-1), and absurd ones are cut to 31 bits."""
     return (((step + 1) & 0x7FFFFFFF) << 32) | number

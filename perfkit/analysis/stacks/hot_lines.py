@@ -5,7 +5,18 @@ from collections.abc import Iterable, Sequence
 from pathlib import PurePath
 
 from perfkit.analysis.model.stacks import HotLine, HotPlace, LoopStacks, ThreadStacks
-from perfkit.store.stacks import DATA, LIBRARY, LOOP, OURS, PROGRAM, WORKER, Call, SampledThread, Stacks, Taken
+from perfkit.store.stacks import (
+    DATA,
+    LIBRARY,
+    LOOP,
+    OURS,
+    PROGRAM,
+    WORKER,
+    SampledStacks,
+    SampledThread,
+    StackCall,
+    StackSamples,
+)
 
 _MOST = 20  # lines that are told
 _NAMED = 3  # that a finding names
@@ -18,7 +29,7 @@ _ASKED = ("Queue.get", "multiprocessing/queues.py")
 Line = tuple[str, str]  # function and place
 
 
-def summarize_loop_stacks(ranks: Iterable[Stacks]) -> LoopStacks | None:
+def summarize_loop_stacks(ranks: Iterable[SampledStacks]) -> LoopStacks | None:
     """What the threads of all ranks come to; None where nobody looked."""
     sampled = list(ranks)
     if not sampled:
@@ -90,7 +101,7 @@ class _SampleCounts:
         self.data: Counter[Line] = Counter()
         self._inside: dict[Line, Counter[str]] = {}
 
-    def add(self, thread: SampledThread, taken: Taken) -> None:
+    def add(self, thread: SampledThread, taken: StackSamples) -> None:
         calls, count = list(thread.stack(taken.node)), taken.count
         owners = [thread.functions[call.function].owner for call in calls]
         if _is_waiting_for_batch(thread, calls) and PROGRAM not in owners:
@@ -118,7 +129,7 @@ class _SampleCounts:
         if taken.phase == DATA:
             self.data[own] += count
 
-    def hold(self, thread: SampledThread, taken: Taken) -> None:
+    def hold(self, thread: SampledThread, taken: StackSamples) -> None:
         calls = list(thread.stack(taken.node))
         ours = bool(calls) and thread.functions[calls[0].function].owner == OURS
         own = None if ours else _find_program_line(thread, calls)
@@ -148,14 +159,14 @@ class _SampleCounts:
         )
 
 
-def _is_waiting_for_batch(thread: SampledThread, calls: Sequence[Call]) -> bool:
+def _is_waiting_for_batch(thread: SampledThread, calls: Sequence[StackCall]) -> bool:
     if thread.thread != WORKER:
         return False
     functions = (thread.functions[call.function] for call in calls)
     return any((each.name, PurePath(each.file).as_posix()[-len(_ASKED[1]) :]) == _ASKED for each in functions)
 
 
-def _find_program_line(thread: SampledThread, calls: Sequence[Call]) -> Line | None:
+def _find_program_line(thread: SampledThread, calls: Sequence[StackCall]) -> Line | None:
     """The program's innermost line."""
     return next(
         (_locate_call(thread, call) for call in calls if thread.functions[call.function].owner == PROGRAM),
@@ -163,7 +174,7 @@ def _find_program_line(thread: SampledThread, calls: Sequence[Call]) -> Line | N
     )
 
 
-def _locate_call(thread: SampledThread, call: Call) -> Line:
+def _locate_call(thread: SampledThread, call: StackCall) -> Line:
     function = thread.functions[call.function]
     return function.name, f"{_shorten_path(function.file, thread.directory)}:{call.line}"
 

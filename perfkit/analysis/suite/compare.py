@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from statistics import fmean, stdev
 
 from perfkit.analysis.model.estimate import Difference
-from perfkit.analysis.suite.runs import VariantRuns, steps_of
+from perfkit.analysis.suite.runs import VariantRuns, merge_rank_steps
 from perfkit.sampling import is_narrow, log_interval, log_ratio, rounds_for, t_quantile
 
 # An interval that contains 1 shows `no difference` only if it lies within these bounds, else it is inconclusive.
@@ -17,7 +17,7 @@ EQUIVALENCE = 1.05
 POWER = 0.8
 
 
-def log_ratios(reference: VariantRuns, variant: VariantRuns, *, cpu: bool = False) -> list[float]:
+def compute_log_ratios(reference: VariantRuns, variant: VariantRuns, *, cpu: bool = False) -> list[float]:
     """The log ratio of each pair of runs that ended well, in the order of rounds, by wall time or the `cpu`'s.
 
     Where pairs stepped by turns, of those alone: their first runs had the machine to themselves, and fewer steps.
@@ -30,13 +30,13 @@ def log_ratios(reference: VariantRuns, variant: VariantRuns, *, cpu: bool = Fals
         if other is None:
             continue
         together = reference.name in run.run.turns
-        ratio = log_ratio(steps_of(other), steps_of(run), by_turns=together, cpu=cpu)
+        ratio = log_ratio(merge_rank_steps(other), merge_rank_steps(run), by_turns=together, cpu=cpu)
         if ratio is not None:
             (by_turns if together else alone).append(ratio)
     return by_turns or alone
 
 
-def compare(baseline: str, logs: Sequence[float], *, precision: float | None = None) -> Difference | None:
+def compare_to_baseline(baseline: str, logs: Sequence[float], *, precision: float | None = None) -> Difference | None:
     """The ratio variant / reference of a positive figure, from the log ratio of each pair; None without a pair.
 
     `baseline` is the baseline's name; `precision` is what pairs were measured until, None for a fixed number:
@@ -58,14 +58,14 @@ def compare(baseline: str, logs: Sequence[float], *, precision: float | None = N
         ratio=math.exp(fmean(logs)),
         low=low,
         high=high,
-        verdict=_verdict(low, high),
-        detectable=_detectable(logs),
+        verdict=_decide_verdict(low, high),
+        detectable=_compute_detectable(logs),
         pairs=len(logs),
-        more_pairs=None if precision is None else _more_pairs(logs, precision),
+        more_pairs=None if precision is None else _estimate_more_pairs(logs, precision),
     )
 
 
-def _verdict(low: float | None, high: float | None) -> str:
+def _decide_verdict(low: float | None, high: float | None) -> str:
     if low is None or high is None:
         return "inconclusive"
     if high < 1:
@@ -75,12 +75,12 @@ def _verdict(low: float | None, high: float | None) -> str:
     return "no difference" if low >= 1 / EQUIVALENCE and high <= EQUIVALENCE else "inconclusive"
 
 
-def _more_pairs(logs: Sequence[float], precision: float) -> int | None:
+def _estimate_more_pairs(logs: Sequence[float], precision: float) -> int | None:
     needed = rounds_for(logs, precision)
     return None if needed is None or is_narrow(logs, precision) else max(1, needed - len(logs))
 
 
-def _detectable(logs: Sequence[float]) -> float | None:
+def _compute_detectable(logs: Sequence[float]) -> float | None:
     n = len(logs)
     if n < 2:
         return None

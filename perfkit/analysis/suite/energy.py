@@ -4,13 +4,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import median
 
-from perfkit.analysis.suite.runs import VariantRuns, total
+from perfkit.analysis.suite.runs import VariantRuns, sum_over_ranks
 from perfkit.record import Measurement, Quantity, RankRecord, Unknown
 from perfkit.units import si
 
 
 @dataclass(frozen=True)
-class Energy:
+class EnergyFigures:
     """Of a step (J), of one of its tokens or samples (`J/token`), and the mean power meanwhile (W), of all ranks."""
 
     step: Quantity
@@ -18,15 +18,15 @@ class Energy:
     power: Quantity
 
 
-def energy_of(runs: VariantRuns, why: str) -> Energy:
+def compute_energy(runs: VariantRuns, why: str) -> EnergyFigures:
     """What the records say; `why` is the reason where there are none."""
-    step = _over_processes(runs, lambda record: record.energy, why)
-    return Energy(step, _per_unit(runs, step), _over_processes(runs, lambda record: record.power, why))
+    step = _combine_processes(runs, lambda record: record.energy, why)
+    return EnergyFigures(step, _divide_by_units(runs, step), _combine_processes(runs, lambda record: record.power, why))
 
 
-def _over_processes(runs: VariantRuns, pick: Callable[[RankRecord], Quantity], why: str) -> Quantity:
+def _combine_processes(runs: VariantRuns, pick: Callable[[RankRecord], Quantity], why: str) -> Quantity:
     """The median over the processes that know it; the first one's reason where none does."""
-    quantities = [total([pick(rank.record) for rank in run.ranks], why) for run in runs.runs if run.complete]
+    quantities = [sum_over_ranks([pick(rank.record) for rank in run.ranks], why) for run in runs.runs if run.complete]
     known = [quantity for quantity in quantities if isinstance(quantity, Measurement)]
     if not known:
         return next(iter(quantities), Unknown(reason=why))
@@ -39,7 +39,7 @@ def _over_processes(runs: VariantRuns, pick: Callable[[RankRecord], Quantity], w
     return Measurement(value=median(values), unit=first.unit, how=first.how, source=source)
 
 
-def _per_unit(runs: VariantRuns, step: Quantity) -> Quantity:
+def _divide_by_units(runs: VariantRuns, step: Quantity) -> Quantity:
     units = runs.units_per_step
     if isinstance(step, Unknown):
         return step

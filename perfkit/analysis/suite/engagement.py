@@ -46,21 +46,22 @@ def check_claims(
     held then, unless it is `shared`.
     """
     claims = tuple(claims)
-    results = [_check(claim, facts, baseline, notes) for claim in claims]
+    results = [_check_claim(claim, facts, baseline, notes) for claim in claims]
     if baseline is None:
         return tuple(results)
     before = [_check_rank(claim, baseline, baseline).holds is True for claim in claims]
     news = {claim.technique for claim, already in zip(claims, before, strict=True) if not already} | {*shared}
     return tuple(
-        result if result.technique in news or result.holds is not True else _already(result) for result in results
+        result if result.technique in news or result.holds is not True else _mark_already_so(result)
+        for result in results
     )
 
 
-def _already(result: ClaimResult) -> ClaimResult:
+def _mark_already_so(result: ClaimResult) -> ClaimResult:
     return replace(result, holds=False, already=True, evidence=f"{ALREADY}; {result.evidence}")
 
 
-def engaged(results: Iterable[ClaimResult]) -> bool | None:
+def is_engaged(results: Iterable[ClaimResult]) -> bool | None:
     """True if every claim holds, False if one fails, None if none fails but one is undecided or there is none."""
     verdicts = [result.holds for result in results]
     if False in verdicts:
@@ -68,10 +69,10 @@ def engaged(results: Iterable[ClaimResult]) -> bool | None:
     return True if verdicts and None not in verdicts else None
 
 
-def _check(claim: Claim, facts: Sequence[Facts], baseline: Facts | None, notes: Mapping[str, str]) -> ClaimResult:
+def _check_claim(claim: Claim, facts: Sequence[Facts], baseline: Facts | None, notes: Mapping[str, str]) -> ClaimResult:
     per_rank = [_check_rank(claim, of_rank, baseline) for of_rank in facts]
     if not per_rank:
-        return _undecided(claim, "no rank left a record to check it against")
+        return _make_undecided(claim, "no rank left a record to check it against")
     worst = min(range(len(per_rank)), key=lambda rank: _BADNESS[per_rank[rank].holds])
     result = per_rank[worst]
     suffix = f" (rank {worst} of {len(per_rank)})" if len(per_rank) > 1 and result.holds is not True else ""
@@ -90,22 +91,22 @@ _BADNESS = {False: 0, None: 1, True: 2}
 
 
 def _check_rank(claim: Claim, facts: Facts, baseline: Facts | None) -> ClaimResult:
-    claim = _as_known(claim, facts)
+    claim = _replace_unknown_fact(claim, facts)
     if claim.fact not in facts:
-        return _undecided(claim, f"the fact {claim.fact} was not measured")
+        return _make_undecided(claim, f"the fact {claim.fact} was not measured")
     bounds = get_bounds(facts[claim.fact])
     expected = claim.value
     origin = ""
     if claim.relative_to:
-        reference, origin = _reference(claim, facts, baseline)
+        reference, origin = _get_reference(claim, facts, baseline)
         if reference is None:
-            return _undecided(claim, f"{_shown(claim, bounds)} found, but {origin}", bounds.low)
+            return _make_undecided(claim, f"{_format_bounds(claim, bounds)} found, but {origin}", bounds.low)
         expected = claim.value * reference
         origin = f" ({significant(claim.value)} x {origin} of {show_fact(claim.fact, reference)})"
-    holds = _holds(claim, bounds, expected)
+    holds = _check_relation(claim, bounds, expected)
     allowance = f" within {percent(claim.tolerance)}" if claim.relation == Relation.EQUAL and claim.tolerance else ""
     evidence = (
-        f"{_name(claim.fact)}: {_shown(claim, bounds)}, "
+        f"{_format_fact_name(claim.fact)}: {_format_bounds(claim, bounds)}, "
         f"expected {_RELATIONS[claim.relation]} {show_fact(claim.fact, expected)}{allowance}{origin}"
     ) + (f"; {bounds.note}" if bounds.note else "")
     return ClaimResult(
@@ -118,41 +119,41 @@ def _check_rank(claim: Claim, facts: Facts, baseline: Facts | None) -> ClaimResu
     )
 
 
-def _as_known(claim: Claim, facts: Facts) -> Claim:
+def _replace_unknown_fact(claim: Claim, facts: Facts) -> Claim:
     """The claim about the fact that stands for its own, where a trace tells that one instead."""
     kind, _, detail = claim.fact.partition(":")
     other = f"{STANDS_FOR.get(kind, kind)}:{detail}"
     return replace(claim, fact=other) if claim.fact not in facts and other in facts else claim
 
 
-def _shown(claim: Claim, bounds: FactBounds) -> str:
+def _format_bounds(claim: Claim, bounds: FactBounds) -> str:
     low = show_fact(claim.fact, bounds.low)
     if bounds.low == bounds.high:
         return low
     return f"at least {low}" if math.isinf(bounds.high) else f"{low} to {show_fact(claim.fact, bounds.high)}"
 
 
-def _reference(claim: Claim, facts: Facts, baseline: Facts | None) -> tuple[float | None, str]:
+def _get_reference(claim: Claim, facts: Facts, baseline: Facts | None) -> tuple[float | None, str]:
     """The number a relative claim refers to with its name, or None with the reason why there is none."""
     if claim.relative_to != BASELINE:
         if claim.relative_to not in facts:
             return None, f"the fact {claim.relative_to} was not measured"
-        return _exactly(facts, claim.relative_to, _name(claim.relative_to))
+        return _get_exact_value(facts, claim.relative_to, _format_fact_name(claim.relative_to))
     if baseline is None:
         return None, "there is no baseline run with facts to compare with"
     if claim.fact not in baseline:
         return None, f"the baseline has no {claim.fact}"
-    return _exactly(baseline, claim.fact, "the baseline")
+    return _get_exact_value(baseline, claim.fact, "the baseline")
 
 
-def _exactly(facts: Facts, name: str, said: str) -> tuple[float | None, str]:
+def _get_exact_value(facts: Facts, name: str, said: str) -> tuple[float | None, str]:
     bounds = get_bounds(facts[name])
     return (
         (bounds.low, said) if bounds.low == bounds.high else (None, f"of {said} only bounds are known: {bounds.note}")
     )
 
 
-def _holds(claim: Claim, bounds: FactBounds, expected: float) -> bool | None:
+def _check_relation(claim: Claim, bounds: FactBounds, expected: float) -> bool | None:
     """Whether the relation holds for all that the fact may be; None where it does for a part."""
     at_least, at_most = bounds.low >= expected, bounds.high <= expected
     if claim.relation == Relation.AT_LEAST:
@@ -164,7 +165,7 @@ def _holds(claim: Claim, bounds: FactBounds, expected: float) -> bool | None:
     return None if bounds.low <= expected <= bounds.high else False
 
 
-def _undecided(claim: Claim, reason: str, low: float | None = None) -> ClaimResult:
+def _make_undecided(claim: Claim, reason: str, low: float | None = None) -> ClaimResult:
     return ClaimResult(
         technique=claim.technique,
         statement=claim.statement,
@@ -189,6 +190,6 @@ def show_fact(fact: str, value: float) -> str:
     return f"{value:,.0f}" if value == round(value) else significant(value)
 
 
-def _name(fact: str) -> str:
+def _format_fact_name(fact: str) -> str:
     name, _, detail = fact.partition(":")
     return name.replace("_", " ") + (f" of {detail}" if detail else "")

@@ -13,7 +13,9 @@ from perfkit.analysis.model.estimate import MedianEstimate
 from perfkit.sampling import LEVEL, log_interval
 
 
-def over_processes(per_process: Sequence[float], unit: str, source: str, how: str = "measured") -> MedianEstimate:
+def estimate_over_processes(
+    per_process: Sequence[float], unit: str, source: str, how: str = "measured"
+) -> MedianEstimate:
     """The median over processes of a positive figure, with a t-interval on its logarithm.
 
     The interval is Student's for the mean of the logarithms, exp(mean +- t(n-1) s / sqrt(n)), since durations

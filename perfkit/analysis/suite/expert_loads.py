@@ -6,7 +6,7 @@ from statistics import fmean
 from perfkit.record import ExpertLoad, RankRecord
 
 
-def over_ranks(records: Sequence[RankRecord]) -> tuple[ExpertLoad, ...]:
+def sum_expert_loads(records: Sequence[RankRecord]) -> tuple[ExpertLoad, ...]:
     """Layer by layer what the routers of all ranks made of their batches together.
 
     Nothing where ranks have other layers than the first: then there is no whole.
@@ -14,10 +14,10 @@ def over_ranks(records: Sequence[RankRecord]) -> tuple[ExpertLoad, ...]:
     layers = {tuple(load.layer for load in record.experts) for record in records}
     if len(layers) != 1:
         return ()
-    return tuple(map(_together, zip(*(record.experts for record in records), strict=True)))
+    return tuple(map(_merge_loads, zip(*(record.experts for record in records), strict=True)))
 
 
-def _together(ranks: Sequence[ExpertLoad]) -> ExpertLoad:
+def _merge_loads(ranks: Sequence[ExpertLoad]) -> ExpertLoad:
     losses = [load.auxiliary_loss for load in ranks if load.auxiliary_loss is not None]
     return ExpertLoad(
         layer=ranks[0].layer,

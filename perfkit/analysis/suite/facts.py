@@ -40,13 +40,13 @@ DERIVED = (
 STANDS_FOR = {MATMUL_FLOPS_SHARE: MATMUL_TIME_SHARE}
 
 
-def derived_names(claims: Iterable[Claim]) -> set[str]:
+def find_derived_names(claims: Iterable[Claim]) -> set[str]:
     """The derived facts that claims refer to."""
     named = {name for claim in claims for name in (claim.fact, claim.relative_to)}
     return {name for name in named if name.partition(":")[0] in DERIVED}
 
 
-def trace_facts(ops: Ops, names: Iterable[str]) -> dict[str, Fact]:
+def derive_trace_facts(ops: Ops, names: Iterable[str]) -> dict[str, Fact]:
     """The values of derived facts, per step; their bounds where CUDA graphs were replayed.
 
     `op_calls:<globs>` and `backward_op_calls:<globs>` count ops, nested ones too, in all of a step or its backward
@@ -63,39 +63,41 @@ def trace_facts(ops: Ops, names: Iterable[str]) -> dict[str, Fact]:
     for name in names:
         kind, _, detail = name.partition(":")
         if kind == OP_CALLS:
-            facts[name] = _op_calls(ops, graphs, detail)
+            facts[name] = _count_op_calls(ops, graphs, detail)
         elif kind == BACKWARD_OP_CALLS:
-            facts[name] = _op_calls(ops, graphs, detail, "backward")
+            facts[name] = _count_op_calls(ops, graphs, detail, "backward")
         elif kind == RANGE_CALLS:
-            facts[name] = _matching(range_calls(ops), detail)
+            facts[name] = _count_matching(range_calls(ops), detail)
         elif kind == KERNEL_CALLS:
-            facts[name] = _matching(kernel_calls(ops), detail)
+            facts[name] = _count_matching(kernel_calls(ops), detail)
         elif kind == MATMUL_KERNEL_CALLS:
-            facts[name] = sum(count for called, count in kernel_calls(ops).items() if _multiplies_in(called) == detail)
+            facts[name] = sum(
+                count for called, count in kernel_calls(ops).items() if _get_matmul_dtype(called) == detail
+            )
         elif kind == MATMUL_FLOPS_SHARE:
-            facts |= _matmul_share(ops, graphs, detail)
+            facts |= _compute_matmul_share(ops, graphs, detail)
         elif kind == GRAPH_LAUNCHES and ops.trace.has_device_events:
             facts[name] = graphs.launches / max(len(ops.steps), 1)
     return facts
 
 
-def _matching(calls: Mapping[str, float], globs: str) -> float:
-    patterns = _patterns(globs)
+def _count_matching(calls: Mapping[str, float], globs: str) -> float:
+    patterns = _split_patterns(globs)
     return sum(count for name, count in calls.items() if match_any(name, patterns))
 
 
-def _multiplies_in(kernel_name: str) -> str | None:
+def _get_matmul_dtype(kernel_name: str) -> str | None:
     named = matrix_unit(kernel_name)
     return None if named is None else named[1]
 
 
-def _patterns(globs: str) -> list[str]:
+def _split_patterns(globs: str) -> list[str]:
     return [pattern for pattern in globs.split(",") if pattern]
 
 
-def _op_calls(ops: Ops, graphs: Replays, globs: str, phase: str | None = None) -> Fact:
+def _count_op_calls(ops: Ops, graphs: Replays, globs: str, phase: str | None = None) -> Fact:
     """Calls that were seen, and those that replayed kernels stand for."""
-    seen, patterns = _matching(op_calls(ops, phase), globs), _patterns(globs)
+    seen, patterns = _count_matching(op_calls(ops, phase), globs), _split_patterns(globs)
     if not graphs or all(pattern.startswith("##") for pattern in patterns):  # ranges are recorded in any case
         return seen
     kernels = replayed_kernels(ops, graphs, phase)
@@ -110,7 +112,7 @@ def _op_calls(ops: Ops, graphs: Replays, globs: str, phase: str | None = None) -
         notes.append("no kernel that CUDA graphs replayed is of this kind, by name")
     if graphs.lost:
         high = math.inf
-        notes.append(_lost(graphs))
+        notes.append(_describe_lost_replays(graphs))
     if low and not replayed.sure and is_part_of_model(patterns) and any(map(multiplies, kernels)):
         # The model's products are within graphs. A call outside of them says nothing of those within.
         low = 0.0
@@ -118,24 +120,24 @@ def _op_calls(ops: Ops, graphs: Replays, globs: str, phase: str | None = None) -
     return FactBounds(low, high, "; ".join(notes))
 
 
-def _matmul_share(ops: Ops, graphs: Replays, dtype: str) -> dict[str, Fact]:
+def _compute_matmul_share(ops: Ops, graphs: Replays, dtype: str) -> dict[str, Fact]:
     time = measure_matmul_time(ops, graphs)
     by_time = time.share(dtype)
     if by_time is not None and (time.unseen or graphs.lost):
         if graphs.lost:
-            by_time = FactBounds(0.0, 1.0, f"{by_time.note}; {_lost(graphs)}")
+            by_time = FactBounds(0.0, 1.0, f"{by_time.note}; {_describe_lost_replays(graphs)}")
         return {f"{MATMUL_TIME_SHARE}:{dtype}": by_time}
     if graphs.lost:
         return {}
-    shares = _matmul_flops_shares(ops)
+    shares = _compute_matmul_flops_shares(ops)
     return {f"{MATMUL_FLOPS_SHARE}:{dtype}": shares.get(dtype, 0.0)} if shares else {}
 
 
-def _lost(graphs: Replays) -> str:
+def _describe_lost_replays(graphs: Replays) -> str:
     return f"of {graphs.lost} of {graphs.launches} replays of CUDA graphs no kernels were recorded"
 
 
-def _matmul_flops_shares(ops: Ops) -> dict[str, float]:
+def _compute_matmul_flops_shares(ops: Ops) -> dict[str, float]:
     flops: dict[str, float] = {}
     for role, step, call in zip(ops.role.tolist(), ops.step.tolist(), ops.call.tolist(), strict=True):
         if role != Role.COSTED or (step == NONE and len(ops.steps)):

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 from perfkit.analysis.model.estimate import MedianEstimate, MissingEstimate
 from perfkit.analysis.model.memory import MemoryAccount
-from perfkit.analysis.suite.energy import Energy, energy_of
-from perfkit.analysis.suite.estimate import over_processes
-from perfkit.analysis.suite.passes import Passes
-from perfkit.analysis.suite.runs import VariantRuns, largest, step_series, total
+from perfkit.analysis.suite.energy import EnergyFigures, compute_energy
+from perfkit.analysis.suite.estimate import estimate_over_processes
+from perfkit.analysis.suite.passes import PassResults
+from perfkit.analysis.suite.runs import VariantRuns, get_largest_over_ranks, get_step_times, sum_over_ranks
 from perfkit.analysis.trace.flops_utilization import PeakRate, compute_utilization, find_peak, find_peak_of_mix
 from perfkit.analysis.trace.roofs import build_roofs
 from perfkit.analysis.trace.trace_flops import find_trace_peak, sum_trace_flops
@@ -34,41 +34,41 @@ class VariantFigures:
     hfu: Quantity
     peak: str
     refuted: tuple[Ceiling, ...]
-    energy: Energy
+    energy: EnergyFigures
 
 
-def figures_of(runs: VariantRuns, passes: Passes, ceilings: DeviceCeilings | None) -> VariantFigures:
+def compute_figures(runs: VariantRuns, passes: PassResults, ceilings: DeviceCeilings | None) -> VariantFigures:
     """The figures of a variant's runs, each unknown with the reason where it is not known."""
     status, reason = runs.outcome
     why = f"{status}: {reason}" if status != Status.OK else "no timed steps were recorded"
-    steps, cpu_steps = runs.list_median_steps(step_series), runs.list_median_steps(lambda samples: samples.cpu_s)
-    step_time = _estimate(steps, why, "s", _clock(runs))
-    flops, limit = _flops(runs, passes, why), _peak(runs, passes, ceilings)
+    steps, cpu_steps = runs.list_median_steps(get_step_times), runs.list_median_steps(lambda samples: samples.cpu_s)
+    step_time = _make_estimate(steps, why, "s", _describe_clock(runs))
+    flops, limit = _count_flops(runs, passes, why), _find_peak(runs, passes, ceilings)
     step_s = step_time.value if isinstance(step_time, MedianEstimate) else None
     used = compute_utilization(flops, step_s, limit)
     memory = [record.memory for record in runs.records if record.memory is not None]
     return VariantFigures(
         steps=steps,
         step_time=step_time,
-        cpu_time=_estimate(cpu_steps, why, "s", "CPU time of the process, all threads"),
-        throughput=_throughput(runs, steps, why),
-        allocated=_allocated(runs, passes.account),
-        reserved=largest((peaks.reserved for peaks in memory), why),
-        rss=largest((peaks.rss for peaks in memory), why),
+        cpu_time=_make_estimate(cpu_steps, why, "s", "CPU time of the process, all threads"),
+        throughput=_estimate_throughput(runs, steps, why),
+        allocated=_get_peak_allocated(runs, passes.account),
+        reserved=get_largest_over_ranks((peaks.reserved for peaks in memory), why),
+        rss=get_largest_over_ranks((peaks.rss for peaks in memory), why),
         flops=flops,
         mfu=used.mfu,
         hfu=used.hfu,
         peak=limit.text if isinstance(limit, PeakRate) else limit.reason,
         refuted=used.refuted,
-        energy=energy_of(runs, why),
+        energy=compute_energy(runs, why),
     )
 
 
-def _estimate(steps: Sequence[float], why: str, unit: str, source: str) -> MedianEstimate | MissingEstimate:
-    return over_processes(steps, unit, source) if steps else MissingEstimate(reason=why)
+def _make_estimate(steps: Sequence[float], why: str, unit: str, source: str) -> MedianEstimate | MissingEstimate:
+    return estimate_over_processes(steps, unit, source) if steps else MissingEstimate(reason=why)
 
 
-def _clock(runs: VariantRuns) -> str:
+def _describe_clock(runs: VariantRuns) -> str:
     on_device = any(rank.record.samples.device_s for run in runs.runs for rank in run.ranks)
     clock = "device events" if on_device else "perf_counter_ns"
     slowest = ", the slowest rank's" if runs.world_size > 1 else ""
@@ -79,7 +79,7 @@ def _clock(runs: VariantRuns) -> str:
     return f"median over processes of each process's median step ({clock}{slowest}{levelled})"
 
 
-def _throughput(runs: VariantRuns, steps: Sequence[float], why: str) -> MedianEstimate | MissingEstimate:
+def _estimate_throughput(runs: VariantRuns, steps: Sequence[float], why: str) -> MedianEstimate | MissingEstimate:
     """Units of all ranks and microbatches of a step / its time."""
     if not steps:
         return MissingEstimate(reason=why)
@@ -90,23 +90,25 @@ def _throughput(runs: VariantRuns, steps: Sequence[float], why: str) -> MedianEs
     if runs.attached:
         told = runs.units_source
         source = f"{units:,} per step{f' ({told})' if told else ''}, all ranks / step time"
-        return over_processes([units / seconds for seconds in steps], f"{runs.unit}/s", source)
+        return estimate_over_processes([units / seconds for seconds in steps], f"{runs.unit}/s", source)
     source = f"{units:,} per step ({runs.world_size} ranks x {runs.main.spec.accumulation} microbatches) / step time"
-    return over_processes([units / seconds for seconds in steps], f"{runs.unit}/s", source)
+    return estimate_over_processes([units / seconds for seconds in steps], f"{runs.unit}/s", source)
 
 
-def _flops(runs: VariantRuns, passes: Passes, why: str) -> Flops:
+def _count_flops(runs: VariantRuns, passes: PassResults, why: str) -> Flops:
     """FLOPs of a step over all ranks: counted while they ran, for a loop that perfkit was attached to those traced."""
     if runs.attached:
         return sum_trace_flops(passes.traces, runs.world_size)
     flops = [record.flops for record in runs.records]
     return Flops(
-        model=total((count.model for count in flops if count is not None), "FLOPs were not counted: " + why),
-        hardware=total((count.hardware for count in flops if count is not None), "FLOPs were not counted: " + why),
+        model=sum_over_ranks((count.model for count in flops if count is not None), "FLOPs were not counted: " + why),
+        hardware=sum_over_ranks(
+            (count.hardware for count in flops if count is not None), "FLOPs were not counted: " + why
+        ),
     )
 
 
-def _peak(runs: VariantRuns, passes: Passes, ceilings: DeviceCeilings | None) -> PeakRate | Unknown:
+def _find_peak(runs: VariantRuns, passes: PassResults, ceilings: DeviceCeilings | None) -> PeakRate | Unknown:
     if not runs.records:
         return Unknown(reason="no run left a record")
     first = runs.records[0]
@@ -119,10 +121,10 @@ def _peak(runs: VariantRuns, passes: Passes, ceilings: DeviceCeilings | None) ->
     return find_peak(roofs, first.compute_dtype, runs.world_size)
 
 
-def _allocated(runs: VariantRuns, account: MemoryAccount | None) -> Quantity:
+def _get_peak_allocated(runs: VariantRuns, account: MemoryAccount | None) -> Quantity:
     """The allocator's own peak over the timed steps where it keeps one, else that of the memory pass."""
     recorded = [record.memory.allocated for record in runs.records if record.memory is not None]
-    quantity = largest(recorded, "no run recorded its memory")
+    quantity = get_largest_over_ranks(recorded, "no run recorded its memory")
     if isinstance(quantity, Unknown) and account is not None:
         return measured(account.peak_bytes, "bytes", account.source)
     if isinstance(quantity, Unknown) and runs.attached and recorded:

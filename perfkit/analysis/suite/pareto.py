@@ -7,7 +7,7 @@ from perfkit.analysis.model.suite import Variant
 from perfkit.record import Status, value_of
 
 
-def pareto_front(variants: Sequence[Variant]) -> tuple[str, ...]:
+def find_pareto_front(variants: Sequence[Variant]) -> tuple[str, ...]:
     """Names of the variants on the front, highest throughput first.
 
     Only variants that ended well and are not shown to have done nothing compete: those with a failed or

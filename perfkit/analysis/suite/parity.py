@@ -20,7 +20,9 @@ SEEDED = "trained once more with the random numbers of eager code, since compile
 PREDICTABLE = EQUAL / 10  # how far one rounding may have carried the baseline's own losses
 
 
-def parity(variant: RankRecord, spec: RunSpec, baseline: RankRecord | None, baseline_spec: RunSpec | None) -> Parity:
+def check_parity(
+    variant: RankRecord, spec: RunSpec, baseline: RankRecord | None, baseline_spec: RunSpec | None
+) -> Parity:
     """Compare the first `schedule.parity` losses of two records of the same rank.
 
     `equal` when the largest relative difference |a - b| / |b| is at most 1e-5, `within tolerance` when it is at
@@ -33,34 +35,34 @@ def parity(variant: RankRecord, spec: RunSpec, baseline: RankRecord | None, base
     """
     rule = variant.parity
     tolerance = None if rule is None else rule.relative
-    if broken := not_finite(variant):
+    if broken := find_non_finite_loss(variant):
         return broken
     if baseline is None or baseline_spec is None:
-        return _unknown("there is no baseline to compare with", tolerance)
-    different = _different_training(spec, baseline_spec)
+        return _make_unknown("there is no baseline to compare with", tolerance)
+    different = _explain_different_training(spec, baseline_spec)
     if different and rule is not None and rule.relative is None:  # that is what the technique is for
         return Parity(verdict=NOT_COMPARABLE, max_relative=None, tolerance=None, basis=rule.basis, steps=0)
     if reason := different:
-        return _unknown(reason, tolerance)
+        return _make_unknown(reason, tolerance)
     losses = variant.seeded_losses or variant.losses
     steps = min(spec.schedule.parity, len(losses), len(baseline.losses))
     if steps == 0:
         who = "this variant" if not losses else "the baseline"
-        return _unknown(f"{who} recorded no losses", tolerance)
+        return _make_unknown(f"{who} recorded no losses", tolerance)
     basis = "losses equal to 1e-5" if rule is None else rule.basis
-    predictable = _predictable_steps(baseline)
+    predictable = _count_predictable_steps(baseline)
     if predictable is not None and predictable < steps:
         steps = predictable
         basis += f"; compared over {steps} steps, after which a rounding in the baseline itself grows beyond 1e-6"
     worst = 0.0
     for index, (ours, theirs) in enumerate(zip(losses[:steps], baseline.losses[:steps], strict=True)):
-        if not _finite(theirs):
-            return _unknown(f"the baseline's loss of step {index + 1} is not finite", tolerance)
-        if not _finite(ours):
-            return _unknown(
+        if not _is_finite(theirs):
+            return _make_unknown(f"the baseline's loss of step {index + 1} is not finite", tolerance)
+        if not _is_finite(ours):
+            return _make_unknown(
                 f"the loss of step {index + 1} is not finite with the random numbers of eager code", tolerance
             )
-        worst = max(worst, loss_distance(ours, theirs))
+        worst = max(worst, compute_loss_distance(ours, theirs))
     if rule is not None and rule.relative is None:
         return Parity(verdict=NOT_COMPARABLE, max_relative=None, tolerance=None, basis=rule.basis, steps=steps)
     skipped = variant.facts.get("skipped_updates_compared", 0.0)
@@ -68,18 +70,18 @@ def parity(variant: RankRecord, spec: RunSpec, baseline: RankRecord | None, base
         basis += f"; the gradient scaler left out {skipped:.0f} of the first updates, whose gradients overflowed"
     if variant.seeded_losses:
         basis += f"; {SEEDED}"
-    elif worst > max(EQUAL, tolerance or 0.0) and (other := _other_numbers(variant, baseline)):
+    elif worst > max(EQUAL, tolerance or 0.0) and (other := _explain_other_numbers(variant, baseline)):
         return Parity(verdict=NOT_COMPARABLE, max_relative=None, tolerance=None, basis=other, steps=steps)
     if worst <= EQUAL:
         verdict = "equal"
     elif tolerance is None:
-        return _unknown(f"losses differ by up to {worst:.2g} and no tolerance was recorded", None)
+        return _make_unknown(f"losses differ by up to {worst:.2g} and no tolerance was recorded", None)
     else:
         verdict = "within tolerance" if worst <= tolerance else "differs"
     return Parity(verdict=verdict, max_relative=worst, tolerance=tolerance, basis=basis, steps=steps)
 
 
-def _other_numbers(variant: RankRecord, baseline: RankRecord) -> str:
+def _explain_other_numbers(variant: RankRecord, baseline: RankRecord) -> str:
     """Why the forward pass drew other random numbers than the baseline's; empty where it drew the same or none."""
     if not variant.facts.get("random_forward"):
         return ""
@@ -91,9 +93,9 @@ def _other_numbers(variant: RankRecord, baseline: RankRecord) -> str:
     return OTHER_PARTS if split else ""
 
 
-def not_finite(record: RankRecord) -> Parity | None:
+def find_non_finite_loss(record: RankRecord) -> Parity | None:
     """`differs` where a loss of any step is NaN or infinite, even the baseline's; None where all are finite."""
-    step = next((number for number, loss in enumerate(record.losses, start=1) if not _finite(loss)), None)
+    step = next((number for number, loss in enumerate(record.losses, start=1) if not _is_finite(loss)), None)
     if step is None:
         return None
     tolerance = None if record.parity is None else record.parity.relative
@@ -103,28 +105,28 @@ def not_finite(record: RankRecord) -> Parity | None:
     )
 
 
-def _predictable_steps(baseline: RankRecord) -> int | None:
+def _count_predictable_steps(baseline: RankRecord) -> int | None:
     """Leading steps in which the baseline's echo stays with it, at least the first; None where it has no echo."""
     if not baseline.echo_losses:
         return None
     together = 0
     for theirs, echo in zip(baseline.losses, baseline.echo_losses, strict=False):
-        if not (_finite(theirs) and _finite(echo) and loss_distance(echo, theirs) <= PREDICTABLE):
+        if not (_is_finite(theirs) and _is_finite(echo) and compute_loss_distance(echo, theirs) <= PREDICTABLE):
             break
         together += 1
     return max(1, together)
 
 
-def _finite(loss: float | None) -> TypeGuard[float]:
+def _is_finite(loss: float | None) -> TypeGuard[float]:
     return loss is not None and math.isfinite(loss)
 
 
-def loss_distance(ours: float, theirs: float) -> float:
+def compute_loss_distance(ours: float, theirs: float) -> float:
     """|ours - theirs| / |theirs|; of two losses of zero none differs."""
     return abs(ours - theirs) / abs(theirs) if theirs else (0.0 if ours == 0 else math.inf)
 
 
-def _different_training(spec: RunSpec, baseline: RunSpec) -> str | None:
+def _explain_different_training(spec: RunSpec, baseline: RunSpec) -> str | None:
     """Why the two runs did not train on the same data, or None if they did."""
     for what, ours, theirs in (
         ("world size", spec.launch.world_size, baseline.launch.world_size),
@@ -137,5 +139,5 @@ def _different_training(spec: RunSpec, baseline: RunSpec) -> str | None:
     return None
 
 
-def _unknown(reason: str, tolerance: float | None) -> Parity:
+def _make_unknown(reason: str, tolerance: float | None) -> Parity:
     return Parity(verdict="unknown", max_relative=None, tolerance=tolerance, basis=reason, steps=0)

@@ -1,4 +1,4 @@
-"""What the instrumented passes of a variant showed: its facts, its memory, and where its time went."""
+"""Results of a variant's instrumented passes: its facts, its memory, and where its time went."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ from perfkit.analysis.trace.work.ops_by_step import OpsByStep
 
 
 @dataclass(frozen=True)
-class Passes:
+class PassResults:
     """Facts of every rank, recorded and derived; the account of the fullest rank; the traces, wholly analysed.
 
     Of the many ranks of a bench, which do the same, the first with a traced step is analysed wholly. Of a loop that

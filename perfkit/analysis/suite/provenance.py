@@ -10,15 +10,15 @@ from perfkit.devices.ceiling import DeviceCeilings, Kind
 from perfkit.record import Environment
 
 
-def provenance(
+def list_provenance(
     variants: Sequence[Variant], environment: Environment | None, ceilings: DeviceCeilings | None
 ) -> tuple[Provenance, ...]:
     """One entry for each figure that some variant has, and for the ceilings."""
     attached = any(variant.loop is not None for variant in variants)
     entries = [
-        *_estimate("step time", (variant.step_time for variant in variants), alone=attached),
-        *_estimate("CPU time", (variant.cpu_time for variant in variants), alone=attached),
-        *_estimate("throughput", (variant.throughput for variant in variants), alone=attached),
+        *_describe_estimate("step time", (variant.step_time for variant in variants), alone=attached),
+        *_describe_estimate("CPU time", (variant.cpu_time for variant in variants), alone=attached),
+        *_describe_estimate("throughput", (variant.throughput for variant in variants), alone=attached),
         *describe_quantity("peak memory allocated", (variant.peak_allocated for variant in variants)),
         *describe_quantity("peak memory reserved", (variant.peak_reserved for variant in variants)),
         *describe_quantity("resident memory", (variant.rss for variant in variants)),
@@ -27,13 +27,13 @@ def provenance(
         *describe_quantity("MFU", (variant.mfu for variant in variants)),
         *describe_quantity("HFU", (variant.hfu for variant in variants)),
         *describe_quantity("energy and power", (variant.energy_per_step for variant in variants)),
-        *_static(variants),
-        *_ceilings(environment, ceilings),
+        *_describe_methods(variants),
+        *_describe_ceilings(environment, ceilings),
     ]
     return tuple(entries)
 
 
-def _estimate(figure: str, values: Iterable[object], *, alone: bool) -> list[Provenance]:
+def _describe_estimate(figure: str, values: Iterable[object], *, alone: bool) -> list[Provenance]:
     """Of how many processes is said unless each variant is one (`alone`)."""
     known = [value for value in values if isinstance(value, MedianEstimate)]
     if not known:
@@ -45,7 +45,7 @@ def _estimate(figure: str, values: Iterable[object], *, alone: bool) -> list[Pro
     return [Provenance(figure=figure, how=known[0].how, detail=f"{known[0].source}{of}")]
 
 
-def _static(variants: Sequence[Variant]) -> list[Provenance]:
+def _describe_methods(variants: Sequence[Variant]) -> list[Provenance]:
     entries = []
     if any(variant.difference is not None for variant in variants):
         entries.append(
@@ -62,7 +62,7 @@ def _static(variants: Sequence[Variant]) -> list[Provenance]:
                 figure="time split, operators, roofline",
                 how="modelled",
                 detail="operator times of the traced steps; FLOPs and compulsory bytes by formula from the recorded "
-                f"shapes, never from counters{_slow_down(variants)}",
+                f"shapes, never from counters{_describe_slow_down(variants)}",
             )
         )
     if any(variant.memory is not None for variant in variants):
@@ -77,16 +77,16 @@ def _static(variants: Sequence[Variant]) -> list[Provenance]:
     return entries
 
 
-def _slow_down(variants: Sequence[Variant]) -> str:
+def _describe_slow_down(variants: Sequence[Variant]) -> str:
     """How much longer a step took under the profiler."""
-    ratios = {variant.name: ratio for variant in variants if (ratio := _traced_ratio(variant)) is not None}
+    ratios = {variant.name: ratio for variant in variants if (ratio := _compute_traced_ratio(variant)) is not None}
     slower = [f"{name} {ratio:.2f}" for name, ratio in ratios.items() if ratio >= 1]
     shorter = [name for name, ratio in ratios.items() if ratio < 1]
     told = f"; traced steps took this many times as long as timed ones: {', '.join(slower)}" if slower else ""
     return f"{told}; traced steps took no longer than timed ones: {', '.join(shorter)}" if shorter else told
 
 
-def _traced_ratio(variant: Variant) -> float | None:
+def _compute_traced_ratio(variant: Variant) -> float | None:
     """A loop of somebody else's has it from its own clock, and shows it elsewhere too; a bench from the trace."""
     if variant.traced_step is None or not isinstance(variant.step_time, MedianEstimate):
         return None
@@ -95,7 +95,7 @@ def _traced_ratio(variant: Variant) -> float | None:
     return by_clock[0] if by_clock else variant.traced_step.step_s / variant.step_time.value
 
 
-def _ceilings(environment: Environment | None, ceilings: DeviceCeilings | None) -> list[Provenance]:
+def _describe_ceilings(environment: Environment | None, ceilings: DeviceCeilings | None) -> list[Provenance]:
     if ceilings is None:
         return [Provenance(figure="ceilings", how="unknown", detail="none are known for this machine")]
     measured = [ceiling for ceiling in ceilings.ceilings if ceiling.kind == Kind.MEASURED]

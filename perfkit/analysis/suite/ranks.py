@@ -6,21 +6,21 @@ from statistics import median
 import numpy as np
 
 from perfkit.analysis.model.fleet import CPU_TIME, STEP, StepGrid, TimedRank
-from perfkit.analysis.ranks.grid import step_grid
-from perfkit.analysis.suite.runs import VariantRuns, step_series
+from perfkit.analysis.ranks.grid import build_step_grid
+from perfkit.analysis.suite.runs import VariantRuns, get_step_times
 from perfkit.record import Samples
 from perfkit.store.read import StoredRun
 
 
-def timed_ranks(runs: VariantRuns) -> tuple[TimedRank, ...]:
+def summarize_timed_ranks(runs: VariantRuns) -> tuple[TimedRank, ...]:
     """The medians of each rank over all timed runs; none of one rank alone, or where a rank is missing."""
-    whole = _whole(runs)
+    whole = _find_complete_runs(runs)
     if not whole:
         return ()
     found = []
     for rank in range(runs.world_size):
         samples = [run.ranks[rank].record.samples for run in whole]
-        steps = [step for each in samples for step in step_series(each)]
+        steps = [step for each in samples for step in get_step_times(each)]
         cpu = [step for each in samples for step in each.cpu_s]
         environment = whole[0].ranks[rank].record.environment
         found.append(
@@ -35,33 +35,33 @@ def timed_ranks(runs: VariantRuns) -> tuple[TimedRank, ...]:
     return tuple(found)
 
 
-def timed_grid(runs: VariantRuns) -> StepGrid | None:
+def build_timed_grid(runs: VariantRuns) -> StepGrid | None:
     """The timed steps of all runs, one process after another, numbered from 0."""
-    whole = _whole(runs)
+    whole = _find_complete_runs(runs)
     if not whole:
         return None
     ranks = range(runs.world_size)
     figures = {}
-    for name, series in ((STEP, step_series), (CPU_TIME, _cpu)):
+    for name, series in ((STEP, get_step_times), (CPU_TIME, _get_cpu_times)):
         rows = [[step for run in whole for step in series(run.ranks[rank].record.samples)] for rank in ranks]
         if len({len(row) for row in rows}) == 1 and rows[0]:
             figures[name] = np.array(rows)
     steps = max((values.shape[1] for values in figures.values()), default=0)
     alike = {name: values for name, values in figures.items() if values.shape[1] == steps}
-    return step_grid([f"rank {rank}" for rank in ranks], range(steps), alike)
+    return build_step_grid([f"rank {rank}" for rank in ranks], range(steps), alike)
 
 
-def _cpu(samples: Samples) -> Sequence[float]:
+def _get_cpu_times(samples: Samples) -> Sequence[float]:
     return samples.cpu_s
 
 
-def _whole(runs: VariantRuns) -> list[StoredRun]:
+def _find_complete_runs(runs: VariantRuns) -> list[StoredRun]:
     """The timed runs in which every rank has as many steps as the others."""
     if runs.world_size < 2:
         return []
     return [
         run
         for run in runs.timed
-        if run.complete and len({len(step_series(each.record.samples)) for each in run.ranks}) == 1
-        if step_series(run.ranks[0].record.samples)
+        if run.complete and len({len(get_step_times(each.record.samples)) for each in run.ranks}) == 1
+        if get_step_times(run.ranks[0].record.samples)
     ]

@@ -4,16 +4,16 @@ from collections.abc import Collection, Iterable, Mapping
 
 from msgspec.structs import replace
 
-from perfkit.analysis.memory.rank import rank_account
+from perfkit.analysis.memory.rank import read_rank_account
 from perfkit.analysis.model.fleet import Fleet
 from perfkit.analysis.model.pipeline import Pipeline, StageActions
 from perfkit.analysis.model.trace import RankTrace
-from perfkit.analysis.ranks.arrivals import Arrivals, arrivals
+from perfkit.analysis.ranks.arrivals import Arrivals, find_arrivals
 from perfkit.analysis.ranks.fleet import FleetReducer
-from perfkit.analysis.ranks.pipeline import pipeline, with_measured
-from perfkit.analysis.ranks.together import MOST_RANKS, RankReplay, simulated_together
-from perfkit.analysis.suite.facts import trace_facts
-from perfkit.analysis.suite.passes import Passes
+from perfkit.analysis.ranks.joint_simulation import MOST_RANKS, RankReplay, simulate_jointly
+from perfkit.analysis.ranks.pipeline import add_measured_bubbles, build_pipeline
+from perfkit.analysis.suite.facts import derive_trace_facts
+from perfkit.analysis.suite.passes import PassResults
 from perfkit.analysis.suite.runs import VariantRuns
 from perfkit.analysis.trace.fact_bounds import Facts
 from perfkit.analysis.trace.rank_trace import analyze_ops
@@ -37,7 +37,7 @@ _STAGES = "pipeline_stages"  # the fact that a rank is one of a pipeline
 
 def read_passes(
     runs: VariantRuns, ceilings: DeviceCeilings | None, derived: Iterable[str], *, by_step: bool = False
-) -> Passes:
+) -> PassResults:
     """Read what the main run's ranks left; what is not there stays empty.
 
     Args:
@@ -47,11 +47,11 @@ def read_passes(
         by_step: whether to keep what each step of the first trace did.
     """
     if runs.main is None:
-        return Passes()
+        return PassResults()
     hosts = {rank.record.environment.hostname for rank in runs.main.ranks if rank.record.environment is not None}
     if ceilings is not None and len(hosts) > 1:
         ceilings = replace(ceilings, links=(), no_links=_NO_LINKS)
-    accounts = [account for rank in runs.main.ranks if (account := rank_account(rank)) is not None]
+    accounts = [account for rank in runs.main.ranks if (account := read_rank_account(rank)) is not None]
     names = tuple(derived)
     facts: list[Facts] = []
     traces: list[RankTrace] = []
@@ -59,64 +59,64 @@ def read_passes(
     fleet = FleetReducer()
     traced = sum(rank.trace is not None for rank in runs.main.ranks)
     with_others = runs.attached and 1 < traced <= MOST_RANKS
-    beside = set() if runs.attached or traced < 2 else _traced_ranks(runs)
+    beside = set() if runs.attached or traced < 2 else _list_compared_ranks(runs)
     actions: dict[int, StageActions] = {}
     met: list[tuple[Arrivals, RankReplay | None]] = []
     for rank in runs.main.ranks:
         wanted = runs.attached or not any(trace.steps for trace in traces)
         in_pipeline = _STAGES in rank.record.facts
-        ops = _ops(rank) if wanted or names or in_pipeline or rank.record.rank in beside else None
+        ops = _read_rank_ops(rank) if wanted or names or in_pipeline or rank.record.rank in beside else None
         if in_pipeline and ops is not None and (found := find_stage_actions(ops)) is not None:
             actions[rank.record.rank] = found
-        facts.append({**rank.record.facts, **({} if ops is None else trace_facts(ops, names))})
+        facts.append({**rank.record.facts, **({} if ops is None else derive_trace_facts(ops, names))})
         if wanted and ops is not None and len(ops.trace):
             wants_steps = by_step and not any(trace.steps for trace in traces)
-            analysed = _trace(runs, rank, ops, ceilings, with_others=with_others)
+            analysed = _analyze_trace(runs, rank, ops, ceilings, with_others=with_others)
             traces.append(analysed.rank_trace)
             by_steps.append(split_ops_by_step(analysed.engine) if wants_steps else None)
             if runs.attached:
-                met.append((arrivals(ops), analysed.replay))
+                met.append((find_arrivals(ops), analysed.replay))
                 fleet.add(traces[-1], met[-1][0])
             elif rank.record.rank in beside:
-                fleet.add(traces[-1], arrivals(ops))
+                fleet.add(traces[-1], find_arrivals(ops))
         elif rank.record.rank in beside and ops is not None and len(ops.trace):
-            fleet.add(_beside(runs, rank, ops, ceilings), arrivals(ops))
+            fleet.add(_analyze_compared_rank(runs, rank, ops, ceilings), find_arrivals(ops))
     if len(met) > 1:
-        traces = simulated_together(traces, [came for came, _ in met], [replay for _, replay in met])
+        traces = simulate_jointly(traces, [came for came, _ in met], [replay for _, replay in met])
     together = fleet.build_fleet(
         {trace.reading.path: trace.label for trace in traces}
         if runs.attached
         else {str(rank.trace): f"{runs.name}, rank {rank.record.rank}" for rank in runs.main.ranks}
     )
-    ahead_ns = _ahead_ns(together, actions) if len(hosts) > 1 else {}
+    ahead_ns = _get_clock_offsets(together, actions) if len(hosts) > 1 else {}
     if together is not None and ahead_ns is None:
         together = replace(together, notes=(*together.notes, _NO_CLOCK))
-    return Passes(
+    return PassResults(
         facts=tuple(facts),
         account=max(accounts, key=lambda account: account.peak_bytes, default=None),
         traces=tuple(traces),
         by_step=next(
             (steps for steps, trace in zip(by_steps, traces, strict=True) if trace.steps), next(iter(by_steps), None)
         ),
-        pipeline=None if ahead_ns is None else _pipeline(runs, actions, ahead_ns),
+        pipeline=None if ahead_ns is None else _build_measured_pipeline(runs, actions, ahead_ns),
         fleet=together,
     )
 
 
-def _traced_ranks(runs: VariantRuns) -> set[int]:
+def _list_compared_ranks(runs: VariantRuns) -> set[int]:
     """Those of a bench that are compared with each other: not so many that reading them all takes long."""
     ranks = () if runs.main is None else runs.main.ranks
     return {rank.record.rank for rank in [rank for rank in ranks if rank.trace is not None][:MOST_RANKS]}
 
 
-def _beside(runs: VariantRuns, rank: StoredRank, ops: Ops, ceilings: DeviceCeilings | None) -> RankTrace:
+def _analyze_compared_rank(runs: VariantRuns, rank: StoredRank, ops: Ops, ceilings: DeviceCeilings | None) -> RankTrace:
     """A further rank of a bench, of which only what ranks are compared by is kept."""
     environment = rank.record.environment
-    trace = analyze_ops(ops, that_hold(ceilings, environment), environment=environment)
+    trace = analyze_ops(ops, select_ceilings(ceilings, environment), environment=environment)
     return replace(trace, rank=rank.record.rank, world_size=runs.world_size)
 
 
-def _ahead_ns(fleet: Fleet | None, ranks: Collection[int]) -> dict[int, int] | None:
+def _get_clock_offsets(fleet: Fleet | None, ranks: Collection[int]) -> dict[int, int] | None:
     """How far the clocks of ranks on several machines are ahead; None where that is not known of all."""
     rows = () if fleet is None else fleet.ranks
     offsets = {row.rank: row.clock_offset_s for row in rows}
@@ -124,23 +124,27 @@ def _ahead_ns(fleet: Fleet | None, ranks: Collection[int]) -> dict[int, int] | N
     return known if len(known) == len(ranks) else None
 
 
-def _pipeline(runs: VariantRuns, actions: Mapping[int, StageActions], ahead_ns: Mapping[int, int]) -> Pipeline | None:
-    found = pipeline(actions, ahead_ns)
+def _build_measured_pipeline(
+    runs: VariantRuns, actions: Mapping[int, StageActions], ahead_ns: Mapping[int, int]
+) -> Pipeline | None:
+    found = build_pipeline(actions, ahead_ns)
     if found is None or runs.main is None:
         return None
     records = {rank.record.rank: rank.record for rank in runs.main.ranks}
     first = records[found.ranks[0].rank]
     device = "" if first.environment is None else first.environment.device
-    return with_measured(found, {rank: record.facts for rank, record in records.items()}, first.fact_notes, device)
+    return add_measured_bubbles(
+        found, {rank: record.facts for rank, record in records.items()}, first.fact_notes, device
+    )
 
 
-def _trace(
+def _analyze_trace(
     runs: VariantRuns, rank: StoredRank, ops: Ops, ceilings: DeviceCeilings | None, *, with_others: bool
 ) -> ReplayedTrace:
     environment = rank.record.environment
     analysed = analyze_and_replay(
         ops,
-        that_hold(ceilings, environment),
+        select_ceilings(ceilings, environment),
         device_name="" if environment is None else environment.device_name,
         counters=None if rank.counters is None else read_counters(rank.counters),
         environment=environment,
@@ -151,7 +155,7 @@ def _trace(
     return analysed._replace(rank_trace=trace)
 
 
-def that_hold(ceilings: DeviceCeilings | None, environment: Environment | None) -> DeviceCeilings | None:
+def select_ceilings(ceilings: DeviceCeilings | None, environment: Environment | None) -> DeviceCeilings | None:
     """The ceilings of the device that the run used, on a CPU those for its number of threads."""
     if ceilings is None or environment is None or ceilings.device != environment.device:
         return None
@@ -161,5 +165,5 @@ def that_hold(ceilings: DeviceCeilings | None, environment: Environment | None) 
     return replace(ceilings, ceilings=tuple(ceiling for ceiling in ceilings.ceilings if ceiling.threads in threads))
 
 
-def _ops(rank: StoredRank) -> Ops | None:
+def _read_rank_ops(rank: StoredRank) -> Ops | None:
     return None if rank.trace is None else read_ops(read_trace(rank.trace))

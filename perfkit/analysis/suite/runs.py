@@ -123,13 +123,13 @@ class VariantRuns:
 
     def list_median_steps(self, series: Callable[[Samples], tuple[float, ...]]) -> list[float]:
         """The median step of each timed run; only of runs in which every rank has samples."""
-        return [median(steps) for run in self.timed if (steps := series(steps_of(run)))]
+        return [median(steps) for run in self.timed if (steps := series(merge_rank_steps(run)))]
 
     def get_slowest_samples(self, pick: Callable[[RankRecord], Samples]) -> tuple[tuple[float, ...], ...]:
         """Per run, the step times of the rank whose median is the largest."""
         per_run = []
         for run in self.timed:
-            ranks = [step_series(pick(rank.record)) for rank in run.ranks]
+            ranks = [get_step_times(pick(rank.record)) for rank in run.ranks]
             if any(ranks):
                 per_run.append(max((series for series in ranks if series), key=median))
         return tuple(per_run)
@@ -154,29 +154,29 @@ class VariantRuns:
         return tuple(warnings)
 
 
-def steps_of(run: StoredRun) -> Samples:
+def merge_rank_steps(run: StoredRun) -> Samples:
     """The steps of a run, those of several ranks as one; none where a rank has none, or not as many as the others."""
     ranks = [rank.record.samples for rank in run.ranks]
     whole = run.complete and len({(len(each.wall_s), len(each.cpu_s), len(each.device_s)) for each in ranks}) == 1
     return slowest(ranks) if whole else Samples()
 
 
-def step_series(samples: Samples) -> tuple[float, ...]:
+def get_step_times(samples: Samples) -> tuple[float, ...]:
     """Step times: between device events where there is a device, else by the wall clock."""
     return samples.device_s or samples.wall_s
 
 
-def total(quantities: Iterable[Quantity], missing: str) -> Quantity:
+def sum_over_ranks(quantities: Iterable[Quantity], missing: str) -> Quantity:
     """The sum over ranks; unknown if one rank's is."""
-    return _combined(quantities, missing, sum, "sum")
+    return _combine_quantities(quantities, missing, sum, "sum")
 
 
-def largest(quantities: Iterable[Quantity], missing: str) -> Quantity:
+def get_largest_over_ranks(quantities: Iterable[Quantity], missing: str) -> Quantity:
     """The largest over ranks; unknown if one rank's is."""
-    return _combined(quantities, missing, max, "largest")
+    return _combine_quantities(quantities, missing, max, "largest")
 
 
-def _combined(
+def _combine_quantities(
     quantities: Iterable[Quantity], missing: str, combine: Callable[[list[float]], float], word: str
 ) -> Quantity:
     known: list[Measurement] = []
@@ -193,7 +193,7 @@ def _combined(
     return Measurement(value=value, unit=first.unit, how=first.how, source=source, bound=bound)
 
 
-def baseline_names(variants: Iterable[VariantRuns], baselines: Mapping[str, str]) -> set[str]:
+def find_baseline_names(variants: Iterable[VariantRuns], baselines: Mapping[str, str]) -> set[str]:
     """The variants that others are compared with, or that change nothing and are compared with no other."""
     unchanged = {variant.name for variant in variants if not variant.techniques}
     return {name for name in unchanged if baselines.get(name, name) == name} | set(baselines.values())

@@ -10,9 +10,9 @@ from perfkit.analysis.model.plan import Interval
 from perfkit.analysis.model.scaling import Efficiency, PlannedPoint, ScalingCurve, ScalingPoint, SuiteScaling
 from perfkit.analysis.model.suite import Variant
 from perfkit.analysis.model.time_split import COMMUNICATION
-from perfkit.analysis.suite.predicted import PlanBeside
-from perfkit.analysis.suite.runs import VariantRuns, step_series
-from perfkit.analysis.suite.sessions import by_session
+from perfkit.analysis.suite.prediction import SuitePlan
+from perfkit.analysis.suite.runs import VariantRuns, get_step_times
+from perfkit.analysis.suite.sessions import split_by_session
 from perfkit.record import Status
 from perfkit.sampling import difference_interval
 from perfkit.spec import BASELINE, Scaling
@@ -22,7 +22,7 @@ Steps = Mapping[str, Sequence[float]]  # by variant the median step of each proc
 
 
 @dataclass(frozen=True)
-class _Measured:
+class _MeasuredScaling:
     """What efficiencies are made of: `sessions` are the steps of each, since the machine of another day is none to
     compare with; `until_narrow` as in `perfkit.sampling`."""
 
@@ -31,11 +31,11 @@ class _Measured:
     until_narrow: bool
 
 
-def scaling_of(
+def build_scaling(
     suite: Suite,
     runs: Mapping[str, VariantRuns],
     variants: Sequence[Variant],
-    beside: PlanBeside,
+    beside: SuitePlan,
     cores: int | None,
 ) -> SuiteScaling | None:
     """The scaling of a suite that was asked for on several numbers of ranks; None of any other.
@@ -46,20 +46,20 @@ def scaling_of(
     if len({size for request in asked for size in request.sizes}) < 2:
         return None
     sampling = suite.sampling
-    measured = _Measured(
+    measured = _MeasuredScaling(
         asked[0].scaling,
         [
-            {name: of.list_median_steps(step_series) for name, of in session.items()}
-            for session in by_session(suite, runs)
+            {name: of.list_median_steps(get_step_times) for name, of in session.items()}
+            for session in split_by_session(suite, runs)
         ],
         sampling is not None and sampling.precision is not None,
     )
     families: dict[str, list[Variant]] = {}
     for variant in sorted(variants, key=lambda variant: variant.world_size):
         if variant.status == Status.OK:
-            families.setdefault(_techniques(variant.name), []).append(variant)
+            families.setdefault(_get_techniques(variant.name), []).append(variant)
     whole = next(iter(families.get(BASELINE, [])), None)
-    curves = [_curve(name, members, whole, measured, runs, beside) for name, members in families.items()]
+    curves = [_build_curve(name, members, whole, measured, runs, beside) for name, members in families.items()]
     threads = {point.world_size: point.threads for curve in curves for point in curve.points}
     nodes = {run.spec.launch.world_size: run.spec.launch.nodes for of in runs.values() for run in of.runs}
     on_cpu = any(run.spec.launch.device == "cpu" for of in runs.values() for run in of.runs)
@@ -67,33 +67,33 @@ def scaling_of(
     return SuiteScaling(
         mode=measured.mode,
         curves=tuple(curves),
-        notes=tuple(_notes(threads, nodes, cores)) if on_cpu else (),
+        notes=tuple(_list_notes(threads, nodes, cores)) if on_cpu else (),
         basis=next((step.source for step in steps), ""),
-        not_planned=tuple(_not_planned(curves, beside)),
+        not_planned=tuple(_explain_unplanned(curves, beside)),
     )
 
 
-def efficiency(mode: Scaling, ranks: int, fewest: int, ratio: float) -> float:
+def compute_efficiency(mode: Scaling, ranks: int, fewest: int, ratio: float) -> float:
     """Of steps that take `ratio` times as long as on the fewest ranks: weak T(1) / T(N), strong T(1) / (N T(N))."""
     return 1 / ratio if mode == "weak" else fewest / (ranks * ratio)
 
 
-def _curve(
+def _build_curve(
     name: str,
     members: Sequence[Variant],
     whole: Variant | None,
-    measured: _Measured,
+    measured: _MeasuredScaling,
     runs: Mapping[str, VariantRuns],
-    beside: PlanBeside,
+    beside: SuitePlan,
 ) -> ScalingCurve:
     points = [
         ScalingPoint(
             variant=variant.name,
             world_size=variant.world_size,
-            threads=threads_of(runs[variant.name]),
-            efficiency=None if variant is members[0] else _efficiency(variant, members[0], measured),
-            against_baseline=None if variant is whole else _against(variant, whole, measured),
-            communication=_communication(variant),
+            threads=get_threads(runs[variant.name]),
+            efficiency=None if variant is members[0] else _estimate_efficiency(variant, members[0], measured),
+            against_baseline=None if variant is whole else _compare_to_baseline(variant, whole, measured),
+            communication=_get_communication_share(variant),
         )
         for variant in members
     ]
@@ -101,11 +101,13 @@ def _curve(
         name=name,
         is_baseline=name == BASELINE,
         points=tuple(points),
-        planned=tuple(_planned(name, points, measured.mode, beside)),
+        planned=tuple(_build_planned_points(name, points, measured.mode, beside)),
     )
 
 
-def _efficiency(variant: Variant, reference: Variant, measured: _Measured) -> Efficiency | MissingEstimate:
+def _estimate_efficiency(
+    variant: Variant, reference: Variant, measured: _MeasuredScaling
+) -> Efficiency | MissingEstimate:
     together = [steps for steps in measured.sessions if steps.get(variant.name) and steps.get(reference.name)]
     if not together:
         return MissingEstimate(reason=f"it was not timed in one session with {reference.name}")
@@ -114,7 +116,7 @@ def _efficiency(variant: Variant, reference: Variant, measured: _Measured) -> Ef
     bounds = difference_interval(before, after, until_narrow=measured.until_narrow)
 
     def at(log: float) -> float:
-        return efficiency(measured.mode, variant.world_size, reference.world_size, math.exp(log))
+        return compute_efficiency(measured.mode, variant.world_size, reference.world_size, math.exp(log))
 
     return Efficiency(
         reference=reference.name,
@@ -125,7 +127,9 @@ def _efficiency(variant: Variant, reference: Variant, measured: _Measured) -> Ef
     )
 
 
-def _against(variant: Variant, whole: Variant | None, measured: _Measured) -> Efficiency | MissingEstimate:
+def _compare_to_baseline(
+    variant: Variant, whole: Variant | None, measured: _MeasuredScaling
+) -> Efficiency | MissingEstimate:
     """Against the baseline on the fewest ranks, where a step works on as much."""
     if whole is None:
         return MissingEstimate(reason="no baseline was measured")
@@ -137,74 +141,82 @@ def _against(variant: Variant, whole: Variant | None, measured: _Measured) -> Ef
     ranks = 1 if measured.mode == "strong" else variant.world_size / whole.world_size
     if not math.isclose(ours, theirs * ranks):
         return MissingEstimate(reason="its batches are not those of the baseline")
-    return _efficiency(variant, whole, measured)
+    return _estimate_efficiency(variant, whole, measured)
 
 
-def _communication(variant: Variant) -> float | None:
+def _get_communication_share(variant: Variant) -> float | None:
     split = variant.time_split
     return sum(part.share for part in split if part.category == COMMUNICATION) if split else None
 
 
-def threads_of(runs: VariantRuns) -> int | None:
+def get_threads(runs: VariantRuns) -> int | None:
     """CPU threads of each rank of a variant."""
     return next((run.spec.launch.threads for run in runs.runs), None)
 
 
-def _notes(threads: Mapping[int, int | None], nodes: Mapping[int, int], cores: int | None) -> Iterator[str]:
+def _list_notes(threads: Mapping[int, int | None], nodes: Mapping[int, int], cores: int | None) -> Iterator[str]:
     """What figures of a CPU are not of the program; `cores` are those of a machine, `nodes` how many there are."""
     known = {ranks: count for ranks, count in sorted(threads.items()) if count is not None}
     if cores is not None:
         over = [
-            f"{ranks // nodes[ranks]:,} ranks of {_counted(count, 'thread')} each"
+            f"{ranks // nodes[ranks]:,} ranks of {_format_count(count, 'thread')} each"
             for ranks, count in known.items()
             if ranks // nodes[ranks] * count > cores
         ]
         machine = "this machine" if all(nodes[ranks] == 1 for ranks in known) else "each machine"
         if over:
             yield (
-                f"{' and '.join(over)} share the {_counted(cores, 'core')} of {machine}: efficiency there is "
+                f"{' and '.join(over)} share the {_format_count(cores, 'core')} of {machine}: efficiency there is "
                 "that of the cores, not of the program."
             )
     if len(set(known.values())) > 1:
-        told = ", ".join(f"{_counted(count, 'thread')} on {ranks:,}" for ranks, count in known.items())
+        told = ", ".join(f"{_format_count(count, 'thread')} on {ranks:,}" for ranks, count in known.items())
         yield f"Ranks have different numbers of CPU threads ({told}): efficiency is not that of adding ranks."
 
 
-def _counted(count: int, what: str) -> str:
+def _format_count(count: int, what: str) -> str:
     return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
-def _planned(name: str, points: Sequence[ScalingPoint], mode: Scaling, beside: PlanBeside) -> Iterator[PlannedPoint]:
+def _build_planned_points(
+    name: str, points: Sequence[ScalingPoint], mode: Scaling, beside: SuitePlan
+) -> Iterator[PlannedPoint]:
     """On every number of ranks of the plan, against the fewest that were measured."""
     threads = {point.threads for point in points}
     known = {
         each.world_size: each.step_s.total
         for each in sorted(beside.variants.values(), key=lambda each: each.world_size)
-        if _techniques(each.name) == name and each.step_s is not None and each.step_s.threads in (None, *threads)
+        if _get_techniques(each.name) == name and each.step_s is not None and each.step_s.threads in (None, *threads)
     }
     fewest = points[0].world_size
     reference = known.get(fewest)
     for ranks, step in known.items():
         if ranks >= fewest:
-            found = None if reference is None or ranks == fewest else _of_both(mode, ranks, fewest, step, reference)
+            found = (
+                None
+                if reference is None or ranks == fewest
+                else _compute_efficiency_interval(mode, ranks, fewest, step, reference)
+            )
             yield PlannedPoint(world_size=ranks, step_s=step, efficiency=found)
 
 
-def _of_both(mode: Scaling, ranks: int, fewest: int, step: Interval, reference: Interval) -> Interval:
+def _compute_efficiency_interval(
+    mode: Scaling, ranks: int, fewest: int, step: Interval, reference: Interval
+) -> Interval:
     ends = ((step.value, reference.value), (step.low, reference.low), (step.high, reference.high))
-    value, *others = (efficiency(mode, ranks, fewest, ours / theirs) for ours, theirs in ends)
+    value, *others = (compute_efficiency(mode, ranks, fewest, ours / theirs) for ours, theirs in ends)
     return Interval(value=value, low=min(value, *others), high=max(value, *others))
 
 
-def _not_planned(curves: Sequence[ScalingCurve], beside: PlanBeside) -> Iterator[str]:
+def _explain_unplanned(curves: Sequence[ScalingCurve], beside: SuitePlan) -> Iterator[str]:
     """Why curves have no planned steps."""
     for curve in curves:
-        ours = [each for each in beside.variants.values() if _techniques(each.name) == curve.name]
+        ours = [each for each in beside.variants.values() if _get_techniques(each.name) == curve.name]
         if ours and not curve.planned:
             reasons = dict.fromkeys(each.step_reason or each.reason for each in ours)
             told = "; ".join(filter(None, reasons)) or "it was planned with another number of threads"
             yield f"{curve.name}: no step is predicted: {told}"
 
 
-def _techniques(variant: str) -> str:
+def _get_techniques(variant: str) -> str:
     return variant.partition("@")[0]

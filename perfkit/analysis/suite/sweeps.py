@@ -18,7 +18,7 @@ _LEAST_POINTS = 3
 PROPORTIONAL = 0.9
 
 
-def sweeps_of(variants: Sequence[Variant]) -> tuple[Sweep, ...]:
+def find_sweeps(variants: Sequence[Variant]) -> tuple[Sweep, ...]:
     """The sweeps over sizes of a step's work with three values or more.
 
     Variants are of one sweep if their techniques were engaged and not only emulated, if they differ in one number of
@@ -30,13 +30,13 @@ def sweeps_of(variants: Sequence[Variant]) -> tuple[Sweep, ...]:
             variant.status == Status.OK and isinstance(variant.step_time, MedianEstimate) and variant.units_per_step
         )
         if measured and variant.engaged is True and not variant.emulated:
-            for technique, parameter, value, rest in _numbers(variant):
+            for technique, parameter, value, rest in _list_numeric_parameters(variant):
                 families[technique, parameter, rest][value] = variant
-    made = (_sweep(*key, members) for key, members in families.items() if len(members) >= _LEAST_POINTS)
+    made = (_build_sweep(*key, members) for key, members in families.items() if len(members) >= _LEAST_POINTS)
     return tuple(sweep for sweep in made if sweep is not None)
 
 
-def _numbers(variant: Variant) -> Iterator[tuple[str, str, float, str]]:
+def _list_numeric_parameters(variant: Variant) -> Iterator[tuple[str, str, float, str]]:
     """Every number above 0 among its techniques' parameters, and the variant's name without it.
 
     What grows in proportion, which the points are asked for, has no value of 0.
@@ -51,14 +51,14 @@ def _numbers(variant: Variant) -> Iterator[tuple[str, str, float, str]]:
                 yield spec.name, key, float(value), "+".join(others) + ranks
 
 
-def _sweep(technique: str, parameter: str, rest: str, members: dict[float, Variant]) -> Sweep | None:
+def _build_sweep(technique: str, parameter: str, rest: str, members: dict[float, Variant]) -> Sweep | None:
     ordered = sorted(members.items())
     units = [variant.units_per_step or 0 for _, variant in ordered]
     if any(after <= before for before, after in pairwise(units)):
         return None
     points: list[SweepPoint] = []
     for value, variant in ordered:
-        points.append(_point(value, variant, points[-1] if points else None))
+        points.append(_build_point(value, variant, points[-1] if points else None))
     unit = ordered[0][1].throughput_unit.removesuffix("/s").removesuffix("s") or "unit"
     return Sweep(
         technique=technique,
@@ -66,11 +66,11 @@ def _sweep(technique: str, parameter: str, rest: str, members: dict[float, Varia
         variant=rest,
         unit=unit,
         points=tuple(points),
-        breaks_at=breaks_at(points),
+        breaks_at=find_proportional_start(points),
     )
 
 
-def _point(value: float, variant: Variant, before: SweepPoint | None) -> SweepPoint:
+def _build_point(value: float, variant: Variant, before: SweepPoint | None) -> SweepPoint:
     assert isinstance(variant.step_time, MedianEstimate)
     assert variant.units_per_step
     step_s, peak = variant.step_time.value, value_of(variant.peak_allocated)
@@ -85,7 +85,7 @@ def _point(value: float, variant: Variant, before: SweepPoint | None) -> SweepPo
     )
 
 
-def breaks_at(points: Sequence[SweepPoint]) -> float | None:
+def find_proportional_start(points: Sequence[SweepPoint]) -> float | None:
     """The value from which on every growth is in proportion, or more than that; None where the last is not."""
     found = None
     for before, after in reversed([*pairwise(points)]):

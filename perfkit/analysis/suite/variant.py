@@ -4,21 +4,21 @@ from collections.abc import Iterator
 
 from perfkit.analysis.model.prediction import Prediction
 from perfkit.analysis.model.suite import Variant
-from perfkit.analysis.suite.attached import loop_of
-from perfkit.analysis.suite.engagement import engaged
-from perfkit.analysis.suite.expert_loads import over_ranks
-from perfkit.analysis.suite.ranks import timed_grid, timed_ranks
+from perfkit.analysis.suite.attached_loop import build_loop
+from perfkit.analysis.suite.engagement import is_engaged
+from perfkit.analysis.suite.expert_loads import sum_expert_loads
+from perfkit.analysis.suite.ranks import build_timed_grid, summarize_timed_ranks
 from perfkit.analysis.suite.runs import VariantRuns
-from perfkit.analysis.suite.verdicts import Subject, Verdicts, emulation_of
-from perfkit.analysis.suite.volumes import volumes
+from perfkit.analysis.suite.verdicts import VariantData, Verdicts, get_emulation_reason
+from perfkit.analysis.suite.volumes import compute_volumes
 from perfkit.analysis.trace.op_tables import keep_longest_rows
-from perfkit.store.stacks import Stacks, read_stacks
+from perfkit.store.stacks import SampledStacks, read_stacks
 
 WAIT = "data_wait_share"
 
 
-def variant_of(
-    subject: Subject, verdicts: Verdicts, *, is_baseline: bool, prediction: Prediction | None = None
+def build_variant(
+    subject: VariantData, verdicts: Verdicts, *, is_baseline: bool, prediction: Prediction | None = None
 ) -> Variant:
     """The row of a variant."""
     runs, passes, figures = subject.runs, subject.passes, subject.figures
@@ -55,8 +55,8 @@ def variant_of(
         cpu_difference=verdicts.cpu_difference,
         memory_ratio=verdicts.memory_ratio,
         parity=verdicts.parity,
-        engaged=engaged(verdicts.claims),
-        emulated=emulation_of(records),
+        engaged=is_engaged(verdicts.claims),
+        emulated=get_emulation_reason(records),
         claims=verdicts.claims,
         setup=() if not records else records[0].setup,
         compile=verdicts.compile,
@@ -68,17 +68,17 @@ def variant_of(
         trace=None if passes.trace is None else keep_longest_rows(passes.trace),
         data_wait_share=max((record.facts[WAIT] for record in records if WAIT in record.facts), default=None),
         prediction=prediction,
-        ranks=timed_ranks(runs),
-        steps_by_rank=timed_grid(runs),
+        ranks=summarize_timed_ranks(runs),
+        steps_by_rank=build_timed_grid(runs),
         fleet=passes.fleet,
-        volumes=volumes(runs, passes.trace) if runs.world_size > 1 else (),
-        experts=over_ranks(records),
+        volumes=compute_volumes(runs, passes.trace) if runs.world_size > 1 else (),
+        experts=sum_expert_loads(records),
         pipeline=passes.pipeline,
-        loop=loop_of(records, None if runs.main is None else runs.main.ranks[0].live, _stacks(runs)),
+        loop=build_loop(records, None if runs.main is None else runs.main.ranks[0].live, _read_rank_stacks(runs)),
     )
 
 
-def _stacks(runs: VariantRuns) -> Iterator[Stacks]:
+def _read_rank_stacks(runs: VariantRuns) -> Iterator[SampledStacks]:
     """What was sampled on each rank of the main run."""
     for rank in () if runs.main is None else runs.main.ranks:
         if rank.stacks is not None:

@@ -1,4 +1,4 @@
-"""What is said of a variant against its baseline: is it faster, does it train the same, did its techniques act."""
+"""Verdicts on a variant against its baseline: is it faster, does it train the same, did its techniques act."""
 
 import math
 from collections.abc import Sequence
@@ -6,23 +6,23 @@ from dataclasses import dataclass
 
 from perfkit.analysis.model.estimate import Difference, MedianEstimate
 from perfkit.analysis.model.suite import ClaimResult, CompileSummary, Parity
-from perfkit.analysis.suite.compare import compare, log_ratios
-from perfkit.analysis.suite.compile import compile_summary
+from perfkit.analysis.suite.compare import compare_to_baseline, compute_log_ratios
+from perfkit.analysis.suite.compile_cost import summarize_compile
 from perfkit.analysis.suite.engagement import check_claims
 from perfkit.analysis.suite.figures import VariantFigures
-from perfkit.analysis.suite.parity import NOT_COMPARABLE, not_finite, parity
-from perfkit.analysis.suite.passes import Passes
+from perfkit.analysis.suite.parity import NOT_COMPARABLE, check_parity, find_non_finite_loss
+from perfkit.analysis.suite.passes import PassResults
 from perfkit.analysis.suite.runs import VariantRuns
-from perfkit.analysis.suite.work import WorkRatio, work_ratio
+from perfkit.analysis.suite.work import WorkRatio, compute_work_ratio
 from perfkit.record import RankRecord, value_of
 
 
 @dataclass(frozen=True)
-class Subject:
+class VariantData:
     """A variant before anything is said of it: its runs, what its instrumented passes showed, its figures."""
 
     runs: VariantRuns
-    passes: Passes
+    passes: PassResults
     figures: VariantFigures
 
 
@@ -40,7 +40,9 @@ class Verdicts:
     compile: CompileSummary | None
 
 
-def verdicts_of(subject: Subject, baseline: Subject | None, *, is_baseline: bool, precision: float | None) -> Verdicts:
+def compute_verdicts(
+    subject: VariantData, baseline: VariantData | None, *, is_baseline: bool, precision: float | None
+) -> Verdicts:
     """The verdicts on a variant; `baseline` is what it is compared with, None for none.
 
     `precision` is how narrow intervals were to be, None where as many runs as there are were asked for.
@@ -49,13 +51,13 @@ def verdicts_of(subject: Subject, baseline: Subject | None, *, is_baseline: bool
     reference = () if baseline is None else baseline.runs.records
     difference = None
     cpu_difference = None
-    emulated = emulation_of(records)
-    work = None if baseline is None or emulated else work_ratio(subject.runs, baseline.runs)
+    emulated = get_emulation_reason(records)
+    work = None if baseline is None or emulated else compute_work_ratio(subject.runs, baseline.runs)
     if baseline is not None and work is not None:
         difference, cpu_difference = (
-            compare(
+            compare_to_baseline(
                 baseline.runs.name,
-                [ratio - math.log(work.value) for ratio in log_ratios(baseline.runs, subject.runs, cpu=cpu)],
+                [ratio - math.log(work.value) for ratio in compute_log_ratios(baseline.runs, subject.runs, cpu=cpu)],
                 precision=precision,
             )
             for cpu in (False, True)
@@ -64,8 +66,8 @@ def verdicts_of(subject: Subject, baseline: Subject | None, *, is_baseline: bool
         compared_per="" if work is None else work.per,
         difference=difference,
         cpu_difference=cpu_difference,
-        memory_ratio=None if baseline is None or work is None else _memory_ratio(subject, baseline, work),
-        parity=_parity(subject.runs, baseline, is_baseline),
+        memory_ratio=None if baseline is None or work is None else _compute_memory_ratio(subject, baseline, work),
+        parity=_find_worst_parity(subject.runs, baseline, is_baseline),
         claims=check_claims(
             [] if not records else records[0].claims,
             subject.passes.facts,
@@ -73,17 +75,17 @@ def verdicts_of(subject: Subject, baseline: Subject | None, *, is_baseline: bool
             {} if not records else records[0].fact_notes,
             {claim.technique for record in reference for claim in record.claims},
         ),
-        compile=_compile(subject, baseline, difference),
+        compile=_summarize_variant_compile(subject, baseline, difference),
     )
 
 
-def emulation_of(records: Sequence[RankRecord]) -> str:
+def get_emulation_reason(records: Sequence[RankRecord]) -> str:
     """Why the device only emulates a technique of this variant; empty where it does not."""
     notes = (record.fact_notes.get(EMULATED, "") for record in records if record.facts.get(EMULATED))
     return next(notes, "")
 
 
-def _memory_ratio(subject: Subject, baseline: Subject, work: WorkRatio) -> float | None:
+def _compute_memory_ratio(subject: VariantData, baseline: VariantData, work: WorkRatio) -> float | None:
     ours, theirs = value_of(subject.figures.allocated), value_of(baseline.figures.allocated)
     return None if ours is None or not theirs else ours / theirs / work.value
 
@@ -94,10 +96,10 @@ _GRAPH_CALLS = "op_calls:## Call CompiledFxGraph*"
 _PARITY_ORDER = ("differs", "unknown", NOT_COMPARABLE, "within tolerance", "equal")
 
 
-def _parity(runs: VariantRuns, baseline: Subject | None, is_baseline: bool) -> Parity:
+def _find_worst_parity(runs: VariantRuns, baseline: VariantData | None, is_baseline: bool) -> Parity:
     """The parity of the rank that is worst off."""
     if is_baseline and baseline is None:
-        if broken := [found for record in runs.records if (found := not_finite(record))]:
+        if broken := [found for record in runs.records if (found := find_non_finite_loss(record))]:
             return broken[0]
         return Parity(verdict="equal", max_relative=0.0, tolerance=None, basis="it is the baseline", steps=0)
     if runs.main is None:
@@ -105,18 +107,20 @@ def _parity(runs: VariantRuns, baseline: Subject | None, is_baseline: bool) -> P
     reference = None if baseline is None else baseline.runs.main
     theirs = {} if reference is None else {rank.record.rank: rank.record for rank in reference.ranks}
     spec = None if reference is None else reference.spec
-    verdicts = [parity(record, runs.main.spec, theirs.get(record.rank), spec) for record in runs.records]
+    verdicts = [check_parity(record, runs.main.spec, theirs.get(record.rank), spec) for record in runs.records]
     return min(verdicts, key=lambda outcome: (_PARITY_ORDER.index(outcome.verdict), -(outcome.max_relative or 0.0)))
 
 
-def _compile(subject: Subject, baseline: Subject | None, difference: Difference | None) -> CompileSummary | None:
+def _summarize_variant_compile(
+    subject: VariantData, baseline: VariantData | None, difference: Difference | None
+) -> CompileSummary | None:
     """`difference`: None where the variant's steps are not compared with others; then what they save is not known."""
     records, step_time = subject.runs.records, subject.figures.step_time
     if not records:
         return None
     reference = () if baseline is None else baseline.runs.records
     calls = subject.passes.facts[0].get(_GRAPH_CALLS) if subject.passes.facts else None
-    return compile_summary(
+    return summarize_compile(
         records[0].facts,
         records[0].fact_notes,
         records[0].setup,

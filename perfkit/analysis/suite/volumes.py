@@ -1,4 +1,4 @@
-"""What ranks exchange in a step: as asked for and counted, in theory, and as the traced steps show it."""
+"""Volumes that ranks exchange in a step: as asked for and counted, in theory, and as the traced steps show it."""
 
 from collections.abc import Sequence
 
@@ -8,28 +8,30 @@ from perfkit.analysis.suite.runs import VariantRuns
 from perfkit.cost.collective import Kind, collective_kind
 
 
-def volumes(runs: VariantRuns, trace: RankTrace | None) -> tuple[CollectiveVolume, ...]:
+def compute_volumes(runs: VariantRuns, trace: RankTrace | None) -> tuple[CollectiveVolume, ...]:
     """A row for each kind of collective that the first rank asked for, or that its trace shows."""
     facts = runs.records[0].facts if runs.records else {}
     rows: dict[str, list[CollectiveRow]] = {}
     for row in trace.collectives if trace is not None and trace.steps else ():
         if row.calls:
-            rows.setdefault(_asked(row), []).append(row)
+            rows.setdefault(_get_asked_kind(row), []).append(row)
     found = []
     for kind in Kind:
         asked, least = (facts.get(f"collective_{what}:{kind}") for what in ("bytes", "volume"))
         if asked or kind in rows:
-            found.append(_volume(kind, asked, least, rows.get(kind, [])))
+            found.append(_build_volume(kind, asked, least, rows.get(kind, [])))
     return tuple(found)
 
 
-def _asked(row: CollectiveRow) -> str:
+def _get_asked_kind(row: CollectiveRow) -> str:
     """The kind that the program called: what ran may be another."""
     called = {collective_kind(name.rpartition("::")[2]) for name in row.asked.split(", ")} if row.asked else set()
     return str(called.pop()) if len(called) == 1 else row.kind
 
 
-def _volume(kind: Kind, asked: float | None, least: float | None, rows: Sequence[CollectiveRow]) -> CollectiveVolume:
+def _build_volume(
+    kind: Kind, asked: float | None, least: float | None, rows: Sequence[CollectiveRow]
+) -> CollectiveVolume:
     carried = [row.volume_bytes for row in rows]
     wall_s, exposed_s = sum(row.wall_s for row in rows), sum(row.exposed_s for row in rows)
     return CollectiveVolume(

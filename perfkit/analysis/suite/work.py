@@ -17,7 +17,7 @@ class WorkRatio:
     per: str = ""
 
 
-def work_ratio(variant: VariantRuns, baseline: VariantRuns) -> WorkRatio | None:
+def compute_work_ratio(variant: VariantRuns, baseline: VariantRuns) -> WorkRatio | None:
     """The ratio by the units of a step; None where the batches differ and what they hold is not known."""
     if variant.main is None or baseline.main is None:
         return WorkRatio()

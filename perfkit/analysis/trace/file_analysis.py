@@ -6,8 +6,8 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from perfkit.analysis.model.trace import RankTrace
-from perfkit.analysis.ranks.arrivals import Arrivals, arrivals
-from perfkit.analysis.ranks.together import RankReplay
+from perfkit.analysis.ranks.arrivals import Arrivals, find_arrivals
+from perfkit.analysis.ranks.joint_simulation import RankReplay
 from perfkit.analysis.trace.capture_joining import join_captures
 from perfkit.analysis.trace.replayed_analysis import analyze_and_replay
 from perfkit.analysis.trace.trace_device import identify_device
@@ -92,4 +92,4 @@ def analyze_file(job: TraceJob) -> TraceOutcome:
         device_ceilings = device_ceilings._replace(
             ceilings=replace(device_ceilings.ceilings, ceilings=(), notes=(rank.unseen_device,)), warning=""
         )
-    return TraceOutcome(rank, arrivals(ops), device_ceilings, perf_counter() - started, whole.replay)
+    return TraceOutcome(rank, find_arrivals(ops), device_ceilings, perf_counter() - started, whole.replay)

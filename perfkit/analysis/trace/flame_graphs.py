@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.analysis.memory.layers import folded
+from perfkit.analysis.memory.layers import fold_layer_numbers
 from perfkit.analysis.model.flame import (
     ABOVE,
     BY_LAYER,
@@ -58,7 +58,7 @@ def build_flame_graphs(engine: WorkAnalysis) -> tuple[FlameGraph, ...]:
     phases = [((PHASE, name),) for name in PHASES]
     outer: list[tuple[str, Sequence[tuple[Step, ...]], Ints]] = []
     if (work.module[within] != NONE).any():
-        layers = [_split_module_path(folded(f"{path}{_LEVEL}")[:-1]) for path in work.ops.modules]
+        layers = [_split_module_path(fold_layer_numbers(f"{path}{_LEVEL}")[:-1]) for path in work.ops.modules]
         column = work.module.astype(np.int64)
         if len(set(layers)) < len(set(modules)):
             outer.append((BY_LAYER, [*layers, _NO_MODULE], column))

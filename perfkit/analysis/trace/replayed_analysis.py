@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from perfkit.analysis.findings.trace.gains import simulate_findings
 from perfkit.analysis.model.trace import RankTrace
-from perfkit.analysis.ranks.together import MOST_NODES, RankReplay
+from perfkit.analysis.ranks.joint_simulation import MOST_NODES, RankReplay
 from perfkit.analysis.replay.critical_path_segments import build_path_rows
 from perfkit.analysis.replay.graph_changes import apply_what_if
 from perfkit.analysis.replay.path_spans import build_path_spans

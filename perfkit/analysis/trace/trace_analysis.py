@@ -8,7 +8,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 import perfkit
-from perfkit.analysis.compare.difference import difference
+from perfkit.analysis.compare.difference import compare_traces
 from perfkit.analysis.findings.trace_findings import collect_trace_findings
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
@@ -16,7 +16,7 @@ from perfkit.analysis.parallel import engines
 from perfkit.analysis.parallel.processes import count_default_jobs
 from perfkit.analysis.ranks.arrivals import Arrivals
 from perfkit.analysis.ranks.fleet import FleetReducer
-from perfkit.analysis.ranks.together import MOST_RANKS, RankReplay, simulated_together
+from perfkit.analysis.ranks.joint_simulation import MOST_RANKS, RankReplay, simulate_jointly
 from perfkit.analysis.replay.what_if_syntax import parse_what_if
 from perfkit.analysis.trace.file_analysis import DEFAULT_LIMITS, TraceJob, TraceOutcome, analyze_file
 from perfkit.analysis.trace.provenance import build_trace_provenance
@@ -132,7 +132,7 @@ def analyze_traces(
             analysed = (after,)
         else:
             before = label_traces([*analysed, before])[-1]
-        change = difference(analysed[0], before)
+        change = compare_traces(analysed[0], before)
     return TraceAnalysis(
         title=_make_title(analysed),
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -211,7 +211,7 @@ class _ResultCollector:
         if len(self._replays) < 2 or None in numbers or len(set(numbers)) < len(numbers):
             return ranks
         replays = [self._replays[number] for number in sorted(self._ranks)]
-        return simulated_together(ranks, [came for came, _ in replays], [replay for _, replay in replays])
+        return simulate_jointly(ranks, [came for came, _ in replays], [replay for _, replay in replays])
 
 
 def _analyze_baseline(after: RankTrace, others: Sequence[str], like: TraceJob) -> RankTrace:

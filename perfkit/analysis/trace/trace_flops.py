@@ -6,7 +6,7 @@ A trace tells what a step does. How long a step takes it does not: the profiler 
 from collections.abc import Sequence
 
 from perfkit.analysis.model.trace import RankTrace
-from perfkit.analysis.suite.runs import total
+from perfkit.analysis.suite.runs import sum_over_ranks
 from perfkit.analysis.trace.flops_utilization import PeakRate, find_peak_of_mix
 from perfkit.analysis.trace.roofs import Roofs
 from perfkit.cost.call import Unit
@@ -39,4 +39,4 @@ def _sum_ranks(flops: Sequence[Quantity], world_size: int) -> Quantity:
         return Unknown(reason="no step was traced, and FLOPs of a loop that is not perfkit's own come from its trace")
     if len(flops) < world_size:
         return Unknown(reason=f"only {len(flops)} of {world_size} ranks were traced")
-    return total(flops, "")
+    return sum_over_ranks(flops, "")

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from perfkit.analysis.memory.account import account
+from perfkit.analysis.memory.account import build_memory_account
 from perfkit.analysis.model.memory import MemoryAccount
 from perfkit.trace.memory.consistency import consistency_notes
 from perfkit.trace.memory.from_trace import ops_allocations
@@ -18,7 +18,11 @@ def summarize_memory(ops: Ops) -> tuple[MemoryAccount | None, tuple[str, ...]]:
 
     The size of an account depends on how many ops, modules and steps a trace has, not on how many allocations.
     """
-    accounts = [accounted for allocations in ops_allocations(ops) if (accounted := account(allocations)) is not None]
+    accounts = [
+        accounted
+        for allocations in ops_allocations(ops)
+        if (accounted := build_memory_account(allocations)) is not None
+    ]
     if not accounts:
         return None, ()
     shown = find_fullest(accounts)

@@ -40,7 +40,7 @@ _MOST_CORRELATED = 0.9
 
 
 @dataclass(frozen=True)
-class Step:
+class LevelChange:
     """A change: the first run of the new level is number `at`, and it may as well be any from `earliest` to `latest`.
 
     `p_value` is the probability that some place of a series without a change shows as much.
@@ -53,14 +53,14 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Levels:
+class FittedLevels:
     """A series as levels: `means` of those that begin at 0 and at each step, `half` widths of their 95 % intervals.
 
     `deviation` is the standard deviation of a run around its level, `inflation` by how much the variance of a mean is
     larger than of independent runs. `deviation` is None where there are too few runs to tell.
     """
 
-    steps: tuple[Step, ...]
+    steps: tuple[LevelChange, ...]
     means: tuple[float, ...]
     half: tuple[float | None, ...]
     deviation: float | None
@@ -74,17 +74,17 @@ class Levels:
         return t_quantile((1 + LEVEL) / 2, self.freedom) * spread
 
 
-def find_levels(values: Sequence[float]) -> Levels:
+def find_levels(values: Sequence[float]) -> FittedLevels:
     """The levels of a series in the order of its runs. Values must be finite; logarithms of what varies by factors."""
     raw = np.asarray(values, float)
-    noise = noise_of(raw)
-    clean = _drawn_in(raw, noise)
-    starts, chances = _kept(raw, clean, _proposed(clean, noise))
-    fit = _fit(clean, starts)
+    noise = estimate_noise(raw)
+    clean = _clip_outliers(raw, noise)
+    starts, chances = _keep_significant(raw, clean, _find_candidate_starts(clean, noise))
+    fit = _fit_levels(clean, starts)
     bounds = [*starts, len(clean)]
     sizes = [end - start for start, end in pairwise(bounds)]
     steps = tuple(
-        _step(clean, fit, chance, ends)
+        _build_step(clean, fit, chance, ends)
         for chance, ends in zip(chances, zip(bounds, bounds[1:], bounds[2:], strict=False), strict=True)
     )
     known = fit.freedom > 0
@@ -95,10 +95,10 @@ def find_levels(values: Sequence[float]) -> Levels:
         else t_quantile((1 + LEVEL) / 2, fit.freedom) * deviation * math.sqrt(fit.inflation / size)
         for size in sizes
     )
-    return Levels(steps, tuple(fit.means), half, deviation, fit.inflation, fit.freedom)
+    return FittedLevels(steps, tuple(fit.means), half, deviation, fit.inflation, fit.freedom)
 
 
-def noise_of(values: Floats) -> float:
+def estimate_noise(values: Floats) -> float:
     """The standard deviation of a run around its level, from the differences of successive runs."""
     if len(values) < 2:
         return 0.0
@@ -108,14 +108,14 @@ def noise_of(values: Floats) -> float:
     return typical or float(np.sqrt(np.mean(differences**2) / 2))
 
 
-def _drawn_in(values: Floats, noise: float) -> Floats:
+def _clip_outliers(values: Floats, noise: float) -> Floats:
     centres = np.array(
         [np.median(values[max(0, place - _WINDOW) : place + _WINDOW + 1]) for place in range(len(values))]
     )
     return np.clip(values, centres - _FAR * noise, centres + _FAR * noise)
 
 
-def _proposed(values: Floats, noise: float) -> list[int]:
+def _find_candidate_starts(values: Floats, noise: float) -> list[int]:
     """Where levels begin, 0 first."""
     if len(values) < 2 * FEWEST or noise == 0:
         return [0]
@@ -130,24 +130,24 @@ def _proposed(values: Floats, noise: float) -> list[int]:
 
 
 @dataclass(frozen=True)
-class _Fit:
+class _LevelFit:
     means: list[float]
     variance: float
     inflation: float
     freedom: int
 
 
-def _fit(values: Floats, starts: Sequence[int]) -> _Fit:
+def _fit_levels(values: Floats, starts: Sequence[int]) -> _LevelFit:
     bounds = [*starts, len(values)]
     levels = [values[start:end] for start, end in pairwise(bounds)]
     means = [float(level.mean()) for level in levels]
     left = [level - mean for level, mean in zip(levels, means, strict=True)]
     squares = sum(float(part @ part) for part in left)
     freedom = len(values) - len(levels)
-    return _Fit(means, squares / freedom if freedom else 0.0, _inflation(left, squares), freedom)
+    return _LevelFit(means, squares / freedom if freedom else 0.0, _estimate_inflation(left, squares), freedom)
 
 
-def _inflation(left: Sequence[Floats], squares: float) -> float:
+def _estimate_inflation(left: Sequence[Floats], squares: float) -> float:
     """(1 + r) / (1 - r): the correlation r of successive runs within a level, without its bias of about -1/n each."""
     if squares == 0:
         return 1.0
@@ -157,12 +157,12 @@ def _inflation(left: Sequence[Floats], squares: float) -> float:
     return (1 + correlation) / (1 - correlation)
 
 
-def _kept(raw: Floats, clean: Floats, starts: list[int]) -> tuple[list[int], list[float]]:
+def _keep_significant(raw: Floats, clean: Floats, starts: list[int]) -> tuple[list[int], list[float]]:
     """The proposed beginnings without those that chance could make, and the p-values of all but the first."""
     while len(starts) > 1:
-        fit = _fit(clean, starts)
+        fit = _fit_levels(clean, starts)
         bounds = [*starts, len(clean)]
-        chances = [_p_value(raw, fit, place, bounds) for place in range(1, len(starts))]
+        chances = [_compute_p_value(raw, fit, place, bounds) for place in range(1, len(starts))]
         weakest = int(np.argmax(chances))
         if chances[weakest] < FALSE:
             return starts, chances
@@ -170,7 +170,7 @@ def _kept(raw: Floats, clean: Floats, starts: list[int]) -> tuple[list[int], lis
     return starts, []
 
 
-def _p_value(raw: Floats, fit: _Fit, place: int, bounds: Sequence[int]) -> float:
+def _compute_p_value(raw: Floats, fit: _LevelFit, place: int, bounds: Sequence[int]) -> float:
     """Of the step at `bounds[place]`: the larger of the two tests'."""
     before, at, after = bounds[place - 1], bounds[place], bounds[place + 1]
     places = bounds[-1] - 2 * FEWEST + 1
@@ -184,7 +184,7 @@ def _p_value(raw: Floats, fit: _Fit, place: int, bounds: Sequence[int]) -> float
     return min(1.0, places * chance)
 
 
-def _step(values: Floats, fit: _Fit, chance: float, ends: tuple[int, int, int]) -> Step:
+def _build_step(values: Floats, fit: _LevelFit, chance: float, ends: tuple[int, int, int]) -> LevelChange:
     before, at, after = ends
     part = values[before:after]
     count = np.arange(1, len(part))
@@ -193,4 +193,4 @@ def _step(values: Floats, fit: _Fit, chance: float, ends: tuple[int, int, int]) 
     explained = sums**2 / count + (total - sums) ** 2 / (len(part) - count)  # the squared distance is a constant less
     allowed = explained[at - before - 1] - _PLACE * fit.variance * fit.inflation
     likely = before + 1 + np.flatnonzero(explained >= allowed)
-    return Step(at, chance, min(at, int(likely[0])), max(at, int(likely[-1])))
+    return LevelChange(at, chance, min(at, int(likely[0])), max(at, int(likely[-1])))

@@ -9,10 +9,10 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from perfkit import units
-from perfkit.analysis.compare.environments import differences
-from perfkit.check.history.change_points import FALSE, FEWEST, Levels, find_levels
-from perfkit.check.history.commits import commit_range
-from perfkit.check.history.result import ChangePoint, CommitRange, Level, Series
+from perfkit.analysis.compare.environments import compare_environments
+from perfkit.check.history.change_points import FALSE, FEWEST, FittedLevels, find_levels
+from perfkit.check.history.commits import read_commit_range
+from perfkit.check.history.result import ChangePoint, CommitRange, QuantitySeries, SeriesLevel
 from perfkit.record import Environment
 from perfkit.sampling import t_quantile
 
@@ -29,10 +29,10 @@ _FAR = 4.0  # times the deviation of a run
 
 
 @dataclass(frozen=True)
-class Runs:
+class SeriesRuns:
     """A series without its changes, and where each of its runs ran."""
 
-    series: Series
+    series: QuantitySeries
     environments: tuple[Environment | None, ...]
     repository: Path | None
 
@@ -41,15 +41,16 @@ class Runs:
         return [point.value for point in self.series.points]
 
 
-def exact_changes(runs: Runs) -> Series:
+def find_exact_changes(runs: SeriesRuns) -> QuantitySeries:
     """Every run with another value than the one before begins a level."""
     values = runs.values
     starts = [0, *(place for place in range(1, len(values)) if values[place] != values[place - 1])]
     levels = tuple(
-        Level(first=first, last=end - 1, value=values[first]) for first, end in pairwise([*starts, len(values)])
+        SeriesLevel(first=first, last=end - 1, value=values[first]) for first, end in pairwise([*starts, len(values)])
     )
     changes = tuple(
-        _change(runs, before, after, earliest=after.first, latest=after.first) for before, after in pairwise(levels)
+        _build_change(runs, before, after, earliest=after.first, latest=after.first)
+        for before, after in pairwise(levels)
     )
     notes = runs.series.notes
     if 2 * len(changes) >= len(values) > 3:
@@ -57,7 +58,7 @@ def exact_changes(runs: Runs) -> Series:
     return replace(runs.series, levels=levels, changes=changes, notes=notes)
 
 
-def noisy_changes(runs: Runs) -> Series:
+def find_noisy_changes(runs: SeriesRuns) -> QuantitySeries:
     """Levels on a scale of logarithms, or as they are where a figure may be 0."""
     values = runs.values
     logarithmic = all(value > 0 for value in values)
@@ -66,7 +67,7 @@ def noisy_changes(runs: Runs) -> Series:
     starts = [0, *(step.at for step in fit.steps), len(values)]
     back = math.exp if logarithmic else float
     levels = tuple(
-        Level(
+        SeriesLevel(
             first=first,
             last=end - 1,
             value=back(mean),
@@ -78,14 +79,14 @@ def noisy_changes(runs: Runs) -> Series:
     counts = [level.last - level.first + 1 for level in levels]
     changes = []
     for place, step in enumerate(fit.steps):
-        bounds = _bounds(fit, place, counts, logarithmic)
+        bounds = _compute_bounds(fit, place, counts, logarithmic)
         changes.append(
-            _change(
+            _build_change(
                 runs, levels[place], levels[place + 1], earliest=step.earliest, latest=step.latest, bounds=bounds,
                 p_value=step.p_value,
             )
         )  # fmt: skip
-    far = _far(scaled, fit, starts)
+    far = _mark_outliers(scaled, fit, starts)
     notes = runs.series.notes
     enough = len(values) >= 2 * FEWEST
     if not enough:
@@ -97,17 +98,21 @@ def noisy_changes(runs: Runs) -> Series:
         points=tuple(replace(point, far=side != 0) for point, side in zip(runs.series.points, far, strict=True)),
         levels=levels,
         changes=tuple(changes),
-        noise=_relative(fit.deviation, levels[-1].value, logarithmic) if enough else None,
+        noise=_convert_to_relative(fit.deviation, levels[-1].value, logarithmic) if enough else None,
         resemblance=fit.inflation,
-        detectable=_relative(_detectable(fit, counts[-1], len(values)), levels[-1].value, logarithmic)
+        detectable=_convert_to_relative(
+            _compute_detectable(fit, counts[-1], len(values)), levels[-1].value, logarithmic
+        )
         if enough
         else None,
-        pending=_pending(values, levels[-1].value, far),
+        pending=_describe_pending(values, levels[-1].value, far),
         notes=notes,
     )
 
 
-def _bounds(fit: Levels, place: int, counts: Sequence[int], logarithmic: bool) -> tuple[float | None, float | None]:
+def _compute_bounds(
+    fit: FittedLevels, place: int, counts: Sequence[int], logarithmic: bool
+) -> tuple[float | None, float | None]:
     """The 95 % interval of the relative change."""
     before, after = fit.means[place : place + 2]
     half = fit.compute_half_width(place, counts)
@@ -117,10 +122,10 @@ def _bounds(fit: Levels, place: int, counts: Sequence[int], logarithmic: bool) -
     return (low / before, high / before) if before > 0 else (None, None)
 
 
-def _change(
-    runs: Runs,
-    before: Level,
-    after: Level,
+def _build_change(
+    runs: SeriesRuns,
+    before: SeriesLevel,
+    after: SeriesLevel,
     *,
     earliest: int,
     latest: int,
@@ -141,30 +146,30 @@ def _change(
         p_value=p_value,
         earliest=earliest,
         latest=latest,
-        commits=_commits(runs, at - 1, at),
-        within=_commits(runs, earliest - 1, latest) if (earliest, latest) != (at, at) else None,
-        differs=_differs(*told),
+        commits=_find_commits(runs, at - 1, at),
+        within=_find_commits(runs, earliest - 1, latest) if (earliest, latest) != (at, at) else None,
+        differs=_list_differences(*told),
     )
 
 
-def _commits(runs: Runs, last: int, first: int) -> CommitRange:
+def _find_commits(runs: SeriesRuns, last: int, first: int) -> CommitRange:
     """Between two runs, or the nearest outside of them that recorded a revision."""
     revisions = [point.revision for point in runs.series.points]
     before = next((revision for revision in reversed(revisions[: last + 1]) if revision), "")
     after = next((revision for revision in revisions[first:] if revision), "")
-    commits = commit_range(runs.repository, before, after)
+    commits = read_commit_range(runs.repository, before, after)
     if before and after and not (revisions[last] and revisions[first]) and not commits.reason:
         return replace(commits, reason="runs nearer to the change recorded no revision")
     return commits
 
 
-def _differs(before: Environment | None, after: Environment | None) -> tuple[str, ...]:
+def _list_differences(before: Environment | None, after: Environment | None) -> tuple[str, ...]:
     if before is None or after is None:
         return ()
-    return tuple(str(difference) for difference in differences(before, after) if difference.key not in MACHINE)
+    return tuple(str(difference) for difference in compare_environments(before, after) if difference.key not in MACHINE)
 
 
-def _far(scaled: Sequence[float], fit: Levels, starts: Sequence[int]) -> list[int]:
+def _mark_outliers(scaled: Sequence[float], fit: FittedLevels, starts: Sequence[int]) -> list[int]:
     """1 or -1 for the runs far above or below their level, else 0."""
     if not fit.deviation:
         return [0] * len(scaled)
@@ -177,7 +182,7 @@ def _far(scaled: Sequence[float], fit: Levels, starts: Sequence[int]) -> list[in
     return [0 if abs(distance) <= limit else 1 if distance > 0 else -1 for distance in off]
 
 
-def _pending(values: Sequence[float], level: float, far: Sequence[int]) -> str:
+def _describe_pending(values: Sequence[float], level: float, far: Sequence[int]) -> str:
     """The newest runs that are far off on one side, fewer than make a level."""
     side = far[-1]
     count = next((place for place, other in enumerate(reversed(far)) if other != side), len(far))
@@ -192,7 +197,7 @@ def _pending(values: Sequence[float], level: float, far: Sequence[int]) -> str:
     )
 
 
-def _detectable(fit: Levels, runs: int, of: int) -> float | None:
+def _compute_detectable(fit: FittedLevels, runs: int, of: int) -> float | None:
     """The smallest step that is found with a probability of 80 % once five runs of a new level follow:
     (t(1 - p / 2) + t(0.8)) s sqrt(1 / n + 1 / 5), with p the limit of the p-value over the number of places."""
     if fit.deviation is None:
@@ -203,7 +208,7 @@ def _detectable(fit: Levels, runs: int, of: int) -> float | None:
     return reach * fit.deviation * math.sqrt(fit.inflation * (1 / runs + 1 / _NEXT))
 
 
-def _relative(amount: float | None, level: float, logarithmic: bool) -> float | None:
+def _convert_to_relative(amount: float | None, level: float, logarithmic: bool) -> float | None:
     if amount is None:
         return None
     if logarithmic:

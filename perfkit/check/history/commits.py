@@ -1,4 +1,4 @@
-"""What was committed between two runs, as the git repository at hand tells it."""
+"""Commits between two runs, as the git repository at hand tells them."""
 
 from pathlib import Path
 
@@ -8,11 +8,11 @@ from perfkit.git import git
 _SHOWN = 200
 
 
-def commit_range(repository: Path | None, before: str, after: str) -> CommitRange:
+def read_commit_range(repository: Path | None, before: str, after: str) -> CommitRange:
     """The commits after `before` up to `after`. Revisions are as recorded; "" where a run recorded none."""
     between = CommitRange(before=before, after=after)
     if not before or not after:
-        return _unknown(between, "a run beside the change recorded no revision")
+        return _make_unknown_range(between, "a run beside the change recorded no revision")
     if before == after:
         return CommitRange(
             before=before,
@@ -21,21 +21,21 @@ def commit_range(repository: Path | None, before: str, after: str) -> CommitRang
             reason="both sides are of the same revision: not a commit but the machine or uncommitted changes made it",
         )
     if repository is None:
-        return _unknown(between, "no git repository is at hand")
+        return _make_unknown_range(between, "no git repository is at hand")
     for revision in (before, after):
         if not git(repository, "cat-file", "-e", f"{revision}^{{commit}}").ok:
-            return _unknown(between, f"{revision} is not in the repository {repository}")
+            return _make_unknown_range(between, f"{revision} is not in the repository {repository}")
     if not git(repository, "merge-base", "--is-ancestor", before, after).ok:
-        return _unknown(
+        return _make_unknown_range(
             between, f"{before} is no ancestor of {after}: the runs are of different branches or out of order"
         )
     listed = git(repository, "log", "--format=%h%x00%s", "--abbrev=12", f"{before}..{after}")
     if not listed.ok:
-        return _unknown(between, listed.said)
+        return _make_unknown_range(between, listed.said)
     lines = [line.partition("\0") for line in listed.text.splitlines()]
     commits = tuple(Commit(revision=revision, title=title) for revision, _, title in lines[:_SHOWN])
     return CommitRange(before=before, after=after, commits=commits, count=len(lines))
 
 
-def _unknown(between: CommitRange, reason: str) -> CommitRange:
+def _make_unknown_range(between: CommitRange, reason: str) -> CommitRange:
     return CommitRange(before=between.before, after=between.after, reason=reason)

@@ -7,15 +7,15 @@ from pathlib import Path
 from statistics import median
 
 import perfkit
-from perfkit.check.history.changes import MACHINE, Runs, exact_changes, noisy_changes
-from perfkit.check.history.read import Reading, read_all
-from perfkit.check.history.result import History, Point, Series, latest_regressions
-from perfkit.check.judge.quantities import QUANTITIES, GatedQuantity, Judging
-from perfkit.check.judge.thresholds import Threshold, default_thresholds
+from perfkit.check.history.changes import MACHINE, SeriesRuns, find_exact_changes, find_noisy_changes
+from perfkit.check.history.read import RunReading, read_all
+from perfkit.check.history.result import History, QuantitySeries, SeriesPoint, find_latest_regressions
+from perfkit.check.judge.quantities import QUANTITIES, GatedQuantity, JudgingMethod
+from perfkit.check.judge.thresholds import Threshold, get_default_thresholds
 from perfkit.git import top_of
 from perfkit.record import Environment
 
-__all__ = ["History", "latest_regressions", "read_history"]
+__all__ = ["History", "find_latest_regressions", "read_history"]
 
 # Told by others: units per step / step time, and FLOPs / step time / a peak.
 _DERIVED = {"throughput", "mfu"}
@@ -35,20 +35,22 @@ def read_history(
 
     Raises `UsageError` where there is nothing to read. What cannot be read of many is left out with a note.
     """
-    held = default_thresholds() if thresholds is None else thresholds
+    held = get_default_thresholds() if thresholds is None else thresholds
     readings = read_all(path)
     repository = repository or top_of(path if path.is_dir() else path.parent)
-    dated, undated = _in_order(readings.entries)
-    groups: dict[tuple[str, str, str, str], list[Reading]] = {}
+    dated, undated = _sort_by_time(readings.entries)
+    groups: dict[tuple[str, str, str, str], list[RunReading]] = {}
     for reading in dated:
-        key = reading.workload, reading.variant, machine_of(reading.environment), reading.how
+        key = reading.workload, reading.variant, describe_machine(reading.environment), reading.how
         groups.setdefault(key, []).append(reading)
     series = [
         made
         for (workload, variant, machine, how), group in sorted(groups.items())
         for quantity in QUANTITIES
         if quantity.name not in _DERIVED
-        and (made := _series(quantity, held.get(quantity.name), workload, variant, machine, how, group, repository))
+        and (
+            made := _build_series(quantity, held.get(quantity.name), workload, variant, machine, how, group, repository)
+        )
         is not None
     ]
     machines = tuple(sorted({one.machine for one in series}))
@@ -72,7 +74,7 @@ def read_history(
     )
 
 
-def machine_of(environment: Environment | None) -> str:
+def describe_machine(environment: Environment | None) -> str:
     """The fingerprint of a machine: what its figures cannot be joined across, in words."""
     if environment is None:
         return _NO_MACHINE
@@ -89,15 +91,15 @@ def machine_of(environment: Environment | None) -> str:
     return ", ".join(filter(None, parts))
 
 
-def _in_order(readings: Sequence[Reading]) -> tuple[list[Reading], int]:
+def _sort_by_time(readings: Sequence[RunReading]) -> tuple[list[RunReading], int]:
     """By time; those of equal times as they were read, which is the same order every time; those without one first."""
-    dated = [(_moment(reading.time), reading) for reading in readings]
+    dated = [(_parse_time(reading.time), reading) for reading in readings]
     first = datetime.min.replace(tzinfo=UTC)
     dated.sort(key=lambda pair: pair[0] or first)  # stable
     return [reading for _, reading in dated], sum(moment is None for moment, _ in dated)
 
 
-def _moment(text: str) -> datetime | None:
+def _parse_time(text: str) -> datetime | None:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
@@ -105,18 +107,18 @@ def _moment(text: str) -> datetime | None:
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
-def _series(
+def _build_series(
     quantity: GatedQuantity,
     threshold: Threshold | None,
     workload: str,
     variant: str,
     machine: str,
     how: str,
-    readings: Sequence[Reading],
+    readings: Sequence[RunReading],
     repository: Path | None,
-) -> Series | None:
+) -> QuantitySeries | None:
     """None where no run tells the quantity."""
-    exact = quantity.judging is Judging.EXACT
+    exact = quantity.judging is JudgingMethod.EXACT
     points, environments, unusable = [], [], 0
     for reading in readings:
         told = (reading.exact[quantity.name],) if quantity.name in reading.exact else ()
@@ -127,12 +129,12 @@ def _series(
         if not all(map(math.isfinite, processes)):
             unusable += 1
             continue
-        points.append(_point(reading, value, () if exact else processes))
+        points.append(_build_point(reading, value, () if exact else processes))
         environments.append(reading.environment)
     if not points:
         return None
     notes = [f"{unusable} runs without a finite figure are left out"] if unusable else []
-    series = Series(
+    series = QuantitySeries(
         workload=workload,
         variant=variant,
         quantity=quantity.name,
@@ -146,13 +148,13 @@ def _series(
         points=tuple(points),
         notes=tuple(notes),
     )
-    runs = Runs(series, tuple(environments), repository)
-    return exact_changes(runs) if exact else noisy_changes(runs)
+    runs = SeriesRuns(series, tuple(environments), repository)
+    return find_exact_changes(runs) if exact else find_noisy_changes(runs)
 
 
-def _point(reading: Reading, value: float, processes: tuple[float, ...]) -> Point:
+def _build_point(reading: RunReading, value: float, processes: tuple[float, ...]) -> SeriesPoint:
     revision = reading.revision or ""
-    return Point(
+    return SeriesPoint(
         time=reading.time,
         value=value,
         processes=processes,

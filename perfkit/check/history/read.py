@@ -1,4 +1,4 @@
-"""What a folder holds of the past: the figures of every suite and check in it, or of a baseline file's commits."""
+"""Figures of the past in a folder: of every suite and check in it, or of a baseline file's commits."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -6,8 +6,8 @@ from pathlib import Path
 from statistics import median
 
 from perfkit.analysis.model.suite import Analysis
-from perfkit.analysis.suite.runs import VariantRuns, largest, step_series, total
-from perfkit.check.judge.figures import PARITY, RunFigures, figures
+from perfkit.analysis.suite.runs import VariantRuns, get_largest_over_ranks, get_step_times, sum_over_ranks
+from perfkit.check.judge.figures import PARITY, RunFigures, read_figures
 from perfkit.check.judge.read import read_check
 from perfkit.check.result import CheckedVariant
 from perfkit.errors import RunFormatError, UsageError
@@ -17,7 +17,7 @@ from perfkit.record import Environment, Quantity, value_of
 from perfkit.spec import RunSpec
 from perfkit.store.baseline import decode_baseline
 from perfkit.store.layout import SPEC_FILE, SUITE_FILE, Suite
-from perfkit.store.listing import marked
+from perfkit.store.listing import find_marked_folders
 from perfkit.store.pairs import ALTERNATING
 from perfkit.store.read import StoredSuite, read_suite, read_suite_file
 from perfkit.store.summary import CHECK_FILE
@@ -30,7 +30,7 @@ _IN_REPORTS = "peak memory of a CPU, kernels, waits and communication"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reading:
+class RunReading:
     """The figures of one variant as one run of it left them. `how` says in which way they were measured."""
 
     time: str
@@ -45,36 +45,36 @@ class Reading:
 
 
 @dataclass
-class Readings:
+class RunReadings:
     """All readings, of folders by their names, of commits from the oldest on.
 
     `runs` counts suites, checks and commits; `notes` say what is left out.
     """
 
-    entries: list[Reading] = field(default_factory=list)
+    entries: list[RunReading] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     runs: int = 0
 
 
-def read_all(path: Path) -> Readings:
+def read_all(path: Path) -> RunReadings:
     """Read a folder of runs, or a baseline file in a git repository. A `UsageError` says what is wrong with it.
 
     A suite or check that cannot be read is left out with a note.
     """
     if path.is_file():
-        return _baseline_commits(path)
+        return _read_baseline_commits(path)
     if not path.is_dir():
         raise UsageError(
             f"{path}: there is no such folder; expected one with suites of `perfkit bench` or checks in it"
         )
-    readings, bare, damaged = Readings(), 0, []
-    for folder, marker in sorted(marked(path, (CHECK_FILE, SUITE_FILE))):
+    readings, bare, damaged = RunReadings(), 0, []
+    for folder, marker in sorted(find_marked_folders(path, (CHECK_FILE, SUITE_FILE))):
         name = folder.relative_to(path).as_posix()
         try:
             if marker == CHECK_FILE:
-                readings.entries += _check(folder, name)
+                readings.entries += _read_check_side(folder, name)
             else:
-                entries, reported = _suite(folder, name)
+                entries, reported = _read_suite_figures(folder, name)
                 readings.entries += entries
                 bare += not reported
         except RunFormatError as error:
@@ -95,21 +95,21 @@ def read_all(path: Path) -> Readings:
     return readings
 
 
-def _check(folder: Path, name: str) -> Iterator[Reading]:
+def _read_check_side(folder: Path, name: str) -> Iterator[RunReading]:
     """The newer side of a check: the older one was measured before, in a run of its own."""
     check = read_check(folder)
     for variant in check.variants:
         exact = {item.quantity: item.after for item in variant.judged if item.exact and item.after is not None}
-        yield Reading(
+        yield RunReading(
             time=check.created_at,
             source=name,
             how=variant.turns or ALTERNATING,
             workload=variant.workload,
             variant=variant.variant,
             environment=check.after.environment,
-            revision=check.after.revision or _revision(check.after.environment),
+            revision=check.after.revision or _get_revision(check.after.environment),
             exact=exact,
-            processes=_of_pairs(variant)
+            processes=_get_pair_medians(variant)
             | {
                 item.quantity: (item.after,)
                 for item in variant.judged
@@ -118,34 +118,34 @@ def _check(folder: Path, name: str) -> Iterator[Reading]:
         )
 
 
-def _of_pairs(variant: CheckedVariant) -> dict[str, tuple[float, ...]]:
-    steps = tuple(median(series) for pair in variant.pairs if (series := step_series(pair.after)))
+def _get_pair_medians(variant: CheckedVariant) -> dict[str, tuple[float, ...]]:
+    steps = tuple(median(series) for pair in variant.pairs if (series := get_step_times(pair.after)))
     cpu = tuple(median(pair.after.cpu_s) for pair in variant.pairs if pair.after.cpu_s)
     return {name: values for name, values in (("step_time", steps), ("cpu_time", cpu)) if values}
 
 
-def _suite(folder: Path, name: str) -> tuple[list[Reading], bool]:
+def _read_suite_figures(folder: Path, name: str) -> tuple[list[RunReading], bool]:
     """The readings of a suite, and whether they come from a report of all its runs."""
     suite = read_suite_file(folder)
-    report = _report(folder, suite)
+    report = _read_report(folder, suite)
     if report is not None:
-        labels = _labels(folder, suite)
+        labels = _read_labels(folder, suite)
         return [
-            _reading(
+            _build_reading(
                 suite,
                 name,
                 labels.get(variant.name, report.workload),
                 variant.name,
                 report.environment,
-                figures(variant),
+                read_figures(variant),
                 attached=variant.loop is not None,
             )
             for variant in report.variants
         ], True
-    return list(_records(read_suite(folder), name)), False
+    return list(_read_records(read_suite(folder), name)), False
 
 
-def _report(folder: Path, suite: Suite) -> Analysis | None:
+def _read_report(folder: Path, suite: Suite) -> Analysis | None:
     """The suite's report; None where there is none of all its runs, or one of another perfkit."""
     if not (folder / REPORT).is_file():
         return None
@@ -158,43 +158,43 @@ def _report(folder: Path, suite: Suite) -> Analysis | None:
     return report if complete else None
 
 
-def _labels(folder: Path, suite: Suite) -> dict[str, str]:
+def _read_labels(folder: Path, suite: Suite) -> dict[str, str]:
     labels: dict[str, str] = {}
     for entry in suite.runs:
         if entry.variant not in labels and ".." not in Path(entry.path).parts:
-            labels[entry.variant] = _label(read_json(folder / entry.path / SPEC_FILE, RunSpec))
+            labels[entry.variant] = _make_label(read_json(folder / entry.path / SPEC_FILE, RunSpec))
     return labels
 
 
-def _label(spec: RunSpec) -> str:
+def _make_label(spec: RunSpec) -> str:
     """A workload with what else makes it another one: only equal ones share a series."""
     more = [spec.dtype] * (spec.dtype != "fp32") + [f"accumulate {spec.accumulation}"] * (spec.accumulation != 1)
     return ", ".join([spec.workload.label, *more])
 
 
-def _records(stored: StoredSuite, name: str) -> Iterator[Reading]:
+def _read_records(stored: StoredSuite, name: str) -> Iterator[RunReading]:
     for variant in dict.fromkeys(run.variant for run in stored.runs):
         runs = VariantRuns(variant, tuple(run for run in stored.runs if run.variant == variant))
         if runs.main is not None:
             environment = next((record.environment for record in runs.records if record.environment), None)
-            run_figures = _of_records(runs)
-            label = _label(runs.main.spec)
-            yield _reading(stored.suite, name, label, variant, environment, run_figures, attached=runs.attached)
+            run_figures = _compute_record_figures(runs)
+            label = _make_label(runs.main.spec)
+            yield _build_reading(stored.suite, name, label, variant, environment, run_figures, attached=runs.attached)
 
 
-def _of_records(runs: VariantRuns) -> RunFigures:
+def _compute_record_figures(runs: VariantRuns) -> RunFigures:
     """What the records alone tell, without traces and events of memory."""
     memory = [record.memory for record in runs.records if record.memory is not None]
     flops = [record.flops for record in runs.records if record.flops is not None]
     complete = len(runs.records) == runs.world_size
     none = ""
     exact: dict[str, Quantity] = {
-        "peak_allocated": largest((peaks.allocated for peaks in memory), none),
-        "peak_reserved": largest((peaks.reserved for peaks in memory), none),
-        "flops": total((count.hardware for count in flops), none),
+        "peak_allocated": get_largest_over_ranks((peaks.allocated for peaks in memory), none),
+        "peak_reserved": get_largest_over_ranks((peaks.reserved for peaks in memory), none),
+        "flops": sum_over_ranks((count.hardware for count in flops), none),
     }
     processes = {
-        "step_time": runs.list_median_steps(step_series),
+        "step_time": runs.list_median_steps(get_step_times),
         "cpu_time": runs.list_median_steps(lambda samples: samples.cpu_s),
     }
     known = {name: value for name, quantity in exact.items() if complete and (value := value_of(quantity)) is not None}
@@ -205,35 +205,35 @@ def _of_records(runs: VariantRuns) -> RunFigures:
     )
 
 
-def _reading(
+def _build_reading(
     suite: Suite, source: str, workload: str, variant: str, environment: Environment | None, run_figures: RunFigures, *,
     attached: bool,
-) -> Reading:  # fmt: skip
-    return Reading(
+) -> RunReading:  # fmt: skip
+    return RunReading(
         time=suite.created_at,
         source=source,
         how=RUN if attached else BENCH,
         workload=workload,
         variant=variant,
         environment=environment,
-        revision=_revision(environment),
+        revision=_get_revision(environment),
         exact=run_figures.exact,
         processes=run_figures.processes,
     )
 
 
-def _revision(environment: Environment | None) -> str | None:
+def _get_revision(environment: Environment | None) -> str | None:
     return None if environment is None else environment.git_revision
 
 
-def _baseline_commits(path: Path) -> Readings:
+def _read_baseline_commits(path: Path) -> RunReadings:
     """What a baseline held at each commit that changed it: its exact figures, which do not depend on the day."""
     repository = top_of(path.resolve().parent)
     if repository is None:
         raise UsageError(f"{path}: no git repository holds it; expected a folder of runs, or a baseline that is in git")
     inside = path.resolve().relative_to(repository.resolve()).as_posix()
     listed = git(repository, "log", "--reverse", "--format=%H%x00%cI", "--", inside)
-    readings = Readings()
+    readings = RunReadings()
     for line in listed.text.splitlines():
         commit, _, time = line.partition("\0")
         held = git(repository, "show", f"{commit}:{inside}")
@@ -246,7 +246,7 @@ def _baseline_commits(path: Path) -> Readings:
             continue
         readings.runs += 1
         readings.entries += [
-            Reading(
+            RunReading(
                 time=time,
                 source=commit[:12],
                 how=STORED,

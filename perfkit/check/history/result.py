@@ -1,16 +1,16 @@
-"""What a history yields: data for renderers and exit codes. Nothing here formats; all of it is `history.json`."""
+"""Results of a history: data for renderers and exit codes. Nothing here formats; all of it is `history.json`."""
 
 from typing import ClassVar
 
 from perfkit.analysis.model.display_mixin import DisplayMixin
-from perfkit.check.judge.thresholds import Threshold, exceeds, margin
+from perfkit.check.judge.thresholds import Threshold, compute_margin, is_exceeded
 from perfkit.spec import Struct
 
 HISTORY_VERSION = 1
 HISTORY_FILE = "history.json"
 
 
-class Point(Struct):
+class SeriesPoint(Struct):
     """One run of a series. `value` is in the quantity's unit: the median of `processes` where there are several.
 
     `time` is ISO 8601 in UTC, "" where not known. `revision` is as recorded, without the mark of uncommitted changes,
@@ -28,7 +28,7 @@ class Point(Struct):
     far: bool = False
 
 
-class Level(Struct):
+class SeriesLevel(Struct):
     """Runs number `first` to `last` around one value, with its 95 % interval where it varies and can be estimated."""
 
     first: int
@@ -70,8 +70,8 @@ class ChangePoint(Struct):
     """
 
     at: int
-    before: Level
-    after: Level
+    before: SeriesLevel
+    after: SeriesLevel
     worse: bool
     change: float | None = None
     low: float | None = None
@@ -84,7 +84,7 @@ class ChangePoint(Struct):
     differs: tuple[str, ...] = ()
 
 
-class Series(Struct):
+class QuantitySeries(Struct):
     """One quantity of one variant on one kind of machine, measured in one way, in the order of time.
 
     `threshold` is what its changes are held against, None where it is reported only.
@@ -105,8 +105,8 @@ class Series(Struct):
     threshold: Threshold | None
     machine: str
     how: str
-    points: tuple[Point, ...]
-    levels: tuple[Level, ...] = ()
+    points: tuple[SeriesPoint, ...]
+    levels: tuple[SeriesLevel, ...] = ()
     changes: tuple[ChangePoint, ...] = ()
     noise: float | None = None
     resemblance: float = 1.0
@@ -131,21 +131,21 @@ class History(Struct, DisplayMixin):
     repository: str = ""
     runs: int
     machines: tuple[str, ...] = ()
-    series: tuple[Series, ...] = ()
+    series: tuple[QuantitySeries, ...] = ()
     notes: tuple[str, ...] = ()
 
 
-def is_regression(series: Series, change: ChangePoint) -> bool:
+def is_regression(series: QuantitySeries, change: ChangePoint) -> bool:
     """Whether a change is worse by more than the threshold allows; of what varies, by half of it, as in a check."""
     if series.threshold is None or not change.worse:
         return False
     before, after = change.before.value, change.after.value
     if series.exact:
-        return exceeds(series.threshold, before, after, more_is_worse=series.more_is_worse)
-    allowed = margin(series.threshold, before, more_is_worse=series.more_is_worse)
+        return is_exceeded(series.threshold, before, after, more_is_worse=series.more_is_worse)
+    allowed = compute_margin(series.threshold, before, more_is_worse=series.more_is_worse)
     return allowed is not None and change.change is not None and abs(change.change) > allowed / 2
 
 
-def latest_regressions(history: History) -> tuple[Series, ...]:
+def find_latest_regressions(history: History) -> tuple[QuantitySeries, ...]:
     """The series whose newest level is a regression from the one before: what `--history` fails for."""
     return tuple(series for series in history.series if series.changes and is_regression(series, series.changes[-1]))

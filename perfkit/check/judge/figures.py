@@ -1,11 +1,11 @@
-"""What an analysed variant says of every quantity that a check compares, or why it says nothing."""
+"""The figures of an analyzed variant for every quantity that a check compares, or why there is none."""
 
 import math
 from collections.abc import Sequence
 
 from perfkit.analysis.model.suite import Variant
-from perfkit.check.judge.quantities import QUANTITIES, Judging
-from perfkit.check.judge.readings import ended
+from perfkit.check.judge.quantities import QUANTITIES, JudgingMethod
+from perfkit.check.judge.readings import explain_missing
 from perfkit.record import Unknown
 from perfkit.spec import Schedule, Struct
 from perfkit.store.baseline import StoredVariant
@@ -33,15 +33,15 @@ class RunFigures(Struct):
     missing: dict[str, str] = {}
 
 
-def figures(variant: Variant) -> RunFigures:
+def read_figures(variant: Variant) -> RunFigures:
     """All figures of a variant, of perfkit's own runs or of a loop that perfkit was attached to."""
     read = {quantity.name: quantity.read(variant) for quantity in QUANTITIES if quantity.read is not None}
     known = {name: value for name, value in read.items() if not isinstance(value, Unknown)}
-    exact = {quantity.name for quantity in QUANTITIES if quantity.judging is Judging.EXACT}
+    exact = {quantity.name for quantity in QUANTITIES if quantity.judging is JudgingMethod.EXACT}
     losses = variant.losses[:LOSSES]
     missing = {name: value.reason for name, value in read.items() if isinstance(value, Unknown)}
     if not losses:
-        missing[PARITY] = _no_losses(variant)
+        missing[PARITY] = _explain_no_losses(variant)
     return RunFigures(
         exact={name: value[0] for name, value in known.items() if name in exact},
         processes={name: value for name, value in known.items() if name not in exact},
@@ -50,7 +50,7 @@ def figures(variant: Variant) -> RunFigures:
     )
 
 
-def pooled(rounds: Sequence[RunFigures]) -> RunFigures:
+def pool_rounds(rounds: Sequence[RunFigures]) -> RunFigures:
     """The figures of equal runs, one each round: what varies has one figure a process, in the order of the rounds.
 
     A count that is not the same in every round cannot be compared as one, and is missing with its values. Losses are
@@ -74,12 +74,12 @@ def pooled(rounds: Sequence[RunFigures]) -> RunFigures:
     )
 
 
-def stored(of: RunFigures) -> StoredVariant:
+def convert_to_stored(of: RunFigures) -> StoredVariant:
     """What a baseline keeps of the figures."""
     return StoredVariant(exact=of.exact, processes=of.processes, losses=of.losses)
 
 
-def figures_of(variant: StoredVariant) -> RunFigures:
+def convert_from_stored(variant: StoredVariant) -> RunFigures:
     """The figures that a baseline holds of a variant."""
     known = variant.exact.keys() | variant.processes.keys() | ({PARITY} if variant.losses else set())
     return RunFigures(
@@ -90,7 +90,7 @@ def figures_of(variant: StoredVariant) -> RunFigures:
     )
 
 
-def _no_losses(variant: Variant) -> str:
+def _explain_no_losses(variant: Variant) -> str:
     if variant.loop is not None:
         return "the losses of a loop that is not perfkit's own are not recorded"
-    return ended(variant, "no losses were recorded")
+    return explain_missing(variant, "no losses were recorded")

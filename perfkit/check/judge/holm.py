@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 
-def adjusted(p_values: Sequence[float], family: int = 0) -> list[float]:
+def adjust_p_values(p_values: Sequence[float], family: int = 0) -> list[float]:
     """Holm's adjusted p-values, in the order given: to be compared with the level of the whole family.
 
     The i-th smallest of m is multiplied by m - i + 1 and is no less than those before it (S. Holm, Scand. J. Statist.

@@ -6,15 +6,15 @@ from statistics import median
 
 from msgspec.structs import replace
 
-from perfkit.analysis.compare.environments import Differing, why_not_times
-from perfkit.check.judge.exact import judge_exact_quantities, not_compared
+from perfkit.analysis.compare.environments import EnvironmentDifference, explain_incomparable_times
+from perfkit.check.judge.exact_counts import judge_exact_quantities, make_not_compared
 from perfkit.check.judge.figures import RunFigures
-from perfkit.check.judge.looks import Looks
-from perfkit.check.judge.paired import Gate, judge_pairs
+from perfkit.check.judge.looks import LookPlan
+from perfkit.check.judge.process_pairs import Gate, judge_pairs
 from perfkit.check.judge.processes import judge_processes
-from perfkit.check.judge.quantities import QUANTITIES, GatedQuantity, Judging
+from perfkit.check.judge.quantities import QUANTITIES, GatedQuantity, JudgingMethod
 from perfkit.check.judge.thresholds import Threshold
-from perfkit.check.result import CheckedVariant, Judged, Verdict, fails
+from perfkit.check.result import CheckedVariant, JudgedQuantity, Verdict, is_failure
 from perfkit.store.pairs import Pairs
 
 Thresholds = Mapping[str, Threshold | None]
@@ -44,42 +44,44 @@ class Evidence:
 
     before: RunFigures
     after: RunFigures
-    differs: tuple[Differing, ...] = ()
+    differs: tuple[EnvironmentDifference, ...] = ()
     pairs: Pairs | None = None
     interleaved: bool = False
     timed: bool = True
 
 
-def judge_variant(evidence: Evidence, thresholds: Thresholds, plan: Looks | None = None) -> tuple[Judged, ...]:
+def judge_variant(
+    evidence: Evidence, thresholds: Thresholds, plan: LookPlan | None = None
+) -> tuple[JudgedQuantity, ...]:
     """All quantities: what is gated first, each in the order of the table.
 
     `plan` is that of the looks at the pairs, needed where there are any.
     """
     exact = judge_exact_quantities(evidence.before, evidence.after, thresholds, evidence.differs)
-    timed = _timed(evidence, thresholds, plan) if evidence.timed else ()
+    timed = _judge_times(evidence, thresholds, plan) if evidence.timed else ()
     order = {quantity.name: index for index, quantity in enumerate(QUANTITIES)}
-    judged = map(_without_idle_gate, (*exact, *timed))
+    judged = map(_drop_idle_gate, (*exact, *timed))
     return tuple(sorted(judged, key=lambda judgement: (judgement.threshold is None, order[judgement.quantity])))
 
 
-def gates(before: RunFigures, after: RunFigures, thresholds: Thresholds) -> tuple[Gate, ...]:
+def list_gates(before: RunFigures, after: RunFigures, thresholds: Thresholds) -> tuple[Gate, ...]:
     """The quantities that pairs of processes tell of a variant."""
     told = []
-    for quantity in _of(Judging.PAIRED):
-        per_step = _per_step(quantity, before, after)
+    for quantity in _select_quantities(JudgingMethod.PAIRED):
+        per_step = _compute_work_per_step(quantity, before, after)
         if quantity.more_is_worse or per_step is not None:
             told.append(Gate(quantity=quantity, threshold=thresholds.get(quantity.name), per_step=per_step))
     return tuple(told)
 
 
-def family_of(before: RunFigures, after: RunFigures, thresholds: Thresholds, *, paired: bool) -> int:
+def count_family(before: RunFigures, after: RunFigures, thresholds: Thresholds, *, paired: bool) -> int:
     """How many gated quantities are estimated; `paired`: times of steps come from pairs of processes."""
-    steps = [gate.quantity for gate in gates(before, after, thresholds)] if paired else []
-    alone = _alone(before, after, paired=paired)
+    steps = [gate.quantity for gate in list_gates(before, after, thresholds)] if paired else []
+    alone = _select_process_quantities(before, after, paired=paired)
     return max(1, sum(thresholds.get(quantity.name) is not None for quantity in (*steps, *alone)))
 
 
-def overall(judged: Iterable[Judged], fail_on: Verdict = Verdict.FAIL) -> Verdict:
+def combine_verdicts(judged: Iterable[JudgedQuantity], fail_on: Verdict = Verdict.FAIL) -> Verdict:
     """The verdict on all gated quantities together; `not compared` where there is not one that could be judged.
 
     What fails, which from `fail_on` on it does, goes before what is inconclusive.
@@ -87,44 +89,44 @@ def overall(judged: Iterable[Judged], fail_on: Verdict = Verdict.FAIL) -> Verdic
     What is gated and known of one side alone is inconclusive: whatever made it fall silent may hide a regression. What
     neither side knows, or what must not be compared, leaves the others' verdict as it is, and is said beside it.
     """
-    verdicts = {_effective(judgement) for judgement in judged if judgement.threshold is not None}
-    severity = sorted(_SEVERITY, key=lambda verdict: not fails(verdict, fail_on))
+    verdicts = {_get_effective_verdict(judgement) for judgement in judged if judgement.threshold is not None}
+    severity = sorted(_SEVERITY, key=lambda verdict: not is_failure(verdict, fail_on))
     return next((verdict for verdict in severity if verdict in verdicts), Verdict.NOT_COMPARED)
 
 
-def _effective(judged: Judged) -> Verdict:
+def _get_effective_verdict(judged: JudgedQuantity) -> Verdict:
     one_side = (judged.before is None) != (judged.after is None)
     return Verdict.INCONCLUSIVE if judged.verdict is Verdict.NOT_COMPARED and one_side else judged.verdict
 
 
-def overall_of(variants: Iterable[CheckedVariant], fail_on: Verdict = Verdict.FAIL) -> Verdict:
+def combine_variant_verdicts(variants: Iterable[CheckedVariant], fail_on: Verdict = Verdict.FAIL) -> Verdict:
     """The verdict on a whole check."""
-    return overall((judgement for variant in variants for judgement in variant.judged), fail_on)
+    return combine_verdicts((judgement for variant in variants for judgement in variant.judged), fail_on)
 
 
-def _without_idle_gate(judged: Judged) -> Judged:
+def _drop_idle_gate(judged: JudgedQuantity) -> JudgedQuantity:
     """What neither side has is gated only where somebody asked for it: nobody expects a CPU to reserve memory."""
     nowhere = judged.verdict is Verdict.NOT_COMPARED and judged.before is None and judged.after is None
     asked = judged.threshold is not None and judged.threshold.text != _DEFAULTS[judged.quantity]
     return replace(judged, threshold=None) if nowhere and not asked else judged
 
 
-def _timed(evidence: Evidence, thresholds: Thresholds, plan: Looks | None) -> tuple[Judged, ...]:
-    refused = why_not_times(evidence.differs)
+def _judge_times(evidence: Evidence, thresholds: Thresholds, plan: LookPlan | None) -> tuple[JudgedQuantity, ...]:
+    refused = explain_incomparable_times(evidence.differs)
     if refused:
-        quantities = (*_of(Judging.PAIRED), *_of(Judging.PROCESSES))
+        quantities = (*_select_quantities(JudgingMethod.PAIRED), *_select_quantities(JudgingMethod.PROCESSES))
         return tuple(
-            not_compared(
+            make_not_compared(
                 quantity,
                 refused,
-                before=_median(quantity, evidence.before),
-                after=_median(quantity, evidence.after),
+                before=_compute_median(quantity, evidence.before),
+                after=_compute_median(quantity, evidence.after),
                 threshold=thresholds.get(quantity.name),
             )
             for quantity in quantities
         )
     paired = evidence.pairs is not None
-    family = family_of(evidence.before, evidence.after, thresholds, paired=paired)
+    family = count_family(evidence.before, evidence.after, thresholds, paired=paired)
     judged = [
         judge_processes(
             quantity,
@@ -134,35 +136,43 @@ def _timed(evidence: Evidence, thresholds: Thresholds, plan: Looks | None) -> tu
             paired=evidence.interleaved,
             family=family,
         )
-        for quantity in _alone(evidence.before, evidence.after, paired=paired)
+        for quantity in _select_process_quantities(evidence.before, evidence.after, paired=paired)
     ]
     if evidence.pairs is not None and plan is not None:
-        told = gates(evidence.before, evidence.after, thresholds)
+        told = list_gates(evidence.before, evidence.after, thresholds)
         judged += judge_pairs(evidence.pairs.pairs, evidence.pairs.turns, told, plan, family=family)
     there = {judgement.quantity for judgement in judged}
-    lacking = [quantity for quantity in (*_of(Judging.PAIRED), *_of(Judging.PROCESSES)) if quantity.name not in there]
-    return (*judged, *(_lacking(quantity, evidence, thresholds) for quantity in lacking))
+    lacking = [
+        quantity
+        for quantity in (*_select_quantities(JudgingMethod.PAIRED), *_select_quantities(JudgingMethod.PROCESSES))
+        if quantity.name not in there
+    ]
+    return (*judged, *(_make_lacking(quantity, evidence, thresholds) for quantity in lacking))
 
 
-def _lacking(quantity: GatedQuantity, evidence: Evidence, thresholds: Thresholds) -> Judged:
+def _make_lacking(quantity: GatedQuantity, evidence: Evidence, thresholds: Thresholds) -> JudgedQuantity:
     sides = (("before", evidence.before), ("now", evidence.after))
     reasons = [f"{name}: {side.missing[quantity.name]}" for name, side in sides if quantity.name in side.missing]
-    return not_compared(
+    return make_not_compared(
         quantity,
         "; ".join(dict.fromkeys(reasons)) or "it was not measured",
-        before=_median(quantity, evidence.before),
-        after=_median(quantity, evidence.after),
+        before=_compute_median(quantity, evidence.before),
+        after=_compute_median(quantity, evidence.after),
         threshold=thresholds.get(quantity.name),
     )
 
 
-def _of(judging: Judging) -> tuple[GatedQuantity, ...]:
+def _select_quantities(judging: JudgingMethod) -> tuple[GatedQuantity, ...]:
     return tuple(quantity for quantity in QUANTITIES if quantity.judging is judging)
 
 
-def _alone(before: RunFigures, after: RunFigures, *, paired: bool) -> tuple[GatedQuantity, ...]:
+def _select_process_quantities(before: RunFigures, after: RunFigures, *, paired: bool) -> tuple[GatedQuantity, ...]:
     """The quantities that are judged from one figure a process."""
-    candidates = _of(Judging.PROCESSES) if paired else (*_of(Judging.PAIRED), *_of(Judging.PROCESSES))
+    candidates = (
+        _select_quantities(JudgingMethod.PROCESSES)
+        if paired
+        else (*_select_quantities(JudgingMethod.PAIRED), *_select_quantities(JudgingMethod.PROCESSES))
+    )
     return tuple(
         quantity
         for quantity in candidates
@@ -170,12 +180,14 @@ def _alone(before: RunFigures, after: RunFigures, *, paired: bool) -> tuple[Gate
     )
 
 
-def _median(quantity: GatedQuantity, figures: RunFigures) -> float | None:
+def _compute_median(quantity: GatedQuantity, figures: RunFigures) -> float | None:
     values = figures.processes.get(quantity.name)
     return median(values) if values else None
 
 
-def _per_step(quantity: GatedQuantity, before: RunFigures, after: RunFigures) -> tuple[float, float] | None:
+def _compute_work_per_step(
+    quantity: GatedQuantity, before: RunFigures, after: RunFigures
+) -> tuple[float, float] | None:
     """What a step does on both sides, for a rate: the rate times the step time."""
     done = []
     for figures in (before, after):

@@ -23,7 +23,7 @@ NEAR_LAST = 0.8
 
 
 @dataclass(frozen=True)
-class Looks:
+class LookPlan:
     """The numbers of pairs at which to look, ascending, and the share of the level that each look may spend."""
 
     looks: tuple[int, ...]
@@ -45,7 +45,7 @@ class Looks:
     def last_alpha(self) -> float:
         return ALPHA * self.shares[-1]
 
-    def end_at(self, pairs: int) -> "Looks":
+    def end_at(self, pairs: int) -> "LookPlan":
         """The plan of a sampling that has to end here, with what earlier looks have not spent kept for this one.
 
         It is valid where the end has nothing to do with the ratios seen, as when the time is over.
@@ -54,26 +54,26 @@ class Looks:
             return self
         spent = [(look, share) for look, share in zip(self.looks, self.shares, strict=True) if look < pairs]
         rest = 1.0 - sum(share for _, share in spent)
-        return Looks(looks=(*(look for look, _ in spent), pairs), shares=(*(share for _, share in spent), rest))
+        return LookPlan(looks=(*(look for look, _ in spent), pairs), shares=(*(share for _, share in spent), rest))
 
 
-def looks_of(looks: Sequence[int]) -> Looks:
+def plan_looks(looks: Sequence[int]) -> LookPlan:
     """A plan with these looks: three quarters of the level for the last one, the rest in equal parts."""
     earlier = len(looks) - 1
     if not earlier:
-        return Looks(looks=tuple(looks), shares=(1.0,))
-    return Looks(looks=tuple(looks), shares=(*((1 - LAST_SHARE) / earlier,) * earlier, LAST_SHARE))
+        return LookPlan(looks=tuple(looks), shares=(1.0,))
+    return LookPlan(looks=tuple(looks), shares=(*((1 - LAST_SHARE) / earlier,) * earlier, LAST_SHARE))
 
 
-def looks_for(budget_s: float, pair_s: float) -> Looks:
+def plan_looks_for_budget(budget_s: float, pair_s: float) -> LookPlan:
     """The looks that a budget allows when a pair takes `pair_s`: 6, 10, 16, 24, ... and the last.
 
     Numbers are even, so that each side has come first equally often. A budget for less than a pair is a plan of one.
     """
-    return looks_of(looks_up_to(max(1, int(budget_s / pair_s))))
+    return plan_looks(list_looks(max(1, int(budget_s / pair_s))))
 
 
-def looks_up_to(most: int) -> tuple[int, ...]:
+def list_looks(most: int) -> tuple[int, ...]:
     """The looks that at most so many pairs allow."""
     if most < FIRST_LOOK:
         return (most,)

@@ -2,7 +2,7 @@
 
 from perfkit.analysis.model.suite import Variant
 from perfkit.check.judge.thresholds import Threshold
-from perfkit.check.result import Judged, Verdict
+from perfkit.check.result import JudgedQuantity, Verdict
 from perfkit.record import Status
 
 OUTCOME = "outcome"
@@ -10,7 +10,7 @@ TITLE = "training to the end"
 _MUST = Threshold(text="must train", limit=0.0)
 
 
-def judge_outcome(before: Variant | None, after: Variant | None) -> tuple[Judged, ...]:
+def judge_outcome(before: Variant | None, after: Variant | None) -> tuple[JudgedQuantity, ...]:
     """A verdict where a side did not end well (or was skipped); nothing where both did, or nobody knows.
 
     It fails where the side after does not train, be it that the side before did not either: what cannot be run is no
@@ -26,16 +26,16 @@ def judge_outcome(before: Variant | None, after: Variant | None) -> tuple[Judged
         verdict = Verdict.NOT_COMPARED if after.status == Status.SKIPPED else Verdict.FAIL
         side, when = after, "both sides"
     reason = f"{when}: {side.status}: {side.reason}" if side.reason else f"{when}: {side.status}"
-    return (_judged(verdict, reason),)
+    return (_make_judgment(verdict, reason),)
 
 
-def judge_failure(reason: str, *, is_after: bool) -> Judged:
+def judge_failure(reason: str, *, is_after: bool) -> JudgedQuantity:
     """A side that trained with instruments and then failed while it was timed: `reason` in words."""
-    return _judged(Verdict.FAIL if is_after else Verdict.NOT_COMPARED, reason)
+    return _make_judgment(Verdict.FAIL if is_after else Verdict.NOT_COMPARED, reason)
 
 
-def _judged(verdict: Verdict, reason: str) -> Judged:
-    return Judged(
+def _make_judgment(verdict: Verdict, reason: str) -> JudgedQuantity:
+    return JudgedQuantity(
         quantity=OUTCOME,
         title=TITLE,
         unit="",

@@ -6,11 +6,11 @@ from statistics import fmean, median
 
 from perfkit.check.judge.looks import ALPHA
 from perfkit.check.judge.quantities import GatedQuantity
-from perfkit.check.judge.student import Mean, mean_difference, mean_of
-from perfkit.check.judge.thresholds import Threshold, allowed_change, margin
-from perfkit.check.judge.verdicts import Levels, Question, judge, judged
-from perfkit.check.judge.worsening import Worsening, on_log_scale
-from perfkit.check.result import Judged, Verdict
+from perfkit.check.judge.student import MeanEstimate, estimate_mean, estimate_mean_difference
+from perfkit.check.judge.thresholds import Threshold, compute_margin, get_allowed_change
+from perfkit.check.judge.verdicts import Question, SignificanceLevels, judge_quantity, make_judgment
+from perfkit.check.judge.worsening import Worsening, convert_to_log_scale
+from perfkit.check.result import JudgedQuantity, Verdict
 
 _SINGLE = "a single process says nothing of how much processes differ by themselves"
 
@@ -25,7 +25,7 @@ def judge_processes(
     alpha: float = ALPHA,
     family: int = 1,
     process_s: float | None = None,
-) -> Judged:
+) -> JudgedQuantity:
     """The verdict from one figure a process, none negative.
 
     Args:
@@ -51,58 +51,66 @@ def judge_processes(
         sample_s=process_s,
     )
     if not before or not after:
-        return judged(question, Verdict.NOT_COMPARED, f"no figure {'after' if before else 'before'}")
+        return make_judgment(question, Verdict.NOT_COMPARED, f"no figure {'after' if before else 'before'}")
     if not any(before):
-        return _from_zero(question, after, alpha / family)
-    worsening = _worsening(question, before, after, paired)
+        return _judge_from_zero(question, after, alpha / family)
+    worsening = _estimate_worsening(question, before, after, paired)
     if worsening is None:
         unclear = Verdict.PASS if threshold is None else Verdict.INCONCLUSIVE
-        return judged(question, unclear, _SINGLE)
+        return make_judgment(question, unclear, _SINGLE)
     p_worse, p_better = (min(1.0, family * p) for p in (worsening.p_worse, worsening.p_better))
-    levels = Levels(alpha=alpha, last_alpha=alpha, family=family, p_worse=p_worse, p_better=p_better)
-    return judge(question, worsening, levels)
+    levels = SignificanceLevels(alpha=alpha, last_alpha=alpha, family=family, p_worse=p_worse, p_better=p_better)
+    return judge_quantity(question, worsening, levels)
 
 
-def _worsening(question: Question, before: Sequence[float], after: Sequence[float], paired: bool) -> Worsening | None:
+def _estimate_worsening(
+    question: Question, before: Sequence[float], after: Sequence[float], paired: bool
+) -> Worsening | None:
     worse = question.quantity.more_is_worse
     logarithmic = all(before) and all(after)
     scale = 1.0 if logarithmic else fmean(before)
     left, right = ([log(f) if logarithmic else f / scale for f in side] for side in (before, after))
-    mean = mean_of([b - a for a, b in zip(left, right, strict=True)]) if paired else mean_difference(left, right)
+    mean = (
+        estimate_mean([b - a for a, b in zip(left, right, strict=True)])
+        if paired
+        else estimate_mean_difference(left, right)
+    )
     if mean is None:
         return None
     allowed = None
     if question.threshold is not None:
-        allowed = margin(question.threshold, median(before) if logarithmic else scale, more_is_worse=worse)
+        allowed = compute_margin(question.threshold, median(before) if logarithmic else scale, more_is_worse=worse)
     return Worsening(
-        mean=mean if worse else Mean(value=-mean.value, error=mean.error, freedom=mean.freedom),
+        mean=mean if worse else MeanEstimate(value=-mean.value, error=mean.error, freedom=mean.freedom),
         samples=question.samples,
         more_is_worse=worse,
-        margin=on_log_scale(allowed, more_is_worse=worse) if logarithmic else allowed,
+        margin=convert_to_log_scale(allowed, more_is_worse=worse) if logarithmic else allowed,
         logarithmic=logarithmic,
     )
 
 
-def _from_zero(question: Question, after: Sequence[float], alpha: float) -> Judged:
+def _judge_from_zero(question: Question, after: Sequence[float], alpha: float) -> JudgedQuantity:
     """Every figure before is 0, of which nothing is a share: an absolute threshold bounds the mean after itself."""
     threshold = question.threshold
     if not any(after):
-        return judged(question, Verdict.PASS, "0 in every process of both sides", change=0.0)
+        return make_judgment(question, Verdict.PASS, "0 in every process of both sides", change=0.0)
     if threshold is None or not question.quantity.more_is_worse:
-        return judged(question, Verdict.PASS, "0 in every process before, and nothing to fail")
+        return make_judgment(question, Verdict.PASS, "0 in every process before, and nothing to fail")
     if threshold.relative is not None:
         reason = f"0 in every process before: {threshold.text} of it has no meaning"
-        return judged(question, Verdict.INCONCLUSIVE, reason, to_decide="an absolute threshold or a limit")
-    mean = mean_of(after)
+        return make_judgment(question, Verdict.INCONCLUSIVE, reason, to_decide="an absolute threshold or a limit")
+    mean = estimate_mean(after)
     if mean is None:
-        return judged(question, Verdict.INCONCLUSIVE, _SINGLE)
-    allowed = threshold.limit if threshold.limit is not None else allowed_change(threshold, 0.0)
+        return make_judgment(question, Verdict.INCONCLUSIVE, _SINGLE)
+    allowed = threshold.limit if threshold.limit is not None else get_allowed_change(threshold, 0.0)
     reach = mean.compute_reach(alpha)
     if mean.value - reach > 0:
         verdict, side = (Verdict.FAIL, "beyond") if mean.value > allowed else (Verdict.WORSE, "within")
         reason = f"0 in every process before, and after it 0 is excluded; the mean is {side} {threshold.text}"
-        return judged(question, verdict, reason)
+        return make_judgment(question, verdict, reason)
     if mean.value + reach < allowed:
-        return judged(question, Verdict.PASS, f"0 in every process before, and after it {threshold.text} is excluded")
+        return make_judgment(
+            question, Verdict.PASS, f"0 in every process before, and after it {threshold.text} is excluded"
+        )
     reason = f"0 in every process before, and after it neither 0 nor {threshold.text} is excluded"
-    return judged(question, Verdict.INCONCLUSIVE, reason, to_decide="more processes")
+    return make_judgment(question, Verdict.INCONCLUSIVE, reason, to_decide="more processes")

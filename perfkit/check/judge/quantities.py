@@ -6,10 +6,10 @@ from enum import Enum, auto
 
 from perfkit.analysis.model.suite import Variant
 from perfkit.check.judge import readings
-from perfkit.check.judge.readings import Reading, one, per_process
+from perfkit.check.judge.readings import Reading, make_estimate_reader, make_quantity_reader
 
 
-class Judging(Enum):
+class JudgingMethod(Enum):
     """How a quantity is judged, which depends on what repeats."""
 
     EXACT = auto()  # the same in every process: compared as it is, and first
@@ -28,7 +28,7 @@ class GatedQuantity:
     name: str
     title: str
     unit: str
-    judging: Judging
+    judging: JudgingMethod
     read: Callable[[Variant], Reading] | None = None
     default: str | None = None
     more_is_worse: bool = True
@@ -38,20 +38,30 @@ class GatedQuantity:
 # variants on a CPU (gpt, resnet, a Transformers model; plain, amp, ckpt, compiled), after 10 to 30 steps of warming up.
 # The thresholds of memory leave room for tensors that nobody minds; what is reserved depends on all requests before.
 QUANTITIES = (
-    GatedQuantity("peak_allocated", "peak allocated", "bytes", Judging.EXACT, one("peak_allocated"), "0.5%"),
-    GatedQuantity("peak_reserved", "peak reserved", "bytes", Judging.EXACT, one("peak_reserved"), "2%"),
-    GatedQuantity("flops", "FLOPs a step", "FLOP", Judging.EXACT, one("hardware_flops"), "0%"),
-    GatedQuantity("kernel_count", "kernels a step", "", Judging.EXACT, readings.kernels, "0%"),
-    GatedQuantity("graph_breaks", "graph breaks", "", Judging.EXACT, readings.graph_breaks, "+0"),
-    GatedQuantity("parity", "distance of the losses", "1", Judging.EXACT, None, "<=0.001"),
-    GatedQuantity("cpu_time", "CPU time a step", "s", Judging.PAIRED, per_process("cpu_time"), "3%"),
-    GatedQuantity("step_time", "step time", "s", Judging.PAIRED, per_process("step_time"), "5%"),
-    GatedQuantity("throughput", "throughput", "1/s", Judging.PAIRED, per_process("throughput"), more_is_worse=False),
-    GatedQuantity("mfu", "MFU", "1", Judging.PAIRED, readings.mfu, more_is_worse=False),
-    GatedQuantity("compile_time", "compile time", "s", Judging.PROCESSES, readings.compile_time),
-    GatedQuantity("data_wait", "waiting for data", "s", Judging.PROCESSES, readings.data_wait),
     GatedQuantity(
-        "exposed_communication", "exposed communication", "s", Judging.PROCESSES, readings.exposed_communication
+        "peak_allocated", "peak allocated", "bytes", JudgingMethod.EXACT, make_quantity_reader("peak_allocated"), "0.5%"
     ),
-    GatedQuantity("energy", "energy a step", "J", Judging.PROCESSES, one("energy_per_step")),
+    GatedQuantity(
+        "peak_reserved", "peak reserved", "bytes", JudgingMethod.EXACT, make_quantity_reader("peak_reserved"), "2%"
+    ),
+    GatedQuantity("flops", "FLOPs a step", "FLOP", JudgingMethod.EXACT, make_quantity_reader("hardware_flops"), "0%"),
+    GatedQuantity("kernel_count", "kernels a step", "", JudgingMethod.EXACT, readings.read_kernels, "0%"),
+    GatedQuantity("graph_breaks", "graph breaks", "", JudgingMethod.EXACT, readings.read_graph_breaks, "+0"),
+    GatedQuantity("parity", "distance of the losses", "1", JudgingMethod.EXACT, None, "<=0.001"),
+    GatedQuantity("cpu_time", "CPU time a step", "s", JudgingMethod.PAIRED, make_estimate_reader("cpu_time"), "3%"),
+    GatedQuantity("step_time", "step time", "s", JudgingMethod.PAIRED, make_estimate_reader("step_time"), "5%"),
+    GatedQuantity(
+        "throughput", "throughput", "1/s", JudgingMethod.PAIRED, make_estimate_reader("throughput"), more_is_worse=False
+    ),
+    GatedQuantity("mfu", "MFU", "1", JudgingMethod.PAIRED, readings.read_mfu, more_is_worse=False),
+    GatedQuantity("compile_time", "compile time", "s", JudgingMethod.PROCESSES, readings.read_compile_time),
+    GatedQuantity("data_wait", "waiting for data", "s", JudgingMethod.PROCESSES, readings.read_data_wait),
+    GatedQuantity(
+        "exposed_communication",
+        "exposed communication",
+        "s",
+        JudgingMethod.PROCESSES,
+        readings.read_exposed_communication,
+    ),
+    GatedQuantity("energy", "energy a step", "J", JudgingMethod.PROCESSES, make_quantity_reader("energy_per_step")),
 )

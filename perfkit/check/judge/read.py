@@ -17,25 +17,25 @@ def read_check(path: Path) -> Check:
     return read_json(path / CHECK_FILE if path.is_dir() else path, Check, _MIGRATIONS)
 
 
-def _without_splits(check: dict[str, Any]) -> None:
+def _drop_splits(check: dict[str, Any]) -> None:
     """Format 2 has no splits of the sides' traced steps, which nothing showed."""
     for variant in check["variants"]:
         for name in ("before_split", "after_split"):
             ((variant.get("why") or {}).get("time") or {}).pop(name, None)
 
 
-def _one_kind_of_row(check: dict[str, Any]) -> None:
+def _merge_row_kinds(check: dict[str, Any]) -> None:
     for variant in check["variants"]:
         time = (variant.get("why") or {}).get("time")
         if time:
             migrate_row_kinds(time["before_trace"])
 
 
-def _causes_of_gaps(check: dict[str, Any]) -> None:
+def _add_gap_causes(check: dict[str, Any]) -> None:
     for variant in check["variants"]:
         time = (variant.get("why") or {}).get("time")
         if time:
             migrate_gap_causes(time["before_trace"])
 
 
-_MIGRATIONS: Migrations = {1: _without_splits, 2: _one_kind_of_row, 4: _causes_of_gaps}
+_MIGRATIONS: Migrations = {1: _drop_splits, 2: _merge_row_kinds, 4: _add_gap_causes}

@@ -1,4 +1,4 @@
-"""What an analysed variant says of one quantity: a figure for each process, one for all, or why there is none."""
+"""Readings of one quantity of an analyzed variant: a figure for each process, one for all, or why there is none."""
 
 from collections.abc import Callable
 
@@ -10,7 +10,7 @@ from perfkit.record import Quantity, Status, Unknown
 Reading = tuple[float, ...] | Unknown
 
 
-def one(field: str) -> Callable[[Variant], Reading]:
+def make_quantity_reader(field: str) -> Callable[[Variant], Reading]:
     """A quantity of all processes together."""
 
     def read(variant: Variant) -> Reading:
@@ -20,7 +20,7 @@ def one(field: str) -> Callable[[Variant], Reading]:
     return read
 
 
-def per_process(field: str) -> Callable[[Variant], Reading]:
+def make_estimate_reader(field: str) -> Callable[[Variant], Reading]:
     """An estimate as one figure a process."""
 
     def read(variant: Variant) -> Reading:
@@ -30,43 +30,43 @@ def per_process(field: str) -> Callable[[Variant], Reading]:
     return read
 
 
-def ended(variant: Variant, otherwise: str) -> str:
+def explain_missing(variant: Variant, otherwise: str) -> str:
     """Why something was not recorded: how the variant ended, where it did not end well."""
     if variant.status == Status.OK:
         return otherwise
     return f"{variant.status}: {variant.reason}" if variant.reason else str(variant.status)
 
 
-def kernels(variant: Variant) -> Reading:
+def read_kernels(variant: Variant) -> Reading:
     """Kernels of the traced step; not where the profiler lost some."""
     step = variant.traced_step
     if step is None:
-        return Unknown(reason=ended(variant, "no whole step was traced"))
+        return Unknown(reason=explain_missing(variant, "no whole step was traced"))
     if step.lost is not None and step.lost.lost:
         reason = f"the profiler lost {step.lost.lost:,} of {step.lost.launched:,} kernels of the traced steps"
         return Unknown(reason=reason)
     return (step.kernels_per_step,)
 
 
-def graph_breaks(variant: Variant) -> Reading:
+def read_graph_breaks(variant: Variant) -> Reading:
     """Graph breaks of a compiled variant."""
     if variant.compile is None:
-        return Unknown(reason=ended(variant, "nothing was compiled"))
+        return Unknown(reason=explain_missing(variant, "nothing was compiled"))
     if variant.compile.graph_breaks is None:
         return Unknown(reason="graph breaks were not counted")
     return (float(variant.compile.graph_breaks),)
 
 
-def compile_time(variant: Variant) -> Reading:
+def read_compile_time(variant: Variant) -> Reading:
     """Seconds that compiling took."""
     if variant.compile is None:
-        return Unknown(reason=ended(variant, "nothing was compiled"))
+        return Unknown(reason=explain_missing(variant, "nothing was compiled"))
     if variant.compile.seconds is None:
         return Unknown(reason="the time spent on compiling was not measured")
     return (variant.compile.seconds,)
 
 
-def mfu(variant: Variant) -> Reading:
+def read_mfu(variant: Variant) -> Reading:
     """Of every process: that of the median step time, which alone the analysis gives, scaled by its own."""
     if isinstance(variant.mfu, Unknown):
         return variant.mfu
@@ -74,24 +74,24 @@ def mfu(variant: Variant) -> Reading:
     return tuple(variant.mfu.value * variant.step_time.value / seconds for seconds in variant.step_time.per_process)
 
 
-def data_wait(variant: Variant) -> Reading:
+def read_data_wait(variant: Variant) -> Reading:
     """Of a loop what its timed steps waited in the mean, else what the traced step spent on its batch."""
     if variant.loop is not None:
         if variant.loop.data_wait_mean_s is None:
-            return Unknown(reason=ended(variant, "no DataLoader was seen fetching in the timed steps"))
+            return Unknown(reason=explain_missing(variant, "no DataLoader was seen fetching in the timed steps"))
         return (variant.loop.data_wait_mean_s,)
-    return _of_split(variant, DATA, "the trace does not tell when batches were fetched")
+    return _read_time_share(variant, DATA, "the trace does not tell when batches were fetched")
 
 
-def exposed_communication(variant: Variant) -> Reading:
+def read_exposed_communication(variant: Variant) -> Reading:
     """Of the traced step: what ran beside no arithmetic."""
     if variant.world_size == 1:
         return Unknown(reason="a single rank exchanges nothing")
-    return _of_split(variant, COMMUNICATION, "the traced step has no such part")
+    return _read_time_share(variant, COMMUNICATION, "the traced step has no such part")
 
 
-def _of_split(variant: Variant, category: str, without: str) -> Reading:
+def _read_time_share(variant: Variant, category: str, without: str) -> Reading:
     if not variant.time_split:
-        return Unknown(reason=ended(variant, "no whole step was traced"))
+        return Unknown(reason=explain_missing(variant, "no whole step was traced"))
     seconds = next((part.seconds for part in variant.time_split if part.category == category), None)
     return Unknown(reason=without) if seconds is None else (seconds,)

@@ -11,7 +11,7 @@ from perfkit.sampling import t_quantile
 
 
 @dataclass(frozen=True)
-class Mean:
+class MeanEstimate:
     """A mean with its standard error and degrees of freedom."""
 
     value: float
@@ -26,41 +26,43 @@ class Mean:
 
     def compute_p_above(self, bound: float) -> float:
         """The one-sided p-value of `the true mean is at most bound`."""
-        return _upper_tail(self.value - bound, self.error, self.freedom)
+        return _compute_upper_tail(self.value - bound, self.error, self.freedom)
 
     def compute_p_below(self, bound: float) -> float:
         """The one-sided p-value of `the true mean is at least bound`."""
-        return _upper_tail(bound - self.value, self.error, self.freedom)
+        return _compute_upper_tail(bound - self.value, self.error, self.freedom)
 
 
-def mean_of(values: Sequence[float]) -> Mean | None:
+def estimate_mean(values: Sequence[float]) -> MeanEstimate | None:
     """The mean of independent values; None for fewer than two, which say nothing of their spread."""
     if len(values) < 2:
         return None
-    return Mean(value=fmean(values), error=math.sqrt(variance(values) / len(values)), freedom=len(values) - 1)
+    return MeanEstimate(
+        value=fmean(values), error=math.sqrt(compute_variance(values) / len(values)), freedom=len(values) - 1
+    )
 
 
-def mean_difference(before: Sequence[float], after: Sequence[float]) -> Mean | None:
+def estimate_mean_difference(before: Sequence[float], after: Sequence[float]) -> MeanEstimate | None:
     """The difference of the means of two independent groups, whose spreads may differ; None for fewer than two in one.
 
     Welch's t with the degrees of freedom of Satterthwaite (Welch, Biometrika 34 (1947), 28-35).
     """
     if len(before) < 2 or len(after) < 2:
         return None
-    shares = [variance(group) / len(group) for group in (before, after)]
+    shares = [compute_variance(group) / len(group) for group in (before, after)]
     total = sum(shares)
     weights = [share**2 / (len(group) - 1) for share, group in zip(shares, (before, after), strict=True)]
     freedom = total**2 / sum(weights) if sum(weights) > 0 else len(before) + len(after) - 2
-    return Mean(value=fmean(after) - fmean(before), error=math.sqrt(total), freedom=freedom)
+    return MeanEstimate(value=fmean(after) - fmean(before), error=math.sqrt(total), freedom=freedom)
 
 
-def variance(values: Sequence[float]) -> float:
+def compute_variance(values: Sequence[float]) -> float:
     """The sample variance. `statistics.variance` counts in fractions, a hundred times as long for nothing here."""
     centre = fmean(values)
     return math.fsum((value - centre) ** 2 for value in values) / (len(values) - 1)
 
 
-def _upper_tail(distance: float, error: float, freedom: float) -> float:
+def _compute_upper_tail(distance: float, error: float, freedom: float) -> float:
     if error == 0:
         return 0.5 if distance == 0 else 0.0 if distance > 0 else 1.0
     return float(stdtr(freedom, -distance / error))

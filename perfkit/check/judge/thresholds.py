@@ -33,36 +33,36 @@ def parse_threshold(text: str | int | float, unit: str, *, more_is_worse: bool) 
     with the forms that the quantity takes.
     """
     if isinstance(text, bool) or not isinstance(text, str | int | float):
-        raise UsageError(f"{text!r} is no threshold: {_forms(unit, more_is_worse)}")
+        raise UsageError(f"{text!r} is no threshold: {_format_forms(unit, more_is_worse)}")
     if not isinstance(text, str):
-        return _of_number(text, unit, more_is_worse)
+        return _parse_number(text, unit, more_is_worse)
     given = text.strip()
     sign, limit = ("+", "<=") if more_is_worse else ("-", ">=")
     try:
         if given.startswith(limit):
             return Threshold(text=given, limit=parse_amount(given[2:], unit))
         if given.startswith(sign) and (unit == "1" or "%" not in given):
-            return Threshold(text=given, change=_change(given[1:], unit))
+            return Threshold(text=given, change=_parse_change(given[1:], unit))
         if given.endswith("%") and given[:1] not in ("+", "-", "<", ">"):
-            return Threshold(text=given, relative=_share(given[:-1], more_is_worse))
+            return Threshold(text=given, relative=_parse_share(given[:-1], more_is_worse))
     except UsageError as error:
-        raise UsageError(f"{given!r} is no threshold ({error}): {_forms(unit, more_is_worse)}") from None
+        raise UsageError(f"{given!r} is no threshold ({error}): {_format_forms(unit, more_is_worse)}") from None
     if _is_zero(given):
         return Threshold(text=given, change=0.0)
-    wrong = _why_not(given, more_is_worse)
-    raise UsageError(f"{given!r} is no threshold{wrong}: {_forms(unit, more_is_worse)}")
+    wrong = _explain_mistake(given, more_is_worse)
+    raise UsageError(f"{given!r} is no threshold{wrong}: {_format_forms(unit, more_is_worse)}")
 
 
-def exceeds(threshold: Threshold, before: float, after: float, *, more_is_worse: bool) -> bool:
+def is_exceeded(threshold: Threshold, before: float, after: float, *, more_is_worse: bool) -> bool:
     """Whether `after` is worse than the threshold allows. With a limit `before` does not matter."""
     if threshold.limit is not None:
         beyond = after - threshold.limit if more_is_worse else threshold.limit - after
         return beyond > _ROUNDING * abs(threshold.limit)
     worse = after - before if more_is_worse else before - after
-    return worse > allowed_change(threshold, before) * (1 + _ROUNDING)
+    return worse > get_allowed_change(threshold, before) * (1 + _ROUNDING)
 
 
-def allowed_change(threshold: Threshold, before: float) -> float:
+def get_allowed_change(threshold: Threshold, before: float) -> float:
     """The absolute worsening that a relative or absolute threshold allows, in the quantity's unit."""
     if threshold.relative is not None:
         return threshold.relative * abs(before)
@@ -70,7 +70,7 @@ def allowed_change(threshold: Threshold, before: float) -> float:
     return threshold.change
 
 
-def margin(threshold: Threshold, before: float, *, more_is_worse: bool = True) -> float | None:
+def compute_margin(threshold: Threshold, before: float, *, more_is_worse: bool = True) -> float | None:
     """The worsening that is allowed as a share of `before`; None where `before` is 0, of which nothing is a share.
 
     Of a limit it is the way that is left to it, negative where `before` is beyond it already.
@@ -82,19 +82,19 @@ def margin(threshold: Threshold, before: float, *, more_is_worse: bool = True) -
     if threshold.limit is not None:
         left = threshold.limit - before if more_is_worse else before - threshold.limit
         return left / abs(before)
-    return allowed_change(threshold, before) / abs(before)
+    return get_allowed_change(threshold, before) / abs(before)
 
 
-def _of_number(number: float, unit: str, more_is_worse: bool) -> Threshold:
+def _parse_number(number: float, unit: str, more_is_worse: bool) -> Threshold:
     """A number as a configuration file may hold it: only 0 is clear without a sign and a unit."""
     if number != 0:
         raise UsageError(
-            f"{number} is no threshold (it may be a share, a change or a limit): {_forms(unit, more_is_worse)}"
+            f"{number} is no threshold (it may be a share, a change or a limit): {_format_forms(unit, more_is_worse)}"
         )
     return Threshold(text=str(number), change=0.0)
 
 
-def _change(text: str, unit: str) -> float:
+def _parse_change(text: str, unit: str) -> float:
     if text.rstrip().endswith("%"):
         raise UsageError(f"{text!r} of a share may be meant of the share or of the whole; write such as 0.02")
     if text[:1] in ("+", "-"):
@@ -102,7 +102,7 @@ def _change(text: str, unit: str) -> float:
     return parse_amount(text, unit)
 
 
-def _share(text: str, more_is_worse: bool) -> float:
+def _parse_share(text: str, more_is_worse: bool) -> float:
     share = parse_amount(text, "") / 100
     if not more_is_worse and share > 1:
         raise UsageError("nothing falls by more than 100%")
@@ -116,7 +116,7 @@ def _is_zero(text: str) -> bool:
         return False
 
 
-def _why_not(given: str, more_is_worse: bool) -> str:
+def _explain_mistake(given: str, more_is_worse: bool) -> str:
     """What is wrong, in brackets, where one mistake is likely."""
     sign, limit = ("-", ">=") if more_is_worse else ("+", "<=")
     worse, better = ("more", "less") if more_is_worse else ("less", "more")
@@ -133,7 +133,7 @@ def _why_not(given: str, more_is_worse: bool) -> str:
     return " (a plain number may be a share, a change or a limit)" if known else ""
 
 
-def _forms(unit: str, more_is_worse: bool) -> str:
+def _format_forms(unit: str, more_is_worse: bool) -> str:
     sign, limit = ("+", "<=") if more_is_worse else ("-", ">=")
     example = EXAMPLES[unit]
     bound = "40%" if unit == "1" and not more_is_worse else example
@@ -143,7 +143,7 @@ def _forms(unit: str, more_is_worse: bool) -> str:
     )
 
 
-def default_thresholds(quantities: Iterable[GatedQuantity] = QUANTITIES) -> dict[str, Threshold | None]:
+def get_default_thresholds(quantities: Iterable[GatedQuantity] = QUANTITIES) -> dict[str, Threshold | None]:
     """The quantities' own, by name; None where one is reported only."""
     return {
         quantity.name: None

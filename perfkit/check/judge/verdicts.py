@@ -7,7 +7,7 @@ from perfkit.check.judge.looks import ALPHA
 from perfkit.check.judge.quantities import GatedQuantity
 from perfkit.check.judge.thresholds import Threshold
 from perfkit.check.judge.worsening import Worsening
-from perfkit.check.result import Judged, Verdict
+from perfkit.check.result import JudgedQuantity, Verdict
 from perfkit.units import percent, seconds, signed_percent
 
 
@@ -28,7 +28,7 @@ class Question:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Levels:
+class SignificanceLevels:
     """The one-sided levels that hold at this look and at the last one, and of how many quantities together.
 
     The p-values are Holm's, adjusted over the quantities.
@@ -41,7 +41,7 @@ class Levels:
     p_better: float
 
 
-def verdict_of(worsening: Worsening, levels: Levels) -> Verdict:
+def decide_verdict(worsening: Worsening, levels: SignificanceLevels) -> Verdict:
     """What got worse for certain is a `fail` where the estimate is beyond the threshold, and else `worse`.
 
     What did not is a `pass` where the interval excludes a worsening of the threshold's size, and else inconclusive.
@@ -60,7 +60,7 @@ def verdict_of(worsening: Worsening, levels: Levels) -> Verdict:
     return Verdict.PASS if estimate + reach < worsening.margin else Verdict.INCONCLUSIVE
 
 
-def is_decided(verdict: Verdict, worsening: Worsening, levels: Levels) -> bool:
+def is_decided(verdict: Verdict, worsening: Worsening, levels: SignificanceLevels) -> bool:
     """Whether the interval leaves no other verdict: of what got worse it has to exclude the threshold.
 
     Without this a first look at few pairs would say by how much: what is significant there is so by its overestimate.
@@ -70,25 +70,25 @@ def is_decided(verdict: Verdict, worsening: Worsening, levels: Levels) -> bool:
     return abs(worsening.mean.value - worsening.margin) > worsening.mean.compute_reach(levels.alpha)
 
 
-def judge(question: Question, worsening: Worsening, levels: Levels) -> Judged:
+def judge_quantity(question: Question, worsening: Worsening, levels: SignificanceLevels) -> JudgedQuantity:
     """The verdict on one quantity, with its figures and words."""
-    verdict = verdict_of(worsening, levels)
+    verdict = decide_verdict(worsening, levels)
     interval = worsening.compute_interval(levels.alpha)
     low, high = (None, None) if interval is None else interval
-    return judged(
+    return make_judgment(
         question,
         verdict,
-        _reason(question, worsening, levels, verdict),
+        _format_reason(question, worsening, levels, verdict),
         change=worsening.compute_change(worsening.mean.value),
         low=low,
         high=high,
         detectable=worsening.compute_detectable(levels.alpha, levels.family) if interval else None,
-        to_decide=_to_decide(question, worsening, levels) if verdict is Verdict.INCONCLUSIVE else "",
+        to_decide=_format_needed_samples(question, worsening, levels) if verdict is Verdict.INCONCLUSIVE else "",
         decided=is_decided(verdict, worsening, levels),
     )
 
 
-def judged(
+def make_judgment(
     question: Question,
     verdict: Verdict,
     reason: str,
@@ -99,10 +99,10 @@ def judged(
     detectable: float | None = None,
     to_decide: str = "",
     decided: bool | None = None,
-) -> Judged:
-    """A `Judged` of this question, with what could be estimated; `decided` by default where it is not inconclusive."""
+) -> JudgedQuantity:
+    """A `JudgedQuantity` of this question, with what could be estimated; `decided` by default where it is not inconclusive."""
     quantity = question.quantity
-    return Judged(
+    return JudgedQuantity(
         quantity=quantity.name,
         title=quantity.title,
         unit=quantity.unit,
@@ -123,12 +123,12 @@ def judged(
     )
 
 
-def _reason(question: Question, worsening: Worsening, levels: Levels, verdict: Verdict) -> str:
+def _format_reason(question: Question, worsening: Worsening, levels: SignificanceLevels, verdict: Verdict) -> str:
     interval = worsening.compute_interval(levels.alpha)
     if worsening.margin is None:
-        return "no threshold is set" if interval else f"no threshold is set; {_too_few(question)}"
+        return "no threshold is set" if interval else f"no threshold is set; {_format_too_few(question)}"
     if interval is None:
-        return _too_few(question)
+        return _format_too_few(question)
     low, high = (signed_percent(end) for end in interval)
     sure = percent(1 - ALPHA, 0)
     worst, least = (high, low) if worsening.more_is_worse else (low, high)
@@ -148,11 +148,11 @@ def _reason(question: Question, worsening: Worsening, levels: Levels, verdict: V
     return f"{low} to {high} ({sure} sure): neither no change nor the threshold{allowed} is excluded"
 
 
-def _too_few(question: Question) -> str:
+def _format_too_few(question: Question) -> str:
     return f"{question.samples} {question.unit} are too few for an interval"
 
 
-def _to_decide(question: Question, worsening: Worsening, levels: Levels) -> str:
+def _format_needed_samples(question: Question, worsening: Worsening, levels: SignificanceLevels) -> str:
     if worsening.margin is None or worsening.margin <= 0 or not math.isfinite(worsening.margin):
         return ""
     told = percent(abs(worsening.compute_change(worsening.margin)))

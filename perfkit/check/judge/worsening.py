@@ -7,7 +7,7 @@ can be 0 it is the difference as a share of the mean before.
 import math
 from dataclasses import dataclass
 
-from perfkit.check.judge.student import Mean
+from perfkit.check.judge.student import MeanEstimate
 from perfkit.sampling import t_quantile
 
 POWER = 0.95
@@ -20,7 +20,7 @@ class Worsening:
     """`mean` is of `samples` pairs, or of two groups of about so many. `margin` is the threshold on the same scale,
     None without one: negative where the value before is beyond a limit, infinite where no worsening reaches it."""
 
-    mean: Mean
+    mean: MeanEstimate
     samples: int
     more_is_worse: bool
     margin: float | None = None
@@ -73,10 +73,10 @@ class Worsening:
         """
         if self.margin is None or self.margin <= 0 or not math.isfinite(self.margin):
             return None
-        needed = samples_needed(self.spread, self.margin, alpha)
+        needed = count_samples_needed(self.spread, self.margin, alpha)
         if needed is not None and needed <= self.samples:
             nearer = min(max(self.mean.value, 0.0), self.margin)
-            needed = samples_needed(self.spread, max(nearer, self.margin - nearer), alpha)
+            needed = count_samples_needed(self.spread, max(nearer, self.margin - nearer), alpha)
         return None if needed is None else max(needed, self.samples + 2)
 
     @property
@@ -85,26 +85,26 @@ class Worsening:
         return self.mean.error * math.sqrt(self.samples)
 
 
-def samples_needed(spread: float, difference: float, alpha: float) -> int | None:
+def count_samples_needed(spread: float, difference: float, alpha: float) -> int | None:
     """The least n with (t(1 - alpha) + t(0.95)) spread / sqrt(n) <= difference, n - 1 degrees of freedom."""
     if difference <= 0:
         return None
     low, high = 1, 2
-    while _smallest(spread, high, alpha) > difference:
+    while _compute_smallest(spread, high, alpha) > difference:
         low, high = high, 2 * high
         if low > TOO_MANY:
             return None
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if _smallest(spread, middle, alpha) <= difference else (middle, high)
+        low, high = (low, middle) if _compute_smallest(spread, middle, alpha) <= difference else (middle, high)
     return high
 
 
-def _smallest(spread: float, samples: int, alpha: float) -> float:
+def _compute_smallest(spread: float, samples: int, alpha: float) -> float:
     return (t_quantile(1 - alpha, samples - 1) + t_quantile(POWER, samples - 1)) * spread / math.sqrt(samples)
 
 
-def on_log_scale(margin: float | None, *, more_is_worse: bool) -> float | None:
+def convert_to_log_scale(margin: float | None, *, more_is_worse: bool) -> float | None:
     """A relative margin as a log ratio in the direction that is worse: 3 % more is log 1.03, 3 % less -log 0.97."""
     if margin is None:
         return None

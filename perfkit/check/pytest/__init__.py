@@ -1,1 +1,1 @@
-"""What a training step takes, as figures that tests make assertions on: what `perfkit_check` in pytest is made of."""
+"""Figures of what a training step takes, for tests to make assertions on: what `perfkit_check` in pytest is made of."""

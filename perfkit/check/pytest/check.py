@@ -5,12 +5,18 @@ from pathlib import Path
 
 import torch
 
-from perfkit.check.judge.thresholds import default_thresholds
-from perfkit.check.pytest.found import Found
-from perfkit.check.pytest.judge import Given, Judgement, gate_of, gates_of
-from perfkit.check.pytest.measure import Models, Optimizers, measure, trained_by
+from perfkit.check.judge.thresholds import get_default_thresholds
+from perfkit.check.pytest.judge import Given, Judgement, parse_gate, parse_gates
+from perfkit.check.pytest.measure import Models, Optimizers, find_trained, measure_step
 from perfkit.check.pytest.quantities import BY_NAME, CALLS, FIGURES, KERNELS
-from perfkit.check.pytest.stored import Calls, differences, environment_here, read_stored, stored_calls
+from perfkit.check.pytest.step_figures import CheckedStep
+from perfkit.check.pytest.stored_figures import (
+    Calls,
+    get_stored_calls,
+    list_differences,
+    read_current_environment,
+    read_stored,
+)
 from perfkit.errors import UsageError
 from perfkit.record import Environment
 
@@ -67,7 +73,7 @@ class PerfkitCheck:
         calls: Mapping[str, Given] | None = None,
         kernels: Mapping[str, Given] | None = None,
         **thresholds: Given,
-    ) -> Found:
+    ) -> CheckedStep:
         """Run `step` some eight times, each under one instrument, and return its figures.
 
         Args:
@@ -91,14 +97,18 @@ class PerfkitCheck:
         __tracebackhide__ = True
         if not callable(step):
             raise UsageError(f"perfkit_check({step!r}): expected a function without arguments that runs a step")
-        gates = {**(default_thresholds(FIGURES) if baseline else {}), **gates_of(thresholds)}
-        of_calls = {pattern: gate_of(CALLS, given, f"calls[{pattern!r}]") for pattern, given in (calls or {}).items()}
-        of_kernels = {
-            pattern: gate_of(KERNELS, given, f"kernels[{pattern!r}]") for pattern, given in (kernels or {}).items()
+        gates = {**(get_default_thresholds(FIGURES) if baseline else {}), **parse_gates(thresholds)}
+        of_calls = {
+            pattern: parse_gate(CALLS, given, f"calls[{pattern!r}]") for pattern, given in (calls or {}).items()
         }
-        trained = trained_by(model, optimizer, device)
-        stored = _Stored(self._test, self._test.make_name_distinct(f"{name} on {trained.device.type}"), trained.device)
-        measured = Found(measure(step, trained, warmup), stored)
+        of_kernels = {
+            pattern: parse_gate(KERNELS, given, f"kernels[{pattern!r}]") for pattern, given in (kernels or {}).items()
+        }
+        trained = find_trained(model, optimizer, device)
+        stored = _StoredCall(
+            self._test, self._test.make_name_distinct(f"{name} on {trained.device.type}"), trained.device
+        )
+        measured = CheckedStep(measure_step(step, trained, warmup), stored)
         shown = [
             f"{BY_NAME[key].title} {figure!r}" for key, figure in measured.figures.items() if isinstance(figure, int)
         ]
@@ -107,8 +117,8 @@ class PerfkitCheck:
         return measured
 
 
-class _Stored:
-    """The stored figures of one call (`perfkit.check.pytest.found.Stored`)."""
+class _StoredCall:
+    """The stored figures of one call (`perfkit.check.pytest.step_figures.StoredFigures`)."""
 
     def __init__(self, test: TestFigures, name: str, device: torch.device) -> None:
         self._test = test
@@ -122,11 +132,11 @@ class _Stored:
         )
 
     def get_before(self) -> Mapping[str, float] | None:
-        return stored_calls(read_stored(self._test.file), self._test.test).get(self.name)
+        return get_stored_calls(read_stored(self._test.file), self._test.test).get(self.name)
 
     def keep_figures(self, figures: Mapping[str, float]) -> None:
         self._test.kept[self.name] = {**self._test.kept.get(self.name, {}), **figures}
-        self._test.environment = environment_here(self._device)
+        self._test.environment = read_current_environment(self._device)
 
     def report_improvement(self, judgement: Judgement) -> None:
         self._test.improvements.append(f"{self.name}: {judgement}")
@@ -136,4 +146,4 @@ class _Stored:
 
     def list_differences(self) -> tuple[str, ...]:
         stored = read_stored(self._test.file)
-        return () if stored is None else differences(stored.environment, environment_here(self._device))
+        return () if stored is None else list_differences(stored.environment, read_current_environment(self._device))

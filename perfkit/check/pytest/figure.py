@@ -30,21 +30,21 @@ class Figure(int):
         return figure
 
     def __repr__(self) -> str:
-        return amount(int(self), self.meaning.unit)
+        return format_amount(int(self), self.meaning.unit)
 
     def __reduce__(self) -> tuple[type[int], tuple[int]]:
         return int, (int(self),)
 
 
-def amount(value: float, unit: str) -> str:
+def format_amount(value: float, unit: str) -> str:
     """A value of a quantity in words; of bytes and FLOPs the exact number beside the rounded one."""
     exact = f"{value:,.0f}"
     shown = _SHOWN[unit](value) if unit in _SHOWN else exact
     return shown if unit not in _SHOWN or shown == f"{exact} B" else f"{shown} ({exact})"
 
 
-def change(before: float, after: float, unit: str) -> str:
+def format_change(before: float, after: float, unit: str) -> str:
     """`+10.3 MiB, +12.5 %`; what has grown manifold is in no per cent."""
-    shown = amount(abs(after - before), unit).partition(" (")[0]
+    shown = format_amount(abs(after - before), unit).partition(" (")[0]
     relative = f", {units.signed_percent(after / before - 1, 2)}" if before and after < _MANIFOLD * before else ""
     return f"{'-' if after < before else '+'}{shown}{relative}"

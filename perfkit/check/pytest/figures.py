@@ -1,21 +1,21 @@
 """All figures of a step by name, and why those that are not known are not."""
 
 from perfkit.check.pytest.figure import Figure, Meaning
-from perfkit.check.pytest.made_of import Parts, largest
-from perfkit.check.pytest.measure import Measured
+from perfkit.check.pytest.figure_parts import Parts, format_largest_parts
+from perfkit.check.pytest.measure import StepMeasurement
 from perfkit.check.pytest.quantities import FIGURES
 from perfkit.record import Unknown
 
 StepFigures = dict[str, Figure | Unknown]
 
 
-def figures_of(measured: Measured, parts: Parts) -> StepFigures:
+def build_figures(measured: StepMeasurement, parts: Parts) -> StepFigures:
     """In the order of the table of quantities."""
     memory, ops = measured.memory, measured.ops
     values: dict[str, float | Unknown] = {
         "peak_allocated": memory.peak,
         "peak_above_start": memory.above_start,
-        "saved_activations": _unsaved(measured) if memory.saved is None else sum(memory.saved.values()),
+        "saved_activations": _explain_unsaved(measured) if memory.saved is None else sum(memory.saved.values()),
         "flops": measured.flops.matrix,
         "op_count": sum(ops.count_working().values()),
         "kernel_count": sum(ops.kernels.values())
@@ -30,11 +30,11 @@ def figures_of(measured: Measured, parts: Parts) -> StepFigures:
             figures[quantity.name] = value
         else:
             figures[quantity.name] = Figure(
-                value, Meaning(quantity.title, quantity.unit, largest(parts, quantity.name))
+                value, Meaning(quantity.title, quantity.unit, format_largest_parts(parts, quantity.name))
             )
     return figures
 
 
-def _unsaved(measured: Measured) -> Unknown:
+def _explain_unsaved(measured: StepMeasurement) -> Unknown:
     reason = "no backward pass was seen after a forward pass"
     return Unknown(reason=reason if measured.models else f"{reason}: give the model (model=...), whose calls tell")

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from perfkit.check.judge.quantities import GatedQuantity
-from perfkit.check.judge.thresholds import Threshold, allowed_change, exceeds, parse_threshold
-from perfkit.check.pytest.figure import amount, change
+from perfkit.check.judge.thresholds import Threshold, get_allowed_change, is_exceeded, parse_threshold
+from perfkit.check.pytest.figure import format_amount, format_change
 from perfkit.check.pytest.quantities import BY_NAME
 from perfkit.errors import UsageError, unknown_name
 
@@ -29,7 +29,7 @@ class Judgement:
 
     @property
     def failed(self) -> bool:
-        return exceeds(self.threshold, self.before or 0.0, self.after, more_is_worse=self.quantity.more_is_worse)
+        return is_exceeded(self.threshold, self.before or 0.0, self.after, more_is_worse=self.quantity.more_is_worse)
 
     @property
     def worse(self) -> bool:
@@ -43,23 +43,23 @@ class Judgement:
         """Whether it is better than before by more than it may be worse."""
         if self.before is None or self.threshold.limit is not None:
             return False
-        return exceeds(self.threshold, self.after, self.before, more_is_worse=self.quantity.more_is_worse)
+        return is_exceeded(self.threshold, self.after, self.before, more_is_worse=self.quantity.more_is_worse)
 
     def __str__(self) -> str:
         unit = self.quantity.unit
-        after = amount(self.after, unit)
+        after = format_amount(self.after, unit)
         if self.threshold.limit is not None:
-            over = f", {change(self.threshold.limit, self.after, unit)} over" if self.failed else ""
-            return f"{self.subject}: {after}, allowed {amount(self.threshold.limit, unit)}{over}"
+            over = f", {format_change(self.threshold.limit, self.after, unit)} over" if self.failed else ""
+            return f"{self.subject}: {after}, allowed {format_amount(self.threshold.limit, unit)}{over}"
         assert self.before is not None, "a change needs something before it"
-        most = amount(self.before + allowed_change(self.threshold, self.before), unit)
+        most = format_amount(self.before + get_allowed_change(self.threshold, self.before), unit)
         return (
-            f"{self.subject}: before {amount(self.before, unit)}, after {after} "
-            f"({change(self.before, self.after, unit)}), allowed {self.threshold.text}: at most {most}"
+            f"{self.subject}: before {format_amount(self.before, unit)}, after {after} "
+            f"({format_change(self.before, self.after, unit)}), allowed {self.threshold.text}: at most {most}"
         )
 
 
-def gates_of(given: Mapping[str, Given]) -> dict[str, Threshold | None]:
+def parse_gates(given: Mapping[str, Given]) -> dict[str, Threshold | None]:
     """Thresholds by quantity; None for one that is `off`. A number stands for the most that is allowed.
 
     Raises:
@@ -73,10 +73,10 @@ def gates_of(given: Mapping[str, Given]) -> dict[str, Threshold | None]:
             )
         if name not in BY_NAME:
             raise unknown_name("figure", name, BY_NAME)
-    return {name: gate_of(BY_NAME[name], value, name) for name, value in given.items()}
+    return {name: parse_gate(BY_NAME[name], value, name) for name, value in given.items()}
 
 
-def gate_of(quantity: GatedQuantity, given: Given, where: str) -> Threshold | None:
+def parse_gate(quantity: GatedQuantity, given: Given, where: str) -> Threshold | None:
     """The threshold that is meant by what was given for `where`."""
     if given == OFF:
         return None

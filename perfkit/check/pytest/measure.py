@@ -17,8 +17,8 @@ from perfkit.attach.models import named
 from perfkit.attach.phases import follow
 from perfkit.attach.quiet import only_errors
 from perfkit.attach.steps import StepFinder
-from perfkit.check.pytest.memory import StepMemory, step_memory
-from perfkit.check.pytest.ops import StepOps, step_ops
+from perfkit.check.pytest.memory import StepMemory, measure_step_memory
+from perfkit.check.pytest.ops import TracedStepOps, trace_step_ops
 from perfkit.cost.live import FlopCount, count_flops
 from perfkit.errors import PerfkitError, UsageError
 from perfkit.instruments.marks import step_mark
@@ -32,20 +32,20 @@ Optimizers = Optimizer | Iterable[Optimizer] | None
 
 
 @dataclass(frozen=True)
-class Measured:
+class StepMeasurement:
     """What was found of a step. `graph_breaks` are those of its compilation by reason; `steps` how often it was run,
     `models` of how many models it was told."""
 
     device: torch.device
     models: int
     memory: StepMemory
-    ops: StepOps
+    ops: TracedStepOps
     flops: FlopCount
     graph_breaks: Mapping[str, int]
     steps: int
 
 
-def trained_by(models: Models, optimizers: Optimizers, device: torch.device | str | None) -> Trained:
+def find_trained(models: Models, optimizers: Optimizers, device: torch.device | str | None) -> Trained:
     """The models and optimizers of a step.
 
     Without `device` it is that of the parameters; without parameters the GPU where this process has used one.
@@ -71,21 +71,21 @@ def trained_by(models: Models, optimizers: Optimizers, device: torch.device | st
     return Trained(step_device, named(modules), tuple(steppers))
 
 
-def measure(step: Callable[[], object], trained: Trained, warmup: int) -> Measured:
+def measure_step(step: Callable[[], object], trained: Trained, warmup: int) -> StepMeasurement:
     """Run `step` `warmup` times, then once under each instrument and a few times more around the memory's.
 
     Raises:
         PerfkitError: a profiler is on in this process, or perfkit watches it.
     """
-    _alone()
+    _refuse_other_profilers()
     if warmup < 1:
         raise UsageError(f"warmup={warmup}: expected at least 1: the first step makes the optimizer's state")
     os.environ.setdefault(_KINETO_LEVEL, _KINETO_SILENT)
-    _compile_anew()
-    before = _graph_breaks()
+    _reset_compiled()
+    before = _count_graph_breaks()
     for _ in range(warmup):
         step()
-    breaks = {reason: count - before.get(reason, 0) for reason, count in _graph_breaks().items()}
+    breaks = {reason: count - before.get(reason, 0) for reason, count in _count_graph_breaks().items()}
     steps = warmup
 
     def run(index: int) -> None:
@@ -95,11 +95,11 @@ def measure(step: Callable[[], object], trained: Trained, warmup: int) -> Measur
             step()
             loop.phases.end()
 
-    with _followed(trained) as loop, only_errors():
-        memory = step_memory(run, 0, trained)
-        ops = step_ops(run, steps, trained)
+    with _mark_phases(trained) as loop, only_errors():
+        memory = measure_step_memory(run, 0, trained)
+        ops = trace_step_ops(run, steps, trained)
     flops = count_flops(step)
-    return Measured(
+    return StepMeasurement(
         device=trained.device,
         models=len(trained.models),
         memory=memory,
@@ -111,7 +111,7 @@ def measure(step: Callable[[], object], trained: Trained, warmup: int) -> Measur
 
 
 @contextmanager
-def _followed(trained: Trained) -> Iterator[Loop]:
+def _mark_phases(trained: Trained) -> Iterator[Loop]:
     """The phases of the steps are marked while this is entered."""
     loop = Loop(StepFinder(), lambda: None)
     loop.by_hand, loop.sizing = True, False
@@ -133,7 +133,7 @@ def _followed(trained: Trained) -> Iterator[Loop]:
         raise PerfkitError(f"the phases of the step could not be told: {describe(guard.failure)}") from guard.failure
 
 
-def _alone() -> None:
+def _refuse_other_profilers() -> None:
     watching = sys.modules.get("perfkit.attach.profile")
     if watching is not None and watching._watching is not None:
         raise PerfkitError("perfkit.profile watches this process: call perfkit_check outside of it")
@@ -144,18 +144,18 @@ def _alone() -> None:
         )
 
 
-def _compile_anew() -> None:
+def _reset_compiled() -> None:
     """Have what torch.compile made before be made again: breaks are counted when graphs are made, not when they run.
 
     A model that an earlier test compiled would seem to have none.
     """
-    if _compiled():
+    if _has_compiled():
         torch._dynamo.reset()
 
 
-def _compiled() -> bool:
+def _has_compiled() -> bool:
     return "torch._dynamo.utils" in sys.modules and bool(torch._dynamo.utils.counters["frames"]["total"])
 
 
-def _graph_breaks() -> dict[str, int]:
-    return dict(torch._dynamo.utils.counters["graph_break"]) if _compiled() else {}
+def _count_graph_breaks() -> dict[str, int]:
+    return dict(torch._dynamo.utils.counters["graph_break"]) if _has_compiled() else {}

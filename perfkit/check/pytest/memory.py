@@ -1,4 +1,4 @@
-"""What a step allocates, from the events of the allocator."""
+"""Memory that a step allocates, from the events of the allocator."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -7,9 +7,9 @@ import numpy as np
 import torch
 
 from perfkit.allocations import GRADIENT, NONE, Allocations, cuda_units
-from perfkit.analysis.memory.account import account
-from perfkit.analysis.memory.lives import Lives, lives_of
-from perfkit.analysis.memory.totals import totals_of
+from perfkit.analysis.memory.account import build_memory_account
+from perfkit.analysis.memory.allocation_lifetimes import Lifetimes, build_lifetimes
+from perfkit.analysis.memory.totals import compute_totals
 from perfkit.analysis.model.memory import MemoryAccount
 from perfkit.instruments.clock import Step
 from perfkit.instruments.memory.record import recorded
@@ -43,7 +43,7 @@ class StepMemory:
     account: MemoryAccount | None
 
 
-def step_memory(step: Step, first: int, trained: Trained) -> StepMemory:
+def measure_step_memory(step: Step, first: int, trained: Trained) -> StepMemory:
     """Run `step(first)` and those after it, `STEPS` in all, and one more on a GPU."""
     own: set[int] = set()
 
@@ -55,17 +55,17 @@ def step_memory(step: Step, first: int, trained: Trained) -> StepMemory:
     everything = drive(recorded(1, trained, blocks=blocks), step, first)
     mine = [block for block in everything.known if block.address in own or block.category == GRADIENT]
     events = replace(everything, known=tuple(mine), unexplained_bytes=0)
-    lives = lives_of(events)
-    totals = totals_of(lives, len(events))
+    lives = build_lifetimes(events)
+    totals = compute_totals(lives, len(events))
     inside = np.flatnonzero(events.step != NONE)
     start = int(totals[inside[0] if len(inside) else -1])
     peak = int(totals[inside[0] :].max()) if len(inside) else start
     if trained.device.type == "cuda":
-        peak, start = _of_allocator(lambda: step(first + STEPS), trained)
-    return StepMemory(peak, peak - start, _saved(events, lives), account(events))
+        peak, start = _measure_allocator_peak(lambda: step(first + STEPS), trained)
+    return StepMemory(peak, peak - start, _sum_saved(events, lives), build_memory_account(events))
 
 
-def _of_allocator(step: Callable[[], object], trained: Trained) -> tuple[int, int]:
+def _measure_allocator_peak(step: Callable[[], object], trained: Trained) -> tuple[int, int]:
     """The peak of a step and what was allocated before it, by the statistics of CUDA's allocator, with nothing on."""
     device = trained.device
     state = sum(cuda_units(block.size_bytes) for block in trained_blocks(trained))
@@ -77,7 +77,7 @@ def _of_allocator(step: Callable[[], object], trained: Trained) -> tuple[int, in
     return state + torch.cuda.max_memory_allocated(device) - before, state
 
 
-def _saved(events: Allocations, lives: Lives) -> dict[str, int] | None:
+def _sum_saved(events: Allocations, lives: Lifetimes) -> dict[str, int] | None:
     """What was allocated in a forward pass and alive at its end, before a backward pass; of several the most bytes."""
     by_pass: list[dict[str, int]] = []
     for visit in np.unique(events.visit[events.phase == _FORWARD]).tolist():
@@ -88,12 +88,14 @@ def _saved(events: Allocations, lives: Lives) -> dict[str, int] | None:
         first, last = int(forward[0]), int(forward[-1])
         kept: dict[str, int] = {}
         for life in np.flatnonzero(lives.alive_after(last) & (lives.born >= first)).tolist():
-            made_by = origin(*(events.get_text(column, int(lives.born[life])) for column in (events.op, events.module)))
+            made_by = format_origin(
+                *(events.get_text(column, int(lives.born[life])) for column in (events.op, events.module))
+            )
             kept[made_by] = kept.get(made_by, 0) + int(lives.size[life])
         by_pass.append(kept)
     return max(by_pass, key=lambda kept: sum(kept.values()), default=None)
 
 
-def origin(op: str, module: str) -> str:
+def format_origin(op: str, module: str) -> str:
     """`by aten::gelu in h.0`, of what is known."""
     return " ".join([*([f"by {op}"] if op else []), *([f"in {module}"] if module else [])])

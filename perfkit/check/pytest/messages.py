@@ -1,4 +1,4 @@
-"""What pytest says and keeps of a test's figures."""
+"""Messages on a test's figures, and the values that pytest keeps of them."""
 
 import operator
 from typing import Any
@@ -6,29 +6,29 @@ from typing import Any
 import msgspec
 
 from perfkit.check.pytest.check import TestFigures
-from perfkit.check.pytest.figure import Figure, amount, change
+from perfkit.check.pytest.figure import Figure, format_amount, format_change
 
 _HOLDS = {
     "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq, "!=": operator.ne,
 }  # fmt: skip
 
 
-def compared(op: str, left: object, right: object) -> list[str] | None:
+def explain_comparison(op: str, left: object, right: object) -> list[str] | None:
     """Lines on a failed comparison with a figure; None where neither side is one."""
     figure, other = (left, right) if isinstance(left, Figure) else (right, left)
     if not isinstance(figure, Figure) or not isinstance(other, int | float) or op not in _HOLDS:
         return None
     unit = figure.meaning.unit
-    sides = [amount(side, unit) for side in (left, right)]  # type: ignore[arg-type]  # one is a figure, one a number
+    sides = [format_amount(side, unit) for side in (left, right)]  # type: ignore[arg-type]  # one is a figure, one a number
     lines = [f"{sides[0]} {op} {sides[1]}", f"{figure.meaning.title}: {figure!r}"]
     if figure != other:
-        lines[1] += f", {change(other, figure, unit)} against {amount(other, unit)}"
+        lines[1] += f", {format_change(other, figure, unit)} against {format_amount(other, unit)}"
     if figure.meaning.made_by:
         lines += ["the most of it:", *(f"    {line}" for line in figure.meaning.made_by)]
     return lines
 
 
-def plain(figures: TestFigures) -> dict[str, Any]:
+def convert_to_plain(figures: TestFigures) -> dict[str, Any]:
     """What was found in a test in values that another process can be sent."""
     return {
         "shown": [list(row) for row in figures.shown],

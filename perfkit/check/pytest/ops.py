@@ -23,7 +23,7 @@ _WORK = (Role.COSTED, Role.UNMODELLED, Role.COMMUNICATION)
 
 
 @dataclass(frozen=True)
-class Called:
+class CalledOp:
     """An op of the step. `parent` is the number of the op around it, NONE at the top, `phase` "" where unknown."""
 
     name: str
@@ -33,13 +33,13 @@ class Called:
 
 
 @dataclass(frozen=True)
-class StepOps:
+class TracedStepOps:
     """The ops of a step in the order of time, nested ones too, and the kernels by name.
 
     `kernels` are those of the device, and of a CPU those that torch.compile generated; `on_device` tells which.
     """
 
-    ops: tuple[Called, ...]
+    ops: tuple[CalledOp, ...]
     kernels: dict[str, int]
     on_device: bool
 
@@ -63,19 +63,19 @@ class StepOps:
         return counts
 
 
-def step_ops(step: Step, first: int, trained: Trained) -> StepOps:
+def trace_step_ops(step: Step, first: int, trained: Trained) -> TracedStepOps:
     """Trace `step(first)`."""
     with TemporaryDirectory(prefix="perfkit-") as folder:
         path = Path(folder) / "trace.json.gz"
         drive(traced(1, path, device=trained.device), step, first)
-        return _step_ops(read_ops(read_trace(path, allocations=False)))
+        return _build_step_ops(read_ops(read_trace(path, allocations=False)))
 
 
-def _step_ops(ops: Ops) -> StepOps:
+def _build_step_ops(ops: Ops) -> TracedStepOps:
     inside = np.flatnonzero(ops.step != NONE).tolist()
     place = {row: number for number, row in enumerate(inside)}
     called = tuple(
-        Called(
+        CalledOp(
             name=ops.name(row),
             parent=place.get(int(ops.parent[row]), NONE),
             phase="" if ops.phase[row] == NONE else PHASES[int(ops.phase[row])],
@@ -84,7 +84,7 @@ def _step_ops(ops: Ops) -> StepOps:
         for row in inside
     )
     kernels = {name: round(calls) for name, calls in kernel_calls(ops).items()}
-    return StepOps(called, kernels, ops.trace.has_device_events)
+    return TracedStepOps(called, kernels, ops.trace.has_device_events)
 
 
 def _is_op(name: str) -> bool:

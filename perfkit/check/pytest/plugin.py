@@ -41,7 +41,7 @@ def pytest_configure(config: pytest.Config) -> None:
     fail_on = config.getini("perfkit_fail_on")
     if fail_on not in _FAIL_ON:
         raise pytest.UsageError(f"perfkit_fail_on = {fail_on!r}: expected {' or '.join(_FAIL_ON)}")
-    config.pluginmanager.register(_Run(config), "perfkit-run")
+    config.pluginmanager.register(_PytestRun(config), "perfkit-run")
 
 
 @pytest.fixture
@@ -63,9 +63,9 @@ def perfkit_check(request: pytest.FixtureRequest) -> PerfkitCheck:
 def pytest_assertrepr_compare(op: str, left: object, right: object) -> list[str] | None:
     if "perfkit.check.pytest.figure" not in sys.modules:
         return None
-    from perfkit.check.pytest.messages import compared
+    from perfkit.check.pytest.messages import explain_comparison
 
-    return compared(op, left, right)
+    return explain_comparison(op, left, right)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -76,13 +76,13 @@ def pytest_runtest_makereport(
     report = yield
     figures = item.stash.get(_FOUND, None)
     if call.when == "call" and figures is not None:
-        from perfkit.check.pytest.messages import plain
+        from perfkit.check.pytest.messages import convert_to_plain
 
-        vars(report)[_ON_REPORT] = plain(figures)
+        vars(report)[_ON_REPORT] = convert_to_plain(figures)
     return report
 
 
-class _Run:
+class _PytestRun:
     """One run of pytest, in the process that prints."""
 
     def __init__(self, config: pytest.Config) -> None:
@@ -120,11 +120,11 @@ class _Run:
         # Where no test asks for figures nothing is imported, though there may be a file.
         if not self._found and not (updating and self._path.exists()):
             return
-        from perfkit.check.pytest.run import removed_tests, store
+        from perfkit.check.pytest.run import find_removed_tests, store_figures
 
-        self._stale = removed_tests(self._path, self._config.rootpath, self._list_whole_files(), self._tests)
+        self._stale = find_removed_tests(self._path, self._config.rootpath, self._list_whole_files(), self._tests)
         if updating:
-            store(self._path, self._found, self._passed, self._stale)
+            store_figures(self._path, self._found, self._passed, self._stale)
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         from_all = terminalreporter.config.get_verbosity() > 0

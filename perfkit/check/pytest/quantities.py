@@ -1,6 +1,6 @@
 """The figures of a step in a test: what they are called and how they are judged where no threshold is given."""
 
-from perfkit.check.judge.quantities import QUANTITIES, GatedQuantity, Judging
+from perfkit.check.judge.quantities import QUANTITIES, GatedQuantity, JudgingMethod
 
 _OF_CHECKS = {quantity.name: quantity for quantity in QUANTITIES}
 
@@ -8,17 +8,19 @@ _OF_CHECKS = {quantity.name: quantity for quantity in QUANTITIES}
 # What differs from test to test by what ran before (bytes reserved) and what is not exact (any time) is not among them.
 FIGURES = (
     _OF_CHECKS["peak_allocated"],
-    GatedQuantity(name="peak_above_start", title="peak above the step's start", unit="bytes", judging=Judging.EXACT),
     GatedQuantity(
-        name="saved_activations", title="saved for backward", unit="bytes", judging=Judging.EXACT, default="0.5%"
+        name="peak_above_start", title="peak above the step's start", unit="bytes", judging=JudgingMethod.EXACT
+    ),
+    GatedQuantity(
+        name="saved_activations", title="saved for backward", unit="bytes", judging=JudgingMethod.EXACT, default="0.5%"
     ),
     _OF_CHECKS["flops"],
-    GatedQuantity(name="op_count", title="ops a step", unit="", judging=Judging.EXACT, default="+0"),
+    GatedQuantity(name="op_count", title="ops a step", unit="", judging=JudgingMethod.EXACT, default="+0"),
     _OF_CHECKS["kernel_count"],
     _OF_CHECKS["graph_breaks"],
 )
 BY_NAME = {quantity.name: quantity for quantity in FIGURES}
 
 # Asked for as `calls=` and `kernels=`, for each pattern.
-CALLS = GatedQuantity(name="calls", title="calls", unit="", judging=Judging.EXACT)
-KERNELS = GatedQuantity(name="kernels", title="kernels", unit="", judging=Judging.EXACT)
+CALLS = GatedQuantity(name="calls", title="calls", unit="", judging=JudgingMethod.EXACT)
+KERNELS = GatedQuantity(name="kernels", title="kernels", unit="", judging=JudgingMethod.EXACT)

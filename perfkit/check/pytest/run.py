@@ -6,14 +6,14 @@ from typing import Any
 
 import msgspec
 
-from perfkit.check.pytest.stored import Change, read_stored, write_stored
+from perfkit.check.pytest.stored_figures import FiguresUpdate, read_stored, write_stored
 from perfkit.record import Environment
 
-# By test, as `perfkit.check.pytest.messages.plain` makes it.
+# By test, as `perfkit.check.pytest.messages.convert_to_plain` makes it.
 Found = Mapping[str, Mapping[str, Any]]
 
 
-def removed_tests(path: Path, root: Path, files: Collection[str], tests: Collection[str]) -> list[str]:
+def find_removed_tests(path: Path, root: Path, files: Collection[str], tests: Collection[str]) -> list[str]:
     """The tests in the file of stored figures that are no longer: gone with their file, or from one of `files`, all of
     whose `tests` are known."""
     stored = read_stored(path)
@@ -25,7 +25,7 @@ def removed_tests(path: Path, root: Path, files: Collection[str], tests: Collect
     return removed
 
 
-def store(path: Path, told: Found, passed: Collection[str], removed: Collection[str]) -> None:
+def store_figures(path: Path, told: Found, passed: Collection[str], removed: Collection[str]) -> None:
     """Store what was found in tests, without those removed."""
     kept = {test: figures for test, figures in told.items() if figures["kept"]}
     before = read_stored(path)
@@ -38,4 +38,4 @@ def store(path: Path, told: Found, passed: Collection[str], removed: Collection[
         assert before is not None, "what was removed had been stored"
         environment = before.environment
     measured = {test: figures["kept"] for test, figures in kept.items()}
-    write_stored(path, Change(measured, environment, frozenset(passed), frozenset(removed)))
+    write_stored(path, FiguresUpdate(measured, environment, frozenset(passed), frozenset(removed)))

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from perfkit.check.sides.side import Side, failure, places
+from perfkit.check.sides.side import MeasuredSide, make_failure, place_sides
 from perfkit.devices.machine import usable_cpus
 from perfkit.measure.turns.cores import cores_of_round
 from perfkit.measure.turns.lockstep import step_by_turns
@@ -14,7 +14,7 @@ from perfkit.store.pairs import Pair
 
 
 def measure_pair(
-    before: Side, after: Side, spec: RunSpec, folder: Path, *, index: int, report: Callable[[str], None]
+    before: MeasuredSide, after: MeasuredSide, spec: RunSpec, folder: Path, *, index: int, report: Callable[[str], None]
 ) -> Pair:
     """Start one process (or one per rank) of each side in `folder`, and take steps in the order ABBA.
 
@@ -25,12 +25,12 @@ def measure_pair(
     cores = cores_of_round(usable_cpus(), spec.launch.world_size, spec.launch.threads, index // 2)
     sides = {
         Team(side.label, spec, folder / name, place=place, cores=cores): side
-        for side, place, name in zip((before, after), places(before, after), ("before", "after"), strict=True)
+        for side, place, name in zip((before, after), place_sides(before, after), ("before", "after"), strict=True)
     }
     teams = list(sides) if index % 2 == 0 else list(reversed(sides))
     try:
         steps = step_by_turns(teams, limit_s=spec.launch.timeout_s, report=report)
     except TeamFailedError as error:
-        raise failure(sides[error.team], error.run, error.team.folder) from None
+        raise make_failure(sides[error.team], error.run, error.team.folder) from None
     of_before, of_after = steps if index % 2 == 0 else reversed(steps)
     return Pair(before=of_before, after=of_after, seconds=time.monotonic() - start)

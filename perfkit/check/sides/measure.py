@@ -7,8 +7,8 @@ from statistics import median
 
 import msgspec
 
-from perfkit.check.sides import alternating, lockstep
-from perfkit.check.sides.side import Side
+from perfkit.check.sides import alternating_pairs, lockstep
+from perfkit.check.sides.side import MeasuredSide
 from perfkit.errors import UsageError
 from perfkit.instruments.load import load_between, read_load
 from perfkit.spec import RunSpec
@@ -17,7 +17,7 @@ from perfkit.units import seconds
 
 TURNS: dict[str, Callable[..., Pair]] = {
     LOCK_STEP: lockstep.measure_pair,
-    ALTERNATING: alternating.measure_pair,
+    ALTERNATING: alternating_pairs.measure_pair,
 }
 
 
@@ -50,8 +50,8 @@ PairEvent = PairStarted | PairProgress | PairFinished
 
 
 def measure_pairs(
-    before: Side,
-    after: Side,
+    before: MeasuredSide,
+    after: MeasuredSide,
     spec: RunSpec,
     *,
     turns: str,
@@ -80,30 +80,30 @@ def measure_pairs(
     pairs = Pairs(variant=spec.variant, turns=turns)
     while not pairs.ended:
         index = len(pairs.pairs)
-        progress(PairStarted(index, most, _spent_s(pairs)))
+        progress(PairStarted(index, most, _sum_spent_s(pairs)))
         began = read_load()
         pair = TURNS[turns](
             before, after, spec, folder / f"{index:03}", index=index, report=lambda text: progress(PairProgress(text))
         )
         pair = msgspec.structs.replace(pair, load=load_between(began, read_load()))
         pairs = msgspec.structs.replace(pairs, pairs=(*pairs.pairs, pair))
-        pairs = msgspec.structs.replace(pairs, ended=_ended(pairs, most, budget_s, enough))
+        pairs = msgspec.structs.replace(pairs, ended=_find_stop_reason(pairs, most, budget_s, enough))
         write_pairs(folder / PAIRS_FILE, pairs)
         progress(PairFinished(index, most, pair))
     return pairs
 
 
-def _ended(pairs: Pairs, most: int, budget_s: float, enough: Callable[[Pairs], str]) -> str:
+def _find_stop_reason(pairs: Pairs, most: int, budget_s: float, enough: Callable[[Pairs], str]) -> str:
     """Why no more pairs are needed, or possible; "" where the next one is to be measured."""
     if reason := enough(pairs):
         return reason
     if len(pairs.pairs) >= most:
         return f"the most pairs that were asked for are measured ({most})"
-    spent_s, next_s = _spent_s(pairs), median(pair.seconds for pair in pairs.pairs)
+    spent_s, next_s = _sum_spent_s(pairs), median(pair.seconds for pair in pairs.pairs)
     if spent_s + next_s > budget_s:
         return f"the budget of {seconds(budget_s)} is used up: {seconds(spent_s)} spent, a pair takes {seconds(next_s)}"
     return ""
 
 
-def _spent_s(pairs: Pairs) -> float:
+def _sum_spent_s(pairs: Pairs) -> float:
     return sum(pair.seconds for pair in pairs.pairs)

@@ -40,7 +40,7 @@ class Revision:
 
 
 @contextmanager
-def worktree(repository: Path, ref: str) -> Iterator[Revision]:
+def open_worktree(repository: Path, ref: str) -> Iterator[Revision]:
     """Check out `ref` of the repository that `repository` is (a folder in) into a temporary folder while the body runs.
 
     The folder is removed however the body ends; a SIGTERM is a KeyboardInterrupt meanwhile. What an earlier process
@@ -50,10 +50,10 @@ def worktree(repository: Path, ref: str) -> Iterator[Revision]:
         UsageError: no repository, no such revision, or the folder is not part of that revision.
     """
     top = repository_of(repository)
-    commit = _resolve(top, ref)
+    commit = _resolve_commit(top, ref)
     _remove_left_over(top)
     inside = repository.resolve().relative_to(top)
-    with _terminating_as_interrupt():
+    with _raise_on_sigterm():
         folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-")).resolve()
         tree = folder / "code"
         try:
@@ -61,13 +61,13 @@ def worktree(repository: Path, ref: str) -> Iterator[Revision]:
             if not (tree / inside).is_dir():
                 raise UsageError(f"{ref} ({commit[:7]}) has no folder {inside}: run from a folder that both sides have")
             label = f"{ref} ({commit[:7]})"
-            yield Revision(path=tree / inside, tree=tree, hash=commit, label=label, notes=_lacking(tree))
+            yield Revision(path=tree / inside, tree=tree, hash=commit, label=label, notes=_list_missing(tree))
         finally:
-            _remove(top, tree)
+            _remove_worktree(top, tree)
             folder.rmdir()
 
 
-def working_tree(folder: Path) -> Revision:
+def read_working_tree(folder: Path) -> Revision:
     """The code as it lies in `folder`, with what is not committed. Outside of git too."""
     folder = folder.resolve()
     top = top_of(folder)
@@ -81,7 +81,7 @@ def working_tree(folder: Path) -> Revision:
     return Revision(path=folder, tree=top, hash=commit, label=f"working tree ({commit[:7]}{changed})")
 
 
-def _resolve(top: Path, ref: str) -> str:
+def _resolve_commit(top: Path, ref: str) -> str:
     answer = git(top, "rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}")
     if answer.ok:
         return answer.text
@@ -104,7 +104,7 @@ def _check_out(top: Path, tree: Path, commit: str) -> None:
         raise PerfkitError(f"revision {commit[:7]} cannot be checked out: {added.said}{lfs}")
 
 
-def _remove(top: Path, tree: Path) -> None:
+def _remove_worktree(top: Path, tree: Path) -> None:
     git(top, "worktree", "remove", "--force", str(tree))
     if tree.exists():  # not registered (yet), or git cannot remove it, as with submodules in old versions
         shutil.rmtree(tree, ignore_errors=True)
@@ -117,16 +117,16 @@ def _remove_left_over(top: Path) -> None:
     for line in listed.splitlines():
         kind, _, path = line.partition(" ")
         owner = _OWNED.search(path) if kind == "worktree" else None
-        if owner is None or _alive(int(owner[1])):
+        if owner is None or _is_alive(int(owner[1])):
             continue
         tree = Path(path)
-        _remove(top, tree)
+        _remove_worktree(top, tree)
         if tree.parent.is_dir() and not any(tree.parent.iterdir()):
             tree.parent.rmdir()
         git(top, "worktree", "prune")
 
 
-def _alive(pid: int) -> bool:
+def _is_alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -136,25 +136,25 @@ def _alive(pid: int) -> bool:
     return True
 
 
-def _lacking(tree: Path) -> tuple[str, ...]:
+def _list_missing(tree: Path) -> tuple[str, ...]:
     """What a fresh checkout does not have although the working tree may: it explains why code fails only here."""
     notes = []
     if (tree / ".gitmodules").is_file():
         notes.append("it has submodules, which are empty in a temporary checkout: their code must be installed instead")
-    pointers = _lfs_pointers(tree)
+    pointers = _find_lfs_pointers(tree)
     if pointers:
         notes.append(f"files in Git LFS are not there ({', '.join(pointers)}): `git lfs install && git lfs fetch`")
     return tuple(notes)
 
 
-def _lfs_pointers(tree: Path) -> list[str]:
+def _find_lfs_pointers(tree: Path) -> list[str]:
     """A few of the files that are still pointers."""
     names = git(tree, "grep", "-l", _LFS_POINTER.decode(), "--", ".", within_s=None).text.splitlines()
     return [name for name in names if (tree / name).read_bytes().startswith(_LFS_POINTER)][:3]
 
 
 @contextmanager
-def _terminating_as_interrupt() -> Iterator[None]:
+def _raise_on_sigterm() -> Iterator[None]:
     """SIGTERM raises `Terminated`, a KeyboardInterrupt, in the body. Signals reach the main thread alone."""
     if threading.current_thread() is not threading.main_thread():
         yield

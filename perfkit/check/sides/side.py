@@ -15,7 +15,7 @@ from perfkit.store.layout import RECORD_FILE
 
 
 @dataclass(frozen=True, kw_only=True)
-class Side:
+class MeasuredSide:
     """One side of a comparison.
 
     Attributes:
@@ -36,7 +36,7 @@ class Side:
 class SideFailedError(PerfkitError):
     """A side did not train to the end: `label` says which, `run` how it ended, `traceback` is its own error's."""
 
-    def __init__(self, side: Side, run: Run, traceback: str = "") -> None:
+    def __init__(self, side: MeasuredSide, run: Run, traceback: str = "") -> None:
         details = (traceback or run.output_tail).strip()
         lines = [f"{side.label}: {run.status}: {run.reason}", *side.notes, *([details] if details else [])]
         super().__init__("\n".join(lines))
@@ -45,9 +45,9 @@ class SideFailedError(PerfkitError):
         self.traceback = traceback
 
 
-def side_of(revision: Revision, python_path: tuple[str, ...] = ()) -> Side:
+def make_side(revision: Revision, python_path: tuple[str, ...] = ()) -> MeasuredSide:
     """The side that runs the code of `revision`."""
-    return Side(
+    return MeasuredSide(
         label=revision.label,
         root=revision.path,
         tree=revision.tree,
@@ -56,22 +56,22 @@ def side_of(revision: Revision, python_path: tuple[str, ...] = ()) -> Side:
     )
 
 
-def failure(side: Side, run: Run, folder: Path) -> SideFailedError:
+def make_failure(side: MeasuredSide, run: Run, folder: Path) -> SideFailedError:
     """The error for a `run` of `side` in `folder`, with the traceback of the rank that explains how it ended."""
     records = (read_json(path, RankRecord) for path in sorted(folder.glob(f"rank*/{RECORD_FILE}")))
     return SideFailedError(side, run, traceback_of(run, records))
 
 
-def places(before: Side, after: Side) -> tuple[RankPlace, RankPlace]:
+def place_sides(before: MeasuredSide, after: MeasuredSide) -> tuple[RankPlace, RankPlace]:
     """Where the processes of both sides run. A `UsageError` names a folder that is not there.
 
     Where the repository is perfkit's own, each side runs its own perfkit.
     """
-    own_package = _perfkit_folder((before.tree, after.tree))
-    return _place(before, after, own_package), _place(after, before, own_package)
+    own_package = _find_perfkit_folder((before.tree, after.tree))
+    return _place_side(before, after, own_package), _place_side(after, before, own_package)
 
 
-def _place(side: Side, other: Side, own_package: Path | None) -> RankPlace:
+def _place_side(side: MeasuredSide, other: MeasuredSide, own_package: Path | None) -> RankPlace:
     if not side.root.is_dir():
         raise UsageError(f"{side.label}: there is no folder {side.root}")
     folders = [side.root / folder for folder in side.python_path]
@@ -93,7 +93,7 @@ def _place(side: Side, other: Side, own_package: Path | None) -> RankPlace:
     return RankPlace(folder=side.root.resolve(), environment=environment)
 
 
-def _perfkit_folder(trees: tuple[Path, Path]) -> Path | None:
+def _find_perfkit_folder(trees: tuple[Path, Path]) -> Path | None:
     """Where in its repository perfkit's package lies, if that is the repository under test; None where it is not."""
     package = Path(perfkit.__file__).resolve().parent
     for tree in trees:

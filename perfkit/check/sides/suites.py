@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from perfkit.check.sides.side import Side, places
+from perfkit.check.sides.side import MeasuredSide, place_sides
 from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.measure.bench import dtype_refusal, ranks_needed
 from perfkit.measure.events import RunEvent
@@ -15,8 +15,8 @@ from perfkit.store.request import BenchRequest
 
 
 def measure_sides(
-    before: Side,
-    after: Side,
+    before: MeasuredSide,
+    after: MeasuredSide,
     request: BenchRequest,
     folder: Path,
     *,
@@ -33,7 +33,7 @@ def measure_sides(
     schedule = bench_schedule(request, ranks_needed, dtype_refusal)
     making = [
         (side, place, new_suite(schedule, folder / name, command=command, ceilings=ceilings))
-        for side, place, name in zip((before, after), places(before, after), ("before", "after"), strict=True)
+        for side, place, name in zip((before, after), place_sides(before, after), ("before", "after"), strict=True)
     ]
     for repeat in range(repeats):
         for item in schedule.select_round(repeat):
@@ -43,7 +43,7 @@ def measure_sides(
 
 
 def measure_side(
-    side: Side,
+    side: MeasuredSide,
     request: BenchRequest,
     folder: Path,
     *,
@@ -54,7 +54,7 @@ def measure_side(
     """Run every variant of `request` once on one side alone, into `folder`, which must not exist."""
     schedule = bench_schedule(request, ranks_needed, dtype_refusal)
     suite = new_suite(schedule, folder, command=command, ceilings=ceilings)
-    place, _ = places(side, side)
+    place, _ = place_sides(side, side)
     for item in schedule.runs:
         suite.run(item, partial(progress, side.label), place)
     return suite.suite

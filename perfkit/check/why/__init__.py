@@ -1,1 +1,1 @@
-"""What two sides did differently, and what stands out of it."""
+"""Differences between what two sides did, and what stands out of them."""

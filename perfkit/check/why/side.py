@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from perfkit.allocations import NONE, Allocations
 from perfkit.analysis.model.suite import Variant
 from perfkit.analysis.model.trace import RankTrace
-from perfkit.analysis.suite.passes import Passes
+from perfkit.analysis.suite.passes import PassResults
 from perfkit.analysis.suite.runs import VariantRuns
 from perfkit.analysis.trace.work.ops_by_step import OpKey
 from perfkit.record import PHASES
@@ -22,7 +22,7 @@ OpPlace = tuple[str, str, str]
 
 
 @dataclass(frozen=True)
-class Traced:
+class TracedSteps:
     """A trace of a few steps. `trace.ops` and `trace.step_s` are medians over its steps, so that one step in which
     the process was held up changes nothing; `steps_s` are the seconds of an op (`op_key`) in each step."""
 
@@ -31,7 +31,7 @@ class Traced:
 
 
 @dataclass(frozen=True)
-class Observed:
+class SideAnalysis:
     """A variant of one side, as it was analysed.
 
     `traced` is its first rank with a trace, None where there is none. `allocations` counts, per step, what the memory
@@ -40,31 +40,31 @@ class Observed:
 
     variant: Variant
     runs: VariantRuns
-    traced: Traced | None
+    traced: TracedSteps | None
     allocations: Mapping[OpPlace, float]
 
 
-def observe(variant: Variant, runs: VariantRuns, passes: Passes) -> Observed:
-    """What a side's runs of a variant left, from its analysis (`perfkit.analysis.suite.analyse.examine`)."""
+def observe_variant(variant: Variant, runs: VariantRuns, passes: PassResults) -> SideAnalysis:
+    """What a side's runs of a variant left, from its analysis (`perfkit.analysis.suite.analyze.inspect_suite`)."""
     ranks = () if runs.main is None else runs.main.ranks
     with_memory = next((rank for rank in ranks if rank.memory is not None), None)
-    return Observed(
+    return SideAnalysis(
         variant=variant,
         runs=runs,
-        traced=_traced(passes),
-        allocations={} if with_memory is None else _allocated(with_memory),
+        traced=_build_traced_steps(passes),
+        allocations={} if with_memory is None else _count_allocations(with_memory),
     )
 
 
-def _traced(passes: Passes) -> Traced | None:
+def _build_traced_steps(passes: PassResults) -> TracedSteps | None:
     trace, by_step = passes.trace, passes.by_step
     if trace is None or by_step is None:
         return None
     step_s = median(step.seconds for step in trace.steps) if trace.steps else trace.step_s
-    return Traced(replace(trace, ops=by_step.ops, step_s=step_s), by_step.steps_s)
+    return TracedSteps(replace(trace, ops=by_step.ops, step_s=step_s), by_step.steps_s)
 
 
-def _allocated(rank: StoredRank) -> dict[OpPlace, float]:
+def _count_allocations(rank: StoredRank) -> dict[OpPlace, float]:
     assert rank.memory is not None
     events = read_allocations(rank.memory)
     made = np.flatnonzero((events.size > 0) & (events.step != NONE) & (events.op != 0))
@@ -72,8 +72,8 @@ def _allocated(rank: StoredRank) -> dict[OpPlace, float]:
     count = Counter(
         zip(events.op[made].tolist(), events.phase[made].tolist(), events.module[made].tolist(), strict=True)
     )
-    return {_place(events, *key): calls / steps for key, calls in count.items()}
+    return {_name_place(events, *key): calls / steps for key, calls in count.items()}
 
 
-def _place(events: Allocations, op: int, phase: int, module: int) -> OpPlace:
+def _name_place(events: Allocations, op: int, phase: int, module: int) -> OpPlace:
     return events.names[op], "" if phase == NONE else PHASES[phase], events.names[module]

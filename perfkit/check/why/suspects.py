@@ -1,4 +1,4 @@
-"""What stands out among the changes, in words: what is exact first, then by the share of a step or of the peak."""
+"""Suspects among the changes, in words: what is exact first, then by the share of a step or of the peak."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -11,8 +11,8 @@ from perfkit.analysis.model.difference import ChangeRow
 from perfkit.analysis.model.memory import MemoryAccount, MemoryGrowth
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.check.result import ClaimChange, CountChange, MemoryChange
-from perfkit.check.why.changed_ops import CALLS, FASTER, GONE, INPUTS, NEW, SLOWER
-from perfkit.check.why.changed_record import BREAK, RECOMPILED
+from perfkit.check.why.op_changes import CALLS, FASTER, GONE, INPUTS, NEW, SLOWER
+from perfkit.check.why.record_changes import BREAK, RECOMPILED
 from perfkit.units import flops, nbytes, seconds, significant
 
 MOST_SUSPECTS = 8
@@ -36,13 +36,13 @@ class Suspect(NamedTuple):
     text: str
 
 
-def worded(suspects: Sequence[Suspect]) -> tuple[str, ...]:
+def format_suspects(suspects: Sequence[Suspect]) -> tuple[str, ...]:
     """The sentences, the weightiest first."""
     ordered = sorted(suspects, key=lambda suspect: -abs(suspect.weight))
     return tuple(suspect.text for suspect in ordered[:MOST_SUSPECTS])
 
 
-def of_claims(changes: Sequence[ClaimChange]) -> Iterator[Suspect]:
+def find_claim_suspects(changes: Sequence[ClaimChange]) -> Iterator[Suspect]:
     """Techniques that no longer act."""
     for change in changes:
         if change.before and change.after is False:
@@ -50,7 +50,7 @@ def of_claims(changes: Sequence[ClaimChange]) -> Iterator[Suspect]:
             yield Suspect(_CLAIM, text)
 
 
-def of_compiling(changes: Sequence[CountChange]) -> Iterator[Suspect]:
+def find_compile_suspects(changes: Sequence[CountChange]) -> Iterator[Suspect]:
     """Graphs that break, and code that is compiled again."""
     for change in changes:
         more = change.after - change.before
@@ -64,7 +64,7 @@ def of_compiling(changes: Sequence[CountChange]) -> Iterator[Suspect]:
             yield Suspect(weight, f"{abs(more)} {word} {change.kind}{plural}{reason}")
 
 
-def of_calls(changes: Sequence[ChangeRow], step_s: float) -> Iterator[Suspect]:
+def find_call_suspects(changes: Sequence[ChangeRow], step_s: float) -> Iterator[Suspect]:
     """Ops that are called more or less often, those in one module together."""
     names: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
     for row in changes:
@@ -80,10 +80,10 @@ def of_calls(changes: Sequence[ChangeRow], step_s: float) -> Iterator[Suspect]:
     for module, rows in modules.items():
         cost = {row.name: 0.0 for row in rows}
         for row in rows:
-            cost[row.name] += _seconds_of_calls(row)
+            cost[row.name] += _estimate_call_seconds(row)
         total = fsum(cost.values())
         ranked = sorted(cost, key=lambda name: (-abs(cost[name]), name))
-        named = "; ".join(_calls(name, *names[name]) for name in ranked[:_MOST_OPS])
+        named = "; ".join(_describe_calls(name, *names[name]) for name in ranked[:_MOST_OPS])
         others = f"; and {len(ranked) - _MOST_OPS} more ops" if len(ranked) > _MOST_OPS else ""
         # What one op takes more must not hide what another takes less: an op in place of another is a change.
         if fsum(map(abs, cost.values())) < least_s:
@@ -91,19 +91,22 @@ def of_calls(changes: Sequence[ChangeRow], step_s: float) -> Iterator[Suspect]:
         phases = [phase for phase in dict.fromkeys(row.phase for row in rows) if phase]
         place = module or " and ".join(phases)
         where = f"in {place}: " if place else ""
-        yield Suspect(_share(total, step_s), f"{where}{named}{others}; {_costs(total, step_s)}{_work(rows)}")
+        yield Suspect(
+            _compute_share(total, step_s),
+            f"{where}{named}{others}; {_format_cost(total, step_s)}{_format_flops_change(rows)}",
+        )
 
 
-def _calls(name: str, before: float, after: float) -> str:
+def _describe_calls(name: str, before: float, after: float) -> str:
     if not before:
-        return f"{name} is new ({_times(after)} a step)"
+        return f"{name} is new ({_format_calls(after)} a step)"
     if not after:
-        return f"{name} is gone (was {_times(before)} a step)"
+        return f"{name} is gone (was {_format_calls(before)} a step)"
     more = "more" if after > before else "less"
-    return f"{name} is called {more} often ({_count(before)} -> {_times(after)} a step)"
+    return f"{name} is called {more} often ({_format_count(before)} -> {_format_calls(after)} a step)"
 
 
-def _seconds_of_calls(row: ChangeRow) -> float:
+def _estimate_call_seconds(row: ChangeRow) -> float:
     """What the calls take that are new or gone: those of both sides at the mean time of a call."""
     if row.evidence == NEW:
         return row.after_s or 0.0
@@ -113,20 +116,20 @@ def _seconds_of_calls(row: ChangeRow) -> float:
     return (now - was) * ((row.before_s or 0.0) + (row.after_s or 0.0)) / (was + now)
 
 
-def _costs(change_s: float, step_s: float) -> str:
+def _format_cost(change_s: float, step_s: float) -> str:
     word = "more" if change_s >= 0 else "less"
     share = f" ({abs(change_s) / step_s * 100:.2g} % of it)" if step_s > 0 else ""
     return f"{seconds(abs(change_s))} {word} in a traced step{share}"
 
 
-def _work(rows: Sequence[ChangeRow]) -> str:
+def _format_flops_change(rows: Sequence[ChangeRow]) -> str:
     change = fsum((row.after_flops or 0.0) - (row.before_flops or 0.0) for row in rows)
     if not change:
         return ""
     return f", {flops(abs(change))} {'more' if change > 0 else 'less'}"
 
 
-def of_inputs(changes: Sequence[ChangeRow], step_s: float) -> Iterator[Suspect]:
+def find_input_suspects(changes: Sequence[ChangeRow], step_s: float) -> Iterator[Suspect]:
     """Ops that are called as often, with other shapes or dtypes."""
     rows = [row for row in changes if row.evidence == INPUTS]
     if len(rows) > _MOST_INPUTS:
@@ -135,39 +138,39 @@ def of_inputs(changes: Sequence[ChangeRow], step_s: float) -> Iterator[Suspect]:
         named = ", ".join(names[:_MOST_NAMES]) + (" ..." if len(names) > _MOST_NAMES else "")
         first = max(rows, key=lambda row: abs((row.after_s or 0.0) - (row.before_s or 0.0)))
         text = f"{len(rows)} ops get other inputs than before ({named}), such as {first.shapes}"
-        yield Suspect(_share(total, step_s), f"{text}; {_costs(total, step_s)}")
+        yield Suspect(_compute_share(total, step_s), f"{text}; {_format_cost(total, step_s)}")
         return
     for row in rows:
         total = (row.after_s or 0.0) - (row.before_s or 0.0)
         if abs(total) >= _LEAST_SHARE * step_s:
-            text = f"{_named(row)} gets other inputs: {row.shapes}; {_costs(total, step_s)}"
-            yield Suspect(_share(total, step_s), text)
+            text = f"{_format_op(row)} gets other inputs: {row.shapes}; {_format_cost(total, step_s)}"
+            yield Suspect(_compute_share(total, step_s), text)
 
 
-def of_times(changes: Sequence[ChangeRow], step_s: float, steps: int) -> Iterator[Suspect]:
+def find_time_suspects(changes: Sequence[ChangeRow], step_s: float, steps: int) -> Iterator[Suspect]:
     """Ops that are called as before and take longer or shorter in every step: less sure than what is counted."""
     for row in changes:
         if row.evidence not in (SLOWER, FASTER) or row.before_s is None or row.after_s is None:
             continue
         text = (
-            f"{_named(row)} takes {seconds(row.after_s)} a step, was {seconds(row.before_s)}, for the same "
-            f"{_times(row.after_calls or 0.0)}, in each of {steps} traced steps"
+            f"{_format_op(row)} takes {seconds(row.after_s)} a step, was {seconds(row.before_s)}, for the same "
+            f"{_format_calls(row.after_calls or 0.0)}, in each of {steps} traced steps"
         )
-        yield Suspect(_share(row.after_s - row.before_s, step_s) / 2, text)
+        yield Suspect(_compute_share(row.after_s - row.before_s, step_s) / 2, text)
 
 
-def of_waits(before: RankTrace, after: RankTrace) -> Iterator[Suspect]:
+def find_wait_suspects(before: RankTrace, after: RankTrace) -> Iterator[Suspect]:
     """Calls that make the host wait for the device, by the op that makes them."""
-    was, now = (_waits(trace) for trace in (before, after))
+    was, now = (_count_waits(trace) for trace in (before, after))
     for key, calls in now.items():
         if calls > was.get(key, 0.0):
             name, op = key
             within = f" in {op}" if op else ""
-            change = f"{_count(was.get(key, 0.0))} -> {_times(calls)}"
+            change = f"{_format_count(was.get(key, 0.0))} -> {_format_calls(calls)}"
             yield Suspect(_BREAK / 4, f"the host waits for the device more often: {name}{within}, {change} a step")
 
 
-def _waits(trace: RankTrace) -> dict[tuple[str, str], float]:
+def _count_waits(trace: RankTrace) -> dict[tuple[str, str], float]:
     waits: dict[tuple[str, str], float] = defaultdict(float)
     for call in trace.host_calls:
         if call.kind == "wait":
@@ -175,9 +178,11 @@ def _waits(trace: RankTrace) -> dict[tuple[str, str], float]:
     return waits
 
 
-def of_memory(before: MemoryAccount, after: MemoryAccount, makers: Sequence[MemoryChange]) -> Iterator[Suspect]:
+def find_memory_suspects(
+    before: MemoryAccount, after: MemoryAccount, makers: Sequence[MemoryChange]
+) -> Iterator[Suspect]:
     """What made the peak larger or smaller, by category and module; nothing where the peak is the same."""
-    yield from of_growth(before.growth, after.growth)
+    yield from find_growth_suspects(before.growth, after.growth)
     least = _LEAST_BYTES * before.peak_bytes
     if abs(after.peak_bytes - before.peak_bytes) < least:
         return
@@ -185,36 +190,36 @@ def of_memory(before: MemoryAccount, after: MemoryAccount, makers: Sequence[Memo
     for change in makers:
         by_category[change.category].append(change)
     for category, changes in by_category.items():
-        grown = _grown(changes)
+        grown = _sum_growth(changes)
         if abs(grown) >= least:
-            yield from _of_category(category, _unmoved(changes), grown, before.peak_bytes)
+            yield from _find_category_suspects(category, _merge_moved_ops(changes), grown, before.peak_bytes)
 
 
-def _of_category(category: str, changes: Sequence[MemoryChange], grown: int, peak: int) -> Iterator[Suspect]:
+def _find_category_suspects(category: str, changes: Sequence[MemoryChange], grown: int, peak: int) -> Iterator[Suspect]:
     """What changed it as it changed, module by module; what was made up for within the category says nothing."""
     places: dict[str, list[MemoryChange]] = defaultdict(list)
     for change in changes:
-        if _grown([change]) * grown > 0:
+        if _sum_growth([change]) * grown > 0:
             places[change.module].append(change)
     for module, parts in places.items():
-        total = _grown(parts)
+        total = _sum_growth(parts)
         if abs(total) < _LEAST_BYTES * peak:
             continue
         amount = f"{nbytes(abs(total))} {'more' if total > 0 else 'less'} at the peak ({category})"
-        makers = sorted((part for part in parts if part.op), key=lambda part: -abs(_grown([part])))[:_MOST_OPS]
+        makers = sorted((part for part in parts if part.op), key=lambda part: -abs(_sum_growth([part])))[:_MOST_OPS]
         made = ", ".join(f"{part.op} ({nbytes(part.before)} -> {nbytes(part.after)})" for part in makers)
         who = f"{module} holds " if module else ""
-        yield Suspect(_share(total, peak), f"{who}{amount}" + (f", made by {made}" if made else ""))
+        yield Suspect(_compute_share(total, peak), f"{who}{amount}" + (f", made by {made}" if made else ""))
 
 
-def _unmoved(changes: Sequence[MemoryChange]) -> list[MemoryChange]:
+def _merge_moved_ops(changes: Sequence[MemoryChange]) -> list[MemoryChange]:
     """The changes, those of an op that only moved between modules as one: compiled code has other modules."""
     ops: dict[str, list[MemoryChange]] = defaultdict(list)
     for change in changes:
         ops[change.op].append(change)
     merged = []
     for parts in ops.values():
-        if len({_grown([part]) > 0 for part in parts}) == 1:
+        if len({_sum_growth([part]) > 0 for part in parts}) == 1:
             merged += parts
         else:
             whole = replace(
@@ -224,11 +229,11 @@ def _unmoved(changes: Sequence[MemoryChange]) -> list[MemoryChange]:
     return merged
 
 
-def _grown(changes: Sequence[MemoryChange]) -> int:
+def _sum_growth(changes: Sequence[MemoryChange]) -> int:
     return sum(change.after - change.before for change in changes)
 
 
-def of_growth(before: Sequence[MemoryGrowth], after: Sequence[MemoryGrowth]) -> Iterator[Suspect]:
+def find_growth_suspects(before: Sequence[MemoryGrowth], after: Sequence[MemoryGrowth]) -> Iterator[Suspect]:
     """Memory that every step leaves behind."""
     known = {(growth.category, growth.module, growth.op) for growth in before}
     for growth in after:
@@ -239,17 +244,17 @@ def of_growth(before: Sequence[MemoryGrowth], after: Sequence[MemoryGrowth]) -> 
             yield Suspect(_GROWTH, f"{text}: memory grows from step to step")
 
 
-def _named(row: ChangeRow) -> str:
+def _format_op(row: ChangeRow) -> str:
     return f"{row.name} in {row.module}" if row.module else f"{row.name} ({row.phase})" if row.phase else row.name
 
 
-def _share(change: float, whole: float) -> float:
+def _compute_share(change: float, whole: float) -> float:
     return change / whole if whole > 0 else 0.0
 
 
-def _times(calls: float) -> str:
-    return f"{_count(calls)} call" + ("" if calls == 1 else "s")
+def _format_calls(calls: float) -> str:
+    return f"{_format_count(calls)} call" + ("" if calls == 1 else "s")
 
 
-def _count(calls: float) -> str:
+def _format_count(calls: float) -> str:
     return f"{calls:,.0f}" if calls == round(calls) else significant(calls)

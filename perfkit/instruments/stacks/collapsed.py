@@ -11,7 +11,17 @@ from typing import NamedTuple
 
 from perfkit.instruments.stacks.owners import owner_of
 from perfkit.instruments.stacks.phases import phase_of
-from perfkit.store.stacks import LIBRARY, LOOP, OURS, PROGRAM, WORKER, Call, SampledThread, StackFunction, Taken
+from perfkit.store.stacks import (
+    LIBRARY,
+    LOOP,
+    OURS,
+    PROGRAM,
+    WORKER,
+    SampledThread,
+    StackCall,
+    StackFunction,
+    StackSamples,
+)
 
 MAIN = "MainThread"
 
@@ -101,7 +111,7 @@ def sampled(
     functions: dict[tuple[str, str], int] = {}
     nodes: dict[tuple[int, int, int], int] = {}
 
-    def taken(counts: Seen) -> tuple[Taken, ...]:
+    def taken(counts: Seen) -> tuple[StackSamples, ...]:
         found = []
         for calls, count in counts.items():
             node = -1
@@ -110,7 +120,7 @@ def sampled(
                     continue
                 index = functions.setdefault((function, file), len(functions))
                 node = nodes.setdefault((node, index, line), len(nodes))
-            found.append(Taken(node=node, phase=phase_of((name, file) for name, file, _ in calls), count=count))
+            found.append(StackSamples(node=node, phase=phase_of((name, file) for name, file, _ in calls), count=count))
         return tuple(found)
 
     all_of_them, holding = taken(seen), None if held is None else taken(held)
@@ -122,7 +132,7 @@ def sampled(
         hz=hz,
         seconds=seconds,
         functions=tuple(StackFunction(name=name, file=file, owner=_owner(name, file)) for name, file in functions),
-        calls=tuple(Call(parent=parent, function=function, line=line) for parent, function, line in nodes),
+        calls=tuple(StackCall(parent=parent, function=function, line=line) for parent, function, line in nodes),
         taken=all_of_them,
         held=holding,
     )

@@ -11,7 +11,7 @@ from perfkit.errors import PerfkitError
 from perfkit.instruments.stacks.collapsed import read_loop
 from perfkit.instruments.stacks.permission import seen_by_children
 from perfkit.instruments.stacks.spy import WITH_CHILDREN, Spied, Spy, end
-from perfkit.store.stacks import COLLAPSED_FILE, Stacks
+from perfkit.store.stacks import COLLAPSED_FILE, SampledStacks
 
 # The process does not stand still: a system call that is interrupted by that may fail, and a training must not notice.
 _RUNNING = ("--nonblocking",)
@@ -19,7 +19,7 @@ _HELD_FILE = "stacks.held.txt"
 
 
 @contextmanager
-def sampled(folder: Path, hz: int, found: Callable[[Stacks], None]) -> Iterator[None]:
+def sampled(folder: Path, hz: int, found: Callable[[SampledStacks], None]) -> Iterator[None]:
     """Sample the calling thread and loaders' workers meanwhile. `found` is given what was seen, or why nothing was; the
     stacks of all threads stay in `folder` as py-spy wrote them.
 
@@ -28,7 +28,7 @@ def sampled(folder: Path, hz: int, found: Callable[[Stacks], None]) -> Iterator[
     thread = threading.get_native_id()
     every, held = folder / COLLAPSED_FILE, folder / _HELD_FILE
     if sys.platform != "linux":
-        found(Stacks(reason="the stacks of a loop are sampled on Linux only"))
+        found(SampledStacks(reason="the stacks of a loop are sampled on Linux only"))
         yield
         return
     spies: list[Spy] = []
@@ -48,10 +48,10 @@ def sampled(folder: Path, hz: int, found: Callable[[Stacks], None]) -> Iterator[
             except PerfkitError as error:
                 reason = reason or str(error)
             held.unlink(missing_ok=True)
-            found(Stacks(reason=reason) if reason else _stacks(*seen, thread=thread, hz=hz))
+            found(SampledStacks(reason=reason) if reason else _stacks(*seen, thread=thread, hz=hz))
 
 
-def _stacks(every: Spied, held: Spied, *, thread: int, hz: int) -> Stacks:
+def _stacks(every: Spied, held: Spied, *, thread: int, hz: int) -> SampledStacks:
     threads = read_loop(
         every.text,
         held.text,
@@ -61,7 +61,7 @@ def _stacks(every: Spied, held: Spied, *, thread: int, hz: int) -> Stacks:
         seconds=every.seconds,
         directory=str(Path.cwd()),
     )
-    return Stacks(
+    return SampledStacks(
         threads=threads,
         seconds=every.seconds,
         cost_s=every.cost_s + held.cost_s,

@@ -16,7 +16,7 @@ from perfkit.measure.launch.nodes import parse_endpoint
 from perfkit.measure.launch.ranks import ranks_per_node
 from perfkit.measure.launch.torchrun import RankExits
 from perfkit.spec import LaunchSpec, RunSpec
-from perfkit.store.layout import SPEC_FILE, agent_file
+from perfkit.store.layout import SPEC_FILE, get_agent_file
 
 
 def main() -> None:
@@ -42,7 +42,7 @@ def main() -> None:
             elastic_launch(config, sys.executable)("-m", "perfkit.measure.worker", str(folder))
         except ChildFailedError as error:
             ended = tuple((rank, failure.exitcode) for rank, failure in error.failures.items())
-            write_json(agent_file(folder, node), RankExits(ended=ended))
+            write_json(get_agent_file(folder, node), RankExits(ended=ended))
             sys.exit(1)
 
 

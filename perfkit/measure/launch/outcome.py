@@ -13,7 +13,7 @@ from perfkit.measure.launch.launcher import Exits
 from perfkit.measure.launch.waits import flight_records, not_met, waits_of
 from perfkit.record import RankRecord, Run, Status, told_of_rank
 from perfkit.spec import LaunchSpec, RunSpec
-from perfkit.store.layout import OUTPUT_FILE, RECORD_FILE, agent_log, rank_folder
+from perfkit.store.layout import OUTPUT_FILE, RECORD_FILE, get_agent_log, get_rank_folder
 from perfkit.units import seconds
 
 _TAIL_BYTES = 8192
@@ -91,7 +91,7 @@ def _ended(
 
 
 def _rank_end(folder: Path, rank: int, exits: Exits) -> _End:
-    path, code, order = rank_folder(folder, rank) / RECORD_FILE, exits.codes[rank], exits.order
+    path, code, order = get_rank_folder(folder, rank) / RECORD_FILE, exits.codes[rank], exits.order
     record = read_json(path, RankRecord) if path.exists() else None
     place = order.index(rank) if rank in order else len(order)
     if record is None or record.status == Status.CRASHED:
@@ -127,9 +127,9 @@ def killed_by_system(run: Run) -> bool:
 def _output_tail(launch: LaunchSpec, folder: Path, first: int = 0) -> str:
     """The last lines that the ranks printed, one of them `first`; where there were none, what the launcher said."""
     ranks = sorted(range(launch.world_size), key=lambda rank: rank != first)
-    tails = {f"rank {rank}": _tail(rank_folder(folder, rank) / OUTPUT_FILE) for rank in ranks}
+    tails = {f"rank {rank}": _tail(get_rank_folder(folder, rank) / OUTPUT_FILE) for rank in ranks}
     if not any(tails.values()):
-        tails = {launch.launcher: _tail(agent_log(folder, 0))}
+        tails = {launch.launcher: _tail(get_agent_log(folder, 0))}
     return "\n\n".join(f"{who}:\n{tail}" for who, tail in tails.items() if tail)
 
 

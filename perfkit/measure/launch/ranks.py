@@ -19,7 +19,7 @@ from perfkit.errors import UsageError
 from perfkit.measure.dump_mark import dump_limit_s, find_marks
 from perfkit.measure.launch.network import GLOO_INTERFACES
 from perfkit.spec import LaunchSpec
-from perfkit.store.layout import OUTPUT_FILE, WATCHDOG_DUMP, rank_folder
+from perfkit.store.layout import OUTPUT_FILE, WATCHDOG_DUMP, get_rank_folder
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +60,7 @@ def start_rank(
 
     What it prints to standard error goes to the rank's log.
     """
-    log = rank_folder(folder, rank) / OUTPUT_FILE
+    log = get_rank_folder(folder, rank) / OUTPUT_FILE
     return start_process(module, folder, log, rank_variables(launch, rank, folder), place, under=under, obeys=obeys)
 
 

@@ -24,7 +24,7 @@ from perfkit.measure.launch.ranks import (
     start_process,
 )
 from perfkit.spec import LaunchSpec, RunSpec
-from perfkit.store.layout import agent_log
+from perfkit.store.layout import get_agent_log
 
 _GENTLY_S = 6.0
 _FORCED_S = 10.0
@@ -56,7 +56,7 @@ class _Slurm:
     ) -> StartedRanks:
         launch, allocation = spec.launch, allocation_here()
         srun = start_process(
-            slurm_task.__name__, folder, agent_log(folder, 0), {}, place, under=_srun(launch, allocation)
+            slurm_task.__name__, folder, get_agent_log(folder, 0), {}, place, under=_srun(launch, allocation)
         )
         return _Step(launch, allocation, srun)
 

@@ -24,7 +24,7 @@ from perfkit.measure.launch.ranks import (
     start_process,
 )
 from perfkit.spec import LaunchSpec, RunSpec, Struct
-from perfkit.store.layout import SPEC_FILE, agent_file, agent_log
+from perfkit.store.layout import SPEC_FILE, get_agent_file, get_agent_log
 
 _OTHERS_S = 10.0  # beyond what their ranks may take for their flight records
 _LOOK_S = 0.2
@@ -92,7 +92,7 @@ def start_agent(launch: LaunchSpec, folder: Path, *, place: RankPlace = HERE, no
             orders.give(folder.absolute())
             towards = orders.get_node_address(1)
         variables |= gloo_variables(towards)
-    log = agent_log(folder, node)
+    log = get_agent_log(folder, node)
     return start_process("perfkit.measure.launch.agent", folder, log, variables, place, arguments=(str(node),))
 
 
@@ -111,7 +111,7 @@ def exits_of(folder: Path, launch: LaunchSpec, agent_code: int | None) -> Exits:
     """
     if agent_code == 0:
         return Exits((0,) * launch.world_size, tuple(range(launch.world_size)))
-    told = [path for node in range(launch.nodes) if (path := agent_file(folder, node)).is_file()]
+    told = [path for node in range(launch.nodes) if (path := get_agent_file(folder, node)).is_file()]
     if not told:
         untold = "torchrun's agent ended before it could say how its ranks did; see agent0.log"
         return Exits((None,) * launch.world_size, untold=untold)

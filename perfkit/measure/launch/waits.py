@@ -5,11 +5,11 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from perfkit.errors import RunFormatError
-from perfkit.flight.match import Meeting, Mismatch, mismatches
+from perfkit.flight.match import Mismatch, MismatchedCollective, find_mismatches
+from perfkit.flight.mismatch_text import describe_absence, describe_disagreement
 from perfkit.flight.model import FlightRecord
-from perfkit.flight.words import absence, disagreement
 from perfkit.record import RankWait
-from perfkit.store.layout import flight_file
+from perfkit.store.layout import find_flight_file
 
 
 def flight_records(folder: Path, ranks: Iterable[int]) -> dict[int, FlightRecord]:
@@ -18,7 +18,7 @@ def flight_records(folder: Path, ranks: Iterable[int]) -> dict[int, FlightRecord
 
     records = {}
     for rank in ranks:
-        if (file := flight_file(folder, rank)) is not None:
+        if (file := find_flight_file(folder, rank)) is not None:
             with contextlib.suppress(RunFormatError):
                 records[rank] = read_dump(str(file))
     return records
@@ -47,12 +47,12 @@ def _wait(rank: int, record: FlightRecord) -> RankWait | None:
 
 def not_met(records: dict[int, FlightRecord]) -> str:
     """`rank 1 had not entered all_reduce 12 of default_pg, in which rank 0 waits`; "" where all met."""
-    return next((said for meeting in mismatches(records) if (said := _said(meeting))), "")
+    return next((said for meeting in find_mismatches(records) if (said := _said(meeting))), "")
 
 
-def _said(meeting: Meeting) -> str:
+def _said(meeting: MismatchedCollective) -> str:
     if meeting.mismatch is Mismatch.UNFINISHED:
         return ""  # it may have been about to
     if meeting.mismatch is Mismatch.ABSENT:
-        return absence(meeting)
-    return f"ranks do not agree on number {meeting.sequence} of {meeting.group.label}: {disagreement(meeting)}"
+        return describe_absence(meeting)
+    return f"ranks do not agree on number {meeting.sequence} of {meeting.group.label}: {describe_disagreement(meeting)}"

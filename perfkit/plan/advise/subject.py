@@ -4,8 +4,8 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from perfkit.analysis.suite.read_passes import that_hold
-from perfkit.analysis.suite.runs import VariantRuns, baseline_names
+from perfkit.analysis.suite.read_passes import select_ceilings
+from perfkit.analysis.suite.runs import VariantRuns, find_baseline_names
 from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.devices.machine import cpu_model
 from perfkit.errors import UsageError
@@ -101,7 +101,7 @@ def of_run(folder: Path, memory: str | None = None) -> Subject:
 def _baseline(stored: StoredSuite) -> VariantRuns:
     names = stored.suite.variants or tuple(dict.fromkeys(run.variant for run in stored.runs))
     variants = [VariantRuns(name, tuple(run for run in stored.runs if run.variant == name)) for name in names]
-    baselines = baseline_names(variants, stored.suite.baselines)
+    baselines = find_baseline_names(variants, stored.suite.baselines)
     return min((variant for variant in variants if variant.name in baselines), key=lambda variant: variant.world_size)
 
 
@@ -114,7 +114,7 @@ def _traced(ceilings: DeviceCeilings | None, runs: VariantRuns) -> TracedStep:
     environment = rank.record.environment
     return traced.of_run(
         rank.trace,
-        that_hold(ceilings, environment),
+        select_ceilings(ceilings, environment),
         environment,
         step_s=median(timed) if timed else None,
         data_wait_share=rank.record.facts.get("data_wait_share"),

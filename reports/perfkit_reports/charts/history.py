@@ -3,7 +3,7 @@
 from typing import Any
 
 from perfkit.amounts import amount
-from perfkit.check.history.result import ChangePoint, Point, Series
+from perfkit.check.history.result import ChangePoint, QuantitySeries, SeriesPoint
 from perfkit_reports.cells import signed
 from perfkit_reports.charts.frame import Figure, Trace, axis, byte_scale, figure, hover, safe, scatter, time_scale
 from perfkit_reports.document.blocks import Chart, Tags
@@ -14,7 +14,7 @@ _TICKS = 3
 _HEIGHT = 230
 
 
-def history_chart(series: Series, name: str, *, tags: Tags, caption: str) -> Chart:
+def history_chart(series: QuantitySeries, name: str, *, tags: Tags, caption: str) -> Chart:
     """A small plot of one series."""
     of = f"{series.workload} {series.variant}"
     return Chart(
@@ -28,7 +28,7 @@ def history_chart(series: Series, name: str, *, tags: Tags, caption: str) -> Cha
     )
 
 
-def history_figure(series: Series) -> Figure:
+def history_figure(series: QuantitySeries) -> Figure:
     """Runs stand side by side in their order: two of the same time do not hide each other."""
     scale, unit = _scale(series)
     return figure(
@@ -42,7 +42,7 @@ def history_figure(series: Series) -> Figure:
     )
 
 
-def _scale(series: Series) -> tuple[float, str]:
+def _scale(series: QuantitySeries) -> tuple[float, str]:
     largest = max(abs(point.value) for point in series.points)
     if series.unit == "s":
         return time_scale(largest)
@@ -55,7 +55,7 @@ def _scale(series: Series) -> tuple[float, str]:
     return 1.0, "" if series.unit == "1" else series.unit
 
 
-def _range(series: Series, scale: float) -> list[float]:
+def _range(series: QuantitySeries, scale: float) -> list[float]:
     """Never so narrow that a per cent of noise looks like a mountain, with room for the labels."""
     values = [point.value / scale for point in series.points]
     low, high = min(values), max(values)
@@ -63,7 +63,7 @@ def _range(series: Series, scale: float) -> list[float]:
     return [low - room, high + room]
 
 
-def _runs_axis(series: Series) -> dict[str, Any]:
+def _runs_axis(series: QuantitySeries) -> dict[str, Any]:
     count = len(series.points)
     places = sorted({round(place * (count - 1) / max(1, _TICKS - 1)) for place in range(_TICKS)})
     return {
@@ -77,7 +77,7 @@ def _runs_axis(series: Series) -> dict[str, Any]:
     }
 
 
-def _points(series: Series, scale: float) -> Trace:
+def _points(series: QuantitySeries, scale: float) -> Trace:
     """Runs far off their level are crosses, runs with uncommitted changes open circles."""
     symbols = ["x" if point.far else "circle-open" if point.dirty else "circle" for point in series.points]
     return scatter(
@@ -89,7 +89,7 @@ def _points(series: Series, scale: float) -> Trace:
     )
 
 
-def _hover(point: Point, place: int, series: Series) -> str:
+def _hover(point: SeriesPoint, place: int, series: QuantitySeries) -> str:
     values = point.processes
     spread = ""
     if len(values) > 1:
@@ -106,7 +106,7 @@ def _hover(point: Point, place: int, series: Series) -> str:
     )
 
 
-def _levels(series: Series, scale: float) -> list[Trace]:
+def _levels(series: QuantitySeries, scale: float) -> list[Trace]:
     ends = [(level.first - 0.5, level.last + 0.5, level) for level in series.levels]
     band: dict[str, Any] = {"fill": "toself", "fillcolor": "#7d848f38", "line": {"width": 0}}
     bands = [
@@ -130,7 +130,7 @@ def _shapes(change: ChangePoint) -> list[dict[str, Any]]:
     return [line] if first == last else [place, line]
 
 
-def _label(change: ChangePoint, series: Series) -> dict[str, Any]:
+def _label(change: ChangePoint, series: QuantitySeries) -> dict[str, Any]:
     mark = "▲" if change.worse else "▼"
     text = (
         signed(change.change) if change.change is not None else f"from 0 to {amount(change.after.value, series.unit)}"

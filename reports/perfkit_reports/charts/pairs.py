@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from perfkit import units
-from perfkit.check.judge.paired import pair_ratio
+from perfkit.check.judge.process_pairs import compute_pair_ratio
 from perfkit.check.result import CheckedVariant
 from perfkit_reports.charts.frame import Figure, Trace, axis, figure, hover, line_across, scatter
 from perfkit_reports.document.blocks import Chart
@@ -57,7 +57,10 @@ def _figure(variant: CheckedVariant, clocks: Sequence[Clock]) -> Figure:
 
 def _changes(variant: CheckedVariant, clock: Clock) -> list[tuple[int, float]]:
     """(number of the pair, log ratio)."""
-    found = ((number, pair_ratio(pair, clock.quantity, variant.turns)) for number, pair in enumerate(variant.pairs, 1))
+    found = (
+        (number, compute_pair_ratio(pair, clock.quantity, variant.turns))
+        for number, pair in enumerate(variant.pairs, 1)
+    )
     return [(number, ratio) for number, ratio in found if ratio is not None]
 
 

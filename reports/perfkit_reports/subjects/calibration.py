@@ -7,7 +7,7 @@ from typing import Any
 
 from perfkit import __version__, units
 from perfkit.check.judge.quantities import QUANTITIES
-from perfkit.check.result import Calibration, DetectableRow, Noise
+from perfkit.check.result import CheckCalibration, DetectableRow, Noise
 from perfkit_reports.cells import between, known, seconds, share, signed, whole
 from perfkit_reports.document.blocks import Section
 from perfkit_reports.document.cells import Cell
@@ -25,7 +25,7 @@ _TOO_FEW = "a budget for fewer than two pairs tells nothing"
 _BUDGETS = {"budget_s": float, "pairs": int, "quantity": str, "detectable": float}
 
 
-def document(calibration: Calibration) -> Document:
+def document(calibration: CheckCalibration) -> Document:
     """What each budget finds, and how much identical sides differ."""
     shown = {"limit": None, "weight": Weight.BRIEF}
     budgets = table("budgets", "What each budget finds", _budgets(calibration), calibration.rows, "budget", **shown)
@@ -53,7 +53,7 @@ def document(calibration: Calibration) -> Document:
     )
 
 
-def headline(calibration: Calibration) -> str:
+def headline(calibration: CheckCalibration) -> str:
     """`In 3 min 0 s this machine finds what is worse by: CPU time a step 0.9 %, step time 2.1 %`."""
     rows = [row for row in calibration.rows if any(value is not None for value in row.detectable.values())]
     if not rows:
@@ -65,7 +65,7 @@ def headline(calibration: Calibration) -> str:
     return f"In {units.seconds(row.budget_s)} this machine finds what is worse by: {detectable}"
 
 
-def _budgets(calibration: Calibration) -> list[Column[DetectableRow]]:
+def _budgets(calibration: CheckCalibration) -> list[Column[DetectableRow]]:
     """A column for each quantity."""
     brief = partial(Column[DetectableRow], weight=Weight.BRIEF)
     return [
@@ -80,7 +80,7 @@ def _detectable(quantity: str, row: DetectableRow) -> Cell:
     return known(value, units.percent, _TOO_FEW)
 
 
-def _noises(calibration: Calibration) -> list[Column[Noise]]:
+def _noises(calibration: CheckCalibration) -> list[Column[Noise]]:
     brief = partial(Column[Noise], weight=Weight.BRIEF)
     of = calibration.comparisons
     return [
@@ -94,7 +94,7 @@ def _noises(calibration: Calibration) -> list[Column[Noise]]:
     ]
 
 
-def _remarks(calibration: Calibration) -> list[str]:
+def _remarks(calibration: CheckCalibration) -> list[str]:
     """What to know before relying on it: a side that measuring favours, and the notes."""
     favoured = [
         f"{_title(noise.quantity)}: identical sides differ by {signed(noise.change)} "
@@ -105,7 +105,7 @@ def _remarks(calibration: Calibration) -> list[str]:
     return [*favoured, *map(one_line, calibration.notes)]
 
 
-def _pairs(calibration: Calibration) -> str:
+def _pairs(calibration: CheckCalibration) -> str:
     pairs = plural(calibration.pairs, "pair")
     return f"{pairs} of processes ({one_line(calibration.turns)}), of {units.seconds(calibration.pair_s)} each,"
 
@@ -114,7 +114,7 @@ def _title(quantity: str) -> str:
     return _TITLES.get(quantity, one_line(quantity))
 
 
-def _budget_rows(calibration: Calibration) -> Iterator[dict[str, Any]]:
+def _budget_rows(calibration: CheckCalibration) -> Iterator[dict[str, Any]]:
     for row in calibration.rows:
         for quantity, detectable in row.detectable.items():
             yield {"budget_s": row.budget_s, "pairs": row.pairs, "quantity": quantity, "detectable": detectable}

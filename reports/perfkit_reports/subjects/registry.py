@@ -23,7 +23,7 @@ SUBJECTS = {
     CHECK_FILE: ("perfkit.check.judge.read:read_check", "check.document"),
     PROCESS_FILE: ("perfkit.analysis.stacks.process_stacks:read_process_analysis", "process.document"),
     COMPARISON_FILE: ("perfkit.analysis.compare.read:read_comparison", "compare.document"),
-    SUITE_FILE: ("perfkit.analysis.suite.analyse:analyse", "suite.document"),
+    SUITE_FILE: ("perfkit.analysis.suite.analyze:analyze_suite", "suite.document"),
     PLAN_FILE: ("perfkit.analysis.suite.plan:read_plan", "plan.document"),  # last: a suite may hold one
 }
 

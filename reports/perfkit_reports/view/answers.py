@@ -20,10 +20,10 @@ from pathlib import Path
 from urllib.parse import parse_qs, quote, urlencode
 
 from perfkit.errors import RunFormatError
-from perfkit.store.listing import Listed, list_runs
+from perfkit.store.listing import ListedRun, list_runs
 from perfkit.store.live import LIVE_FILE, TRACE_NOW
-from perfkit.store.live_tail import log_end
-from perfkit.store.suite_state import State
+from perfkit.store.live_tail import read_log_end
+from perfkit.store.suite_state import SuiteState
 from perfkit.store.summary import MOST_COMPARED
 from perfkit_reports.view import live, rows
 from perfkit_reports.view.content import as_json, assets, embedded, page
@@ -55,17 +55,17 @@ class Runs:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._lock = threading.Lock()
-        self._listed: tuple[Listed, ...] = ()
+        self._listed: tuple[ListedRun, ...] = ()
         self._at_s = float("-inf")
 
-    def list_recent(self) -> tuple[Listed, ...]:
+    def list_recent(self) -> tuple[ListedRun, ...]:
         with self._lock:
             if time.monotonic() - self._at_s > _KEPT_S:
                 self._listed = list_runs(self.folder)
                 self._at_s = time.monotonic()
             return self._listed
 
-    def find(self, steps: tuple[str, ...]) -> Listed | None:
+    def find(self, steps: tuple[str, ...]) -> ListedRun | None:
         path = "/".join(steps) or "."
         return next((item for item in self.list_recent() if item.path == path), None)
 
@@ -103,9 +103,9 @@ class Site:
             return _problem(HTTPStatus.METHOD_NOT_ALLOWED, "nothing but api/trace/RUN takes a POST")
         item = self._runs.find(steps[2:])
         folder = None if item is None else inside(self._runs.folder, steps[2:])
-        if item is None or folder is None or item.state != State.RUNNING or not item.live:
+        if item is None or folder is None or item.state != SuiteState.RUNNING or not item.live:
             return _problem(HTTPStatus.NOT_FOUND, "no job that runs writes there")
-        starts = [log_end(folder / path / LIVE_FILE).start for path in item.live]
+        starts = [read_log_end(folder / path / LIVE_FILE).start for path in item.live]
         if not all(start is not None and "file" in start.trace_on for start in starts):
             return _problem(HTTPStatus.CONFLICT, 'this job does not look for requests: trace_on has no "file"')
         try:
@@ -157,7 +157,7 @@ class Site:
         item = self._runs.find(steps)
         if item is None:
             return _nothing()
-        if item.state == State.DAMAGED:
+        if item.state == SuiteState.DAMAGED:
             return refused(HTTPStatus.UNPROCESSABLE_ENTITY, item.reason)
         if item.reported:
             return self._serve_file((*steps, "report.html"), query)
@@ -182,7 +182,7 @@ class Site:
             item, run = self._resolve_run(each)
             if item is None or run is None:
                 return refused(HTTPStatus.NOT_FOUND, f"There is no run {each} here. It may have been moved or removed.")
-            if item.state == State.DAMAGED:
+            if item.state == SuiteState.DAMAGED:
                 return refused(HTTPStatus.UNPROCESSABLE_ENTITY, f"{each}: {item.reason}")
             runs.append(run)
             versions.append((item.changed_s, item.state, item.outcomes))
@@ -194,7 +194,7 @@ class Site:
         what = f"the comparison of {', '.join(named)}"
         return _page("making.html.j2", status, title=what, path="", error=made.error, anyway=anyway)
 
-    def _resolve_run(self, name: str) -> tuple[Listed | None, str | None]:
+    def _resolve_run(self, name: str) -> tuple[ListedRun | None, str | None]:
         """A run of the list, or a variant of one, and how `perfkit compare` takes it; None outside of the folder."""
         path, at, variant = name, "", ""
         item = self._find_item(path)
@@ -207,7 +207,7 @@ class Site:
         folder = None if item is None else inside(self._runs.folder, () if path == "." else tuple(path.split("/")))
         return item, None if folder is None else f"{folder}{at}{variant}"
 
-    def _find_item(self, path: str) -> Listed | None:
+    def _find_item(self, path: str) -> ListedRun | None:
         steps = () if path == "." else segments(f"/{quote(path)}")
         return None if steps is None else self._runs.find(steps)
 

@@ -9,7 +9,7 @@ import msgspec
 
 from perfkit import units
 from perfkit.store.live import LIVE_FILE, LiveStart
-from perfkit.store.live_tail import SILENT_S, LogEnd, log_end, read_since
+from perfkit.store.live_tail import SILENT_S, LogEnd, read_log_end, read_since
 
 Tile = dict[str, str]
 
@@ -22,7 +22,7 @@ def read(rank_folder: Path, since: int) -> dict[str, Any]:
     """
     path = rank_folder / LIVE_FILE
     chunk = read_since(path, since)
-    end = log_end(path)
+    end = read_log_end(path)
     return {
         "from": chunk.since,
         "next": chunk.next,

@@ -6,21 +6,21 @@ import msgspec
 
 from perfkit import units
 from perfkit.record import Quantity, Unknown
-from perfkit.store.listing import Listed
-from perfkit.store.suite_state import State
+from perfkit.store.listing import ListedRun
+from perfkit.store.suite_state import SuiteState
 
 TONES = {
-    State.OK: "good",
-    State.RUNNING: "live",
-    State.INTERRUPTED: "unsure",
-    State.FAILED: "bad",
-    State.DAMAGED: "bad",
+    SuiteState.OK: "good",
+    SuiteState.RUNNING: "live",
+    SuiteState.INTERRUPTED: "unsure",
+    SuiteState.FAILED: "bad",
+    SuiteState.DAMAGED: "bad",
 }
 # By the verdict of a check, which goes before the state of its folder.
 VERDICT_TONES = {"pass": "good", "improved": "good", "fail": "bad"}
 
 
-def row(item: Listed) -> dict[str, Any]:
+def row(item: ListedRun) -> dict[str, Any]:
     """One run: as listed, with each figure also as text; `status` is the verdict of a check, else the state."""
     figures = item.figures
     return {

@@ -12,7 +12,7 @@ from perfkit.attach import report as reports
 from perfkit.attach.report import await_ranks, deliver, run_report, write_report
 from perfkit.files import write_json
 from perfkit.record import RankRecord, Status
-from perfkit.store.layout import RECORD_FILE, rank_folder
+from perfkit.store.layout import RECORD_FILE, get_rank_folder
 
 
 class Clock:
@@ -39,7 +39,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 def write(run: Path, rank: int, status: Status) -> None:
-    write_json(rank_folder(run, rank) / RECORD_FILE, RankRecord(rank=rank, world_size=2, status=status))
+    write_json(get_rank_folder(run, rank) / RECORD_FILE, RankRecord(rank=rank, world_size=2, status=status))
 
 
 def test_ranks_that_have_ended_are_not_waited_for(tmp_path: Path, clock: Clock) -> None:

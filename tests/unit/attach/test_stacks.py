@@ -16,7 +16,15 @@ from perfkit.attach.loop import Loop
 from perfkit.attach.stacks import stacks
 from perfkit.attach.steps import StepFinder
 from perfkit.files import read_json
-from perfkit.store.stacks import COLLAPSED_FILE, LOOP, SPEEDSCOPE_FILE, STACKS_FILE, WORKER, SampledThread, Stacks
+from perfkit.store.stacks import (
+    COLLAPSED_FILE,
+    LOOP,
+    SPEEDSCOPE_FILE,
+    STACKS_FILE,
+    WORKER,
+    SampledStacks,
+    SampledThread,
+)
 from tests.fixtures.py_spy import py_spy
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="stacks of a loop are sampled on Linux")
@@ -27,7 +35,7 @@ def test_a_loop_that_ends_where_nothing_can_be_sampled(monkeypatch: pytest.Monke
     steps = stacks(tmp_path, 100, a_loop(), 60.0, evaluates=False)
     next(steps)
     steps.close()
-    assert "on Linux only" in read_json(tmp_path / STACKS_FILE, Stacks).reason
+    assert "on Linux only" in read_json(tmp_path / STACKS_FILE, SampledStacks).reason
 
 
 def spin(seconds: float) -> None:
@@ -53,7 +61,7 @@ def test_the_loop_and_its_workers(tmp_path: Path) -> None:
     list(DataLoader(Spinning(), batch_size=1, num_workers=1))  # a process that is forked
     spin(1.0)
     steps.close()  # the loop ends
-    seen = read_json(tmp_path / STACKS_FILE, Stacks)
+    seen = read_json(tmp_path / STACKS_FILE, SampledStacks)
     if "may not be looked into" in seen.reason:
         pytest.skip(seen.reason)
     found = {thread.thread: thread for thread in seen.threads}
@@ -68,7 +76,7 @@ def test_the_loop_and_its_workers(tmp_path: Path) -> None:
     assert [len(profile["samples"]) == len(profile["weights"]) for profile in drawn["profiles"]] == [True, True]
 
 
-SEEN = Stacks(seconds=1.0, threads=(SampledThread(thread=LOOP, pid=1, directory="", hz=100.0, seconds=1.0),))
+SEEN = SampledStacks(seconds=1.0, threads=(SampledThread(thread=LOOP, pid=1, directory="", hz=100.0, seconds=1.0),))
 
 
 def a_loop() -> Loop:
@@ -81,7 +89,7 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     begun: list[Path] = []
 
     @contextmanager
-    def seen(folder: Path, _hz: int, found: Callable[[Stacks], None]) -> Iterator[None]:
+    def seen(folder: Path, _hz: int, found: Callable[[SampledStacks], None]) -> Iterator[None]:
         begun.append(folder)
         try:
             yield
@@ -100,8 +108,8 @@ class Clock:
         return self.now
 
 
-def written(folder: Path) -> Stacks:
-    return read_json(folder / STACKS_FILE, Stacks)
+def written(folder: Path) -> SampledStacks:
+    return read_json(folder / STACKS_FILE, SampledStacks)
 
 
 def test_a_look_of_usual_steps_lasts_for_seconds_and_for_a_whole_step(looks: list[Path], tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from perfkit.instruments.energy import EnergyWindow
 from perfkit.instruments.recording import EndNow, Recording
 from perfkit.instruments.trained import Trained
 from perfkit.record import Quantity, RankRecord, Status, Unknown, value_of
-from perfkit.store.layout import RECORD_FILE, rank_folder
+from perfkit.store.layout import RECORD_FILE, get_rank_folder
 from perfkit.techniques.state import World
 from tests.fixtures.energy_counter import BUSY_W, FakeGpu
 
@@ -36,7 +36,7 @@ class Watched:
         self.recording = VariantRecording(folder, self.loop, self.trained, World(rank=1, size=2))
 
     def record(self) -> RankRecord:
-        return read_json(rank_folder(self.folder, 1) / RECORD_FILE, RankRecord)
+        return read_json(get_rank_folder(self.folder, 1) / RECORD_FILE, RankRecord)
 
     def timed(self, *counts: StepCounts) -> None:
         stamps = [Stamp(second * 10**9, 0, None) for second in range(1 + len(counts))]

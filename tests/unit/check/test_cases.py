@@ -2,8 +2,8 @@
 
 import pytest
 
-from perfkit.check.cases import COUNTED, Machine, planned_cases
-from perfkit.check.config import Case, CheckConfig
+from perfkit.check.cases import COUNTED, Machine, plan_cases
+from perfkit.check.config import CheckCase, CheckConfig
 from perfkit.check.judge.thresholds import parse_threshold
 from perfkit.errors import UsageError
 from perfkit.spec import ENERGY_S
@@ -11,12 +11,12 @@ from perfkit.spec import ENERGY_S
 CPU = Machine(device="cpu", name="a CPU", count=1, cores=4)
 
 
-def config(*cases: Case) -> CheckConfig:
+def config(*cases: CheckCase) -> CheckConfig:
     return CheckConfig(root=".", cases=cases, threads=3)
 
 
 def test_the_named_variants_are_judged_and_their_baseline_is_run() -> None:
-    (case,) = planned_cases(config(Case(workload="gpt:size=nano", technique="amp,ckpt", batch_size=2)), CPU, COUNTED)
+    (case,) = plan_cases(config(CheckCase(workload="gpt:size=nano", technique="amp,ckpt", batch_size=2)), CPU, COUNTED)
     assert case.workload == "gpt:size=nano:batch_size=2"
     assert [spec.variant for spec in case.specs] == ["amp", "ckpt"]
     assert {spec.launch.threads for spec in case.specs} == {3}
@@ -24,42 +24,42 @@ def test_the_named_variants_are_judged_and_their_baseline_is_run() -> None:
 
 
 def test_a_technique_of_several_ranks_is_judged_alone() -> None:
-    (alone,) = planned_cases(config(Case(workload="gpt:size=nano", technique="zero1")), CPU, COUNTED)
+    (alone,) = plan_cases(config(CheckCase(workload="gpt:size=nano", technique="zero1")), CPU, COUNTED)
     assert [spec.variant for spec in alone.specs] == ["zero1@2"]
-    (both,) = planned_cases(config(Case(workload="gpt:size=nano", technique="zero1,baseline")), CPU, COUNTED)
+    (both,) = plan_cases(config(CheckCase(workload="gpt:size=nano", technique="zero1,baseline")), CPU, COUNTED)
     assert [spec.variant for spec in both.specs] == ["baseline", "baseline@2", "zero1@2"]
 
 
 def test_equal_workloads_have_folders_of_their_own() -> None:
-    same = Case(workload="train.py:build")
-    first, second = planned_cases(config(same, same), CPU, COUNTED)
+    same = CheckCase(workload="train.py:build")
+    first, second = plan_cases(config(same, same), CPU, COUNTED)
     assert first.folder != second.folder
     assert ":" not in first.folder
 
 
 def test_energy_gets_a_pass_of_its_own_where_it_is_gated() -> None:
-    gated = Case(workload="gpt:size=nano", thresholds={"energy": parse_threshold("5%", "J", more_is_worse=True)})
-    (case,) = planned_cases(config(gated), CPU, COUNTED)
+    gated = CheckCase(workload="gpt:size=nano", thresholds={"energy": parse_threshold("5%", "J", more_is_worse=True)})
+    (case,) = plan_cases(config(gated), CPU, COUNTED)
     assert {spec.schedule.energy_s for spec in case.specs} == {ENERGY_S}
 
 
 @pytest.mark.parametrize(
     ("case", "said"),
     [
-        (Case(workload="gpt", technique="ampp"), "'amp'"),
-        (Case(workload="gpt", technique=""), "empty technique"),
-        (Case(workload=""), "empty workload"),
+        (CheckCase(workload="gpt", technique="ampp"), "'amp'"),
+        (CheckCase(workload="gpt", technique=""), "empty technique"),
+        (CheckCase(workload=""), "empty workload"),
         (
-            Case(workload="gpt", technique="amp+batch:auto"),
+            CheckCase(workload="gpt", technique="amp+batch:auto"),
             r"amp\+batch:auto leaves its size open, which perfkit bench finds: name what it found",
         ),
     ],
 )
-def test_what_is_wrong(case: Case, said: str) -> None:
+def test_what_is_wrong(case: CheckCase, said: str) -> None:
     with pytest.raises(UsageError, match=said):
-        planned_cases(config(case), CPU, COUNTED)
+        plan_cases(config(case), CPU, COUNTED)
 
 
 def test_nothing_to_check_shows_how_to_say_what() -> None:
     with pytest.raises(UsageError, match=r"tool\.perfkit\.check\.cases"):
-        planned_cases(config(), CPU, COUNTED)
+        plan_cases(config(), CPU, COUNTED)

@@ -7,7 +7,7 @@ import pytest
 
 from perfkit.files import write_json
 from perfkit.spec import WorkloadSpec
-from perfkit.store.layout import SUITE_FILE, Session, Suite
+from perfkit.store.layout import SUITE_FILE, MeasurementSession, Suite
 from perfkit.store.request import BenchRequest
 
 REQUEST = BenchRequest(workload=WorkloadSpec(name="gpt"), variants=(), device="cpu", device_count=1, cores=2)
@@ -21,7 +21,7 @@ def suite(perfkit_in_process) -> Path:
         command="perfkit bench",
         variants=("baseline",),
         baselines={"baseline": "baseline"},
-        sessions=(Session(created_at="2026-01-01T00:00:00", command="perfkit bench", request=REQUEST),),
+        sessions=(MeasurementSession(created_at="2026-01-01T00:00:00", command="perfkit bench", request=REQUEST),),
     )
     write_json(perfkit_in_process.folder / "s" / SUITE_FILE, made)
     return perfkit_in_process.folder / "s"

@@ -6,7 +6,7 @@ import pytest
 
 from perfkit.errors import UsageError
 from perfkit.files import write_json
-from perfkit.store.summary import SUMMARY_FILE, Summary, digest_of
+from perfkit.store.summary import SUMMARY_FILE, ReportSummary, compute_digest
 from perfkit_cli.folders import folder_for, refuse_foreign
 
 
@@ -44,7 +44,7 @@ def test_a_folder_that_may_not_be_written_is_told_too(tmp_path: Path, monkeypatc
 def report_on(folder: Path, *sources: str) -> None:
     folder.mkdir()
     (folder / "analysis.json").touch()
-    summary = Summary(kind="trace", name="trace on a T4", created_at="", sources=digest_of(sources))
+    summary = ReportSummary(kind="trace", name="trace on a T4", created_at="", sources=compute_digest(sources))
     write_json(folder / SUMMARY_FILE, summary)
 
 

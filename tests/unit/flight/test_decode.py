@@ -6,13 +6,13 @@ import msgspec
 import pytest
 
 from perfkit.errors import RunFormatError
-from perfkit.flight.decode import decode
-from perfkit.flight.file import read_flight_record, write_flight_record
+from perfkit.flight.decode import decode_dump
+from perfkit.flight.record_file import read_flight_record, write_flight_record
 from tests.fixtures.flight_dumps import dump, entry
 
 
 def test_a_collective_is_told_with_its_size_and_where_it_was_called() -> None:
-    record = decode(dump(entry(7, ended=False)), "rank0")
+    record = decode_dump(dump(entry(7, ended=False)), "rank0")
     [call] = record.collectives
     assert (call.op, call.backend, call.sequence, call.finished) == ("all_reduce", "nccl", 7, False)
     assert (str(call.tensors), call.tensors.bytes) == ("[4, 1024] fp32", 4 * 1024 * 4)
@@ -25,13 +25,13 @@ def test_a_collective_is_told_with_its_size_and_where_it_was_called() -> None:
 @pytest.mark.parametrize("backend", ["nccl", "gloo"])
 @pytest.mark.parametrize("ended", [True, False])
 def test_nccl_tells_the_end_by_its_events_and_gloo_by_a_flag(backend: str, ended: bool) -> None:
-    [call] = decode(dump(entry(1, backend=backend, ended=ended)), "x").collectives
+    [call] = decode_dump(dump(entry(1, backend=backend, ended=ended)), "x").collectives
     assert call.finished is ended
 
 
 def test_a_collective_of_nccl_that_timed_out_is_retired_and_has_not_ended() -> None:
     timed_out = {**entry(1, ended=False), "retired": True}
-    assert not decode(dump(timed_out), "x").collectives[0].finished
+    assert not decode_dump(dump(timed_out), "x").collectives[0].finished
 
 
 def test_calls_that_were_launched_as_one_end_with_it() -> None:
@@ -39,13 +39,13 @@ def test_calls_that_were_launched_as_one_end_with_it() -> None:
     sends = (entry(number, "send 0->1", sequence=5, p2p=True, ended=False) for number in (1, 2))
     within = [{**send, "state": "scheduled"} for send in sends]
     whole = entry(3, "coalesced", sequence=5, p2p=True)
-    record = decode(dump(*within, whole), "x")
+    record = decode_dump(dump(*within, whole), "x")
     assert all(call.finished for call in record.collectives)
     assert record.waits_in is None
 
 
 def test_messages_have_a_source_and_a_destination() -> None:
-    record = decode(dump(entry(1, "send 0->1", p2p=True), entry(2, "recv 0<-1", p2p=True)), "x")
+    record = decode_dump(dump(entry(1, "send 0->1", p2p=True), entry(2, "recv 0<-1", p2p=True)), "x")
     assert [(call.op, call.peers) for call in record.collectives] == [("send", (0, 1)), ("recv", (1, 0))]
 
 
@@ -53,16 +53,16 @@ def test_json_has_lists_for_tuples_no_stacks_and_no_entries_where_there_are_none
     whole = dump(entry(1))
     del whole["entries"][0]["frames"]
     from_json = msgspec.json.decode(msgspec.json.encode(whole))
-    assert decode(from_json, "x") == decode(whole, "x")
-    assert decode(from_json, "x").collectives[0].call_site == ""
+    assert decode_dump(from_json, "x") == decode_dump(whole, "x")
+    assert decode_dump(from_json, "x").collectives[0].call_site == ""
     del from_json["entries"]
-    assert decode(from_json, "x").collectives == ()
+    assert decode_dump(from_json, "x").collectives == ()
 
 
 def test_many_tensors_are_told_by_the_first_and_bytes_of_an_unknown_dtype_are_not() -> None:
-    [many] = decode(dump(entry(1, sizes=[[2]] * 9)), "x").collectives
+    [many] = decode_dump(dump(entry(1, sizes=[[2]] * 9)), "x").collectives
     assert str(many.tensors) == "[2] fp32, [2] fp32, [2] fp32, [2] fp32, and 5 more"
-    [odd] = decode(dump(entry(1, dtype="QUInt99")), "x").collectives
+    [odd] = decode_dump(dump(entry(1, dtype="QUInt99")), "x").collectives
     assert (str(odd.tensors), odd.tensors.bytes) == ("[4, 1024] QUInt99", None)
 
 
@@ -80,13 +80,13 @@ def test_many_tensors_are_told_by_the_first_and_bytes_of_an_unknown_dtype_are_no
 )
 def test_what_is_no_dump_is_refused_with_what_is_wrong(damage: dict[str, Any], told: str) -> None:
     with pytest.raises(RunFormatError, match=told.replace("[", r"\[").replace("]", r"\]")) as caught:
-        decode({**dump(entry(1)), **damage}, "here")
+        decode_dump({**dump(entry(1)), **damage}, "here")
     assert str(caught.value).startswith("here: ")
     assert "\n" not in str(caught.value)
 
 
 def test_ranks_that_call_from_one_place_share_its_stack() -> None:
-    first, second = (decode(dump(entry(0)), "rank").collectives[0] for _ in range(2))
+    first, second = (decode_dump(dump(entry(0)), "rank").collectives[0] for _ in range(2))
     assert first.frames is second.frames
 
 

@@ -3,14 +3,14 @@
 import pickle
 from pathlib import Path
 
-from perfkit.flight.decode import decode
-from perfkit.flight.match import Mismatch, mismatches
+from perfkit.flight.decode import decode_dump
+from perfkit.flight.match import Mismatch, find_mismatches
 
 H200 = Path(__file__).parents[2] / "fixtures" / "recorded" / "h200"
 
 
 def test_the_rank_that_slept_is_absent_from_the_last_collective() -> None:
     dumps = {rank: pickle.loads((H200 / f"nccl_trace_rank_{rank}").read_bytes()) for rank in (0, 1)}
-    [meeting] = mismatches({rank: decode(dump, f"rank {rank}") for rank, dump in dumps.items()})
+    [meeting] = find_mismatches({rank: decode_dump(dump, f"rank {rank}") for rank, dump in dumps.items()})
     assert (meeting.mismatch, meeting.name) == (Mismatch.ABSENT, "all_reduce 14 of default_pg")
     assert (meeting.absent, meeting.waiting) == ((1,), (0,))

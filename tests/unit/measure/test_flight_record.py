@@ -8,9 +8,9 @@ import torch
 import torch._C._distributed_c10d as c10d
 import torch.distributed as dist
 
-from perfkit.flight.file import read_flight_record
-from perfkit.flight.match import mismatches
+from perfkit.flight.match import find_mismatches
 from perfkit.flight.model import FlightRecord
+from perfkit.flight.record_file import read_flight_record
 from perfkit.measure.dump_mark import find_marks
 from perfkit.measure.flight import leave_flight_record
 from perfkit.trace.flight import dumps_among, read_dump
@@ -44,7 +44,7 @@ def test_a_rank_leaves_what_torch_recorded_and_dumps_of_torch_tell_the_same(tmp_
     for name in ("dump_0", "json_rank_0.json"):
         assert dumps_among([str(tmp_path / name)])
         assert told(read_dump(str(tmp_path / name))) == expected
-    assert mismatches({0: left}) == ()
+    assert find_mismatches({0: left}) == ()
 
 
 def test_the_mark_stands_while_the_record_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

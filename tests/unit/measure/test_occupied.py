@@ -8,14 +8,14 @@ from perfkit.errors import UsageError
 from perfkit.files import write_json
 from perfkit.measure.occupied import refuse_occupied
 from perfkit.store.layout import SUITE_FILE
-from perfkit.store.summary import PLAN_FILE, SUMMARY_FILE, Summary
+from perfkit.store.summary import PLAN_FILE, SUMMARY_FILE, ReportSummary
 
 
 def report(folder: Path, kind: str) -> None:
     """A folder with a plan, and with the summary of a report of that kind."""
     (folder / PLAN_FILE).write_text("{}")
     (folder / "report.html").write_text("")
-    write_json(folder / SUMMARY_FILE, Summary(kind=kind, name="gpt", created_at="2026-01-01T00:00:00+00:00"))
+    write_json(folder / SUMMARY_FILE, ReportSummary(kind=kind, name="gpt", created_at="2026-01-01T00:00:00+00:00"))
 
 
 def test_a_plan_makes_room_for_the_suite(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from perfkit.analysis.suite.verdicts import emulation_of
+from perfkit.analysis.suite.verdicts import get_emulation_reason
 from perfkit.devices.shared_gpu import EMULATED, SHARED_GPU
 from perfkit.errors import UnavailableError
 from perfkit.files import read_json
@@ -17,7 +17,7 @@ from perfkit.measure.placing import open_store, take_device
 from perfkit.measure.rank import run_rank
 from perfkit.record import RankRecord, Status
 from perfkit.spec import LaunchSpec, RunSpec, WorkloadSpec
-from perfkit.store.layout import RECORD_FILE, rank_folder
+from perfkit.store.layout import RECORD_FILE, get_rank_folder
 from perfkit.techniques.state import World
 from tests.fixtures.two_gpus import TwoGpus, two_gpus
 
@@ -55,7 +55,7 @@ def spec(world_size: int) -> RunSpec:
 
 
 def record(folder: Path, rank: int) -> RankRecord:
-    return read_json(rank_folder(folder, rank) / RECORD_FILE, RankRecord)
+    return read_json(get_rank_folder(folder, rank) / RECORD_FILE, RankRecord)
 
 
 def test_a_rank_takes_its_own_gpu(gpus: TwoGpus) -> None:
@@ -170,7 +170,7 @@ def test_runs_that_share_a_gpu_are_marked(
     monkeypatch.setattr(ranks, "set_up", stop)
     run_rank(spec(size), tmp_path, rank=0, local_rank=0, report=lambda line: None)
     assert record(tmp_path, 0).facts == facts
-    assert emulation_of([record(tmp_path, 0)]) == (EMULATED if facts else "")
+    assert get_emulation_reason([record(tmp_path, 0)]) == (EMULATED if facts else "")
 
 
 def test_a_run_with_too_few_gpus_is_skipped_and_joins_no_group(

@@ -11,7 +11,7 @@ from perfkit.measure.rounds import _Rounds
 from perfkit.measure.schedule import bench_schedule
 from perfkit.record import Samples
 from perfkit.spec import WorkloadSpec, parse_variants
-from perfkit.store.layout import Sampling, Session, Suite, SuiteRun
+from perfkit.store.layout import MeasurementSession, Suite, SuiteRun, SuiteSampling
 from perfkit.store.request import BenchRequest
 from perfkit.techniques.technique import Ranks
 
@@ -27,7 +27,7 @@ class FakeMaking:
     """
 
     def __init__(self, steps, process_s=10.0, fails=(), sizes=None):
-        session = Session(created_at="", command="", request=None)
+        session = MeasurementSession(created_at="", command="", request=None)
         self.suite = Suite(created_at="", perfkit="", command="", variants=(), baselines={}, sessions=(session,))
         self.ended = set()
         self.log = []
@@ -104,7 +104,7 @@ def test_equal_rounds_are_enough_when_there_are_four():
     making = FakeMaking(noisy())
     events = measure(making)
     assert making.log == ["ckpt amp baseline", "amp ckpt baseline", "baseline ckpt amp", "ckpt baseline amp"]
-    assert making.suite.sampling == Sampling(
+    assert making.suite.sampling == SuiteSampling(
         precision=0.05, budget_s=rounds.BUDGET_S, rounds=4, seconds=120.0, ended="every interval is within 5.0 %"
     )
     assert [event.number for event in events if isinstance(event, RoundFinished)] == [1, 2, 3, 4]
@@ -148,7 +148,7 @@ def test_without_a_budget_of_ones_own_three_rounds_are_measured_however_long_the
 def test_as_many_rounds_as_are_asked_for():
     making = FakeMaking(noisy())
     measure(making, rounds=2)
-    assert making.suite.sampling == Sampling(rounds=2, seconds=60.0, ended="2 rounds were asked for")
+    assert making.suite.sampling == SuiteSampling(rounds=2, seconds=60.0, ended="2 rounds were asked for")
     assert len(making.log) == 2
     none = FakeMaking(noisy())
     rounds.sample(none, None, BenchRequest(
@@ -250,7 +250,7 @@ def test_the_order_changes_so_that_no_variant_is_always_first():
 
 def test_a_budget_that_was_used_up_before_an_interruption_is_no_new_one():
     making = FakeMaking(noisy(amp=1.0, ckpt=1.0))
-    making.update_session(sampling=Sampling(precision=0.05, budget_s=100.0, rounds=3, seconds=90.0))
+    making.update_session(sampling=SuiteSampling(precision=0.05, budget_s=100.0, rounds=3, seconds=90.0))
     measure(making, budget_s=100.0)  # a round has taken 30 s
     assert making.log == []
     assert making.suite.sampling.ended == "the budget of 100 s is used up"

@@ -11,7 +11,7 @@ from perfkit.measure.events import Event, PassStarted, RunFinished, RunStarted
 from perfkit.measure.trial import lacked_memory, shortened, tried
 from perfkit.record import Run, Status
 from perfkit.spec import LaunchSpec, RunSpec, WorkloadSpec, parse_technique
-from perfkit.store.layout import rank_folder
+from perfkit.store.layout import get_rank_folder
 
 SPEC = RunSpec(
     workload=WorkloadSpec(name="gpt"), techniques=(parse_technique("ckpt"),), launch=LaunchSpec(world_size=2)
@@ -29,8 +29,8 @@ def test_what_is_read_of_each_rank_is_all_that_stays(
         folders.append(folder)
         report("setup")
         for rank in range(spec.launch.world_size):
-            rank_folder(folder, rank).mkdir(parents=True)
-            (rank_folder(folder, rank) / "told").write_text(f"by {rank}")
+            get_rank_folder(folder, rank).mkdir(parents=True)
+            (get_rank_folder(folder, rank) / "told").write_text(f"by {rank}")
         return Run(status=Status.OK, seconds=2.0)
 
     monkeypatch.setattr(trial, "launch", launch)

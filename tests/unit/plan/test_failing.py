@@ -6,7 +6,7 @@ from types import FunctionType
 import pytest
 import torch
 
-from perfkit.analysis.memory.account import account
+from perfkit.analysis.memory.account import build_memory_account
 from perfkit.errors import UnavailableError
 from perfkit.plan import values_read
 from perfkit.plan.failing import named_failures
@@ -125,7 +125,7 @@ def test_reads_are_counted_at_each_place_by_itself(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_model_that_was_built_before_is_planned(program: Path) -> None:
-    linear = account(planned(program, built=True).allocations)
+    linear = build_memory_account(planned(program, built=True).allocations)
     assert linear is not None
     assert {share.category: share.bytes for share in linear.categories}["parameter"] == (8 * 8 + 8) * 4
 

@@ -13,7 +13,7 @@ from perfkit.files import write_json
 from perfkit.plan.learn import learn, sources
 from perfkit.plan.learned import Learned, Program, load, path, store
 from perfkit.record import NOT_MEASURED, DeviceMoment, ProcessMemory, Run, Status, measured
-from perfkit.store.layout import CEILINGS_FILE, TRACE_FILE, rank_folder, run_path
+from perfkit.store.layout import CEILINGS_FILE, TRACE_FILE, get_rank_folder, get_run_path
 from tests.fixtures.plan_roofs import ceilings
 from tests.fixtures.suites import ENVIRONMENT, changed, record, spec, write_run, write_suite, write_suite_file
 from tests.fixtures.trace_events import Event, event, inputs, kernel, launch, range_
@@ -97,7 +97,7 @@ def _trace(suite: Path, variant: str) -> None:
         event("aten::mm", 10_000, 20_000, **PRODUCT),
         event("aten::mm", 50_000, 20_000, **PRODUCT),
     ]
-    write_trace(rank_folder(suite / run_path(variant, 0), 0) / TRACE_FILE, events)
+    write_trace(get_rank_folder(suite / get_run_path(variant, 0), 0) / TRACE_FILE, events)
 
 
 def test_a_suite_tells_the_time_of_calls_without_a_profiler_and_the_hosts_beside_them(tmp_path: Path) -> None:
@@ -182,6 +182,6 @@ def test_a_suite_of_a_gpu_tells_what_a_process_takes_beside_its_allocator(
     run = write_run(suite, run_spec, 0, records, Run(status=Status.OK))
     write_suite_file(suite, [run_spec.variant], [run])
     trace = _gpu_trace(tmp_path / "model.json").read_bytes()
-    (rank_folder(suite / run_path(run_spec.variant, 0), 0) / TRACE_FILE).write_bytes(gzip.compress(trace))
+    (get_rank_folder(suite / get_run_path(run_spec.variant, 0), 0) / TRACE_FILE).write_bytes(gzip.compress(trace))
     (learned,) = learn(str(suite))
     assert [program.context_bytes for program in learned.programs] == [expected]

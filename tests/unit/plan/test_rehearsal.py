@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from perfkit.analysis.memory.account import account
+from perfkit.analysis.memory.account import build_memory_account
 from perfkit.analysis.model.memory import MemoryAccount
 from perfkit.devices.catalogue import named
 from perfkit.errors import UnavailableError
@@ -38,14 +38,14 @@ def spec(techniques: str = "baseline", workload: WorkloadSpec = GPT, ranks: int 
 
 
 def planned(asked: RunSpec) -> MemoryAccount:
-    held = account(rehearse(asked).allocations)
+    held = build_memory_account(rehearse(asked).allocations)
     assert held is not None
     return held
 
 
 def measured(asked: RunSpec, folder: Path) -> MemoryAccount:
     assert run_rank(asked, folder, rank=0, local_rank=0, report=lambda _: None) == Status.OK
-    held = account(read_allocations(folder / "rank0" / "memory.parquet"))
+    held = build_memory_account(read_allocations(folder / "rank0" / "memory.parquet"))
     assert held is not None
     return held
 
@@ -147,7 +147,7 @@ def test_a_step_that_needs_values_is_refused_with_the_op(tmp_path: Path) -> None
 
 def test_a_gpus_optimizer_takes_a_copy_of_the_parameters_which_a_cpus_does_not() -> None:
     small = WorkloadSpec(name="gpt", params={"size": "nano", "seq_len": 16})  # so that the update is the fullest moment
-    on_cpu, on_gpu = (account(rehearse(spec(workload=small), gpu).allocations) for gpu in (None, H100))
+    on_cpu, on_gpu = (build_memory_account(rehearse(spec(workload=small), gpu).allocations) for gpu in (None, H100))
     assert on_cpu is not None
     assert on_gpu is not None
     assert on_gpu.peak_phase == "optimizer"
@@ -164,7 +164,7 @@ def test_every_allocation_since_the_model_leads_to_the_step_without_the_batches_
             alive[address] = size
         else:
             assert alive.pop(address) == -size
-    held = account(rehearsed.allocations)
+    held = build_memory_account(rehearsed.allocations)
     assert held is not None
     state = by_category(held)
     assert sum(alive.values()) >= state["parameter"] + state["optimizer state"]
@@ -218,7 +218,7 @@ def products(rehearsed: Rehearsed) -> set[str]:
 
 
 def peak(rehearsed: Rehearsed) -> int:
-    held = account(rehearsed.allocations)
+    held = build_memory_account(rehearsed.allocations)
     assert held is not None
     return held.peak_bytes
 

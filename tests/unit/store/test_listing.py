@@ -9,15 +9,15 @@ from perfkit.files import write_json
 from perfkit.record import Measurement, Status, Unknown, measured, value_of
 from perfkit.store import listing, suite_state
 from perfkit.store.layout import RUN_FILE, SPEC_FILE, SUITE_FILE, SuiteRun
-from perfkit.store.listing import Listed, list_runs
+from perfkit.store.listing import ListedRun, list_runs
 from perfkit.store.live import LiveEvent
-from perfkit.store.suite_state import State
-from perfkit.store.summary import SUMMARY_FILE, TRACE_REPORT_FILE, RowFigures, Summary
+from perfkit.store.suite_state import SuiteState
+from perfkit.store.summary import SUMMARY_FILE, TRACE_REPORT_FILE, ReportSummary, RowFigures
 from tests.fixtures.suites import record, spec, write_run, write_suite, write_suite_file
 from tests.fixtures.view_folder import append, live_suite, reported, silent, view_folder, windows
 
 
-def by_path(folder: Path) -> dict[str, Listed]:
+def by_path(folder: Path) -> dict[str, ListedRun]:
     return {item.path: item for item in list_runs(folder)}
 
 
@@ -33,12 +33,12 @@ def test_every_kind_is_found_the_newest_first(tmp_path: Path) -> None:
     assert order == ["job", "bench/large", "bench/gpt", "trace", "unreported"]
     kinds = {item.path: (item.kind, item.state) for item in found}
     assert kinds == {
-        "bench/gpt": ("suite", State.OK),
-        "bench/large": ("suite", State.FAILED),
-        "unreported": ("suite", State.OK),
-        "trace": ("trace", State.OK),
-        "damaged": ("suite", State.DAMAGED),
-        "job": ("suite", State.RUNNING),
+        "bench/gpt": ("suite", SuiteState.OK),
+        "bench/large": ("suite", SuiteState.FAILED),
+        "unreported": ("suite", SuiteState.OK),
+        "trace": ("trace", SuiteState.OK),
+        "damaged": ("suite", SuiteState.DAMAGED),
+        "job": ("suite", SuiteState.RUNNING),
     }
 
 
@@ -76,21 +76,27 @@ def test_no_damage_is_fatal(tmp_path: Path, content: str) -> None:
     (tmp_path / "trace").mkdir()
     (tmp_path / "trace" / TRACE_REPORT_FILE).touch()
     (tmp_path / "trace" / SUMMARY_FILE).write_bytes(content.encode("utf-8", "surrogatepass"))
-    assert {item.state for item in list_runs(tmp_path)} == {State.DAMAGED}
+    assert {item.state for item in list_runs(tmp_path)} == {SuiteState.DAMAGED}
 
 
 def test_a_run_that_leads_out_of_the_suite_is_not_followed(tmp_path: Path) -> None:
     folder = write_suite(tmp_path / "a", {"baseline": [record(0.1)]})
     write_suite_file(folder, ["baseline"], [SuiteRun(variant="baseline", repeat=0, path="../b/0")])
     (item,) = list_runs(tmp_path)
-    assert item.state == State.DAMAGED
+    assert item.state == SuiteState.DAMAGED
     assert "leads out of the suite's folder" in item.reason
 
 
 def test_a_report_of_an_older_perfkit_has_no_figures(tmp_path: Path) -> None:
     (tmp_path / TRACE_REPORT_FILE).write_text("{}")
     (item,) = list_runs(tmp_path)
-    assert (item.path, item.kind, item.name, item.state, item.created_at) == (".", "trace", tmp_path.name, State.OK, "")
+    assert (item.path, item.kind, item.name, item.state, item.created_at) == (
+        ".",
+        "trace",
+        tmp_path.name,
+        SuiteState.OK,
+        "",
+    )
     assert isinstance(item.figures.step, Unknown)
     assert "older perfkit" in item.figures.step.reason
 
@@ -124,7 +130,7 @@ def test_a_report_that_lacks_a_run_does_not_count(tmp_path: Path) -> None:
 def test_a_live_job_runs_with_the_figures_of_its_last_window(tmp_path: Path) -> None:
     last = windows(30)[-1]
     (item,) = list_runs(live_suite(tmp_path, ranks=2))
-    assert item.state == State.RUNNING
+    assert item.state == SuiteState.RUNNING
     assert item.live == ("baseline@2/0/rank0", "baseline@2/0/rank1")
     assert value_of(item.figures.step) == pytest.approx(last.step_s, rel=0.4)
     assert isinstance(item.figures.throughput, Measurement)
@@ -137,7 +143,7 @@ def test_a_live_job_that_is_silent_was_interrupted(tmp_path: Path) -> None:
     for log in tmp_path.rglob("live.jsonl"):
         silent(log, 60)
     (item,) = list_runs(tmp_path)
-    assert item.state == State.INTERRUPTED
+    assert item.state == SuiteState.INTERRUPTED
 
 
 def test_a_live_job_that_has_ended_without_its_run_file_was_interrupted(tmp_path: Path) -> None:
@@ -145,25 +151,25 @@ def test_a_live_job_that_has_ended_without_its_run_file_was_interrupted(tmp_path
     (log,) = tmp_path.rglob("live.jsonl")
     append(log.parent, [LiveEvent(time_s=1.0, step=1500, kind="end", text="")])
     (item,) = list_runs(tmp_path)
-    assert item.state == State.INTERRUPTED
+    assert item.state == SuiteState.INTERRUPTED
 
 
 def test_a_benchmark_without_a_live_log_runs_until_its_time_limit(tmp_path: Path) -> None:
     entry = write_run(tmp_path, spec("amp"), 0, [])
     write_suite_file(tmp_path, ["amp"], [entry])
     (item,) = list_runs(tmp_path)
-    assert item.state == State.RUNNING
+    assert item.state == SuiteState.RUNNING
     assert "a run of it may take 600 s" in item.reason
     old(tmp_path, 601)
     (item,) = list_runs(tmp_path)
-    assert (item.state, item.reason) == (State.INTERRUPTED, "amp interrupted")
+    assert (item.state, item.reason) == (SuiteState.INTERRUPTED, "amp interrupted")
 
 
 def test_a_benchmark_whose_process_is_gone_was_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_suite_file(tmp_path, ["amp"], [write_run(tmp_path, spec("amp"), 0, [])])
-    monkeypatch.setattr(suite_state, "left_by_its_writer", lambda folder: folder == tmp_path)
+    monkeypatch.setattr(suite_state, "is_abandoned", lambda folder: folder == tmp_path)
     (item,) = list_runs(tmp_path)
-    assert item.state == State.INTERRUPTED
+    assert item.state == SuiteState.INTERRUPTED
 
 
 def test_the_report_of_an_interrupted_suite_counts_while_nothing_is_written_after_it(tmp_path: Path) -> None:
@@ -172,12 +178,12 @@ def test_the_report_of_an_interrupted_suite_counts_while_nothing_is_written_afte
     write_suite_file(done, ["baseline", "amp"], [SuiteRun(variant="baseline", repeat=0, path="baseline/0"), begun])
     reported(done, "2026-01-01T00:00:00Z")
     (item,) = list_runs(tmp_path)
-    assert (item.state, item.reason, item.reported) == (State.INTERRUPTED, "amp interrupted", True)
+    assert (item.state, item.reason, item.reported) == (SuiteState.INTERRUPTED, "amp interrupted", True)
     (done / begun.path / "rank0" / "output.log").touch()
     os.utime(done / begun.path / "rank0" / "output.log", (time.time() + 5,) * 2)
     (item,) = list_runs(tmp_path)
     assert not item.reported
-    assert item.state == State.RUNNING
+    assert item.state == SuiteState.RUNNING
 
 
 def test_only_small_files_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -199,7 +205,7 @@ def test_times_without_a_zone_are_utc(tmp_path: Path) -> None:
         (tmp_path / name / TRACE_REPORT_FILE).touch()
         figures = RowFigures(step=measured(1.0, "s", "test"))
         write_json(
-            tmp_path / name / SUMMARY_FILE, Summary(kind="trace", name=name, created_at=created, figures=figures)
+            tmp_path / name / SUMMARY_FILE, ReportSummary(kind="trace", name=name, created_at=created, figures=figures)
         )
     assert [item.path for item in list_runs(tmp_path)] == ["c", "a", "b"]
 
@@ -207,4 +213,4 @@ def test_times_without_a_zone_are_utc(tmp_path: Path) -> None:
 def test_a_skipped_technique_is_no_failure(tmp_path: Path) -> None:
     write_suite(tmp_path, {"baseline": [record(0.1)], "zero1": [record(status=Status.SKIPPED, reason="one rank")]})
     (item,) = list_runs(tmp_path)
-    assert (item.state, item.reason) == (State.OK, "zero1 skipped")
+    assert (item.state, item.reason) == (SuiteState.OK, "zero1 skipped")

@@ -7,7 +7,7 @@ import pytest
 
 from perfkit.errors import RunFormatError
 from perfkit.store.live import LiveEvent, LiveStart, LiveWindow
-from perfkit.store.live_tail import SILENT_S, log_end, read_since
+from perfkit.store.live_tail import SILENT_S, read_log_end, read_since
 from tests.fixtures.view_folder import append, silent, start, windows
 
 END = LiveEvent(time_s=2.0, step=100, kind="end", text="done")
@@ -70,37 +70,37 @@ def test_the_end_of_a_log_of_any_length(tmp_path: Path) -> None:
     written = windows(2000)
     log = append(tmp_path, [start(pid=1), *written])
     assert log.stat().st_size > 1 << 17
-    end = log_end(log)
+    end = read_log_end(log)
     assert (end.start.pid, end.window, end.end) == (1, written[-1], None)
     append(tmp_path, [END])
-    assert log_end(log).end == END
+    assert read_log_end(log).end == END
     append(tmp_path, [start(pid=2)])
-    again = log_end(log)
+    again = read_log_end(log)
     assert (again.start.pid, again.end) == (2, None)
 
 
 def test_an_empty_log_and_one_cut_off_in_its_first_line(tmp_path: Path) -> None:
     log = append(tmp_path, [])
-    assert log_end(log).start is None
+    assert read_log_end(log).start is None
     log.write_bytes(b'{"type":"sta')
-    assert log_end(log).start is None
+    assert read_log_end(log).start is None
 
 
 def test_a_job_runs_while_its_log_grows_or_its_process_is_alive(tmp_path: Path) -> None:
     log = append(tmp_path / "far", [start()])
-    assert log_end(log).is_running()
+    assert read_log_end(log).is_running()
     silent(log, SILENT_S + 1)
-    assert not log_end(log).is_running()
+    assert not read_log_end(log).is_running()
 
     me = psutil.Process()
     mine = append(tmp_path / "here", [start(pid=os.getpid(), hostname=os.uname().nodename, time_s=time.time())])
     silent(mine, 3600)
-    assert log_end(mine).is_running()
+    assert read_log_end(mine).is_running()
     append(tmp_path / "here", [END])
-    assert not log_end(mine).is_running()
+    assert not read_log_end(mine).is_running()
 
     # The same number, of a process that began long after the log.
     older = start(pid=os.getpid(), hostname=os.uname().nodename, time_s=me.create_time() - 1000)
     reused = append(tmp_path / "reused", [older])
     silent(reused, 3600)
-    assert not log_end(reused).is_running()
+    assert not read_log_end(reused).is_running()

@@ -1,7 +1,7 @@
 import pytest
 
 from perfkit.errors import UsageError
-from perfkit.store.price import Price, counted, parse_price
+from perfkit.store.price import Price, format_cost_unit, parse_price
 
 
 @pytest.mark.parametrize(
@@ -31,5 +31,5 @@ def test_the_cost_of_a_million_tokens_and_of_a_thousand_samples() -> None:
     price = Price(per_hour=3.6, currency="$")  # 0.001 a second
     assert price.cost(1000.0, "tokens") == pytest.approx(1.0)  # a million tokens take 1000 s
     assert price.cost(10.0, "samples") == pytest.approx(0.1)  # a thousand samples take 100 s
-    assert (counted("tokens"), counted("samples")) == ("1M tokens", "1k samples")
+    assert (format_cost_unit("tokens"), format_cost_unit("samples")) == ("1M tokens", "1k samples")
     assert price.format_amount(0.0123) == "$0.0123"

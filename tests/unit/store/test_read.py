@@ -6,7 +6,7 @@ import pytest
 from perfkit.errors import RunFormatError
 from perfkit.files import write_json
 from perfkit.record import RECORD_VERSION, Status
-from perfkit.store.layout import Sampling, Suite, SuiteRun
+from perfkit.store.layout import Suite, SuiteRun, SuiteSampling
 from perfkit.store.read import read_suite, read_suite_file
 from tests.fixtures.suites import record, spec, write_run, write_suite, write_suite_file
 
@@ -118,7 +118,7 @@ def test_the_sampling_of_the_first_format_is_that_of_one_session(tmp_path: Path)
     old = {"schema_version": 1, **told, "perfkit": "0.1", "variants": [], "baselines": {}, "runs": []}
     (tmp_path / "suite.json").write_text(json.dumps({**old, "sampling": {"rounds": 3, "seconds": 9.0}}))
     suite = read_suite_file(tmp_path)
-    assert suite.sampling == Sampling(rounds=3, seconds=9.0)
+    assert suite.sampling == SuiteSampling(rounds=3, seconds=9.0)
     assert [session.request for session in suite.sessions] == [None]
     (tmp_path / "suite.json").write_text(json.dumps({**old, "sampling": None}))
     assert read_suite_file(tmp_path).sessions == ()

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from perfkit.store.stacks import Call, Taken, read_stacks
+from perfkit.store.stacks import StackCall, StackSamples, read_stacks
 
 
 def test_a_file_of_the_first_format_is_read_without_who_held_the_lock(tmp_path: Path) -> None:
@@ -25,5 +25,5 @@ def test_a_file_of_the_first_format_is_read_without_who_held_the_lock(tmp_path: 
     (tmp_path / "stacks.json").write_text(json.dumps({"schema_version": 1, "threads": [thread]}))
     [read] = read_stacks(tmp_path / "stacks.json").threads
     assert (read.samples, read.held) == (5, None)
-    assert read.taken == (Taken(node=0, phase="data", count=3), Taken(node=0, phase="data", count=2))
-    assert list(read.stack(0)) == [Call(parent=-1, function=0, line=10)]
+    assert read.taken == (StackSamples(node=0, phase="data", count=3), StackSamples(node=0, phase="data", count=2))
+    assert list(read.stack(0)) == [StackCall(parent=-1, function=0, line=10)]

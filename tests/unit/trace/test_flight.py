@@ -11,8 +11,8 @@ import pytest
 import zstandard
 
 from perfkit.errors import PerfkitError, RunFormatError, UsageError
-from perfkit.flight.decode import decode
-from perfkit.flight.file import write_flight_record
+from perfkit.flight.decode import decode_dump
+from perfkit.flight.record_file import write_flight_record
 from perfkit.trace.flight import dumps_among, is_dump_file, rank_of, ranks_of, read_dump
 from tests.fixtures.flight_dumps import dump, entry
 
@@ -40,7 +40,7 @@ def test_pickle_and_json_plain_and_packed_are_the_same(tmp_path: Path, name: str
     path.write_bytes(FORMS[name])
     assert is_dump_file(path)
     read = read_dump(str(path))
-    expected = decode(DUMP, "x")
+    expected = decode_dump(DUMP, "x")
     assert [(call.op, call.sequence, call.finished) for call in read.collectives] == [
         (call.op, call.sequence, call.finished) for call in expected.collectives
     ]

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from perfkit.analysis.findings.memory.remedies import Remedy, is_technique_on
-from perfkit.analysis.memory.layers import folded
+from perfkit.analysis.memory.layers import fold_layer_numbers
 from perfkit.analysis.model.finding import NO_FIGURES, Finding
 from perfkit.analysis.model.memory import MemoryAccount, MemoryRow
 from perfkit.units import nbytes, percent
@@ -135,7 +135,7 @@ def _make_sentence(text: str) -> str:
 
 def format_origin(op: str, module: str, line: str = "") -> str:
     """`aten::relu in blocks.*.mlp at train.py:12 train`; modules that differ only in numbers are one."""
-    place = folded(module)
+    place = fold_layer_numbers(module)
     parts = [op, f"in {place}" if place else "", f"at {line}" if line else ""]
     return " ".join(filter(None, parts))
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from perfkit.analysis.findings.memory.account_view import AccountView
 from perfkit.analysis.findings.memory.thresholds import FREE, IN_ONE_PIECE, KEPT, SEGMENT, SMALL_BYTES
-from perfkit.analysis.memory.outside import RESERVED_FREE
+from perfkit.analysis.memory.non_allocator_memory import RESERVED_FREE
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.memory import Fragmentation
 from perfkit.units import nbytes, percent

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from perfkit.analysis.findings.suite.suite_view import SuiteView
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.suite import CompileSummary
-from perfkit.analysis.suite.compile import when_it_pays
+from perfkit.analysis.suite.compile_cost import format_break_even
 from perfkit.units import seconds
 
 
@@ -16,10 +16,10 @@ def find_compile_time(suite: SuiteView) -> Iterator[Finding]:
         if cold is None or cold.seconds is None:
             continue
         warm = cold.warm
-        paid = f"pays for its compilation {when_it_pays(cold, variant.difference)}"
+        paid = f"pays for its compilation {format_break_even(cold, variant.difference)}"
         evidence = [f"{seconds(cold.seconds)} in the first process, cache {cold.cache}: {cold.break_even}"]
         if warm is not None:
-            paid += f", with warm caches {when_it_pays(warm, variant.difference)}"
+            paid += f", with warm caches {format_break_even(warm, variant.difference)}"
             evidence.append(f"{seconds(warm.seconds)} with warm caches: {warm.break_even}")
         yield Finding(
             id="compile.break_even",

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from perfkit.analysis.compare.difference import difference
+from perfkit.analysis.compare.difference import compare_traces
 from perfkit.analysis.findings.suite.suite_view import SuiteView, get_step_s
 from perfkit.analysis.findings.trace.data import LOAD_SOONER, find_loop_data_wait
 from perfkit.analysis.findings.trace.multi_trace import find_step_change
@@ -129,4 +129,4 @@ def _describe_changed_ops(suite: SuiteView, variant: Variant, base: Variant) -> 
     after, before = suite.get_traces(variant), suite.get_traces(base)
     if not after or not before:
         return ""
-    return "".join(f"; traced, {finding.evidence}" for finding in find_step_change(difference(after[0], before[0])))
+    return "".join(f"; traced, {finding.evidence}" for finding in find_step_change(compare_traces(after[0], before[0])))

@@ -8,7 +8,7 @@ from perfkit.analysis.findings.suite.suite_view import SuiteView
 from perfkit.analysis.model.estimate import Difference
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.time_split import UNPLACED
-from perfkit.store.layout import Sampling
+from perfkit.store.layout import SuiteSampling
 from perfkit.units import percent, seconds
 
 
@@ -84,7 +84,7 @@ def find_exceeded_ceilings(suite: SuiteView) -> Iterator[Finding]:
         )
 
 
-def _advise_more_rounds(difference: Difference, sampling: Sampling | None) -> str:
+def _advise_more_rounds(difference: Difference, sampling: SuiteSampling | None) -> str:
     if sampling is None:
         return "Time rounds of processes beside each other: leave --rounds 0 out."
     if sampling.precision is None:

@@ -7,10 +7,10 @@ from perfkit.analysis.model.estimate import MedianEstimate
 from perfkit.analysis.model.scaling import SuiteScaling
 from perfkit.analysis.model.suite import MeasuredSession, Variant
 from perfkit.analysis.model.trace import RankTrace
-from perfkit.analysis.suite.passes import Passes
+from perfkit.analysis.suite.passes import PassResults
 from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.record import Environment, Status
-from perfkit.store.layout import Sampling
+from perfkit.store.layout import SuiteSampling
 
 
 @dataclass(frozen=True)
@@ -21,8 +21,8 @@ class SuiteView:
     variants: tuple[Variant, ...]
     environment: Environment | None
     ceilings: DeviceCeilings | None
-    passes: Mapping[str, Passes] = field(default_factory=dict)
-    sampling: Sampling | None = None
+    passes: Mapping[str, PassResults] = field(default_factory=dict)
+    sampling: SuiteSampling | None = None
     sessions: tuple[MeasuredSession, ...] = ()
     scaling: SuiteScaling | None = None
 
@@ -53,7 +53,7 @@ class SuiteView:
 
     def get_traces(self, variant: Variant) -> tuple[RankTrace, ...]:
         """All that was traced of a variant."""
-        return self.passes.get(variant.name, Passes()).traces
+        return self.passes.get(variant.name, PassResults()).traces
 
     def get_baseline(self, variant: Variant) -> Variant | None:
         """What a variant was compared with."""

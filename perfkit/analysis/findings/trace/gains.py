@@ -11,7 +11,7 @@ from perfkit.analysis.findings.trace.trace_view import RuleResult, TraceView, su
 from perfkit.analysis.model.replay import FindingGains
 from perfkit.analysis.model.step import OUTSIDE
 from perfkit.analysis.model.trace import RankTrace
-from perfkit.analysis.ranks.together import ALL_FINDINGS, ROOFS
+from perfkit.analysis.ranks.joint_simulation import ALL_FINDINGS, ROOFS
 from perfkit.analysis.replay.change_effect import apply_effect, merge_effects
 from perfkit.analysis.replay.rank_graph import GraphDelta, compute_delta
 from perfkit.analysis.replay.replay import ReplayResult, simulate_length_s

@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 from perfkit import units
-from perfkit.check.result import Check, CheckedVariant, Judged, Side, Verdict
+from perfkit.check.result import Check, CheckedSide, CheckedVariant, JudgedQuantity, Verdict
 from perfkit.store.pairs import ALTERNATING, LOCK_STEP
 from perfkit.store.summary import CHECK_FILE, SUMMARY_FILE
 from perfkit_reports.charts.pairs import pairs_chart
@@ -40,7 +40,7 @@ ORDER = (
     Verdict.PASS,
 )
 
-_Row = tuple[CheckedVariant, Judged]
+_Row = tuple[CheckedVariant, JudgedQuantity]
 
 
 def document(check: Check) -> Document:
@@ -86,7 +86,7 @@ def verdict_of(variant: CheckedVariant) -> Verdict:
     return next((verdict for verdict in ORDER if verdict in known), Verdict.NOT_COMPARED)
 
 
-def _side(side: Side) -> Cell:
+def _side(side: CheckedSide) -> Cell:
     about = [f"revision {one_line(side.revision)}" if side.revision else "no revision is known"]
     if side.environment is not None:
         about.append(f"{one_line(side.environment.device_name)}, torch {one_line(side.environment.torch)}")
@@ -220,7 +220,7 @@ def _environment(check: Check) -> Block:
     return both
 
 
-def _sides(check: Check) -> tuple[Side, Side]:
+def _sides(check: Check) -> tuple[CheckedSide, CheckedSide]:
     return check.before, check.after
 
 

@@ -5,8 +5,8 @@ from typing import Literal
 
 from perfkit import units
 from perfkit.amounts import amount, precise_amount
-from perfkit.check.judge.thresholds import margin
-from perfkit.check.result import Judged, Verdict
+from perfkit.check.judge.thresholds import compute_margin
+from perfkit.check.result import JudgedQuantity, Verdict
 from perfkit_reports.cells import between, signed
 from perfkit_reports.document.cells import Cell, Mark, unknown
 from perfkit_reports.document.tables import NOTHING
@@ -32,19 +32,19 @@ _EQUAL = "exactly"
 _SAME = "same"
 
 
-def title(judged: Judged) -> Cell:
+def title(judged: JudgedQuantity) -> Cell:
     return Cell(one_line(judged.title))
 
 
-def before(judged: Judged) -> Cell:
+def before(judged: JudgedQuantity) -> Cell:
     return _side(judged, judged.before)
 
 
-def after(judged: Judged) -> Cell:
+def after(judged: JudgedQuantity) -> Cell:
     return _side(judged, judged.after)
 
 
-def change(judged: Judged) -> Cell:
+def change(judged: JudgedQuantity) -> Cell:
     """The relative change with its interval, the absolute one where there is none; a dash where one side has none."""
     place = mark(judged)
     if judged.exact and judged.before is not None and judged.before == judged.after:
@@ -57,7 +57,7 @@ def change(judged: Judged) -> Cell:
     return Cell(f"{'+' if difference > 0 else ''}{amount(difference, judged.unit)}", value=difference, mark=place)
 
 
-def mark(judged: Judged) -> Mark | None:
+def mark(judged: JudgedQuantity) -> Mark | None:
     """Where it lies between no change and its threshold; None without a threshold, or a figure to hold against it."""
     allowed, worsening = _allowed(judged), _worsening(judged)
     if allowed is None or worsening is None:
@@ -67,7 +67,7 @@ def mark(judged: Judged) -> Mark | None:
     return Mark(_share(worsening, allowed), low, high, _SHAPES.get(judged.verdict, "dot"))
 
 
-def _allowed(judged: Judged) -> float | None:
+def _allowed(judged: JudgedQuantity) -> float | None:
     """The change that is allowed, in the terms of `_worsening`: 0 or more."""
     threshold = judged.threshold
     if threshold is None:
@@ -76,10 +76,10 @@ def _allowed(judged: Judged) -> float | None:
         return threshold.limit
     if not judged.before:
         return threshold.limit if threshold.limit is not None else threshold.change or 0.0
-    return margin(threshold, judged.before, more_is_worse=judged.more_is_worse)
+    return compute_margin(threshold, judged.before, more_is_worse=judged.more_is_worse)
 
 
-def _worsening(judged: Judged) -> float | None:
+def _worsening(judged: JudgedQuantity) -> float | None:
     if judged.after is None:
         return None
     if judged.before is None:
@@ -89,7 +89,7 @@ def _worsening(judged: Judged) -> float | None:
     return None if judged.change is None else _worse(judged, judged.change)
 
 
-def _worse(judged: Judged, change: float) -> float:
+def _worse(judged: JudgedQuantity, change: float) -> float:
     return change if judged.more_is_worse else -change
 
 
@@ -100,12 +100,12 @@ def _share(worsening: float, allowed: float) -> float:
     return worsening / allowed if math.isfinite(allowed) else 0.0
 
 
-def has_change(judged: Judged) -> bool:
+def has_change(judged: JudgedQuantity) -> bool:
     """There are figures of both sides to tell a change from."""
     return change(judged).text != NOTHING
 
 
-def why(judged: Judged) -> Cell:
+def why(judged: JudgedQuantity) -> Cell:
     """What the verdict rests on, what would decide it, and what the data could have shown."""
     more = []
     if judged.to_decide:
@@ -115,18 +115,18 @@ def why(judged: Judged) -> Cell:
     return Cell(one_line(judged.reason), detail="; ".join(more))
 
 
-def interval(judged: Judged) -> str:
+def interval(judged: JudgedQuantity) -> str:
     """`+6.5 to +9.3 %`; of what is counted `exactly`; empty where there is none."""
     if judged.low is None or judged.high is None:
         return _EQUAL if judged.exact else ""
     return between(judged.low, judged.high)
 
 
-def threshold(judged: Judged) -> Cell:
+def threshold(judged: JudgedQuantity) -> Cell:
     return Cell(one_line(judged.threshold.text) if judged.threshold else NOTHING)
 
 
-def verdict(judged: Judged) -> Cell:
+def verdict(judged: JudgedQuantity) -> Cell:
     return Cell(said(judged.verdict), reason=judged.reason, tone=TONES.get(judged.verdict, "unsure"))
 
 
@@ -135,14 +135,14 @@ def said(known: Verdict) -> str:
     return f"{SYMBOLS[known]} {known.value}"
 
 
-def _side(judged: Judged, value: float | None) -> Cell:
+def _side(judged: JudgedQuantity, value: float | None) -> Cell:
     if value is None:  # a distance between the sides has no value before
         return unknown(judged.reason) if judged.verdict is Verdict.NOT_COMPARED else Cell(NOTHING)
     show = precise_amount if _alike(judged) else amount
     return Cell(show(value, judged.unit), value=value)
 
 
-def _alike(judged: Judged) -> bool:
+def _alike(judged: JudgedQuantity) -> bool:
     """The two sides differ, and would read as if they did not."""
     first, second = judged.before, judged.after
     if first is None or second is None or first == second or not judged.exact:

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from perfkit import units
 from perfkit.analysis import machine_load
 from perfkit.check.judge.outcome import OUTCOME
-from perfkit.check.result import Check, CheckedVariant, Judged, Side, Verdict
+from perfkit.check.result import Check, CheckedSide, CheckedVariant, JudgedQuantity, Verdict
 from perfkit_reports.plain import one_line
 from perfkit_reports.subjects.history.changes import short
 from perfkit_reports.wording import plural
 
-_Found = tuple[CheckedVariant, Judged]
+_Found = tuple[CheckedVariant, JudgedQuantity]
 
 _TO_DO = {
     Verdict.PASS: "",
@@ -26,12 +26,12 @@ _TO_DO = {
 }
 
 
-def gated(variant: CheckedVariant) -> tuple[Judged, ...]:
+def gated(variant: CheckedVariant) -> tuple[JudgedQuantity, ...]:
     """The quantities that can fail."""
     return tuple(judged for judged in variant.judged if judged.threshold is not None)
 
 
-def reported(variant: CheckedVariant) -> tuple[Judged, ...]:
+def reported(variant: CheckedVariant) -> tuple[JudgedQuantity, ...]:
     """The quantities that no threshold is set for."""
     return tuple(judged for judged in variant.judged if judged.threshold is None)
 
@@ -68,7 +68,7 @@ def busy(variants: Sequence[CheckedVariant]) -> str:
     )
 
 
-def _in_doubt(judged: Judged) -> bool:
+def _in_doubt(judged: JudgedQuantity) -> bool:
     return not judged.exact and judged.verdict in (Verdict.FAIL, Verdict.WORSE, Verdict.INCONCLUSIVE)
 
 
@@ -150,7 +150,7 @@ def sides(check: Check) -> str:
     return f"{side(check.before)} → {side(check.after)}"
 
 
-def side(known: Side) -> str:
+def side(known: CheckedSide) -> str:
     """A side as a user calls it, with its revision unless that is named already."""
     label, revision = one_line(known.label), one_line(known.revision)
     named = bool(revision) and short(revision) in label

@@ -2,7 +2,7 @@
 
 from itertools import chain, count
 
-from perfkit.check.result import Check, CheckedVariant, Judged, Verdict, fails
+from perfkit.check.result import Check, CheckedVariant, JudgedQuantity, Verdict, is_failure
 from perfkit_reports.document.cases import Case, Outcome, Suite
 from perfkit_reports.plain import one_line
 from perfkit_reports.subjects.check import quantities, story
@@ -46,14 +46,14 @@ def cases(variant: CheckedVariant, fail_on: Verdict, seconds: float = 0.0) -> li
     return [_case(judged, fail_on, _unlike(one_line(judged.title), titles), seconds) for judged in story.gated(variant)]
 
 
-def _case(judged: Judged, fail_on: Verdict, name: str, seconds: float) -> Case:
+def _case(judged: JudgedQuantity, fail_on: Verdict, name: str, seconds: float) -> Case:
     change = quantities.change(judged)
     interval = f" ({change.detail})" if change.detail else ""
     compared = quantities.has_change(judged)
     sides = f"{quantities.before(judged).text} → {quantities.after(judged).text}"
     return Case(
         name=name,
-        outcome="fail" if fails(judged.verdict, fail_on) else _OUTCOMES[judged.verdict],
+        outcome="fail" if is_failure(judged.verdict, fail_on) else _OUTCOMES[judged.verdict],
         word=judged.verdict.value,
         figures=f"{change.text}{interval}, allowed {quantities.threshold(judged).text}" if compared else "",
         sides=sides if compared else "",

@@ -4,18 +4,18 @@ from collections.abc import Sequence
 
 from perfkit.check.result import Check, CheckedVariant
 from perfkit.record import Quantity, Unknown, measured
-from perfkit.store.summary import RowFigures, Summary, rate
+from perfkit.store.summary import ReportSummary, RowFigures, make_throughput
 from perfkit_reports.plain import one_line
 from perfkit_reports.subjects.check import story
 
 _UNITS = {"step_time": "s", "peak_allocated": "bytes", "mfu": "1"}
 
 
-def of_check(check: Check) -> Summary:
+def of_check(check: Check) -> ReportSummary:
     """The figures are those of the side after, of the first variant with any."""
     environment = check.after.environment or check.before.environment
     shown = next((variant for variant in check.variants if _known(variant)), None)
-    return Summary(
+    return ReportSummary(
         kind="check",
         name=story.sides(check),
         created_at=check.created_at,
@@ -41,7 +41,7 @@ def _figures(shown: CheckedVariant | None, variants: Sequence[CheckedVariant]) -
 
     throughput: Quantity = Unknown(reason="the check does not compare it")
     if "throughput" in after:
-        throughput = rate(after["throughput"], "", "the side after of the check")
+        throughput = make_throughput(after["throughput"], "", "the side after of the check")
     return RowFigures(
         of=one_line(shown.name) if shown is not None and len(variants) > 1 else "",
         step=known("step_time"),

@@ -4,13 +4,13 @@ import math
 from typing import Any
 
 from perfkit.analysis.model.difference import ChangeRow
-from perfkit.check.judge.paired import pair_ratio
-from perfkit.check.result import Check, CheckedVariant, Judged, MemoryChange
+from perfkit.check.judge.process_pairs import compute_pair_ratio
+from perfkit.check.result import Check, CheckedVariant, JudgedQuantity, MemoryChange
 from perfkit.store.pairs import Pair
 from perfkit_reports.document.tables import Data, fields, owned, schema_of
 
 _OF = {"workload": str, "variant": str}
-_JUDGED = schema_of(Judged, **_OF, threshold=str)
+_JUDGED = schema_of(JudgedQuantity, **_OF, threshold=str)
 _PAIRS = {
     **_OF,
     "pair": int,
@@ -63,5 +63,5 @@ def _pairs(variant: CheckedVariant) -> _Rows:
 
 
 def _change(pair: Pair, clock: str, turns: str) -> float | None:
-    ratio = pair_ratio(pair, clock, turns)
+    ratio = compute_pair_ratio(pair, clock, turns)
     return None if ratio is None else math.expm1(ratio)

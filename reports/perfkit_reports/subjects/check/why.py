@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from perfkit import units
-from perfkit.check.result import CheckedVariant, ClaimChange, CountChange, MemoryChange, SetupChange, Why
+from perfkit.check.result import ChangeExplanation, CheckedVariant, ClaimChange, CountChange, MemoryChange, SetupChange
 from perfkit_reports.cells import grown, seconds, size, text, whole
 from perfkit_reports.document.blocks import Block, Details
 from perfkit_reports.document.cells import Cell
@@ -33,7 +33,7 @@ def blocks(variants: Sequence[CheckedVariant]) -> tuple[Block, ...]:
     )
 
 
-def _blocks(variant: CheckedVariant, why: Why, number: int) -> Iterator[Block]:
+def _blocks(variant: CheckedVariant, why: ChangeExplanation, number: int) -> Iterator[Block]:
     """The surest first: what stands out, what torch.compile and techniques did, ops, memory, set-up."""
     suspects = listed(f"suspects-{number}", story.suspects(variant))
     yield from suspects or listed(f"suspects-{number}", [_NOTHING], style="empty")

@@ -9,7 +9,7 @@ from perfkit.analysis.model.step import TimeShare
 from perfkit.analysis.model.trace import RankTrace, StepRow, StreamRow
 from perfkit.analysis.trace.op_tables import LONGEST_ROWS
 from perfkit.record import Unknown, measured
-from perfkit.store.summary import COMPARISON_FILE, SUMMARY_FILE, RowFigures, Summary, digest_of
+from perfkit.store.summary import COMPARISON_FILE, SUMMARY_FILE, ReportSummary, RowFigures, compute_digest
 from perfkit.units import seconds
 from perfkit_reports.cells import short, text
 from perfkit_reports.charts.plane import Plane, Series, applicable
@@ -212,7 +212,7 @@ def _values(figure: ComparedFigure, sides: tuple[ComparedRun, ...]) -> Iterator[
         yield {"run": side.name, "figure": figure.title, "unit": figure.unit, **known}
 
 
-def _summary(comparison: Comparison) -> Summary:
+def _summary(comparison: Comparison) -> ReportSummary:
     """A list of reports shows the figures of the last run that was named."""
     last = comparison.sides[-1]
     by_title = {figure.title: figure for figure in comparison.figures}
@@ -227,12 +227,12 @@ def _summary(comparison: Comparison) -> Summary:
         "peak": peak.amounts[-1] if peak else None,
     }
     units = {"step": "s", "peak": "bytes"}
-    return Summary(
+    return ReportSummary(
         kind="comparison",
         name=comparison.title,
         created_at=comparison.created_at,
         device=last.device_name,
-        sources=digest_of(comparison.runs),
+        sources=compute_digest(comparison.runs),
         figures=RowFigures(
             of=last.name,
             throughput=known("it", "not one figure"),

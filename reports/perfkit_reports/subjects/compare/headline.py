@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from perfkit import units
 from perfkit.analysis.compare.figures import PEAK, STEP, TRACED_STEP, WATCHED_STEP
-from perfkit.analysis.compare.verdict import blamed, faster_or_slower, from_to
+from perfkit.analysis.compare.verdict import format_causes, format_speed_change, format_time_change
 from perfkit.analysis.model.comparison import ComparedAmount, ComparedFigure, Comparison
 from perfkit_reports.wording import sentence
 
@@ -73,7 +73,7 @@ def _step(comparison: Comparison, step: ComparedFigure, place: int) -> str:
     first, other = step.amounts[0], step.amounts[place]
     if not first.value or not other.value:
         return "its steps have no time"
-    said = f"{faster_or_slower(first.value, other.value)}, {from_to(first.value, other.value)} a step"
+    said = f"{format_speed_change(first.value, other.value)}, {format_time_change(first.value, other.value)} a step"
     if undecided(first, other):
         return f"{said}, within the intervals: not decided"
     name = comparison.sides[place].name
@@ -83,9 +83,9 @@ def _step(comparison: Comparison, step: ComparedFigure, place: int) -> str:
     if difference is None or (difference.after_step_s > difference.before_step_s) != grew:
         return said
     if step.title == TRACED_STEP:
-        cause, where = blamed(difference), ""
+        cause, where = format_causes(difference), ""
     else:
-        cause, where = blamed(difference, ""), "in the traced step "
+        cause, where = format_causes(difference, ""), "in the traced step "
     return f"{said}; {where}{cause}" if cause else said
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from perfkit.analysis.compare.figures import PEAK, STEP
 from perfkit.analysis.compare.sides import AT
 from perfkit.analysis.compare.variants import SPEED_UP, TIMES
-from perfkit.analysis.compare.verdict import faster_or_slower, from_to
+from perfkit.analysis.compare.verdict import format_speed_change, format_time_change
 from perfkit.analysis.model.comparison import ComparedAmount, ComparedFigure, ComparedVariant, Comparison
 from perfkit_reports.cells import signed, span, times
 from perfkit_reports.document.blocks import Block, Table
@@ -51,7 +51,7 @@ def headline(comparison: Comparison) -> str:
         told.append(f"{rest} not decided")
     said = f"{against}: of {len(steps)} variants {', '.join(told)}"
     name, before, after = max(decided, key=lambda each: abs(math.log(_value(each[2]) / _value(each[1]))))
-    most = f"{faster_or_slower(_value(before), _value(after))}, {from_to(_value(before), _value(after))} a step"
+    most = f"{format_speed_change(_value(before), _value(after))}, {format_time_change(_value(before), _value(after))} a step"
     return f"{said}; {'most' if len(decided) > 1 else 'it is'} {name}, {most}"
 
 

@@ -3,8 +3,8 @@
 from typing import Any, NamedTuple
 
 from perfkit.analysis.model.flight import DumpedRank, FlightAnalysis
-from perfkit.flight.match import Meeting
-from perfkit.flight.model import Collective
+from perfkit.flight.match import MismatchedCollective
+from perfkit.flight.model import RecordedCollective
 from perfkit_reports.document.tables import Data
 
 
@@ -12,10 +12,10 @@ class Called(NamedTuple):
     """What a rank called; None where it did not come."""
 
     rank: int
-    call: Collective | None
+    call: RecordedCollective | None
 
 
-def calls(meeting: Meeting) -> list[Called]:
+def calls(meeting: MismatchedCollective) -> list[Called]:
     """Every rank that is known to have entered, or not to have."""
     absent = [Called(rank, None) for rank in meeting.absent]
     return sorted([*(Called(rank, call) for rank, call in meeting.calls.items()), *absent], key=lambda row: row.rank)
@@ -58,7 +58,7 @@ def _rank(rank: DumpedRank) -> dict[str, Any]:
     return {**told, **_call(rank.waits_in or rank.last)}
 
 
-def _call(call: Collective | None) -> dict[str, Any]:
+def _call(call: RecordedCollective | None) -> dict[str, Any]:
     if call is None:
         return dict.fromkeys(("op", "sequence", "finished", "shapes", "bytes", "call_site"))
     return {

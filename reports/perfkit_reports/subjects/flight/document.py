@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 from perfkit import units
 from perfkit.analysis.model.flight import DumpedRank, FlightAnalysis
-from perfkit.flight.match import Meeting
-from perfkit.flight.model import Collective
-from perfkit.store.summary import FLIGHT_REPORT_FILE, SUMMARY_FILE, Summary, digest_of, unknown_figures
+from perfkit.flight.match import MismatchedCollective
+from perfkit.flight.model import RecordedCollective
+from perfkit.store.summary import FLIGHT_REPORT_FILE, SUMMARY_FILE, ReportSummary, compute_digest, make_unknown_figures
 from perfkit_reports.cells import known, text, whole
 from perfkit_reports.document.blocks import Block, Facts, Section, Text, Tile
 from perfkit_reports.document.cells import Cell
@@ -86,7 +86,7 @@ def _sections(analysis: FlightAnalysis) -> Iterator[Section]:
     yield Section("method", "How it was read", (_method(analysis), provenance(analysis.provenance)), nav="Method")
 
 
-def _meeting(meeting: Meeting, place: int) -> Iterator[Block]:
+def _meeting(meeting: MismatchedCollective, place: int) -> Iterator[Block]:
     rows = calls(meeting)
     title = f"{meeting.name}: {meeting.mismatch}"
     yield from table(f"calls-{place}", title, _CALLS, rows, "rank", limit=None)
@@ -106,7 +106,7 @@ def _stack(rank: DumpedRank) -> tuple[Block, ...]:
     )
 
 
-def _of(rank: DumpedRank) -> Collective | None:
+def _of(rank: DumpedRank) -> RecordedCollective | None:
     return rank.waits_in or rank.last
 
 
@@ -116,29 +116,29 @@ def _doing(rank: DumpedRank) -> Cell:
     return Cell("entered last") if rank.last is not None else Cell("entered none")
 
 
-def _named(call: Collective | None) -> Cell:
+def _named(call: RecordedCollective | None) -> Cell:
     return text("" if call is None else call.op)
 
 
-def _number(call: Collective | None) -> Cell:
+def _number(call: RecordedCollective | None) -> Cell:
     return text("") if call is None else whole(call.sequence)
 
 
-def _shapes(call: Collective | None) -> Cell:
+def _shapes(call: RecordedCollective | None) -> Cell:
     return text("" if call is None else str(call.tensors))
 
 
-def _site(call: Collective | None) -> Cell:
+def _site(call: RecordedCollective | None) -> Cell:
     return text("" if call is None else call.call_site)
 
 
-def _state(call: Collective | None) -> str:
+def _state(call: RecordedCollective | None) -> str:
     if call is None:
         return "not entered"
     return "ended" if call.finished else call.state
 
 
-def _size(call: Collective | None) -> Cell:
+def _size(call: RecordedCollective | None) -> Cell:
     if call is None:
         return text("")
     return known(call.tensors.bytes, units.nbytes, "the size of a dtype is not known")
@@ -150,12 +150,12 @@ def _method(analysis: FlightAnalysis) -> Facts:
     return Facts(id="method-files", items=(*items, ("perfkit", Cell(analysis.perfkit))))
 
 
-def _summary(analysis: FlightAnalysis) -> Summary:
-    return Summary(
+def _summary(analysis: FlightAnalysis) -> ReportSummary:
+    return ReportSummary(
         kind="flight",
         name=analysis.title,
         created_at=analysis.created_at,
-        sources=digest_of(rank.file for rank in analysis.ranks),
-        figures=unknown_figures("a flight recorder does not tell"),
+        sources=compute_digest(rank.file for rank in analysis.ranks),
+        figures=make_unknown_figures("a flight recorder does not tell"),
         reason=headline(analysis),
     )

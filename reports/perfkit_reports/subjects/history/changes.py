@@ -6,7 +6,14 @@ from dataclasses import dataclass
 from perfkit import units
 from perfkit.amounts import amount, precise_amount
 from perfkit.check.history import result as history_result
-from perfkit.check.history.result import ChangePoint, CommitRange, History, Point, Series, latest_regressions
+from perfkit.check.history.result import (
+    ChangePoint,
+    CommitRange,
+    History,
+    QuantitySeries,
+    SeriesPoint,
+    find_latest_regressions,
+)
 from perfkit_reports.cells import between, signed
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.plain import one_line
@@ -20,13 +27,13 @@ _SHORT = 7  # digits of a revision, as git shows them
 class Change:
     """A change of a series. `stands` says that no other has followed it, `id` is its place in the page."""
 
-    series: Series
+    series: QuantitySeries
     point: ChangePoint
     stands: bool
     id: str = ""
 
     @property
-    def first(self) -> Point:
+    def first(self) -> SeriesPoint:
         return self.series.points[self.point.at]
 
 
@@ -53,7 +60,7 @@ def is_regression(change: Change) -> bool:
 def headline(history: History) -> str:
     if not history.series:
         return "No figure was found in these runs."
-    worse = latest_regressions(history)
+    worse = find_latest_regressions(history)
     total = sum(len(series.changes) for series in history.series)
     if not total:
         return f"No change in {plural(len(history.series), 'series', 'series')} of {plural(history.runs, 'run')}."
@@ -144,11 +151,11 @@ def place(change: Change) -> str:
     return f"{text}; with 95 % confidence {point.earliest + 1} to {point.latest + 1}{count}"
 
 
-def day(point: Point) -> str:
+def day(point: SeriesPoint) -> str:
     return point.time[:16].replace("T", " ") or "time not known"
 
 
-def noise(series: Series) -> str:
+def noise(series: QuantitySeries) -> str:
     """What a series could show; empty for what is counted exactly."""
     if series.noise is None or series.detectable is None:
         return ""

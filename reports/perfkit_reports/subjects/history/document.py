@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any
 
-from perfkit.check.history.result import HISTORY_FILE, ChangePoint, History, Point, Series
+from perfkit.check.history.result import HISTORY_FILE, ChangePoint, History, QuantitySeries, SeriesPoint
 from perfkit_reports.charts.history import history_chart
 from perfkit_reports.document.blocks import Block, Details, Group, Narrow, Section, Text
 from perfkit_reports.document.cells import Cell
@@ -43,7 +43,7 @@ def document(history: History) -> Document:
         warnings=tuple(map(one_line, history.notes)),
         sections=sections,
         data=(
-            owned("points", Point, _OF, named, lambda series: series.points),
+            owned("points", SeriesPoint, _OF, named, lambda series: series.points),
             Data("changes", _CHANGES, partial(_change_rows, history)),
         ),
         raw={HISTORY_FILE: history},
@@ -103,7 +103,7 @@ def _series(history: History, changes: list[Change]) -> Iterator[Block]:
         yield Text(id="no-series", lines=("No run left a figure.",), style="empty")
 
 
-def _plots(name: str, plots: Iterable[tuple[int, Series]]) -> Group:
+def _plots(name: str, plots: Iterable[tuple[int, QuantitySeries]]) -> Group:
     return Group(
         id=name,
         beside=True,
@@ -114,7 +114,7 @@ def _plots(name: str, plots: Iterable[tuple[int, Series]]) -> Group:
     )
 
 
-def _caption(series: Series) -> str:
+def _caption(series: QuantitySeries) -> str:
     """`perfkit bench, bench-01; a run varies by 1.0 %; a step of 2 % would show...` and what else is known of it."""
     about = "; ".join(filter(None, (f"{series.how}, {series.machine}", said.noise(series))))
     notes = [f"{note[:1].upper()}{note[1:]}." for note in (*series.notes, *filter(None, [series.pending]))]
@@ -130,11 +130,11 @@ def _method(history: History) -> Iterator[Block]:
         yield Text(id="repository", lines=(line,), style="caption", weight=Weight.DETAIL)
 
 
-def _workload(series: Series) -> str:
+def _workload(series: QuantitySeries) -> str:
     return f"{series.workload} {series.variant}"
 
 
-def _tags(series: Series) -> dict[str, str]:
+def _tags(series: QuantitySeries) -> dict[str, str]:
     return {"Workload": _workload(series), "Quantity": series.title}
 
 

@@ -2,7 +2,7 @@
 
 from perfkit.analysis.model.memory_analysis import MemoryAnalysis
 from perfkit.record import Unknown, measured
-from perfkit.store.summary import MEMORY_REPORT_FILE, SUMMARY_FILE, RowFigures, Summary, digest_of
+from perfkit.store.summary import MEMORY_REPORT_FILE, SUMMARY_FILE, ReportSummary, RowFigures, compute_digest
 from perfkit_reports.document.blocks import Facts, Section, Tile
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.document import Document
@@ -45,17 +45,17 @@ def _method(analysis: MemoryAnalysis) -> Facts:
     return Facts(id="method-file", items=(*items, ("perfkit", Cell(analysis.perfkit))))
 
 
-def summary(analysis: MemoryAnalysis) -> Summary:
+def summary(analysis: MemoryAnalysis) -> ReportSummary:
     """What a list of reports shows: the peak is that of the fullest device."""
     fullest = max(analysis.accounts, key=lambda account: account.peak_bytes, default=None)
     absent = Unknown(reason="a recording of memory does not tell")
     none = Unknown(reason="the recording holds no allocations")
-    return Summary(
+    return ReportSummary(
         kind="memory",
         name=analysis.title,
         created_at=analysis.created_at,
         device=fullest.device if fullest is not None else "",
-        sources=digest_of([analysis.file]),
+        sources=compute_digest([analysis.file]),
         figures=RowFigures(
             of=fullest.device if fullest is not None and len(analysis.accounts) > 1 else "",
             step=absent,

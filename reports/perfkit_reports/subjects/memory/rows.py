@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from perfkit.analysis.memory.layers import folded
+from perfkit.analysis.memory.layers import fold_layer_numbers
 from perfkit.analysis.model.memory import MemoryRow
 
 
@@ -26,7 +26,7 @@ def by_module(rows: Iterable[MemoryRow]) -> list[ModuleRow]:
     """
     groups: dict[tuple[str, str], list[MemoryRow]] = defaultdict(list)
     for row in rows:
-        groups[folded(row.module), row.category].append(row)
+        groups[fold_layer_numbers(row.module), row.category].append(row)
     made = []
     for (module, category), members in groups.items():
         names = {row.module for row in members}

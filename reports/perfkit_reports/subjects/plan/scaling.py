@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from perfkit import units
 from perfkit.analysis.model.plan import Plan, PlannedVariant
-from perfkit.analysis.suite.scaling import efficiency as of_steps
+from perfkit.analysis.suite.scaling import compute_efficiency as of_steps
 from perfkit.spec import Scaling
 from perfkit_reports import palette
 from perfkit_reports.cells import share, whole

@@ -2,19 +2,19 @@
 
 from perfkit.analysis.model.plan import Plan, PlannedVariant
 from perfkit.record import How, Measurement, Unknown
-from perfkit.store.summary import RowFigures, Summary, unknown_figures
+from perfkit.store.summary import ReportSummary, RowFigures, make_unknown_figures
 from perfkit_reports.subjects.plan.headline import leanest
 
 
-def summary(plan: Plan) -> Summary:
+def summary(plan: Plan) -> ReportSummary:
     """The figures are those of the variant that needs the least memory."""
     least = leanest(plan)
-    return Summary(
+    return ReportSummary(
         kind="plan",
         name=plan.workload.label,
         created_at=plan.created_at,
         device=plan.device_name or plan.device,
-        figures=unknown_figures("it was not planned") if least is None else _figures(least, len(plan.variants)),
+        figures=make_unknown_figures("it was not planned") if least is None else _figures(least, len(plan.variants)),
     )
 
 

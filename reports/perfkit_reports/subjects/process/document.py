@@ -9,7 +9,7 @@ from perfkit.analysis.model.stacks import HotLine
 from perfkit.analysis.stacks.hot_lines import LEAST_SAMPLES
 from perfkit.record import Quantity, Unknown
 from perfkit.store.stacks import COLLAPSED_FILE, SPEEDSCOPE_FILE
-from perfkit.store.summary import PROCESS_FILE, SUMMARY_FILE, Summary, unknown_figures
+from perfkit.store.summary import PROCESS_FILE, SUMMARY_FILE, ReportSummary, make_unknown_figures
 from perfkit.units import nbytes, percent, seconds
 from perfkit_reports.document.blocks import Block, Facts, Section, Text, Tile
 from perfkit_reports.document.cells import NOT_KNOWN, Cell
@@ -165,11 +165,11 @@ def _method(analysis: ProcessAnalysis) -> Facts:
     return Facts(id="method-process", items=(*items, ("perfkit", Cell(analysis.perfkit))))
 
 
-def _summary(analysis: ProcessAnalysis) -> Summary:
-    return Summary(
+def _summary(analysis: ProcessAnalysis) -> ReportSummary:
+    return ReportSummary(
         kind="process",
         name=f"process {analysis.process.pid}",
         created_at=analysis.created_at,
-        figures=unknown_figures("a look at a running process does not tell"),
+        figures=make_unknown_figures("a look at a running process does not tell"),
         reason=headline(analysis),
     )

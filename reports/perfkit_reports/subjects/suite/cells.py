@@ -7,7 +7,7 @@ from perfkit.analysis.model.estimate import MedianEstimate, MissingEstimate
 from perfkit.analysis.model.loop import LoopAnalysis
 from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit.record import Measurement
-from perfkit.store.price import Price, counted
+from perfkit.store.price import Price, format_cost_unit
 from perfkit_reports.cells import between, quantity, relative, share, span, times
 from perfkit_reports.document.cells import Cell, unknown
 from perfkit_reports.wording import plural
@@ -119,7 +119,7 @@ def cost(variant: Variant, price: Price) -> Cell:
 
 def cost_unit(variant: Variant) -> str:
     """What a cost is of: `1M tokens`."""
-    return counted(throughput_unit(variant).removesuffix("/s"))
+    return format_cost_unit(throughput_unit(variant).removesuffix("/s"))
 
 
 def throughput_unit(variant: Variant) -> str:

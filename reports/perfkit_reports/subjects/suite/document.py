@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from perfkit.analysis.model.estimate import MedianEstimate, MissingEstimate
 from perfkit.analysis.model.suite import Analysis, Variant
-from perfkit.analysis.suite.compile import when_it_pays
+from perfkit.analysis.suite.compile_cost import format_break_even
 from perfkit.record import Measurement
 from perfkit.units import seconds
 from perfkit_reports.charts import pareto
@@ -133,10 +133,12 @@ def _compiled(analysis: Analysis) -> tuple[Text, ...]:
         if cold is None or cold.seconds is None:
             continue
         cache = cold.cache.partition(" (")[0]
-        told = [f"compiled in {seconds(cold.seconds)} (cache {cache}), pays {when_it_pays(cold, variant.difference)}"]
+        told = [
+            f"compiled in {seconds(cold.seconds)} (cache {cache}), pays {format_break_even(cold, variant.difference)}"
+        ]
         if cold.warm is not None:
             told.append(
-                f"with warm caches in {seconds(cold.warm.seconds)}, pays {when_it_pays(cold.warm, variant.difference)}"
+                f"with warm caches in {seconds(cold.warm.seconds)}, pays {format_break_even(cold.warm, variant.difference)}"
             )
         lines.append(f"{variant.name}: {'; '.join(told)}.")
     return listed("compiled", lines, weight=Weight.BRIEF)

@@ -3,20 +3,20 @@
 from perfkit.analysis.model.estimate import MedianEstimate, MissingEstimate
 from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit.record import How, Measurement, Quantity, Unknown, measured
-from perfkit.store.summary import Outcome, RowFigures, Summary
+from perfkit.store.summary import ReportSummary, RowFigures, VariantOutcome
 from perfkit_reports.subjects.suite.cells import throughput_unit
 from perfkit_reports.subjects.suite.headline import fastest
 
 
-def summary(analysis: Analysis) -> Summary:
+def summary(analysis: Analysis) -> ReportSummary:
     """The figures are those of the fastest variant that counts, else of the baseline."""
     environment = analysis.environment
-    return Summary(
+    return ReportSummary(
         kind="suite",
         name=analysis.workload,
         created_at=analysis.created_at,
         device=environment.device_name if environment is not None else "",
-        outcomes=tuple(Outcome(variant=variant.name, status=variant.status) for variant in analysis.variants),
+        outcomes=tuple(VariantOutcome(variant=variant.name, status=variant.status) for variant in analysis.variants),
         runs=sum(len(variant.runs) for variant in analysis.variants),
         figures=_figures(analysis),
     )

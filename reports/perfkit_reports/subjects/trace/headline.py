@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from perfkit import units
-from perfkit.analysis.compare.verdict import verdict
+from perfkit.analysis.compare.verdict import format_verdict
 from perfkit.analysis.model import time_split
 from perfkit.analysis.model.step import TimeShare
 from perfkit.analysis.model.trace import RankTrace
@@ -35,7 +35,7 @@ def headline(analysis: TraceAnalysis) -> str:
         return "No trace could be read."
     if difference is None:
         return sum_up(analysis, trace)
-    return sentence(verdict(difference, file_name(difference.before_trace)))
+    return sentence(format_verdict(difference, file_name(difference.before_trace)))
 
 
 def file_name(trace: RankTrace) -> str:

@@ -1,7 +1,7 @@
 """The ranks of a job: who is late, and where they differ."""
 
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
-from perfkit.analysis.ranks.pipeline import pipeline as pipeline_of
+from perfkit.analysis.ranks.pipeline import build_pipeline as pipeline_of
 from perfkit_reports.charts import ranks as chart
 from perfkit_reports.charts import steps_of_ranks
 from perfkit_reports.document.blocks import Section

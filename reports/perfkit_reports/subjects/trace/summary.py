@@ -3,19 +3,19 @@
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.record import Unknown, measured
-from perfkit.store.summary import RowFigures, Summary, digest_of
+from perfkit.store.summary import ReportSummary, RowFigures, compute_digest
 from perfkit_reports.subjects.trace.series import focus
 
 
-def summary(analysis: TraceAnalysis) -> Summary:
+def summary(analysis: TraceAnalysis) -> ReportSummary:
     """The figures are those of the trace that the report looks at first."""
     trace = focus(analysis)
-    return Summary(
+    return ReportSummary(
         kind="trace",
         name=analysis.title,
         created_at=analysis.created_at,
         device=trace.device_name if trace is not None else "",
-        sources=digest_of(each.reading.path for each in analysis.traces),
+        sources=compute_digest(each.reading.path for each in analysis.traces),
         figures=RowFigures() if trace is None else _trace_figures(trace, alone=len(analysis.traces) == 1),
     )
 

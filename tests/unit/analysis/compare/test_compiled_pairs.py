@@ -2,7 +2,7 @@ from math import fsum
 
 import pytest
 
-from perfkit.analysis.compare.difference import difference
+from perfkit.analysis.compare.difference import compare_traces
 from perfkit.analysis.model.difference import ChangeRow
 from perfkit.analysis.model.step import OpRow
 from tests.fixtures.rank_traces import rank_trace, row
@@ -12,7 +12,7 @@ BACKWARD = "triton_red_fused_gelu_backward_sum_5"
 
 
 def changes(before: list[OpRow], after: list[OpRow]) -> list[ChangeRow]:
-    found = difference(rank_trace(label="A", ops=tuple(after)), rank_trace(label="B", ops=tuple(before)))
+    found = compare_traces(rank_trace(label="A", ops=tuple(after)), rank_trace(label="B", ops=tuple(before)))
     for rows, side in ((before, "before_s"), (after, "after_s")):
         assert fsum(getattr(change, side) or 0.0 for change in found.changes) == pytest.approx(
             fsum(each.seconds for each in rows)

@@ -3,14 +3,14 @@ from math import fsum
 import pytest
 
 from perfkit.analysis.compare import difference as trace_difference
-from perfkit.analysis.compare.difference import difference
+from perfkit.analysis.compare.difference import compare_traces
 from perfkit.analysis.model.difference import TraceDifference
 from perfkit.analysis.model.trace import PrecisionFlops
 from tests.fixtures.rank_traces import rank_trace, row
 
 
 def of(before: list, after: list, **changes: object) -> TraceDifference:  # type: ignore[type-arg]
-    return difference(rank_trace(label="A", ops=tuple(after), **changes), rank_trace(label="B", ops=tuple(before)))
+    return compare_traces(rank_trace(label="A", ops=tuple(after), **changes), rank_trace(label="B", ops=tuple(before)))
 
 
 def test_ops_are_matched_and_the_largest_change_comes_first() -> None:
@@ -134,11 +134,11 @@ def test_matrix_products_in_another_dtype_are_told() -> None:
     ops = (row("aten::mm", 0.4),)
     before = rank_trace(label="B", ops=ops, computed_in=computed(("fp32", 1e12)))
     after = rank_trace(label="A", ops=ops, computed_in=computed(("bf16", 9e11), ("fp32", 1e11)))
-    assert difference(after, before).notes == (
+    assert compare_traces(after, before).notes == (
         "different dtypes: matrix products in 90 % bf16, 10 % fp32 against 100 % fp32 before",
     )
     little = rank_trace(label="A", ops=ops, computed_in=computed(("bf16", 1e10), ("fp32", 99e10)))
-    assert difference(little, before).notes == ()
+    assert compare_traces(little, before).notes == ()
 
 
 def test_other_dtypes_are_no_other_shapes() -> None:

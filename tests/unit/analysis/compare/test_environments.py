@@ -5,11 +5,11 @@ import pytest
 
 from perfkit.analysis.compare.environments import (
     EFFECTS,
-    Effect,
-    differences,
-    may_change_counts,
-    why_not_counts,
-    why_not_times,
+    ComparisonEffect,
+    compare_environments,
+    explain_incomparable_counts,
+    explain_incomparable_times,
+    select_count_changes,
 )
 from perfkit.record import Environment
 from tests.fixtures.suites import ENVIRONMENT
@@ -51,67 +51,74 @@ def test_every_key_of_an_environment_is_compared_or_ignored_on_purpose() -> None
 
 
 def test_equal_environments_differ_in_nothing() -> None:
-    assert differences(ENVIRONMENT, changed(hostname="other", git_revision="abc")) == ()
-    assert (why_not_times(()), why_not_counts(())) == ("", "")
+    assert compare_environments(ENVIRONMENT, changed(hostname="other", git_revision="abc")) == ()
+    assert (explain_incomparable_times(()), explain_incomparable_counts(())) == ("", "")
 
 
 @pytest.mark.parametrize("key", ELSEWHERE)
 def test_each_key_is_named_with_both_values(key: str) -> None:
-    (found,) = differences(changed(nccl="2.27.5"), changed(**{"nccl": "2.27.5", key: ELSEWHERE[key]}))
+    (found,) = compare_environments(changed(nccl="2.27.5"), changed(**{"nccl": "2.27.5", key: ELSEWHERE[key]}))
     assert (found.key, found.effect) == (key, EFFECTS[key])
     assert str(found).startswith(f"{key}: ")
-    assert bool(why_not_times([found])) == (found.effect is not Effect.NOTED)
-    assert bool(why_not_counts([found])) == (key == "device")
-    assert str(found) in (why_not_times([found]) or str(found))
+    assert bool(explain_incomparable_times([found])) == (found.effect is not ComparisonEffect.NOTED)
+    assert bool(explain_incomparable_counts([found])) == (key == "device")
+    assert str(found) in (explain_incomparable_times([found]) or str(found))
 
 
 def test_another_nccl_is_named_and_refuses_times_and_an_unknown_one_does_not() -> None:
-    found = differences(changed(nccl="2.27.5"), changed(nccl="2.28.3"))
-    assert why_not_times(found) == "times were measured elsewhere (nccl: 2.27.5 -> 2.28.3)"
-    assert differences(changed(nccl=None), changed(nccl="2.28.3")) == ()  # a record from before it was told
+    found = compare_environments(changed(nccl="2.27.5"), changed(nccl="2.28.3"))
+    assert explain_incomparable_times(found) == "times were measured elsewhere (nccl: 2.27.5 -> 2.28.3)"
+    assert compare_environments(changed(nccl=None), changed(nccl="2.28.3")) == ()  # a record from before it was told
 
 
 def test_what_nccl_prints_changes_no_figure_and_what_it_uses_does() -> None:
-    found = differences(ENVIRONMENT, changed(variables={"NCCL_DEBUG": "INFO", "NCCL_NVLS_ENABLE": "0"}))
-    assert {each.key: each.effect for each in found} == {"NCCL_DEBUG": Effect.NOTED, "NCCL_NVLS_ENABLE": Effect.COUNTS}
+    found = compare_environments(ENVIRONMENT, changed(variables={"NCCL_DEBUG": "INFO", "NCCL_NVLS_ENABLE": "0"}))
+    assert {each.key: each.effect for each in found} == {
+        "NCCL_DEBUG": ComparisonEffect.NOTED,
+        "NCCL_NVLS_ENABLE": ComparisonEffect.COUNTS,
+    }
 
 
 def test_times_elsewhere_are_refused_with_the_keys_and_counts_are_not() -> None:
-    found = differences(ENVIRONMENT, changed(torch="2.14.0", cpu_governor="powersave", matmul_precision="high"))
-    assert why_not_times(found) == (
+    found = compare_environments(
+        ENVIRONMENT, changed(torch="2.14.0", cpu_governor="powersave", matmul_precision="high")
+    )
+    assert explain_incomparable_times(found) == (
         "times were measured elsewhere (torch: 2.13.0 -> 2.14.0; cpu_governor: not known -> powersave)"
     )
-    assert why_not_counts(found) == ""
-    assert [each.key for each in may_change_counts(found)] == ["torch"]
+    assert explain_incomparable_counts(found) == ""
+    assert [each.key for each in select_count_changes(found)] == ["torch"]
 
 
 def test_another_kind_of_device_has_nothing_in_common() -> None:
-    found = differences(ENVIRONMENT, changed(device="cuda", torch="2.14.0"))
+    found = compare_environments(ENVIRONMENT, changed(device="cuda", torch="2.14.0"))
     assert found[0].key == "device"
-    assert why_not_counts(found) == "this was counted on another kind of device (device: cpu -> cuda)"
+    assert explain_incomparable_counts(found) == "this was counted on another kind of device (device: cpu -> cuda)"
 
 
 def test_which_processors_is_noted_and_how_many_decides() -> None:
-    (moved,) = differences(changed(affinity=(0, 1)), changed(affinity=(2, 3)))
-    assert (str(moved), moved.effect) == ("affinity: processors 0, 1 -> processors 2, 3", Effect.NOTED)
-    (fewer,) = differences(changed(affinity=(0, 1)), changed(affinity=(0,)))
-    assert (str(fewer), fewer.effect) == ("affinity: 2 processors -> 1 processor", Effect.TIMES)
+    (moved,) = compare_environments(changed(affinity=(0, 1)), changed(affinity=(2, 3)))
+    assert (str(moved), moved.effect) == ("affinity: processors 0, 1 -> processors 2, 3", ComparisonEffect.NOTED)
+    (fewer,) = compare_environments(changed(affinity=(0, 1)), changed(affinity=(0,)))
+    assert (str(fewer), fewer.effect) == ("affinity: 2 processors -> 1 processor", ComparisonEffect.TIMES)
 
 
 def test_main_memory_differs_a_little_between_equal_machines() -> None:
     ours = changed(memory_total_bytes=25_276_514_304)
-    assert differences(ours, changed(memory_total_bytes=25_276_510_208)) == ()
-    assert [each.key for each in differences(ours, changed(memory_total_bytes=2**35))] == ["memory_total_bytes"]
+    assert compare_environments(ours, changed(memory_total_bytes=25_276_510_208)) == ()
+    assert [each.key for each in compare_environments(ours, changed(memory_total_bytes=2**35))] == [
+        "memory_total_bytes"
+    ]
 
 
 def test_variables_and_packages_are_told_by_name() -> None:
     before = changed(variables={"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "0"}, packages={"triton": "3.1"})
     after = changed(variables={"CUDA_VISIBLE_DEVICES": "1"}, packages={"triton": "3.2", "peft": "0.10"})
-    found = differences(before, after)
+    found = compare_environments(before, after)
     assert [str(each) for each in found] == [
         "OMP_NUM_THREADS: 1 -> not set",
         "peft: not installed -> 0.10",
         "triton: 3.1 -> 3.2",
         "CUDA_VISIBLE_DEVICES: 0 -> 1",
     ]
-    assert [each.effect for each in found] == [Effect.COUNTS] * 3 + [Effect.NOTED]
+    assert [each.effect for each in found] == [ComparisonEffect.COUNTS] * 3 + [ComparisonEffect.NOTED]

@@ -4,7 +4,7 @@ from math import fsum
 
 import pytest
 
-from perfkit.analysis.compare.difference import difference
+from perfkit.analysis.compare.difference import compare_traces
 from perfkit.analysis.compare.groups import KIND, MODULE, PHASE, REPLACED, TIME
 from perfkit.analysis.model.difference import TraceDifference
 from perfkit.analysis.model.step import OpRow
@@ -21,7 +21,7 @@ BEFORE = (
 
 
 def of(before: tuple[OpRow, ...], after: tuple[OpRow, ...], **changes: object) -> TraceDifference:
-    return difference(rank_trace(label="A", ops=after, **changes), rank_trace(label="B", ops=before))
+    return compare_traces(rank_trace(label="A", ops=after, **changes), rank_trace(label="B", ops=before))
 
 
 def groups(found: TraceDifference, by: str) -> dict[str, tuple[float, float]]:

@@ -4,8 +4,8 @@ from math import fsum
 
 import pytest
 
-from perfkit.analysis.compare.difference import difference
-from perfkit.analysis.compare.verdict import causes, faster_or_slower, verdict
+from perfkit.analysis.compare.difference import compare_traces
+from perfkit.analysis.compare.verdict import format_speed_change, format_verdict, rank_causes
 from perfkit.analysis.model.difference import TraceDifference
 from perfkit.analysis.model.step import OpRow
 from tests.fixtures.rank_traces import rank_trace, row, split
@@ -19,13 +19,13 @@ def side(label: str, step_s: float, busy: float, *ops: OpRow) -> object:
 
 
 def of(before: object, after: object) -> TraceDifference:
-    return difference(after, before)  # type: ignore[arg-type]
+    return compare_traces(after, before)  # type: ignore[arg-type]
 
 
 def test_what_grew_most_is_named() -> None:
     before = side("B", 0.0775, 0.07, row("aten::mm", 0.05), row("aten::add", 0.02))
     after = side("A", 0.124, 0.101, row("aten::mm", 0.081), row("aten::add", 0.02))
-    assert verdict(of(before, after), "B.json") == (
+    assert format_verdict(of(before, after), "B.json") == (
         "60 % slower than B.json: 77.5 to 124 ms a step; 31.0 ms of it more in GEMM and 15.5 ms in waiting for the CPU"
     )
 
@@ -33,13 +33,16 @@ def test_what_grew_most_is_named() -> None:
 def test_a_host_that_is_late_is_no_work_of_the_device() -> None:
     op = row("aten::mm", 0.05)
     found = of(side("B", 0.1, 0.05, op), side("A", 0.12, 0.05, op))
-    assert verdict(found, "B") == "20 % slower than B: 100 to 120 ms a step; 20.0 ms of it more in waiting for the CPU"
+    assert (
+        format_verdict(found, "B")
+        == "20 % slower than B: 100 to 120 ms a step; 20.0 ms of it more in waiting for the CPU"
+    )
 
 
 def test_what_grew_by_more_than_the_step_is_told_with_what_shrank() -> None:
     before = side("B", 0.1, 0.05, row("aten::mm", 0.05))
     after = side("A", 0.08, 0.07, row("aten::mm", 0.07))
-    assert verdict(of(before, after), "B") == (
+    assert format_verdict(of(before, after), "B") == (
         "20 % faster than B: 100 to 80.0 ms a step; waiting for the CPU -40.0 ms, GEMM +20.0 ms"
     )
 
@@ -48,8 +51,8 @@ def test_causes_sum_to_the_change_and_work_that_overlaps_is_told_as_one() -> Non
     before = side("B", 0.1, 0.05, row("aten::mm", 0.05))
     after = side("A", 0.2, 0.15, row("aten::mm", 0.25))  # on two streams
     found = of(before, after)
-    assert causes(found) == [("computing (most in GEMM)", pytest.approx(0.1))]
-    assert fsum(change for _, change in causes(found)) == pytest.approx(0.1)
+    assert rank_causes(found) == [("computing (most in GEMM)", pytest.approx(0.1))]
+    assert fsum(change for _, change in rank_causes(found)) == pytest.approx(0.1)
 
 
 @pytest.mark.parametrize(
@@ -63,4 +66,4 @@ def test_causes_sum_to_the_change_and_work_that_overlaps_is_told_as_one() -> Non
     ],
 )
 def test_how_much_is_told_so_that_it_can_be_read(before: float, after: float, said: str) -> None:
-    assert faster_or_slower(before, after, "B") == said
+    assert format_speed_change(before, after, "B") == said

@@ -10,7 +10,7 @@ from perfkit.allocations import FailedRequest
 from perfkit.analysis.findings.memory.account_view import format_origin
 from perfkit.analysis.findings.memory.remedies import LOGITS, REMEDIES, SCORES, is_technique_on
 from perfkit.analysis.findings.memory_findings import collect_memory_findings
-from perfkit.analysis.memory.outside import RESERVED_FREE
+from perfkit.analysis.memory.non_allocator_memory import RESERVED_FREE
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.memory import Fragmentation, LiveBlock, MemoryAccount, MemoryGrowth, MemoryRow, MemoryShare
 from perfkit.techniques.table import TECHNIQUES

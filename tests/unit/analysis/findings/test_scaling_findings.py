@@ -10,7 +10,7 @@ from perfkit.analysis.findings.suite.suite_view import SuiteView
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.step import TimeShare
 from perfkit.analysis.model.time_split import COMMUNICATION, COMPUTE_BOUND
-from perfkit.analysis.suite.analyse import analyse
+from perfkit.analysis.suite.analyze import analyze_suite
 from tests.fixtures.rank_traces import rank_trace
 from tests.fixtures.scaled_suites import Steps, scaled_suite
 
@@ -23,7 +23,7 @@ STEPS: Steps = {
 
 
 def found(folder: Path, steps: Steps = STEPS, cores: int = 64, **exposed: float) -> list[Finding]:
-    analysis = analyse(scaled_suite(folder, steps, cores=cores))
+    analysis = analyze_suite(scaled_suite(folder, steps, cores=cores))
 
     def split(share: float) -> tuple[TimeShare, ...]:
         parts = {COMMUNICATION: share, COMPUTE_BOUND: 1 - share}

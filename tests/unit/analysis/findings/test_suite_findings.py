@@ -15,11 +15,11 @@ from perfkit.analysis.model.memory import MemoryAccount, MemoryGrowth, MemorySha
 from perfkit.analysis.model.step import LostKernels, OpRow, TimeShare
 from perfkit.analysis.model.suite import Analysis, ClaimResult, CompileSummary, Variant, WarmCompile
 from perfkit.analysis.model.trace import RankTrace
-from perfkit.analysis.suite.analyse import analyse
-from perfkit.analysis.suite.passes import Passes
+from perfkit.analysis.suite.analyze import analyze_suite
+from perfkit.analysis.suite.passes import PassResults
 from perfkit.devices.ceiling import Confidence, DeviceCeilings
 from perfkit.record import Status, measured
-from perfkit.store.layout import Sampling
+from perfkit.store.layout import SuiteSampling
 from tests.fixtures.rank_traces import ceilings, rank_trace, row
 from tests.fixtures.suites import CEILINGS, ENVIRONMENT, changed, record, write_suite
 
@@ -29,7 +29,7 @@ IDS = {kind.id for subject in SUBJECTS for kind in subject.kinds}
 @pytest.fixture
 def analysis(tmp_path: Path) -> Analysis:
     runs = {"baseline": [record(0.1), record(0.1)], "amp": [record(0.08), record(0.08)]}
-    return analyse(write_suite(tmp_path, runs))
+    return analyze_suite(write_suite(tmp_path, runs))
 
 
 def difference(verdict: str, ratio: float) -> Difference:
@@ -44,8 +44,8 @@ def told(
     analysis: Analysis,
     base: dict[str, Any] | None = None,
     ceilings: DeviceCeilings = CEILINGS,
-    passes: dict[str, Passes] | None = None,
-    sampling: Sampling | None = None,
+    passes: dict[str, PassResults] | None = None,
+    sampling: SuiteSampling | None = None,
     **amp: Any,
 ) -> list[Finding]:
     """Findings of the suite with fields of its baseline and its variant replaced."""
@@ -109,16 +109,16 @@ def test_a_technique_without_a_change_is_told_once(analysis: Analysis) -> None:
     ("sampling", "more_pairs", "named"),
     [
         (None, None, ("--rounds 0",)),
-        (Sampling(rounds=2, seconds=60.0), None, ("--rounds", "--budget")),
+        (SuiteSampling(rounds=2, seconds=60.0), None, ("--rounds", "--budget")),
         (
-            Sampling(precision=0.05, budget_s=300.0, rounds=10, seconds=290.0), 6,
+            SuiteSampling(precision=0.05, budget_s=300.0, rounds=10, seconds=290.0), 6,
             ("6 more rounds", "2 min 54 s", "5.0 %", "--budget 8min"),
         ),
-        (Sampling(precision=0.05, rounds=10, seconds=290.0), None, ("2.5 %", "--precision")),
+        (SuiteSampling(precision=0.05, rounds=10, seconds=290.0), None, ("2.5 %", "--precision")),
     ],
 )  # fmt: skip
 def test_what_would_decide_an_undecided_comparison(
-    analysis: Analysis, sampling: Sampling | None, more_pairs: int | None, named: tuple[str, ...]
+    analysis: Analysis, sampling: SuiteSampling | None, more_pairs: int | None, named: tuple[str, ...]
 ) -> None:
     undecided = changed(difference("inconclusive", 0.97), more_pairs=more_pairs)
     (finding,) = told(analysis, sampling=sampling, difference=undecided)
@@ -236,7 +236,7 @@ def budgeted(analysis: Analysis, peaks: dict[float, int]) -> list[Finding]:
         fields: dict[str, Any] = {"peak_allocated": measured(peak, "bytes", "x"), "difference": None}
         variants.append(changed(analysis.variants[1], name=name, techniques=techniques, **fields))
         facts = {"activation_memory_budget": float(budget), "saved_tensor_bytes": 8.0 * MIB} if asked else {}
-        passes[name] = Passes(facts=(facts,))
+        passes[name] = PassResults(facts=(facts,))
     found = collect_suite_findings(tuple(variants), ENVIRONMENT, CEILINGS, passes, None)
     return of(list(found), "checkpointing.budget_peak")
 
@@ -262,9 +262,11 @@ def product(dtype: str, seconds: float) -> OpRow:
     return row("aten::mm", seconds, dtype=dtype, shapes=shapes, bound="compute", bytes=1e6, unit="matrix")
 
 
-def traced(**traces: RankTrace) -> dict[str, Passes]:
+def traced(**traces: RankTrace) -> dict[str, PassResults]:
     """By variant what was traced of it, on a device whose bf16 peak is 8 times that of fp32; a traced step is 1 s."""
-    return {name: Passes(traces=(changed(trace, label=name, ceilings=ceilings()),)) for name, trace in traces.items()}
+    return {
+        name: PassResults(traces=(changed(trace, label=name, ceilings=ceilings()),)) for name, trace in traces.items()
+    }
 
 
 SOFTMAX = row("aten::_softmax", 0.2, shapes="bf16[4,8,128,128]")
@@ -301,7 +303,7 @@ def test_a_technique_that_is_on_is_not_advised(analysis: Analysis) -> None:
 
 
 def test_where_no_ceilings_are_known_a_bench_has_no_advice_on_how_to_record(analysis: Analysis) -> None:
-    bare = {"baseline": Passes(traces=(changed(rank_trace(steps=(), ops=()), label="baseline"),))}
+    bare = {"baseline": PassResults(traces=(changed(rank_trace(steps=(), ops=()), label="baseline"),))}
     assert ids(told(analysis, passes=bare)) == ["variant.faster"]
 
 

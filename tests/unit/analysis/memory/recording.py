@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 
 from perfkit.allocations import CATEGORIES, NONE, Allocations, Band, FailedRequest, Names, allocations
-from perfkit.analysis.memory.classify import categories
-from perfkit.analysis.memory.lives import AT_START, Lives
+from perfkit.analysis.memory.allocation_lifetimes import AT_START, Lifetimes
+from perfkit.analysis.memory.classify import classify_blocks
 from perfkit.record import PHASES, Block
 
 # Ops of stories by a word.
@@ -68,7 +68,7 @@ class Recording:
         self._lives.insert(len(self.known), [size, AT_START, NONE, NONE])
         return len(self.known)
 
-    def build(self) -> tuple[Allocations, Lives]:
+    def build(self) -> tuple[Allocations, Lifetimes]:
         columns = {key: [event[key] for event in self._events] for key in self._events[0]} if self._events else {}
         built = allocations(
             device=self.device,
@@ -80,11 +80,11 @@ class Recording:
             **({"size": []} | columns),
         )
         size, born, died, known = np.array(self._lives, np.int64).reshape(-1, 4).T
-        return built, Lives(size=size, born=born, died=np.where(died == NONE, len(built), died), known=known)
+        return built, Lifetimes(size=size, born=born, died=np.where(died == NONE, len(built), died), known=known)
 
     def categories(self) -> list[str]:
         """The category of each block."""
-        return [CATEGORIES[number] for number in categories(*self.build()).tolist()]
+        return [CATEGORIES[number] for number in classify_blocks(*self.build()).tolist()]
 
     def _event(self, size: int, address: int, **texts: str) -> None:
         self._events.append(

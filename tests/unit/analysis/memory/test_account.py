@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfkit.allocations import CATEGORIES, NONE, Allocations, Band, FailedRequest, Reserved, allocations
-from perfkit.analysis.memory.account import account
-from perfkit.analysis.memory.outside import Outside
+from perfkit.analysis.memory.account import build_memory_account
+from perfkit.analysis.memory.non_allocator_memory import NonAllocatorMemory
 from perfkit.analysis.model.memory import MemoryAccount, MemoryShare
 from perfkit.record import PHASES, Block
 
@@ -52,9 +52,9 @@ TRAINED = (
 
 
 def test_a_step_by_hand() -> None:
-    result = account(
+    result = build_memory_account(
         recorded(*A_STEP, known=TRAINED, bands=(Band(kind="step", name="3", start_ns=0, end_ns=8 * MS),)),
-        lambda peak: Outside((MemoryShare(category="libraries", bytes=1000 - peak),), 1000, "VmHWM"),
+        lambda peak: NonAllocatorMemory((MemoryShare(category="libraries", bytes=1000 - peak),), 1000, "VmHWM"),
     )
     assert (result.peak_bytes, result.peak_phase, result.peak_step) == (250, "backward", 3)
     assert by_category(result) == {
@@ -81,7 +81,7 @@ def test_a_step_by_hand() -> None:
 def test_what_the_allocator_held_and_the_request_that_failed() -> None:
     obtained = Reserved(at_event=np.array([0]), address=np.array([0]), size=np.array([512]))
     failed = FailedRequest(bytes=4096, message="CUDA out of memory")
-    result = account(
+    result = build_memory_account(
         recorded((FORWARD, 0, 100), (FORWARD, 300, 150), (FORWARD, 0, -100), reserved=obtained, failed=failed)
     )
     assert result.failed == failed
@@ -90,17 +90,17 @@ def test_what_the_allocator_held_and_the_request_that_failed() -> None:
 
 
 def test_nothing_known_and_nothing_recorded_is_no_account() -> None:
-    assert account(recorded()) is None
+    assert build_memory_account(recorded()) is None
 
 
 def test_known_blocks_alone_are_the_peak() -> None:
-    result = account(recorded(known=TRAINED))
+    result = build_memory_account(recorded(known=TRAINED))
     assert (result.peak_bytes, result.peak_phase, result.peak_step) == (50, "", None)
     assert by_category(result) == {"parameter": 30, "optimizer state": 20}
 
 
 def test_what_the_allocator_counted_and_nobody_explains_is_unknown() -> None:
-    result = account(recorded((FORWARD, 7, -10), (FORWARD, 8, 2), known=TRAINED, unexplained_bytes=100))
+    result = build_memory_account(recorded((FORWARD, 7, -10), (FORWARD, 8, 2), known=TRAINED, unexplained_bytes=100))
     assert (result.peak_bytes, result.peak_step) == (150, None)
     assert by_category(result) == {"unknown": 100, "parameter": 30, "optimizer state": 20}
 
@@ -143,7 +143,7 @@ def test_any_sequence_of_events_balances(
         known=tuple(known),
         unexplained_bytes=unexplained_bytes,
     )
-    result = account(recording)
+    result = build_memory_account(recording)
     if result is None:
         assert not any(block.size_bytes for block in known)
         assert not any(size)

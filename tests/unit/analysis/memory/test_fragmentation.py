@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from perfkit.allocations import NONE, Allocations, Reserved, allocations
-from perfkit.analysis.memory.fragmentation import fragmentation
-from perfkit.analysis.memory.lives import lives_of
+from perfkit.analysis.memory.allocation_lifetimes import build_lifetimes
+from perfkit.analysis.memory.fragmentation import compute_fragmentation
 from perfkit.analysis.model.memory import Fragmentation
 from perfkit.record import Block
 from perfkit.trace.memory.snapshot import read_snapshot
@@ -33,7 +33,7 @@ def recorded(held: Reserved, *events: tuple[int, int], **more: object) -> Alloca
 
 
 def at(events: Allocations, event: int | None = None) -> Fragmentation | None:
-    return fragmentation(events, lives_of(events), len(events) - 1 if event is None else event)
+    return compute_fragmentation(events, build_lifetimes(events), len(events) - 1 if event is None else event)
 
 
 def balance(reserved: int, allocated: int, largest: int | None) -> Fragmentation:

@@ -15,8 +15,8 @@ from perfkit.allocations import (
     Names,
     allocations,
 )
-from perfkit.analysis.memory.growth import growth
-from perfkit.analysis.memory.lives import lives_of
+from perfkit.analysis.memory.allocation_lifetimes import build_lifetimes
+from perfkit.analysis.memory.growth import find_growth
 from perfkit.analysis.model.memory import MemoryGrowth
 
 KIB = 1024
@@ -58,9 +58,9 @@ class Recording:
             names=names.list_texts(),
             failed=failed,
         )
-        lives = lives_of(made)
+        lives = build_lifetimes(made)
         purpose = [UNKNOWN if born < 0 else category[born] for born in lives.born.tolist()]
-        return growth(made, lives, np.array([CATEGORIES.index(name) for name in purpose], np.int8))
+        return find_growth(made, lives, np.array([CATEGORIES.index(name) for name in purpose], np.int8))
 
 
 def recorded(steps: int, step: Callable[[Recording, int], object]) -> Recording:

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 import perfkit
-from perfkit.analysis.memory.file import analyse_memory
+from perfkit.analysis.memory.analyze_file import analyze_memory
 from perfkit.analysis.model.memory_analysis import MemoryAnalysis
 from perfkit.errors import PerfkitError
 from tests.fixtures.traces import mark, memory, op, out_of_memory, write_trace
@@ -23,7 +23,7 @@ def test_a_trace_of_two_devices(tmp_path: Path) -> None:
         out_of_memory(13, 8 * GIB, total=3 * GIB, reserved=4 * GIB),
     ]
     path = write_trace(tmp_path / "job.pt.trace.json.gz", events)
-    found = analyse_memory(path, command="perfkit memory x")
+    found = analyze_memory(path, command="perfkit memory x")
     assert (found.title, found.file, found.command) == ("job", str(path), "perfkit memory x")
     assert "torch.profiler" in found.kind
     assert [(account.device, account.peak_bytes) for account in found.accounts] == [("cuda:0", 3 * GIB), ("cpu", 128)]
@@ -34,17 +34,17 @@ def test_a_trace_of_two_devices(tmp_path: Path) -> None:
     assert [note for note in found.notes if "before the recording began" not in note] == []
     assert len(found.notes) == 1
     assert msgspec.json.decode(msgspec.json.encode(found), type=MemoryAnalysis) == found
-    assert perfkit.analyse_memory is analyse_memory
+    assert perfkit.analyse_memory is analyze_memory
 
 
 def test_findings_on_the_only_device_name_none(tmp_path: Path) -> None:
-    found = analyse_memory(write_trace(tmp_path / "t.json.gz", [*STEP, out_of_memory(13, GIB), memory(12, 2, GIB, 1)]))
+    found = analyze_memory(write_trace(tmp_path / "t.json.gz", [*STEP, out_of_memory(13, GIB), memory(12, 2, GIB, 1)]))
     assert {finding.variant for finding in found.findings} == {""}
 
 
 def test_events_that_are_missing_are_noted(tmp_path: Path) -> None:
     events = [memory(1, 7, 512, 1, total=512), memory(2, 8, 512, 1, total=2048)]
-    (note,) = analyse_memory(write_trace(tmp_path / "t.json.gz", events)).notes
+    (note,) = analyze_memory(write_trace(tmp_path / "t.json.gz", events)).notes
     assert "cuda:0" in note
 
 
@@ -60,16 +60,16 @@ def test_what_holds_no_memory_is_refused_with_its_name(tmp_path: Path, text: byt
     path = tmp_path / "given.json"
     path.write_bytes(text)
     with pytest.raises(PerfkitError, match=told) as refused:
-        analyse_memory(path)
+        analyze_memory(path)
     assert str(path) in str(refused.value)
     assert "\n" not in str(refused.value)
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(PerfkitError, match=r"missing\.json"):
-        analyse_memory(tmp_path / "missing.json")
+        analyze_memory(tmp_path / "missing.json")
 
 
 def test_a_trace_whose_only_event_is_a_failure_is_refused(tmp_path: Path) -> None:
     with pytest.raises(PerfkitError, match="without an allocation"):
-        analyse_memory(write_trace(tmp_path / "t.json.gz", [out_of_memory(1, GIB)]))
+        analyze_memory(write_trace(tmp_path / "t.json.gz", [out_of_memory(1, GIB)]))

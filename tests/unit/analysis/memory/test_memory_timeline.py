@@ -4,9 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfkit.allocations import CATEGORIES, NONE, Allocations, Band, allocations
-from perfkit.analysis.memory.lives import lives_of
-from perfkit.analysis.memory.timeline import BANDS, MOMENTS, Timeline, timeline
-from perfkit.analysis.memory.totals import peak_event, totals_of
+from perfkit.analysis.memory.allocation_lifetimes import build_lifetimes
+from perfkit.analysis.memory.timeline import BANDS, MOMENTS, MemoryTimeline, build_timeline
+from perfkit.analysis.memory.totals import compute_totals, find_peak_event
 from perfkit.record import Block
 
 
@@ -29,13 +29,13 @@ def recorded(
     )
 
 
-def drawn(recording: Allocations) -> Timeline:
+def drawn(recording: Allocations) -> MemoryTimeline:
     """Known blocks are parameters, others of the category whose number is that of their address."""
-    lives = lives_of(recording)
+    lives = build_lifetimes(recording)
     made = np.append(recording.address, 0)[lives.born]
     categories = np.where(lives.known != NONE, 0, made % len(CATEGORIES)).astype(np.int8)
-    totals = totals_of(lives, len(recording))
-    return timeline(recording, lives, categories, totals, peak_event(totals))
+    totals = compute_totals(lives, len(recording))
+    return build_timeline(recording, lives, categories, totals, find_peak_event(totals))
 
 
 WEIGHT = Block(address=100, size_bytes=30, category="parameter", name="w")
@@ -88,7 +88,7 @@ def test_a_peak_at_the_start_is_in_no_step() -> None:
 
 def test_known_blocks_without_events_are_one_moment() -> None:
     result = drawn(recorded(known=(WEIGHT,), bands=(Band(kind="step", name="0", start_ns=0, end_ns=1),)))
-    assert result == Timeline(seconds=(0.0,), categories={"parameter": (30,)}, bands=(), peak_s=0.0)
+    assert result == MemoryTimeline(seconds=(0.0,), categories={"parameter": (30,)}, bands=(), peak_s=0.0)
 
 
 def test_thinning_keeps_the_peak_and_what_lasts() -> None:
@@ -122,11 +122,11 @@ def test_no_maximum_is_lost(seed: int, count: int, known_bytes: int) -> None:
     block = Block(address=31, size_bytes=known_bytes, category="parameter", name="w")
     events = zip(*(column.tolist() for column in (time, step, address, size)), strict=True)
     recording = recorded(*events, known=(block,))
-    lives = lives_of(recording)
+    lives = build_lifetimes(recording)
     if not len(lives):
         return
     result = drawn(recording)
     sums = np.sum(list(result.categories.values()), axis=0)
     assert len(result.seconds) == len(sums) <= MOMENTS
-    assert sums.max() == totals_of(lives, count).max()
+    assert sums.max() == compute_totals(lives, count).max()
     assert (np.diff(result.seconds) >= 0).all()

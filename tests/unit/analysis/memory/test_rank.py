@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from perfkit.allocations import Allocations, FailedRequest, Reserved, allocations
-from perfkit.analysis.memory.rank import rank_account
+from perfkit.analysis.memory.rank import read_rank_account
 from perfkit.errors import RunFormatError
 from perfkit.record import PHASES, Block, ProcessMemory, RankRecord, measured
 from perfkit.store.memory_file import write_allocations
@@ -53,7 +53,7 @@ def test_a_rank_in_main_memory(tmp_path: Path) -> None:
         peak=measured(20_000, "bytes", "the largest"),
         batches=measured(100, "bytes", "batches"),
     )
-    account = rank_account(stored(tmp_path, step(), record(process_memory=process)))
+    account = read_rank_account(stored(tmp_path, step(), record(process_memory=process)))
     assert account.peak_bytes == 1024 + 2048 + 512
     assert {share.category: share.bytes for share in account.categories} == {
         "parameter": 1024,
@@ -71,13 +71,13 @@ def test_a_rank_in_main_memory(tmp_path: Path) -> None:
 
 
 def test_a_rank_of_several_says_which(tmp_path: Path) -> None:
-    account = rank_account(stored(tmp_path, step(), record(rank=1, world_size=4)))
+    account = read_rank_account(stored(tmp_path, step(), record(rank=1, world_size=4)))
     assert account.source == "made up; rank 1 of 4, the fullest"
 
 
 def test_a_run_that_failed_keeps_its_request(tmp_path: Path) -> None:
     request = FailedRequest(bytes=4096, message="no memory", phase="backward", step=5, module="fc", line="mine.py:3 f")
-    account = rank_account(stored(tmp_path, step(failed=request), record()))
+    account = read_rank_account(stored(tmp_path, step(failed=request), record()))
     assert account.failed == request
 
 
@@ -108,7 +108,7 @@ def snapshot(device: int) -> dict[str, object]:
 def test_the_history_of_the_devices_allocator_fills_in_lines_and_segments(tmp_path: Path) -> None:
     history = tmp_path / "history.json"
     history.write_text(json.dumps(snapshot(1)))
-    account = rank_account(stored(tmp_path, step("cuda:1"), record(environment=CUDA), history))
+    account = read_rank_account(stored(tmp_path, step("cuda:1"), record(environment=CUDA), history))
     assert account.peak_bytes == 3584
     by_size = {block.bytes: block for block in account.largest}
     assert by_size[2048].line == "mine.py:7 loss"
@@ -120,19 +120,19 @@ def test_the_history_of_the_devices_allocator_fills_in_lines_and_segments(tmp_pa
 def test_a_history_of_another_device_is_left_alone(tmp_path: Path) -> None:
     history = tmp_path / "history.json"
     history.write_text(json.dumps(snapshot(0)))
-    account = rank_account(stored(tmp_path, step("cuda:1"), record(environment=CUDA), history))
+    account = read_rank_account(stored(tmp_path, step("cuda:1"), record(environment=CUDA), history))
     assert (account.peak_bytes, account.fragmentation) == (3584, None)
     assert all(block.line == "" for block in account.largest)
 
 
 def test_a_rank_without_the_pass_or_without_a_block_has_no_account(tmp_path: Path) -> None:
-    assert rank_account(StoredRank(record=record(), trace=None, memory=None)) is None
-    assert rank_account(stored(tmp_path, allocations(device="cpu", source="", size=[]), record())) is None
+    assert read_rank_account(StoredRank(record=record(), trace=None, memory=None)) is None
+    assert read_rank_account(stored(tmp_path, allocations(device="cpu", source="", size=[]), record())) is None
 
 
 def test_what_the_file_says_is_reserved_is_told_without_a_history(tmp_path: Path) -> None:
     held = Reserved(at_event=np.array([0]), address=np.array([0]), size=np.array([1 << 20]))
-    account = rank_account(stored(tmp_path, step("cuda:0", reserved=held), record(environment=CUDA)))
+    account = read_rank_account(stored(tmp_path, step("cuda:0", reserved=held), record(environment=CUDA)))
     assert account.fragmentation.free_bytes == (1 << 20) - 3584
 
 
@@ -140,8 +140,8 @@ def test_truncated_files_are_named(tmp_path: Path) -> None:
     rank = stored(tmp_path, step("cuda:0"), record(environment=CUDA), tmp_path / "history.json.gz")
     (tmp_path / "history.json.gz").write_bytes(b"\x1f\x8b\x08")
     with pytest.raises(RunFormatError, match=r"history\.json\.gz"):
-        rank_account(rank)
+        read_rank_account(rank)
     assert rank.memory is not None
     shutil.copy(tmp_path / "history.json.gz", rank.memory)
     with pytest.raises(RunFormatError, match=r"memory\.parquet"):
-        rank_account(rank)
+        read_rank_account(rank)

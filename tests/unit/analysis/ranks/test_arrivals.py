@@ -3,7 +3,7 @@ from pathlib import Path
 
 import numpy as np
 
-from perfkit.analysis.ranks.arrivals import Arrivals, CollectiveKind, arrivals
+from perfkit.analysis.ranks.arrivals import Arrivals, CollectiveKind, find_arrivals
 from perfkit.trace.ops import read_ops
 from perfkit.trace.read import NONE, read_trace
 from tests.fixtures.gpu_traces import N, training_file
@@ -11,7 +11,7 @@ from tests.fixtures.traces import Event, kernel, launch, mark, op, write_trace
 
 
 def read(path: Path) -> Arrivals:
-    return arrivals(read_ops(read_trace(path)))
+    return find_arrivals(read_ops(read_trace(path)))
 
 
 def test_each_steps_collectives_are_numbered_and_timed_on_the_device(tmp_path: Path) -> None:

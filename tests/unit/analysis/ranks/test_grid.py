@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from perfkit.analysis.ranks.grid import MOST_CELLS, MOST_ROWS, step_grid
+from perfkit.analysis.ranks.grid import MOST_CELLS, MOST_ROWS, build_step_grid
 
 
 def names(count: int) -> list[str]:
@@ -11,7 +11,9 @@ def names(count: int) -> list[str]:
 
 
 def test_few_ranks_and_steps_are_kept_as_they_are() -> None:
-    grid = step_grid(names(2), [7, 8], {"step": np.array([[1.0, 2.0], [3.0, np.nan]]), "wait": np.full((2, 2), np.nan)})
+    grid = build_step_grid(
+        names(2), [7, 8], {"step": np.array([[1.0, 2.0], [3.0, np.nan]]), "wait": np.full((2, 2), np.nan)}
+    )
     assert grid is not None
     assert (grid.ranks, grid.steps, grid.ranks_per_row, grid.steps_per_column) == (("rank 0", "rank 1"), (7, 8), 1, 1)
     assert grid.figures == {"step": ((1.0, 2.0), (3.0, None))}  # of what nothing is known nothing is shown
@@ -23,7 +25,7 @@ def test_one_slow_step_of_one_rank_is_seen_among_all(ranks: int, steps: int) -> 
     times = np.full((ranks, steps), 0.1)
     slow, when = ranks - 2, steps - 1
     times[slow, when] = 0.4
-    grid = step_grid(names(ranks), range(steps), {"step": times})
+    grid = build_step_grid(names(ranks), range(steps), {"step": times})
     assert grid is not None
     cells = grid.figures["step"]
     assert len(cells) <= MOST_ROWS
@@ -37,5 +39,5 @@ def test_one_slow_step_of_one_rank_is_seen_among_all(ranks: int, steps: int) -> 
 
 
 def test_nothing_known_is_no_map() -> None:
-    assert step_grid(names(2), [1], {"step": np.full((2, 1), np.nan)}) is None
-    assert step_grid(names(2), [], {"step": np.empty((2, 0))}) is None
+    assert build_step_grid(names(2), [1], {"step": np.full((2, 1), np.nan)}) is None
+    assert build_step_grid(names(2), [], {"step": np.empty((2, 0))}) is None

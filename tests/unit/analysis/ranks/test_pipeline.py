@@ -7,8 +7,8 @@ import pytest
 
 from perfkit.analysis.model.fleet import Fleet, RankRow
 from perfkit.analysis.model.pipeline import Pipeline, StageActions
-from perfkit.analysis.ranks.pipeline import pipeline, with_measured
-from perfkit.analysis.suite.read_passes import _ahead_ns
+from perfkit.analysis.ranks.pipeline import add_measured_bubbles, build_pipeline
+from perfkit.analysis.suite.read_passes import _get_clock_offsets
 from perfkit.analysis.trace.stage_actions import find_stage_actions
 from perfkit.record import Measurement, Unknown
 from tests.fixtures.trace_events import event, ops_of, range_
@@ -35,7 +35,7 @@ def traced(folder: Path, rank: int, prefix: str = "perfkit::", torch: str = "") 
 
 def found(tmp_path: Path, **how: str) -> Pipeline:
     ranks = {rank: traced(tmp_path / str(rank), rank, **how) for rank in BY_HAND}
-    made = pipeline({rank: actions for rank, actions in ranks.items() if actions is not None})
+    made = build_pipeline({rank: actions for rank, actions in ranks.items() if actions is not None})
     assert made is not None
     return made
 
@@ -59,7 +59,7 @@ def test_our_marks_go_before_those_of_torch_which_hold_the_wait(tmp_path):
 
 def test_clocks_are_set_by_what_they_are_ahead(tmp_path):
     ranks = {rank: traced(tmp_path / str(rank), rank) for rank in BY_HAND}
-    moved = pipeline(ranks, {1: 100_000})
+    moved = build_pipeline(ranks, {1: 100_000})
     assert moved is not None
     assert [rank.actions[0].start_ns - moved.start_ns for rank in moved.ranks] == [0, 0]
 
@@ -78,14 +78,14 @@ def fleet(*offsets: float | None) -> Fleet:
 
 
 def test_clocks_of_other_machines_must_all_be_known():
-    assert _ahead_ns(fleet(0.0, 0.5), [0, 1]) == {0: 0, 1: 500_000_000}
-    assert _ahead_ns(fleet(0.0, None), [0, 1]) is None
-    assert _ahead_ns(fleet(0.0, 0.5), [0, 1, 2]) is None
-    assert _ahead_ns(None, [0, 1]) is None
+    assert _get_clock_offsets(fleet(0.0, 0.5), [0, 1]) == {0: 0, 1: 500_000_000}
+    assert _get_clock_offsets(fleet(0.0, None), [0, 1]) is None
+    assert _get_clock_offsets(fleet(0.0, 0.5), [0, 1, 2]) is None
+    assert _get_clock_offsets(None, [0, 1]) is None
 
 
 def test_one_rank_alone_is_no_pipeline(tmp_path):
-    assert pipeline({0: traced(tmp_path / "0", 0)}) is None
+    assert build_pipeline({0: traced(tmp_path / "0", 0)}) is None
     (tmp_path / "none").mkdir()
     assert find_stage_actions(ops_of(tmp_path / "none", event("aten::mm", 0, 1.0))) is None
 
@@ -95,9 +95,9 @@ def test_the_bubble_of_the_timed_steps_beside_theory(tmp_path):
         0: {"stage_busy_s": 0.8, "pipeline_s": 1.0, "expected_bubble_share": 1 / 3},
         1: {"stage_busy_s": 0.7, "pipeline_s": 1.0, "expected_bubble_share": 1 / 3},
     }
-    measured = with_measured(found(tmp_path), facts, {"expected_bubble_share": "a paper"}, "cpu")
+    measured = add_measured_bubbles(found(tmp_path), facts, {"expected_bubble_share": "a paper"}, "cpu")
     assert (measured.expected_bubble, measured.source) == (1 / 3, "a paper")
     shares = [rank.bubble.value for rank in measured.ranks if isinstance(rank.bubble, Measurement)]
     assert shares == pytest.approx([0.2, 0.3])
-    on_a_gpu = with_measured(found(tmp_path), facts, {}, "cuda")
+    on_a_gpu = add_measured_bubbles(found(tmp_path), facts, {}, "cuda")
     assert all(isinstance(rank.bubble, Unknown) for rank in on_a_gpu.ranks)

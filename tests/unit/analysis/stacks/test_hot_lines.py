@@ -13,11 +13,11 @@ from perfkit.store.stacks import (
     OURS,
     PROGRAM,
     WORKER,
-    Call,
+    SampledStacks,
     SampledThread,
+    StackCall,
     StackFunction,
-    Stacks,
-    Taken,
+    StackSamples,
 )
 from tests.fixtures.sample_loops import LOOP as SAMPLE
 from tests.fixtures.suites import changed
@@ -30,19 +30,19 @@ FUNCTIONS = (
     StackFunction(name="Queue.get", file="/usr/lib/python3.11/multiprocessing/queues.py", owner=LIBRARY),
 )
 CALLS = (
-    Call(parent=-1, function=0, line=10),  # 0: main
-    Call(parent=0, function=1, line=88),  # 1: main > __getitem__
-    Call(parent=0, function=2, line=125),  # 2: main > linear
-    Call(parent=0, function=3, line=5),  # 3: main > a hook
-    Call(parent=-1, function=4, line=113),  # 4: waiting to be asked
+    StackCall(parent=-1, function=0, line=10),  # 0: main
+    StackCall(parent=0, function=1, line=88),  # 1: main > __getitem__
+    StackCall(parent=0, function=2, line=125),  # 2: main > linear
+    StackCall(parent=0, function=3, line=5),  # 3: main > a hook
+    StackCall(parent=-1, function=4, line=113),  # 4: waiting to be asked
 )
 
 
 Counted = tuple[int, str, int]
 
 
-def counted(taken: tuple[Counted, ...]) -> tuple[Taken, ...]:
-    return tuple(Taken(node=node, phase=phase, count=count) for node, phase, count in taken)
+def counted(taken: tuple[Counted, ...]) -> tuple[StackSamples, ...]:
+    return tuple(StackSamples(node=node, phase=phase, count=count) for node, phase, count in taken)
 
 
 def thread(*taken: Counted, held: tuple[Counted, ...] | None = None, **fields: Any) -> SampledThread:
@@ -105,11 +105,11 @@ def test_workers_that_wait_to_be_asked_are_left_out() -> None:
 
 def test_nothing_sampled_is_nothing_known() -> None:
     assert summarize_loop_stacks([]) is None
-    assert summarize_loop_stacks([Stacks(threads=(thread(),), reason="no")]) == LoopStacks(reason="no")
+    assert summarize_loop_stacks([SampledStacks(threads=(thread(),), reason="no")]) == LoopStacks(reason="no")
 
 
 def test_what_sampling_took_is_a_ranks_share_of_a_core() -> None:
-    rank = Stacks(threads=(thread((0, "", 8)),), seconds=2.0, cost_s=0.1, failed=1)
+    rank = SampledStacks(threads=(thread((0, "", 8)),), seconds=2.0, cost_s=0.1, failed=1)
     found = summarize_loop_stacks([rank, rank])
     assert found is not None
     assert (found.cost, found.failed) == (pytest.approx(0.05), pytest.approx(1 / 9))
@@ -118,7 +118,7 @@ def test_what_sampling_took_is_a_ranks_share_of_a_core() -> None:
 def test_samples_that_failed_are_a_share_of_those_of_all_threads() -> None:
     worker = thread((1, "", 6), thread=WORKER, pid=2)
     found = summarize_loop_stacks(
-        [Stacks(threads=(thread((0, "", 8), held=((0, "", 4),)), worker), seconds=2.0, failed=2)]
+        [SampledStacks(threads=(thread((0, "", 8), held=((0, "", 4),)), worker), seconds=2.0, failed=2)]
     )
     assert found is not None
     assert found.failed == pytest.approx(2 / 20)
@@ -127,10 +127,10 @@ def test_samples_that_failed_are_a_share_of_those_of_all_threads() -> None:
 def test_findings_name_lines() -> None:
     own = thread((1, "data", 30), (0, "", 41), (2, "forward", 29), held=((1, "data", 9), (0, "", 41)))
     worker = thread((1, "", 50), (4, "", 50), thread=WORKER)
-    loop = changed(SAMPLE, stacks=summarize_loop_stacks([Stacks(threads=(own,))]))
+    loop = changed(SAMPLE, stacks=summarize_loop_stacks([SampledStacks(threads=(own,))]))
     assert name_python_lines(loop) == "; of 100 samples of the loop Python ran in 41 % in main (train.py:10)"
     assert name_data_lines(loop) == "; of 100 samples of the loop 30 % in __getitem__ (data/set.py:88)"
-    assert name_data_lines(changed(SAMPLE, stacks=summarize_loop_stacks([Stacks(threads=(own, worker))]))) == (
+    assert name_data_lines(changed(SAMPLE, stacks=summarize_loop_stacks([SampledStacks(threads=(own, worker))]))) == (
         "; of 50 samples of its working workers 100 % in __getitem__ (data/set.py:88)"
     )
 
@@ -138,7 +138,9 @@ def test_findings_name_lines() -> None:
 def test_findings_name_no_lines_of_a_handful_of_samples() -> None:
     few = changed(
         SAMPLE,
-        stacks=summarize_loop_stacks([Stacks(threads=(thread((1, "data", 3), (0, "", 4), held=((0, "", 4),)),))]),
+        stacks=summarize_loop_stacks(
+            [SampledStacks(threads=(thread((1, "data", 3), (0, "", 4), held=((0, "", 4),)),))]
+        ),
     )
     assert (name_python_lines(few), name_data_lines(few)) == ("", "")
     assert (name_python_lines(SAMPLE), name_data_lines(SAMPLE), name_python_lines(None)) == ("", "", "")

@@ -12,9 +12,9 @@ from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.loop import LiveSummary
 from perfkit.analysis.model.suite import Analysis
 from perfkit.analysis.model.trace import RankTrace
-from perfkit.analysis.ranks.together import RankReplay
+from perfkit.analysis.ranks.joint_simulation import RankReplay
 from perfkit.analysis.suite import read_passes
-from perfkit.analysis.suite.analyse import analyse
+from perfkit.analysis.suite.analyze import analyze_suite
 from perfkit.files import write_json
 from perfkit.record import (
     Attached,
@@ -29,7 +29,7 @@ from perfkit.record import (
     measured,
 )
 from perfkit.spec import LaunchSpec, RunSpec, WorkloadSpec
-from perfkit.store.layout import CEILINGS_FILE, TRACE_FILE, rank_folder
+from perfkit.store.layout import CEILINGS_FILE, TRACE_FILE, get_rank_folder
 from perfkit.store.live import LIVE_FILE, LiveEvent, LiveStart, LiveWindow
 from tests.fixtures.suites import CEILINGS, record, spec, write_run, write_suite_file
 from tests.fixtures.traces import Event, mark, op, write_trace
@@ -71,11 +71,11 @@ def write(
         entries.append(type(entry)(variant=name, repeat=0, path=f"{name}/0"))
         for each in records:
             if events is not None and each.rank in traced:
-                write_trace(rank_folder(path, each.rank) / TRACE_FILE, events)
+                write_trace(get_rank_folder(path, each.rank) / TRACE_FILE, events)
     first = next(iter(captures))
     write_suite_file(folder, list(captures), entries, dict.fromkeys(list(captures)[1:], first))
     write_json(folder / CEILINGS_FILE, CEILINGS)
-    return analyse(folder)
+    return analyze_suite(folder)
 
 
 def told(analysis: Analysis, finding_id: str) -> Finding:
@@ -164,7 +164,7 @@ def test_the_gain_of_a_slower_rank_is_a_part_of_its_own_traced_step(tmp_path: Pa
     write(tmp_path, {"train": ranks})
     late = [mark("perfkit::step#3", 0, 4000), *STEP[1:5], op("aten::mm", 610, 300, [SQUARE, SQUARE])]
     write_trace(tmp_path / "train/0/rank1" / TRACE_FILE, late)
-    host = told(analyse(tmp_path), "cpu.dispatch")
+    host = told(analyze_suite(tmp_path), "cpu.dispatch")
     assert host.variant == "train, rank 1"
     assert host.gain_s == pytest.approx(0.001 * 3200 / 4000)
 
@@ -180,7 +180,7 @@ def test_of_more_ranks_than_are_simulated_together_each_is_simulated_alone(
         seen.extend(replay for replay in replays if replay is not None)
         return traces
 
-    monkeypatch.setattr(read_passes, "simulated_together", simulated)
+    monkeypatch.setattr(read_passes, "simulate_jointly", simulated)
     records = [loop_record(rank=rank, world_size=ranks) for rank in range(ranks)]
     write(tmp_path, {"run": records}, traced=range(ranks))
     assert len(seen) == kept
@@ -221,11 +221,11 @@ def test_a_later_capture_is_compared_with_the_first(tmp_path: Path) -> None:
     ).variants
     assert (first.is_baseline, later.is_baseline) == (True, False)
     assert (later.difference.baseline, later.difference.ratio) == ("train", pytest.approx(1.5))
-    found = told(analyse(tmp_path), "steps.slower_capture")
+    found = told(analyze_suite(tmp_path), "steps.slower_capture")
     assert (found.severity, found.variant) == ("warning", "train@step1234")
     assert found.figures == {"step_s": pytest.approx(0.15), "first_step_s": pytest.approx(0.1)}
     assert slow.trigger in found.evidence
-    assert "comparison.inconclusive" not in ids(analyse(tmp_path))
+    assert "comparison.inconclusive" not in ids(analyze_suite(tmp_path))
 
 
 def test_the_ops_that_grew_are_named(tmp_path: Path) -> None:
@@ -233,7 +233,7 @@ def test_the_ops_that_grew_are_named(tmp_path: Path) -> None:
     write(tmp_path, captures)
     grown = [mark("perfkit::step#9", 0, 2000), *STEP[1:5], op("aten::mm", 610, 1300, [SQUARE, SQUARE])]
     write_trace(tmp_path / "train@step9/0/rank0" / TRACE_FILE, grown)
-    found = told(analyse(tmp_path), "steps.slower_capture")
+    found = told(analyze_suite(tmp_path), "steps.slower_capture")
     assert found.figures == {"step_s": pytest.approx(0.002), "first_step_s": pytest.approx(0.001)}
     assert "aten::mm" in found.evidence
 
@@ -262,7 +262,7 @@ def test_a_loop_that_ran_out_of_memory_says_so_and_keeps_its_steps(tmp_path: Pat
 def test_bench_variants_of_other_ranks_keep_their_baselines(tmp_path: Path) -> None:
     runs = [write_run(tmp_path, spec(), 0, [record()], Run(status=Status.OK))]
     write_suite_file(tmp_path, ["baseline"], runs, {"baseline": "baseline"})
-    (baseline,) = analyse(tmp_path).variants
+    (baseline,) = analyze_suite(tmp_path).variants
     assert (baseline.is_baseline, baseline.loop) == (True, None)
 
 
@@ -277,7 +277,7 @@ def test_a_loop_that_drifted_while_it_was_watched_is_a_warning(tmp_path: Path) -
     ]
     log = tmp_path / "train/0/rank0" / LIVE_FILE
     log.write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
-    analysis = analyse(tmp_path)
+    analysis = analyze_suite(tmp_path)
     loop = analysis.variants[0].loop
     assert loop.watched == LiveSummary(steps=1000, first_s=0.1, last_s=0.3, drifts=("steps take 200% longer",))
     found = told(analysis, "steps.drift")
@@ -320,7 +320,7 @@ def test_who_waits_for_whom_in_numbers_that_can_be_added_up_by_hand(tmp_path: Pa
             op("aten::mm", 900, 50, [SQUARE, SQUARE]),
         ]
         write_trace(tmp_path / f"train/0/rank{rank}" / TRACE_FILE, events)
-    analysis = analyse(tmp_path)
+    analysis = analyze_suite(tmp_path)
     (train,) = analysis.variants
     split = {part.category: round(part.seconds * 1e6) for part in train.time_split}
     assert (split["communication"], split["Python and dispatch"], train.traced_step.step_s) == (

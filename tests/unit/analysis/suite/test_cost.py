@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 
 from perfkit.analysis.model.estimate import MedianEstimate, MissingEstimate
-from perfkit.analysis.suite.analyse import analyse
-from perfkit.analysis.suite.cost import with_price
+from perfkit.analysis.suite.analyze import analyze_suite
+from perfkit.analysis.suite.cost import add_costs
 from perfkit.record import Samples, Status
 from perfkit.store.price import Price
 from perfkit_reports.document.blocks import Table
@@ -22,7 +22,7 @@ def suite(folder: Path) -> Path:
 
 
 def test_a_thousand_samples_cost_what_the_machine_does_in_the_time_that_they_take(tmp_path: Path) -> None:
-    baseline, amp, ckpt = with_price(analyse(suite(tmp_path)), PRICE).variants
+    baseline, amp, ckpt = add_costs(analyze_suite(suite(tmp_path)), PRICE).variants
     assert isinstance(baseline.cost, MedianEstimate)
     assert baseline.cost.per_process == (pytest.approx(0.0125), pytest.approx(0.01375))
     assert baseline.cost.unit == "$ per 1k samples"
@@ -34,9 +34,9 @@ def test_a_thousand_samples_cost_what_the_machine_does_in_the_time_that_they_tak
 
 def test_a_price_that_was_told_is_kept_and_shown(tmp_path: Path) -> None:
     folder = suite(tmp_path)
-    assert analyse(folder).price is None
+    assert analyze_suite(folder).price is None
     keep_price(folder, PRICE)
-    analysis = analyse(folder)
+    analysis = analyze_suite(folder)
     assert analysis.price == PRICE
     made = document(analysis)
     table = next(block for block in made.summary if isinstance(block, Table) and block.id == "variants")

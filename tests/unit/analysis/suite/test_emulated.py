@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from perfkit.analysis.model.estimate import MedianEstimate
-from perfkit.analysis.suite.analyse import analyse
+from perfkit.analysis.suite.analyze import analyze_suite
 from perfkit.record import Relation
 from perfkit_reports.subjects.suite import cells, headline
 from tests.fixtures.suites import claim, record, write_suite
@@ -14,7 +14,7 @@ WHY = "a cpu device has no fp8 products"
 
 def two_variants(folder: Path, **facts: float):
     ran = record(0.1, claims=ACTS, facts={"backward_passes": 1.0, **facts}, fact_notes={"emulated": WHY})
-    return analyse(write_suite(folder, {"baseline": [record(0.2)] * 3, "fp8": [ran] * 3}))
+    return analyze_suite(write_suite(folder, {"baseline": [record(0.2)] * 3, "fp8": [ran] * 3}))
 
 
 def test_nothing_is_compared_and_the_speed_up_says_why(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from perfkit.analysis.model.suite import Variant
-from perfkit.analysis.suite.analyse import analyse
+from perfkit.analysis.suite.analyze import analyze_suite
 from perfkit.record import Measurement, Quantity, RankRecord, Run, Status, Unknown, WorkloadFacts, measured, value_of
 from tests.fixtures.suites import record, spec, write_run, write_suite, write_suite_file
 
@@ -19,7 +19,7 @@ def powered(joules: float, **more: Any) -> RankRecord:
 
 
 def only(folder: Path, *records: RankRecord) -> Variant:
-    (variant,) = analyse(write_suite(folder, {"baseline": list(records)})).variants
+    (variant,) = analyze_suite(write_suite(folder, {"baseline": list(records)})).variants
     return variant
 
 
@@ -66,6 +66,6 @@ def test_ranks_and_microbatches_add_up(tmp_path: Path, second: dict[str, Any], j
     ranks = [powered(30.0, world_size=2), powered(30.0, rank=1, world_size=2, **second)]
     run = write_run(tmp_path, two, 0, ranks, Run(status=Status.OK))
     write_suite_file(tmp_path, ["baseline@2"], [run], {"baseline@2": "baseline@2"})
-    (variant,) = analyse(tmp_path).variants
+    (variant,) = analyze_suite(tmp_path).variants
     assert value_of(variant.energy_per_step) == joules
     assert value_of(variant.energy_per_unit) == (None if joules is None else joules / (2 * 3 * 8))

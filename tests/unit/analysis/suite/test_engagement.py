@@ -1,6 +1,6 @@
 import pytest
 
-from perfkit.analysis.suite.engagement import check_claims, engaged
+from perfkit.analysis.suite.engagement import check_claims, is_engaged
 from perfkit.analysis.trace.fact_bounds import Fact, FactBounds
 from perfkit.record import Claim, Relation
 from tests.fixtures.suites import claim
@@ -69,22 +69,22 @@ REDUCES = claim("op_calls:all_reduce", Relation.AT_LEAST, 1, technique="zero1")
 )
 def test_what_is_so_in_the_baseline_is_no_change(claims: list[Claim], facts: dict[str, Fact]) -> None:
     results = check_claims(claims, [facts], facts, {})
-    assert engaged(results) is False
+    assert is_engaged(results) is False
     assert all(result.already and result.evidence.startswith("already so in the baseline; ") for result in results)
     shared = check_claims(claims, [facts], facts, {}, shared={claims[0].technique})
-    assert (engaged(shared), [result.already for result in shared]) == (True, [False] * len(claims))
+    assert (is_engaged(shared), [result.already for result in shared]) == (True, [False] * len(claims))
 
 
 def test_one_change_shows_that_a_technique_acts() -> None:
     base: dict[str, Fact] = {"optimizer_state_bytes": 1000.0, "op_calls:all_reduce": 4.0, "op_calls:aten::flash": 0.0}
     ours = {**base, "optimizer_state_bytes": 500.0}
-    assert engaged(check_claims([SHARD, REDUCES], [ours], base, {})) is True
+    assert is_engaged(check_claims([SHARD, REDUCES], [ours], base, {})) is True
     (failed,) = check_claims([FLASH], [ours], base, {})
     assert (failed.holds, failed.already) == (False, False)
 
 
 def test_a_baseline_without_the_fact_shows_nothing_to_be_so_already() -> None:
-    assert engaged(check_claims([FLASH], [{"op_calls:aten::flash": 12.0}], {}, {})) is True
+    assert is_engaged(check_claims([FLASH], [{"op_calls:aten::flash": 12.0}], {}, {})) is True
 
 
 def test_the_worst_rank_decides() -> None:
@@ -106,10 +106,10 @@ def test_engaged_needs_every_claim() -> None:
     good = check(claim("graphs", Relation.AT_LEAST, 1), {"graphs": 1.0})
     bad = check(claim("graphs", Relation.AT_LEAST, 2), {"graphs": 1.0})
     open_ = check(claim("graphs", Relation.AT_LEAST, 2), {})
-    assert engaged([good, good]) is True
-    assert engaged([good, open_]) is None
-    assert engaged([good, open_, bad]) is False
-    assert engaged([]) is None
+    assert is_engaged([good, good]) is True
+    assert is_engaged([good, open_]) is None
+    assert is_engaged([good, open_, bad]) is False
+    assert is_engaged([]) is None
 
 
 @pytest.mark.parametrize(

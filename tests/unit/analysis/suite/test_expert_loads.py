@@ -1,6 +1,6 @@
 """The load of experts over ranks."""
 
-from perfkit.analysis.suite.expert_loads import over_ranks
+from perfkit.analysis.suite.expert_loads import sum_expert_loads
 from perfkit.record import ExpertLoad, RankRecord, Status
 
 
@@ -15,14 +15,14 @@ def load(layer: str, sent: tuple[int, ...], dropped: int, auxiliary: float | Non
 
 def test_tokens_add_up_and_losses_are_averaged():
     ranks = [rank(0, load("0", (5, 3), 1, 1.5), load("1", (4, 4), 0, None)), rank(1, load("0", (2, 6), 2, 1.0))]
-    assert over_ranks(ranks) == ()  # ranks with other layers have no whole
+    assert sum_expert_loads(ranks) == ()  # ranks with other layers have no whole
     ranks[1] = rank(1, load("0", (2, 6), 2, 1.0), load("1", (8, 0), 4, None))
-    assert over_ranks(ranks) == (
+    assert sum_expert_loads(ranks) == (
         ExpertLoad(layer="0", tokens=16, sent=(7, 9), taken=(6, 7), dropped=3, auxiliary_loss=1.25),
         ExpertLoad(layer="1", tokens=16, sent=(12, 4), taken=(8, 4), dropped=4, auxiliary_loss=None),
     )
 
 
 def test_models_without_experts_have_none():
-    assert over_ranks([rank(0), rank(1)]) == ()
-    assert over_ranks([]) == ()
+    assert sum_expert_loads([rank(0), rank(1)]) == ()
+    assert sum_expert_loads([]) == ()

@@ -1,8 +1,8 @@
 from pathlib import Path
 
 from perfkit.analysis.model.suite import Variant
-from perfkit.analysis.suite.analyse import analyse
-from perfkit.analysis.suite.pareto import pareto_front
+from perfkit.analysis.suite.analyze import analyze_suite
+from perfkit.analysis.suite.pareto import find_pareto_front
 from perfkit.record import Status, Unknown, measured
 from tests.fixtures.suites import changed, record, write_suite
 
@@ -11,13 +11,13 @@ def variants(tmp_path: Path, **points: tuple[float, int]) -> dict[str, Variant]:
     folder = write_suite(tmp_path, {name: [record(8 / rate)] for name, (rate, _) in points.items()})
     return {
         each.name: changed(each, peak_allocated=measured(points[each.name][1], "bytes", "x"), engaged=True)
-        for each in analyse(folder).variants
+        for each in analyze_suite(folder).variants
     }
 
 
 def test_what_is_beaten_in_both_is_off_the_front(tmp_path: Path) -> None:
     found = variants(tmp_path, baseline=(10.0, 100), amp=(20.0, 80), ckpt=(8.0, 50), flash=(9.0, 60), compile=(7.0, 60))
-    assert pareto_front(list(found.values())) == ("amp", "flash", "ckpt")
+    assert find_pareto_front(list(found.values())) == ("amp", "flash", "ckpt")
 
 
 def test_only_what_ended_well_engaged_and_is_known_competes(tmp_path: Path) -> None:
@@ -33,5 +33,5 @@ def test_only_what_ended_well_engaged_and_is_known_competes(tmp_path: Path) -> N
         changed(found["amp"], name="undecided", engaged=None),
         changed(found["flash"], name="emulated", emulated="a cpu device has no fp8 products"),
     ]
-    assert pareto_front(contenders) == ("amp",)
-    assert pareto_front([changed(found["baseline"], engaged=None)]) == ("baseline",)
+    assert find_pareto_front(contenders) == ("amp",)
+    assert find_pareto_front([changed(found["baseline"], engaged=None)]) == ("baseline",)

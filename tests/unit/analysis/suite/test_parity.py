@@ -1,6 +1,6 @@
 import pytest
 
-from perfkit.analysis.suite.parity import parity
+from perfkit.analysis.suite.parity import check_parity
 from perfkit.record import ParityRule
 from tests.fixtures.suites import record, spec
 
@@ -17,7 +17,7 @@ RULE = ParityRule(relative=0.01, basis="rounding of bf16")
     ],
 )
 def test_verdict_by_the_largest_relative_difference(losses: tuple[float, ...], verdict: str, worst: float) -> None:
-    result = parity(record(losses=losses, parity=RULE), spec("amp"), record(), spec())
+    result = check_parity(record(losses=losses, parity=RULE), spec("amp"), record(), spec())
     assert result.verdict == verdict
     assert result.max_relative == pytest.approx(worst)
     assert (result.tolerance, result.basis, result.steps) == (0.01, "rounding of bf16", 3)
@@ -25,15 +25,15 @@ def test_verdict_by_the_largest_relative_difference(losses: tuple[float, ...], v
 
 def test_a_technique_that_trains_another_function_is_not_comparable_but_must_stay_finite() -> None:
     other = ParityRule(relative=None, basis="only the adapters are trained")
-    result = parity(record(losses=(3.0, 2.9, 2.8), parity=other), spec("amp"), record(), spec())
+    result = check_parity(record(losses=(3.0, 2.9, 2.8), parity=other), spec("amp"), record(), spec())
     assert (result.verdict, result.max_relative, result.basis) == ("not comparable", None, other.basis)
-    broken = parity(record(losses=(3.0, None, 1.0), parity=other), spec("amp"), record(), spec())
+    broken = check_parity(record(losses=(3.0, None, 1.0), parity=other), spec("amp"), record(), spec())
     assert broken.verdict == "differs"
 
 
 def test_skipped_updates_are_named_as_the_cause() -> None:
     skipping = record(losses=(3.0, 3.0, 2.0), parity=RULE, facts={"skipped_updates_compared": 1.0})
-    result = parity(skipping, spec("amp"), record(), spec())
+    result = check_parity(skipping, spec("amp"), record(), spec())
     assert result.verdict == "differs"
     assert result.basis == (
         "rounding of bf16; the gradient scaler left out 1 of the first updates, whose gradients overflowed"
@@ -50,10 +50,10 @@ def test_skipped_updates_are_named_as_the_cause() -> None:
     ],
 )
 def test_compiled_code_draws_other_random_numbers(facts: dict[str, float], verdict: str) -> None:
-    result = parity(record(losses=(3.0, 2.5, 1.0), parity=RULE, facts=facts), spec("compile"), record(), spec())
+    result = check_parity(record(losses=(3.0, 2.5, 1.0), parity=RULE, facts=facts), spec("compile"), record(), spec())
     assert result.verdict == verdict
     assert ("compiled code draws others" in result.basis) == (verdict == "not comparable")
-    alike = parity(record(losses=(3.0, 2.0, 1.0), parity=RULE, facts=facts), spec("compile"), record(), spec())
+    alike = check_parity(record(losses=(3.0, 2.0, 1.0), parity=RULE, facts=facts), spec("compile"), record(), spec())
     assert alike.verdict == "equal"
 
 
@@ -61,20 +61,20 @@ def test_updates_that_draw_random_numbers_leave_others_to_the_forward() -> None:
     """Of a model that draws some itself: without dropout its losses must follow the baseline's."""
     for forward, verdict in ((1.0, "not comparable"), (0.0, "differs")):
         facts = {"random_forward": forward, "random_updates": 1.0}
-        result = parity(record(losses=(3.0, 2.5, 1.0), parity=RULE, facts=facts), spec("bf16"), record(), spec())
+        result = check_parity(record(losses=(3.0, 2.5, 1.0), parity=RULE, facts=facts), spec("bf16"), record(), spec())
         assert result.verdict == verdict
         assert ("updates draw from the same generator" in result.basis) == (verdict == "not comparable")
 
 
 def test_only_the_scheduled_steps_count() -> None:
-    result = parity(
+    result = check_parity(
         record(losses=(3.0, 2.0, 1.0, 99.0), parity=RULE), spec("amp"), record(losses=(3.0, 2.0, 1.0, 1.0)), spec()
     )
     assert (result.verdict, result.steps) == ("equal", 3)
 
 
 def test_a_loss_that_is_not_finite_differs() -> None:
-    result = parity(record(losses=(3.0, None, 1.0), parity=RULE), spec("amp"), record(), spec())
+    result = check_parity(record(losses=(3.0, None, 1.0), parity=RULE), spec("amp"), record(), spec())
     assert (result.verdict, result.max_relative) == ("differs", None)
     assert "step 2 is not finite" in result.basis
     assert result.not_finite_step == 2
@@ -82,9 +82,9 @@ def test_a_loss_that_is_not_finite_differs() -> None:
 
 def test_any_step_must_be_finite_whatever_there_is_to_compare_with() -> None:
     late = (3.0, 2.0, 1.0, None)
-    assert parity(record(losses=late, parity=RULE), spec("amp"), record(losses=late), spec()).not_finite_step == 4
-    assert parity(record(losses=(None,)), spec("amp"), None, None).verdict == "differs"
-    fine = parity(record(parity=RULE), spec("amp"), record(losses=(None, None, None)), spec())
+    assert check_parity(record(losses=late, parity=RULE), spec("amp"), record(losses=late), spec()).not_finite_step == 4
+    assert check_parity(record(losses=(None,)), spec("amp"), None, None).verdict == "differs"
+    fine = check_parity(record(parity=RULE), spec("amp"), record(losses=(None, None, None)), spec())
     assert (fine.verdict, fine.not_finite_step) == ("unknown", None)
 
 
@@ -97,43 +97,43 @@ def test_any_step_must_be_finite_whatever_there_is_to_compare_with() -> None:
     ],
 )
 def test_other_training_is_not_compared(variant, baseline, reason: str) -> None:
-    result = parity(record(parity=RULE), variant, record(), baseline)
+    result = check_parity(record(parity=RULE), variant, record(), baseline)
     assert result.verdict == "unknown"
     assert reason in result.basis
 
 
 def test_unknown_without_baseline_losses_or_tolerance() -> None:
-    assert parity(record(), spec("amp"), None, None).verdict == "unknown"
-    assert "recorded no losses" in parity(record(losses=()), spec("amp"), record(), spec()).basis
-    assert "no tolerance" in parity(record(losses=(3.0, 2.0, 1.5)), spec("amp"), record(), spec()).basis
-    assert "baseline's loss of step 1" in parity(record(), spec("amp"), record(losses=(None, 2.0)), spec()).basis
+    assert check_parity(record(), spec("amp"), None, None).verdict == "unknown"
+    assert "recorded no losses" in check_parity(record(losses=()), spec("amp"), record(), spec()).basis
+    assert "no tolerance" in check_parity(record(losses=(3.0, 2.0, 1.5)), spec("amp"), record(), spec()).basis
+    assert "baseline's loss of step 1" in check_parity(record(), spec("amp"), record(losses=(None, 2.0)), spec()).basis
 
 
 def test_the_comparison_ends_where_the_baseline_leaves_its_own_echo() -> None:
     chaotic = record(losses=(3.0, 2.0, 1.0), echo_losses=(3.0, 2.000001, 1.4))  # off by 0, 5e-7 and 0.4
-    result = parity(record(losses=(3.0, 2.0, 1.4), parity=RULE), spec("amp"), chaotic, spec())
+    result = check_parity(record(losses=(3.0, 2.0, 1.4), parity=RULE), spec("amp"), chaotic, spec())
     assert (result.verdict, result.steps) == ("equal", 2)
     assert result.basis.startswith("rounding of bf16; compared over 2 steps")
 
 
 def test_a_wrong_loss_within_the_predictable_steps_differs() -> None:
     chaotic = record(losses=(3.0, 2.0, 1.0), echo_losses=(3.0, 2.0, 1.4))
-    assert parity(record(losses=(3.0, 2.2, 1.0), parity=RULE), spec("amp"), chaotic, spec()).verdict == "differs"
+    assert check_parity(record(losses=(3.0, 2.2, 1.0), parity=RULE), spec("amp"), chaotic, spec()).verdict == "differs"
 
 
 def test_the_first_step_always_counts() -> None:
     wild = record(losses=(3.0, 2.0, 1.0), echo_losses=(3.1, None, 1.4))
-    result = parity(record(losses=(3.3, 2.0, 1.0), parity=RULE), spec("amp"), wild, spec())
+    result = check_parity(record(losses=(3.3, 2.0, 1.0), parity=RULE), spec("amp"), wild, spec())
     assert (result.verdict, result.steps) == ("differs", 1)
 
 
 def test_compiled_code_is_compared_by_what_it_does_with_the_random_numbers_of_eager_code() -> None:
     drawn = {"random_forward": 1.0, "graphs": 2.0}
     same = record(losses=(3.3, 2.2, 1.1), seeded_losses=(3.0, 2.0, 1.0), facts=drawn, parity=RULE)
-    result = parity(same, spec("compile"), record(), spec())
+    result = check_parity(same, spec("compile"), record(), spec())
     assert (result.verdict, result.max_relative) == ("equal", 0.0)
     assert "the random numbers of eager code" in result.basis
     wrong = record(losses=(3.0, 2.0, 1.0), seeded_losses=(3.0, 2.2, 1.0), facts=drawn, parity=RULE)
-    assert parity(wrong, spec("compile"), record(), spec()).verdict == "differs"
+    assert check_parity(wrong, spec("compile"), record(), spec()).verdict == "differs"
     broken = record(losses=(3.0, 2.0, 1.0), seeded_losses=(3.0, None, 1.0), facts=drawn, parity=RULE)
-    assert "step 2 is not finite" in parity(broken, spec("compile"), record(), spec()).basis
+    assert "step 2 is not finite" in check_parity(broken, spec("compile"), record(), spec()).basis

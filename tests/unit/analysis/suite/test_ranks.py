@@ -6,9 +6,9 @@ import pytest
 
 from perfkit.analysis.model.fleet import CPU_TIME, STEP
 from perfkit.analysis.model.suite import Variant
-from perfkit.analysis.suite.analyse import analyse
+from perfkit.analysis.suite.analyze import analyze_suite
 from perfkit.analysis.suite.runs import VariantRuns
-from perfkit.analysis.suite.volumes import volumes
+from perfkit.analysis.suite.volumes import compute_volumes
 from perfkit.record import RankRecord, Run, Samples, Status
 from perfkit.store.read import read_suite
 from tests.fixtures.rank_traces import collective, rank_trace
@@ -20,7 +20,7 @@ def analysed(folder: Path, *runs: list[RankRecord]) -> Variant:
     whole = spec(world_size=ranks)
     entries = [write_run(folder, whole, number, records, Run(status=Status.OK)) for number, records in enumerate(runs)]
     write_suite_file(folder, [whole.variant], entries)
-    (variant,) = analyse(folder).variants
+    (variant,) = analyze_suite(folder).variants
     return variant
 
 
@@ -88,7 +88,7 @@ def test_what_is_asked_for_stands_beside_theory_and_what_ran(tmp_path: Path) -> 
     write_suite_file(
         tmp_path, ["baseline"], [write_run(tmp_path, spec(), 0, [record(facts=facts)], Run(status=Status.OK))]
     )
-    rows = {row.kind: row for row in volumes(VariantRuns("baseline", read_suite(tmp_path).runs), trace)}
+    rows = {row.kind: row for row in compute_volumes(VariantRuns("baseline", read_suite(tmp_path).runs), trace)}
     assert set(rows) == {"all-reduce", "reduce-scatter", "broadcast"}
     reduced, scattered, sent = rows["all-reduce"], rows["reduce-scatter"], rows["broadcast"]
     assert (reduced.asked_bytes, reduced.least_bytes, reduced.carried_bytes, reduced.ran_as) == (400, 400, 400, "")

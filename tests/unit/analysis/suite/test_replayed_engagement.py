@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from perfkit.analysis.model.suite import ClaimResult
-from perfkit.analysis.suite.engagement import check_claims, engaged
-from perfkit.analysis.suite.facts import derived_names, trace_facts
+from perfkit.analysis.suite.engagement import check_claims, is_engaged
+from perfkit.analysis.suite.facts import derive_trace_facts, find_derived_names
 from perfkit.record import Claim
 from perfkit.techniques.amp import Amp
 from perfkit.techniques.compile import Compile
@@ -37,7 +37,9 @@ CUDNN = "cudnn_generated_fort_native_sdpa_sm90_flash_fprop_wgmma_f16_knob_7_64x1
 
 def results(path: Path, technique: Technique, events: Sequence[Event]) -> tuple[ClaimResult, ...]:
     claims: tuple[Claim, ...] = technique.claims(new_state())
-    facts = trace_facts(read_ops(read_trace(write_trace(path / "t.json.gz", events))), derived_names(claims))
+    facts = derive_trace_facts(
+        read_ops(read_trace(write_trace(path / "t.json.gz", events))), find_derived_names(claims)
+    )
     return check_claims(claims, [facts], None, {})
 
 
@@ -138,7 +140,7 @@ def test_graphs_whose_kernels_were_not_recorded_leave_all_open(tmp_path):
 
 def test_reduce_overhead_replays_graphs(tmp_path):
     asked = Compile(mode="reduce-overhead")
-    assert engaged(results(tmp_path, asked, replayed_step([PRODUCT], [PRODUCT]))[1:]) is True
+    assert is_engaged(results(tmp_path, asked, replayed_step([PRODUCT], [PRODUCT]))[1:]) is True
     without = [event for event in replayed_step([PRODUCT]) if event["name"] != "cudaGraphLaunch"]
     *_, replays = results(tmp_path, asked, without)
     assert (replays.statement, replays.holds) == ("steps replay CUDA graphs", False)

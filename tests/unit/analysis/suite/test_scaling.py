@@ -9,10 +9,10 @@ from msgspec.structs import replace
 from perfkit.analysis.model.estimate import MissingEstimate
 from perfkit.analysis.model.plan import Interval, PlannedVariant, StepTime
 from perfkit.analysis.model.scaling import Efficiency, ScalingCurve, SuiteScaling
-from perfkit.analysis.suite.analyse import analyse
-from perfkit.analysis.suite.predicted import PlanBeside
+from perfkit.analysis.suite.analyze import analyze_suite
+from perfkit.analysis.suite.prediction import SuitePlan
 from perfkit.analysis.suite.runs import VariantRuns
-from perfkit.analysis.suite.scaling import scaling_of
+from perfkit.analysis.suite.scaling import build_scaling
 from perfkit.record import Status
 from perfkit.sampling import difference_interval
 from perfkit.spec import Scaling
@@ -20,7 +20,7 @@ from perfkit.store.read import read_suite
 from tests.fixtures.scaled_suites import Steps, scaled_suite
 from tests.fixtures.suites import record, write_suite
 
-NO_PLAN = PlanBeside()
+NO_PLAN = SuitePlan()
 STEPS: Steps = {
     "baseline": [1.0, 1.0],
     "baseline@2": [1.25, 1.25],
@@ -31,7 +31,7 @@ STEPS: Steps = {
 
 
 def found(folder: Path, steps: Steps = STEPS, scaling: Scaling = "weak", **more) -> SuiteScaling:  # type: ignore[no-untyped-def]
-    scaled = analyse(scaled_suite(folder, steps, scaling, **more)).scaling
+    scaled = analyze_suite(scaled_suite(folder, steps, scaling, **more)).scaling
     assert scaled is not None
     return scaled
 
@@ -113,8 +113,8 @@ def test_each_of_several_machines_has_cores_of_its_own(tmp_path: Path) -> None:
 
 
 def test_a_suite_of_one_size_has_none(tmp_path: Path) -> None:
-    assert analyse(write_suite(tmp_path, {"baseline": [record(0.1)], "amp": [record(0.1)]})).scaling is None
-    assert analyse(scaled_suite(tmp_path / "two", {"baseline@2": [1.0], "ddp@2": [1.0]})).scaling is None
+    assert analyze_suite(write_suite(tmp_path, {"baseline": [record(0.1)], "amp": [record(0.1)]})).scaling is None
+    assert analyze_suite(scaled_suite(tmp_path / "two", {"baseline@2": [1.0], "ddp@2": [1.0]})).scaling is None
 
 
 def planned(name: str, ranks: int, value: float, threads: int | None = 1, reason: str = "") -> PlannedVariant:
@@ -123,16 +123,18 @@ def planned(name: str, ranks: int, value: float, threads: int | None = 1, reason
     return PlannedVariant(name=name, world_size=ranks, step_s=None if reason else step, step_reason=reason)
 
 
-def beside(*variants: PlannedVariant) -> PlanBeside:
-    return PlanBeside("2026-01-01", {variant.name: variant for variant in variants})
+def beside(*variants: PlannedVariant) -> SuitePlan:
+    return SuitePlan("2026-01-01", {variant.name: variant for variant in variants})
 
 
-def scaled_by_hand(folder: Path, plan: PlanBeside = NO_PLAN, ended: dict[str, Status] | None = None) -> SuiteScaling:
+def scaled_by_hand(folder: Path, plan: SuitePlan = NO_PLAN, ended: dict[str, Status] | None = None) -> SuiteScaling:
     stored = read_suite(scaled_suite(folder, STEPS))
     of = {name: tuple(run for run in stored.runs if run.variant == name) for name in stored.suite.variants}
     runs = {name: VariantRuns(name, its) for name, its in of.items()}
-    variants = [replace(each, status=(ended or {}).get(each.name, each.status)) for each in analyse(folder).variants]
-    scaled = scaling_of(stored.suite, runs, variants, plan, 64)
+    variants = [
+        replace(each, status=(ended or {}).get(each.name, each.status)) for each in analyze_suite(folder).variants
+    ]
+    scaled = build_scaling(stored.suite, runs, variants, plan, 64)
     assert scaled is not None
     return scaled
 

@@ -7,10 +7,10 @@ import pytest
 
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.suite import Analysis
-from perfkit.analysis.suite.analyse import analyse
+from perfkit.analysis.suite.analyze import analyze_suite
 from perfkit.files import read_json, write_json
 from perfkit.record import RankRecord, Relation, Run, Status, measured
-from perfkit.store.layout import SUITE_FILE, Session, Suite, SuiteRun
+from perfkit.store.layout import SUITE_FILE, MeasurementSession, Suite, SuiteRun
 from perfkit_reports.subjects.suite.document import document
 from tests.fixtures.suites import claim, record, spec, write_run, write_suite
 
@@ -27,7 +27,7 @@ def two_days(folder: Path, *, later_s: float, ckpt_s: float | None = None) -> An
             later.append(write_run(folder, spec(name), repeat, made, Run(status=Status.OK)))
     suite = read_json(folder / SUITE_FILE, Suite)
     sessions = [
-        Session(created_at=day, command=f"perfkit bench {day}", request=None, first_repeat=first)
+        MeasurementSession(created_at=day, command=f"perfkit bench {day}", request=None, first_repeat=first)
         for day, first in (("2026-01-05T10:00", 0), ("2026-01-06T10:00", 3))
     ]
     changes = {"variants": (*suite.variants, "ckpt"), "baselines": {**suite.baselines, "ckpt": "baseline"}}
@@ -35,7 +35,7 @@ def two_days(folder: Path, *, later_s: float, ckpt_s: float | None = None) -> An
         folder / SUITE_FILE,
         msgspec.structs.replace(suite, runs=(*suite.runs, *later), sessions=tuple(sessions), **changes),
     )
-    return analyse(folder)
+    return analyze_suite(folder)
 
 
 def compiled(step_s: float) -> RankRecord:

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from perfkit.allocations import allocations
 from perfkit.analysis.model.estimate import MedianEstimate, MissingEstimate
 from perfkit.analysis.model.suite import Analysis, Variant
-from perfkit.analysis.suite.analyse import analyse
+from perfkit.analysis.suite.analyze import analyze_suite
 from perfkit.record import Block, Flops, ParityRule, Relation, Run, Samples, Status, Unknown, WorkloadFacts, value_of
 from perfkit.store.memory_file import write_allocations
 from perfkit_cli.bench import _exit_code
@@ -44,7 +44,7 @@ def test_the_figures_of_a_suite_by_hand(tmp_path: Path) -> None:
         record(step, losses=(4.0, 2.0, 1.001), parity=ParityRule(relative=0.01, basis="bf16"))
         for step in (0.05, 0.06, 0.055)
     ]
-    analysis = analyse(write_suite(tmp_path, {"baseline": base, "amp": fast}))
+    analysis = analyze_suite(write_suite(tmp_path, {"baseline": base, "amp": fast}))
     baseline, amp = analysis.variants
     assert (baseline.is_baseline, amp.is_baseline) == (True, False)
     assert known(baseline.step_time) == pytest.approx(0.11)
@@ -66,7 +66,7 @@ def test_a_step_faster_than_the_measured_ceiling_takes_it_from_every_variant(tmp
     low = replace(CEILINGS, ceilings=tuple(replace(each, value=each.value / 10) for each in CEILINGS.ceilings))
     bf16 = Flops(model=counted(1e9), hardware=counted(1e9), by_dtype={"bf16": 1e9})
     runs = {"baseline": [record(0.11)], "slow": [record(0.4)], "amp": [record(0.1, flops=bf16)]}
-    analysis = analyse(write_suite(tmp_path, runs, ceilings=low))
+    analysis = analyze_suite(write_suite(tmp_path, runs, ceilings=low))
     reason = (
         "no measured fp32 matrix peak: work ran faster than the measured ceiling of 10.0 GFLOP/s: measure it again "
         "with `perfkit calibrate --device cpu --threads 2 --force`"
@@ -84,13 +84,13 @@ def test_a_step_faster_than_the_measured_ceiling_takes_it_from_every_variant(tmp
 
 def test_mfu_is_over_the_mix_of_what_was_counted(tmp_path: Path) -> None:
     mixed = Flops(model=counted(2e9), hardware=counted(2e9), by_dtype={"bf16": 0.5e9, "fp32": 1.5e9})
-    (baseline,) = analyse(write_suite(tmp_path, {"baseline": [record(0.1, flops=mixed)]})).variants
+    (baseline,) = analyze_suite(write_suite(tmp_path, {"baseline": [record(0.1, flops=mixed)]})).variants
     # 0.5 GFLOP at the fixture's 2e11 FLOP/s of bf16, 1.5 at 1e11 of fp32: 17.5 ms of 100.
     assert value_of(baseline.mfu) == pytest.approx(0.175)
 
 
 def test_the_steps_median_counts_not_their_mean(tmp_path: Path) -> None:
-    analysis = analyse(write_suite(tmp_path, {"baseline": [record((0.1, 0.1, 0.1, 9.0))]}))
+    analysis = analyze_suite(write_suite(tmp_path, {"baseline": [record((0.1, 0.1, 0.1, 9.0))]}))
     assert known(analysis.variants[0].step_time) == pytest.approx(0.1)
 
 
@@ -109,7 +109,7 @@ def test_over_ranks_time_is_the_slowest_throughput_adds_up_and_claims_meet_the_b
         write_run(tmp_path, sharded, 0, two_ranks(0.4, 500.0, claims=(ACTS,)), ok),
     ]
     write_suite_file(tmp_path, ["baseline@2", "zero1@2"], runs, {"baseline@2": "baseline@2", "zero1@2": "baseline@2"})
-    analysis = analyse(tmp_path)
+    analysis = analyze_suite(tmp_path)
     baseline, zero1 = analysis.variants
     assert (baseline.is_baseline, zero1.is_baseline, zero1.world_size) == (True, False, 2)
     assert known(zero1.step_time) == pytest.approx(0.4)
@@ -122,7 +122,7 @@ def test_over_ranks_time_is_the_slowest_throughput_adds_up_and_claims_meet_the_b
 
 def test_a_failed_claim_is_never_shown_as_engaged(tmp_path: Path) -> None:
     idle = record(0.01, claims=(claim("world_size", Relation.AT_LEAST, 2),))
-    analysis = analyse(write_suite(tmp_path, {"baseline": [record(), record()], "amp": [idle, idle]}))
+    analysis = analyze_suite(write_suite(tmp_path, {"baseline": [record(), record()], "amp": [idle, idle]}))
     assert variant(analysis, "amp").engaged is False
     assert "amp" not in analysis.pareto
     warnings = [finding for finding in analysis.findings if finding.variant == "amp"]
@@ -133,7 +133,7 @@ def test_a_failed_claim_is_never_shown_as_engaged(tmp_path: Path) -> None:
 def test_statuses_are_results_and_keep_what_was_measured(tmp_path: Path) -> None:
     oom = record(status=Status.OUT_OF_MEMORY, reason="at step 3", samples=Samples(), losses=(), flops=None)
     failed = record(status=Status.FAILED, reason="ValueError", traceback="Traceback ...", samples=Samples())
-    analysis = analyse(
+    analysis = analyze_suite(
         write_suite(tmp_path, {"baseline": [record()], "amp": [oom], "ckpt": [record(0.2), failed], "flash": [None]})
     )
     amp, ckpt, flash = analysis.variants[1:]
@@ -150,13 +150,13 @@ def test_statuses_are_results_and_keep_what_was_measured(tmp_path: Path) -> None
 
 def test_a_baseline_that_trains_nothing_is_a_finding_and_makes_the_bench_fail(tmp_path: Path) -> None:
     broken = record(losses=(3.0, None, None))
-    found = analyse(write_suite(tmp_path, {"baseline": [broken], "amp": [record()]}))
+    found = analyze_suite(write_suite(tmp_path, {"baseline": [broken], "amp": [record()]}))
     baseline = variant(found, "baseline")
     assert (baseline.parity.verdict, baseline.parity.not_finite_step) == ("differs", 2)
     finding = next(finding for finding in found.findings if finding.variant == "baseline")
     assert (finding.id, finding.figures) == ("loss.not_finite", {"step": 2})
     assert _exit_code(found) == 1
-    assert _exit_code(analyse(write_suite(tmp_path / "b", {"baseline": [record()]}))) == 0
+    assert _exit_code(analyze_suite(write_suite(tmp_path / "b", {"baseline": [record()]}))) == 0
     assert loss_parity(baseline).text == "differs"
     assert "NaN or infinite losses: baseline." in remarks(found)
 
@@ -164,7 +164,7 @@ def test_a_baseline_that_trains_nothing_is_a_finding_and_makes_the_bench_fail(tm
 def test_variants_that_were_never_run_are_interrupted(tmp_path: Path) -> None:
     run = write_run(tmp_path, spec(), 0, [record()], Run(status=Status.OK))
     write_suite_file(tmp_path, ["baseline", "amp+ckpt"], [run])
-    amp = variant(analyse(tmp_path), "amp+ckpt")
+    amp = variant(analyze_suite(tmp_path), "amp+ckpt")
     assert (amp.status, amp.techniques) == (Status.INTERRUPTED, ("amp", "ckpt"))
     assert amp.reason == "the suite ended before this variant was run"
 
@@ -175,12 +175,12 @@ def test_an_interruption_takes_nothing_from_the_repeats_before_it(tmp_path: Path
         write_run(tmp_path, spec(), 1, [record(0.3)], run=None),
     ]
     write_suite_file(tmp_path, ["baseline"], runs)
-    assert analyse(tmp_path).variants[0].status == Status.OK
+    assert analyze_suite(tmp_path).variants[0].status == Status.OK
 
 
 def test_a_skipped_variant_is_no_baseline(tmp_path: Path) -> None:
     skipped = record(status=Status.SKIPPED, reason="needs a device", samples=Samples(), losses=(), environment=None)
-    analysis = analyse(write_suite(tmp_path, {"baseline": [record()], "offload": [skipped]}, baselines={}))
+    analysis = analyze_suite(write_suite(tmp_path, {"baseline": [record()], "offload": [skipped]}, baselines={}))
     offload = variant(analysis, "offload")
     assert (offload.status, offload.is_baseline, offload.engaged) == (Status.SKIPPED, False, None)
     assert variant(analysis, "baseline").is_baseline
@@ -188,7 +188,7 @@ def test_a_skipped_variant_is_no_baseline(tmp_path: Path) -> None:
 
 def test_every_optional_part_may_be_missing(tmp_path: Path) -> None:
     bare = record(environment=None, workload=None, flops=None, memory=None, losses=(), facts={})
-    analysis = analyse(write_suite(tmp_path, {"baseline": [bare], "amp": [bare]}, ceilings=None))
+    analysis = analyze_suite(write_suite(tmp_path, {"baseline": [bare], "amp": [bare]}, ceilings=None))
     amp = variant(analysis, "amp")
     assert isinstance(amp.mfu, Unknown)
     assert isinstance(amp.throughput, MissingEstimate)
@@ -204,7 +204,7 @@ def test_the_main_run_is_the_one_with_the_instrumented_passes(tmp_path: Path) ->
         ),
     ]
     write_suite_file(tmp_path, ["baseline"], runs)
-    assert analyse(tmp_path).variants[0].hardware_flops == counted(9)
+    assert analyze_suite(tmp_path).variants[0].hardware_flops == counted(9)
 
 
 def test_trace_and_memory_reach_the_variant(tmp_path: Path) -> None:
@@ -219,20 +219,20 @@ def test_trace_and_memory_reach_the_variant(tmp_path: Path) -> None:
         grown = 300 if name == "baseline" else 100
         events_of_step = allocations(device="cpu", source="by hand", known=(weight,), address=[5], size=[grown])
         write_allocations(rank / "memory.parquet", events_of_step)
-    amp = variant(analyse(folder), "amp")
+    amp = variant(analyze_suite(folder), "amp")
     assert amp.engaged is True
     assert amp.traced_step.step_s == pytest.approx(100e-6)
     assert amp.memory.peak_bytes == 200
     assert amp.memory_ratio == pytest.approx(0.5)
     shutil.rmtree(folder / "amp" / "0" / "rank0")
-    assert analyse(folder).variants[1].engaged is None
+    assert analyze_suite(folder).variants[1].engaged is None
 
 
 def test_an_analysis_survives_its_own_json(tmp_path: Path) -> None:
     nan = record(
         losses=(1.0, float("nan"), 2.0), workload=WorkloadFacts(unit="tokens", units_per_batch=8, parameters=1)
     )
-    analysis = analyse(write_suite(tmp_path, {"baseline": [record()], "amp": [nan]}))
+    analysis = analyze_suite(write_suite(tmp_path, {"baseline": [record()], "amp": [nan]}))
     assert msgspec.json.decode(msgspec.json.encode(analysis), type=Analysis) == analysis
     assert variant(analysis, "amp").parity.verdict == "differs"
 
@@ -243,5 +243,5 @@ def test_processes_are_counted_from_1_in_warnings_too(tmp_path: Path) -> None:
     ranks = (both, both[:1])
     entries = [write_run(tmp_path, pair, repeat, made, Run(status=Status.OK)) for repeat, made in enumerate(ranks)]
     write_suite_file(tmp_path, [pair.variant], entries)
-    (only,) = analyse(tmp_path).variants
+    (only,) = analyze_suite(tmp_path).variants
     assert "process 2 of 2: no record from rank 1" in only.warnings

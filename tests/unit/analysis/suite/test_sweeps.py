@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from perfkit.analysis.suite.analyse import analyse
-from perfkit.analysis.suite.sweeps import sweeps_of
+from perfkit.analysis.suite.analyze import analyze_suite
+from perfkit.analysis.suite.sweeps import find_sweeps
 from perfkit.record import Claim, Relation, WorkloadFacts
 from perfkit.spec import WorkloadSpec
 from perfkit_reports.document.blocks import Chart, within
@@ -24,7 +24,7 @@ def swept(folder: Path, steps: dict[int, float], label: str = "batch:size={}", c
         facts = WorkloadFacts(unit="samples", units_per_batch=max(size, 1), parameters=100)
         runs[name] = [record(step_s, workload=facts, claims=claims, facts={"backward_passes": 1.0})]
         specs[name] = replace(spec(name), workload=WorkloadSpec(name="gpt", params={"batch_size": size}))
-    return analyse(write_suite(folder, runs, specs=specs))
+    return analyze_suite(write_suite(folder, runs, specs=specs))
 
 
 def test_the_curve_breaks_where_steps_begin_to_grow_in_proportion(tmp_path: Path) -> None:
@@ -56,7 +56,7 @@ def test_a_curve_may_have_no_break_or_begin_with_it(tmp_path: Path) -> None:
 def test_two_values_or_numbers_that_change_no_work_are_no_sweep(tmp_path: Path) -> None:
     assert swept(tmp_path / "two", {2: 0.1, 4: 0.2}).sweeps == ()
     same = {f"ckpt:every={every}": [record(0.1 * every)] for every in (1, 2, 3)}
-    assert analyse(write_suite(tmp_path / "same", {"baseline": [record(0.1)], **same})).sweeps == ()
+    assert analyze_suite(write_suite(tmp_path / "same", {"baseline": [record(0.1)], **same})).sweeps == ()
 
 
 @pytest.mark.parametrize("claims", [(), (claim("backward_passes", Relation.EQUAL, 2),)])
@@ -66,8 +66,8 @@ def test_what_is_not_known_to_act_is_no_point_of_a_sweep(tmp_path: Path, claims:
 
 def test_what_is_only_emulated_is_no_point_of_a_sweep(tmp_path: Path) -> None:
     variants = swept(tmp_path, {2: 0.1, 4: 0.2, 8: 0.4}).variants
-    assert len(sweeps_of(variants)) == 1
-    assert sweeps_of([replace(variant, emulated="a cpu device has no fp8 products") for variant in variants]) == ()
+    assert len(find_sweeps(variants)) == 1
+    assert find_sweeps([replace(variant, emulated="a cpu device has no fp8 products") for variant in variants]) == ()
 
 
 def test_a_value_of_0_is_no_size(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from perfkit.analysis.suite.analyse import analyse
+from perfkit.analysis.suite.analyze import analyze_suite
 from perfkit.record import MemoryPeaks, ParityRule, Relation, Unknown, WorkloadFacts, measured
 from perfkit.spec import WorkloadSpec
 from perfkit_reports.subjects.suite.cells import peak_memory, speed_up
@@ -34,7 +34,7 @@ def suite(folder: Path, ours, label: str = "batch:size=32"):
     base = [record(step, memory=peaks(800.0), facts={"batch_size": 8.0}) for step in (0.10, 0.11, 0.12, 0.11)]
     other = spec(label)
     other = type(other)(workload=WorkloadSpec(name="gpt", params={"batch_size": 32}), techniques=other.techniques)
-    return analyse(write_suite(folder, {"baseline": base, label: ours}, specs={label: other}))
+    return analyze_suite(write_suite(folder, {"baseline": base, label: ours}, specs={label: other}))
 
 
 def test_time_and_memory_of_another_batch_are_per_sample(tmp_path: Path) -> None:

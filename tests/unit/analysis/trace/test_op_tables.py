@@ -68,7 +68,7 @@ def test_streams_and_uncovered_names_beyond_the_first_are_summed(tmp_path: Path)
 @pytest.mark.usefixtures("few")
 def test_a_difference_of_cut_tables_loses_no_time(tmp_path: Path) -> None:
     before, after = traced(tmp_path, 20), traced(tmp_path, 24)
-    found = difference.difference(after, before)
+    found = difference.compare_traces(after, before)
     assert fsum(row.before_s or 0 for row in found.changes) == pytest.approx(before.coverage.kernel_s)
     assert fsum(row.after_s or 0 for row in found.changes) == pytest.approx(after.coverage.kernel_s)
 

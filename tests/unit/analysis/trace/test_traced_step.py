@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from perfkit.analysis.model.trace import RankTrace
-from perfkit.analysis.suite.facts import trace_facts
+from perfkit.analysis.suite.facts import derive_trace_facts
 from perfkit.analysis.trace.rank_trace import analyze_ops
 from perfkit.devices.ceiling import Ceiling, Kind, Level
 from perfkit.trace.ops import Ops, read_ops
@@ -75,7 +75,7 @@ def test_points_of_ops_phases_and_the_step_add_up(tmp_path: Path) -> None:
 
 def test_derived_facts(tmp_path: Path) -> None:
     ops = read(tmp_path, HOST)
-    facts = trace_facts(
+    facts = derive_trace_facts(
         ops,
         [
             "op_calls:aten::mm,aten::linear",
@@ -95,7 +95,7 @@ def test_derived_facts(tmp_path: Path) -> None:
 
 
 def test_without_a_matrix_product_there_is_no_share(tmp_path: Path) -> None:
-    assert trace_facts(read(tmp_path, MARKS), ["matmul_flops_share:bf16"]) == {}
+    assert derive_trace_facts(read(tmp_path, MARKS), ["matmul_flops_share:bf16"]) == {}
 
 
 def test_on_a_gpu_kernels_are_the_work_and_only_exposed_time_counts(tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_matrix_kernels_are_counted_by_the_dtype_that_their_names_tell(tmp_path:
         "tf32_to_float_kernel",
     )
     calls = [each for number, name in enumerate(names) for each in (launch(number, 1), kernel(name, number, 100, 9))]
-    facts = trace_facts(
+    facts = derive_trace_facts(
         read(tmp_path, [mark("perfkit::step#0", 0, 1000), *calls]),
         ["matmul_kernel_calls:tf32", "matmul_kernel_calls:bf16", "matmul_kernel_calls:fp16"],
     )

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import ruptures
 
-from perfkit.check.history.change_points import FALSE, FEWEST, find_levels, noise_of
+from perfkit.check.history.change_points import FALSE, FEWEST, estimate_noise, find_levels
 from perfkit.errors import UnavailableError
 
 
@@ -84,8 +84,8 @@ def test_one_run_has_no_interval() -> None:
 
 
 def test_noise_of_runs_most_of_which_are_equal() -> None:
-    assert noise_of(np.array([1.0] * 10 + [2.0] * 10)) > 0
-    assert noise_of(np.array([1.0] * 10)) == 0
+    assert estimate_noise(np.array([1.0] * 10 + [2.0] * 10)) > 0
+    assert estimate_noise(np.array([1.0] * 10)) == 0
 
 
 def test_runs_that_resemble_each_other_count_for_fewer() -> None:

@@ -5,12 +5,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from perfkit.analysis.suite.analyse import analyse
-from perfkit.check.history.history import latest_regressions, read_history
+from perfkit.analysis.suite.analyze import analyze_suite
+from perfkit.check.history.history import find_latest_regressions, read_history
 from perfkit.check.history.read import REPORT
-from perfkit.check.history.result import History, Series, is_regression
+from perfkit.check.history.result import History, QuantitySeries, is_regression
 from perfkit.check.judge.thresholds import Threshold
-from perfkit.check.result import Check, CheckedVariant, Judged, Side, Verdict
+from perfkit.check.result import Check, CheckedSide, CheckedVariant, JudgedQuantity, Verdict
 from perfkit.errors import UsageError
 from perfkit.files import read_json, write_json
 from perfkit.record import Samples
@@ -24,7 +24,7 @@ from tests.fixtures.suites import ENVIRONMENT, changed
 GIB = 2**30
 
 
-def series(history: History, quantity: str, variant: str = "amp") -> Series:
+def series(history: History, quantity: str, variant: str = "amp") -> QuantitySeries:
     (found,) = [each for each in history.series if each.quantity == quantity and each.variant == variant]
     return found
 
@@ -58,11 +58,11 @@ def test_a_slower_level_names_its_commits(repository: tuple[GitRepository, list[
     assert [commit.title for commit in change.commits.commits] == ["Second of 24", "First of 24"]
     assert change.commits.count == 2
     assert found.points[0].processes == pytest.approx(sorted(found.points[0].processes), rel=0.02)
-    assert {each.quantity for each in latest_regressions(history)} == {"step_time", "cpu_time"}
+    assert {each.quantity for each in find_latest_regressions(history)} == {"step_time", "cpu_time"}
 
     lax = {"step_time": Threshold(text="20%", relative=0.2), "cpu_time": Threshold(text="6%", relative=0.06)}
     history = read_history(git.folder / "runs", thresholds=lax)
-    assert {each.quantity for each in latest_regressions(history)} == {"cpu_time"}, "half of 20 % is more than 5 %"
+    assert {each.quantity for each in find_latest_regressions(history)} == {"cpu_time"}, "half of 20 % is more than 5 %"
 
 
 def test_what_is_counted_changes_with_every_other_value(tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ def test_what_is_counted_changes_with_every_other_value(tmp_path: Path) -> None:
     assert [(change.at, change.worse, change.p_value) for change in changes] == [(2, True, None), (4, False, None)]
     assert changes[0].change == pytest.approx(512 / GIB)
     assert "no git repository" in changes[0].commits.reason or "is not in the repository" in changes[0].commits.reason
-    assert latest_regressions(history) == ()
+    assert find_latest_regressions(history) == ()
 
 
 def test_machines_are_never_joined(tmp_path: Path) -> None:
@@ -168,7 +168,7 @@ def test_a_damaged_suite_is_left_out_and_said(tmp_path: Path) -> None:
 def test_a_report_of_an_older_format_is_none_and_one_of_today_is(tmp_path: Path) -> None:
     write_past(tmp_path, [0.1])
     (suite,) = tmp_path.glob(f"**/{SUITE_FILE}")
-    analysis = analyse(suite.parent)
+    analysis = analyze_suite(suite.parent)
     write_json(suite.parent / REPORT, analysis)
     assert not any("no report" in note for note in read_history(tmp_path).notes)
     content = msgspec.to_builtins(analysis)
@@ -200,15 +200,15 @@ def test_checks_give_their_newer_side(tmp_path: Path) -> None:
 def _write_check(folder: Path, day: int, data_wait: float) -> None:
     pairs = (Pair(before=Samples(wall_s=(0.1,)), after=Samples(wall_s=(0.2, 0.2, 0.9)), seconds=1.0),)
     base = {"unit": "bytes", "more_is_worse": True, "verdict": Verdict.PASS, "reason": ""}
-    exact = Judged(quantity="peak_allocated", title="peak allocated", before=2.0, after=3.0, exact=True, **base)
-    wait = Judged(quantity="data_wait", title="waiting", before=1.0, after=data_wait, **base)
+    exact = JudgedQuantity(quantity="peak_allocated", title="peak allocated", before=2.0, after=3.0, exact=True, **base)
+    wait = JudgedQuantity(quantity="data_wait", title="waiting", before=1.0, after=data_wait, **base)
     common = {"workload": "gpt", "variant": "amp", "turns": "lock-step"}
     check = Check(
         created_at=f"2026-02-{day + 1:02d}T00:00:00Z",
         perfkit="0.1.0",
         command="perfkit check",
-        before=Side(label="main"),
-        after=Side(label="here", revision="def-dirty", environment=ENVIRONMENT),
+        before=CheckedSide(label="main"),
+        after=CheckedSide(label="here", revision="def-dirty", environment=ENVIRONMENT),
         verdict=Verdict.PASS,
         variants=(
             CheckedVariant(judged=(exact,), pairs=pairs, **common),

@@ -7,12 +7,19 @@ from msgspec.structs import replace
 from perfkit.analysis.model.step import LostKernels, TimeShare
 from perfkit.analysis.model.suite import Variant
 from perfkit.analysis.model.time_split import COMMUNICATION, COMPUTE_BOUND
-from perfkit.analysis.suite.analyse import analyse
-from perfkit.check.judge.figures import LOSSES, RunFigures, figures, figures_of, pooled, stored
+from perfkit.analysis.suite.analyze import analyze_suite
+from perfkit.check.judge.figures import (
+    LOSSES,
+    RunFigures,
+    convert_from_stored,
+    convert_to_stored,
+    pool_rounds,
+    read_figures,
+)
 from perfkit.check.judge.quantities import QUANTITIES
 from perfkit.files import write_json
 from perfkit.record import Attached, How, Measurement, MemoryPeaks, Run, Status, Unknown, WorkloadFacts, measured
-from perfkit.store.layout import CEILINGS_FILE, TRACE_FILE, rank_folder
+from perfkit.store.layout import CEILINGS_FILE, TRACE_FILE, get_rank_folder
 from tests.fixtures.suites import CEILINGS, NO_MEMORY, record, spec, write_run, write_suite_file
 from tests.fixtures.traces import Event, mark, op, write_trace
 
@@ -42,12 +49,12 @@ def of(folder: Path, *records: Any, events: list[Event] | None = TRACE, run: Run
     write_suite_file(folder, [entries[0].variant], entries)
     write_json(folder / CEILINGS_FILE, CEILINGS)
     if events is not None:
-        write_trace(rank_folder(folder / entries[0].path, 0) / TRACE_FILE, events)
-    return analyse(folder).variants[0]
+        write_trace(get_rank_folder(folder / entries[0].path, 0) / TRACE_FILE, events)
+    return analyze_suite(folder).variants[0]
 
 
 def test_every_quantity_has_a_figure_or_a_reason(tmp_path: Path) -> None:
-    found = figures(of(tmp_path, record()))
+    found = read_figures(of(tmp_path, record()))
     told = [*found.exact, *found.processes, *found.missing, *(["parity"] if found.losses else [])]
     assert sorted(told) == sorted(quantity.name for quantity in QUANTITIES)
     assert all(found.missing.values())
@@ -57,14 +64,14 @@ def test_kernels_of_a_trace_that_lost_some_are_no_count(tmp_path: Path) -> None:
     whole = of(tmp_path, record())
     lost = LostKernels(launched=400, lost=1, without_time=0, share=1 / 400)
     assert whole.trace is not None
-    found = figures(replace(whole, trace=replace(whole.trace, lost=lost)))
+    found = read_figures(replace(whole, trace=replace(whole.trace, lost=lost)))
     assert "kernel_count" not in found.exact
     assert found.missing["kernel_count"] == "the profiler lost 1 of 400 kernels of the traced steps"
-    assert "kernel_count" in figures(replace(whole, trace=replace(whole.trace, lost=replace(lost, lost=0)))).exact
+    assert "kernel_count" in read_figures(replace(whole, trace=replace(whole.trace, lost=replace(lost, lost=0)))).exact
 
 
 def test_figures_of_a_bench(tmp_path: Path) -> None:
-    found = figures(of(tmp_path, record(0.1), record(0.2), record(0.05)))
+    found = read_figures(of(tmp_path, record(0.1), record(0.2), record(0.05)))
     assert found.exact == {"flops": 2e9, "kernel_count": 2.0}
     assert found.processes == {
         "step_time": (0.1, 0.2, 0.05),
@@ -93,20 +100,20 @@ def test_figures_of_a_gpu_and_of_compiling(tmp_path: Path) -> None:
     )
     energy = Measurement(value=12.5, unit="J", how=How.MEASURED, source="NVML")
     facts = {"graphs": 1.0, "graph_breaks": 2.0, "compile_s": 31.5}
-    found = figures(of(tmp_path, record(memory=memory, energy=energy, facts=facts)))
+    found = read_figures(of(tmp_path, record(memory=memory, energy=energy, facts=facts)))
     assert (found.exact["peak_allocated"], found.exact["peak_reserved"], found.exact["graph_breaks"]) == (5e9, 6e9, 2.0)
     assert (found.processes["energy"], found.processes["compile_time"]) == ((12.5,), (31.5,))
 
 
 def test_only_the_first_losses_are_compared(tmp_path: Path) -> None:
     longer = tuple(float(number) for number in range(50))
-    assert figures(of(tmp_path, record(losses=longer))).losses == longer[:LOSSES]
+    assert read_figures(of(tmp_path, record(losses=longer))).losses == longer[:LOSSES]
 
 
 def test_a_run_that_failed_says_so(tmp_path: Path) -> None:
     run = Run(status=Status.OUT_OF_MEMORY, reason="at step 3")
     failed = record((), status=Status.OUT_OF_MEMORY, losses=(), flops=None)
-    found = figures(of(tmp_path, failed, events=None, run=run))
+    found = read_figures(of(tmp_path, failed, events=None, run=run))
     assert (found.exact, found.processes, found.losses) == ({}, {}, ())
     for quantity in ("step_time", "kernel_count", "graph_breaks", "compile_time", "data_wait", "parity"):
         assert found.missing[quantity] == "out of memory: at step 3"
@@ -115,28 +122,28 @@ def test_a_run_that_failed_says_so(tmp_path: Path) -> None:
 def test_figures_of_an_attached_loop(tmp_path: Path) -> None:
     attached = Attached(steps_by="the steps of SGD", data_wait_s=(0.01, 0.02, 0.03, 0.04))
     units = WorkloadFacts(unit="samples", units_per_batch=8, parameters=5)
-    found = figures(of(tmp_path, record(0.0005, attached=attached, workload=units, losses=(), flops=None)))
+    found = read_figures(of(tmp_path, record(0.0005, attached=attached, workload=units, losses=(), flops=None)))
     assert found.exact == {"flops": 4e6, "kernel_count": 2.0}
     assert found.processes["data_wait"] == (pytest.approx(0.025),)
     assert found.processes["throughput"] == (pytest.approx(16000),)
     assert found.missing["parity"] == "the losses of a loop that is not perfkit's own are not recorded"
-    nothing = figures(of(tmp_path / "b", record(attached=Attached(steps_by="calls")), events=None))
+    nothing = read_figures(of(tmp_path / "b", record(attached=Attached(steps_by="calls")), events=None))
     assert nothing.missing["data_wait"] == "no DataLoader was seen fetching in the timed steps"
     assert nothing.missing["kernel_count"] == "no whole step was traced"
 
 
 def test_kernels_are_those_of_the_usual_step(tmp_path: Path) -> None:
     extra = op("aten::mm", 2950, 10, [SQUARE, SQUARE])
-    assert figures(of(tmp_path / "a", record(), events=[*TRACE, extra])).exact["kernel_count"] == 2
+    assert read_figures(of(tmp_path / "a", record(), events=[*TRACE, extra])).exact["kernel_count"] == 2
     more = [op("aten::mm", start + 950, 10, [SQUARE, SQUARE]) for start in (0, 1000, 2000)]
-    assert figures(of(tmp_path / "b", record(), events=[*TRACE, *more])).exact["kernel_count"] == 3
+    assert read_figures(of(tmp_path / "b", record(), events=[*TRACE, *more])).exact["kernel_count"] == 3
 
 
 def test_all_kernels_count_however_many_rows_a_report_shows(tmp_path: Path) -> None:
     many = [op("aten::mm", 310 + number, 1, [(number + 1, 7), (7, 9)]) for number in range(300)]
     found = of(tmp_path, record(), events=[mark("perfkit::step#3", 0, 1000), *many])
     assert len(found.ops) < 300
-    assert figures(found).exact["kernel_count"] == 300
+    assert read_figures(found).exact["kernel_count"] == 300
 
 
 def test_exposed_communication_is_that_of_the_traced_step(tmp_path: Path) -> None:
@@ -148,19 +155,21 @@ def test_exposed_communication_is_that_of_the_traced_step(tmp_path: Path) -> Non
     assert one.trace is not None
     two = replace(one, world_size=2, trace=replace(one.trace, time_split=split))
     assert two.trace is not None
-    assert figures(two).processes["exposed_communication"] == (0.25,)
+    assert read_figures(two).processes["exposed_communication"] == (0.25,)
     without = replace(two, trace=replace(two.trace, time_split=split[:1]))
-    untold = figures(without).missing["exposed_communication"]
+    untold = read_figures(without).missing["exposed_communication"]
     assert untold == "the traced step has no such part"
-    assert figures(replace(two, trace=None)).missing["exposed_communication"] == "no whole step was traced"
+    assert read_figures(replace(two, trace=None)).missing["exposed_communication"] == "no whole step was traced"
 
 
 def test_figures_come_back_from_a_baseline(tmp_path: Path) -> None:
-    found = figures(of(tmp_path, record(0.1), record(0.2)))
-    back = figures_of(stored(found))
+    found = read_figures(of(tmp_path, record(0.1), record(0.2)))
+    back = convert_from_stored(convert_to_stored(found))
     assert (back.exact, back.processes, back.losses) == (found.exact, found.processes, found.losses)
     assert back.missing == dict.fromkeys(found.missing, "the baseline does not hold it")
-    assert figures_of(stored(RunFigures())).missing.keys() == {quantity.name for quantity in QUANTITIES}
+    assert convert_from_stored(convert_to_stored(RunFigures())).missing.keys() == {
+        quantity.name for quantity in QUANTITIES
+    }
 
 
 def test_figures_of_several_rounds_are_pooled_and_counts_that_differ_are_none() -> None:
@@ -168,7 +177,7 @@ def test_figures_of_several_rounds_are_pooled_and_counts_that_differ_are_none() 
         RunFigures(exact={"flops": 5.0, "kernel_count": count}, processes={"energy": (joules,)}, losses=(loss,))
         for count, joules, loss in ((700.0, 1.0, 3.0), (702.0, 2.0, 3.5))
     ]
-    found = pooled(rounds)
+    found = pool_rounds(rounds)
     assert found.exact == {"flops": 5.0}
     assert found.missing == {"kernel_count": "it differs from process to process (700, 702)"}
     assert found.processes == {"energy": (1.0, 2.0)}

@@ -7,13 +7,13 @@ import msgspec
 import numpy as np
 import pytest
 
-from perfkit.analysis.compare.environments import differences
+from perfkit.analysis.compare.environments import compare_environments
 from perfkit.check.judge.figures import RunFigures
-from perfkit.check.judge.judge import Evidence, family_of, gates, judge_variant, overall
-from perfkit.check.judge.looks import looks_of
+from perfkit.check.judge.judge import Evidence, combine_verdicts, count_family, judge_variant, list_gates
+from perfkit.check.judge.looks import plan_looks
 from perfkit.check.judge.quantities import QUANTITIES
 from perfkit.check.judge.thresholds import Threshold, parse_threshold
-from perfkit.check.result import Judged, Verdict
+from perfkit.check.result import JudgedQuantity, Verdict
 from perfkit.store.pairs import LOCK_STEP, Pairs
 from tests.fixtures.paired_series import pair
 from tests.fixtures.suites import ENVIRONMENT
@@ -44,7 +44,7 @@ def changed(**exact: float) -> RunFigures:
 
 def judged(
     before: RunFigures, after: RunFigures, given: Mapping[str, Threshold | None], **how: Any
-) -> dict[str, Judged]:
+) -> dict[str, JudgedQuantity]:
     plan = how.pop("plan", None)
     found = judge_variant(Evidence(before=before, after=after, **how), given, plan)
     assert len({each.quantity for each in found}) == len(found)
@@ -81,7 +81,7 @@ def test_what_neither_side_has_is_gated_only_where_it_was_asked_for() -> None:
 
 def test_pairs_tell_times_and_the_rates_that_follow_from_them() -> None:
     given = thresholds(throughput="3%")
-    found = judged(BEFORE, BEFORE, given, pairs=sampled(1.2), plan=looks_of((6, 20)))
+    found = judged(BEFORE, BEFORE, given, pairs=sampled(1.2), plan=plan_looks((6, 20)))
     assert [found[name].verdict for name in ("cpu_time", "step_time", "throughput")] == [Verdict.FAIL] * 3
     assert found["throughput"].change == pytest.approx(1 / 1.2 - 1, rel=0.15)
     assert found["step_time"].samples == 20
@@ -97,7 +97,9 @@ def test_without_pairs_times_are_compared_between_processes() -> None:
 
 def test_times_of_another_machine_are_refused_and_the_key_is_named() -> None:
     elsewhere = msgspec.structs.replace(ENVIRONMENT, cpu_model="another")
-    found = judged(BEFORE, changed(kernel_count=700), thresholds(), differs=differences(elsewhere, ENVIRONMENT))
+    found = judged(
+        BEFORE, changed(kernel_count=700), thresholds(), differs=compare_environments(elsewhere, ENVIRONMENT)
+    )
     assert found["cpu_time"].verdict is Verdict.NOT_COMPARED
     assert "cpu_model: another" in found["cpu_time"].reason
     assert found["kernel_count"].verdict is Verdict.PASS
@@ -113,15 +115,15 @@ def test_what_is_missing_on_one_side_says_which() -> None:
 
 def test_the_family_is_of_what_is_gated_and_there() -> None:
     given = thresholds(throughput="3%", energy="5%")
-    assert family_of(BEFORE, BEFORE, given, paired=True) == 3  # no energy on either side
-    assert family_of(BEFORE, BEFORE, thresholds(cpu_time="3%"), paired=False) == 2
-    assert [gate.quantity.name for gate in gates(BEFORE, BEFORE, given)] == ["cpu_time", "step_time", "throughput"]
+    assert count_family(BEFORE, BEFORE, given, paired=True) == 3  # no energy on either side
+    assert count_family(BEFORE, BEFORE, thresholds(cpu_time="3%"), paired=False) == 2
+    assert [gate.quantity.name for gate in list_gates(BEFORE, BEFORE, given)] == ["cpu_time", "step_time", "throughput"]
 
 
 def verdict(*told: tuple[Verdict, str | None, float | None], fail_on: Verdict = Verdict.FAIL) -> Verdict:
     """Of quantities with (verdict, threshold, value now); all of them had a value before."""
     judged = (
-        Judged(
+        JudgedQuantity(
             quantity="flops",
             title="",
             unit="",
@@ -134,7 +136,7 @@ def verdict(*told: tuple[Verdict, str | None, float | None], fail_on: Verdict = 
         )
         for each, text, now in told
     )
-    return overall(judged, fail_on)
+    return combine_verdicts(judged, fail_on)
 
 
 def test_worse_goes_before_what_is_open_only_where_it_is_to_fail() -> None:

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from perfkit.analysis.model.suite import Variant
-from perfkit.check.judge.judge import overall
+from perfkit.check.judge.judge import combine_verdicts
 from perfkit.check.judge.outcome import judge_failure, judge_outcome
 from perfkit.check.result import Verdict
 from perfkit.record import Status
@@ -28,7 +28,7 @@ SKIPPED = msgspec.structs.replace(FINE, status=Status.SKIPPED, reason="needs a G
 def test_a_side_that_does_not_train(before: Variant, after: Variant, verdict: Verdict, reason: str) -> None:
     (judged,) = judge_outcome(before, after)
     assert (judged.verdict, judged.reason) == (verdict, reason)
-    assert overall([judged]) is verdict
+    assert combine_verdicts([judged]) is verdict
 
 
 def test_nothing_is_said_where_both_train_or_nobody_knows() -> None:
@@ -36,5 +36,5 @@ def test_nothing_is_said_where_both_train_or_nobody_knows() -> None:
 
 
 def test_a_side_that_fails_while_it_is_timed() -> None:
-    assert overall([judge_failure("it crashed", is_after=True)]) is Verdict.FAIL
-    assert overall([judge_failure("it crashed", is_after=False)]) is Verdict.NOT_COMPARED
+    assert combine_verdicts([judge_failure("it crashed", is_after=True)]) is Verdict.FAIL
+    assert combine_verdicts([judge_failure("it crashed", is_after=False)]) is Verdict.NOT_COMPARED

@@ -5,7 +5,7 @@ from scipy import stats
 from perfkit.check.judge.processes import judge_processes
 from perfkit.check.judge.quantities import QUANTITIES, GatedQuantity
 from perfkit.check.judge.thresholds import parse_threshold
-from perfkit.check.result import Judged, Verdict
+from perfkit.check.result import JudgedQuantity, Verdict
 
 COMPILE, WAIT = (next(each for each in QUANTITIES if each.name == name) for name in ("compile_time", "data_wait"))
 RATE = next(each for each in QUANTITIES if each.name == "throughput")
@@ -18,7 +18,7 @@ def _judge(
     after: tuple[float, ...],
     threshold: str | None,
     paired: bool = True,
-) -> Judged:
+) -> JudgedQuantity:
     parsed = (
         None if threshold is None else parse_threshold(threshold, quantity.unit, more_is_worse=quantity.more_is_worse)
     )

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from perfkit.amounts import SUFFIXES
 from perfkit.check.judge.quantities import QUANTITIES, GatedQuantity
-from perfkit.check.judge.thresholds import Threshold, allowed_change, exceeds, margin, parse_threshold
+from perfkit.check.judge.thresholds import Threshold, compute_margin, get_allowed_change, is_exceeded, parse_threshold
 from perfkit.errors import UsageError
 
 UNITS = sorted(SUFFIXES)
@@ -140,7 +140,7 @@ def test_every_form_is_read_as_it_is_written(
     ],
 )
 def test_what_exceeds(threshold: Threshold, before: float, after: float, more_is_worse: bool, expected: bool) -> None:
-    assert exceeds(threshold, before, after, more_is_worse=more_is_worse) is expected
+    assert is_exceeded(threshold, before, after, more_is_worse=more_is_worse) is expected
 
 
 @given(before=VALUES, share=SHARES, more_is_worse=st.booleans())
@@ -149,8 +149,8 @@ def test_exactly_the_threshold_is_allowed_and_a_little_more_is_not(
 ) -> None:
     threshold = Threshold(text="", relative=share)
     sign = 1 if more_is_worse else -1
-    assert not exceeds(threshold, before, before * (1 + sign * share * 0.999), more_is_worse=more_is_worse)
-    assert exceeds(threshold, before, before * (1 + sign * share * 1.001), more_is_worse=more_is_worse)
+    assert not is_exceeded(threshold, before, before * (1 + sign * share * 0.999), more_is_worse=more_is_worse)
+    assert is_exceeded(threshold, before, before * (1 + sign * share * 1.001), more_is_worse=more_is_worse)
 
 
 @given(
@@ -164,23 +164,23 @@ def test_the_margin_is_what_may_be_used_up(
     before: float, after: float, kind: str, amount: float, more_is_worse: bool
 ) -> None:
     threshold = Threshold(**{"text": "", kind: amount})
-    allowed = margin(threshold, before, more_is_worse=more_is_worse)
+    allowed = compute_margin(threshold, before, more_is_worse=more_is_worse)
     assert allowed is not None
     worse = (after / before - 1) * (1 if more_is_worse else -1)
     assume(abs(worse - allowed) > 1e-9 * max(1, abs(allowed)))
-    assert exceeds(threshold, before, after, more_is_worse=more_is_worse) == (worse > allowed)
+    assert is_exceeded(threshold, before, after, more_is_worse=more_is_worse) == (worse > allowed)
 
 
 def test_of_nothing_no_share_is_known() -> None:
-    assert margin(Threshold(text="", change=2), 0) is None
-    assert margin(Threshold(text="", limit=2), 0) is None
-    assert margin(Threshold(text="", relative=0.1), 0) == 0.1
+    assert compute_margin(Threshold(text="", change=2), 0) is None
+    assert compute_margin(Threshold(text="", limit=2), 0) is None
+    assert compute_margin(Threshold(text="", relative=0.1), 0) == 0.1
 
 
 def test_a_limit_that_is_passed_already_leaves_less_than_nothing() -> None:
-    assert margin(Threshold(text="", limit=8), 10) == pytest.approx(-0.2)
+    assert compute_margin(Threshold(text="", limit=8), 10) == pytest.approx(-0.2)
 
 
 def test_what_a_threshold_allows_in_the_unit_of_the_quantity() -> None:
-    assert allowed_change(Threshold(text="", relative=0.1), 50) == 5
-    assert allowed_change(Threshold(text="", change=3), 50) == 3
+    assert get_allowed_change(Threshold(text="", relative=0.1), 50) == 5
+    assert get_allowed_change(Threshold(text="", change=3), 50) == 3

@@ -3,14 +3,14 @@ import math
 import numpy as np
 import pytest
 
-from perfkit.check.judge.student import Mean
-from perfkit.check.judge.worsening import Worsening, on_log_scale, samples_needed
+from perfkit.check.judge.student import MeanEstimate
+from perfkit.check.judge.worsening import Worsening, convert_to_log_scale, count_samples_needed
 from perfkit.sampling import t_quantile
 
 
 def _worsening(value: float, error: float, samples: int = 20, margin: float | None = 0.03) -> Worsening:
     return Worsening(
-        mean=Mean(value=value, error=error, freedom=samples - 1),
+        mean=MeanEstimate(value=value, error=error, freedom=samples - 1),
         samples=samples,
         more_is_worse=True,
         margin=margin if margin is None else math.log1p(margin),
@@ -18,14 +18,14 @@ def _worsening(value: float, error: float, samples: int = 20, margin: float | No
 
 
 def test_a_margin_is_a_log_ratio_in_the_direction_that_is_worse() -> None:
-    assert on_log_scale(0.03, more_is_worse=True) == pytest.approx(math.log(1.03))
-    assert on_log_scale(0.03, more_is_worse=False) == pytest.approx(-math.log(0.97))
-    assert on_log_scale(1.0, more_is_worse=False) == math.inf
-    assert on_log_scale(None, more_is_worse=True) is None
+    assert convert_to_log_scale(0.03, more_is_worse=True) == pytest.approx(math.log(1.03))
+    assert convert_to_log_scale(0.03, more_is_worse=False) == pytest.approx(-math.log(0.97))
+    assert convert_to_log_scale(1.0, more_is_worse=False) == math.inf
+    assert convert_to_log_scale(None, more_is_worse=True) is None
 
 
 def test_a_rate_that_falls_is_worse() -> None:
-    fallen = Worsening(mean=Mean(value=0.05, error=0.01, freedom=9), samples=10, more_is_worse=False)
+    fallen = Worsening(mean=MeanEstimate(value=0.05, error=0.01, freedom=9), samples=10, more_is_worse=False)
     assert fallen.compute_change(fallen.mean.value) == pytest.approx(math.exp(-0.05) - 1)
     low, high = fallen.compute_interval(0.01) or (0, 0)
     assert low < fallen.compute_change(0.05) < high < 0
@@ -42,7 +42,7 @@ def test_what_is_detectable_is_found_with_95_percent() -> None:
 
 @pytest.mark.parametrize(("spread", "difference"), [(0.03, 0.03), (0.1, 0.03), (0.001, 0.03), (0.05, 0.01)])
 def test_so_many_samples_are_needed_and_no_fewer(spread: float, difference: float) -> None:
-    needed = samples_needed(spread, difference, 0.005)
+    needed = count_samples_needed(spread, difference, 0.005)
     assert needed is not None
 
     def smallest(n: int) -> float:
@@ -53,8 +53,8 @@ def test_so_many_samples_are_needed_and_no_fewer(spread: float, difference: floa
 
 
 def test_too_many_samples_are_not_counted() -> None:
-    assert samples_needed(1.0, 1e-4, 0.005) is None
-    assert samples_needed(0.01, 0.0, 0.005) is None
+    assert count_samples_needed(1.0, 1e-4, 0.005) is None
+    assert count_samples_needed(0.01, 0.0, 0.005) is None
 
 
 def test_more_samples_are_needed_where_the_change_lies_between() -> None:

@@ -5,7 +5,7 @@ import pickle
 
 import pytest
 
-from perfkit.check.pytest.figure import Figure, Meaning, amount, change
+from perfkit.check.pytest.figure import Figure, Meaning, format_amount, format_change
 
 
 @pytest.mark.parametrize(
@@ -18,14 +18,14 @@ from perfkit.check.pytest.figure import Figure, Meaning, amount, change
     ],
 )
 def test_amounts_are_exact_beside_the_rounded_ones(value: float, unit: str, text: str) -> None:
-    assert amount(value, unit) == text
+    assert format_amount(value, unit) == text
 
 
 def test_changes_have_a_sign_and_are_relative_where_that_says_something() -> None:
-    assert change(2**20, 2**20 + 2**10, "bytes") == "+1.00 KiB, +0.10 %"
-    assert change(4, 3, "") == "-1, -25.00 %"
-    assert change(0, 3, "") == "+3"
-    assert change(1, 500, "") == "+499"
+    assert format_change(2**20, 2**20 + 2**10, "bytes") == "+1.00 KiB, +0.10 %"
+    assert format_change(4, 3, "") == "-1, -25.00 %"
+    assert format_change(0, 3, "") == "+3"
+    assert format_change(1, 500, "") == "+499"
 
 
 def test_a_figure_is_an_int() -> None:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from perfkit.check.judge.thresholds import default_thresholds
-from perfkit.check.pytest.judge import Judgement, gate_of, gates_of
+from perfkit.check.judge.thresholds import get_default_thresholds
+from perfkit.check.pytest.judge import Judgement, parse_gate, parse_gates
 from perfkit.check.pytest.quantities import BY_NAME, FIGURES
 from perfkit.errors import UsageError
 
@@ -11,7 +11,7 @@ MEMORY = BY_NAME["peak_allocated"]
 
 
 def judged(given: str | int, before: float | None, after: float) -> Judgement:
-    gate = gate_of(MEMORY, given, "peak_allocated")
+    gate = parse_gate(MEMORY, given, "peak_allocated")
     assert gate is not None
     return Judgement(MEMORY, MEMORY.title, gate, before, after)
 
@@ -60,7 +60,7 @@ def test_words() -> None:
 
 
 def test_off_is_no_gate() -> None:
-    assert gates_of({"flops": "off"}) == {"flops": None}
+    assert parse_gates({"flops": "off"}) == {"flops": None}
 
 
 @pytest.mark.parametrize(
@@ -74,10 +74,10 @@ def test_off_is_no_gate() -> None:
 )
 def test_what_is_no_threshold_is_refused(given: dict[str, str], message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        gates_of(given)
+        parse_gates(given)
 
 
 def test_every_default_is_a_change_against_what_is_stored() -> None:
-    gates = {name: gate for name, gate in default_thresholds(FIGURES).items() if gate is not None}
+    gates = {name: gate for name, gate in get_default_thresholds(FIGURES).items() if gate is not None}
     assert gates
     assert all(gate.limit is None for gate in gates.values())

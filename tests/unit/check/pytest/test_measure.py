@@ -10,7 +10,7 @@ from torch.nn import functional
 
 import perfkit
 from perfkit.attach.phases import followed
-from perfkit.check.pytest.measure import Measured, measure, trained_by
+from perfkit.check.pytest.measure import StepMeasurement, find_trained, measure_step
 from perfkit.errors import PerfkitError, UsageError
 
 WIDTH, BATCH = 256, 64
@@ -43,12 +43,12 @@ def training(model: nn.Module) -> tuple[Callable[[], None], torch.optim.Optimize
     return step, optimizer
 
 
-def measured(model: nn.Module) -> Measured:
+def measured(model: nn.Module) -> StepMeasurement:
     step, optimizer = training(model)
-    return measure(step, trained_by(model, optimizer, None), 2)
+    return measure_step(step, find_trained(model, optimizer, None), 2)
 
 
-def saved(found: Measured) -> int:
+def saved(found: StepMeasurement) -> int:
     return sum(found.memory.saved.values())
 
 
@@ -106,7 +106,7 @@ def test_calls_are_counted_at_the_outermost_match_and_by_phase() -> None:
         functional.scaled_dot_product_attention(heads, heads, heads).sum().backward()
         heads.grad = None
 
-    found = measure(step, trained_by(None, None, None), 1)
+    found = measure_step(step, find_trained(None, None, None), 1)
     assert found.ops.count_calls("*attention*", "forward").total() == 1
     assert found.ops.count_calls("*attention*", "backward").total() == 1
     assert found.ops.count_calls("*attention*").total() == 2
@@ -125,7 +125,7 @@ def test_inference() -> None:
     def step() -> None:
         model(batch)
 
-    found = measure(step, trained_by(model, None, None), 1)
+    found = measure_step(step, find_trained(model, None, None), 1)
     assert found.memory.saved is None
     assert found.memory.peak == 2 * WEIGHT + 2 * HIDDEN  # what one product reads and writes
     assert found.flops.matrix == 2 * 2 * BATCH * WIDTH * WIDTH
@@ -140,7 +140,8 @@ def test_graph_breaks_are_counted_again_for_what_was_compiled_before() -> None:
     compiled = torch.compile(broken, backend="eager")
     batch = torch.randn(8)
     counts = [
-        sum(measure(lambda: compiled(batch), trained_by(None, None, None), 1).graph_breaks.values()) for _ in range(2)
+        sum(measure_step(lambda: compiled(batch), find_trained(None, None, None), 1).graph_breaks.values())
+        for _ in range(2)
     ]
     assert counts == [1, 1]
 
@@ -149,7 +150,7 @@ def test_nothing_stays_hooked() -> None:
     model = Two()
     step, optimizer = training(model)
     before = dict(model.__dict__), dict(model.first.__dict__), torch.autograd._engine_run_backward  # type: ignore[attr-defined]
-    measure(step, trained_by(model, optimizer, None), 1)
+    measure_step(step, find_trained(model, optimizer, None), 1)
     assert (model.__dict__, model.first.__dict__) == before[:2]
     assert torch.autograd._engine_run_backward is before[2]  # type: ignore[attr-defined]
     assert followed() is None
@@ -171,7 +172,7 @@ def test_nothing_stays_hooked_where_the_step_fails() -> None:
 
     before = dict(model.__dict__)
     with pytest.raises(ValueError, match="the step's own"):
-        measure(step, trained_by(model, None, None), 1)
+        measure_step(step, find_trained(model, None, None), 1)
     assert model.__dict__ == before
     assert followed() is None
     assert not torch._C._autograd._profiler_enabled()
@@ -191,15 +192,15 @@ def test_a_watch_that_is_on_is_named(tmp_path) -> None:
 
 def test_what_cannot_be_measured_is_refused() -> None:
     with pytest.raises(UsageError, match="warmup=0: expected at least 1"):
-        measure(lambda: None, trained_by(None, None, None), 0)
+        measure_step(lambda: None, find_trained(None, None, None), 0)
     with pytest.raises(UsageError, match="model='gpt': expected a"):
-        trained_by(["gpt"], None, None)  # type: ignore[list-item]
+        find_trained(["gpt"], None, None)  # type: ignore[list-item]
     with pytest.raises(UsageError, match="a step on 'meta' cannot be measured"):
-        trained_by(None, None, "meta")
+        find_trained(None, None, "meta")
 
 
 def test_the_device_is_that_of_the_parameters() -> None:
     model = Two()
-    assert trained_by(model, None, None).device == torch.device("cpu")
-    assert trained_by(None, torch.optim.SGD(model.parameters()), None).device == torch.device("cpu")
-    assert list(trained_by([model, Two()], (), "cpu").models) == ["Two", "Two2"]
+    assert find_trained(model, None, None).device == torch.device("cpu")
+    assert find_trained(None, torch.optim.SGD(model.parameters()), None).device == torch.device("cpu")
+    assert list(find_trained([model, Two()], (), "cpu").models) == ["Two", "Two2"]

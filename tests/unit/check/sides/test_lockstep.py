@@ -3,7 +3,7 @@
 import pytest
 
 from perfkit.check.sides import lockstep
-from perfkit.check.sides.side import Side
+from perfkit.check.sides.side import MeasuredSide
 from perfkit.record import Samples
 from perfkit.spec import LaunchSpec, RunSpec, WorkloadSpec
 
@@ -18,7 +18,7 @@ def test_every_other_pair_begins_with_the_other_side(monkeypatch, tmp_path, inde
 
     monkeypatch.setattr(lockstep, "step_by_turns", step)
     monkeypatch.setattr(lockstep, "usable_cpus", lambda: (2, 5))
-    old, new = (Side(label=label, root=tmp_path, tree=tmp_path) for label in ("old", "new"))
+    old, new = (MeasuredSide(label=label, root=tmp_path, tree=tmp_path) for label in ("old", "new"))
     spec = RunSpec(workload=WorkloadSpec(name="gpt"), launch=LaunchSpec(threads=1))
     pair = lockstep.measure_pair(old, new, spec, tmp_path / "pair", index=index, report=lambda text: None)
     assert [team.label for team in seen] == order

@@ -4,7 +4,7 @@ import pytest
 
 from perfkit.check.sides import measure
 from perfkit.check.sides.measure import PairFinished, PairStarted, measure_pairs
-from perfkit.check.sides.side import Side, SideFailedError
+from perfkit.check.sides.side import MeasuredSide, SideFailedError
 from perfkit.errors import UsageError
 from perfkit.files import read_json
 from perfkit.instruments.load import LoadReading
@@ -28,7 +28,7 @@ def pairs_of(monkeypatch, tmp_path):
             return Pair(before=Samples(wall_s=(1.0,)), after=Samples(wall_s=(2.0,)), seconds=took)
 
         monkeypatch.setitem(measure.TURNS, LOCK_STEP, measured)
-        side = Side(label="side", root=tmp_path, tree=tmp_path)
+        side = MeasuredSide(label="side", root=tmp_path, tree=tmp_path)
         pairs = measure_pairs(
             side,
             side,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from perfkit.check.sides.revision import working_tree, worktree
+from perfkit.check.sides.revision import open_worktree, read_working_tree
 from perfkit.errors import UsageError
 
 IDENTITY = {f"GIT_{who}_{what}": "nobody@example.com" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
@@ -58,7 +58,7 @@ def worktrees(folder: Path) -> int:
 
 
 def test_the_other_revision_lies_beside_while_it_is_used(repository):
-    with worktree(repository, "v1") as revision:
+    with open_worktree(repository, "v1") as revision:
         assert (revision.path / "sub" / "code").read_text() == "old"
         assert revision.path == revision.tree
         assert revision.hash == git(repository, "rev-parse", "v1")
@@ -72,16 +72,16 @@ def test_the_other_revision_lies_beside_while_it_is_used(repository):
 def test_changes_and_branches_stay_as_they_are(repository):
     (repository / "sub" / "code").write_text("changed")
     before = git(repository, "status", "--porcelain", "--branch")
-    with worktree(repository, "main") as revision:
+    with open_worktree(repository, "main") as revision:
         assert (revision.path / "sub" / "code").read_text() == "new"
     assert git(repository, "status", "--porcelain", "--branch") == before
     assert (repository / "sub" / "code").read_text() == "changed"
 
 
 def test_from_a_folder_within(repository):
-    with worktree(repository / "sub", "v1") as revision:
+    with open_worktree(repository / "sub", "v1") as revision:
         assert revision.path == revision.tree / "sub"
-    with pytest.raises(UsageError, match=r"v1 .* has no folder later"), worktree(repository / "later", "v1"):
+    with pytest.raises(UsageError, match=r"v1 .* has no folder later"), open_worktree(repository / "later", "v1"):
         pass
     assert worktrees(repository) == 1
 
@@ -91,7 +91,7 @@ def test_it_is_removed_when_the_body_fails(repository):
         (revision.tree / "new").write_text("made while running")
         raise KeyError
 
-    with pytest.raises(KeyError), worktree(repository, "v1") as revision:
+    with pytest.raises(KeyError), open_worktree(repository, "v1") as revision:
         fail(revision)
     assert not revision.tree.parent.exists()
     assert worktrees(repository) == 1
@@ -121,7 +121,7 @@ def test_what_a_killed_process_left_is_removed_by_the_next(repository):
         processes[0].kill()
         processes[0].wait()
         assert killed.is_dir()
-        with worktree(repository, "v1"):
+        with open_worktree(repository, "v1"):
             assert not killed.parent.exists()
             assert running.is_dir()
             assert worktrees(repository) == 3
@@ -134,7 +134,7 @@ def test_what_a_killed_process_left_is_removed_by_the_next(repository):
 
 
 def test_an_unknown_revision_says_what_there_is(repository):
-    with pytest.raises(UsageError) as caught, worktree(repository, "origin/main"):
+    with pytest.raises(UsageError) as caught, open_worktree(repository, "origin/main"):
         pass
     message = str(caught.value)
     assert "no revision 'origin/main'" in message
@@ -146,29 +146,29 @@ def test_an_unknown_revision_says_what_there_is(repository):
 def test_a_shallow_clone_is_the_usual_reason(repository, tmp_path):
     clone = tmp_path / "clone"
     git(tmp_path, "clone", "-q", "--depth", "1", f"file://{repository}", str(clone))
-    with pytest.raises(UsageError, match="this clone is shallow"), worktree(clone, "origin/release"):
+    with pytest.raises(UsageError, match="this clone is shallow"), open_worktree(clone, "origin/release"):
         pass
 
 
 def test_outside_of_git(tmp_path):
-    with pytest.raises(UsageError, match="git finds no repository"), worktree(tmp_path, "main"):
+    with pytest.raises(UsageError, match="git finds no repository"), open_worktree(tmp_path, "main"):
         pass
-    assert working_tree(tmp_path).label == "working tree"
-    assert working_tree(tmp_path).tree == tmp_path
+    assert read_working_tree(tmp_path).label == "working tree"
+    assert read_working_tree(tmp_path).tree == tmp_path
 
 
 def test_the_working_tree_says_what_it_is(repository):
     head = git(repository, "rev-parse", "HEAD")
-    assert working_tree(repository).label == f"working tree ({head[:7]})"
+    assert read_working_tree(repository).label == f"working tree ({head[:7]})"
     (repository / "sub" / "code").write_text("changed")
-    revision = working_tree(repository / "sub")
+    revision = read_working_tree(repository / "sub")
     assert revision.label == f"working tree ({head[:7]}, with uncommitted changes)"
     assert (revision.path, revision.tree, revision.hash) == (repository / "sub", repository, head)
 
 
 def test_within_a_hook_of_another_repository(repository, monkeypatch, tmp_path):
     monkeypatch.setenv("GIT_DIR", str(tmp_path / "elsewhere"))
-    with worktree(repository, "v1") as revision:
+    with open_worktree(repository, "v1") as revision:
         assert (revision.path / "sub" / "code").read_text() == "old"
 
 
@@ -177,7 +177,7 @@ def test_the_repositorys_hooks_are_not_run(repository):
     hook.parent.mkdir(exist_ok=True)
     hook.write_text("#!/bin/sh\nexit 1\n")
     hook.chmod(0o755)
-    with worktree(repository, "v1") as revision:
+    with open_worktree(repository, "v1") as revision:
         assert (revision.path / "sub" / "code").is_file()
 
 
@@ -187,7 +187,7 @@ def test_what_a_checkout_lacks_is_noted(repository):
     (repository / ".gitmodules").write_text('[submodule "lib"]\n\tpath = lib\n\turl = ../lib\n')
     git(repository, "add", ".gitmodules")
     git(repository, "commit", "-qm", "submodule")
-    with worktree(repository, "main") as revision:
+    with open_worktree(repository, "main") as revision:
         submodules, lfs = revision.notes
         assert "submodules" in submodules
         assert "(weights)" in lfs
@@ -197,7 +197,7 @@ def test_signals_are_left_alone_outside_of_the_main_thread(repository):
     found = []
 
     def use():
-        with worktree(repository, "v1") as revision:
+        with open_worktree(repository, "v1") as revision:
             found.append(revision.hash)
 
     thread = threading.Thread(target=use)

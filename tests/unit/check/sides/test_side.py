@@ -8,15 +8,15 @@ import pytest
 
 import perfkit
 from perfkit.check.sides import side as side_module
-from perfkit.check.sides.side import Side, failure, places
+from perfkit.check.sides.side import MeasuredSide, make_failure, place_sides
 from perfkit.errors import PerfkitError, UsageError
 from perfkit.files import write_json
 from perfkit.measure.imported import OTHER_TREE, OWN_TREE
 from perfkit.record import RankRecord, Run, Status
 
 
-def side(tree: Path, root: str = ".", **fields) -> Side:
-    return Side(label=tree.name, root=tree / root, tree=tree, **fields)
+def side(tree: Path, root: str = ".", **fields) -> MeasuredSide:
+    return MeasuredSide(label=tree.name, root=tree / root, tree=tree, **fields)
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def trees(tmp_path, monkeypatch):
 
 def test_each_side_runs_in_its_folder_and_knows_both_trees(trees):
     old, new = trees
-    before, after = places(side(old, "sub"), side(new, "sub"))
+    before, after = place_sides(side(old, "sub"), side(new, "sub"))
     assert (before.folder, after.folder) == (old / "sub", new / "sub")
     assert before.environment == {OWN_TREE: str(old), OTHER_TREE: str(new)}
     assert after.environment == {OWN_TREE: str(new), OTHER_TREE: str(old)}
@@ -39,7 +39,7 @@ def test_each_side_runs_in_its_folder_and_knows_both_trees(trees):
 def test_the_python_path_comes_before_what_is_set(trees, monkeypatch):
     old, new = trees
     monkeypatch.setenv("PYTHONPATH", "/elsewhere")
-    before, _ = places(side(old, python_path=("src", "sub/lib")), side(new))
+    before, _ = place_sides(side(old, python_path=("src", "sub/lib")), side(new))
     assert before.environment["PYTHONPATH"].split(os.pathsep) == [
         str(old / "src"),
         str(old / "sub" / "lib"),
@@ -50,9 +50,9 @@ def test_the_python_path_comes_before_what_is_set(trees, monkeypatch):
 def test_a_folder_that_is_not_there_is_named(trees):
     old, new = trees
     with pytest.raises(UsageError, match=r"old: python_path names .*/old/lib, which is no folder"):
-        places(side(old, python_path=("lib",)), side(new))
+        place_sides(side(old, python_path=("lib",)), side(new))
     with pytest.raises(UsageError, match=r"new: there is no folder .*/new/nothing"):
-        places(side(old), side(new, "nothing"))
+        place_sides(side(old), side(new, "nothing"))
 
 
 def test_perfkits_own_repository_brings_its_own_perfkit(trees, monkeypatch):
@@ -61,18 +61,18 @@ def test_perfkits_own_repository_brings_its_own_perfkit(trees, monkeypatch):
         (tree / "src" / "perfkit" / "measure" / "turns").mkdir(parents=True)
         (tree / "src" / "perfkit" / "measure" / "turns" / "worker.py").touch()
     monkeypatch.setattr(perfkit, "__file__", str(new / "src" / "perfkit" / "__init__.py"))
-    before, after = places(side(old), side(new))
+    before, after = place_sides(side(old), side(new))
     assert before.environment["PYTHONPATH"] == str(old / "src")
     assert after.environment["PYTHONPATH"] == str(new / "src")
     shutil.rmtree(old / "src" / "perfkit" / "measure" / "turns")
     with pytest.raises(PerfkitError, match=r"old: the perfkit in .*/old/src/perfkit is older"):
-        places(side(old), side(new))
+        place_sides(side(old), side(new))
 
 
 def test_an_installed_perfkit_is_the_same_for_both(trees, monkeypatch):
     installed = trees[1] / ".venv" / "lib" / "site-packages" / "perfkit" / "__init__.py"
     monkeypatch.setattr(side_module.perfkit, "__file__", str(installed))
-    assert "PYTHONPATH" not in places(side(trees[0]), side(trees[1]))[0].environment
+    assert "PYTHONPATH" not in place_sides(side(trees[0]), side(trees[1]))[0].environment
 
 
 def test_a_failure_says_whose_it_is_and_why(trees, tmp_path):
@@ -84,7 +84,7 @@ def test_a_failure_says_whose_it_is_and_why(trees, tmp_path):
         record = RankRecord(rank=rank, world_size=3, status=status, reason=reason, traceback=text)
         write_json(folder / f"rank{rank}" / "record.json", record)
     run = Run(status=Status.FAILED, reason="rank 2: ValueError: no", output_tail="printed")
-    error = failure(side(old, notes=("it has submodules",)), run, folder)
+    error = make_failure(side(old, notes=("it has submodules",)), run, folder)
     assert str(error).splitlines() == [
         "old: failed: rank 2: ValueError: no",
         "it has submodules",
@@ -95,4 +95,4 @@ def test_a_failure_says_whose_it_is_and_why(trees, tmp_path):
 
 def test_without_a_traceback_the_end_of_the_log_is_shown(trees, tmp_path):
     run = Run(status=Status.CRASHED, reason="rank 0 was killed", output_tail="rank 0:\nlast words")
-    assert str(failure(side(trees[0]), run, tmp_path)).endswith("last words")
+    assert str(make_failure(side(trees[0]), run, tmp_path)).endswith("last words")

@@ -20,7 +20,7 @@ from perfkit.allocations import (
     Allocations,
     FailedRequest,
 )
-from perfkit.analysis.memory.account import account
+from perfkit.analysis.memory.account import build_memory_account
 from perfkit.instruments.memory.failed import failed_request
 from perfkit.instruments.memory.record import record_failing_step, recorded
 from perfkit.instruments.recording import drive
@@ -160,7 +160,7 @@ def test_an_eager_model() -> None:
 def test_the_books_of_an_eager_model_balance() -> None:
     training = Training(Net())
     training.step(0)
-    balance = account(training.record())
+    balance = build_memory_account(training.record())
     shares = {share.category: share.bytes for share in balance.categories}
     assert sum(shares.values()) == balance.peak_bytes
     assert shares[PARAMETER] == parameters(training.model)
@@ -332,7 +332,7 @@ def test_a_step_that_runs_out_of_memory(when: str) -> None:
     assert found.failed.module == ("greedy" if when == "forward" else "")
     assert set(found.step.tolist()) == {1}
     assert known(found)[OPTIMIZER_STATE] == 2 * parameters(net) - 2 * parameters(net.again) + 4 * 4
-    balance = account(found)
+    balance = build_memory_account(found)
     assert balance.failed == found.failed
     assert balance.peak_bytes == sum(share.bytes for share in balance.categories)
     assert undone()

@@ -14,7 +14,7 @@ from torch.optim.optimizer import (
 )
 
 from perfkit.allocations import GRADIENT, NONE, OPTIMIZER_STATE, PARAMETER, UNKNOWN, Allocations
-from perfkit.analysis.memory.account import account
+from perfkit.analysis.memory.account import build_memory_account
 from perfkit.instruments.marks import phase, step_mark
 from perfkit.instruments.memory.record import recorded
 from perfkit.instruments.recording import Recording, drive
@@ -205,7 +205,7 @@ def test_two_models_and_two_optimizers() -> None:
         # The critic's own, and those of the maker's loss; what takes their addresses in between is none of them.
         expected = sorted([*critic, *critic, ("maker.0", INNER * 4), ("maker.0", MAKER)])
         assert of_category(found, GRADIENT, step) == expected
-    balance = account(found)
+    balance = build_memory_account(found)
     assert sum(share.bytes for share in balance.categories) == balance.peak_bytes
     assert balance.step_peaks[0] == balance.step_peaks[1]
     assert balance.growth == ()

@@ -4,8 +4,8 @@ sums are the allocator's own."""
 import torch
 
 from perfkit.allocations import PARAMETER, UNKNOWN, Allocations
-from perfkit.analysis.memory.account import account
-from perfkit.analysis.memory.with_history import with_history
+from perfkit.analysis.memory.account import build_memory_account
+from perfkit.analysis.memory.history_join import join_history
 from perfkit.instruments.memory.carried import carried
 from perfkit.instruments.memory.columns import columns
 from perfkit.instruments.memory.labels import Owner, labels
@@ -77,7 +77,7 @@ def test_tensors_in_blocks_that_were_not_split_keep_shape_dtype_and_category() -
 def test_the_sum_is_the_allocators_own_peak() -> None:
     """Here what was not split off the weight, and the block beside the hole, are unknown: nothing told of them."""
     played = Played()
-    balance = account(played.recording())
+    balance = build_memory_account(played.recording())
     assert balance.peak_bytes == played.peak == sum(share.bytes for share in balance.categories)
     assert {share.category: share.bytes for share in balance.categories}[UNKNOWN] == 768 * KIB + 2 * MIB
 
@@ -85,7 +85,7 @@ def test_the_sum_is_the_allocators_own_peak() -> None:
 def test_the_history_tells_what_was_not_split_off_what_stands() -> None:
     played = Played()
     (history,) = snapshot_memory(played.snapshot, "played").allocations
-    balance = account(with_history(played.recording(), history))
+    balance = build_memory_account(join_history(played.recording(), history))
     assert balance.peak_bytes == played.peak == sum(share.bytes for share in balance.categories)
     sizes = {share.category: share.bytes for share in balance.categories}
     assert (sizes[PARAMETER], sizes[UNKNOWN]) == (14 * MIB + 2 * MIB, 2 * MIB)

@@ -9,15 +9,15 @@ import pytest
 
 from perfkit.instruments.stacks import own
 from perfkit.instruments.stacks.own import sampled
-from perfkit.store.stacks import COLLAPSED_FILE, LOOP, Stacks
+from perfkit.store.stacks import COLLAPSED_FILE, LOOP, SampledStacks
 from tests.fixtures.py_spy import no_py_spy, py_spy
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="stacks of a loop are sampled on Linux")
 
 
-def look(folder: Path, begun: int = 0) -> Stacks:
+def look(folder: Path, begun: int = 0) -> SampledStacks:
     """What is found by the time that so many have begun."""
-    found: list[Stacks] = []
+    found: list[SampledStacks] = []
     end = time.monotonic() + 30
     with sampled(folder, 100, found.append):
         while len(list(folder.glob("*.begun"))) < begun and time.monotonic() < end:
@@ -53,16 +53,16 @@ def test_why_nothing_was_seen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     py_spy(monkeypatch, tmp_path, fails="Error: Operation not permitted (os error 1)")
     assert "may not be looked into" in look(tmp_path).reason
     no_py_spy(monkeypatch, tmp_path)
-    assert look(tmp_path) == Stacks(reason="needs the package py-spy: pip install py-spy")
+    assert look(tmp_path) == SampledStacks(reason="needs the package py-spy: pip install py-spy")
     monkeypatch.setattr(own.sys, "platform", "win32")
-    assert look(tmp_path) == Stacks(reason="the stacks of a loop are sampled on Linux only")
+    assert look(tmp_path) == SampledStacks(reason="the stacks of a loop are sampled on Linux only")
 
 
 def test_where_nothing_can_be_sampled_that_is_told_before_the_loop_goes_on(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(own.sys, "platform", "darwin")
-    found: list[Stacks] = []
+    found: list[SampledStacks] = []
     with pytest.raises(GeneratorExit), sampled(tmp_path, 100, found.append):
         raise GeneratorExit
     assert [seen.reason for seen in found] == ["the stacks of a loop are sampled on Linux only"]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from perfkit.flight.file import write_flight_record
+from perfkit.flight.record_file import write_flight_record
 from perfkit.measure.launch.launcher import Exits
 from perfkit.measure.launch.outcome import outcome
 from perfkit.measure.launch.waits import flight_records, not_met

@@ -11,7 +11,7 @@ from perfkit.plan.advise import subject
 from perfkit.plan.advise.subject import of_run
 from perfkit.plan.target import target_of
 from perfkit.spec import LaunchSpec, WorkloadSpec
-from perfkit.store.layout import SUITE_FILE, Session
+from perfkit.store.layout import SUITE_FILE, MeasurementSession
 from perfkit.store.read import read_suite_file
 from perfkit.store.request import BenchRequest
 from tests.fixtures.suites import ENVIRONMENT, changed, record, spec, write_suite
@@ -26,7 +26,7 @@ def suite(folder: Path, device: str, name: str, *, named: bool = True, **environ
     run = changed(spec(), launch=LaunchSpec(device=device))
     write_suite(folder, {"baseline": [record(environment=place)]}, specs={"baseline": run})
     request = BenchRequest(workload=WorkloadSpec(name="gpt"), variants=(), device=device, device_count=8, cores=64)
-    session = Session(created_at="2026-01-01T00:00:00Z", command="", request=request if named else None)
+    session = MeasurementSession(created_at="2026-01-01T00:00:00Z", command="", request=request if named else None)
     write_json(folder / SUITE_FILE, changed(read_suite_file(folder), sessions=(session,)))
     return folder
 

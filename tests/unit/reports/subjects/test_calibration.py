@@ -6,23 +6,23 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from perfkit import units
-from perfkit.check.result import Calibration
+from perfkit.check.result import CheckCalibration
 from perfkit_reports.render import markdown, terminal
 from perfkit_reports.subjects import calibration
 from tests.fixtures import sample_calibration
 
 
 @pytest.fixture(scope="module")
-def steady() -> Calibration:
+def steady() -> CheckCalibration:
     return sample_calibration.steady()
 
 
 @pytest.fixture(scope="module")
-def biased() -> Calibration:
+def biased() -> CheckCalibration:
     return sample_calibration.biased()
 
 
-def printed(known: Calibration, width: int = 100) -> str:
+def printed(known: CheckCalibration, width: int = 100) -> str:
     console = Console(file=io.StringIO(), width=width, color_system=None)
     terminal.render(calibration.document(known), console)
     assert isinstance(console.file, io.StringIO)
@@ -34,21 +34,21 @@ def flat(text: str) -> str:
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 100])
-def test_it_fits_the_terminal_and_no_number_is_cut(steady: Calibration, width: int) -> None:
+def test_it_fits_the_terminal_and_no_number_is_cut(steady: CheckCalibration, width: int) -> None:
     text = printed(steady, width)
     assert max(cell_len(line) for line in text.splitlines()) <= width
     assert "…" not in text
 
 
 @pytest.mark.parametrize("width", [40, 100])
-def test_every_budget_is_told_with_what_it_finds(steady: Calibration, width: int) -> None:
+def test_every_budget_is_told_with_what_it_finds(steady: CheckCalibration, width: int) -> None:
     text = flat(printed(steady, width))
     for row in steady.rows:
         assert units.seconds(row.budget_s) in text
         assert all(value is not None and units.percent(value) in text for value in row.detectable.values())
 
 
-def test_the_headline_is_of_the_default_budget(steady: Calibration) -> None:
+def test_the_headline_is_of_the_default_budget(steady: CheckCalibration) -> None:
     (row,) = (row for row in steady.rows if row.budget_s == 180.0)
     cpu, wall = (units.percent(value or 0.0) for value in row.detectable.values())
     assert calibration.headline(steady) == (
@@ -56,7 +56,7 @@ def test_the_headline_is_of_the_default_budget(steady: Calibration) -> None:
     )
 
 
-def test_budgets_that_are_too_small_say_so(biased: Calibration) -> None:
+def test_budgets_that_are_too_small_say_so(biased: CheckCalibration) -> None:
     text = markdown.render(calibration.document(biased))
     assert "| 4.00 s | 0 | n/a (1) | n/a (1) |" in text
     assert "1. n/a: a budget for fewer than two pairs tells nothing" in text
@@ -64,7 +64,7 @@ def test_budgets_that_are_too_small_say_so(biased: Calibration) -> None:
     assert calibration.headline(none).startswith("No budget")
 
 
-def test_a_side_that_measuring_favours_is_told(steady: Calibration, biased: Calibration) -> None:
+def test_a_side_that_measuring_favours_is_told(steady: CheckCalibration, biased: CheckCalibration) -> None:
     assert calibration.document(steady).warnings == ()
     first, second, note = calibration.document(biased).warnings
     assert first.startswith("CPU time a step: identical sides differ by +1.9 %")
@@ -74,6 +74,6 @@ def test_a_side_that_measuring_favours_is_told(steady: Calibration, biased: Cali
     assert f"- {first}" in markdown.render(calibration.document(biased))
 
 
-def test_false_alarms_are_counted_of_all_comparisons(steady: Calibration) -> None:
+def test_false_alarms_are_counted_of_all_comparisons(steady: CheckCalibration) -> None:
     assert f"{steady.noise[0].false_alarms:,} of 1,000" in printed(steady)
     assert "24 pairs of processes (lock-step)" in flat(printed(steady))

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from perfkit.allocations import NONE, Allocations
-from perfkit.analysis.memory.account import account
+from perfkit.analysis.memory.account import build_memory_account
 from perfkit.record import PHASES
 from perfkit.trace.memory.from_trace import trace_allocations
 from perfkit.trace.read import Trace, read_trace
@@ -106,7 +106,7 @@ def test_a_gpu_counts_what_it_had_handed_out_before_and_what_it_holds_reserved(t
     assert one.unexplained_bytes == 5120
     assert one.reserved.at_event.tolist() == [0, 2, 4]
     assert one.reserved.size.tolist() == [8192, 4096, -4096]
-    made = account(one)
+    made = build_memory_account(one)
     assert (made.peak_bytes, [(part.category, part.bytes) for part in made.beyond]) == (
         10240,
         [("reserved but free", 2048)],
@@ -125,7 +125,7 @@ def test_negative_totals_are_no_bytes_from_before(tmp_path: Path) -> None:
 
 
 def test_frees_of_what_was_never_allocated_mean_blocks_from_before(tmp_path: Path) -> None:
-    made = account(found(tmp_path, memory(1, 7, 100), memory(2, 8, -60), memory(3, 7, -100)))
+    made = build_memory_account(found(tmp_path, memory(1, 7, 100), memory(2, 8, -60), memory(3, 7, -100)))
     assert made.peak_bytes == 160
 
 
@@ -137,7 +137,7 @@ def test_old_versions_wrote_addresses_as_text_or_not_at_all(tmp_path: Path) -> N
         del without["args"][name]
     one = found(tmp_path, with_text, without)
     assert one.address.tolist() == [0x7F00, NONE]
-    made = account(one)
+    made = build_memory_account(one)
     assert made.peak_bytes == 140
 
 
@@ -261,7 +261,7 @@ def test_a_recording_replays_to_the_profilers_own_count(recorded: Path) -> None:
     kept = trace.memory.size != 0
     counted = trace.memory.allocated[kept]
     assert (np.cumsum(one.size) - one.size[0] == counted - counted[0]).all()
-    made = account(one)
+    made = build_memory_account(one)
     # A process that records more than once goes on counting from the first time.
     assert made.peak_bytes - int(one.size[0]) == int(counted.max() - counted[0])
 
@@ -277,7 +277,7 @@ def test_a_recording_tells_ops_phases_and_shapes(recorded: Path) -> None:
     assert {("TanhBackward0", "backward"), ("Optimizer.zero_grad#AdamW.zero_grad", "optimizer")} <= {
         (name, phase) for name, phase, _, _, allocates in rows if not allocates
     }
-    largest = account(one)
+    largest = build_memory_account(one)
     assert {block.category for block in largest.largest} >= {"gradient", "optimizer state"}
 
 
@@ -287,5 +287,5 @@ def test_numbers_of_python_are_read_however_they_are_written(tmp_path: Path) -> 
     events: list[dict[str, Any]] = [memory(1, 2**64 - 4096, 8), memory(2, 2**64 - 8192, 8), memory(3, 2**64 - 4096, -8)]
     path.write_text(json.dumps({"traceEvents": events}))
     (one,) = trace_allocations(read_trace(path))
-    made = account(one)
+    made = build_memory_account(one)
     assert (made.peak_bytes, len(set(one.address.tolist()))) == (16, 2)

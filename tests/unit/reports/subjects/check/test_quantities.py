@@ -6,18 +6,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfkit.check.judge.thresholds import Threshold
-from perfkit.check.result import Judged, Verdict
+from perfkit.check.result import JudgedQuantity, Verdict
 from perfkit_reports.document.cells import Mark
 from perfkit_reports.plain import one_line
 from perfkit_reports.subjects.check import quantities as cells
 
 FIVE = Threshold(text="5%", relative=0.05)
-JUDGED = Judged(
+JUDGED = JudgedQuantity(
     quantity="flops", title="FLOPs", unit="FLOP", more_is_worse=True, verdict=Verdict.PASS, reason="r", exact=True
 )
 
 
-def judged(**changes: object) -> Judged:
+def judged(**changes: object) -> JudgedQuantity:
     return msgspec.structs.replace(JUDGED, **changes)
 
 

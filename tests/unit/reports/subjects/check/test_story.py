@@ -1,18 +1,18 @@
 import msgspec
 import pytest
 
-from perfkit.check.result import Side, Verdict
+from perfkit.check.result import CheckedSide, Verdict
 from perfkit.record import MachineLoad
 from perfkit_reports.subjects.check import story
 from tests.fixtures import sample_checks
 
 
 def test_a_revision_is_named_once() -> None:
-    assert story.side(Side(label="origin/main", revision="4f2a9c1")) == "origin/main (4f2a9c1)"
-    assert story.side(Side(label="base (4f2a9c1)", revision="4f2a9c1d8e01")) == "base (4f2a9c1)"
+    assert story.side(CheckedSide(label="origin/main", revision="4f2a9c1")) == "origin/main (4f2a9c1)"
+    assert story.side(CheckedSide(label="base (4f2a9c1)", revision="4f2a9c1d8e01")) == "base (4f2a9c1)"
     dirty = "working tree (4f2a9c1, with uncommitted changes)"
-    assert story.side(Side(label=dirty, revision="4f2a9c1d8e01-dirty")) == dirty
-    assert story.side(Side(label="runs/old")) == "runs/old"
+    assert story.side(CheckedSide(label=dirty, revision="4f2a9c1d8e01-dirty")) == dirty
+    assert story.side(CheckedSide(label="runs/old")) == "runs/old"
 
 
 def test_a_side_that_does_not_train_is_no_figure_that_got_worse() -> None:

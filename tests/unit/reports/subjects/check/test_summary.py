@@ -6,8 +6,8 @@ from perfkit.check.result import Check
 from perfkit.files import read_json
 from perfkit.record import Unknown, value_of
 from perfkit.store.listing import list_runs
-from perfkit.store.suite_state import State
-from perfkit.store.summary import SUMMARY_FILE, Summary
+from perfkit.store.suite_state import SuiteState
+from perfkit.store.summary import SUMMARY_FILE, ReportSummary
 from perfkit_reports.render.write import write
 from perfkit_reports.subjects.check.document import document
 from perfkit_reports.subjects.check.summary import of_check
@@ -17,7 +17,7 @@ from tests.fixtures import sample_checks
 
 def test_any_check_has_one(check: Check, tmp_path: Path) -> None:
     write(document(check), tmp_path)
-    summary = read_json(tmp_path / SUMMARY_FILE, Summary)
+    summary = read_json(tmp_path / SUMMARY_FILE, ReportSummary)
     assert summary == of_check(check)
     assert (summary.kind, summary.verdict) == ("check", check.verdict)
 
@@ -26,7 +26,7 @@ def test_a_check_is_listed_with_its_verdict_and_the_figures_after(tmp_path: Path
     check = sample_checks.one_of_two()
     write(document(check), tmp_path / "first")
     (listed,) = list_runs(tmp_path)
-    assert (listed.kind, listed.state, listed.verdict, listed.reported) == ("check", State.OK, "fail", True)
+    assert (listed.kind, listed.state, listed.verdict, listed.reported) == ("check", SuiteState.OK, "fail", True)
     assert listed.name == "origin/main (4f2a9c1) → working tree (9c1e77a)"
     assert "got worse by more than the threshold, in 1 of 2 variants" in listed.reason
     after = {each.quantity: each.after for each in check.variants[0].judged}

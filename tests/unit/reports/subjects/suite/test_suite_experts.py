@@ -4,7 +4,7 @@ from pathlib import Path
 
 import plotly.graph_objects as go
 
-from perfkit.analysis.suite.analyse import analyse
+from perfkit.analysis.suite.analyze import analyze_suite
 from perfkit.record import ExpertLoad
 from perfkit_reports.document.blocks import Chart, Table
 from perfkit_reports.subjects.suite.experts import experts
@@ -23,7 +23,7 @@ def texts(table: Table) -> list[list[tuple[str, str]]]:
 
 def test_load_and_dropped_tokens_of_each_variant(tmp_path: Path) -> None:
     even = tuple(ExpertLoad(layer=f"{place}", tokens=8, sent=(4, 4), taken=(4, 4), dropped=0) for place in range(2))
-    analysis = analyse(
+    analysis = analyze_suite(
         write_suite(tmp_path, {"baseline": [record(0.1, experts=LOADS)], "ep": [record(0.1, experts=even)]})
     )
     (section,) = experts(analysis)
@@ -57,4 +57,4 @@ def test_load_and_dropped_tokens_of_each_variant(tmp_path: Path) -> None:
 
 
 def test_nothing_is_said_of_models_without_experts(tmp_path: Path) -> None:
-    assert list(experts(analyse(write_suite(tmp_path, {"baseline": [record(0.1)]})))) == []
+    assert list(experts(analyze_suite(write_suite(tmp_path, {"baseline": [record(0.1)]})))) == []

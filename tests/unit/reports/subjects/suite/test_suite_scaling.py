@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from perfkit.analysis.model.plan import Interval
 from perfkit.analysis.model.scaling import PlannedPoint
 from perfkit.analysis.model.suite import Analysis
-from perfkit.analysis.suite.analyse import analyse
+from perfkit.analysis.suite.analyze import analyze_suite
 from perfkit_reports.document.blocks import Chart, Section, Table, Text, within
 from perfkit_reports.document.raw import as_json
 from perfkit_reports.subjects.suite.data import data
@@ -28,7 +28,7 @@ STEPS: Steps = {
 
 @pytest.fixture
 def analysis(tmp_path: Path) -> Analysis:
-    return analyse(scaled_suite(tmp_path, STEPS, cores=2))
+    return analyze_suite(scaled_suite(tmp_path, STEPS, cores=2))
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@ import pytest
 
 from perfkit.analysis.model.suite import Analysis
 from perfkit.record import Measurement, Unknown, value_of
-from perfkit.store.summary import Summary
+from perfkit.store.summary import ReportSummary
 from perfkit_reports.document.raw import as_json
 from perfkit_reports.subjects.suite.summary import summary as short
 from tests.fixtures import sample_analysis
@@ -19,7 +19,7 @@ def test_a_suite_in_short(name: str) -> None:
         (variant.name, variant.status) for variant in analysis.variants
     ]
     assert len(as_json(summary)) < 10_000
-    assert msgspec.json.decode(as_json(summary), type=Summary) == summary
+    assert msgspec.json.decode(as_json(summary), type=ReportSummary) == summary
 
 
 def test_the_figures_of_a_suite_are_those_of_one_variant() -> None:

@@ -1,0 +1,104 @@
+"""The events that began and ended each block, as columns over lifetimes."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfkit.allocations import NONE, Allocations, Ints, Numbers
+from perfkit.analysis.memory.allocation_lifetimes import Lifetimes
+from perfkit.record import PHASES
+
+Mask = NDArray[np.bool_]
+
+DATA, FORWARD, BACKWARD, OPTIMIZER = (PHASES.index(name) for name in ("data", "forward", "backward", "optimizer"))
+
+
+@dataclass(frozen=True)
+class AllocationContext:
+    """Blocks that were allocated by an event, one entry each.
+
+    Attributes:
+        row: which of the lives.
+        born, died: events, `died` the number of events for a block that was never freed.
+        size: bytes.
+        phase, visit, op, module, line: of the allocation.
+        freed_op, freed_phase: of the free; 0 and NONE where there was none. Of a block whose free was not seen there is
+            no op, and the phase is that of the next allocation at its address.
+        outlives: whether the block was alive when another phase began, or never freed.
+        brief: whether it was freed before any other op, or the op in another module, allocated; False where the op
+            is not known.
+        within_op: whether it was `brief` and freed in an op of the same name.
+        update: how many optimizer phases had begun when the block was allocated, `updates` when it was freed.
+        next_update: the event with which the first optimizer phase after the block's birth begins; where there is
+            none, one past the number of events.
+    """
+
+    row: Ints
+    born: Ints
+    died: Ints
+    size: Ints
+    phase: Numbers
+    visit: Numbers
+    op: Numbers
+    module: Numbers
+    line: Numbers
+    freed_op: Numbers
+    freed_phase: Numbers
+    outlives: Mask
+    brief: Mask
+    within_op: Mask
+    update: Ints
+    updates: Ints
+    next_update: Ints
+
+
+def build_allocation_context(allocations: Allocations, lives: Lifetimes) -> AllocationContext:
+    row = np.flatnonzero(lives.born >= 0)
+    born, died = lives.born[row], lives.died[row]
+    freed = died < len(allocations)
+    # Of blocks that were never freed the last event stands in, and is overwritten below.
+    end = np.minimum(died, len(allocations) - 1)
+    op = allocations.op[born]
+    # An allocation at the same address ended the block where its free was not seen.
+    freed_op = np.where(freed & (allocations.size[end] < 0), allocations.op[end], 0)
+    run = _number_op_runs(allocations)
+    brief = freed & (op != 0) & (run[born] == run[end])
+    begins = _find_optimizer_starts(allocations)
+    update = np.searchsorted(begins, born, side="right")
+    return AllocationContext(
+        row=row,
+        born=born,
+        died=died,
+        size=lives.size[row],
+        phase=allocations.phase[born],
+        visit=allocations.visit[born],
+        op=op,
+        module=allocations.module[born],
+        line=allocations.line[born],
+        freed_op=freed_op,
+        freed_phase=np.where(freed, allocations.phase[end], NONE),
+        outlives=~freed | (allocations.visit[end] != allocations.visit[born]),
+        brief=brief,
+        within_op=brief & (freed_op == op),
+        update=update,
+        updates=np.searchsorted(begins, died, side="right"),
+        next_update=np.append(begins, len(allocations) + 1)[update],
+    )
+
+
+def _number_op_runs(allocations: Allocations) -> Ints:
+    """The number of the run of allocations by one op in one module that an event lies in; a free begins none."""
+    made = np.flatnonzero(allocations.size > 0)
+    keys = np.stack([column[made] for column in (allocations.op, allocations.module, allocations.visit)])
+    begins = np.zeros(len(allocations), np.int64)
+    if len(made):
+        begins[made[1:]] = (keys[:, 1:] != keys[:, :-1]).any(axis=0)
+    return np.cumsum(begins)
+
+
+def _find_optimizer_starts(allocations: Allocations) -> Ints:
+    """The first event of each optimizer phase, in the order of time."""
+    events = np.flatnonzero(allocations.phase == OPTIMIZER)
+    _, first = np.unique(allocations.visit[events], return_index=True)
+    return np.sort(events[first])

@@ -1,0 +1,80 @@
+"""One recording of memory in a file, analysed: what `perfkit memory` shows."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import perfkit
+from perfkit.allocations import Allocations
+from perfkit.analysis.findings.memory_findings import collect_memory_findings
+from perfkit.analysis.findings.order import sort_findings
+from perfkit.analysis.memory.account import build_memory_account
+from perfkit.analysis.model.memory import MemoryAccount
+from perfkit.analysis.model.memory_analysis import MemoryAnalysis
+from perfkit.analysis.model.provenance import Provenance
+from perfkit.errors import RunFormatError
+from perfkit.trace.memory.read import read_memory
+from perfkit.trace.reading.source import trace_name
+
+
+def analyze_memory(path: str | Path, *, command: str = "") -> MemoryAnalysis:
+    """Analyse an allocator snapshot, a memory timeline or a trace with memory events, told apart by content.
+
+    Args:
+        path: of the file.
+        command: the command line, for the report.
+
+    `RunFormatError` names a file that cannot be read, that is none of these, or that holds no allocation.
+    """
+    read = read_memory(path)
+    pairs = [
+        (allocations, accounted)
+        for allocations in read.allocations
+        if (accounted := build_memory_account(allocations)) is not None
+    ]
+    if not pairs:
+        remarks = f" ({'; '.join(read.notes)})" if read.notes else ""
+        raise RunFormatError(
+            f"{path}: {read.kind}, but without an allocation in it{remarks}: there is nothing to analyse"
+        )
+    accounts = tuple(accounted for _, accounted in pairs)
+    return MemoryAnalysis(
+        title=trace_name(str(path)),
+        created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        perfkit=perfkit.__version__,
+        command=command,
+        file=str(path),
+        kind=read.kind,
+        accounts=accounts,
+        findings=sort_findings(
+            (0, finding)
+            for accounted in accounts
+            for finding in collect_memory_findings(accounted, variant=_get_finding_device(accounted, accounts))
+        ),
+        provenance=_list_provenance(read.kind, [allocations for allocations, _ in pairs], accounts),
+        notes=read.notes,
+    )
+
+
+def _get_finding_device(accounted: MemoryAccount, accounts: Sequence[MemoryAccount]) -> str:
+    """The device that a finding is about, where there are several."""
+    return accounted.device if len(accounts) > 1 else ""
+
+
+def _list_provenance(
+    kind: str, recorded: Sequence[Allocations], accounts: Sequence[MemoryAccount]
+) -> tuple[Provenance, ...]:
+    events = sum(len(allocations) for allocations in recorded)
+    entries = [
+        Provenance(figure="allocation events", how="recorded", detail=f"{events:,}, from {kind}"),
+        Provenance(figure="peak", how="derived", detail="allocations and frees replayed, every byte counted once"),
+        Provenance(
+            figure="categories",
+            how="derived",
+            detail="by what the file says of a block, by the op, module and line that asked for it, and by when it "
+            "was allocated and freed among the phases of a step; what none of them tells is unknown",
+        ),
+    ]
+    if any(accounted.fragmentation is not None for accounted in accounts):
+        entries.append(Provenance(figure="reserved bytes", how="recorded", detail="the caching allocator's own"))
+    return tuple(entries)

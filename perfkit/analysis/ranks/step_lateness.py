@@ -1,0 +1,48 @@
+"""Who was late, and who waited, step by step."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfkit.analysis.ranks.skew import MatchedCollectives
+from perfkit.analysis.ranks.slots import Slots, Source
+from perfkit.trace.read import Ints
+
+Floats = NDArray[np.float64]
+
+
+class StepLateness(NamedTuple):
+    """Seconds with a row for each rank and a column for each of `steps`, the numbers of those in which collectives were
+    matched: how much later than the first rank it came, and how long it waited for the last. NaN where none was."""
+
+    steps: Ints
+    late_s: Floats
+    wait_s: Floats
+
+    def compute_last_shares(self) -> list[float | None]:
+        """Of each rank the share of its steps in which it was later than all others; None without any."""
+        known = ~np.isnan(self.late_s)
+        late = np.where(known, self.late_s, -1.0)
+        # Nobody is the last where all come at once, or two at the same moment.
+        last = late == late.max(axis=0, initial=-1.0)
+        times = (last & (last.sum(axis=0) == 1) & (late > 0)).sum(axis=1)
+        steps = known.sum(axis=1)
+        return [int(of) / int(all_) if all_ else None for of, all_ in zip(times, steps, strict=True)]
+
+
+def compute_step_lateness(source: Source, ranks: int, slots: Slots, matched: MatchedCollectives) -> StepLateness:
+    """Reduce the counted collectives of each rank to its steps, one rank at a time."""
+    steps = np.unique(matched.step[matched.counted])
+    late, wait = np.full((ranks, len(steps)), np.nan), np.full((ranks, len(steps)), np.nan)
+    shortest = matched.longest_ns - matched.worst_ns
+    for rank in range(ranks):
+        rows = source(rank)
+        slot = slots.find_slots(rows)
+        used = matched.counted[slot]
+        slot, lasted = slot[used], (rows.end_ns - rows.start_ns)[used]
+        at = np.searchsorted(steps, matched.step[slot])
+        there = np.bincount(at, minlength=len(steps)) > 0
+        for into, waited in ((late, matched.longest_ns[slot] - lasted), (wait, lasted - shortest[slot])):
+            into[rank, there] = (np.bincount(at, waited, len(steps)) / 1e9)[there]
+    return StepLateness(steps, late, wait)

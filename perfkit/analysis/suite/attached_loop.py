@@ -1,0 +1,194 @@
+"""Figures of a loop that perfkit was attached to, beyond those that every run has."""
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from pathlib import Path
+from statistics import fmean, median
+
+from perfkit.analysis.model.loop import CountPerStep, LiveSummary, LoopAnalysis, LoopRank, Slowdown, StepOutliers
+from perfkit.analysis.stacks.hot_lines import summarize_loop_stacks
+from perfkit.analysis.suite.runs import get_step_times
+from perfkit.record import Attached, RankRecord
+from perfkit.store.live import LiveEvent, LiveLine, LiveWindow, read_live
+from perfkit.store.stacks import SampledStacks
+
+# A step of more than this many medians is an outlier.
+_FAR = 2.0
+
+# The part of a log that is its beginning or its end.
+_END = 0.1
+
+
+def build_loop(
+    records: Sequence[RankRecord], log: Path | None = None, stacks: Iterable[SampledStacks] = ()
+) -> LoopAnalysis | None:
+    """The loop behind a run's records; None for runs of perfkit's own loop. `log` is that of a loop that was watched
+    all the time, `stacks` what was sampled of it."""
+    watched = [(record, record.attached) for record in records if record.attached is not None]
+    if not watched:
+        return None
+    first, told = watched[0]
+    ranks = tuple(_summarize_rank(record, attached) for record, attached in watched)
+    waiting = max(ranks, key=lambda rank: rank.data_wait_share or 0.0)
+    slowest = max(watched, key=lambda pair: _compute_median_step(pair[0]))
+    counted = [record.workload for record, _ in watched if record.workload is not None]
+    return LoopAnalysis(
+        steps_by=told.steps_by,
+        steps_seen=told.steps_seen,
+        first_timed=told.first_timed,
+        steps_timed=len(first.samples.wall_s),
+        optimizers=told.optimizers,
+        models=told.models,
+        optimizer_steps=_summarize_counts(told.optimizer_steps),
+        forwards=_summarize_counts(told.forwards),
+        backwards=_summarize_counts(told.backwards),
+        microbatches=_infer_microbatches(told),
+        data_wait_s=waiting.data_wait_s,
+        data_wait_mean_s=waiting.data_wait_mean_s,
+        data_wait_share=waiting.data_wait_share,
+        left_out_s=told.left_out_s,
+        slowdowns=_compute_slowdowns(watched),
+        outliers=_find_outliers(slowest[0]),
+        data_waits_s=_get_waits(*slowest),
+        units_per_step=sum(facts.units_per_batch for facts in counted) if len(counted) == len(watched) else 0.0,
+        unit=counted[0].unit if counted else "",
+        watched=None if log is None else summarize_live_log(read_live(log)),
+        stacks=summarize_loop_stacks(stacks),
+        units_source=told.units_source,
+        trigger=told.trigger,
+        ranks=ranks,
+    )
+
+
+def summarize_live_log(lines: Iterable[LiveLine]) -> LiveSummary | None:
+    """What a log comes to; None where no step was over."""
+    every = list(lines)
+    windows = [line for line in every if isinstance(line, LiveWindow)]
+    steps = sum(window.steps for window in windows)
+    if not steps:
+        return None
+    return LiveSummary(
+        steps=steps,
+        first_s=_compute_typical_step(windows, steps * _END),
+        last_s=_compute_typical_step(windows[::-1], steps * _END),
+        drifts=tuple(line.text for line in every if isinstance(line, LiveEvent) and line.kind == "drift"),
+    )
+
+
+def _compute_typical_step(windows: Sequence[LiveWindow], steps: float) -> float:
+    """The median over the first `steps` steps of the medians of the windows that they lie in."""
+    medians: list[float] = []
+    for window in windows:
+        if len(medians) >= steps:
+            break
+        medians += [window.step_s] * window.steps
+    return median(medians)
+
+
+def _compute_median_step(record: RankRecord) -> float:
+    steps = get_step_times(record.samples)
+    return median(steps) if steps else 0.0
+
+
+def _summarize_rank(record: RankRecord, attached: Attached) -> LoopRank:
+    wall, waits = record.samples.wall_s, attached.data_wait_s
+    # The mean counts: where workers fetch ahead, every so many steps one waits long and the others not at all.
+    mean = fmean(waits) if waits else None
+    return LoopRank(
+        rank=record.rank,
+        step_s=_compute_median_step(record) or None,
+        data_wait_s=median(waits) if waits else None,
+        data_wait_mean_s=mean,
+        data_wait_share=mean / fmean(wall) if mean is not None and any(wall) else None,
+    )
+
+
+def _summarize_counts(counts: Sequence[int]) -> CountPerStep | None:
+    return CountPerStep(median=median(counts), least=min(counts), most=max(counts)) if counts else None
+
+
+def _infer_microbatches(told: Attached) -> float | None:
+    """Backward passes of an optimizer step, None where they need not be of a microbatch each.
+
+    With several optimizers each pass may be for another one (a GAN's), so that only a single pass a step is clear.
+    Several passes are of as many microbatches where each had a batch, or a forward pass on another batch, of its own:
+    optimizers evaluate one batch several times, and penalties have backward passes of their own.
+    """
+    backwards, steps = sum(told.backwards), sum(told.optimizer_steps)
+    if not backwards or not steps:
+        return None
+    if len(told.optimizers) > 1:
+        return 1.0 if max(told.backwards) == 1 else None
+    batches = sum(told.forwards) - sum(told.again)
+    if backwards > steps and backwards > batches and backwards != sum(told.fetches):
+        return None
+    return backwards / steps
+
+
+def _compute_slowdowns(watched: Sequence[tuple[RankRecord, Attached]]) -> tuple[Slowdown, ...]:
+    """Of each instrument the slowest rank's median step under it, against the slowest's of the timed steps."""
+    timed = max((median(record.samples.wall_s) for record, _ in watched if record.samples.wall_s), default=0.0)
+    if timed <= 0:
+        return ()
+    slowest: dict[str, tuple[float, int]] = {}
+    for _, attached in watched:
+        for instrument, steps in attached.instrumented_s.items():
+            if steps:
+                slowest[instrument] = max(slowest.get(instrument, (0.0, 0)), (median(steps), len(steps)))
+    paused = [attached.pauses_s for _, attached in watched]
+    grown = [attached.peak_bytes for _, attached in watched]
+    return tuple(
+        Slowdown(
+            instrument=instrument,
+            seconds=took,
+            ratio=took / timed,
+            steps=count,
+            pause_s=max((pauses[instrument] for pauses in paused if instrument in pauses), default=None),
+            peak_bytes=max((peaks[instrument] for peaks in grown if instrument in peaks), default=None),
+        )
+        for instrument, (took, count) in slowest.items()
+    )
+
+
+def _get_waits(record: RankRecord, attached: Attached) -> tuple[float, ...]:
+    """How long each timed step waited for data; empty where that is not known of each."""
+    waits = attached.data_wait_s
+    return waits if len(waits) == len(get_step_times(record.samples)) else ()
+
+
+def _find_outliers(record: RankRecord) -> StepOutliers | None:
+    steps = get_step_times(record.samples)
+    if not steps:
+        return None
+    usual = median(steps)
+    places = [index for index, step in enumerate(steps) if step > _FAR * usual]
+    if not places:
+        return None
+    excess = sum(steps[place] - usual for place in places)
+    return StepOutliers(
+        count=len(places),
+        steps=len(steps),
+        shortest=min(steps[place] for place in places) / usual,
+        longest=max(steps[place] for place in places) / usual,
+        excess_s=excess / len(steps),
+        every=_find_interval(places, len(steps)),
+        data_share=_compute_data_share(record, places, excess),
+    )
+
+
+def _find_interval(places: Sequence[int], steps: int) -> int | None:
+    """The steps from each to the next where that is always the same, from the first to the last of all steps."""
+    gaps = {after - before for before, after in pairwise(places)}
+    if len(places) < 3 or len(gaps) > 1:
+        return None
+    (gap,) = gaps
+    return gap if places[0] < gap and steps - places[-1] <= gap else None
+
+
+def _compute_data_share(record: RankRecord, places: Sequence[int], excess: float) -> float | None:
+    """The part of the outliers' excess that was waiting for data beyond the usual."""
+    waits = () if record.attached is None else _get_waits(record, record.attached)
+    if not waits:
+        return None
+    usual = median(waits)
+    return min(1.0, sum(max(0.0, waits[place] - usual) for place in places) / excess)

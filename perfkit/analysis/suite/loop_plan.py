@@ -1,0 +1,104 @@
+"""A plan in the folder of a loop that perfkit was attached to: is it of what the loop trains?
+
+Such a program has no workload that could be the plan's own, so it is told by what it trains.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from perfkit.analysis.model.plan import Plan, PlannedVariant
+from perfkit.record import RankRecord
+
+_PARAMETERS = "parameter_bytes:"
+
+
+class PlanMatch(NamedTuple):
+    """What was planned of a loop, and in words what both have in common; `planned` None: why they are not the same."""
+
+    planned: PlannedVariant | None
+    told: str
+
+
+class _ComparedKey(NamedTuple):
+    """What a plan and a loop must have in common, in words; "" on the side that does not tell."""
+
+    name: str
+    planned: str
+    ran: str
+
+    @property
+    def is_known(self) -> bool:
+        return bool(self.planned and self.ran)
+
+
+def match_plan(plan: Plan, name: str, record: RankRecord, device: str) -> PlanMatch:
+    """The variant of a plan that the loop `name` is, by the record of one of its ranks.
+
+    It is the one that is called so, else the only one, else the baseline, on as many ranks. Bytes of parameters must be
+    known of both; nothing else that is known may differ. `device` is the loop's, as plans call it.
+    """
+    planned = _find_variant(plan, name, record.world_size)
+    if planned is None:
+        return PlanMatch(None, f"it has no variant on as many ranks as the loop, {record.world_size}")
+    if planned.reason:
+        return PlanMatch(None, f"{planned.name} was not planned: {planned.reason}")
+    keys = list(_list_keys(plan, planned, record, device))
+    different = [key for key in keys if key.is_known and key.planned != key.ran]
+    if different:
+        said = "; ".join(f"{key.name} {key.planned} planned, {key.ran} in the loop" for key in different)
+        return PlanMatch(None, f"it is of something else: {said}")
+    if not next(key for key in keys if key.name == _BYTES).is_known:
+        return PlanMatch(None, f"the {_BYTES} are not known of both")
+    same = ", ".join(f"{key.name} {key.ran}" for key in keys if key.is_known)
+    unknown = ", ".join(key.name for key in keys if not key.is_known)
+    without = f"; not known of both: {unknown}" if unknown else ""
+    others = (
+        f"; {_explain_name_mismatch(plan, name)}"
+        if len(plan.variants) > 1 and not _find_by_name(plan.variants, name)
+        else ""
+    )
+    return PlanMatch(planned, f"{planned.name} of {plan.workload.label}, which has the same {same}{without}{others}")
+
+
+_BYTES = "bytes of parameters"
+
+
+def _find_variant(plan: Plan, name: str, world_size: int) -> PlannedVariant | None:
+    there = [variant for variant in plan.variants if variant.world_size == world_size]
+    baselines = [variant for variant in there if variant.is_baseline]
+    chosen = _find_by_name(there, name) or (there if len(there) == 1 else baselines)
+    return chosen[0] if chosen else None
+
+
+def _find_by_name(variants: Iterable[PlannedVariant], name: str) -> list[PlannedVariant]:
+    return [variant for variant in variants if name in (variant.name, variant.name.partition("@")[0])]
+
+
+def _explain_name_mismatch(plan: Plan, name: str) -> str:
+    there = ", ".join(variant.name for variant in plan.variants)
+    return f"the run's name, {name}, is none of its variants: {there}"
+
+
+def _list_keys(plan: Plan, planned: PlannedVariant, record: RankRecord, device: str) -> Iterator[_ComparedKey]:
+    optimizers = () if record.attached is None else record.attached.optimizers
+    classes = {optimizer.partition(",")[0] for optimizer in optimizers}  # `AdamW, 148 parameters`
+    batch, facts = planned.facts.get("batch_size"), record.workload
+    counted = facts is not None and facts.unit == "samples"
+    yield _ComparedKey("device", plan.device_name or plan.device, device)
+    yield _ComparedKey(_BYTES, _format_parameter_bytes(planned.facts), _format_parameter_bytes(record.facts))
+    yield _ComparedKey("dtype of products", planned.compute_dtype, record.compute_dtype)
+    yield _ComparedKey("optimizer", ", ".join(planned.optimizers), ", ".join(sorted(classes)))
+    yield _ComparedKey(
+        "samples a step",
+        "" if batch is None else f"{plan.accumulation * batch:,.0f}",
+        f"{facts.units_per_batch:,}" if facts is not None and counted and facts.units_per_batch else "",
+    )
+    length = planned.facts.get("sequence_length")
+    if length is not None:
+        yield _ComparedKey("length of sequences", f"{length:,.0f}", "")  # no loop tells it
+
+
+def _format_parameter_bytes(facts: Mapping[str, float]) -> str:
+    """`1,024 in bf16 and 2,048 in fp32`; "" where none were recorded."""
+    sizes = {name.removeprefix(_PARAMETERS): size for name, size in facts.items() if name.startswith(_PARAMETERS)}
+    return " and ".join(f"{size:,.0f} in {dtype}" for dtype, size in sorted(sizes.items()))

@@ -1,0 +1,129 @@
+"""Quantities from the steps of pairs of processes: one log ratio a pair, judged at planned looks.
+
+Steps of one process depend on each other and on the process, so that tests over pooled steps call every third identical
+pair different. Only the pairs are independent: each gives one number (Georges, Buytaert and Eeckhout, OOPSLA 2007;
+Kalibera and Jones, ISMM 2013). With equal sides the two processes of a pair could be swapped, so that the log ratio is
+symmetric about 0 whatever its distribution.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+
+from perfkit.check.judge.looks import LookPlan
+from perfkit.check.judge.quantities import GatedQuantity
+from perfkit.check.judge.sequential_tests import compute_levels
+from perfkit.check.judge.student import estimate_mean
+from perfkit.check.judge.thresholds import Threshold, compute_margin
+from perfkit.check.judge.verdicts import Question, judge_quantity, make_judgment
+from perfkit.check.judge.worsening import Worsening, convert_to_log_scale
+from perfkit.check.result import JudgedQuantity, Verdict
+from perfkit.sampling import log_ratio, same_clock
+from perfkit.store.pairs import LOCK_STEP, Pair
+
+CPU_TIME = "cpu_time"
+
+# What makes two gates one hypothesis: the clock, the log ratio of what a step does, the bound to exceed, gated or not.
+_Key = tuple[str, float, float, bool]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gate:
+    """A paired quantity with its threshold; None: it is reported only.
+
+    `per_step` is what a step does, before and after, for a quantity that is a rate: `per_step` / step time. Tokens for
+    the throughput, model FLOPs over the device's peak for the MFU.
+    """
+
+    quantity: GatedQuantity
+    threshold: Threshold | None = None
+    per_step: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _MeasuredGate:
+    """A gate with what the pairs gave for it. `key` is the same where they are one hypothesis."""
+
+    question: Question
+    key: _Key
+    worsening: Worsening | None
+
+
+def compute_pair_ratio(pair: Pair, quantity: str, turns: str) -> float | None:
+    """The log ratio after / before of one pair's step times, CPU times for `cpu_time`: `perfkit.sampling.log_ratio`."""
+    return log_ratio(pair.before, pair.after, by_turns=turns == LOCK_STEP, cpu=quantity == CPU_TIME)
+
+
+def judge_pairs(
+    pairs: Sequence[Pair], turns: str, gates: Sequence[Gate], plan: LookPlan, *, family: int = 0
+) -> tuple[JudgedQuantity, ...]:
+    """Each gate's verdict from the pairs so far, in the order of `gates`.
+
+    Only the pairs up to the last planned look count, so that calling it between two looks spends no level. The level
+    holds over all looks and over all gated quantities. `family` is the number of gated quantities that are estimated at
+    all, where more of them are judged elsewhere.
+
+    `before` and `after` are medians over the processes, `change` is the mean over pairs of the log ratio: it may differ
+    a little from their quotient. Two quantities from the same data, as step time and throughput, are one hypothesis.
+    """
+    look = plan.look_at(len(pairs))
+    measured = [_measure_gate(gate, pairs[: look or len(pairs)], turns) for gate in gates]
+    levels = compute_levels(look, plan, {m.key: m.worsening for m in measured if m.worsening}, family)
+    return tuple(
+        judge_quantity(m.question, m.worsening, levels[m.key]) if m.worsening else _judge_without_estimate(m.question)
+        for m in measured
+    )
+
+
+def _measure_gate(gate: Gate, pairs: Sequence[Pair], turns: str) -> _MeasuredGate:
+    quantity = gate.quantity
+    ratios = [compute_pair_ratio(pair, quantity.name, turns) for pair in pairs]
+    known = [(pair, ratio) for pair, ratio in zip(pairs, ratios, strict=True) if ratio is not None]
+    question = Question(
+        quantity=quantity,
+        threshold=gate.threshold,
+        samples=len(known),
+        sample_s=median(pair.seconds for pair in pairs) if pairs else None,
+    )
+    if not known:
+        return _MeasuredGate(question=question, key=(quantity.name, 0.0, 0.0, False), worsening=None)
+    steps = [
+        [median(side) for side in same_clock(pair.before, pair.after, cpu=quantity.name == CPU_TIME)]
+        for pair, _ in known
+    ]
+    before, after = (median(values) for values in zip(*steps, strict=True))
+    done = 0.0
+    if gate.per_step is not None:
+        before, after = gate.per_step[0] / before, gate.per_step[1] / after
+        done = math.log(gate.per_step[1] / gate.per_step[0])
+    question = replace(question, before=before, after=after)
+    allowed = None
+    if gate.threshold is not None:
+        allowed = compute_margin(gate.threshold, before, more_is_worse=quantity.more_is_worse)
+    mean = estimate_mean([ratio - done for _, ratio in known])
+    worsening = None
+    if mean is not None:
+        worsening = Worsening(
+            mean=mean,
+            samples=len(known),
+            more_is_worse=quantity.more_is_worse,
+            margin=convert_to_log_scale(allowed, more_is_worse=quantity.more_is_worse),
+        )
+    clock = CPU_TIME if quantity.name == CPU_TIME else "step_time"
+    bound = worsening.bound if worsening else 0.0
+    return _MeasuredGate(question=question, key=(clock, done, bound, allowed is not None), worsening=worsening)
+
+
+def _judge_without_estimate(question: Question) -> JudgedQuantity:
+    if not question.samples:
+        return make_judgment(question, Verdict.NOT_COMPARED, f"no pair has a {question.quantity.title} on both sides")
+    gated = question.threshold is not None
+    before, after = question.before, question.after
+    return make_judgment(
+        question,
+        Verdict.INCONCLUSIVE if gated else Verdict.PASS,
+        "a single pair says nothing of how much pairs differ by themselves",
+        change=after / before - 1 if before and after is not None else None,
+        to_decide="two pairs at least, and six for anything but a large change" if gated else "",
+    )

@@ -1,0 +1,153 @@
+"""The working tree, or a run that is there, against figures that were stored: a baseline file or another run."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic
+
+from msgspec.structs import replace
+
+import perfkit
+from perfkit.check.cases import COUNTED, Machine, plan_cases
+from perfkit.check.check_options import ROUNDS, CheckOptions
+from perfkit.check.config import CheckConfig, Thresholds
+from perfkit.check.full_check import build_check, make_result_side
+from perfkit.check.judge.figures import convert_from_stored, convert_to_stored
+from perfkit.check.judge.thresholds import get_default_thresholds
+from perfkit.check.result import Check
+from perfkit.check.side_observations import ObservedCase, ObservedVariant, observe_case
+from perfkit.check.sides.revision import read_working_tree
+from perfkit.check.sides.side import make_side
+from perfkit.check.sides.suites import measure_side
+from perfkit.check.variant_check import check_variant
+from perfkit.errors import PerfkitError, UsageError
+from perfkit.record import Environment, Status
+from perfkit.spec import Schedule
+from perfkit.store.baseline import Baseline, StoredVariant
+
+
+@dataclass(frozen=True)
+class FigureSource:
+    """Figures that are there: `label` as a user calls them, `cases` by workload."""
+
+    label: str
+    cases: Mapping[str, ObservedCase]
+
+    @property
+    def environment(self) -> Environment | None:
+        environments = (variant.environment for case in self.cases.values() for variant in case.variants.values())
+        return next((environment for environment in environments if environment is not None), None)
+
+
+def make_baseline_source(baseline: Baseline, label: str) -> FigureSource:
+    """What a baseline file holds."""
+    cases = {
+        workload: ObservedCase(
+            workload=workload,
+            variants={
+                name: ObservedVariant(figures=convert_from_stored(kept), environment=baseline.environment)
+                for name, kept in variants.items()
+            },
+        )
+        for workload, variants in baseline.variants.items()
+    }
+    return FigureSource(label, cases)
+
+
+def read_run_source(folder: Path) -> FigureSource:
+    """What a folder of `perfkit bench` or `perfkit run` holds."""
+    case = observe_case([folder])
+    return FigureSource(str(folder), {case.workload: case})
+
+
+def measure_working_tree(config: CheckConfig, out: Path, order: CheckOptions) -> FigureSource:
+    """The working tree around `config.root`, measured into `out`; several times where times count."""
+    side = make_side(read_working_tree(Path(config.root)), config.python_path)
+    rounds, schedule = (ROUNDS, Schedule()) if order.timed else (1, COUNTED)
+    cases: dict[str, ObservedCase] = {}
+    for case in plan_cases(config, order.machine, schedule):
+        for index in range(rounds):
+            measure_side(
+                side,
+                case.request,
+                out / case.folder / str(index),
+                command=order.command,
+                ceilings=order.load_ceilings(case),
+                progress=order.make_progress_reporter(case, index, rounds),
+            )
+        observed = observe_case([out / case.folder / str(index) for index in range(rounds)])
+        before = cases[case.workload].variants if case.workload in cases else {}
+        wanted = {spec.variant: observed.variants[spec.variant] for spec in case.specs}
+        cases[case.workload] = ObservedCase(workload=case.workload, variants={**before, **wanted})
+    return FigureSource(side.label, cases)
+
+
+def build_baseline(source: FigureSource, *, timed: bool) -> Baseline:
+    """A baseline of what was measured; `timed` False leaves out what varies from process to process.
+
+    A `PerfkitError` names what did not train to the end: it is no baseline.
+    """
+    for case in source.cases.values():
+        for name, observed in case.variants.items():
+            if observed.result is not None and observed.result.status != Status.OK:
+                why = f"{observed.result.status}: {observed.result.reason}"
+                raise PerfkitError(f"{case.workload} {name} cannot be a baseline: {why}")
+    environment = source.environment
+    if environment is None:
+        raise PerfkitError("no run says where it ran: there is no baseline to write")
+    return Baseline(
+        perfkit=perfkit.__version__,
+        environment=environment,
+        variants={
+            case.workload: {name: _convert_variant(observed, timed) for name, observed in case.variants.items()}
+            for case in source.cases.values()
+        },
+    )
+
+
+def _convert_variant(variant: ObservedVariant, timed: bool) -> StoredVariant:
+    kept = convert_to_stored(variant.figures)
+    return kept if timed else replace(kept, processes={})
+
+
+def compare_stored(
+    config: CheckConfig, before: FigureSource, after: FigureSource, order: CheckOptions, *, began: float
+) -> Check:
+    """What is there on both sides, judged. What only one of them has is a note.
+
+    `began` is the monotonic time at which the check began. Raises `UsageError` where they have nothing in common.
+    """
+    configured = _list_thresholds(config, order.machine)
+    common = {**get_default_thresholds(), **config.thresholds}
+    variants, notes = [], []
+    for workload, new in after.cases.items():
+        old = before.cases.get(workload)
+        for name, now in new.variants.items():
+            if old is None or name not in old.variants:
+                notes.append(f"{workload} {name}: {before.label} does not have it, nothing to compare with")
+                continue
+            thresholds = configured.get((workload, name), common)
+            variants.append(check_variant(workload, name, old.variants[name], now, thresholds, timed=order.timed))
+    notes += [
+        f"{workload} {name}: not measured now, {before.label} has it"
+        for workload, case in before.cases.items()
+        for name in case.variants
+        if workload not in after.cases or name not in after.cases[workload].variants
+    ]
+    if not variants:
+        raise UsageError(f"{before.label} and {after.label} have no workload and variant in common: {'; '.join(notes)}")
+    return build_check(
+        variants,
+        command=order.command,
+        before=make_result_side(before.label, before.environment),
+        after=make_result_side(after.label, after.environment),
+        fail_on=config.fail_on,
+        seconds=monotonic() - began,
+        notes=tuple(notes),
+    )
+
+
+def _list_thresholds(config: CheckConfig, machine: Machine) -> Mapping[tuple[str, str], Thresholds]:
+    """By workload and variant, those of the configured cases."""
+    cases = plan_cases(config, machine, COUNTED) if config.cases else ()
+    return {(case.workload, spec.variant): case.thresholds for case in cases for spec in case.specs}

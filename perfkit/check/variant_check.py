@@ -1,0 +1,68 @@
+"""Both sides of a variant, judged: its verdicts, and why it changed."""
+
+from collections.abc import Mapping, Sequence
+
+from perfkit.analysis.compare.environments import EnvironmentDifference, compare_environments
+from perfkit.check.judge.judge import Evidence, judge_variant
+from perfkit.check.judge.looks import LookPlan
+from perfkit.check.judge.outcome import judge_outcome
+from perfkit.check.judge.thresholds import Threshold
+from perfkit.check.result import ChangeExplanation, CheckedVariant, JudgedQuantity, Verdict
+from perfkit.check.side_observations import ObservedVariant
+from perfkit.check.why.explanation import check_traced_change, explain_variant
+from perfkit.store.pairs import Pairs
+
+
+def check_variant(
+    workload: str,
+    name: str,
+    before: ObservedVariant,
+    after: ObservedVariant,
+    thresholds: Mapping[str, Threshold | None],
+    *,
+    pairs: Pairs | None = None,
+    plan: LookPlan | None = None,
+    interleaved: bool = False,
+    timed: bool = True,
+) -> CheckedVariant:
+    """The verdicts on one variant. Arguments are as in `Evidence`; `plan` is that of the looks at `pairs`."""
+    evidence = Evidence(
+        before=before.figures,
+        after=after.figures,
+        differs=compare_side_environments(before, after),
+        pairs=pairs,
+        interleaved=interleaved,
+        timed=timed,
+    )
+    judged = (*judge_outcome(before.result, after.result), *judge_variant(evidence, thresholds, plan))
+    reasons = _explain_change(before, after, judged)
+    return CheckedVariant(
+        workload=workload,
+        variant=name,
+        judged=judged,
+        pairs=() if pairs is None else pairs.pairs,
+        turns="" if pairs is None else pairs.turns,
+        why=reasons,
+        notes=(*(() if pairs is None else (_format_end(pairs),)), *check_traced_change(reasons, judged)),
+    )
+
+
+def _format_end(pairs: Pairs) -> str:
+    count = len(pairs.pairs)
+    return f"{count} pair{'' if count == 1 else 's'} of processes: {pairs.ended}"
+
+
+def compare_side_environments(before: ObservedVariant, after: ObservedVariant) -> tuple[EnvironmentDifference, ...]:
+    """What differs between where the sides ran; nothing where one does not tell."""
+    if before.environment is None or after.environment is None:
+        return ()
+    return compare_environments(before.environment, after.environment)
+
+
+def _explain_change(
+    before: ObservedVariant, after: ObservedVariant, judged: Sequence[JudgedQuantity]
+) -> ChangeExplanation | None:
+    if before.seen is None or after.seen is None:
+        return None
+    estimated = {judgement.verdict for judgement in judged if not judgement.exact}
+    return explain_variant(before.seen, after.seen, times_differ=not estimated <= {Verdict.PASS, Verdict.NOT_COMPARED})

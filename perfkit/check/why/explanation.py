@@ -1,0 +1,88 @@
+"""Why did it change? What two sides of a check did in a step, where their memory went, and what stands out of it."""
+
+from collections.abc import Iterator, Sequence
+
+from perfkit.analysis.model.difference import TraceDifference
+from perfkit.check.result import ChangeExplanation, JudgedQuantity, MemoryChange
+from perfkit.check.why import memory_changes, op_changes, record_changes, suspects
+from perfkit.check.why.side import SideAnalysis, TracedSteps
+from perfkit.record import Status
+from perfkit.units import signed_percent
+
+
+def explain_variant(before: SideAnalysis, after: SideAnalysis, *, times_differ: bool = True) -> ChangeExplanation:
+    """What changed in a variant between two sides that were analysed.
+
+    Args:
+        before: the variant of the one side, with an instrumented run (trace and memory pass).
+        after: the same of the other.
+        times_differ: whether steps may take longer or shorter than before. Where that is excluded, or was not
+            measured, no op is suspected for its time alone: on a busy machine a trace of one process shows such ops
+            in every eighth pair of equal sides. The table of ops has them all the same.
+
+    What a side lacks is missing with a note.
+    """
+    notes = [*_list_missing(before, "before"), *_list_missing(after, "after")]
+    suspected: list[suspects.Suspect] = []
+    time: TraceDifference | None = None
+    if before.traced is not None and after.traced is not None:
+        time, drift = op_changes.find_changed_ops(before.traced, after.traced, (before.allocations, after.allocations))
+        step_s = before.traced.trace.step_s
+        suspected += suspects.find_call_suspects(time.changes, step_s)
+        suspected += suspects.find_input_suspects(time.changes, step_s)
+        if times_differ:
+            suspected += suspects.find_time_suspects(time.changes, step_s, len(after.traced.trace.steps))
+        suspected += suspects.find_wait_suspects(before.traced.trace, after.traced.trace)
+        notes += [_describe_times(before.traced, after.traced), op_changes.format_drift_note(drift), *time.notes]
+    memory: tuple[MemoryChange, ...] = ()
+    makers: tuple[MemoryChange, ...] = ()
+    old, new = before.variant.memory, after.variant.memory
+    if old is not None and new is not None:
+        memory, makers = memory_changes.compare_by_category(old, new), memory_changes.compare_by_origin(old, new)
+        suspected += suspects.find_memory_suspects(old, new, makers)
+        if old.peak_phase != new.peak_phase:
+            notes.append(f"the peak of memory lies in {new.peak_phase or 'no phase'} now, it was in {old.peak_phase}")
+    compiled = record_changes.compare_compilation(before, after)
+    claims = record_changes.compare_claims(before.variant, after.variant)
+    suspected += [*suspects.find_compile_suspects(compiled), *suspects.find_claim_suspects(claims)]
+    return ChangeExplanation(
+        suspects=suspects.format_suspects(suspected),
+        time=time,
+        memory=memory,
+        memory_rows=makers,
+        compiled=compiled,
+        setup=record_changes.compare_setup(before.variant, after.variant),
+        claims=claims,
+        notes=tuple(dict.fromkeys(note for note in notes if note)),
+    )
+
+
+def check_traced_change(explained: ChangeExplanation | None, judged: Sequence[JudgedQuantity]) -> Iterator[str]:
+    """A note where the traced steps changed otherwise than those that were timed, which no instrument slowed down."""
+    time = explained.time if explained is not None else None
+    timed = next((judgement for judgement in judged if judgement.quantity == "step_time"), None)
+    if time is None or not time.before_step_s or timed is None or timed.low is None or timed.high is None:
+        return
+    traced = time.after_step_s / time.before_step_s - 1
+    if not timed.low <= traced <= timed.high:
+        yield (
+            f"the traced steps changed by {signed_percent(traced)}, those without a profiler by "
+            f"{signed_percent(timed.low)} to {signed_percent(timed.high)}: the trace tells which ops changed, but not "
+            "how much of the step time they are"
+        )
+
+
+def _list_missing(side: SideAnalysis, name: str) -> Iterator[str]:
+    """What a side left nothing of."""
+    if side.variant.status != Status.OK:
+        yield f"{name}: {side.variant.status}: {side.variant.reason}"
+    if side.traced is None:
+        yield f"{name}: no trace was recorded, so ops cannot be compared"
+    if side.variant.memory is None:
+        yield f"{name}: no allocations were recorded, so what fills the memory cannot be compared"
+
+
+def _describe_times(before: TracedSteps, after: TracedSteps) -> str:
+    steps = sorted({len(before.trace.steps), len(after.trace.steps)})
+    count = " and ".join(map(str, steps))
+    return f"times of ops are medians of {count} traced steps of one process of each side; counts of calls are exact"

@@ -1,0 +1,32 @@
+"""Where ranks do not meet, in words."""
+
+from collections.abc import Sequence
+
+from perfkit.flight.match import MismatchedCollective
+
+_MOST = 8  # ranks that are listed
+
+
+def format_ranks(ranks: Sequence[int]) -> str:
+    """`rank 1`, `ranks 1, 2 and 5`, `ranks 0, 1, 2, 3, 4, 5, 6, 7 and 56 more`."""
+    if len(ranks) == 1:
+        return f"rank {ranks[0]}"
+    shown = [str(rank) for rank in ranks[:_MOST]] + ([f"{len(ranks) - _MOST} more"] if len(ranks) > _MOST else [])
+    return f"ranks {', '.join(shown[:-1])} and {shown[-1]}"
+
+
+def describe_absence(meeting: MismatchedCollective) -> str:
+    """`rank 1 had not entered all_reduce 12 of default_pg, in which rank 0 waits`."""
+    waits = f"wait{'s' if len(meeting.waiting) == 1 else ''}"
+    waiting = f", in which {format_ranks(meeting.waiting)} {waits}" if meeting.waiting else ""
+    if meeting.absent:
+        return f"{format_ranks(meeting.absent)} had not entered {meeting.name}{waiting}"
+    return f"{format_ranks(meeting.unrecorded)} left no record of {meeting.name}{waiting}"
+
+
+def describe_disagreement(meeting: MismatchedCollective) -> str:
+    """What ranks called where they do not agree, those that called the same together."""
+    alike: dict[str, list[int]] = {}
+    for rank, call in sorted(meeting.calls.items()):
+        alike.setdefault(f"{call.op} of {call.inputs} into {call.outputs}", []).append(rank)
+    return "; ".join(f"{format_ranks(ranks)}: {said}" for said, ranks in alike.items())

@@ -1,0 +1,140 @@
+"""Whether a plan is of what a loop of somebody else's trains."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from perfkit.analysis.model.plan import Interval, Plan, PlannedVariant, StepTime
+from perfkit.analysis.model.suite import Analysis
+from perfkit.analysis.suite.analyze import analyze_suite
+from perfkit.analysis.suite.loop_plan import match_plan
+from perfkit.files import write_json
+from perfkit.record import Attached, RankRecord, Run, Status, WorkloadFacts
+from perfkit.spec import LaunchSpec, RunSpec, WorkloadSpec
+from perfkit.store.summary import PLAN_FILE
+from tests.fixtures.suites import record, write_run, write_suite_file
+
+BYTES = {"parameter_bytes:fp32": 4000.0, "parameter_bytes:bf16": 20.0}
+
+
+def variant(name: str = "baseline", world_size: int = 1, **changed: Any) -> PlannedVariant:
+    facts = {**BYTES, "batch_size": 4.0}
+    known = PlannedVariant(
+        name=name,
+        world_size=world_size,
+        facts=facts,
+        compute_dtype="fp32",
+        optimizers=("AdamW",),
+        step_s=StepTime(
+            total=Interval(value=0.11, low=0.05, high=0.2), parts={"GEMM": 0.11}, dominant="GEMM", source="by hand"
+        ),
+    )
+    return replace(known, **changed)
+
+
+def plan(*variants: PlannedVariant) -> Plan:
+    return Plan(
+        created_at="2026-01-01T00:00:00+00:00",
+        perfkit="0.9",
+        command="perfkit plan",
+        workload=WorkloadSpec(name="gpt", params={"size": "nano"}),
+        dtype="fp32",
+        accumulation=2,
+        variants=variants or (variant(),),
+    )
+
+
+def loop(**changed: Any) -> RankRecord:
+    """Trains on 8 samples a step."""
+    attached = Attached(steps_by="the steps of AdamW", optimizers=("AdamW, 5 parameters",))
+    return record(0.1, **{"attached": attached, "facts": BYTES, "flops": None, "losses": (), **changed})
+
+
+def test_what_both_tell_is_the_same() -> None:
+    found = match_plan(plan(), "train", loop(), "cpu")
+    assert found.planned == variant()
+    assert found.told == (
+        "baseline of gpt:size=nano, which has the same device cpu, bytes of parameters 20 in bf16 and 4,000 in fp32, "
+        "dtype of products fp32, optimizer AdamW, samples a step 8"
+    )
+
+
+@pytest.mark.parametrize(
+    ("changed", "device", "said"),
+    [
+        ({}, "h100-sxm", "device cpu planned, h100-sxm in the loop"),
+        ({"facts": {"parameter_bytes:fp32": 4004.0}}, "cpu", "bytes of parameters 20 in bf16 and 4,000 in fp32"),
+        ({"compute_dtype": "bf16"}, "cpu", "dtype of products fp32 planned, bf16 in the loop"),
+        ({"attached": Attached(steps_by="", optimizers=("SGD, 5",))}, "cpu", "optimizer AdamW planned, SGD in the"),
+        (
+            {"workload": WorkloadFacts(unit="samples", units_per_batch=16, parameters=100)},
+            "cpu",
+            "samples a step 8 planned, 16 in the loop",
+        ),
+    ],
+)
+def test_one_key_that_differs_is_enough(changed: dict[str, Any], device: str, said: str) -> None:
+    found = match_plan(plan(), "train", loop(**changed), device)
+    assert found.planned is None
+    assert f"it is of something else: {said}" in found.told
+
+
+def test_what_a_loop_does_not_tell_is_said() -> None:
+    unknown = WorkloadFacts(unit="tokens", units_per_batch=512, parameters=100)
+    long = variant(facts={**BYTES, "batch_size": 4.0, "sequence_length": 64.0})
+    found = match_plan(plan(long), "train", loop(workload=unknown), "cpu")
+    assert found.planned is not None
+    assert found.told.endswith("; not known of both: samples a step, length of sequences")
+
+
+@pytest.mark.parametrize(("planned", "ran"), [(variant(facts={}), loop()), (variant(), loop(facts={}))])
+def test_without_bytes_of_parameters_nothing_is_the_same(planned: PlannedVariant, ran: RankRecord) -> None:
+    found = match_plan(plan(planned), "train", ran, "cpu")
+    assert (found.planned, found.told) == (None, "the bytes of parameters are not known of both")
+
+
+@pytest.mark.parametrize(("name", "chosen"), [("train", "baseline"), ("ckpt", "ckpt"), ("flash", "baseline")])
+def test_the_variant_is_called_as_the_run_or_is_the_baseline(name: str, chosen: str) -> None:
+    found = match_plan(plan(variant(), variant("ckpt"), variant("flash@2", 2)), name, loop(), "cpu")
+    assert found.planned is not None
+    assert found.planned.name == chosen
+    unnamed = f"; the run's name, {name}, is none of its variants: baseline, ckpt, flash@2"
+    assert found.told.endswith(unnamed) == (name == "train")
+
+
+def test_the_only_variant_is_meant() -> None:
+    found = match_plan(plan(variant("zero3@2", 2)), "train", loop(rank=0, world_size=2), "cpu")
+    assert found.planned is not None
+    alone = match_plan(plan(variant("zero3@2", 2)), "train", loop(), "cpu")
+    assert (alone.planned, alone.told) == (None, "it has no variant on as many ranks as the loop, 1")
+    refused = match_plan(plan(variant(reason="values decide shapes")), "train", loop(), "cpu")
+    assert refused.told == "baseline was not planned: values decide shapes"
+
+
+def suite(folder: Path, kept: Plan) -> Analysis:
+    """The run of a loop `train`."""
+    spec = RunSpec(workload=WorkloadSpec(name="train"), launch=LaunchSpec())
+    ran = Run(status=Status.OK, started_at="2026-01-01T12:00:00+00:00")
+    entry = write_run(folder, spec, 0, [loop()], ran)
+    write_suite_file(folder, ["train"], [replace(entry, variant="train")], {})
+    write_json(folder / PLAN_FILE, kept)
+    return analyze_suite(folder)
+
+
+def test_a_run_is_held_against_a_plan_of_the_same(tmp_path: Path) -> None:
+    (train,) = suite(tmp_path, plan()).variants
+    held = train.prediction
+    assert held is not None
+    assert held.beforehand
+    assert held.basis.startswith("baseline of gpt:size=nano, which has the same device cpu")
+    assert held.step is not None
+    assert (held.step.measured, held.step.error) == (0.1, pytest.approx(0.1))
+
+
+def test_a_run_of_something_else_is_not_and_says_by_what(tmp_path: Path) -> None:
+    analysis = suite(tmp_path, plan(variant(optimizers=("SGD",))))
+    assert analysis.variants[0].prediction is None
+    (said,) = (warning for warning in analysis.warnings if "plan.json" in warning)
+    assert said.endswith("against this loop: it is of something else: optimizer SGD planned, AdamW in the loop")

@@ -1,0 +1,77 @@
+"""What the trace says beside what was timed."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from perfkit.analysis.suite import read_passes
+from perfkit.check.result import ChangeExplanation, JudgedQuantity
+from perfkit.check.side_observations import observe_case
+from perfkit.check.variant_check import check_variant
+from perfkit.check.why.explanation import check_traced_change
+from perfkit.store.layout import TRACE_FILE
+from perfkit.trace.read import Trace, read_trace
+from tests.fixtures import sample_checks
+from tests.fixtures.suites import record, write_suite
+from tests.fixtures.traces import mark, op, write_trace
+
+REGRESSED = sample_checks.regressed()
+
+
+def with_traced(times_as_long: float) -> ChangeExplanation:
+    assert REGRESSED.why.time is not None
+    time = msgspec.structs.replace(REGRESSED.why.time, before_step_s=0.1, after_step_s=0.1 * times_as_long)
+    return msgspec.structs.replace(REGRESSED.why, time=time)
+
+
+def timed(low: float | None, high: float | None) -> list[JudgedQuantity]:
+    (step_time,) = [each for each in REGRESSED.judged if each.quantity == "step_time"]
+    return [msgspec.structs.replace(step_time, low=low, high=high)]
+
+
+def test_a_trace_that_exaggerates_is_told() -> None:
+    (note,) = check_traced_change(with_traced(1.52), timed(0.065, 0.229))
+    assert note == (
+        "the traced steps changed by +52.0 %, those without a profiler by +6.5 % to +22.9 %: the trace tells which ops "
+        "changed, but not how much of the step time they are"
+    )
+
+
+@pytest.mark.parametrize(
+    ("found", "judged"),
+    [
+        (with_traced(1.1), timed(0.065, 0.229)),
+        (with_traced(1.52), timed(None, None)),
+        (with_traced(1.52), []),
+        (None, timed(0.065, 0.229)),
+        (ChangeExplanation(), timed(0.065, 0.229)),
+    ],
+)
+def test_nothing_is_told_where_they_agree_or_one_is_not_known(
+    found: ChangeExplanation | None, judged: list[JudgedQuantity]
+) -> None:
+    assert list(check_traced_change(found, judged)) == []
+
+
+def test_a_side_is_judged_from_what_was_read_of_it_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of three traced variants each trace is read once a side, for figures, verdicts and reasons together."""
+    sides = []
+    for name in ("before", "after"):
+        folder = write_suite(tmp_path / name, {each: [record()] for each in ("baseline", "amp", "ckpt")})
+        for run in folder.glob("*/0/rank0"):
+            write_trace(
+                run / TRACE_FILE, [mark("perfkit::step#3", 0, 1000), op("aten::mm", 100, 200, [(8, 8), (8, 8)])]
+            )
+        sides.append(folder)
+    read: list[Path] = []
+
+    def counted(path: Path) -> Trace:
+        read.append(path)
+        return read_trace(path)
+
+    monkeypatch.setattr(read_passes, "read_trace", counted)
+    before, after = (observe_case([side]) for side in sides)
+    checked = [check_variant("gpt", name, before.variants[name], after.variants[name], {}) for name in after.variants]
+    assert all(each.why is not None and each.why.time is not None for each in checked)
+    assert (len(checked), len(read), len(set(read))) == (3, 6, 6)
