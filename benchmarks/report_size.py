@@ -17,8 +17,8 @@ import msgspec
 
 from perfkit.analysis.model.suite import Analysis
 from perfkit_reports.document.weight import Weight
-from perfkit_reports.render.write import write
-from perfkit_reports.subjects.suite.document import document
+from perfkit_reports.render.report_files import write_document
+from perfkit_reports.subjects.suite.document import build_document
 from tests.fixtures.sample_analysis import realistic
 
 OPS = 60  # rows of the table a variant, as a real trace has after grouping; most are dots of the roofline too
@@ -62,12 +62,12 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         start, cpu = time.perf_counter(), time.process_time()
-        write(document(sized(3)), Path(folder) / "three", figures=Weight.BRIEF)
+        write_document(build_document(sized(3)), Path(folder) / "three", figures=Weight.BRIEF)
         print(
             f"write everything for 3 variants: {time.perf_counter() - start:.2f} s, "
             f"{time.process_time() - cpu:.2f} s of CPU, imports included"
         )
-        write(document(sized(options.variants)), Path(folder) / "all", figures=Weight.BRIEF)
+        write_document(build_document(sized(options.variants)), Path(folder) / "all", figures=Weight.BRIEF)
         report = Path(folder) / "all" / "report.html"
         print(f"report.html of {options.variants} variants: {report.stat().st_size / 1e6:.2f} MB")
         if options.browser is None:

@@ -14,7 +14,7 @@ import msgspec
 
 from perfkit.analysis.suite.analyze import analyze_suite
 from perfkit.files import write_bytes
-from perfkit_cli.measured import FILE, of_suite
+from perfkit_cli.technique_examples import FILE, summarize_suite
 from perfkit_cli.techniques import write_pages
 
 REPOSITORY = Path(__file__).parents[1]
@@ -23,7 +23,7 @@ REPOSITORY = Path(__file__).parents[1]
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("suites", nargs="+", type=Path, help="folders that `perfkit bench` wrote")
-    suites = [of_suite(analyze_suite(folder)) for folder in parser.parse_args().suites]
+    suites = [summarize_suite(analyze_suite(folder)) for folder in parser.parse_args().suites]
     text = msgspec.json.format(msgspec.json.encode(suites), indent=1)
     write_bytes(REPOSITORY / "cli" / "perfkit_cli" / FILE, text + b"\n")
     write_pages(REPOSITORY / "docs" / "techniques")

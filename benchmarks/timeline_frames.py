@@ -20,7 +20,7 @@ from perfkit.analysis.model.timeline import SliceLabels, StepTimeline, TimelineL
 from perfkit.analysis.timeline.column_packing import pack_column, take_differences
 from perfkit.analysis.trace.op_class import OpClass
 from perfkit_reports.render.html import render
-from perfkit_reports.subjects.trace import document, timeline
+from perfkit_reports.subjects.trace import build_document, timeline
 from tests.fixtures import sample_trace_analysis
 
 FRAMES = 240  # of each movement
@@ -107,7 +107,7 @@ def main() -> None:
 
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         page_file = Path(folder) / "report.html"
-        page_file.write_text(render(document(analysis)), encoding="utf-8")
+        page_file.write_text(render(build_document(analysis)), encoding="utf-8")
         print(f"{step.slices:,} slices, {page_file.stat().st_size / 1e6:.2f} MB")
         browser = playwright.chromium.launch(executable_path=options.browser, args=["--headless", "--no-sandbox"])
         print(f"Chromium {browser.version}")

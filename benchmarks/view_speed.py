@@ -24,7 +24,7 @@ from perfkit.spec import LaunchSpec, RunSpec, WorkloadSpec, parse_variants
 from perfkit.store.layout import RUN_FILE, SPEC_FILE, SUITE_FILE, Suite, SuiteRun, get_run_path
 from perfkit.store.listing import list_runs
 from perfkit.store.summary import REPORT_FILE, SUMMARY_FILE, ReportSummary, RowFigures, VariantOutcome
-from perfkit_reports.view.server import serving
+from perfkit_reports.view.server import open_server
 
 VARIANTS = ("baseline", "amp", "ckpt", "flash", "amp+ckpt", "amp+flash")
 REPEATS = 3
@@ -133,7 +133,7 @@ def main() -> None:
         print(
             f"list_runs, {options.runs} suites of {len(VARIANTS) * REPEATS} runs   {timed(lambda: list_runs(folder))}"
         )
-        with serving(folder, "127.0.0.1", 0) as server:
+        with open_server(folder, "127.0.0.1", 0) as server:
             threading.Thread(target=server.serve_forever, daemon=True).start()
 
             def get() -> bytes:

@@ -9,4 +9,4 @@ _FIRST = [] if sys.flags.safe_path else [sys.path.pop(0)]
 
 if __name__ == "__main__":
     # By name: the command line stands above this package, which imports nothing of it.
-    importlib.import_module("perfkit_cli.run_script.start").main(_FIRST)
+    importlib.import_module("perfkit_cli.run_script.program_runner").main(_FIRST)

@@ -10,8 +10,8 @@ from rich.table import Table
 from perfkit.analysis.model.plan import Interval
 from perfkit.plan.advise.model import Advice, LeftOut, Option
 from perfkit.units import nbytes, percent, seconds, signed_percent
-from perfkit_cli.show import console
-from perfkit_reports.render.line import Line
+from perfkit_cli.report_output import make_console
+from perfkit_reports.render.safe_text import SafeText
 
 _WIDTH = 80
 _EXPLAINED = 3
@@ -19,84 +19,84 @@ _NO_CHANGE = 0.005  # of the step or the peak: less is shown as none
 _BETTER, _WORSE = "green", "yellow"  # beside signs, which tell the same
 
 
-def show(advice: Advice, top: int) -> None:
+def show_advice(advice: Advice, top: int) -> None:
     """The first `top` options on standard output."""
-    screen = console()
+    screen = make_console()
     screen.width = min(screen.width, _WIDTH)
     shown = advice.options[:top]
-    screen.print(Line(_headline(advice), style="bold"))
-    screen.print(_table(shown))
+    screen.print(SafeText(_format_headline(advice), style="bold"))
+    screen.print(_build_table(shown))
     if len(advice.options) > len(shown):
-        screen.print(Line(f"{len(advice.options) - len(shown)} more: --top {len(advice.options)}", style="dim"))
+        screen.print(SafeText(f"{len(advice.options) - len(shown)} more: --top {len(advice.options)}", style="dim"))
     told: set[tuple[str, ...]] = set()
     for option in shown[:_EXPLAINED]:
         if option.why not in told:
-            _explain(screen, option, option.name)
+            _explain_option(screen, option, option.name)
         told.add(option.why)
     if advice.best is not None and "+" in advice.best.name:
-        screen.print(Line("best together", style="bold"))
-        screen.print(_table((advice.best,)))
-        _explain(screen, advice.best, advice.best.name)
-    for line in (*_rest(advice), *advice.notes):
-        screen.print(Line(line, style="dim"))
+        screen.print(SafeText("best together", style="bold"))
+        screen.print(_build_table((advice.best,)))
+        _explain_option(screen, advice.best, advice.best.name)
+    for line in (*_list_exclusions(advice), *advice.notes):
+        screen.print(SafeText(line, style="dim"))
 
 
-def _headline(advice: Advice) -> str:
+def _format_headline(advice: Advice) -> str:
     step = "" if advice.step_s is None else f": a step of {seconds(advice.step_s)}"
-    peak = "" if advice.peak_bytes is None else f", peak {_bytes(advice.peak_bytes)}"
+    peak = "" if advice.peak_bytes is None else f", peak {_format_bytes(advice.peak_bytes)}"
     limit = "" if advice.limit_bytes is None else f" of {nbytes(advice.limit_bytes)}"
     return f"{advice.subject} on {advice.device}{step}{peak}{limit}; ranked by {advice.goal}"
 
 
-def _table(options: Sequence[Option]) -> Table:
+def _build_table(options: Sequence[Option]) -> Table:
     """Without memory where that of none is known: names have more room then."""
     known = any(option.peak_bytes is not None or option.measured is not None for option in options)
-    columns = [column for column in _COLUMNS if known or column.of is not _memory]
+    columns = [column for column in _COLUMNS if known or column.of is not _format_memory]
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:
         table.add_column(column.title, width=column.width, overflow="fold")
     for option in options:
         table.add_row(*(column.of(option) for column in columns))
         if option.measured is not None:
-            table.add_row(Line("  measured"), *_measured(option))
+            table.add_row(SafeText("  measured"), *_format_measured(option))
     return table
 
 
-def _name(option: Option) -> Line:
-    return Line(option.name)
+def _format_name(option: Option) -> SafeText:
+    return SafeText(option.name)
 
 
-def _time(option: Option) -> Line:
+def _format_time(option: Option) -> SafeText:
     saving, share = option.saves_s, option.saves_share
     if saving is None or share is None:
-        return Line("not known", style="dim")
+        return SafeText("not known", style="dim")
     scale = share / saving.value if saving.value else 0.0
     if max(abs(saving.low), abs(saving.high)) * scale < _NO_CHANGE:
-        return Line("no change")
+        return SafeText("no change")
     style = _BETTER if share > 0 else _WORSE
     if saving.bound == "at most":
-        return Line(f"{signed_percent(-saving.high * scale, 0)} at most", style=style)
+        return SafeText(f"{signed_percent(-saving.high * scale, 0)} at most", style=style)
     low, high = (f"{-end * scale * 100:+.0f}" for end in (saving.high, saving.low))
     ends = "" if low == high else f" ({low} to {high})"
-    return Line(f"{signed_percent(-share, 0)}{ends}", style=style)
+    return SafeText(f"{signed_percent(-share, 0)}{ends}", style=style)
 
 
-def _memory(option: Option) -> Line:
+def _format_memory(option: Option) -> SafeText:
     if option.peak_bytes is None or option.saves_bytes is None:
-        return Line("not known", style="dim")
+        return SafeText("not known", style="dim")
     before = option.peak_bytes.value + option.saves_bytes
     change = -option.saves_bytes / before if before else 0.0
     fits = {None: "", True: ", fits", False: ", too much"}[option.fits]
     style = _WORSE if option.fits is False or change > 0 else _BETTER if change < 0 else ""
     changed = "" if abs(change) < _NO_CHANGE else f"{signed_percent(change, 0)} "
-    return Line(f"{changed}{nbytes(option.peak_bytes.value)}{fits}", style=style)
+    return SafeText(f"{changed}{nbytes(option.peak_bytes.value)}{fits}", style=style)
 
 
-def _loss(option: Option) -> Line:
+def _format_loss(option: Option) -> SafeText:
     risk = option.risk
     if not risk.comparable:
-        return Line("not comparable")
-    return Line("the same" if risk.basis.startswith("lossless") else f"within {percent(risk.tolerance or 0.0)}")
+        return SafeText("not comparable")
+    return SafeText("the same" if risk.basis.startswith("lossless") else f"within {percent(risk.tolerance or 0.0)}")
 
 
 class _Column(NamedTuple):
@@ -104,18 +104,18 @@ class _Column(NamedTuple):
 
     title: str
     width: int | None
-    of: Callable[[Option], Line]
+    of: Callable[[Option], SafeText]
 
 
 _COLUMNS = (
-    _Column("technique", None, _name),
-    _Column("time", 20, _time),
-    _Column("memory", 22, _memory),
-    _Column("loss", 14, _loss),
+    _Column("technique", None, _format_name),
+    _Column("time", 20, _format_time),
+    _Column("memory", 22, _format_memory),
+    _Column("loss", 14, _format_loss),
 )
 
 
-def _measured(option: Option) -> tuple[Line, Line, Line]:
+def _format_measured(option: Option) -> tuple[SafeText, SafeText, SafeText]:
     found = option.measured
     assert found is not None
     time = "not known" if found.time_ratio is None else signed_percent(found.time_ratio - 1, 0)
@@ -123,36 +123,36 @@ def _measured(option: Option) -> tuple[Line, Line, Line]:
         time += f" ({found.low * 100 - 100:+.0f} to {found.high * 100 - 100:+.0f})"
     peak = "not known" if found.peak_bytes is None else nbytes(found.peak_bytes)
     acted = {True: "", False: "did not act", None: "not verified"}[found.engaged]
-    return Line(time), Line(peak), Line(found.reason or acted)
+    return SafeText(time), SafeText(peak), SafeText(found.reason or acted)
 
 
-def _explain(screen: Console, option: Option, title: str) -> None:
+def _explain_option(screen: Console, option: Option, title: str) -> None:
     nothing = "what it would save is not known" if option.not_known else "nothing to gain"
-    screen.print(Line(f"{title}: {'; '.join(option.why) or nothing}"))
+    screen.print(SafeText(f"{title}: {'; '.join(option.why) or nothing}"))
     told = (
         *(f"assumes: {each}" for each in option.assumes),
         *(f"not known: {each}" for each in option.not_known),
         f"loss: {option.risk.basis}",
     )
     for line in told:
-        screen.print(Padding(Line(line, style="dim"), (0, 0, 0, 2)))
+        screen.print(Padding(SafeText(line, style="dim"), (0, 0, 0, 2)))
 
 
-def _rest(advice: Advice) -> Iterator[str]:
+def _list_exclusions(advice: Advice) -> Iterator[str]:
     """A line for each reason why techniques are not joined, or left out."""
     for what, some in (("not joined", advice.clashes), ("left out", advice.left_out)):
-        for reason, names in _by_reason(some).items():
+        for reason, names in _group_by_reason(some).items():
             yield f"{what}: {', '.join(names)}: {reason}"
 
 
-def _by_reason(left_out: Iterable[LeftOut]) -> dict[str, list[str]]:
+def _group_by_reason(left_out: Iterable[LeftOut]) -> dict[str, list[str]]:
     reasons: dict[str, list[str]] = {}
     for each in left_out:
         reasons.setdefault(each.reason, []).append(each.name)
     return reasons
 
 
-def _bytes(interval: Interval) -> str:
+def _format_bytes(interval: Interval) -> str:
     if interval.low == interval.high:
         return nbytes(interval.value)
     return f"{nbytes(interval.low)} to {nbytes(interval.high)}"

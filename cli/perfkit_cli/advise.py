@@ -1,4 +1,4 @@
-"""`perfkit advise`: what to switch on, by what it would do for this step."""
+"""`perfkit advise`: ranks the techniques by what they would save in a training step."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -7,8 +7,8 @@ import click
 
 from perfkit.errors import UsageError
 from perfkit_cli.bench_request import refuse_given
-from perfkit_cli.size_options import COUNT, size_options
-from perfkit_cli.values import one_of
+from perfkit_cli.option_values import require_one_of
+from perfkit_cli.size_options import COUNT, add_size_options
 
 if TYPE_CHECKING:
     from perfkit.plan.advise.subject import Subject
@@ -49,7 +49,7 @@ Exit codes: 0 done, 2 the request is wrong, 130 interrupted.
     default=GOALS[0],
     show_default=True,
     metavar=f"[{'|'.join(GOALS)}]",
-    callback=one_of("goal", GOALS),
+    callback=require_one_of("goal", GOALS),
     help="What to rank by: a step's time, the peak of memory, the largest batch, or the time of a sample.",
 )
 @click.option(
@@ -61,7 +61,7 @@ Exit codes: 0 done, 2 the request is wrong, 130 interrupted.
     "--gpu", metavar="NAME", help="Plan a WORKLOAD for this GPU, such as h100-80g; perfkit devices lists them."
 )
 @click.option("--device", metavar="ID", help="The device that a TRACE was recorded on, as for perfkit analyze.")
-@size_options
+@add_size_options
 @click.option(
     "--verify",
     default=None,
@@ -93,35 +93,35 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     from rich.console import Console
 
     from perfkit.plan.advise.advise import advise
-    from perfkit_cli.advise_verify import verification, verified
-    from perfkit_cli.variants import named_variants
+    from perfkit_cli.advise_verify import prepare_verification, verify_advice
+    from perfkit_cli.variants import parse_named_variants
 
     as_json = options["as_json"]
     if options["verify"] is None:
         refuse_given(ctx, ("out",), "only the runs of --verify are kept")
     else:
         refuse_given(ctx, ("gpu",), "--verify runs on this machine, and --gpu plans for another")
-    variants = named_variants(options["technique"])
-    subject = _subject(ctx)
-    runs = None if options["verify"] is None else verification(subject, options["verify"], options["out"])
+    variants = parse_named_variants(options["technique"])
+    subject = _resolve_subject(ctx)
+    runs = None if options["verify"] is None else prepare_verification(subject, options["verify"], options["out"])
     with Console(stderr=True, quiet=as_json).status("planning") as status:
         advice = advise(subject, variants, options["goal"], lambda name: status.update(f"planned {name}"))
     if runs is not None:
-        advice = verified(advice, runs, quiet=as_json)
+        advice = verify_advice(advice, runs, quiet=as_json)
     if as_json:
         click.echo(msgspec.json.format(msgspec.json.encode(advice), indent=2))
         return
-    from perfkit_cli.advice_lines import show
+    from perfkit_cli.advice_lines import show_advice
 
-    show(advice, options["top"])
+    show_advice(advice, options["top"])
 
 
-def _subject(ctx: click.Context) -> "Subject":
+def _resolve_subject(ctx: click.Context) -> "Subject":
     """What the argument names: a suite's folder, a trace, or a workload. Options that it does not take are refused."""
     from perfkit.plan.advise.subject import of_run, of_trace, of_workload
     from perfkit.plan.target import target_of
     from perfkit.store.layout import SUITE_FILE
-    from perfkit_cli.plan import request_of
+    from perfkit_cli.plan import build_plan_request
 
     options = ctx.params
     text, memory = options["subject"], options["memory"]
@@ -142,4 +142,4 @@ def _subject(ctx: click.Context) -> "Subject":
         raise UsageError(f"{text}: there is no such file or folder")
     refuse_given(ctx, ("device",), f"--device is for a trace, and {text} is a workload: --gpu plans it for a GPU")
     ranks = () if options["world_size"] is None else (options["world_size"],)
-    return of_workload(request_of({**options, "workload": text}, ranks), target_of(options["gpu"], memory))
+    return of_workload(build_plan_request({**options, "workload": text}, ranks), target_of(options["gpu"], memory))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rich.console import Console
 
 from perfkit.errors import UsageError
-from perfkit_cli.bench_request import command_line, known_ceilings
+from perfkit_cli.bench_request import get_command_line, resolve_ceilings
 from perfkit_cli.folders import refuse_impossible
 from perfkit_cli.progress import show_progress
 
@@ -24,7 +24,7 @@ class Verification(NamedTuple):
     folder: Path
 
 
-def verification(subject: "Subject", first: int, out: Path | None) -> Verification:
+def prepare_verification(subject: "Subject", first: int, out: Path | None) -> Verification:
     """The runs of a subject's workload on this machine. A `UsageError` where they cannot be made or kept."""
     from perfkit.devices.visible import visible_gpus
     from perfkit.measure.bench import default_folder
@@ -42,7 +42,7 @@ def verification(subject: "Subject", first: int, out: Path | None) -> Verificati
     return Verification(request_here(request), first, folder)
 
 
-def verified(advice: "Advice", runs: Verification, *, quiet: bool) -> "Advice":
+def verify_advice(advice: "Advice", runs: Verification, *, quiet: bool) -> "Advice":
     """The advice with what a bench of its first options and of the best combination measured."""
     from perfkit.analysis.suite.analyze import analyze_suite
     from perfkit.devices.wanted import find_device
@@ -51,7 +51,7 @@ def verified(advice: "Advice", runs: Verification, *, quiet: bool) -> "Advice":
 
     request = request_of(advice, runs.request, runs.first)
     console = Console(stderr=True, quiet=quiet)
-    ceilings = known_ceilings(request, find_device(request.device).name, calibrate=False, console=console)
+    ceilings = resolve_ceilings(request, find_device(request.device).name, calibrate=False, console=console)
     with show_progress(console) as progress:
-        bench(request, runs.folder, command=command_line(), ceilings=ceilings, progress=progress)
+        bench(request, runs.folder, command=get_command_line(), ceilings=ceilings, progress=progress)
     return with_measured(advice, analyze_suite(runs.folder))

@@ -1,4 +1,4 @@
-"""`perfkit analyze`: what a recorded trace says."""
+"""`perfkit analyze`: finds where the time of a recorded trace went."""
 
 import math
 import re
@@ -9,8 +9,8 @@ from pathlib import Path
 
 import click
 
-from perfkit_cli.folders import folder_for
-from perfkit_cli.values import amount, duration, one_of
+from perfkit_cli.folders import choose_folder
+from perfkit_cli.option_values import parse_duration_option, parse_memory_option, require_one_of
 
 ENGINES = ("processes", "ray")
 EXPORTS = ("perfetto", "speedscope")
@@ -93,7 +93,7 @@ Exit codes: 0 done, 1 it could not be done, 2 the request is wrong or no trace c
     default=ENGINES[0],
     show_default=True,
     metavar=f"[{'|'.join(ENGINES)}]",
-    callback=one_of("engine", ENGINES),
+    callback=require_one_of("engine", ENGINES),
     help="Where several traces are analysed: in processes on this machine, or as tasks of a Ray cluster.",
 )
 @click.option(
@@ -102,13 +102,13 @@ Exit codes: 0 done, 1 it could not be done, 2 the request is wrong or no trace c
 @click.option(
     "--max-bytes",
     metavar="AMOUNT",
-    callback=amount,
+    callback=parse_memory_option,
     help="Most JSON a trace may decompress to, such as 40GiB.  [default: 16GiB, and less for a small file]",
 )
 @click.option(
     "--time-limit",
     metavar="TIME",
-    callback=duration,
+    callback=parse_duration_option,
     help="Most time for reading a trace, such as 30s: what comes after is left out, and the report says so.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the whole analysis as JSON, and write no report.")
@@ -154,14 +154,18 @@ def command(
     if dumps := dumps_among(traces):
         options = {"against": against, "device": device, "counters": counters, "capture": capture, "what-if": what_ifs}
         amounts = {"jobs": jobs, "max-bytes": max_bytes, "time-limit": time_limit}
-        _refuse_of_traces({**options, **amounts, "engine": engine != ENGINES[0], "export": exports})
+        _refuse_trace_options({**options, **amounts, "engine": engine != ENGINES[0], "export": exports})
         _analyze_dumps(dumps, out, static=static, as_json=as_json, verbose=verbose, quiet=quiet)
         return
     sources = expand(traces)
     if exports:
         _check_exports(exports, sources, as_json=as_json)
     limits = Limits(json_bytes=max_bytes, seconds=math.inf if time_limit is None else time_limit)
-    folder = None if as_json else folder_for(sources, out, OUT / _name(sources), TRACE_REPORT_FILE, "perfkit analyze")
+    folder = (
+        None
+        if as_json
+        else choose_folder(sources, out, OUT / _derive_report_name(sources), TRACE_REPORT_FILE, "perfkit analyze")
+    )
     with show_reading(Console(stderr=True, quiet=quiet or as_json)) as progress:
         analysis = analyze_traces(
             sources,
@@ -177,14 +181,14 @@ def command(
             progress=progress,
         )
     if folder is None:
-        from perfkit_reports.document.raw import as_json as encoded
+        from perfkit_reports.document.raw import encode_json as encoded
 
         click.echo(encoded(analysis), nl=False)
         return
-    from perfkit_cli.show import write_and_show
-    from perfkit_reports.subjects.trace import document
+    from perfkit_cli.report_output import write_and_show
+    from perfkit_reports.subjects.trace import build_document
 
-    write_and_show(document(analysis), folder, static=static, quiet=quiet, verbose=verbose)
+    write_and_show(build_document(analysis), folder, static=static, quiet=quiet, verbose=verbose)
     if exports:
         from perfkit.analysis.export.export_files import write_exports
 
@@ -195,7 +199,7 @@ def command(
                 click.echo(f"export: {path}")
 
 
-def _refuse_of_traces(options: Mapping[str, object]) -> None:
+def _refuse_trace_options(options: Mapping[str, object]) -> None:
     from perfkit.errors import UsageError
 
     given = [f"--{name}" for name, value in options.items() if value]
@@ -210,17 +214,21 @@ def _analyze_dumps(
     from perfkit.analysis.flight.flight_analysis import analyze_flight
     from perfkit.store.summary import FLIGHT_REPORT_FILE
 
-    folder = None if as_json else folder_for(dumps, out, OUT / _name(dumps), FLIGHT_REPORT_FILE, "perfkit analyze")
+    folder = (
+        None
+        if as_json
+        else choose_folder(dumps, out, OUT / _derive_report_name(dumps), FLIGHT_REPORT_FILE, "perfkit analyze")
+    )
     analysis = analyze_flight(dumps, command=shlex.join(["perfkit", *sys.argv[1:]]))
     if folder is None:
-        from perfkit_reports.document.raw import as_json as encoded
+        from perfkit_reports.document.raw import encode_json as encoded
 
         click.echo(encoded(analysis), nl=False)
         return
-    from perfkit_cli.show import write_and_show
-    from perfkit_reports.subjects.flight.document import document
+    from perfkit_cli.report_output import write_and_show
+    from perfkit_reports.subjects.flight.document import build_document
 
-    write_and_show(document(analysis), folder, static=static, quiet=quiet, verbose=verbose)
+    write_and_show(build_document(analysis), folder, static=static, quiet=quiet, verbose=verbose)
 
 
 def _check_exports(exports: tuple[str, ...], sources: tuple[str, ...], *, as_json: bool) -> None:
@@ -234,7 +242,7 @@ def _check_exports(exports: tuple[str, ...], sources: tuple[str, ...], *, as_jso
         raise UsageError("--export perfetto reads the trace twice: name a file instead of -")
 
 
-def _name(sources: tuple[str, ...]) -> str:
+def _derive_report_name(sources: tuple[str, ...]) -> str:
     """A name for the report's folder: the trace's, or that of the folder the traces are in."""
     from perfkit.trace.reading.source import trace_name
 

@@ -1,4 +1,4 @@
-"""`perfkit attach`: what does a running Python process do?"""
+"""`perfkit attach`: shows the lines that a running Python process is in."""
 
 import shlex
 import sys
@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from perfkit_cli.folders import refuse_foreign
-from perfkit_cli.values import duration
+from perfkit_cli.option_values import parse_duration_option
 
 OUT = Path("perfkit-attach")
 
@@ -28,7 +28,7 @@ Exit codes: 0 done, 1 it could not be done, 2 there is no such process or the re
 
 @click.command(epilog=EXAMPLES, short_help="See what a running Python process does, without preparation.")
 @click.argument("pid", metavar="PID", type=click.IntRange(min=1))
-@click.option("--duration", "seconds", default="10s", callback=duration, help="How long.  [default: 10s]")
+@click.option("--duration", "seconds", default="10s", callback=parse_duration_option, help="How long.  [default: 10s]")
 @click.option(
     "--rate",
     default=100,
@@ -59,8 +59,8 @@ def command(
     from perfkit.store.stacks import COLLAPSED_FILE, SPEEDSCOPE_FILE
     from perfkit.store.summary import PROCESS_FILE
     from perfkit_cli.main import EXIT_INTERRUPTED
-    from perfkit_cli.show import write_and_show
-    from perfkit_reports.subjects.process.document import document
+    from perfkit_cli.report_output import write_and_show
+    from perfkit_reports.subjects.process.document import build_document
 
     if seconds < 1:
         raise UsageError("--duration: give at least 1s")
@@ -76,7 +76,7 @@ def command(
         raise
     write_bytes(folder / SPEEDSCOPE_FILE, encode_speedscope(threads))
     analysis = analyze_process(facts, threads, command=shlex.join(["perfkit", *sys.argv[1:]]))
-    write_and_show(document(analysis), folder, quiet=quiet, verbose=verbose)
+    write_and_show(build_document(analysis), folder, quiet=quiet, verbose=verbose)
     if facts.interrupted:
         click.echo("interrupted", err=True)
         ctx.exit(EXIT_INTERRUPTED)

@@ -12,22 +12,28 @@ from perfkit.devices.wanted import DEVICES
 from perfkit.errors import UsageError, raise_terminated
 from perfkit.measure.launch.table import LAUNCHERS
 from perfkit.spec import ENERGY_S
-from perfkit_cli.bench_kubernetes import KUBERNETES, kubernetes_options, refuse_kubernetes_options, write_manifest
+from perfkit_cli.bench_kubernetes import KUBERNETES, add_kubernetes_options, refuse_kubernetes_options, write_manifest
 from perfkit_cli.bench_request import (
     DEFAULTS,
     TAKEN,
-    chosen_variants,
-    command_line,
-    counting,
-    known_ceilings,
+    apply_options,
+    choose_variants,
+    get_command_line,
     refuse_energy,
-    with_options,
+    require_ncu,
+    resolve_ceilings,
 )
 from perfkit_cli.folders import refuse_impossible
-from perfkit_cli.size_options import COUNT, size_options_of_several
-from perfkit_cli.slurm import is_submitted, parameters, run_as_job
+from perfkit_cli.option_values import (
+    parse_duration_option,
+    parse_memory_option,
+    parse_price_option,
+    parse_share_option,
+    require_one_of,
+)
+from perfkit_cli.size_options import COUNT, add_scaling_options
+from perfkit_cli.slurm import is_submitted, parse_slurm_options, run_as_job
 from perfkit_cli.url_folders import FolderOrUrl
-from perfkit_cli.values import amount, duration, one_of, price, share
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -84,7 +90,7 @@ Exit codes: 0 done, 1 a run failed or its loss is not finite, 2 the request is w
     default="none",
     show_default=True,
     metavar="[none|all]",
-    callback=one_of("value of --combine", ("none", "all")),
+    callback=require_one_of("value of --combine", ("none", "all")),
     help="all: also train every combination of the techniques that goes together; those that clash are listed.",
 )
 @click.option(
@@ -92,13 +98,13 @@ Exit codes: 0 done, 1 a run failed or its loss is not finite, 2 the request is w
     default="5%",
     show_default=True,
     metavar="PERCENT",
-    callback=share,
+    callback=parse_share_option,
     help="Rounds of fresh processes go on until the 95 % interval of every speed-up is that narrow, to either side ...",
 )
 @click.option(
     "--budget",
     metavar="TIME",
-    callback=duration,
+    callback=parse_duration_option,
     help="... or for so long, such as 90s.  [default: 5min, or three rounds where those take longer]",
 )
 @click.option(
@@ -121,10 +127,10 @@ Exit codes: 0 done, 1 a run failed or its loss is not finite, 2 the request is w
     default="auto",
     show_default=True,
     metavar=f"[{'|'.join(DEVICES)}]",
-    callback=one_of("device", DEVICES),
+    callback=require_one_of("device", DEVICES),
     help="auto: the GPU that is there, or the CPU.",
 )
-@size_options_of_several
+@add_scaling_options
 @click.option(
     "--timeout",
     default=600.0,
@@ -133,7 +139,9 @@ Exit codes: 0 done, 1 a run failed or its loss is not finite, 2 the request is w
     type=click.FloatRange(min=0, min_open=True),
     help="A run that takes longer is ended and reported as such.",
 )
-@click.option("--memory-limit", metavar="AMOUNT", callback=amount, help="Address space of each rank, such as 6GiB.")
+@click.option(
+    "--memory-limit", metavar="AMOUNT", callback=parse_memory_option, help="Address space of each rank, such as 6GiB."
+)
 @click.option(
     "--threads",
     metavar="N",
@@ -145,7 +153,7 @@ Exit codes: 0 done, 1 a run failed or its loss is not finite, 2 the request is w
     default="process",
     show_default=True,
     metavar=f"[{'|'.join(_STARTED_BY)}]",
-    callback=one_of("launcher", _STARTED_BY),
+    callback=require_one_of("launcher", _STARTED_BY),
     is_eager=True,  # what --out stands for depends on it
     help="What starts the ranks of a run: a process each, torchrun's elastic agent, Slurm, or Ray. kubernetes: nothing "
     "is run, and the manifest of a bench in pods is printed.",
@@ -162,7 +170,7 @@ Exit codes: 0 done, 1 a run failed or its loss is not finite, 2 the request is w
     "--slurm",
     multiple=True,
     metavar="KEY=VALUE",
-    callback=parameters,
+    callback=parse_slurm_options,
     help="With slurm, for each option of the job: as sbatch calls it, such as partition=gpu or exclusive.",
 )
 @click.option(
@@ -171,7 +179,7 @@ Exit codes: 0 done, 1 a run failed or its loss is not finite, 2 the request is w
     metavar="HOST:PORT",
     help="With torchrun, where machines meet: this one, and on each other `perfkit join HOST:PORT --node-rank K`.",
 )
-@kubernetes_options
+@add_kubernetes_options
 @click.option(
     "--seed", default=0, show_default=True, metavar="N", type=click.IntRange(min=0), help="Seed of parameters and data."
 )
@@ -190,7 +198,7 @@ Exit codes: 0 done, 1 a run failed or its loss is not finite, 2 the request is w
 @click.option(
     "--retry",
     metavar="failed",
-    callback=one_of("value of --retry", ("failed",)),
+    callback=require_one_of("value of --retry", ("failed",)),
     help="With --into: repeat the runs that failed, crashed, ran out of memory or took too long.",
 )
 @click.option(
@@ -222,7 +230,7 @@ Exit codes: 0 done, 1 a run failed or its loss is not finite, 2 the request is w
 @click.option(
     "--price",
     metavar="AMOUNT/h",
-    callback=price,
+    callback=parse_price_option,
     help="What an hour of all that a run uses costs, such as 2.49/h or $2.49/h (quote it): adds the cost of a million "
     "tokens or a thousand samples.",
 )
@@ -241,7 +249,7 @@ def command(ctx: click.Context, /, **options: Any) -> None:
 
     from perfkit.measure.bench import default_folder
     from perfkit.store.layout import SUITE_FILE
-    from perfkit_cli.main import how_interrupted
+    from perfkit_cli.main import describe_interrupt
 
     if options["launcher"] == KUBERNETES:
         write_manifest(ctx)
@@ -255,35 +263,35 @@ def command(ctx: click.Context, /, **options: Any) -> None:
         ctx.exit(run_as_job(ctx, folder))
     if new:
         folder = options["out"] or default_folder(options["workload"])
-        measure = _new_suite(ctx, folder, console)
+        measure = _prepare_new_suite(ctx, folder, console)
     else:
-        from perfkit_cli.bench_again import existing_suite
+        from perfkit_cli.bench_again import prepare_existing_suite
 
-        folder, measure = existing_suite(ctx, console)
+        folder, measure = prepare_existing_suite(ctx, console)
     ended: int | None = None
     signal.signal(signal.SIGTERM, raise_terminated)
     try:
         measure()
     except KeyboardInterrupt as error:
-        word, ended = how_interrupted(error)
+        word, ended = describe_interrupt(error)
         if not (folder / SUITE_FILE).is_file():
             click.echo(f"{word}: nothing was measured", err=True)
             ctx.exit(ended)
         click.echo(f"{word}: what was measured is kept in {folder}; --resume {folder} goes on", err=True)
 
     # Not sooner: the imports would take time while a child measures.
-    from perfkit_cli.remeasure import analysed
-    from perfkit_cli.show import show_tracebacks, write_and_show
-    from perfkit_reports.subjects.suite.document import document
+    from perfkit_cli.remeasure import analyze_measured_suite
+    from perfkit_cli.report_output import show_tracebacks, write_and_show
+    from perfkit_reports.subjects.suite.document import build_document
 
-    analysis = analysed(folder, calibrate=calibrate and ended is None, console=console)
-    write_and_show(document(analysis), folder, quiet=quiet, verbose=verbose)
+    analysis = analyze_measured_suite(folder, calibrate=calibrate and ended is None, console=console)
+    write_and_show(build_document(analysis), folder, quiet=quiet, verbose=verbose)
     if not quiet:
         show_tracebacks(analysis)
-    ctx.exit(_exit_code(analysis) if ended is None else ended)
+    ctx.exit(_get_exit_code(analysis) if ended is None else ended)
 
 
-def _new_suite(ctx: click.Context, folder: Path, console: "Console") -> Callable[[], None]:
+def _prepare_new_suite(ctx: click.Context, folder: Path, console: "Console") -> Callable[[], None]:
     """What measures a suite in a new folder; a wrong request is a `UsageError` before."""
     from perfkit.devices.machine import available_cores
     from perfkit.devices.wanted import find_device
@@ -295,9 +303,9 @@ def _new_suite(ctx: click.Context, folder: Path, console: "Console") -> Callable
     from perfkit.measure.settled import settled
     from perfkit.store.request import BenchRequest
     from perfkit.workloads.table import sized_workload
-    from perfkit_cli.finding import find
-    from perfkit_cli.planning import plan_before
+    from perfkit_cli.planning import plan_bench
     from perfkit_cli.progress import show_progress
+    from perfkit_cli.resolve_auto import resolve_auto_params
 
     options = ctx.params
     if options["retry"] is not None:
@@ -307,7 +315,7 @@ def _new_suite(ctx: click.Context, folder: Path, console: "Console") -> Callable
     check_limits(options["timeout"], options["memory_limit"])
     check_sampling(options["rounds"], options["precision"], options["budget"])
     target = find_device(options["device"], here=options["launcher"] in STARTS_HERE)
-    ncu = counting(target.kind) if options["counters"] else None
+    ncu = require_ncu(target.kind) if options["counters"] else None
     sizes = options["batch_size"], options["seq_len"], options["accumulate"]
     request = BenchRequest(
         workload=sized_workload(options["workload"], target.kind, *sizes),
@@ -316,33 +324,33 @@ def _new_suite(ctx: click.Context, folder: Path, console: "Console") -> Callable
         device_count=target.visible,
         cores=available_cores(),
     )
-    request = with_options(request, {name: options[name] for name in TAKEN})
+    request = apply_options(request, {name: options[name] for name in TAKEN})
     request = settled(request)
     refuse_energy(request)
     check_launcher(request)
-    request = msgspec.structs.replace(request, variants=chosen_variants(options, request, console))
+    request = msgspec.structs.replace(request, variants=choose_variants(options, request, console))
 
     def measure() -> None:
         calibrate = not options["no_calibrate"]
         if options["plan"]:
-            plan_before(folder, request, target.name, console)
-        ceilings = known_ceilings(request, target.name, calibrate=calibrate, console=console)
+            plan_bench(folder, request, target.name, console)
+        ceilings = resolve_ceilings(request, target.name, calibrate=calibrate, console=console)
         with show_progress(console) as progress:
             bench(
                 request,
                 folder,
-                command=command_line(),
+                command=get_command_line(),
                 ceilings=ceilings,
                 progress=progress,
                 ncu=ncu,
                 price=options["price"],
-                find=find,
+                find=resolve_auto_params,
             )
 
     return measure
 
 
-def _exit_code(analysis: "Analysis") -> int:
+def _get_exit_code(analysis: "Analysis") -> int:
     from perfkit.record import Status
     from perfkit_cli.main import EXIT_FAILED
 

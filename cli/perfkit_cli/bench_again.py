@@ -11,14 +11,14 @@ import msgspec
 from perfkit.errors import UsageError
 from perfkit_cli.bench_request import (
     ASKED,
-    chosen_variants,
-    command_line,
-    counting,
-    given,
-    known_ceilings,
+    apply_options,
+    choose_variants,
+    get_command_line,
+    get_given_options,
     refuse_energy,
     refuse_given,
-    with_options,
+    require_ncu,
+    resolve_ceilings,
 )
 
 if TYPE_CHECKING:
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     from perfkit.growing import Opened
 
 
-def existing_suite(ctx: click.Context, console: "Console") -> tuple[Path, Callable[[], None]]:
+def prepare_existing_suite(ctx: click.Context, console: "Console") -> tuple[Path, Callable[[], None]]:
     """The folder, and what measures what is left or was asked for; a wrong request is a `UsageError` before."""
     from perfkit.devices.wanted import find_device
     from perfkit.growing import measure, suite_request
     from perfkit.measure.launch.table import STARTS_HERE
     from perfkit.store.lock import lock_folder
-    from perfkit_cli.finding import find
     from perfkit_cli.progress import show_progress
+    from perfkit_cli.resolve_auto import resolve_auto_params
 
     options = ctx.params
     resumed: bool = options["resume"] is not None
@@ -45,46 +45,46 @@ def existing_suite(ctx: click.Context, console: "Console") -> tuple[Path, Callab
         )
     else:
         refuse_given(ctx, ("out",), "--into writes into the suite's own folder")
-        if options["retry"] is None and not given(ctx, ("technique",)):
+        if options["retry"] is None and not get_given_options(ctx, ("technique",)):
             raise UsageError("--into adds to a suite: name a --technique, or --retry failed")
     refuse_given(ctx, ("plan",), f"perfkit plan --into {folder} plans what a suite was asked for")
     stored = suite_request(folder)
     if not os.access(folder, os.W_OK | os.X_OK):
         raise UsageError(f"{folder}: you may not write to it; copy the suite to where you may, and name the copy")
-    ncu = counting(stored.device) if options["counters"] else None
+    ncu = require_ncu(stored.device) if options["counters"] else None
 
     def work() -> None:
         with lock_folder(folder):
-            opened = _opened(ctx, folder, console, resumed=resumed)
+            opened = _open_suite(ctx, folder, console, resumed=resumed)
             for name in opened.left_out:
                 console.out(f"left out: {name}: it failed there; --retry failed repeats what failed")
             name, calibrate = (
                 find_device(stored.device, here=stored.launcher in STARTS_HERE).name,
                 not options["no_calibrate"],
             )
-            ceilings = known_ceilings(opened.whole, name, calibrate=calibrate, console=console)
+            ceilings = resolve_ceilings(opened.whole, name, calibrate=calibrate, console=console)
             with show_progress(console) as progress:
                 measure(
                     opened,
-                    command=command_line(),
+                    command=get_command_line(),
                     ceilings=ceilings,
                     progress=progress,
                     ncu=ncu,
                     price=options["price"],
-                    find=find,
+                    find=resolve_auto_params,
                 )
 
     return folder, work
 
 
-def _opened(ctx: click.Context, folder: Path, console: "Console", *, resumed: bool) -> "Opened":
+def _open_suite(ctx: click.Context, folder: Path, console: "Console", *, resumed: bool) -> "Opened":
     from perfkit.growing import suite_request, to_grow, to_resume
     from perfkit.measure.schedule import check_launcher
 
     if resumed:
         return to_resume(folder)
-    request = with_options(suite_request(folder), given(ctx))
+    request = apply_options(suite_request(folder), get_given_options(ctx))
     refuse_energy(request)
     check_launcher(request)
-    added = chosen_variants(ctx.params, request, console) if given(ctx, ("technique",)) else ()
+    added = choose_variants(ctx.params, request, console) if get_given_options(ctx, ("technique",)) else ()
     return to_grow(folder, msgspec.structs.replace(request, variants=added), failed=ctx.params["retry"] is not None)

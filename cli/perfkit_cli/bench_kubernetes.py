@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 import click
 
 from perfkit.errors import UsageError
-from perfkit_cli.bench_request import command_line, refuse_given
-from perfkit_cli.url_folders import url_of
+from perfkit_cli.bench_request import get_command_line, refuse_given
+from perfkit_cli.url_folders import get_url
 
 KUBERNETES = "kubernetes"
 _NEVER = ("into", "resume", "retry", "plan", "rdzv_endpoint", "slurm", "verbose", "quiet")
@@ -37,7 +37,7 @@ _OPTIONS: Sequence[Callable[[Any], Any]] = (
 )
 
 
-def kubernetes_options(command: F) -> F:
+def add_kubernetes_options(command: F) -> F:
     """`command` with the options that only a manifest needs."""
     return reduce(lambda made, option: option(made), reversed(_OPTIONS), command)
 
@@ -53,12 +53,12 @@ def write_manifest(ctx: click.Context) -> None:
 
     options = ctx.params
     refuse_given(ctx, _NEVER, "--launcher kubernetes writes the manifest of a new bench, and runs nothing")
-    url = url_of(ctx, "out")
-    _check(options, url)
+    url = get_url(ctx, "out")
+    _check_options(options, url)
     claim, _, path = (options["volume_claim"] or "").partition(":")
     volume = Volume(claim=claim, path=path or _MOUNT) if claim else None
-    out = url or _out(options, path or _MOUNT)
-    name, count = _job_name(out), options["nnodes"]
+    out = url or _resolve_out_folder(options, path or _MOUNT)
+    name, count = _derive_job_name(out), options["nnodes"]
     ranks, threads = max(options["world_sizes"]) // count, options["threads"]
     pods = Pods(
         name=name,
@@ -67,18 +67,20 @@ def write_manifest(ctx: click.Context) -> None:
         gpus=ranks if options["device"] == "cuda" else 0,
         cpus=None if threads is None else ranks * threads,
         volume=volume,
-        command=_command(_asked(ctx), name, count, out),
+        command=_build_pod_command(_select_pod_arguments(ctx), name, count, out),
     )
-    comment = f"{command_line()}\nIts report will be {out}/report.html" + (f", on the claim {claim}." if claim else ".")
+    comment = f"{get_command_line()}\nIts report will be {out}/report.html" + (
+        f", on the claim {claim}." if claim else "."
+    )
     click.echo(manifest(pods, comment), nl=False)
 
 
-def _check(options: dict[str, Any], url: str | None) -> None:
+def _check_options(options: dict[str, Any], url: str | None) -> None:
     """What is wrong is told here and not minutes later by a pod."""
     from perfkit.measure.limits import check_limits, check_sampling
     from perfkit.spec import parse_workload
     from perfkit.workloads.table import WORKLOADS, load_workload
-    from perfkit_cli.variants import named_variants
+    from perfkit_cli.variants import parse_named_variants
 
     for option, what in (
         ("image", "the container image to run, which holds perfkit and the workload: --image NAME"),
@@ -101,13 +103,13 @@ def _check(options: dict[str, Any], url: str | None) -> None:
             )
     check_limits(options["timeout"], options["memory_limit"])
     check_sampling(options["rounds"], options["precision"], options["budget"])
-    named_variants(options["technique"])
+    parse_named_variants(options["technique"])
     workload = parse_workload(options["workload"], WORKLOADS.list_names())
     if workload.name in WORKLOADS.list_names():  # the files of others are those of the image
         load_workload(workload, device=options["device"])
 
 
-def _out(options: dict[str, Any], mount: str) -> str:
+def _resolve_out_folder(options: dict[str, Any], mount: str) -> str:
     """The suite's folder in the pods, on their volume."""
     from perfkit.measure.bench import default_folder
 
@@ -122,13 +124,13 @@ def _out(options: dict[str, Any], mount: str) -> str:
     return str(out)
 
 
-def _job_name(out: str) -> str:
+def _derive_job_name(out: str) -> str:
     """After the suite's folder, as a DNS label."""
     label = re.sub(r"[^a-z0-9]+", "-", f"perfkit-{PurePosixPath(out).name.lower()}")
     return label[:_LONGEST_NAME].strip("-")
 
 
-def _asked(ctx: click.Context) -> list[str]:
+def _select_pod_arguments(ctx: click.Context) -> list[str]:
     """The options that were given and hold in the pods, each as it was written."""
     written = sys.argv[sys.argv.index("bench") + 1 :]
     own = {name for param in ctx.command.params if param.name in _OWN for name in param.opts}
@@ -141,7 +143,7 @@ def _asked(ctx: click.Context) -> list[str]:
     return kept
 
 
-def _command(asked: list[str], name: str, count: int, out: str) -> tuple[str, ...]:
+def _build_pod_command(asked: list[str], name: str, count: int, out: str) -> tuple[str, ...]:
     from perfkit.measure.launch.kubernetes import INDEX, endpoint
 
     bench = ["perfkit", "bench", *asked]

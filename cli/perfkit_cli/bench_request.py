@@ -45,7 +45,7 @@ _WORKLOAD = ("workload", "batch_size", "seq_len")
 ASKED = (*TAKEN, *_WORKLOAD, "device")
 
 
-def given(ctx: click.Context, names: Iterable[str] = ASKED) -> dict[str, Any]:
+def get_given_options(ctx: click.Context, names: Iterable[str] = ASKED) -> dict[str, Any]:
     """Those of the options `names` that are on the command line."""
     written = click.core.ParameterSource.COMMANDLINE
     return {name: ctx.params[name] for name in names if ctx.get_parameter_source(name) is written}
@@ -54,12 +54,12 @@ def given(ctx: click.Context, names: Iterable[str] = ASKED) -> dict[str, Any]:
 def refuse_given(ctx: click.Context, names: Iterable[str], why: str) -> None:
     """A `UsageError` where any of the options `names` is on the command line."""
     flags = {option.name: option.opts[-1] for option in ctx.command.params}
-    written = [flags[name] for name in given(ctx, names)]
+    written = [flags[name] for name in get_given_options(ctx, names)]
     if written:
         raise UsageError(f"{why}: leave {', '.join(written)} out")
 
 
-def with_options(request: BenchRequest, options: Mapping[str, Any]) -> BenchRequest:
+def apply_options(request: BenchRequest, options: Mapping[str, Any]) -> BenchRequest:
     """`request` with what these options say in place of its own."""
     fields = {field: options[name] for name, field in _FIELDS.items() if name in options}
     if "rounds" not in options and ("precision" in options or "budget" in options):
@@ -72,19 +72,19 @@ def with_options(request: BenchRequest, options: Mapping[str, Any]) -> BenchRequ
     if "world_sizes" in options:
         fields |= make_rank_fields(options["world_sizes"])
     if any(name in options for name in _WORKLOAD):
-        fields["workload"] = _workload(request.workload, options)
-    return msgspec.structs.replace(request, schedule=_schedule(request.schedule, options), **fields)
+        fields["workload"] = _resolve_workload(request.workload, options)
+    return msgspec.structs.replace(request, schedule=_update_schedule(request.schedule, options), **fields)
 
 
-def chosen_variants(options: Mapping[str, Any], request: BenchRequest, console: "Console") -> tuple["Techniques", ...]:
+def choose_variants(options: Mapping[str, Any], request: BenchRequest, console: "Console") -> tuple["Techniques", ...]:
     """The variants that --technique and --combine name."""
     from perfkit.measure.bench import standing_refusal
-    from perfkit_cli.variants import combined, named_variants
+    from perfkit_cli.variants import combine_variants, parse_named_variants
 
-    named = named_variants(options["technique"])
+    named = parse_named_variants(options["technique"])
     if options["combine"] != "all":
         return named
-    variants, left_out = combined(named, lambda technique: standing_refusal(request, technique))
+    variants, left_out = combine_variants(named, lambda technique: standing_refusal(request, technique))
     for item in left_out:
         console.out(f"left out: {item.variant}: {item.reason}")
     return variants
@@ -98,7 +98,7 @@ def refuse_energy(request: BenchRequest) -> None:
         )
 
 
-def counting(device: str) -> Path:
+def require_ncu(device: str) -> Path:
     """Nsight Compute, which counts on NVIDIA GPUs only."""
     from perfkit.instruments.ncu import find_ncu
 
@@ -107,21 +107,23 @@ def counting(device: str) -> Path:
     return find_ncu()
 
 
-def known_ceilings(request: BenchRequest, device_name: str, *, calibrate: bool, console: "Console") -> "DeviceCeilings":
+def resolve_ceilings(
+    request: BenchRequest, device_name: str, *, calibrate: bool, console: "Console"
+) -> "DeviceCeilings":
     """What the device can at most do, with every number of threads that the runs will use."""
     from perfkit.measure.bench import ceilings_of
-    from perfkit_cli.lines import show_lines
+    from perfkit_cli.live_lines import show_lines
 
     with show_lines(console) as tell:
         return ceilings_of(request, device_name, calibrate=calibrate, progress=tell)
 
 
-def command_line() -> str:
+def get_command_line() -> str:
     """This command, to be told in reports."""
     return shlex.join(["perfkit", *sys.argv[1:]])
 
 
-def _schedule(schedule: Schedule, options: Mapping[str, Any]) -> Schedule:
+def _update_schedule(schedule: Schedule, options: Mapping[str, Any]) -> Schedule:
     changed: dict[str, Any] = {}
     if "warmup" in options:
         changed |= {"warmup": options["warmup"], "max_warmup": max(options["warmup"], DEFAULTS.max_warmup)}
@@ -132,7 +134,7 @@ def _schedule(schedule: Schedule, options: Mapping[str, Any]) -> Schedule:
     return msgspec.structs.replace(schedule, **changed)
 
 
-def _workload(known: WorkloadSpec, options: Mapping[str, Any]) -> WorkloadSpec:
+def _resolve_workload(known: WorkloadSpec, options: Mapping[str, Any]) -> WorkloadSpec:
     """A parameter that is not given is that of the same workload."""
     from perfkit.workloads.table import WORKLOADS
 

@@ -6,7 +6,7 @@ import click
 
 from perfkit.devices.wanted import DEVICES
 from perfkit.errors import UsageError
-from perfkit_cli.values import one_of
+from perfkit_cli.option_values import require_one_of
 
 if TYPE_CHECKING:
     from perfkit.devices.wanted import Device
@@ -25,7 +25,7 @@ Examples:
     default="auto",
     show_default=True,
     metavar=f"[{'|'.join(DEVICES)}]",
-    callback=one_of("device", DEVICES),
+    callback=require_one_of("device", DEVICES),
     help="auto: the GPU that is there, or the CPU.",
 )
 @click.option("--threads", metavar="LIST", help="Numbers of CPU threads to measure with.  [default: 1 and all cores]")
@@ -52,41 +52,41 @@ def command(device: str, threads: str | None, world_size: int | None, short: boo
     from perfkit.devices.machine import available_cores
     from perfkit.devices.resolve import calibrate_now, ceilings_for
     from perfkit.devices.wanted import find_device
-    from perfkit_cli.ceilings import table
-    from perfkit_cli.lines import show_lines
+    from perfkit_cli.ceilings import build_ceilings_table
+    from perfkit_cli.live_lines import show_lines
 
     target = find_device(device)
     if world_size is not None:
         if threads:
             raise UsageError("--threads and --world-size: ranks are timed with one thread each; leave one of them out")
-        _between_ranks(target, world_size, short=short, force=force)
+        _calibrate_links(target, world_size, short=short, force=force)
         return
     counts: tuple[int, ...] = ()
     if target.kind == "cpu":
         counts = parse_threads(threads) if threads else tuple(sorted({1, available_cores()}))
-    missing = _missing(target.kind, target.name, counts, short=short, force=force)
+    missing = _find_missing_threads(target.kind, target.name, counts, short=short, force=force)
     if missing is not None:
         with show_lines(Console(stderr=True)) as tell:
             calibrate_now(target.kind, missing, short=short, progress=tell, device_name=target.name)
     known = ceilings_for(target.kind, target.name, counts, calibrate=False)
     console = Console()
-    console.print(table(known, console.width))
+    console.print(build_ceilings_table(known, console.width))
     for note in known.notes:
         console.print(f"note: {note}", markup=False, highlight=False)
     if target.kind == "cpu" and not short:
         if available_cores() > 1:
-            _between_ranks(target, 2, short=True, force=force)
-        console.print(_files(force), markup=False, highlight=False)
+            _calibrate_links(target, 2, short=True, force=force)
+        console.print(_describe_disk(force), markup=False, highlight=False)
 
 
-def _between_ranks(target: "Device", ranks: int, *, short: bool, force: bool) -> None:
+def _calibrate_links(target: "Device", ranks: int, *, short: bool, force: bool) -> None:
     """Show what collectives between so many ranks reach; measured where it is not known."""
     from rich.console import Console
 
     from perfkit.devices.links.calibrate import find_groups, known, measure, missing
     from perfkit.devices.visible import lacking
-    from perfkit_cli.ceilings import links_notes, links_table
-    from perfkit_cli.lines import show_lines
+    from perfkit_cli.ceilings import build_links_table, describe_links
+    from perfkit_cli.live_lines import show_lines
 
     if target.kind == "cuda" and (why := lacking(ranks, target.visible)):
         raise UsageError(f"--world-size {ranks}: {why}")
@@ -98,12 +98,12 @@ def _between_ranks(target: "Device", ranks: int, *, short: bool, force: bool) ->
     of_these = [rate for rate in rates if rate.ranks == ranks]
     console = Console()
     for kind in kinds:
-        console.print(links_table([rate for rate in of_these if rate.link == kind], ranks))
-    for note in links_notes(of_these):
+        console.print(build_links_table([rate for rate in of_these if rate.link == kind], ranks))
+    for note in describe_links(of_these):
         console.print(f"note: {note}", markup=False, highlight=False)
 
 
-def _files(force: bool) -> str:
+def _describe_disk(force: bool) -> str:
     """How fast tensors are offloaded to files, which `perfkit plan` goes by; measured where it is not known."""
     from perfkit.plan.disk import disk, measure_disk
     from perfkit.units import bandwidth, seconds
@@ -117,7 +117,9 @@ def _files(force: bool) -> str:
     return f"files of offloaded tensors in {known.mount}: written at {written}, read at {read}, through the page cache"
 
 
-def _missing(device: str, name: str, threads: tuple[int, ...], *, short: bool, force: bool) -> tuple[int, ...] | None:
+def _find_missing_threads(
+    device: str, name: str, threads: tuple[int, ...], *, short: bool, force: bool
+) -> tuple[int, ...] | None:
     """The numbers of threads to measure with, or None where everything asked for is known.
 
     A short calibration does not count as known where a full one is asked for, nor what was disturbed or refuted.

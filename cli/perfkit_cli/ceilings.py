@@ -13,7 +13,7 @@ from perfkit.units import bandwidth, flops_per_s, nbytes, percent, seconds
 _WIDE = 120
 
 
-def table(known: DeviceCeilings, width: int) -> Table:
+def build_ceilings_table(known: DeviceCeilings, width: int) -> Table:
     """A row for each ceiling, in the order given; their sources only where there is room for them."""
     made = Table(title=f"{known.device_name} ({known.device})", title_justify="left", box=None, pad_edge=False)
     for name in ("level", "dtype", "threads"):
@@ -24,11 +24,11 @@ def table(known: DeviceCeilings, width: int) -> Table:
     if width >= _WIDE:
         made.add_column("source")
     for ceiling in known.ceilings:
-        made.add_row(*_cells(ceiling, known.device_name)[: len(made.columns)])
+        made.add_row(*_format_cells(ceiling, known.device_name)[: len(made.columns)])
     return made
 
 
-def _cells(ceiling: Ceiling, device_name: str) -> tuple[str, ...]:
+def _format_cells(ceiling: Ceiling, device_name: str) -> tuple[str, ...]:
     confidence = "" if ceiling.confidence is None else ceiling.confidence.value
     return (
         unit_name(ceiling.level, device_name),
@@ -42,7 +42,7 @@ def _cells(ceiling: Ceiling, device_name: str) -> tuple[str, ...]:
     )
 
 
-def links_table(rates: Sequence[LinkRate], ranks: int) -> Table:
+def build_links_table(rates: Sequence[LinkRate], ranks: int) -> Table:
     """A row for each size of a message, a column for each collective: its bus bandwidth, and how long it takes."""
     backend = rates[0].backend if rates else ""
     gpus = f", GPUs {', '.join(map(str, rates[0].gpus))}: {rates[0].link}" if rates and rates[0].gpus else ""
@@ -54,26 +54,26 @@ def links_table(rates: Sequence[LinkRate], ranks: int) -> Table:
     collectives = list(dict.fromkeys(rate.collective for rate in rates))
     for name in collectives:
         made.add_column(name, justify="right")
-    mark = "" if all(map(_doubtful, rates)) else "? "
+    mark = "" if all(map(_is_doubtful, rates)) else "? "
     for size in sorted({rate.bytes for rate in rates}):
-        made.add_row(nbytes(size), *(_of_link(of.get((name, size)), mark) for name in collectives))
+        made.add_row(nbytes(size), *(_format_link_rate(of.get((name, size)), mark) for name in collectives))
     return made
 
 
-def _of_link(rate: LinkRate | None, mark: str) -> str:
+def _format_link_rate(rate: LinkRate | None, mark: str) -> str:
     if rate is None:
         return "-"
-    return f"{mark if _doubtful(rate) else ''}{bandwidth(bus_bandwidth(rate))}\n{seconds(rate.seconds)}"
+    return f"{mark if _is_doubtful(rate) else ''}{bandwidth(bus_bandwidth(rate))}\n{seconds(rate.seconds)}"
 
 
-def _doubtful(rate: LinkRate) -> bool:
+def _is_doubtful(rate: LinkRate) -> bool:
     return bool(rate.disturbed) or rate.confidence == Confidence.LOW
 
 
-def links_notes(rates: Sequence[LinkRate]) -> Iterator[str]:
+def describe_links(rates: Sequence[LinkRate]) -> Iterator[str]:
     """What the figures are, and how far they can be relied on."""
     yield "bus bandwidth as nccl-tests counts it, and the time of a call; the best of all calibrations"
-    doubtful = list(filter(_doubtful, rates))
+    doubtful = list(filter(_is_doubtful, rates))
     if doubtful:
         worst = max((rate.spread or 0.0 for rate in doubtful), default=0.0)
         how_many = "all of them" if len(doubtful) == len(rates) else f"{len(doubtful)} of {len(rates)}, marked ?"

@@ -8,8 +8,8 @@ import click
 
 from perfkit.devices.wanted import DEVICES
 from perfkit.errors import raise_terminated
-from perfkit_cli.checking import Options, carry_out
-from perfkit_cli.values import one_of
+from perfkit_cli.check_modes import CheckArguments, run_check
+from perfkit_cli.option_values import require_one_of
 
 EXAMPLES = """\b
 Examples:
@@ -52,14 +52,14 @@ Exit codes: 0 pass (or worse), 1 a regression (or a side that cannot be run), 2 
 @click.option(
     "--device",
     metavar=f"[{'|'.join(DEVICES)}]",
-    callback=one_of("device", DEVICES),
+    callback=require_one_of("device", DEVICES),
     help="[default: as configured, auto]",
 )
 @click.option("--threads", metavar="N", type=click.IntRange(min=1), help="CPU threads of each rank.")
 @click.option(
     "--fail-on",
     metavar="[fail|worse]",
-    callback=one_of("fail-on", ("fail", "worse")),
+    callback=require_one_of("fail-on", ("fail", "worse")),
     help="The mildest verdict that is a failure.  [default: fail]",
 )
 @click.option("--inconclusive", metavar="CODE", type=click.IntRange(0, 255), help="Exit code for it.  [default: 3]")
@@ -84,4 +84,4 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     changed.
     """
     signal.signal(signal.SIGTERM, raise_terminated)  # ended from outside is interrupted as well
-    ctx.exit(carry_out(Options(**options)))
+    ctx.exit(run_check(CheckArguments(**options)))

@@ -10,28 +10,28 @@ from perfkit.check.sides.measure import PairFinished, PairProgress, PairStarted
 from perfkit.measure.events import PassStarted, RunFinished, RunStarted
 from perfkit.record import Status
 from perfkit.units import seconds
-from perfkit_cli.lines import draw, live_line
+from perfkit_cli.live_lines import draw_line, make_live_line
 
 
 @contextmanager
-def show_check(console: Console) -> Iterator[Callable[[CheckEvent], None]]:
+def show_check_progress(console: Console) -> Iterator[Callable[[CheckEvent], None]]:
     """Yields the function that takes the events of a check: a live line on a terminal, else a line for what ended."""
     if console.is_terminal:
-        with live_line(console) as live:
-            yield lambda event: draw(live, line(event))
+        with make_live_line(console) as live:
+            yield lambda event: draw_line(live, format_event(event))
     else:
-        yield lambda event: _end_line(event, console)
+        yield lambda event: _print_end_line(event, console)
 
 
-def line(event: CheckEvent) -> str:
+def format_event(event: CheckEvent) -> str:
     """An event in words."""
     if isinstance(event, SamplingEvent):
-        return f"{event.workload} {event.variant}: {_pair(event)}"
+        return f"{event.workload} {event.variant}: {_format_pair(event)}"
     rounds = f", round {event.index + 1} of {event.rounds}" if event.rounds > 1 else ""
-    return f"{event.workload}, {event.label}{rounds}: {_run(event)}"
+    return f"{event.workload}, {event.label}{rounds}: {_format_run(event)}"
 
 
-def _run(event: SideEvent) -> str:
+def _format_run(event: SideEvent) -> str:
     match event.event:
         case RunStarted(variant=variant):
             return f"{variant} starts"
@@ -42,7 +42,7 @@ def _run(event: SideEvent) -> str:
             return f"{variant} {end} after {seconds(taken)}"
 
 
-def _pair(event: SamplingEvent) -> str:
+def _format_pair(event: SamplingEvent) -> str:
     match event.event:
         case PairStarted(index=index, spent_s=spent):
             return f"pair {index + 1} of processes, {seconds(spent)} so far"
@@ -52,6 +52,6 @@ def _pair(event: SamplingEvent) -> str:
             return f"pair {index + 1} of processes took {seconds(pair.seconds)}"
 
 
-def _end_line(event: CheckEvent, console: Console) -> None:
+def _print_end_line(event: CheckEvent, console: Console) -> None:
     if isinstance(event.event, RunFinished | PairFinished):
-        console.out(line(event), highlight=False)
+        console.out(format_event(event), highlight=False)

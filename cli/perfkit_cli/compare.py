@@ -1,4 +1,4 @@
-"""`perfkit compare`: runs held against each other."""
+"""`perfkit compare`: compares runs with the first of them."""
 
 import re
 import shlex
@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from perfkit_cli.folders import folder_for
-from perfkit_cli.url_folders import local_copy
+from perfkit_cli.folders import choose_folder
+from perfkit_cli.url_folders import make_local_copy
 
 OUT = Path("perfkit-compare")
 
@@ -63,22 +63,22 @@ def command(
     from perfkit.analysis.compare.runs import compare_runs
     from perfkit.store.summary import COMPARISON_FILE
 
-    default = OUT / _name(runs)
-    folder = None if as_json else folder_for(runs, out, default, COMPARISON_FILE, "perfkit compare")
-    here = [local_copy(ctx, run) for run in runs]
+    default = OUT / _derive_report_name(runs)
+    folder = None if as_json else choose_folder(runs, out, default, COMPARISON_FILE, "perfkit compare")
+    here = [make_local_copy(ctx, run) for run in runs]
     comparison = compare_runs(here, anyway=anyway, command=shlex.join(["perfkit", *sys.argv[1:]]))
     if folder is None:
-        from perfkit_reports.document.raw import as_json as encoded
+        from perfkit_reports.document.raw import encode_json as encoded
 
         click.echo(encoded(comparison), nl=False)
         return
-    from perfkit_cli.show import write_and_show
-    from perfkit_reports.subjects.compare.document import document
+    from perfkit_cli.report_output import write_and_show
+    from perfkit_reports.subjects.compare.document import build_document
 
-    write_and_show(document(comparison), folder, static=static, quiet=quiet, verbose=verbose)
+    write_and_show(build_document(comparison), folder, static=static, quiet=quiet, verbose=verbose)
 
 
-def _name(runs: tuple[str, ...]) -> str:
+def _derive_report_name(runs: tuple[str, ...]) -> str:
     """`a-b`, of the last parts of their paths."""
     from perfkit.trace.reading.source import trace_name
 

@@ -19,7 +19,7 @@ Rates are dense, with fp32 accumulation; links are per direction. --json has eve
 """
 
 
-class Device(Struct):
+class ListedDevice(Struct):
     """A device as `--json` prints it."""
 
     id: str
@@ -34,7 +34,7 @@ class Device(Struct):
 def command(text: str, as_json: bool) -> None:
     """List the GPUs whose datasheet peaks are known, by the id that --device takes."""
     from perfkit.errors import UsageError
-    from perfkit_cli.listing import columns
+    from perfkit_cli.listing import align_columns
 
     wanted = text.lower()
     entries = [entry for entry in catalogue().devices if wanted in " ".join((entry.id, *entry.names)).lower()]
@@ -42,15 +42,15 @@ def command(text: str, as_json: bool) -> None:
         raise UsageError(f"no device with {text!r} in its id or name; `perfkit devices` lists all")
     if as_json:
         devices = [
-            Device(id=entry.id, names=entry.names, ceilings=ceilings(entry), note=entry.note) for entry in entries
+            ListedDevice(id=entry.id, names=entry.names, ceilings=ceilings(entry), note=entry.note) for entry in entries
         ]
         click.echo(msgspec.json.format(msgspec.json.encode(devices), indent=2))
         return
-    for line in columns([_header(entries), *map(_row, entries)]):
+    for line in align_columns([_build_header(entries), *map(_build_row, entries)]):
         click.echo(line)
 
 
-def _header(entries: Sequence[Entry]) -> tuple[str, ...]:
+def _build_header(entries: Sequence[Entry]) -> tuple[str, ...]:
     """Units bear the names of all vendors that are listed."""
     from perfkit.devices.unit_names import unit_name
 
@@ -61,7 +61,7 @@ def _header(entries: Sequence[Entry]) -> tuple[str, ...]:
     return ("id", *rates, "memory", "host link", "interconnect", "name as drivers report it")
 
 
-def _row(entry: Entry) -> tuple[str, ...]:
+def _build_row(entry: Entry) -> tuple[str, ...]:
     from perfkit.units import bandwidth, flops_per_s
 
     known = {(ceiling.level, ceiling.dtype): ceiling.value for ceiling in ceilings(entry)}

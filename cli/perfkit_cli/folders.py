@@ -1,4 +1,4 @@
-"""Folders that reports are written to."""
+"""The folders that reports are written to."""
 
 import itertools
 import os
@@ -30,14 +30,14 @@ def refuse_foreign(folder: Path, marker: str, command: str) -> None:
         raise UsageError(f"{folder} exists already and holds no report of `{command}`: name another folder with --out")
 
 
-def folder_for(sources: Sequence[str], out: Path | None, default: Path, marker: str, command: str) -> Path:
+def choose_folder(sources: Sequence[str], out: Path | None, default: Path, marker: str, command: str) -> Path:
     """The folder for a report of `command` on the files `sources`: `out`, else `default` or the next `default-2`.
 
     An earlier report on the same files is replaced. A report on other files is not: `out` is then refused.
     """
     if out is not None:
         refuse_foreign(out, marker, command)
-        other = _other_report(out, marker, sources)
+        other = _find_other_report(out, marker, sources)
         if other is not None:
             raise UsageError(f"{out} holds the report on {other}: name another folder with --out, or remove it")
         return out
@@ -50,10 +50,10 @@ def folder_for(sources: Sequence[str], out: Path | None, default: Path, marker: 
 
 
 def _is_free(folder: Path, marker: str, sources: Sequence[str]) -> bool:
-    return _other_report(folder, marker, sources) is None
+    return _find_other_report(folder, marker, sources) is None
 
 
-def _other_report(folder: Path, marker: str, sources: Sequence[str]) -> str | None:
+def _find_other_report(folder: Path, marker: str, sources: Sequence[str]) -> str | None:
     """What the report in a folder is on, if on other files than `sources`; None where there is none, or on the same."""
     from perfkit.files import read_json
     from perfkit.store.summary import SUMMARY_FILE, ReportSummary, compute_digest

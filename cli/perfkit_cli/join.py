@@ -1,4 +1,4 @@
-"""`perfkit join`: this machine's ranks of the runs that another machine makes."""
+"""`perfkit join`: runs this machine's ranks of a bench that another machine started."""
 
 import signal
 from typing import TYPE_CHECKING
@@ -40,13 +40,13 @@ def command(*, endpoint: str, node_rank: int, quiet: bool) -> None:
     orders = Orders(endpoint, first=False)
     orders.join(node_rank)
     try:
-        _take_part(orders, node_rank, quiet=quiet)
+        _run_ranks(orders, node_rank, quiet=quiet)
     except BaseException:
         orders.announce_quit()
         raise
 
 
-def _take_part(orders: "Orders", node_rank: int, *, quiet: bool) -> None:
+def _run_ranks(orders: "Orders", node_rank: int, *, quiet: bool) -> None:
     from perfkit.errors import PerfkitError
     from perfkit.measure.launch.torchrun import run_beside
     from perfkit.store.layout import SPEC_FILE

@@ -9,11 +9,11 @@ import msgspec
 from perfkit.spec import Struct
 
 
-class Listed(Struct):
+class ListedItem(Struct):
     """Something a user can name. `unavailable` is the reason it cannot be used on this machine, None where it can.
 
     `group` is what it is listed under. `unavailable_choices` are values of its parameters, as `backend=liger`, that
-    cannot be used here where others can, with the reasons. `parameters` maps a name to its values, default and meaning
+    cannot be used here where others can, with the reasons. `describe_parameters` maps a name to its values, default and meaning
     in words. `when` says in a line when it helps, `paper` where it comes from. `broken` is why what another package
     adds cannot be used at all.
     """
@@ -30,7 +30,7 @@ class Listed(Struct):
     broken: str | None = None
 
 
-class Described(NamedTuple):
+class ParameterInfo(NamedTuple):
     """A parameter in words; empty where there is nothing to say."""
 
     name: str
@@ -39,16 +39,16 @@ class Described(NamedTuple):
     meaning: str
 
 
-def show(items: Sequence[Listed], *, as_json: bool) -> None:
+def show_listing(items: Sequence[ListedItem], *, as_json: bool) -> None:
     """Print the listing: aligned columns for people, or JSON."""
     if as_json:
         click.echo(msgspec.json.format(msgspec.json.encode(items), indent=2))
         return
-    for line in columns([_row(item) for item in items]):
+    for line in align_columns([_build_row(item) for item in items]):
         click.echo(line)
 
 
-def columns(rows: Sequence[Sequence[str]]) -> Iterable[str]:
+def align_columns(rows: Sequence[Sequence[str]]) -> Iterable[str]:
     """Rows of cells as lines: every column but the last is as wide as its widest cell."""
     widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
     for row in rows:
@@ -56,35 +56,35 @@ def columns(rows: Sequence[Sequence[str]]) -> Iterable[str]:
         yield "  ".join([cell.ljust(width) for cell, width in zip(cells, widths, strict=False)] + [last]).rstrip()
 
 
-def parameters(kind: type[Any]) -> dict[str, str]:
+def describe_parameters(kind: type[Any]) -> dict[str, str]:
     """The parameters of a Struct in words: `{"dtype": "bf16|fp16 [bf16]"}`."""
     return {
         it.name: it.values + (f" [{it.default}]" if it.default else "") + (f" {it.meaning}" if it.meaning else "")
-        for it in described(kind)
+        for it in list_parameters(kind)
     }
 
 
-def described(kind: type[Any]) -> list[Described]:
+def list_parameters(kind: type[Any]) -> list[ParameterInfo]:
     """The parameters of a Struct in the order of its fields."""
     hints = get_type_hints(kind, include_extras=True)
     return [
-        Described(
+        ParameterInfo(
             name=field.encode_name,
-            values=_values(hints[field.name]),
-            default="" if field.default in (msgspec.NODEFAULT, "") else _text(field.default),
-            meaning=_meaning(hints[field.name]),
+            values=_format_values(hints[field.name]),
+            default="" if field.default in (msgspec.NODEFAULT, "") else _format_value(field.default),
+            meaning=_find_meaning(hints[field.name]),
         )
         for field in msgspec.structs.fields(kind)
     ]
 
 
-def choices(kind: type[Any], name: str) -> tuple[Any, ...]:
+def list_choices(kind: type[Any], name: str) -> tuple[Any, ...]:
     """The values that a field of a Struct may take, where it is one of a few words."""
     hint = get_type_hints(kind)[name]
     return get_args(hint) if get_origin(hint) is Literal else ()
 
 
-def _row(item: Listed) -> tuple[str, str, str]:
+def _build_row(item: ListedItem) -> tuple[str, str, str]:
     if item.broken is not None:
         return (item.name, "broken", item.broken)
     takes = "; ".join(f"{name}={text}" for name, text in item.parameters.items())
@@ -94,23 +94,23 @@ def _row(item: Listed) -> tuple[str, str, str]:
     return (item.name, f"needs {item.needs}" if item.needs else "available", what)
 
 
-def _values(kind: Any) -> str:
+def _format_values(kind: Any) -> str:
     if get_origin(kind) is Annotated:
-        return _values(get_args(kind)[0])
+        return _format_values(get_args(kind)[0])
     if get_origin(kind) is Literal:
-        return "|".join(_text(value) for value in get_args(kind))
+        return "|".join(_format_value(value) for value in get_args(kind))
     if isinstance(kind, type):
         return {bool: "true|false", int: "integer", float: "number", str: "text"}[kind]
-    return "|".join(_values(part) for part in get_args(kind) if part is not type(None))
+    return "|".join(_format_values(part) for part in get_args(kind) if part is not type(None))
 
 
-def _meaning(kind: Any) -> str:
+def _find_meaning(kind: Any) -> str:
     said = (item.description for item in get_args(kind) if isinstance(item, msgspec.Meta))
-    within = map(_meaning, get_args(kind)) if get_origin(kind) is not Annotated else ()
+    within = map(_find_meaning, get_args(kind)) if get_origin(kind) is not Annotated else ()
     return next((text for text in (*said, *within) if text), "")
 
 
-def _text(value: object) -> str:
+def _format_value(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return "none" if value is None else str(value)

@@ -51,19 +51,19 @@ Examples:
 """
 
 
-class Failed(click.ClickException):
+class FailureMessage(click.ClickException):
     """A message for the user: it could not be done."""
 
     exit_code = EXIT_FAILED
 
 
-class Misused(click.ClickException):
+class UsageMessage(click.ClickException):
     """A message for the user: the request itself is wrong."""
 
     exit_code = EXIT_USAGE
 
 
-class Commands(click.Group):
+class CommandGroup(click.Group):
     """A group that imports a subcommand when it is asked for and turns perfkit's errors into messages."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -79,7 +79,7 @@ class Commands(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            raise Misused(str(unknown_name("command", args[0], COMMANDS)))
+            raise UsageMessage(str(unknown_name("command", args[0], COMMANDS)))
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> object:
@@ -88,7 +88,7 @@ class Commands(click.Group):
         except PerfkitError as error:
             if ctx.params["debug"]:
                 raise
-            message = Misused if isinstance(error, UsageError | RunFormatError) else Failed
+            message = UsageMessage if isinstance(error, UsageError | RunFormatError) else FailureMessage
             raise message(str(error)) from None
         except BrokenPipeError:
             raise  # whoever read our output has left; click ends quietly
@@ -96,20 +96,22 @@ class Commands(click.Group):
             if ctx.params["debug"]:
                 raise
             where = f"{error.filename}: " if error.filename else ""
-            raise Failed(f"{where}{error.strerror or error}") from None
+            raise FailureMessage(f"{where}{error.strerror or error}") from None
         except KeyboardInterrupt as error:
-            word, code = how_interrupted(error)
+            word, code = describe_interrupt(error)
             click.echo(word, err=True)
             ctx.exit(code)
 
 
-def how_interrupted(error: KeyboardInterrupt) -> tuple[str, int]:
+def describe_interrupt(error: KeyboardInterrupt) -> tuple[str, int]:
     """What ended a command from outside, in a word, and its exit code."""
     return ("terminated", EXIT_TERMINATED) if isinstance(error, Terminated) else ("interrupted", EXIT_INTERRUPTED)
 
 
 @click.group(
-    cls=Commands, epilog=EXAMPLES, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120}
+    cls=CommandGroup,
+    epilog=EXAMPLES,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
 )
 @click.version_option(perfkit.__version__, prog_name="perfkit")
 @click.option("--debug", is_flag=True, envvar="PERFKIT_DEBUG", help="Show the traceback of an error.")

@@ -1,4 +1,4 @@
-"""`perfkit memory`: what filled the memory, from a recording of its allocations."""
+"""`perfkit memory`: finds what filled the memory, from a recording of its allocations."""
 
 import re
 import shlex
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from perfkit_cli.folders import folder_for
+from perfkit_cli.folders import choose_folder
 
 OUT = Path("perfkit-memory")
 
@@ -49,19 +49,23 @@ def command(*, file: str, out: Path | None, static: bool, as_json: bool, verbose
     """
     from perfkit.analysis.memory.analyze_file import analyze_memory
     from perfkit.store.summary import MEMORY_REPORT_FILE
-    from perfkit_cli.show import write_and_show
+    from perfkit_cli.report_output import write_and_show
     from perfkit_reports.document import raw
-    from perfkit_reports.subjects.memory.document import document
+    from perfkit_reports.subjects.memory.document import build_document
 
-    folder = None if as_json else folder_for([file], out, OUT / _name(file), MEMORY_REPORT_FILE, "perfkit memory")
+    folder = (
+        None
+        if as_json
+        else choose_folder([file], out, OUT / _derive_report_name(file), MEMORY_REPORT_FILE, "perfkit memory")
+    )
     analysis = analyze_memory(file, command=shlex.join(["perfkit", *sys.argv[1:]]))
     if folder is None:
-        click.echo(raw.as_json(analysis), nl=False)
+        click.echo(raw.encode_json(analysis), nl=False)
         return
-    write_and_show(document(analysis), folder, static=static, verbose=verbose, quiet=quiet)
+    write_and_show(build_document(analysis), folder, static=static, verbose=verbose, quiet=quiet)
 
 
-def _name(file: str) -> str:
+def _derive_report_name(file: str) -> str:
     """A name for the report's folder: the file's, without what its kind is told by."""
     from perfkit.trace.reading.source import trace_name
 

@@ -10,8 +10,8 @@ from perfkit.errors import UsageError
 from perfkit.measure.limits import MARGIN
 from perfkit_cli.bench_request import refuse_given
 from perfkit_cli.folders import refuse_foreign
-from perfkit_cli.size_options import COUNT, size_options_of_several
-from perfkit_cli.values import amount, one_of, share
+from perfkit_cli.option_values import parse_memory_option, parse_share_option, require_one_of
+from perfkit_cli.size_options import COUNT, add_scaling_options
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -69,12 +69,12 @@ Exit codes: 0 done, 2 the request is wrong, 130 interrupted.
 @click.option(
     "-t", "--technique", default="amp,ckpt", show_default=True, metavar="LIST", help="What to switch on, as for bench."
 )
-@size_options_of_several
+@add_scaling_options
 @click.option("--gpu", metavar="NAME", help="Plan for this GPU, such as h100-80g; perfkit devices lists them.")
 @click.option(
     "--network",
     metavar="AMOUNT",
-    callback=amount,
+    callback=parse_memory_option,
     help="What the network carries a second from each GPU to other nodes, such as 50GB; without, the time of a step "
     "over several nodes is not known.",
 )
@@ -85,7 +85,7 @@ Exit codes: 0 done, 2 the request is wrong, 130 interrupted.
 @click.option(
     "--max",
     metavar="batch_size",
-    callback=one_of("value of --max", ("batch_size",)),
+    callback=require_one_of("value of --max", ("batch_size",)),
     help="Find the largest batch of each variant that fits.",
 )
 @click.option(
@@ -93,7 +93,7 @@ Exit codes: 0 done, 2 the request is wrong, 130 interrupted.
     default=f"{MARGIN:.0%}",
     show_default=True,
     metavar="PERCENT",
-    callback=share,
+    callback=parse_share_option,
     help="With --max: what of the memory is to be left free.",
 )
 @click.option(
@@ -145,15 +145,15 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     """
     from rich.console import Console
 
-    from perfkit_cli.planning import plan_beside, planned
-    from perfkit_cli.show import show_document, write_and_show
+    from perfkit_cli.planning import plan_request, plan_suite
+    from perfkit_cli.report_output import show_document, write_and_show
 
     as_json, shown = options["as_json"], {"quiet": options["quiet"], "verbose": options["verbose"]}
     console = Console(stderr=True, quiet=options["quiet"] or as_json)
     if options["learn"] != bool(options["paths"]):
         raise UsageError("--learn and the suites and traces to learn from go together: perfkit plan --learn runs/")
     if options["learn"]:
-        from perfkit_cli.learning import learn_and_show
+        from perfkit_cli.plan_learn import learn_and_show
 
         others = (*(name for name in _OF_A_PLAN if name != "gpu"), "into", "score", "memory", "as_json")
         refuse_given(ctx, others, "--learn plans nothing")
@@ -161,7 +161,7 @@ def command(ctx: click.Context, /, **options: Any) -> None:
         return
     if options["score"] is not None:
         refuse_given(ctx, (*_OF_A_PLAN, "into", "memory"), "--score reads what is kept")
-        from perfkit_cli.scoring import show_score
+        from perfkit_cli.plan_score import show_score
 
         show_score(options["score"], as_json=as_json, console=console)
         return
@@ -169,35 +169,35 @@ def command(ctx: click.Context, /, **options: Any) -> None:
         asked = [name for name in _OF_A_PLAN if name not in ("world_sizes", *_OF_A_GPU)]
         refuse_given(ctx, (*asked, "as_json"), "--into plans what the suite was asked for")
         from perfkit.growing import suite_request
-        from perfkit_reports.subjects.registry import document_of
+        from perfkit_reports.subjects.registry import load_document
 
         if suite_request(options["into"]).device == "cpu":
             refuse_given(ctx, _OF_A_GPU, _LINKS_OF_A_CPU)
-        plan_beside(options["into"], options["memory"], console, options["world_sizes"], **_links(options))
-        write_and_show(document_of(options["into"]), options["into"], **shown)
+        plan_suite(options["into"], options["memory"], console, options["world_sizes"], **_select_links(options))
+        write_and_show(load_document(options["into"]), options["into"], **shown)
         return
     if not options["max"]:
         refuse_given(ctx, _OF_A_SEARCH, "these are of a search for the largest batch, --max batch_size")
     if options["gpu"] is None:
         refuse_given(ctx, _OF_A_GPU, _LINKS_OF_A_CPU)
     from perfkit.measure.settled import settled
-    from perfkit_reports.subjects.plan.document import document
+    from perfkit_reports.subjects.plan.document import build_document
 
     if options["max"] or options["search"]:
-        _show_found(ctx, console)
+        _show_search(ctx, console)
         return
-    folder = None if as_json or options["no_report"] else _folder(options["workload"], options["out"])
-    target = _target(options)
-    plan = planned(settled(request_of(options, options["world_sizes"]), target.kind), target, console)
+    folder = None if as_json or options["no_report"] else _choose_plan_folder(options["workload"], options["out"])
+    target = _resolve_target(options)
+    plan = plan_request(settled(build_plan_request(options, options["world_sizes"]), target.kind), target, console)
     if as_json:
-        click.echo(_as_json(plan))
+        click.echo(_encode_plan(plan))
     elif folder is None:
-        show_document(document(plan), verbose=options["verbose"])
+        show_document(build_document(plan), verbose=options["verbose"])
     else:
-        write_and_show(document(plan), folder, **shown)
+        write_and_show(build_document(plan), folder, **shown)
 
 
-def _show_found(ctx: click.Context, console: "Console") -> None:
+def _show_search(ctx: click.Context, console: "Console") -> None:
     """The answer of a search over plans, which is printed and not kept."""
     import msgspec
 
@@ -214,14 +214,14 @@ def _show_found(ctx: click.Context, console: "Console") -> None:
     if len(options["world_sizes"]) > 1:
         raise UsageError("a search is of one number of ranks: name one with --world-size")
     refuse_given(ctx, ("scaling",), "a search is of the batch of one rank")
-    request, target = request_of(options, options["world_sizes"]), _target(options)
+    request, target = build_plan_request(options, options["world_sizes"]), _resolve_target(options)
     if options["search"]:
-        searched = plan_search.searched(request, target, console)
-        lines, told = plan_search.lines(searched), plan_search.as_builtins(searched)
+        searched = plan_search.run_search(request, target, console)
+        lines, told = plan_search.format_search(searched), plan_search.to_builtins(searched)
     else:
         margin, most = options["margin"], options["cap"]
-        largest = plan_largest.largest_batches(request, target, margin=margin, most=most, console=console)
-        lines, told = plan_largest.lines(largest, target), plan_largest.as_builtins(largest)
+        largest = plan_largest.find_largest_batches(request, target, margin=margin, most=most, console=console)
+        lines, told = plan_largest.format_largest(largest, target), plan_largest.to_builtins(largest)
     if options["as_json"]:
         click.echo(msgspec.json.format(msgspec.json.encode(told), indent=2))
         return
@@ -229,30 +229,30 @@ def _show_found(ctx: click.Context, console: "Console") -> None:
         click.echo(line)
 
 
-def _target(options: Mapping[str, Any]) -> "Target":
+def _resolve_target(options: Mapping[str, Any]) -> "Target":
     from perfkit.plan.target import target_of
 
-    return target_of(options["gpu"], options["memory"])._replace(**_links(options))
+    return target_of(options["gpu"], options["memory"])._replace(**_select_links(options))
 
 
-def _links(options: Mapping[str, Any]) -> dict[str, Any]:
+def _select_links(options: Mapping[str, Any]) -> dict[str, Any]:
     return {"ranks_per_node": options["gpus_per_node"], "network_bytes_per_s": options["network"]}
 
 
-def request_of(options: Mapping[str, Any], world_sizes: Sequence[int]) -> "BenchRequest":
+def build_plan_request(options: Mapping[str, Any], world_sizes: Sequence[int]) -> "BenchRequest":
     """What to plan, by the options `workload`, `technique` and those of sizes, on these numbers of ranks."""
     from perfkit.devices.machine import available_cores
     from perfkit.plan.quiet import quiet_libraries
     from perfkit.store.request import BenchRequest, make_rank_fields
     from perfkit.workloads.table import sized_workload
-    from perfkit_cli.variants import named_variants
+    from perfkit_cli.variants import parse_named_variants
 
     sizes = options["batch_size"], options["seq_len"], options["accumulate"]
     with quiet_libraries():  # Transformers imports torchao
         workload = sized_workload(options["workload"], "cuda" if options["gpu"] else "cpu", *sizes)
     return BenchRequest(
         workload=workload,
-        variants=named_variants(options["technique"]),
+        variants=parse_named_variants(options["technique"]),
         device="cpu",
         device_count=0,
         cores=available_cores(),
@@ -263,7 +263,7 @@ def request_of(options: Mapping[str, Any], world_sizes: Sequence[int]) -> "Bench
     )
 
 
-def _folder(workload: str, out: Path | None) -> Path:
+def _choose_plan_folder(workload: str, out: Path | None) -> Path:
     """Where the report is written: never over a suite, or over anything but an earlier plan."""
     from perfkit.measure.bench import default_folder
     from perfkit.store.layout import SUITE_FILE
@@ -276,12 +276,12 @@ def _folder(workload: str, out: Path | None) -> Path:
     return folder
 
 
-def _as_json(plan: "Plan") -> bytes:
+def _encode_plan(plan: "Plan") -> bytes:
     import msgspec
 
-    from perfkit_cli.plan_search import told
+    from perfkit_cli.plan_search import summarize_variant
 
-    variants = [told(variant) for variant in plan.variants]
+    variants = [summarize_variant(variant) for variant in plan.variants]
     device = {"device": plan.device, "device_name": plan.device_name, "limit_bytes": plan.limit_bytes}
     searches = msgspec.to_builtins(plan.recomputations)
     whole = {**device, "variants": variants, "recomputations": searches}

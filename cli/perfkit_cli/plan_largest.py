@@ -14,12 +14,12 @@ from perfkit.plan.target import Target
 from perfkit.spec import variant_label
 from perfkit.store.request import BenchRequest
 from perfkit.units import nbytes, percent
-from perfkit_cli.listing import columns
+from perfkit_cli.listing import align_columns
 
 _FITS = {True: "fits", False: "does not fit", None: "not known"}
 
 
-def largest_batches(
+def find_largest_batches(
     request: BenchRequest, target: Target, *, margin: float, most: int, console: Console
 ) -> list[LargestBatch]:
     """The largest batch of the baseline and of every variant; the console tells each size as it is planned."""
@@ -41,29 +41,29 @@ def largest_batches(
     return found
 
 
-def lines(found: Sequence[LargestBatch], target: Target) -> Iterator[str]:
+def format_largest(found: Sequence[LargestBatch], target: Target) -> Iterator[str]:
     """A line for each variant, and what was asked for."""
     limit, margin = found[0].limit_bytes, found[0].margin
     alone = "" if target.kind != "cpu" else "; by the peak of torch's allocator alone: a process takes more"
     yield f"of {nbytes(limit)}, {percent(margin, 0)} left free{alone}:"
-    yield from columns([("variant", "largest batch", "needs", "sizes planned"), *map(_row, found)])
+    yield from align_columns([("variant", "largest batch", "needs", "sizes planned"), *map(_build_row, found)])
 
 
-def as_builtins(found: Sequence[LargestBatch]) -> dict[str, Any]:
+def to_builtins(found: Sequence[LargestBatch]) -> dict[str, Any]:
     """For --json."""
     return {"largest": msgspec.to_builtins(found)}
 
 
-def _row(found: LargestBatch) -> tuple[str, str, str, str]:
+def _build_row(found: LargestBatch) -> tuple[str, str, str, str]:
     last = found.sizes[-1]
     count = str(len(found.sizes))
     if found.size is None:
-        why = last.reason or f"a batch of {last.size} needs {_needed(last)}"
+        why = last.reason or f"a batch of {last.size} needs {_format_needed(last)}"
         return found.variant, "none", why, count
-    needed = next(_needed(each) for each in found.sizes if each.size == found.size)
+    needed = next(_format_needed(each) for each in found.sizes if each.size == found.size)
     most = f"{found.size}, no larger one was planned" if found.size == found.most else str(found.size)
     return found.variant, most, needed, f"{count}{f'; {last.reason}' if last.reason else ''}"
 
 
-def _needed(planned: PlannedBatch) -> str:
+def _format_needed(planned: PlannedBatch) -> str:
     return "" if planned.needed_bytes is None else nbytes(planned.needed_bytes.high)

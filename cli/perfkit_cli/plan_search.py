@@ -14,10 +14,10 @@ from perfkit.plan.search import search
 from perfkit.plan.target import Target
 from perfkit.store.request import BenchRequest
 from perfkit.units import nbytes, significant
-from perfkit_cli.listing import columns
+from perfkit_cli.listing import align_columns
 
 
-def searched(request: BenchRequest, target: Target, console: Console) -> PlanSearch:
+def run_search(request: BenchRequest, target: Target, console: Console) -> PlanSearch:
     """What fits; the console tells how far the search is."""
     if target.limit_bytes is None:
         raise UsageError("--search fits combinations into memory: say how much, --memory 6GiB or --gpu h100-80g")
@@ -33,24 +33,24 @@ def searched(request: BenchRequest, target: Target, console: Console) -> PlanSea
         )
 
 
-def lines(found: PlanSearch) -> Iterator[str]:
+def format_search(found: PlanSearch) -> Iterator[str]:
     """What fits, a line each, and what need not be planned."""
     yield f"{found.planned} of {found.combinations} combinations planned, the others follow from them"
     if not found.fitting:
         yield "none fits"
     else:
         yield f"{len(found.fitting)} fit, ordered by {found.ordered_by}:"
-        yield from columns([("variant", "step", "FLOPs", "needs"), *map(_row, found.fitting)])
+        yield from align_columns([("variant", "step", "FLOPs", "needs"), *map(_build_row, found.fitting)])
     for name, reason in found.left_out.items():
         yield f"without {name}: {reason}"
 
 
-def as_builtins(found: PlanSearch) -> dict[str, Any]:
+def to_builtins(found: PlanSearch) -> dict[str, Any]:
     """For --json."""
-    return {**msgspec.to_builtins(found), "fitting": [told(variant) for variant in found.fitting]}
+    return {**msgspec.to_builtins(found), "fitting": [summarize_variant(variant) for variant in found.fitting]}
 
 
-def told(variant: PlannedVariant) -> dict[str, Any]:
+def summarize_variant(variant: PlannedVariant) -> dict[str, Any]:
     """A variant for --json: with the sums, without the account of the memory and the ops, each as long as a report."""
     whole: dict[str, Any] = msgspec.to_builtins(variant)
     whole["beyond_allocator_bytes"] = msgspec.to_builtins(variant.beyond_allocator_bytes)
@@ -59,7 +59,7 @@ def told(variant: PlannedVariant) -> dict[str, Any]:
     return whole
 
 
-def _row(variant: PlannedVariant) -> tuple[str, str, str, str]:
+def _build_row(variant: PlannedVariant) -> tuple[str, str, str, str]:
     needed = variant.needed_bytes
     step = "" if variant.step_s is None else f"{significant(variant.step_s.total.value * 1e3, 3)} ms"
     flops = "" if variant.flops is None else f"{significant(variant.flops / 1e9, 3)} G"

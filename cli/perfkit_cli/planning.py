@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from perfkit.errors import UsageError
-from perfkit_cli.bench_request import command_line
+from perfkit_cli.bench_request import get_command_line
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -25,7 +25,7 @@ def silence_kineto() -> None:
     os.environ.setdefault("KINETO_LOG_LEVEL", "6")
 
 
-def planned(request: "BenchRequest", target: "Target", console: "Console") -> "Plan":
+def plan_request(request: "BenchRequest", target: "Target", console: "Console") -> "Plan":
     """The plan of a request's variants on each of its numbers of ranks; `batch:auto` is a `UsageError`."""
     silence_kineto()
 
@@ -49,12 +49,10 @@ def planned(request: "BenchRequest", target: "Target", console: "Console") -> "P
                 status.update(f"planned {variant.name}")
         asked = msgspec.structs.replace(request, variants=tuple(variants))
         told = with_least_change(asked, target, told, lambda name: status.update(f"nothing fits; trying {name}"))
-    return whole_plan(request, target, told, command_line(), searches)
+    return whole_plan(request, target, told, get_command_line(), searches)
 
 
-def plan_beside(
-    folder: Path, memory: str | None, console: "Console", further: Sequence[int] = (), **links: Any
-) -> None:
+def plan_suite(folder: Path, memory: str | None, console: "Console", further: Sequence[int] = (), **links: Any) -> None:
     """Plan all variants that a suite was asked for, and keep the plan in its folder in place of an earlier one.
 
     A suite of several numbers of ranks is planned on more of them, `further` or else up to 4,096. `links` are those
@@ -75,23 +73,23 @@ def plan_beside(
     places = (rank.record.environment for run in read_suite(folder).runs for rank in run.ranks)
     environment = next((each for each in places if each is not None), None)
     name = "" if environment is None else environment.device_name
-    target = _known(target_of_run(request.device, environment, memory), name)._replace(**links)
+    target = _require_target(target_of_run(request.device, environment, memory), name)._replace(**links)
     sized = replace(request, **make_rank_fields(sorted({*request.sizes, *further}))) if further else onwards(request)
-    write_json(folder / PLAN_FILE, planned(settled(sized), target, console))
+    write_json(folder / PLAN_FILE, plan_request(settled(sized), target, console))
 
 
-def plan_before(folder: Path, request: "BenchRequest", device_name: str, console: "Console") -> None:
+def plan_bench(folder: Path, request: "BenchRequest", device_name: str, console: "Console") -> None:
     """Plan what is to be measured, with its report, in the folder in which the suite will be."""
     from perfkit.plan.onwards import onwards
     from perfkit.plan.target import target_here
-    from perfkit_reports.render.write import write
-    from perfkit_reports.subjects.plan.document import document
+    from perfkit_reports.render.report_files import write_document
+    from perfkit_reports.subjects.plan.document import build_document
 
-    target = _known(target_here(request.device, device_name), device_name)
-    write(document(planned(onwards(request), target, console)), folder)
+    target = _require_target(target_here(request.device, device_name), device_name)
+    write_document(build_document(plan_request(onwards(request), target, console)), folder)
 
 
-def _known(target: "Target | None", device_name: str) -> "Target":
+def _require_target(target: "Target | None", device_name: str) -> "Target":
     if target is None:
         from perfkit.plan.target import nothing_known
 

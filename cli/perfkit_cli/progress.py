@@ -13,15 +13,15 @@ from rich.live import Live
 from perfkit.measure.events import Event, PassStarted, RoundFinished, RoundStarted, RunFinished, RunStarted
 from perfkit.record import Status
 from perfkit.units import percent, seconds
-from perfkit_cli.lines import draw, live_line
-from perfkit_reports.render.line import Line
+from perfkit_cli.live_lines import draw_line, make_live_line
+from perfkit_reports.render.safe_text import SafeText
 
 _NAMED = 6  # variants of a round that are told by name
 
 Report = Callable[[Event], None]
 
 
-class Doing:
+class ProgressText:
     """What is being done, in words, from the events so far."""
 
     def __init__(self) -> None:
@@ -40,19 +40,19 @@ class Doing:
             case RunFinished():
                 if self._round is None and event.status != Status.SKIPPED:
                     self._first_s.append(event.seconds)
-                return _finished(event)
+                return _format_finished(event)
             case RoundStarted():
                 self._round, self._run = event, None
                 return self._format_running("starting")
             case RoundFinished():
-                return _round_finished(event)
+                return _format_round_finished(event)
 
     def _format_running(self, doing: str) -> str:
         if self._round is None:
             assert self._run is not None, "a run starts before its passes"
-            return f"{_label(self._run)}: {doing}{self._estimate_first_runs(self._run)}"
-        which = f", {_label(self._run)}" if self._run else f" of {_named(self._round.variants)}"
-        return f"round {self._round.number}{which}: {doing}{_left(self._round.left_s)}"
+            return f"{_format_label(self._run)}: {doing}{self._estimate_first_runs(self._run)}"
+        which = f", {_format_label(self._run)}" if self._run else f" of {_format_names(self._round.variants)}"
+        return f"round {self._round.number}{which}: {doing}{_format_left(self._round.left_s)}"
 
     def _estimate_first_runs(self, event: RunStarted) -> str:
         """As long for each first run as those before took on average: all of them have the same passes."""
@@ -65,28 +65,28 @@ class Doing:
 def show_progress(console: Console) -> Iterator[Report]:
     """Yields the function that takes the events of a bench."""
     if console.is_terminal:
-        with live_line(console) as live:
-            yield _live_line(live)
+        with make_live_line(console) as live:
+            yield _make_live_report(live)
     else:
-        yield _plain_lines(console)
+        yield _make_plain_report(console)
 
 
-def _live_line(live: Live) -> Report:
-    doing = Doing()
+def _make_live_report(live: Live) -> Report:
+    doing = ProgressText()
 
     def report(event: Event) -> None:
         line = doing.format_event(event)
         if isinstance(event, RunFinished | RoundFinished):
-            live.update(Line(""))
-            live.console.print(Line(line))
+            live.update(SafeText(""))
+            live.console.print(SafeText(line))
         else:
-            draw(live, line)
+            draw_line(live, line)
 
     return report
 
 
-def _plain_lines(console: Console) -> Report:
-    doing = Doing()
+def _make_plain_report(console: Console) -> Report:
+    doing = ProgressText()
 
     def report(event: Event) -> None:
         line = doing.format_event(event)
@@ -96,18 +96,18 @@ def _plain_lines(console: Console) -> Report:
     return report
 
 
-def _left(left_s: float | None) -> str:
+def _format_left(left_s: float | None) -> str:
     return "" if left_s is None else f", about {seconds(left_s)} left"
 
 
-def _finished(event: RunFinished) -> str:
+def _format_finished(event: RunFinished) -> str:
     if event.status == Status.SKIPPED:
-        return f"{_label(event)}: skipped: {event.reason}"
+        return f"{_format_label(event)}: skipped: {event.reason}"
     end = "done" if event.status == Status.OK else f"{event.status}: {event.reason}"
-    return f"{_label(event)}: {end} ({seconds(event.seconds)})"
+    return f"{_format_label(event)}: {end} ({seconds(event.seconds)})"
 
 
-def _round_finished(event: RoundFinished) -> str:
+def _format_round_finished(event: RoundFinished) -> str:
     """With how precisely each comparison is known by now."""
     widths = {name: width for name, width in event.widths.items() if width is not None}
     known = ", ".join(f"{name} ±{percent(width)}" for name, width in widths.items())
@@ -117,10 +117,10 @@ def _round_finished(event: RoundFinished) -> str:
     return f"round {event.number}: {known or 'done'} ({seconds(event.seconds)})"
 
 
-def _named(variants: Sequence[str]) -> str:
+def _format_names(variants: Sequence[str]) -> str:
     return ", ".join(variants) if len(variants) <= _NAMED else f"{len(variants)} variants"
 
 
-def _label(event: RunStarted | RunFinished) -> str:
+def _format_label(event: RunStarted | RunFinished) -> str:
     again = f", process {event.repeat + 1}" if event.repeat else ""
     return f"[{event.index + 1}/{event.total}] {event.variant}{again}"

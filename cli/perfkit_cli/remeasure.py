@@ -1,4 +1,4 @@
-"""What a suite just measured comes to, once ceilings that it refuted are measured again."""
+"""Analyzes a suite just measured, and measures the ceilings again that it exceeded."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,10 +9,10 @@ if TYPE_CHECKING:
     from perfkit.analysis.model.suite import Analysis
 
 
-def analysed(folder: Path, *, calibrate: bool, console: "Console") -> "Analysis":
+def analyze_measured_suite(folder: Path, *, calibrate: bool, console: "Console") -> "Analysis":
     """The analysis of a suite of this machine; a calibration that it takes is shown line by line."""
     from perfkit.remeasure import analyse_and_remeasure
-    from perfkit_cli.lines import show_lines
+    from perfkit_cli.live_lines import show_lines
 
     with show_lines(console) as tell:
         return analyse_and_remeasure(folder, calibrate=calibrate, progress=tell)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from perfkit.store.price import Price
-from perfkit_cli import values
+from perfkit_cli import option_values
 from perfkit_cli.url_folders import FolderOrUrl
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ Examples:
 @click.option(
     "--price",
     metavar="AMOUNT/h",
-    callback=values.price,
+    callback=option_values.parse_price_option,
     help="Of a suite: what an hour of all that a run uses costs, such as 2.49/h; adds the cost of a million tokens or "
     "a thousand samples.",
 )
@@ -49,10 +49,10 @@ def command(
     `perfkit compare` or `perfkit attach`.
     Nothing is measured and none of your code is run: the folder is all that is needed, on any machine.
     """
-    from perfkit_cli.show import write_and_show
-    from perfkit_reports.subjects.registry import document_of
+    from perfkit_cli.report_output import write_and_show
+    from perfkit_reports.subjects.registry import load_document
 
-    document = document_of(folder) if price is None else _priced(folder, price)
+    document = load_document(folder) if price is None else _build_priced_document(folder, price)
     write_and_show(document, out or folder, static=static, quiet=quiet, verbose=verbose)
     if notebook:
         from perfkit.files import write_bytes
@@ -63,10 +63,10 @@ def command(
         write_bytes(page, render(document, page.with_name("report.html").absolute()).encode())
 
 
-def _priced(folder: Path, price: Price) -> "Document":
+def _build_priced_document(folder: Path, price: Price) -> "Document":
     """Only a suite trains at a speed that has a cost; anything else is refused as no suite."""
     from perfkit.analysis.suite.analyze import analyze_suite
     from perfkit.analysis.suite.cost import add_costs
-    from perfkit_reports.subjects.suite.document import document
+    from perfkit_reports.subjects.suite.document import build_document
 
-    return document(add_costs(analyze_suite(folder), price))
+    return build_document(add_costs(analyze_suite(folder), price))

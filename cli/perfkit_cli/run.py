@@ -7,22 +7,22 @@ from typing import Any
 
 import click
 
-from perfkit_cli.run_script.options import RunCommand, as_given, checked
+from perfkit_cli.run_script.options import RunCommand, check_run_options, get_arguments
 
 
 @click.pass_context
 def _run(ctx: click.Context, /, **given: Any) -> None:
     """Become the process that runs the script, so that signals and exit codes are the script's own."""
-    checked(**given)
-    command = [sys.executable, "-m", "perfkit.run", *as_given(ctx)]
+    check_run_options(**given)
+    command = [sys.executable, "-m", "perfkit.run", *get_arguments(ctx)]
     if os.name == "posix":
         sys.stdout.flush()
         sys.stderr.flush()
         os.execv(command[0], command)
-    ctx.exit(_child(command))
+    ctx.exit(_run_child(command))
 
 
-def _child(command: list[str]) -> int:
+def _run_child(command: list[str]) -> int:
     """Run `command` to its end, for systems on which a process cannot become another one. Ctrl-C reaches it, too."""
     with subprocess.Popen(command) as process:
         while True:

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import click
 
 from perfkit.spec import SCALINGS
-from perfkit_cli.values import counts, one_of
+from perfkit_cli.option_values import parse_counts_option, require_one_of
 
 DTYPES = ("fp32", "bf16", "fp16")
 COUNT = click.IntRange(min=1)
@@ -19,7 +19,7 @@ _DTYPE = click.option(
     default="fp32",
     show_default=True,
     metavar=f"[{'|'.join(DTYPES)}]",
-    callback=one_of("dtype", DTYPES),
+    callback=require_one_of("dtype", DTYPES),
     help="Dtype of the parameters.",
 )
 _AS_MANY_AS_NEEDED = "[default: 1, and as many as they need for techniques that need several]"
@@ -28,7 +28,7 @@ _NUMBERS_OF_RANKS = click.option(
     "--world-size",
     "world_sizes",
     metavar="N[,N...]",
-    callback=counts,
+    callback=parse_counts_option,
     help=f"Ranks of every run; several numbers tell how it scales, such as 1,2,8,64.  {_AS_MANY_AS_NEEDED}",
 )
 _SCALING = click.option(
@@ -36,7 +36,7 @@ _SCALING = click.option(
     default=SCALINGS[0],
     show_default=True,
     metavar=f"[{'|'.join(SCALINGS)}]",
-    callback=one_of("value of --scaling", SCALINGS),
+    callback=require_one_of("value of --scaling", SCALINGS),
     help="What stays as ranks are added: weak, the batch of each rank; strong, that of all together (--batch-size is "
     "theirs), which is divided.",
 )
@@ -52,15 +52,15 @@ _SIZES = (
 )
 
 
-def size_options(command: F) -> F:
+def add_size_options(command: F) -> F:
     """`command` with these options, in this order."""
-    return _with((_DTYPE, _RANKS, *_SIZES), command)
+    return _apply_options((_DTYPE, _RANKS, *_SIZES), command)
 
 
-def size_options_of_several(command: F) -> F:
+def add_scaling_options(command: F) -> F:
     """The same, of any numbers of ranks (`world_sizes`)."""
-    return _with((_DTYPE, _NUMBERS_OF_RANKS, _SCALING, *_SIZES), command)
+    return _apply_options((_DTYPE, _NUMBERS_OF_RANKS, _SCALING, *_SIZES), command)
 
 
-def _with(options: Sequence[Callable[[F], F]], command: F) -> F:
+def _apply_options(options: Sequence[Callable[[F], F]], command: F) -> F:
     return reduce(lambda made, option: option(made), reversed(options), command)

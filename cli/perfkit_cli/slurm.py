@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from perfkit.errors import PerfkitError, UsageError, raise_terminated
-from perfkit_cli.bench_request import TAKEN, given, refuse_given, with_options
-from perfkit_cli.url_folders import url_of
+from perfkit_cli.bench_request import TAKEN, apply_options, get_given_options, refuse_given
+from perfkit_cli.url_folders import get_url
 
 _OPTION = "--slurm"
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from perfkit.store.request import BenchRequest
 
 
-def parameters(_ctx: click.Context, param: click.Parameter, values: Iterable[str]) -> dict[str, str | bool]:
+def parse_slurm_options(_ctx: click.Context, param: click.Parameter, values: Iterable[str]) -> dict[str, str | bool]:
     """From `partition=gpu` and `exclusive` to options of sbatch by name. A click callback."""
     found: dict[str, str | bool] = {}
     for value in values:
@@ -36,8 +36,8 @@ def is_submitted(ctx: click.Context) -> bool:
     """Whether this command has to become a job. A `UsageError` for options of one where it has not."""
     from perfkit.measure.launch.allocation import in_slurm_job
 
-    by_slurm = _launcher(ctx) == "slurm"
-    if given(ctx, ("slurm",)) and not by_slurm:
+    by_slurm = _get_launcher(ctx) == "slurm"
+    if get_given_options(ctx, ("slurm",)) and not by_slurm:
         raise UsageError("--slurm has options of a job: add --launcher slurm")
     if in_slurm_job():
         refuse_given(ctx, ("slurm",), "--slurm has options of a new job, and this is one already, which is used")
@@ -51,25 +51,25 @@ def run_as_job(ctx: click.Context, folder: Path) -> int:
     """
     from perfkit.measure.launch.slurm_job import SlurmJob
     from perfkit.store.layout import SLURM_FOLDER
-    from perfkit_cli.main import how_interrupted
+    from perfkit_cli.main import describe_interrupt
 
-    nodes, tasks = _size(_request(ctx, folder))
+    nodes, tasks = _compute_job_size(_build_request(ctx, folder))
     os.environ["COLUMNS"] = str(shutil.get_terminal_size().columns)  # the job inherits it
     signal.signal(signal.SIGTERM, raise_terminated)
     job = SlurmJob(
-        _arguments(ctx, folder),
+        _build_job_arguments(ctx, folder),
         folder.resolve() / SLURM_FOLDER,
         nodes=nodes,
         tasks_per_node=tasks,
         parameters=ctx.params["slurm"],
     )
-    tell = _silent if ctx.params["quiet"] else _told(job.number, folder)
+    tell = _ignore_place if ctx.params["quiet"] else _make_queue_reporter(job.number, folder)
     out, err = sys.stdout.buffer, sys.stderr.buffer
     interrupted: int | None = None
     try:
         ended = job.follow(out, err, tell)
     except KeyboardInterrupt as error:
-        word, interrupted = how_interrupted(error)
+        word, interrupted = describe_interrupt(error)
         job.cancel()
         click.echo(f"{word}: job {job.number} is cancelled", err=True)
         ended = job.follow(out, err, tell)
@@ -85,16 +85,16 @@ def run_as_job(ctx: click.Context, folder: Path) -> int:
     return ended.code
 
 
-def _launcher(ctx: click.Context) -> str:
+def _get_launcher(ctx: click.Context) -> str:
     existing = ctx.params["resume"] or ctx.params["into"]
-    if existing is None or given(ctx, ("launcher",)):
+    if existing is None or get_given_options(ctx, ("launcher",)):
         return str(ctx.params["launcher"])
     from perfkit.growing import suite_request
 
     return suite_request(existing).launcher
 
 
-def _request(ctx: click.Context, folder: Path) -> "BenchRequest":
+def _build_request(ctx: click.Context, folder: Path) -> "BenchRequest":
     """What is asked for, as far as another machine can tell: wrong names are told before anything waits in a queue."""
     from perfkit.growing import suite_request, whole_request
     from perfkit.measure.occupied import refuse_occupied
@@ -109,7 +109,7 @@ def _request(ctx: click.Context, folder: Path) -> "BenchRequest":
         return whole_request(folder)
     variants = tuple(parse_variants(with_all(options["technique"])))
     if options["into"] is not None:
-        return with_options(suite_request(folder), {**given(ctx), "variants": variants})
+        return apply_options(suite_request(folder), {**get_given_options(ctx), "variants": variants})
     refuse_impossible(folder)
     refuse_occupied(folder)
     device = "cpu" if options["device"] == "auto" else options["device"]
@@ -118,10 +118,10 @@ def _request(ctx: click.Context, folder: Path) -> "BenchRequest":
         sizes = options["batch_size"], options["seq_len"], options["accumulate"]
         workload = sized_workload(options["workload"], device, *sizes)
     request = BenchRequest(workload=workload, variants=variants, device=device, device_count=0, cores=1)
-    return with_options(request, {name: options[name] for name in TAKEN})
+    return apply_options(request, {name: options[name] for name in TAKEN})
 
 
-def _size(request: "BenchRequest") -> tuple[int, int]:
+def _compute_job_size(request: "BenchRequest") -> tuple[int, int]:
     """Nodes, and tasks on each: as many as the largest variant has ranks."""
     from perfkit.measure.bench import ranks_needed
     from perfkit.measure.launch.ranks import ranks_per_node, refuse_endpoint
@@ -133,7 +133,7 @@ def _size(request: "BenchRequest") -> tuple[int, int]:
     return request.nodes, max(ranks_per_node(run.spec.launch) for run in runs)
 
 
-def _arguments(ctx: click.Context, folder: Path) -> list[str]:
+def _build_job_arguments(ctx: click.Context, folder: Path) -> list[str]:
     """What the job is given: the same but for its own options, which it has then, and with the copy here for the URL of
     a folder, which this command sends back.
     """
@@ -145,17 +145,17 @@ def _arguments(ctx: click.Context, folder: Path) -> list[str]:
         if _OPTION not in (word, last) and not word.startswith(f"{_OPTION}=")
     ]
     for option in ("out", "into", "resume"):
-        if url := url_of(ctx, option):
+        if url := get_url(ctx, option):
             arguments = [word.replace(url, str(ctx.params[option])) for word in arguments]
     new = ctx.params["into"] is None and ctx.params["resume"] is None
     return [*arguments, "--out", str(folder)] if new and ctx.params["out"] is None else arguments
 
 
-def _silent(_place: "Queued") -> None:
+def _ignore_place(_place: "Queued") -> None:
     pass
 
 
-def _told(job: str, folder: Path) -> Any:
+def _make_queue_reporter(job: str, folder: Path) -> Any:
     click.echo(f"job {job} writes {folder}; Ctrl-C cancels it", err=True)
 
     def tell(place: "Queued") -> None:

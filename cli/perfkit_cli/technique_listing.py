@@ -11,33 +11,33 @@ from perfkit.registry import BrokenPluginError
 from perfkit.techniques.groups import group_of, in_groups
 from perfkit.techniques.table import TECHNIQUES
 from perfkit.techniques.technique import Technique, cannot_act
-from perfkit_cli.listing import Listed, choices, parameters
+from perfkit_cli.listing import ListedItem, describe_parameters, list_choices
 
 
-def listed(name: str, device: torch.device) -> Listed:
+def list_technique(name: str, device: torch.device) -> ListedItem:
     """A technique as it is listed; `broken` where another package's cannot be had."""
     try:
-        return TECHNIQUES.ask_object(name, lambda kind: _listed(kind, device))
+        return TECHNIQUES.ask_object(name, lambda kind: _describe_technique(kind, device))
     except BrokenPluginError as error:
-        return Listed(name=name, group=group_of(name), broken=str(error))
+        return ListedItem(name=name, group=group_of(name), broken=str(error))
 
 
-def availability(item: Listed) -> str:
+def describe_availability(item: ListedItem) -> str:
     """Whether it can act on this machine, in words."""
     if item.unavailable is not None:
         return f"unavailable: {item.unavailable}"
     return f"needs {item.needs}" if item.needs else "available"
 
 
-def lines(items: Sequence[Listed], width: int) -> Iterator[str]:
+def format_listing(items: Sequence[ListedItem], width: int) -> Iterator[str]:
     """The listing in so many columns: the groups in their order, each with its techniques."""
     names = max(len(item.name) for item in items)
     for group, members in groupby(in_groups(items, lambda item: item.name), key=lambda item: item.group):
         yield f"{group}:"
         for item in members:
-            first = f"  {item.name:{names}}  {_here(item):3}  "
+            first = f"  {item.name:{names}}  {_format_available(item):3}  "
             rest = " " * len(first)
-            for number, text in enumerate(_texts(item)):
+            for number, text in enumerate(_build_paragraphs(item)):
                 start = rest if number else first
                 yield from textwrap.wrap(
                     text, width, initial_indent=start, subsequent_indent=rest, break_on_hyphens=False
@@ -45,45 +45,45 @@ def lines(items: Sequence[Listed], width: int) -> Iterator[str]:
         yield ""
 
 
-def needs(kind: type[Technique], device: str) -> str:
+def describe_needs(kind: type[Technique], device: str) -> str:
     """What a technique needs besides itself, with its defaults."""
     if kind.min_world_size > 1:
         return f"{kind.min_world_size} ranks"
     return "amp or --dtype bf16" if kind().needs_16_bits(device) else ""
 
 
-def lacking(kind: type[Technique], device: torch.device) -> dict[str, str]:
+def find_unavailable_choices(kind: type[Technique], device: torch.device) -> dict[str, str]:
     """Why it cannot act here with a choice of a parameter, as `backend=liger`; empty for choices with which it can."""
     return {
         f"{field.encode_name}={value}": cannot_act(kind(**{field.name: value}), device) or ""
         for field in msgspec.structs.fields(kind)
-        for value in choices(kind, field.name)
+        for value in list_choices(kind, field.name)
     }
 
 
-def _listed(kind: type[Technique], device: torch.device) -> Listed:
+def _describe_technique(kind: type[Technique], device: torch.device) -> ListedItem:
     reason = cannot_act(kind(), device)
-    reasons = lacking(kind, device)
+    reasons = find_unavailable_choices(kind, device)
     choice = next((choice for choice, lack in reasons.items() if not lack), "") if reason is not None else ""
-    defaults = "with its defaults, " if parameters(kind) else ""
-    return Listed(
+    defaults = "with its defaults, " if describe_parameters(kind) else ""
+    return ListedItem(
         name=kind.name,
         group=group_of(kind.name),
         summary=kind.summary,
-        parameters=parameters(kind),
+        parameters=describe_parameters(kind),
         unavailable=None if reason is None or choice else f"{defaults}{reason}",
         unavailable_choices={name: lack for name, lack in reasons.items() if lack and lack != reason},
-        needs=choice or needs(kind, device.type),
+        needs=choice or describe_needs(kind, device.type),
         when=kind.when,
         paper=kind.paper,
     )
 
 
-def _here(item: Listed) -> str:
+def _format_available(item: ListedItem) -> str:
     return "no" if item.unavailable is not None or item.broken is not None else "yes"
 
 
-def _texts(item: Listed) -> Iterator[str]:
+def _build_paragraphs(item: ListedItem) -> Iterator[str]:
     """Its paragraphs: what it does, its parameters, what it needs here, and what it lacks."""
     if item.broken is not None:
         yield f"broken: {item.broken}"
@@ -94,12 +94,12 @@ def _texts(item: Listed) -> Iterator[str]:
             f"{name}={text.partition(' ')[0].replace('|', ' | ')}" for name, text in item.parameters.items()
         )
     if item.needs or item.unavailable is not None:
-        yield availability(item)
-    for reason, values in _by_reason(item.unavailable_choices).items():
+        yield describe_availability(item)
+    for reason, values in _group_by_reason(item.unavailable_choices).items():
         yield f"not {', '.join(values)}: {reason}"
 
 
-def _by_reason(reasons: dict[str, str]) -> dict[str, list[str]]:
+def _group_by_reason(reasons: dict[str, str]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for choice, reason in reasons.items():
         found.setdefault(reason, []).append(choice)

@@ -13,64 +13,70 @@ from perfkit.techniques.technique import LOSSLESS, Planned, Technique, first_exa
 from perfkit.units import percent
 from perfkit.workloads.table import load_workload
 from perfkit.workloads.workload import built_model
-from perfkit_cli.listing import described
-from perfkit_cli.measured import example, measured
+from perfkit_cli.listing import list_parameters
+from perfkit_cli.technique_examples import build_example, load_measured_suites
 
 _WORKLOAD = WorkloadSpec(name="gpt", params={"size": "nano"})
 _RELATIONS = {Relation.AT_LEAST: "at least", Relation.AT_MOST: "at most", Relation.EQUAL: "exactly"}
 
 
-def page(kind: type[Technique]) -> str:
+def build_page(kind: type[Technique]) -> str:
     """What a technique does, takes, claims and costs, when it helps, how to try it, and what it came to somewhere."""
-    parts = [f"# {kind.name}", f"{_sentence(kind.summary)}", *_facts(kind), *_parameters(kind), *_text(kind)]
-    return "\n\n".join([*parts, *_claims(kind), *_examples(kind), *_measured(kind)]) + "\n"
+    parts = [
+        f"# {kind.name}",
+        f"{_make_sentence(kind.summary)}",
+        *_build_facts(kind),
+        *_build_parameters(kind),
+        *_build_explanation(kind),
+    ]
+    return "\n\n".join([*parts, *_build_claims(kind), *_build_examples(kind), *_build_measured(kind)]) + "\n"
 
 
-def index(kinds: Iterable[type[Technique]]) -> str:
+def build_index(kinds: Iterable[type[Technique]]) -> str:
     """All techniques, a line each."""
-    rows = [(f"[`{k.name}`]({k.name}.md)", k.summary, k.when, k.costs, losses(k().parity())) for k in kinds]
-    table = _table(("technique", "what it does", "when it helps", "what it costs", "losses"), rows)
+    rows = [(f"[`{k.name}`]({k.name}.md)", k.summary, k.when, k.costs, describe_parity(k().parity())) for k in kinds]
+    table = _format_table(("technique", "what it does", "when it helps", "what it costs", "losses"), rows)
     return f"# All techniques\n\n{table}\n"
 
 
-def losses(rule: ParityRule) -> str:
+def describe_parity(rule: ParityRule) -> str:
     """How far a technique's losses may be from the baseline's, in words."""
     if rule.relative is None:
         return f"not comparable: {rule.basis}"
     return "lossless" if rule == LOSSLESS else f"within a relative {rule.relative:.2g} ({rule.basis})"
 
 
-def _facts(kind: type[Technique]) -> list[str]:
+def _build_facts(kind: type[Technique]) -> list[str]:
     package = kind().package()
     known = {
         "When it helps": kind.when,
         "What it costs": kind.costs,
-        "Losses": losses(kind().parity()),
+        "Losses": describe_parity(kind().parity()),
         "Needs": f"{kind.min_world_size} ranks" if kind.min_world_size > 1 else "",
         "Package": f"`{package.module}` (pip install {package.install})" if package else "",
-        "In a plan": _planned(kind),
+        "In a plan": _describe_planning(kind),
         "Paper": kind.paper,
     }
     return ["\n".join(f"- **{name}**: {value}" for name, value in known.items() if value)]
 
 
-def _planned(kind: type[Technique]) -> str:
+def _describe_planning(kind: type[Technique]) -> str:
     """How `perfkit plan` plans it, where that is not as it runs."""
     plannable = kind().plannable()
     return plannable.reason if plannable.how is Planned.APPLIED else f"{plannable.how}: {plannable.reason}"
 
 
-def _parameters(kind: type[Technique]) -> list[str]:
-    rows = [(f"`{it.name}`", it.values.replace("|", ", "), it.default, it.meaning) for it in described(kind)]
-    return ["## Parameters", _table(("parameter", "values", "default", "meaning"), rows)] if rows else []
+def _build_parameters(kind: type[Technique]) -> list[str]:
+    rows = [(f"`{it.name}`", it.values.replace("|", ", "), it.default, it.meaning) for it in list_parameters(kind)]
+    return ["## Parameters", _format_table(("parameter", "values", "default", "meaning"), rows)] if rows else []
 
 
-def _text(kind: type[Technique]) -> list[str]:
+def _build_explanation(kind: type[Technique]) -> list[str]:
     text = getdoc(kind)
     return ["## How it works", text] if text and text != getdoc(Technique) else []
 
 
-def _claims(kind: type[Technique]) -> list[str]:
+def _build_claims(kind: type[Technique]) -> list[str]:
     """What the technique claims as its first example has it, on the smallest workload."""
     workload = load_workload(_WORKLOAD)
     technique, device = first_example(kind), torch.device("cpu")
@@ -82,36 +88,36 @@ def _claims(kind: type[Technique]) -> list[str]:
         claims = technique.claims(state)
     except (KeyError, AttributeError):  # of what `apply` finds out
         return ["## What is checked", "That depends on what it finds of the model."]
-    rows = [(claim.statement, _asserted(claim)) for claim in claims]
+    rows = [(claim.statement, _format_claim(claim)) for claim in claims]
     variant = (kind.examples or (kind.name,))[0]
     said = f"Of `{variant}` on `{_WORKLOAD.label}` (the facts are explained in `docs/architecture.md`):"
-    return ["## What is checked", said, _table(("claim", "fact"), rows)]
+    return ["## What is checked", said, _format_table(("claim", "fact"), rows)]
 
 
-def _asserted(claim: Claim) -> str:
+def _format_claim(claim: Claim) -> str:
     of = {"": "", BASELINE: " of the baseline's"}.get(claim.relative_to, f" of `{claim.relative_to}`")
     return f"`{claim.fact}` {_RELATIONS[claim.relation]} {percent(claim.value) if of else f'{claim.value:g}'}{of}"
 
 
-def _examples(kind: type[Technique]) -> list[str]:
+def _build_examples(kind: type[Technique]) -> list[str]:
     lines = [f"    perfkit bench --technique {text}" for text in kind.examples or (kind.name,)]
     return ["## To try it", "\n".join(lines)]
 
 
-def _measured(kind: type[Technique]) -> list[str]:
+def _build_measured(kind: type[Technique]) -> list[str]:
     """What it came to in the suites that are kept; nothing where it is in none of them."""
     parts = []
-    for suite in measured():
-        said, rows, repeated = example(suite, kind.name)
+    for suite in load_measured_suites():
+        said, rows, repeated = build_example(suite, kind.name)
         if rows:
-            parts += [said, _table(("variant", "speed-up", "peak memory", "verified active"), rows), repeated]
+            parts += [said, _format_table(("variant", "speed-up", "peak memory", "verified active"), rows), repeated]
     return ["## Measured", *parts] if parts else []
 
 
-def _sentence(text: str) -> str:
+def _make_sentence(text: str) -> str:
     return f"{text[0].upper()}{text[1:]}."
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def _format_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)

@@ -1,4 +1,4 @@
-"""`perfkit techniques`: what can be switched on."""
+"""`perfkit techniques`: lists the techniques, their parameters, and whether each can act here."""
 
 from pathlib import Path
 from shutil import get_terminal_size
@@ -35,9 +35,9 @@ def command(name: str | None, as_json: bool, docs: Path | None) -> None:
 
     from perfkit.devices.wanted import find_device
     from perfkit.techniques.table import TECHNIQUES
-    from perfkit_cli.listing import show
-    from perfkit_cli.technique_listing import availability, lines, listed
-    from perfkit_cli.technique_page import page
+    from perfkit_cli.listing import show_listing
+    from perfkit_cli.technique_listing import describe_availability, format_listing, list_technique
+    from perfkit_cli.technique_page import build_page
 
     if docs is not None and name is not None:
         raise UsageError(f"--docs writes the pages of all techniques: leave out {name}")
@@ -45,27 +45,29 @@ def command(name: str | None, as_json: bool, docs: Path | None) -> None:
     if docs is not None:
         write_pages(docs)
     elif as_json:
-        show([listed(each, device) for each in ([name] if name else TECHNIQUES.list_names())], as_json=True)
+        show_listing(
+            [list_technique(each, device) for each in ([name] if name else TECHNIQUES.list_names())], as_json=True
+        )
     elif name is None:
         width = min(get_terminal_size((80, 24)).columns, _MOST_COLUMNS)
-        click.echo("\n".join(lines([listed(each, device) for each in TECHNIQUES.list_names()], width)))
+        click.echo("\n".join(format_listing([list_technique(each, device) for each in TECHNIQUES.list_names()], width)))
     else:
-        about = TECHNIQUES.ask_object(name, page)
-        click.echo(f"{about}\nOn this machine: {availability(listed(name, device))}")
+        about = TECHNIQUES.ask_object(name, build_page)
+        click.echo(f"{about}\nOn this machine: {describe_availability(list_technique(name, device))}")
 
 
 def write_pages(folder: Path) -> None:
     """Write the page of each technique and an index into a folder."""
     from perfkit.techniques.table import TECHNIQUES
-    from perfkit_cli.technique_page import index, page
+    from perfkit_cli.technique_page import build_index, build_page
 
     folder.mkdir(parents=True, exist_ok=True)
     pages = {}
     for name in TECHNIQUES.list_names():
         try:
-            pages[name] = TECHNIQUES.ask_object(name, page)
+            pages[name] = TECHNIQUES.ask_object(name, build_page)
         except UsageError as error:
             click.echo(f"without a page: {error}", err=True)
     for name, text in pages.items():
         (folder / f"{name}.md").write_text(text)
-    (folder / "index.md").write_text(index(map(TECHNIQUES.load, pages)))
+    (folder / "index.md").write_text(build_index(map(TECHNIQUES.load, pages)))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from perfkit.units import nbytes
-from perfkit_cli.lines import show_lines
+from perfkit_cli.live_lines import show_lines
 
 if TYPE_CHECKING:
     from perfkit.analysis.trace.trace_analysis import Progress, TraceProgress
@@ -21,10 +21,10 @@ def show_reading(console: Console) -> Iterator["Progress | None"]:
         return
     with show_lines(console) as tell:
         tell("reading")
-        yield lambda read: tell(line(read))
+        yield lambda read: tell(format_trace_read(read))
 
 
-def line(read: "TraceProgress") -> str:
+def format_trace_read(read: "TraceProgress") -> str:
     """`[3/64] traces/rank2.json.gz: 326 MiB at 84 MiB/s`."""
     place = f"[{read.number}/{read.total}] {read.source}"
     if read.error:

@@ -22,7 +22,7 @@ else:
 
 
 class FolderOrUrl(_Type):
-    """A `Path`, for a URL that of its copy, in `runs`; `url_of` tells which. A `new` one must not be there yet."""
+    """A `Path`, for a URL that of its copy, in `runs`; `get_url` tells which. A `new` one must not be there yet."""
 
     name = "folder"
 
@@ -32,13 +32,13 @@ class FolderOrUrl(_Type):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
         if isinstance(value, Path) or not is_url(value):
             return Path(value)
-        here = _free(_HERE / _name(value))
+        here = _find_free_folder(_HERE / _get_url_name(value))
         if ctx is None or param is None or ctx.resilient_parsing:
             return here
-        ctx.meta[_key(param.name)] = value
+        ctx.meta[_make_key(param.name)] = value
         if ctx.params.get("launcher") != "kubernetes":  # which runs nothing here
             before = self._fetch_before(value, here)
-            ctx.call_on_close(lambda: _send(here, value, before))
+            ctx.call_on_close(lambda: _send_back(here, value, before))
         return here
 
     def _fetch_before(self, url: str, here: Path) -> Any:
@@ -51,39 +51,39 @@ class FolderOrUrl(_Type):
         return {}
 
 
-def url_of(ctx: click.Context, option: str) -> str | None:
+def get_url(ctx: click.Context, option: str) -> str | None:
     """The URL that an option of this type was given; None where it was a folder of this machine, or nothing."""
-    found: str | None = ctx.meta.get(_key(option))
+    found: str | None = ctx.meta.get(_make_key(option))
     return found
 
 
-def local_copy(ctx: click.Context, named: str) -> str:
+def make_local_copy(ctx: click.Context, named: str) -> str:
     """What `named` stands for on this machine until the command ends: for a URL of a suite or report a copy of it.
 
     `URL@VARIANT` is a copy, too. Anything else is returned as it is.
     """
     if not is_url(named):
         return named
-    folder, at, variant = named.rpartition(_AT) if _AT in _name(named) else (named, "", "")
+    folder, at, variant = named.rpartition(_AT) if _AT in _get_url_name(named) else (named, "", "")
     if not any(has_file(folder, marker) for marker in (SUITE_FILE, SUMMARY_FILE)):
         return named
     copies = TemporaryDirectory(prefix="perfkit-copy-")
     ctx.call_on_close(copies.cleanup)
-    here = Path(copies.name) / _name(folder)
+    here = Path(copies.name) / _get_url_name(folder)
     fetch(folder, here)
     return f"{here}{at}{variant}"
 
 
-def _send(here: Path, url: str, before: Any) -> None:
+def _send_back(here: Path, url: str, before: Any) -> None:
     if send(here, url, before, last=SUITE_FILE):
         click.echo(f"{here} is copied to {url}", err=True)
 
 
-def _key(option: str | None) -> str:
+def _make_key(option: str | None) -> str:
     return f"{__name__}.{option}"
 
 
-def _name(url: str) -> str:
+def _get_url_name(url: str) -> str:
     """The last part of a URL's path."""
     name = PurePosixPath(url.partition("://")[2].partition("?")[0].rstrip("/")).name
     if not name:
@@ -91,7 +91,7 @@ def _name(url: str) -> str:
     return name
 
 
-def _free(folder: Path) -> Path:
+def _find_free_folder(folder: Path) -> Path:
     """`folder`, or the next `folder-2` that is not there."""
     number, free = 1, folder
     while free.exists():

@@ -1,4 +1,4 @@
-"""From `--technique` and `--combine` to the variants of a suite."""
+"""Parses `--technique` and `--combine` into the variants of a suite."""
 
 from collections.abc import Callable
 from itertools import combinations
@@ -13,14 +13,14 @@ from perfkit.techniques.technique import Technique
 Techniques = tuple[TechniqueSpec, ...]
 
 
-class LeftOut(NamedTuple):
+class ClashingCombination(NamedTuple):
     """A combination that cannot be made, with the clash."""
 
     variant: str
     reason: str
 
 
-def named_variants(text: str) -> tuple[Techniques, ...]:
+def parse_named_variants(text: str) -> tuple[Techniques, ...]:
     """The variants of `amp,ckpt,amp+ckpt`, checked: unknown names, bad parameters and clashes are a `UsageError`.
 
     The word `all` stands for every technique's examples.
@@ -31,9 +31,9 @@ def named_variants(text: str) -> tuple[Techniques, ...]:
     return named
 
 
-def combined(
+def combine_variants(
     named: tuple[Techniques, ...], refusal: Callable[[Technique], str] = lambda _: ""
-) -> tuple[tuple[Techniques, ...], tuple[LeftOut, ...]]:
+) -> tuple[tuple[Techniques, ...], tuple[ClashingCombination, ...]]:
     """The named variants and every union of two or more of them, and the unions left out because they clash.
 
     `refusal` says why a technique cannot act here whatever it is combined with, empty if it can: what names such a one
@@ -44,22 +44,22 @@ def combined(
     for variant in tuple(named):
         reason = next(filter(None, map(refusal, compose(variant))), "")
         if reason:
-            left_out.append(LeftOut(f"combinations with {variant_label(variant)}", reason))
+            left_out.append(ClashingCombination(f"combinations with {variant_label(variant)}", reason))
             named = tuple(other for other in named if other != variant)
     for size in range(2, len(named) + 1):
         for group in combinations([variant for variant in named if variant], size):
-            union = _union(group)
+            union = _merge_techniques(group)
             label = variant_label(union)
             if label in made or len({technique.name for technique in union}) < len(union):
                 continue
             try:
                 compose(union)
             except UsageError as clash:
-                left_out.append(LeftOut(label, str(clash)))
+                left_out.append(ClashingCombination(label, str(clash)))
             else:
                 made[label] = union
     return tuple(made.values()), tuple(left_out)
 
 
-def _union(group: tuple[Techniques, ...]) -> Techniques:
+def _merge_techniques(group: tuple[Techniques, ...]) -> Techniques:
     return tuple({technique.label: technique for variant in group for technique in variant}.values())

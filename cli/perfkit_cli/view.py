@@ -39,12 +39,12 @@ def command(runs: Path, host: str, port: int | None, open_page: bool) -> None:
     """
     from perfkit.errors import UsageError
     from perfkit_reports.view.headers import is_loopback
-    from perfkit_reports.view.server import serving
+    from perfkit_reports.view.server import open_server
 
     if not runs.is_dir():
         what = "is no folder" if runs.exists() else "does not exist"
         raise UsageError(f"{runs} {what}: name the folder that holds the runs, such as runs/")
-    with serving(runs.resolve(), host, port) as server:
+    with open_server(runs.resolve(), host, port) as server:
         if not is_loopback(host):
             click.echo(f"warning: whoever can reach {host} can read every run below {runs}", err=True)
         address = f"{server.url}#token={server.token}"

@@ -1,4 +1,4 @@
-"""`perfkit workloads`: what can be trained."""
+"""`perfkit workloads`: lists the workloads that can be trained."""
 
 import click
 
@@ -14,10 +14,10 @@ Your own workload is named by its function: --workload path/to/file.py:function 
 def command(as_json: bool) -> None:
     """List the workloads, their parameters, and which of them can be built on this machine."""
     from perfkit.workloads.table import describe
-    from perfkit_cli.listing import Listed, show
+    from perfkit_cli.listing import ListedItem, show_listing
 
     items = [
-        Listed(
+        ListedItem(
             name=item.name,
             summary=item.summary,
             parameters=item.parameters,
@@ -26,4 +26,4 @@ def command(as_json: bool) -> None:
         )
         for item in describe()
     ]
-    show(items, as_json=as_json)
+    show_listing(items, as_json=as_json)

@@ -4,70 +4,70 @@ from collections.abc import Callable
 
 from perfkit import units
 from perfkit.record import Measurement, Quantity
-from perfkit_reports.document.cells import Cell, unknown
+from perfkit_reports.document.cells import Cell, make_unknown_cell
 from perfkit_reports.document.tables import NOTHING
-from perfkit_reports.names import middle, short_kernel
-from perfkit_reports.wording import bounded
+from perfkit_reports.names import shorten_kernel, shorten_middle
+from perfkit_reports.wording import format_bounded
 
 LONGEST = 900  # shapes of a fused optimizer's lists fill pages; tables/*.parquet have them whole
 
 
-def text(value: str) -> Cell:
+def make_text_cell(value: str) -> Cell:
     """Words; a dash where there are none."""
     return Cell(value or NOTHING, value=value)
 
 
-def short(value: str, limit: int = 64) -> Cell:
+def make_short_cell(value: str, limit: int = 64) -> Cell:
     """Shortened in the middle, whole on hover."""
-    return _named(middle(value, limit), value)
+    return _make_named_cell(shorten_middle(value, limit), value)
 
 
-def code(value: str, limit: int = 60) -> Cell:
+def make_code_cell(value: str, limit: int = 60) -> Cell:
     """The name of a kernel or op in a readable form, whole on hover."""
-    return _named(short_kernel(value, limit), value)
+    return _make_named_cell(shorten_kernel(value, limit), value)
 
 
-def _named(shown: str, whole: str) -> Cell:
+def _make_named_cell(shown: str, whole: str) -> Cell:
     """A name that is sorted and saved as it was recorded, unless it would fill the page."""
     if shown == whole:
-        return text(whole)
-    return Cell(shown or NOTHING, whole=middle(whole, LONGEST))
+        return make_text_cell(whole)
+    return Cell(shown or NOTHING, whole=shorten_middle(whole, LONGEST))
 
 
-def seconds(value: float) -> Cell:
+def make_seconds_cell(value: float) -> Cell:
     return Cell(units.seconds(value), value=value)
 
 
-def size(value: int) -> Cell:
+def make_bytes_cell(value: int) -> Cell:
     return Cell(units.nbytes(value), value=value)
 
 
-def whole(value: int) -> Cell:
+def make_integer_cell(value: int) -> Cell:
     return Cell(f"{value:,}", value=value)
 
 
-def calls(value: float) -> Cell:
-    return Cell(count(value), value=value)
+def make_calls_cell(value: float) -> Cell:
+    return Cell(format_count(value), value=value)
 
 
-def share(value: float) -> Cell:
+def make_share_cell(value: float) -> Cell:
     return Cell(units.percent(value), value=value)
 
 
-def grown(change: float, show: Callable[[float], str]) -> Cell:
+def make_growth_cell(change: float, show: Callable[[float], str]) -> Cell:
     """A change of what is better the less there is of it."""
     return Cell(show(change), value=change, tone="bad" if change > 0 else "good" if change < 0 else "")
 
 
-def known(value: float | None, show: Callable[[float], str], reason: str) -> Cell:
+def make_optional_cell(value: float | None, show: Callable[[float], str], reason: str) -> Cell:
     """A number; where it is not known, n/a and why."""
-    return unknown(reason) if value is None else Cell(show(value), value=value)
+    return make_unknown_cell(reason) if value is None else Cell(show(value), value=value)
 
 
-def quantity(item: Quantity) -> Cell:
+def make_quantity_cell(item: Quantity) -> Cell:
     """A quantity in the unit it carries."""
     if not isinstance(item, Measurement):
-        return unknown(item.reason)
+        return make_unknown_cell(item.reason)
     show = {
         "s": units.seconds,
         "bytes": units.nbytes,
@@ -76,41 +76,41 @@ def quantity(item: Quantity) -> Cell:
         "B/s": units.bandwidth,
         "1": units.percent,
     }.get(item.unit)
-    shown = bounded(show(item.value) if show else units.si(item.value, item.unit), item.bound)
+    shown = format_bounded(show(item.value) if show else units.si(item.value, item.unit), item.bound)
     return Cell(shown, detail=f"{item.how.value}: {item.source}" if item.source else item.how.value, value=item.value)
 
 
-def count(value: float) -> str:
+def format_count(value: float) -> str:
     """A number of calls per step: whole where it is, else three digits."""
     return f"{value:,.0f}" if value == round(value) else units.significant(value)
 
 
-def times(factor: float) -> str:
+def format_factor(factor: float) -> str:
     return f"{factor:.2f}×"
 
 
-def span(low: str, high: str, unit: str) -> str:
+def format_range(low: str, high: str, unit: str) -> str:
     """`122 ms`, `126 ms` -> `122–126 ms`; the unit is repeated only where the two differ."""
     return f"{low.removesuffix(unit)}–{high}" if low.endswith(unit) else f"{low} – {high}"
 
 
-def relative(value: float) -> str:
+def format_relative(value: float) -> str:
     """A relative difference that may be tiny: 0 or one significant digit and the power of ten."""
     return "0" if value == 0 else f"{value:.1e}"
 
 
-def signed(value: float) -> str:
+def format_change(value: float) -> str:
     """A relative change: `+7.8 %`; one that would read as 0 with as many digits as it takes."""
     if value == 0 or abs(value) >= 0.0005:
         return units.signed_percent(value)
-    return f"{'+' if value > 0 else ''}{relative(value * 100)} %"
+    return f"{'+' if value > 0 else ''}{format_relative(value * 100)} %"
 
 
-def off_by(error: float) -> str:
+def format_error(error: float) -> str:
     """A relative error: `+7.8 %`, `0.0 %` where it rounds to nothing."""
     return units.signed_percent(error) if abs(error) >= 0.0005 else units.percent(0)
 
 
-def between(low: float, high: float) -> str:
+def format_bounds(low: float, high: float) -> str:
     """Bounds of a relative change: `+6.5 to +9.3 %`."""
-    return f"{signed(low).removesuffix(' %')} to {signed(high)}"
+    return f"{format_change(low).removesuffix(' %')} to {format_change(high)}"

@@ -8,14 +8,14 @@ from perfkit.analysis.model.suite import Analysis
 from perfkit.devices.ceiling import Ceiling, Confidence
 from perfkit.devices.unit_names import unit_name
 from perfkit.record import Environment
-from perfkit_reports.document.cells import Cell, unknown
+from perfkit_reports.document.cells import Cell, make_unknown_cell
 from perfkit_reports.document.tables import NOTHING, Column
-from perfkit_reports.wording import plural
+from perfkit_reports.wording import format_plural
 
 _UNREAD = "could not be read on this machine"
 
 
-def environment_items(environment: Environment) -> list[tuple[str, Cell]]:
+def list_environment_items(environment: Environment) -> list[tuple[str, Cell]]:
     """(name, value) of everything that can change the numbers. What only a GPU has is left out on a CPU."""
     on_gpu = environment.device != "cpu"
     items: list[tuple[str, Cell]] = [
@@ -28,36 +28,36 @@ def environment_items(environment: Environment) -> list[tuple[str, Cell]]:
     if on_gpu:
         items += [
             ("Devices", Cell(f"{environment.device_count:,}")),
-            ("Device memory", _bytes(environment.device_memory_bytes)),
-            ("Compute capability", _known(environment.compute_capability)),
-            ("Driver", _known(environment.driver)),
-            ("CUDA", _known(environment.cuda)),
-            ("NCCL", _given(environment.nccl, str)),
-            ("Matmul precision", _known(environment.matmul_precision)),
-            ("Convolution precision", _known(environment.conv_precision)),
-            ("Recurrent precision", _known(environment.rnn_precision)),
+            ("Device memory", _make_bytes_cell(environment.device_memory_bytes)),
+            ("Compute capability", _make_known_cell(environment.compute_capability)),
+            ("Driver", _make_known_cell(environment.driver)),
+            ("CUDA", _make_known_cell(environment.cuda)),
+            ("NCCL", _make_optional_cell(environment.nccl, str)),
+            ("Matmul precision", _make_known_cell(environment.matmul_precision)),
+            ("Convolution precision", _make_known_cell(environment.conv_precision)),
+            ("Recurrent precision", _make_known_cell(environment.rnn_precision)),
         ]
     affinity = environment.affinity
     items += [
-        ("CPU", _known(environment.cpu_model)),
-        ("CPU cores", _known(environment.cpu_cores)),
-        ("CPU governor", _known(environment.cpu_governor)),
-        ("Affinity", _known(None if affinity is None else _ranges(affinity))),
-        ("Threads", _known(environment.threads)),
-        ("Memory", _bytes(environment.memory_total_bytes)),
-        ("Container CPU limit", _given(environment.container_cpu_limit, "{:g} cores".format, "none")),
-        ("Container memory limit", _given(environment.container_memory_limit_bytes, units.nbytes, "none")),
-        ("Git revision", _known(environment.git_revision)),
+        ("CPU", _make_known_cell(environment.cpu_model)),
+        ("CPU cores", _make_known_cell(environment.cpu_cores)),
+        ("CPU governor", _make_known_cell(environment.cpu_governor)),
+        ("Affinity", _make_known_cell(None if affinity is None else _format_ranges(affinity))),
+        ("Threads", _make_known_cell(environment.threads)),
+        ("Memory", _make_bytes_cell(environment.memory_total_bytes)),
+        ("Container CPU limit", _make_optional_cell(environment.container_cpu_limit, "{:g} cores".format, "none")),
+        ("Container memory limit", _make_optional_cell(environment.container_memory_limit_bytes, units.nbytes, "none")),
+        ("Git revision", _make_known_cell(environment.git_revision)),
     ]
     items += [(f"${name}", Cell(value)) for name, value in sorted(environment.variables.items())]
     return items
 
 
-def packages_line(environment: Environment) -> str:
+def format_packages(environment: Environment) -> str:
     return ", ".join(f"{name} {version}" for name, version in sorted(environment.packages.items()))
 
 
-def ceiling_columns(device_name: str) -> list[Column[Ceiling]]:
+def build_ceiling_columns(device_name: str) -> list[Column[Ceiling]]:
     """Those of a table of the ceilings of a device, whose units are called as its vendor does."""
 
     def name(ceiling: Ceiling) -> Cell:
@@ -72,17 +72,17 @@ def ceiling_columns(device_name: str) -> list[Column[Ceiling]]:
 
     return [
         Column("Ceiling", name, numeric=False),
-        Column("Value", lambda ceiling: Cell(_rate(ceiling), value=ceiling.value)),
+        Column("Value", lambda ceiling: Cell(_format_rate(ceiling), value=ceiling.value)),
         Column("Kind", lambda ceiling: Cell(ceiling.kind.value), numeric=False),
         Column("Measured on", lambda ceiling: Cell(ceiling.measured_at[:10] or NOTHING), numeric=False),
-        Column("Threads", lambda ceiling: _given(ceiling.threads, str)),
-        Column("Spread", lambda ceiling: _given(ceiling.spread, units.percent)),
+        Column("Threads", lambda ceiling: _make_optional_cell(ceiling.threads, str)),
+        Column("Spread", lambda ceiling: _make_optional_cell(ceiling.spread, units.percent)),
         Column("Confidence", confidence, numeric=False),
         Column("Source", lambda ceiling: Cell(ceiling.source), numeric=False, wrap=True),
     ]
 
 
-def machine_line(analysis: Analysis) -> str:
+def format_machine(analysis: Analysis) -> str:
     """The device in a few words; empty where it is not known."""
     environment = analysis.environment
     if environment is None:
@@ -90,29 +90,29 @@ def machine_line(analysis: Analysis) -> str:
     threads = (
         ""
         if environment.device != "cpu" or environment.threads is None
-        else f", {plural(environment.threads, 'thread')}"
+        else f", {format_plural(environment.threads, 'thread')}"
     )
     return f"{environment.device_name}{threads}, torch {environment.torch}"
 
 
-def _rate(ceiling: Ceiling) -> str:
+def _format_rate(ceiling: Ceiling) -> str:
     return units.flops_per_s(ceiling.value) if ceiling.unit == "FLOP/s" else units.bandwidth(ceiling.value)
 
 
-def _given(value: float | str | None, show: Callable[[Any], str], absent: str = NOTHING) -> Cell:
+def _make_optional_cell(value: float | str | None, show: Callable[[Any], str], absent: str = NOTHING) -> Cell:
     """What may be missing and is then not unknown, but absent."""
     return Cell(absent if value is None else show(value), value=None if isinstance(value, str) else value)
 
 
-def _known(value: str | int | None) -> Cell:
-    return unknown(_UNREAD) if value is None else Cell(str(value))
+def _make_known_cell(value: str | int | None) -> Cell:
+    return make_unknown_cell(_UNREAD) if value is None else Cell(str(value))
 
 
-def _bytes(value: int | None) -> Cell:
-    return unknown(_UNREAD) if value is None else Cell(units.nbytes(value))
+def _make_bytes_cell(value: int | None) -> Cell:
+    return make_unknown_cell(_UNREAD) if value is None else Cell(units.nbytes(value))
 
 
-def _ranges(numbers: tuple[int, ...]) -> str:
+def _format_ranges(numbers: tuple[int, ...]) -> str:
     """`(0, 1, 2, 5)` -> `0-2, 5`."""
     spans: list[list[int]] = []
     for number in sorted(numbers):

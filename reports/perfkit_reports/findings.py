@@ -3,9 +3,9 @@
 from perfkit import units
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.step import AT_MOST
-from perfkit_reports.names import short_kernel
-from perfkit_reports.selection import idle_key, key
-from perfkit_reports.wording import sentence
+from perfkit_reports.names import shorten_kernel
+from perfkit_reports.selection import make_idle_key, make_key
+from perfkit_reports.wording import format_sentence
 
 ICONS = {"gain": "▲", "warning": "!", "note": "i"}
 _NOTHING = 1e-3  # of the sum: a gain below this is none
@@ -13,86 +13,86 @@ _BOUNDS = {AT_MOST: "up to"}
 WORDS = {"gain": "Gain", "warning": "Warning", "note": "Note"}
 
 
-def icon(finding: Finding) -> str:
+def get_icon(finding: Finding) -> str:
     return ICONS.get(finding.severity, "i")
 
 
-def word(finding: Finding) -> str:
+def get_severity_word(finding: Finding) -> str:
     return WORDS.get(finding.severity, finding.severity.capitalize())
 
 
-def gain(finding: Finding) -> str:
+def format_gain(finding: Finding) -> str:
     """`76.6 ms a step and 107 MiB`; empty where neither is known."""
     parts = []
     if finding.expected_s is not None:
-        parts.append(_time(finding, finding.expected_s))
+        parts.append(_format_time(finding, finding.expected_s))
     if finding.gain_bytes is not None:
         parts.append(units.nbytes(finding.gain_bytes))
     return " and ".join(parts)
 
 
-def worth(finding: Finding) -> str:
+def format_gain_with_sum(finding: Finding) -> str:
     """What a replay says it saves, the sum second: `7.91 ms a step, simulated (summed 14.7 ms at most)`.
 
     Without a replay the sum with the bound that it is: `up to 14.7 ms a step`.
     """
-    summed = summed_up(finding)
-    return f"{expected(finding)} ({summed})" if summed else expected(finding)
+    summed = format_summed_gain(finding)
+    return f"{format_expected_gain(finding)} ({summed})" if summed else format_expected_gain(finding)
 
 
-def expected(finding: Finding) -> str:
+def format_expected_gain(finding: Finding) -> str:
     """`7.91 ms a step, simulated`; without a replay `up to 14.7 ms a step`."""
-    won = gain(finding)
+    won = format_gain(finding)
     if finding.simulated_s is None or finding.gain_s is None:
         return f"{_BOUNDS.get(finding.gain_bound, finding.gain_bound)} {won}" if won else ""
-    return f"{won if gains_by_itself(finding) else 'nothing by itself'}, simulated"
+    return f"{won if has_own_gain(finding) else 'nothing by itself'}, simulated"
 
 
-def summed_up(finding: Finding) -> str:
+def format_summed_gain(finding: Finding) -> str:
     """`summed 14.7 ms at most` beside what is simulated."""
     if finding.simulated_s is None or finding.gain_s is None:
         return ""
     # What goes beside the work itself (launches, waits) may save more than its sum.
     most = " at most" if finding.gain_bound == AT_MOST and finding.gain_s >= finding.simulated_s else ""
-    per = "" if gains_by_itself(finding) or not finding.per_step else " a step"
+    per = "" if has_own_gain(finding) or not finding.per_step else " a step"
     return f"summed {units.seconds(finding.gain_s)}{per}{most}"
 
 
-def gains_by_itself(finding: Finding) -> bool:
+def has_own_gain(finding: Finding) -> bool:
     """Whether it is not simulated to save nothing."""
     if finding.simulated_s is None or finding.gain_s is None:
         return True
     return finding.simulated_s >= _NOTHING * finding.gain_s
 
 
-def _time(finding: Finding, time_s: float) -> str:
+def _format_time(finding: Finding, time_s: float) -> str:
     return f"{units.seconds(time_s)} {'a step' if finding.per_step else 'total'}"
 
 
-def evidence(finding: Finding) -> str:
-    return sentence(finding.evidence)
+def format_evidence(finding: Finding) -> str:
+    return format_sentence(finding.evidence)
 
 
-def action(finding: Finding) -> str:
-    return sentence(finding.action)
+def format_action(finding: Finding) -> str:
+    return format_sentence(finding.action)
 
 
-def details(finding: Finding) -> list[str]:
+def list_details(finding: Finding) -> list[str]:
     """What the gain assumes, why it is not simulated, and where else the same was found."""
     why_not = (f"not simulated, so that the gain is the sum: {finding.not_simulated}",) if finding.not_simulated else ()
-    return [sentence(detail) for detail in (*finding.details, *why_not)]
+    return [format_sentence(detail) for detail in (*finding.details, *why_not)]
 
 
-def about(finding: Finding) -> list[tuple[str, str]]:
+def list_subjects(finding: Finding) -> list[tuple[str, str]]:
     """(name, key) of the causes of idle time and of the ops that it is about."""
-    idle = [(cause, idle_key(cause)) for cause in finding.idle]
-    return idle + [(short_kernel(name, 48), key("op", name)) for name in finding.ops]
+    idle = [(cause, make_idle_key(cause)) for cause in finding.idle]
+    return idle + [(shorten_kernel(name, 48), make_key("op", name)) for name in finding.ops]
 
 
-def keys(finding: Finding) -> list[str]:
-    return [key for _, key in about(finding)]
+def list_subject_keys(finding: Finding) -> list[str]:
+    return [key for _, key in list_subjects(finding)]
 
 
-def key_of(finding: Finding) -> str:
+def make_finding_key(finding: Finding) -> str:
     """The key of all that it is about."""
-    return key("finding", f"{finding.variant}: {finding.title}" if finding.variant else finding.title)
+    return make_key("finding", f"{finding.variant}: {finding.title}" if finding.variant else finding.title)

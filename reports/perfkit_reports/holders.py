@@ -1,11 +1,11 @@
-"""Whose memory a report shows: variants of a bench, devices of a file, traces."""
+"""The holders of the memory that a report shows: variants of a bench, devices of a file, traces."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from perfkit.analysis.model.memory import MemoryAccount
 from perfkit.analysis.model.trace import RankTrace
-from perfkit_reports.palette import Fill, Style, legend
+from perfkit_reports.palette import Fill, Style, build_legend
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,7 @@ class Holder:
     style: Style | None = None
 
 
-def of_devices(accounts: Sequence[MemoryAccount]) -> list[Holder]:
+def list_device_holders(accounts: Sequence[MemoryAccount]) -> list[Holder]:
     """One a device; devices of the same name are numbered."""
     names = [account.device or "memory" for account in accounts]
     return [
@@ -26,16 +26,16 @@ def of_devices(accounts: Sequence[MemoryAccount]) -> list[Holder]:
     ]
 
 
-def of_traces(traces: Sequence[RankTrace]) -> list[Holder]:
+def list_trace_holders(traces: Sequence[RankTrace]) -> list[Holder]:
     """The traces that recorded memory; their labels tell them apart."""
     return [Holder(trace.label, trace.memory) for trace in traces if trace.memory is not None]
 
 
-def categories_at_peak(holders: Sequence[Holder]) -> list[tuple[str, Fill]]:
+def list_peak_categories(holders: Sequence[Holder]) -> list[tuple[str, Fill]]:
     """(category, fill) of all at their peaks, in the order in which they are stacked."""
-    return legend([[part.category for part in holder.account.categories] for holder in holders])
+    return build_legend([[part.category for part in holder.account.categories] for holder in holders])
 
 
-def categories_over_time(account: MemoryAccount) -> list[tuple[str, Fill]]:
+def list_timeline_categories(account: MemoryAccount) -> list[tuple[str, Fill]]:
     """The same of a timeline, without those that never have a byte."""
-    return legend([[name for name, amounts in account.timeline_categories.items() if any(amounts)]])
+    return build_legend([[name for name, amounts in account.timeline_categories.items() if any(amounts)]])

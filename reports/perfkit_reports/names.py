@@ -3,7 +3,7 @@
 import re
 from functools import lru_cache
 
-from perfkit_reports.mangled import demangled
+from perfkit_reports.demangle import demangle_name
 
 _SIGNATURE = re.compile(r"<|[\w)]\(")  # not `Memcpy HtoD (Pageable -> Device)`, not `aten::mm`
 _LONGEST_READ = 4000  # the rest of a longer name would be cut anyway
@@ -24,18 +24,18 @@ _OPENING, _CLOSING = "<({[", ">)}]"
 
 
 @lru_cache(maxsize=4096)  # a report names the same kernels in every table
-def short_kernel(name: str, limit: int = 72) -> str:
+def shorten_kernel(name: str, limit: int = 72) -> str:
     """`void at::native::vectorized_elementwise_kernel<4, at::native::GeluCUDA..., ...>(int, ...)` ->
     `vectorized_elementwise_kernel<4, GeluCUDAKernelImpl…>`: no return type, namespaces and parameters, few template
     arguments. Names that are no C++ signature are only shortened in the middle.
     """
-    read = " ".join(demangled(name)[:_LONGEST_READ].split())
+    read = " ".join(demangle_name(name)[:_LONGEST_READ].split())
     if not _SIGNATURE.search(read):
-        return middle(read, limit)
-    return middle(_simple(_RETURNS.sub("", read), _DEPTH) or read, limit)
+        return shorten_middle(read, limit)
+    return shorten_middle(_simplify_name(_RETURNS.sub("", read), _DEPTH) or read, limit)
 
 
-def middle(text: str, limit: int) -> str:
+def shorten_middle(text: str, limit: int) -> str:
     """At most `limit` characters: the beginning and the end tell names apart, the middle seldom does."""
     if len(text) <= limit:
         return text
@@ -43,12 +43,12 @@ def middle(text: str, limit: int) -> str:
     return f"{text[: limit - tail - 1]}…{text[-tail:]}"
 
 
-def inner_modules(name: str) -> str:
+def shorten_modules(name: str) -> str:
     """`aten::mm in …/Block_3/Linear_5`: of modules as torch.profiler has them, from the outermost on, the last two."""
     return re.sub(r"(?:[^/\s]+/)+(?=[^/\s]+/[^/\s]+)", "…/", name)
 
 
-def _simple(text: str, depth: int) -> str:
+def _simplify_name(text: str, depth: int) -> str:
     """A name without qualifiers and parameters, with the telling ones of its template arguments."""
     bare = _QUALIFIER.sub("", text)
     end = next((place for place, letter in enumerate(bare) if letter in _OPENING), len(bare))
@@ -57,19 +57,19 @@ def _simple(text: str, depth: int) -> str:
         return head + ("…" if head and rest and depth < _DEPTH else "")
     if depth == 0:
         return f"{head}<…>"
-    arguments = _arguments(rest)
+    arguments = _split_arguments(rest)
     if head in _WRAPPERS and arguments:
-        return _simple(arguments[0], depth)
+        return _simplify_name(arguments[0], depth)
     telling = [argument for argument in arguments if not _NOISE.match(_QUALIFIER.sub("", argument))]
     if depth < _DEPTH:  # BinaryFunctor<float, float, float, MulFunctor<float>>: the functor says what it does
         telling = [argument for argument in telling if not _ELEMENT.match(argument)] or telling
-    shown = [_simple(argument, depth - 1) for argument in telling[:_ARGUMENTS]]
+    shown = [_simplify_name(argument, depth - 1) for argument in telling[:_ARGUMENTS]]
     if len(shown) < len(arguments):
         shown.append("…")
     return f"{head}<{', '.join(part for part in shown if part)}>"
 
 
-def _arguments(text: str) -> list[str]:
+def _split_arguments(text: str) -> list[str]:
     """The arguments of the bracket that `text` begins with, brackets within them kept whole."""
     found, depth, start = [], 0, 1
     for place, letter in enumerate(text):

@@ -115,7 +115,7 @@ _FILLS = {
 
 
 @dataclass(frozen=True)
-class Work:
+class WorkStyle:
     """How a kind of work looks in rooflines, flame graphs and timelines: a family shares a colour."""
 
     name: str
@@ -126,45 +126,45 @@ class Work:
 
 _PALE = "#b4b9c1"  # NEUTRAL is green to those who see no green
 WORK = {
-    OpClass.MATMUL: Work("GEMM", BLUE),
-    OpClass.CONVOLUTION: Work("convolution", BLUE, "square", "|"),
-    OpClass.ATTENTION: Work("attention", GREEN, "diamond"),
-    OpClass.SOFTMAX: Work("softmax", GREEN, "triangle-up", "/"),
-    OpClass.POINTWISE: Work("elementwise", ORANGE),
-    OpClass.NORM: Work("norm", SKY, "square"),
-    OpClass.REDUCTION: Work("reduction", SKY, "triangle-down", "\\"),
-    OpClass.LOSS: Work("loss", SKY, "star", "-"),
-    OpClass.OPTIMIZER: Work("optimizer", PINK, "pentagon"),
-    OpClass.COMPILED: Work("compiled", YELLOW, "hexagon"),
-    OpClass.COMMUNICATION: Work("communication", VERMILLION, "cross", "/"),
-    OpClass.INDEX: Work("indexing", _PALE, "triangle-up", "."),
-    OpClass.COPY: Work("copy", _PALE, "diamond", "\\"),
-    OpClass.OTHER: Work("other", _PALE, "circle", "x"),
+    OpClass.MATMUL: WorkStyle("GEMM", BLUE),
+    OpClass.CONVOLUTION: WorkStyle("convolution", BLUE, "square", "|"),
+    OpClass.ATTENTION: WorkStyle("attention", GREEN, "diamond"),
+    OpClass.SOFTMAX: WorkStyle("softmax", GREEN, "triangle-up", "/"),
+    OpClass.POINTWISE: WorkStyle("elementwise", ORANGE),
+    OpClass.NORM: WorkStyle("norm", SKY, "square"),
+    OpClass.REDUCTION: WorkStyle("reduction", SKY, "triangle-down", "\\"),
+    OpClass.LOSS: WorkStyle("loss", SKY, "star", "-"),
+    OpClass.OPTIMIZER: WorkStyle("optimizer", PINK, "pentagon"),
+    OpClass.COMPILED: WorkStyle("compiled", YELLOW, "hexagon"),
+    OpClass.COMMUNICATION: WorkStyle("communication", VERMILLION, "cross", "/"),
+    OpClass.INDEX: WorkStyle("indexing", _PALE, "triangle-up", "."),
+    OpClass.COPY: WorkStyle("copy", _PALE, "diamond", "\\"),
+    OpClass.OTHER: WorkStyle("other", _PALE, "circle", "x"),
 }
 _WORK_FILLS = {work.name: Fill(work.colour, work.pattern) for work in WORK.values()}
 _BY_BOUND = {"communication": OpClass.COMMUNICATION, "copy": OpClass.COPY}
 
 
-def kind_of_work(row: OpRow) -> Work | None:
+def find_work_style(row: OpRow) -> WorkStyle | None:
     """Of a row of ops or kernels; None of rows that hold many kinds."""
     if row.kind not in ("op", "kernel", "level"):
         return None
     return WORK[_BY_BOUND.get(row.bound) or classify_work(row.op, row.name)]
 
 
-def slice_look(kind: str) -> Work:
+def get_slice_style(kind: str) -> WorkStyle:
     """Of a kind of slice on a timeline: a class of ops, or one of the categories above."""
     if kind in {*OpClass}:
         return WORK[OpClass(kind)]
     fill = _FILLS.get(kind, _OTHER)
-    return Work(kind, fill.colour, pattern=fill.pattern)
+    return WorkStyle(kind, fill.colour, pattern=fill.pattern)
 
 
 _OTHER = Fill(_PALE)
 _SPARE = tuple(Fill(colour, pattern) for pattern in ("+", "|", "-") for colour in _VARIANT_COLOURS)
 
 
-def styles(names: Iterable[tuple[str, bool]]) -> dict[str, Style]:
+def assign_styles(names: Iterable[tuple[str, bool]]) -> dict[str, Style]:
     """A style for each (name, is the baseline): baselines are neutral circles, so that colour means a change.
 
     Without a baseline the first of the others has the circles.
@@ -183,25 +183,25 @@ def styles(names: Iterable[tuple[str, bool]]) -> dict[str, Style]:
     return given
 
 
-def category_fills(categories: list[str]) -> dict[str, Fill]:
+def assign_fills(categories: list[str]) -> dict[str, Fill]:
     """Each category's fill, the same in every figure for the known ones."""
     spare = iter(_SPARE * (1 + len(categories) // len(_SPARE)))
     return {category: _FILLS.get(category) or _WORK_FILLS.get(category) or next(spare) for category in categories}
 
 
-def legend(groups: list[list[str]]) -> list[tuple[str, Fill]]:
+def build_legend(groups: list[list[str]]) -> list[tuple[str, Fill]]:
     """(category, fill) of everything in a figure of categories, in the order in which it is stacked."""
-    categories = ordered_categories(groups)
-    fills = category_fills(categories)
+    categories = order_categories(groups)
+    fills = assign_fills(categories)
     return [(category, fills[category]) for category in categories]
 
 
-def bar_pattern(fill: Fill) -> dict[str, str | float]:
+def build_bar_pattern(fill: Fill) -> dict[str, str | float]:
     """plotly's pattern of a bar: hatched over the colour, in whichever of black and white contrasts with it."""
     return {"shape": fill.pattern, "solidity": 0.18, "size": 7, "fillmode": "overlay", "fgopacity": 0.28}
 
 
-def ordered_categories(groups: list[list[str]]) -> list[str]:
+def order_categories(groups: list[list[str]]) -> list[str]:
     """All categories of several variants: known ones in the palette's order, then the others as they come."""
     seen = list(dict.fromkeys(category for group in groups for category in group))
     rank = {category: place for place, category in enumerate(_FILLS)}

@@ -14,9 +14,9 @@ from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.check.result import Check
 from perfkit_reports.render import html as document_html
 from perfkit_reports.subjects import memory, trace
-from perfkit_reports.subjects.check.document import document as check_document
-from perfkit_reports.subjects.plan.document import document as plan_document
-from perfkit_reports.subjects.suite.document import document as suite_document
+from perfkit_reports.subjects.check.document import build_document as check_document
+from perfkit_reports.subjects.plan.document import build_document as plan_document
+from perfkit_reports.subjects.suite.document import build_document as suite_document
 
 Reported = Analysis | TraceAnalysis | MemoryAnalysis | Check | Plan
 
@@ -159,7 +159,7 @@ def _rendered(analysis: Reported) -> str:
     if isinstance(analysis, Check):
         return document_html.render(check_document(analysis))
     if isinstance(analysis, TraceAnalysis):
-        return document_html.render(trace.document(analysis))
+        return document_html.render(trace.build_document(analysis))
     if isinstance(analysis, Plan):
         return document_html.render(plan_document(analysis))
-    return document_html.render(memory.document(analysis))
+    return document_html.render(memory.build_document(analysis))

@@ -7,8 +7,8 @@ from playwright.sync_api import Browser
 
 from perfkit.check.history.history import read_history
 from perfkit.check.history.result import History
-from perfkit_reports.render.write import write
-from perfkit_reports.subjects.history.document import document
+from perfkit_reports.render.report_files import write_document
+from perfkit_reports.subjects.history.document import build_document
 from tests.browser.conftest import Opened, follow
 from tests.fixtures.sample_histories import noisy_steps, write_past
 
@@ -31,7 +31,7 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> History:
 def opened(
     request: pytest.FixtureRequest, browser: Browser, history: History, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Opened]:
-    report, *_ = write(document(history), tmp_path_factory.mktemp("report"))
+    report, *_ = write_document(build_document(history), tmp_path_factory.mktemp("report"))
     page = browser.new_page(viewport={"width": request.param, "height": 900}, accept_downloads=True)
     yield follow(page, report)
     page.close()

@@ -12,7 +12,7 @@ from perfkit.files import write_json
 from perfkit.record import Run, Status
 from perfkit.store.layout import RUN_FILE
 from perfkit.store.live import LiveEvent
-from perfkit_reports.view.server import serving
+from perfkit_reports.view.server import open_server
 from tests.fixtures.suites import changed, record, write_suite
 from tests.fixtures.view_folder import append, silent, start, view_folder, windows
 
@@ -60,7 +60,7 @@ def show(browser: Browser, tmp_path: Path) -> Iterator[Show]:
     """`show("live/job", width=390)` serves a folder with one run of each kind and opens a page of it."""
     folder = view_folder(tmp_path / "runs")
     pages: list[Page] = []
-    with serving(folder, "127.0.0.1", 0) as server:
+    with open_server(folder, "127.0.0.1", 0) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
 

@@ -12,7 +12,7 @@ from perfkit.analysis.model.loop import LoopAnalysis
 from perfkit.analysis.model.suite import Variant
 from perfkit.record import Status
 from perfkit_reports.render import markdown
-from perfkit_reports.subjects.suite.document import document
+from perfkit_reports.subjects.suite.document import build_document
 from tests.fixtures import train_workload
 from tests.fixtures.attached import PROGRAMS, PYTHON, SMALL, UNDER_PERFKIT, bare, finished, watched
 from tests.fixtures.made_once import made_once
@@ -136,7 +136,7 @@ def test_recordings_that_do_not_fit_their_budget_end_within_a_step_and_the_repor
     assert trace.startswith("no trace was recorded: in the middle of a step it would have taken about ")
     assert trace.endswith("more than --max-memory 1.00 KiB")
     assert memory.startswith("no memory was recorded: the trace did not fit into the memory")
-    report = document(perfkit.analyse(tmp_path / "run"))
+    report = build_document(perfkit.analyse(tmp_path / "run"))
     assert "o trace was recorded: in the middle of a step" in markdown.render(report)
 
 

@@ -9,8 +9,8 @@ from rich.console import Console
 from perfkit.allocations import Names
 from perfkit.trace.read import read_trace
 from perfkit.visible import visible
-from perfkit_reports.render.line import Line
-from perfkit_reports.render.marks import fenced, safe
+from perfkit_reports.render.markdown_text import escape_markdown, format_code_block
+from perfkit_reports.render.safe_text import SafeText
 
 EVIL = "\x1b]0;mine\x07gemm\u202e\x9b2J\u2066"
 SHOWN = r"\x1b]0;mine\x07gemm\u202e\x9b2J\u2066"
@@ -60,10 +60,10 @@ def test_no_text_acts_on_a_terminal() -> None:
     """What an exception of the program said, for one."""
     console = Console(width=200, color_system=None)
     with console.capture() as printed:
-        console.print(Line.assemble((EVIL, "bold"), Line(EVIL), EVIL).append(EVIL, "red"))
+        console.print(SafeText.assemble((EVIL, "bold"), SafeText(EVIL), EVIL).append(EVIL, "red"))
     assert printed.get() == SHOWN * 4 + "\n"
 
 
 def test_no_text_acts_through_markdown() -> None:
-    assert fenced(EVIL) == f"```\n{SHOWN}\n```"
-    assert not set("\x1b\x07\u202e\x9b\u2066") & set(safe(EVIL))
+    assert format_code_block(EVIL) == f"```\n{SHOWN}\n```"
+    assert not set("\x1b\x07\u202e\x9b\u2066") & set(escape_markdown(EVIL))

@@ -16,14 +16,14 @@ _OURS = (
 _STARTED_US = "<frozen runpy>"
 
 
-def without_ours(error: BaseException) -> None:
+def strip_own_frames(error: BaseException) -> None:
     """Take perfkit's frames out of the tracebacks of `error` and of the exceptions that led to it."""
     for raised in with_those_behind(error):
-        raised.__traceback__ = _kept(raised.__traceback__)
+        raised.__traceback__ = _filter_frames(raised.__traceback__)
 
 
-def _kept(traceback: TracebackType | None) -> TracebackType | None:
-    frames = list(_frames(traceback))
+def _filter_frames(traceback: TracebackType | None) -> TracebackType | None:
+    frames = list(_walk_frames(traceback))
     while frames and frames[0].tb_frame.f_code.co_filename == _STARTED_US:
         frames.pop(0)
     kept = [frame for frame in frames if not frame.tb_frame.f_code.co_filename.startswith(_OURS)]
@@ -34,7 +34,7 @@ def _kept(traceback: TracebackType | None) -> TracebackType | None:
     return following
 
 
-def _frames(traceback: TracebackType | None) -> Iterator[TracebackType]:
+def _walk_frames(traceback: TracebackType | None) -> Iterator[TracebackType]:
     while traceback is not None:
         yield traceback
         traceback = traceback.tb_next

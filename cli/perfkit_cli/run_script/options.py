@@ -79,7 +79,7 @@ class RunCommand(click.Command):
     def __init__(self, **settings: Any) -> None:
         super().__init__(
             name="run",
-            params=_parameters(),
+            params=_build_parameters(),
             help=HELP,
             short_help="Watch a training script while it runs, without changing it.",
             epilog=EXAMPLES,
@@ -97,13 +97,13 @@ class RunCommand(click.Command):
         return super().parse_args(ctx, args)
 
 
-def as_given(ctx: click.Context) -> tuple[str, ...]:
+def get_arguments(ctx: click.Context) -> tuple[str, ...]:
     """The command line of a `RunCommand`, word by word."""
     arguments: tuple[str, ...] = ctx.meta[_ARGUMENTS]
     return arguments
 
 
-def parse(arguments: Sequence[str]) -> RunOptions:
+def parse_run_options(arguments: Sequence[str]) -> RunOptions:
     """The options in `arguments`.
 
     Raises:
@@ -111,19 +111,21 @@ def parse(arguments: Sequence[str]) -> RunOptions:
         click.ClickException: an option that there is not, or a value of another type.
         click.exceptions.Exit: help was asked for, and printed.
     """
-    options: RunOptions = RunCommand(callback=checked).main(list(arguments), "perfkit run", standalone_mode=False)
+    options: RunOptions = RunCommand(callback=check_run_options).main(
+        list(arguments), "perfkit run", standalone_mode=False
+    )
     if not isinstance(options, RunOptions):
         raise click.exceptions.Exit(options)
     return options
 
 
-def _schedule(warmup: int | None, *, timed: int, trace: int, memory: int) -> Schedule:
+def _build_schedule(warmup: int | None, *, timed: int, trace: int, memory: int) -> Schedule:
     """A warm-up that is asked for is as long as asked: a short program has no steps to give away."""
     least, most = (_DEFAULTS.warmup, _DEFAULTS.max_warmup) if warmup is None else (warmup, warmup)
     return Schedule(warmup=least, max_warmup=most, timed=timed, trace=trace, memory=memory)
 
 
-def checked(
+def check_run_options(
     *,
     module: bool,
     program: tuple[str, ...],
@@ -176,33 +178,33 @@ def checked(
         module=module,
         out=out,
         name=name,
-        schedule=_schedule(warmup, timed=timed, trace=trace, memory=memory),
+        schedule=_build_schedule(warmup, timed=timed, trace=trace, memory=memory),
         step_every=step_every,
         step_function=step_function,
         unit=unit,
         units_per_step=units_per_step,
         nproc=nproc,
-        ranks=_ranks(ranks),
+        ranks=_parse_ranks(ranks),
         overhead=parse_amount(overhead, "1"),
         max_memory=parse_amount(max_memory, "bytes") if max_memory else None,
         always_on=always_on,
         trace_on=reasons,
         log=log,
-        stacks=_hz(stacks),
+        stacks=_parse_sampling_rate(stacks),
         plan=None if plan is None else plan_in(plan).parent,
         report=not no_report,
         quiet=quiet,
     )
 
 
-def _ranks(text: str) -> tuple[int, ...] | None:
+def _parse_ranks(text: str) -> tuple[int, ...] | None:
     words = [word.strip() for word in text.split(",") if word.strip()]
     if not all(word.isdecimal() for word in words):
         raise UsageError(f"--ranks {text!r}: expected numbers from 0 on, separated by commas, such as 0,8")
     return tuple(map(int, words)) or None
 
 
-def _hz(text: str) -> int | None:
+def _parse_sampling_rate(text: str) -> int | None:
     if text == "off":
         return None
     if not text.isdecimal() or not 0 < int(text) <= MOST_HZ:
@@ -210,7 +212,7 @@ def _hz(text: str) -> int | None:
     return int(text)
 
 
-def _parameters() -> list[click.Parameter]:
+def _build_parameters() -> list[click.Parameter]:
     return [
         click.Option(["-m", "module"], is_flag=True, help="SCRIPT is the name of a module, as in python -m."),
         click.Option(

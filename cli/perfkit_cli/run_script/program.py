@@ -1,4 +1,5 @@
-"""What is run: a script, a folder or archive with a `__main__.py`, or a module, each as Python itself would run it."""
+"""The program to run: a script, a folder or archive with a `__main__.py`, or a module, each as Python itself would
+run it."""
 
 import builtins
 import importlib.util
@@ -16,7 +17,7 @@ from perfkit.errors import UsageError
 Compile = Callable[[bytes | str, str], CodeType]
 
 
-class Program:
+class UserProgram:
     """What `python PATH` or `python -m NAME` runs: first it is loaded, then it runs in a module `__main__` of its own.
 
     Attributes:
@@ -40,7 +41,7 @@ class Program:
         sys.path[:0] = self._first
         sys.argv = [self._argv0, *arguments]
         spec = self._spec()
-        file = _absolute(self._argv0) if spec is None else spec.origin or ""
+        file = _make_absolute(self._argv0) if spec is None else spec.origin or ""
         if self._argv0 == "-m":
             sys.argv[0] = file
         loader: Any = SourceFileLoader("__main__", file) if spec is None else spec.loader
@@ -66,7 +67,7 @@ class Program:
         exec(code, self.main.__dict__)
 
 
-def script(path: str) -> Program:
+def make_script_program(path: str) -> UserProgram:
     """The program that `python PATH` runs.
 
     Raises:
@@ -82,14 +83,14 @@ def script(path: str) -> Program:
             f"cannot run {path}: {error.strerror}; give the path of a script, or -m and the name of a module"
         ) from None
     if place.is_dir() or archive:
-        spec = PathFinder.find_spec("__main__", [_absolute(path)])
+        spec = PathFinder.find_spec("__main__", [_make_absolute(path)])
         if spec is None:
             raise UsageError(f"cannot run {path}: there is no __main__.py in it")
-        return Program(place.resolve().stem, path, [_absolute(path)], lambda: spec)
-    return Program(place.stem, path, [] if sys.flags.safe_path else [str(place.resolve().parent)], lambda: None)
+        return UserProgram(place.resolve().stem, path, [_make_absolute(path)], lambda: spec)
+    return UserProgram(place.stem, path, [] if sys.flags.safe_path else [str(place.resolve().parent)], lambda: None)
 
 
-def module(name: str, first: list[str]) -> Program:
+def make_module_program(name: str, first: list[str]) -> UserProgram:
     """The program that `python -m NAME` runs; `first` is what Python puts first into the search path for it.
 
     Whether there is such a module shows when it is loaded.
@@ -99,10 +100,10 @@ def module(name: str, first: list[str]) -> Program:
     """
     if name.endswith(".py") and Path(name).is_file():
         raise UsageError(f"{name} is a script and no module: leave out -m")
-    return Program(name.removesuffix(".__main__"), "-m", first, lambda: _spec_of(name))
+    return UserProgram(name.removesuffix(".__main__"), "-m", first, lambda: _find_module_spec(name))
 
 
-def _spec_of(name: str) -> ModuleSpec:
+def _find_module_spec(name: str) -> ModuleSpec:
     """Where the module is; a package's is its `__main__`.
 
     Raises:
@@ -118,10 +119,10 @@ def _spec_of(name: str) -> ModuleSpec:
     if spec is None:
         raise UsageError(f"no module named {name!r}")
     if spec.submodule_search_locations is not None:
-        return _spec_of(f"{name}.__main__")
+        return _find_module_spec(f"{name}.__main__")
     return spec
 
 
-def _absolute(path: str) -> str:
+def _make_absolute(path: str) -> str:
     """As Python has it in `__file__`: joined, and nothing resolved."""
     return os.path.join(os.getcwd(), path)  # noqa: PTH109, PTH118 - pathlib would leave out what is redundant

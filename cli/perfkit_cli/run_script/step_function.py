@@ -68,7 +68,7 @@ class StepFunction:
     def decorate_script(self, source: bytes | str, path: str) -> ast.Module:
         """The script with the function's definitions decorated by `DECORATOR`; every line stays where it was."""
         tree = ast.parse(source, path)
-        functions = list(_functions(tree.body))
+        functions = list(_walk_functions(tree.body))
         names = dict.fromkeys(name for name, _ in functions)
         self._choices = [name for name in names if _is_offered(name.rpartition(".")[2])]
         for name, node in functions:
@@ -91,7 +91,7 @@ class StepFunction:
         if module is None:
             return f"--step-function: the module {self.module} was never imported"
         where = self.module or "the script"
-        choices = _defined(module) if self.module or self._choices is None else self._choices
+        choices = _list_defined_functions(module) if self.module or self._choices is None else self._choices
         if not choices:
             return f"--step-function: there is no function {self.function!r} in {where}, which defines none with def"
         return f"--step-function: {unknown_name(f'function of {where}', self.function, choices)}"
@@ -107,21 +107,21 @@ def _is_compiling() -> bool:
     return torch is not None and torch.compiler.is_compiling()
 
 
-def _functions(body: list[ast.stmt], prefix: str = "") -> Iterator[tuple[str, ast.FunctionDef]]:
+def _walk_functions(body: list[ast.stmt], prefix: str = "") -> Iterator[tuple[str, ast.FunctionDef]]:
     """Functions and methods that a script defines, also under `if`, `try` and `with`."""
     for node in body:
         if isinstance(node, ast.FunctionDef):
             yield prefix + node.name, node
         elif isinstance(node, ast.ClassDef):
-            yield from _functions(node.body, f"{prefix}{node.name}.")
+            yield from _walk_functions(node.body, f"{prefix}{node.name}.")
         else:
             for field in ("body", "orelse", "finalbody"):
-                yield from _functions(getattr(node, field, []), prefix)
+                yield from _walk_functions(getattr(node, field, []), prefix)
             for handler in getattr(node, "handlers", []):
-                yield from _functions(handler.body, prefix)
+                yield from _walk_functions(handler.body, prefix)
 
 
-def _defined(module: ModuleType) -> list[str]:
+def _list_defined_functions(module: ModuleType) -> list[str]:
     """The functions and methods that a module defines itself, without those that were made for it (a dataclass's)."""
     names = []
     for name, value in vars(module).items():

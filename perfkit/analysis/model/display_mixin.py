@@ -26,7 +26,7 @@ class DisplayMixin:
         `attrs["units"]` has the unit of each column that has one. Raises `KeyError`, which names the tables that there
         are, for any other name.
         """
-        rows: pd.DataFrame = resolve_name("perfkit_reports.render.frames:frame")(self._build_document(), name)
+        rows: pd.DataFrame = resolve_name("perfkit_reports.render.frames:build_frame")(self._build_document(), name)
         return rows
 
     def to_html(self, path: str | Path) -> Path:

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from perfkit.analysis.model.memory import TimelineBand
-from perfkit_reports.charts.frame import Trace, safe, scatter
-from perfkit_reports.names import middle
+from perfkit_reports.charts.frame import Trace, build_scatter, escape_text
+from perfkit_reports.names import shorten_middle
 
 _MODULE_ROWS = 4
 _HOVERED = 400  # times at which the strip can be asked
@@ -17,14 +17,14 @@ _EDGE = {"color": "#16181d8c", "width": 0.6}
 
 
 @dataclass(frozen=True)
-class Row:
+class BandRow:
     """The bands of one kind and depth, which do not overlap."""
 
     kind: str
     bands: tuple[TimelineBand, ...]
 
 
-def rows(bands: Sequence[TimelineBand], span_s: float) -> list[Row]:
+def build_band_rows(bands: Sequence[TimelineBand], span_s: float) -> list[BandRow]:
     """From the top: steps where there are several, phases, modules by depth. Bands too narrow to see are left out."""
     found = []
     for kind in ("step", "phase", "module"):
@@ -37,11 +37,11 @@ def rows(bands: Sequence[TimelineBand], span_s: float) -> list[Row]:
             continue
         depths = sorted({band.depth for band in of_kind})[: _MODULE_ROWS if kind == "module" else 1]
         for depth in depths:
-            found.append(Row(kind, tuple(band for band in of_kind if band.depth == depth)))
+            found.append(BandRow(kind, tuple(band for band in of_kind if band.depth == depth)))
     return found
 
 
-def traces(strip: Sequence[Row], span_s: float, scale: float) -> list[Trace]:
+def build_band_traces(strip: Sequence[BandRow], span_s: float, scale: float) -> list[Trace]:
     """A trace of bars for each row, on the second y axis, the first row at the top; times in `scale` seconds."""
     drawn: list[Trace] = []
     for place, row in enumerate(strip):
@@ -57,8 +57,8 @@ def traces(strip: Sequence[Row], span_s: float, scale: float) -> list[Trace]:
                 "base": [round(start / scale, 4) for start in starts],
                 "x": [round((end - start) / scale, 4) for start, end in zip(starts, ends, strict=True)],
                 "width": 0.9,
-                "marker": {"color": _colours(row), "line": _EDGE, "cornerradius": 0},
-                "text": [safe(_label(band), 28) for band in row.bands],
+                "marker": {"color": _choose_colors(row), "line": _EDGE, "cornerradius": 0},
+                "text": [escape_text(_format_label(band), 28) for band in row.bands],
                 "textposition": "inside",
                 "insidetextanchor": "middle",
                 "textangle": 0,
@@ -67,35 +67,35 @@ def traces(strip: Sequence[Row], span_s: float, scale: float) -> list[Trace]:
                 "hoverinfo": "skip",
             }
         )
-    return [*drawn, _names(strip, span_s, scale)] if strip else []
+    return [*drawn, _build_hover_trace(strip, span_s, scale)] if strip else []
 
 
-def _names(strip: Sequence[Row], span_s: float, scale: float) -> Trace:
+def _build_hover_trace(strip: Sequence[BandRow], span_s: float, scale: float) -> Trace:
     """Nothing to see: what the strip names at each of many times, for the hover text that all traces share."""
     bands = [band for row in strip for band in row.bands]
     times = [span_s * place / _HOVERED for place in range(_HOVERED)]
-    return scatter(
+    return build_scatter(
         "lines",
         [round(time / scale, 4) for time in times],
         [(len(strip) - 1) / 2] * len(times),
         name="names",
         yaxis="y2",
         line={"width": 0},
-        customdata=[safe(inside(bands, time) or "outside of all", 80) for time in times],
+        customdata=[escape_text(describe_position(bands, time) or "outside of all", 80) for time in times],
         hoverinfo="all",
         hovertemplate="%{customdata}<extra></extra>",
     )
 
 
-def inside(bands: Sequence[TimelineBand], time_s: float) -> str:
+def describe_position(bands: Sequence[TimelineBand], time_s: float) -> str:
     """`backward, h.3.mlp`: the phase and the innermost module at a time; empty where neither is known."""
     at = [band for band in bands if band.start_s <= time_s < band.end_s]
     phase = next((band.name for band in at if band.kind == "phase"), "")
     modules = sorted((band for band in at if band.kind == "module"), key=lambda band: band.depth)
-    return ", ".join(part for part in (phase, middle(modules[-1].name, 48) if modules else "") if part)
+    return ", ".join(part for part in (phase, shorten_middle(modules[-1].name, 48) if modules else "") if part)
 
 
-def _label(band: TimelineBand) -> str:
+def _format_label(band: TimelineBand) -> str:
     """A module's last part, with the one before a number; a step's number with the word."""
     if band.kind == "module":
         *before, last = band.name.rsplit("/", 1)[-1].split(".")  # torch.profiler's names: `GPT_0/Block_3`
@@ -103,7 +103,7 @@ def _label(band: TimelineBand) -> str:
     return f"step {band.name}" if band.kind == "step" and band.name.isdecimal() else band.name
 
 
-def _colours(row: Row) -> list[str]:
+def _choose_colors(row: BandRow) -> list[str]:
     if row.kind == "module":
         return [_DEPTHS[min(band.depth, len(_DEPTHS) - 1)] for band in row.bands]
     return [_TINTS.get(band.name, _OTHER[place % 2]) for place, band in enumerate(row.bands)]

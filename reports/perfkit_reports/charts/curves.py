@@ -6,7 +6,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from perfkit import units
-from perfkit_reports.charts.frame import Trace, axis, figure, hover, safe, scatter, time_scale
+from perfkit_reports.charts.frame import (
+    Trace,
+    build_axis,
+    build_figure,
+    build_scatter,
+    choose_time_scale,
+    escape_text,
+    format_hover,
+)
 from perfkit_reports.document.blocks import Chart
 from perfkit_reports.palette import Style
 
@@ -14,7 +22,7 @@ _Told = Callable[[int, float | None], str]
 
 
 @dataclass(frozen=True)
-class Curve:
+class StepCurve:
     """A name with its values, a tuple a run, None where not finite; a `reference` is drawn broad, below the rest."""
 
     name: str
@@ -23,15 +31,15 @@ class Curve:
     reference: bool = False
 
 
-def warm_up(curves: Sequence[Curve]) -> Chart | None:
+def build_warmup_chart(curves: Sequence[StepCurve]) -> Chart | None:
     """Seconds of steps on a logarithmic scale, since compiling happens in them. None without any step."""
     curves = [curve for curve in curves if any(curve.runs)]
     values = [value for curve in curves for run in curve.runs for value in run if value]
     if not values:
         return None
     low, high = min(values), max(values)
-    ticks = _ticks(low, high)
-    yaxis = axis(
+    ticks = _compute_ticks(low, high)
+    yaxis = build_axis(
         "step time",
         type="log",
         tickvals=ticks,
@@ -43,11 +51,11 @@ def warm_up(curves: Sequence[Curve]) -> Chart | None:
         return f"warm-up step {step}: {units.seconds(value or 0.0)}"
 
     told_of = {"id": "warm-up", "title": "Warm-up, not counted above", "label": "Warm-up steps"}
-    return _chart(curves, told, "warm-up step", yaxis, **told_of)
+    return _build_chart(curves, told, "warm-up step", yaxis, **told_of)
 
 
 @dataclass(frozen=True)
-class Watched:
+class WatchedCurve:
     """A loop that was watched all the time: (step, median step time up to it in seconds)."""
 
     name: str
@@ -55,91 +63,96 @@ class Watched:
     points: Sequence[tuple[int, float]]
 
 
-def over_steps(watched: Sequence[Watched]) -> Chart | None:
+def build_step_time_chart(watched: Sequence[WatchedCurve]) -> Chart | None:
     """How step times went over a whole training. None without any."""
     if not watched:
         return None
-    scale, unit = time_scale(max(seconds for each in watched for _, seconds in each.points))
+    scale, unit = choose_time_scale(max(seconds for each in watched for _, seconds in each.points))
     traces = [
-        scatter(
+        build_scatter(
             "lines",
             [step for step, _ in each.points],
             [round(seconds / scale, 5) for _, seconds in each.points],
-            [hover(each.name, f"up to step {step:,}: {units.seconds(seconds)}") for step, seconds in each.points],
-            name=safe(each.name, 28),
+            [
+                format_hover(each.name, f"up to step {step:,}: {units.seconds(seconds)}")
+                for step, seconds in each.points
+            ],
+            name=escape_text(each.name, 28),
             line={"color": each.style.colour, "dash": each.style.dash, "width": 1.6},
         )
         for each in watched
     ]
-    drawn = figure(traces, xaxis=axis("step", tickformat="d"), yaxis=axis(f"step time ({unit})", rangemode="tozero"))
+    drawn = build_figure(
+        traces, xaxis=build_axis("step", tickformat="d"), yaxis=build_axis(f"step time ({unit})", rangemode="tozero")
+    )
     legend = [(each.name, each.style.colour, each.style.symbol) for each in watched]
     label = "Step times while the loops were watched"
     return Chart(id="watched", figure=drawn, height=380, legend=legend, title="While they were watched", label=label)
 
 
-def losses(curves: Sequence[Curve]) -> Chart | None:
+def build_loss_chart(curves: Sequence[StepCurve]) -> Chart | None:
     """Training losses on the same data and seed. None without any."""
     curves = [curve for curve in curves if any(curve.runs)]
     if not curves:
         return None
     told_of = {"id": "losses", "title": "Losses over steps", "label": "Training losses"}
-    return _chart(curves, _loss, "step", axis("loss"), **told_of)
+    return _build_chart(curves, _format_loss, "step", build_axis("loss"), **told_of)
 
 
-def losses_over_time(curves: Sequence[Curve], step_s: Sequence[float]) -> Chart | None:
+def build_loss_time_chart(curves: Sequence[StepCurve], step_s: Sequence[float]) -> Chart | None:
     """The same over the time at which each step ends, where every step of a curve takes `step_s`. None without any."""
     timed = [(curve, seconds) for curve, seconds in zip(curves, step_s, strict=True) if any(curve.runs)]
     if not timed:
         return None
-    scale, unit = time_scale(max(len(run) * seconds for curve, seconds in timed for run in curve.runs))
+    scale, unit = choose_time_scale(max(len(run) * seconds for curve, seconds in timed for run in curve.runs))
     traces = []
     for curve, seconds in timed:
 
         def told(step: int, value: float | None, seconds: float = seconds) -> str:
-            return f"{units.seconds(step * seconds)}, {_loss(step, value)}"
+            return f"{units.seconds(step * seconds)}, {_format_loss(step, value)}"
 
         for run in curve.runs:
             ends = [round(step * seconds / scale, 5) for step in range(1, len(run) + 1)]
-            traces.append(_line(curve, run, told, ends))
-    drawn = figure(traces, xaxis=axis(f"time ({unit})", rangemode="tozero"), yaxis=axis("loss"))
+            traces.append(_build_line(curve, run, told, ends))
+    drawn = build_figure(traces, xaxis=build_axis(f"time ({unit})", rangemode="tozero"), yaxis=build_axis("loss"))
     title, label = "Losses over time", "Training losses over time"
-    return Chart(id="losses-time", figure=drawn, height=380, legend=_legend(curves), title=title, label=label)
+    return Chart(id="losses-time", figure=drawn, height=380, legend=_build_legend(curves), title=title, label=label)
 
 
-def _loss(step: int, value: float | None) -> str:
+def _format_loss(step: int, value: float | None) -> str:
     return f"step {step}: loss {'not finite' if value is None else format(value, '.6g')}"
 
 
-def _line(curve: Curve, run: Sequence[float | None], told: _Told, xs: Sequence[float] = ()) -> Trace:
+def _build_line(curve: StepCurve, run: Sequence[float | None], told: _Told, xs: Sequence[float] = ()) -> Trace:
     """Over `xs`, or the numbers of the steps."""
     style = curve.style
-    return scatter(
+    return build_scatter(
         "lines+markers",
         xs or range(1, len(run) + 1),
         [None if value is None else round(value, 6) for value in run],
-        [hover(curve.name, told(step, value)) for step, value in enumerate(run, 1)],
-        name=safe(curve.name, 28),
+        [format_hover(curve.name, told(step, value)) for step, value in enumerate(run, 1)],
+        name=escape_text(curve.name, 28),
         line={"color": style.colour, "dash": style.dash, "width": 6 if curve.reference else 1.6},
         opacity=0.45 if curve.reference else 1,
         marker={"color": style.colour, "symbol": style.symbol, "size": 6},
     )
 
 
-def _chart(curves: Sequence[Curve], told: _Told, steps: str, yaxis: dict[str, Any], **said: Any) -> Chart:
+def _build_chart(curves: Sequence[StepCurve], told: _Told, steps: str, yaxis: dict[str, Any], **said: Any) -> Chart:
     """The curves over `steps`; `told` gives the hover text of a step and its value."""
     longest = max(len(run) for curve in curves for run in curve.runs)
     # Whole numbers where there are few ticks; else plotly's own, which are.
     whole = {"tick0": 1, "dtick": 1} if longest <= 10 else {}
-    traces = [_line(curve, run, told) for curve in curves for run in curve.runs if run]
-    drawn = figure(traces, xaxis=axis(steps, tickformat="d", **whole), yaxis=yaxis)
-    return Chart(figure=drawn, height=380, legend=_legend(curves), **said)
+    traces = [_build_line(curve, run, told) for curve in curves for run in curve.runs if run]
+    drawn = build_figure(traces, xaxis=build_axis(steps, tickformat="d", **whole), yaxis=yaxis)
+    return Chart(figure=drawn, height=380, legend=_build_legend(curves), **said)
 
 
-def _legend(curves: Sequence[Curve]) -> list[tuple[str, str, str]]:
+def _build_legend(curves: Sequence[StepCurve]) -> list[tuple[str, str, str]]:
     return [(curve.name, curve.style.colour, curve.style.symbol) for curve in curves]
 
 
-def _ticks(low: float, high: float) -> list[float]:
+def _compute_ticks(low: float, high: float) -> list[float]:
     """1, 2, 5, 10 ... around the values; powers of ten only where those would be too many."""
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     steps = (1, 2, 5) if len(decades) <= 4 else (1,)

@@ -5,20 +5,20 @@ from statistics import fmean
 
 from perfkit import units
 from perfkit.record import ExpertLoad
-from perfkit_reports.charts.diverging import colour
-from perfkit_reports.charts.frame import Trace, axis, figure, hover, safe
+from perfkit_reports.charts.diverging_colors import interpolate_color
+from perfkit_reports.charts.frame import Trace, build_axis, build_figure, escape_text, format_hover
 from perfkit_reports.document.blocks import Chart
 from perfkit_reports.palette import BLUE, VERMILLION
 
 _LEAST = 0.1  # of the mean: where the colours end at the least, so that small differences show none
 
 
-def unevenness(load: ExpertLoad) -> float:
+def compute_imbalance(load: ExpertLoad) -> float:
     """The tokens sent to the busiest expert, over the mean of all."""
     return max(load.sent) / fmean(load.sent)
 
 
-def chart(variant: str, loads: Sequence[ExpertLoad]) -> Chart:
+def build_chart(variant: str, loads: Sequence[ExpertLoad]) -> Chart:
     """Layers from top to bottom, experts from left to right."""
     away = [[sent / fmean(load.sent) - 1 for sent in load.sent] for load in loads]
     far = max(_LEAST, *(abs(each) for row in away for each in row))
@@ -26,31 +26,31 @@ def chart(variant: str, loads: Sequence[ExpertLoad]) -> Chart:
     traces: list[Trace] = [
         {
             "type": "bar",
-            "name": safe(load.layer),
+            "name": escape_text(load.layer),
             "x": list(range(len(load.sent))),
             "y": [0.94] * len(load.sent),
             "base": place,
             "width": 0.98,
-            "marker": {"color": [colour(each / far) for each in row], "line": {"width": 0}},
+            "marker": {"color": [interpolate_color(each / far) for each in row], "line": {"width": 0}},
             "hovertext": [
-                hover(f"{load.layer}, expert {expert}", f"{sent:,} tokens sent", f"{taken:,} taken")
+                format_hover(f"{load.layer}, expert {expert}", f"{sent:,} tokens sent", f"{taken:,} taken")
                 for expert, (sent, taken) in enumerate(zip(load.sent, load.taken, strict=True))
             ],
             "hoverinfo": "text",
         }
         for place, (load, row) in enumerate(zip(loads, away, strict=True))
     ]
-    drawn = figure(
+    drawn = build_figure(
         traces,
         height=70 + 34 * len(loads),
         barmode="overlay",
         barcornerradius=0,
         bargap=0,
         margin={"l": 130, "r": 16, "t": 8, "b": 52},
-        xaxis=axis("expert", showgrid=False, range=[-0.6, most - 0.4], tickformat="d", dtick=max(1, most // 16)),
+        xaxis=build_axis("expert", showgrid=False, range=[-0.6, most - 0.4], tickformat="d", dtick=max(1, most // 16)),
         yaxis={
             "tickvals": [place + 0.47 for place in range(len(loads))],
-            "ticktext": [safe(load.layer, 18) for load in loads],
+            "ticktext": [escape_text(load.layer, 18) for load in loads],
             "range": [len(loads), -0.06],
             "showgrid": False,
             "zeroline": False,

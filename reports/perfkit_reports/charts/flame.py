@@ -22,14 +22,14 @@ from perfkit.analysis.model.flame import (
 )
 from perfkit.analysis.trace.idle_gaps import format_frame
 from perfkit.analysis.trace.op_class import classify_work
-from perfkit_reports.cells import share
+from perfkit_reports.cells import make_share_cell
 from perfkit_reports.document import blocks
 from perfkit_reports.document.blocks import FlameTree, Table
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.tables import Column
-from perfkit_reports.names import short_kernel
+from perfkit_reports.names import shorten_kernel
 from perfkit_reports.palette import WORK
-from perfkit_reports.selection import key
+from perfkit_reports.selection import make_key
 
 BY = {BY_LAYER: "layers", BY_MODULE: "modules", BY_STACK: "Python stack", BY_PHASE: "phases"}
 MEASURES = (
@@ -45,7 +45,7 @@ _LEAST = 0.02  # of the whole, where blocks are told in words
 _LONGEST = 200  # characters of a block's name
 
 
-def flame(
+def build_flame(
     trees: Mapping[tuple[str, ...], FlameTree], keys: tuple[str, ...], name: str, caption: str, whole: str
 ) -> blocks.Flame | None:
     """The block of some trees; None where none has anything to show."""
@@ -63,20 +63,20 @@ def flame(
         whole=whole,
         caption=caption,
         looks=[(work.name, work.colour) for work in WORK.values() if work.name in used],
-        words=in_words(f"{name}-words", next(iter(trees.values())), MEASURES[0]),
+        words=build_words_table(f"{name}-words", next(iter(trees.values())), MEASURES[0]),
     )
 
 
-def tree(now: FlameGraph, before: FlameGraph | None = None) -> FlameTree:
+def build_tree(now: FlameGraph, before: FlameGraph | None = None) -> FlameTree:
     """The blocks of a tree; where there was one before, with what each took, and those that are gone."""
     labels: dict[tuple[str, str, str], int] = {}
-    steps = paths(now)
-    then = dict(zip(paths(before), range(len(before.name)), strict=True)) if before else {}
+    steps = list_paths(now)
+    then = dict(zip(list_paths(before), range(len(before.name)), strict=True)) if before else {}
     known = set(steps)
     gone = [path for path in then if path not in known]
     steps += gone
     place = {path: number for number, path in enumerate(steps)}
-    label = tuple(labels.setdefault(_label(path), len(labels)) for path in steps)
+    label = tuple(labels.setdefault(_build_label(path), len(labels)) for path in steps)
     return FlameTree(
         labels=tuple(labels),
         parent=tuple(place.get(path[:-1], -1) for path in steps),
@@ -93,7 +93,7 @@ def tree(now: FlameGraph, before: FlameGraph | None = None) -> FlameTree:
 Path = tuple[tuple[str, str], ...]  # kinds and names, the outermost first
 
 
-def paths(flame: FlameGraph) -> list[Path]:
+def list_paths(flame: FlameGraph) -> list[Path]:
     """That of each node."""
     found: list[Path] = []
     for parent, name, kind in zip(flame.parent, flame.name, flame.kind, strict=True):
@@ -102,23 +102,23 @@ def paths(flame: FlameGraph) -> list[Path]:
     return found
 
 
-def _label(path: Path) -> tuple[str, str, str]:
+def _build_label(path: Path) -> tuple[str, str, str]:
     """What a block says, the key by which it is chosen, and its kind of work."""
     kind, name = path[-1]
     if kind == MODULE:
         nowhere = name.endswith("_*") or name == "no module"
-        return name, "" if nowhere else key(kind, "/".join(step for _, step in path)), ""
+        return name, "" if nowhere else make_key(kind, "/".join(step for _, step in path)), ""
     if kind == FRAME:
         return format_frame(name), "", ""
     if kind == PHASE:
-        return name, key(kind, name), ""
+        return name, make_key(kind, name), ""
     op = next((step for of, step in reversed(path[:-1]) if of == OP), "")
     work = classify_work(op, name)
-    return short_kernel(name, _LONGEST), key(kind, name), WORK[work].name
+    return shorten_kernel(name, _LONGEST), make_key(kind, name), WORK[work].name
 
 
 @dataclass(frozen=True)
-class _Line:
+class _BlockLine:
     """A block in words: how deep it lies, its name, what it takes and took before."""
 
     depth: int
@@ -128,26 +128,28 @@ class _Line:
     before: float
 
 
-def in_words(name: str, shown: FlameTree, measure: tuple[str, str, str]) -> Table | None:
+def build_words_table(name: str, shown: FlameTree, measure: tuple[str, str, str]) -> Table | None:
     """The largest blocks, each below what it lies in."""
-    lines = _lines(shown, measure[0])
-    before: Column[_Line] = Column("Before", lambda line: Cell(amount(line.before, measure[2]), value=line.before))
-    columns: Sequence[Column[_Line]] = (
+    lines = _build_lines(shown, measure[0])
+    before: Column[_BlockLine] = Column(
+        "Before", lambda line: Cell(format_amount(line.before, measure[2]), value=line.before)
+    )
+    columns: Sequence[Column[_BlockLine]] = (
         Column("Block", lambda line: Cell("· " * line.depth + line.name, value=line.name), numeric=False, code=True),
-        Column(measure[1].capitalize(), lambda line: Cell(amount(line.value, measure[2]), value=line.value)),
+        Column(measure[1].capitalize(), lambda line: Cell(format_amount(line.value, measure[2]), value=line.value)),
         *([before] if shown.before else []),
-        Column("Share", lambda line: share(line.share), meter=True),
+        Column("Share", lambda line: make_share_cell(line.share), meter=True),
     )
     title = "The largest blocks"
     return Table(id=name, title=title, columns=columns, rows=lines, what="block") if lines else None
 
 
-def amount(value: float, unit: str) -> str:
+def format_amount(value: float, unit: str) -> str:
     """A value in the unit of its measure."""
     return {"s": units.seconds, "FLOP": units.flops, "B": units.nbytes}[unit](value)
 
 
-def _lines(shown: FlameTree, measure: str) -> list[_Line]:
+def _build_lines(shown: FlameTree, measure: str) -> list[_BlockLine]:
     values = shown.values.get(measure, ())
     whole = sum(value for value, parent in zip(values, shown.parent, strict=False) if parent < 0)
     if not whole:
@@ -159,10 +161,10 @@ def _lines(shown: FlameTree, measure: str) -> list[_Line]:
     for place in largest[:_LARGEST]:
         below.setdefault(shown.parent[place], []).append(place)
 
-    def walk(parent: int, depth: int) -> Iterator[_Line]:
+    def walk(parent: int, depth: int) -> Iterator[_BlockLine]:
         for place in below.get(parent, ()):
             name = shown.labels[shown.label[place]][0] + (GONE if shown.is_gone(place) else "")
-            yield _Line(depth, name, values[place], values[place] / whole, before[place])
+            yield _BlockLine(depth, name, values[place], values[place] / whole, before[place])
             yield from walk(place, depth + 1)
 
     return list(walk(-1, 0))

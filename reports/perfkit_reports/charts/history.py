@@ -4,50 +4,60 @@ from typing import Any
 
 from perfkit.amounts import amount
 from perfkit.check.history.result import ChangePoint, QuantitySeries, SeriesPoint
-from perfkit_reports.cells import signed
-from perfkit_reports.charts.frame import Figure, Trace, axis, byte_scale, figure, hover, safe, scatter, time_scale
+from perfkit_reports.cells import format_change
+from perfkit_reports.charts.frame import (
+    Figure,
+    Trace,
+    build_axis,
+    build_figure,
+    build_scatter,
+    choose_byte_scale,
+    choose_time_scale,
+    escape_text,
+    format_hover,
+)
 from perfkit_reports.document.blocks import Chart, Tags
 from perfkit_reports.palette import BLUE, NEUTRAL, VERMILLION
-from perfkit_reports.wording import plural
+from perfkit_reports.wording import format_plural
 
 _TICKS = 3
 _HEIGHT = 230
 
 
-def history_chart(series: QuantitySeries, name: str, *, tags: Tags, caption: str) -> Chart:
+def build_history_chart(series: QuantitySeries, name: str, *, tags: Tags, caption: str) -> Chart:
     """A small plot of one series."""
     of = f"{series.workload} {series.variant}"
     return Chart(
         id=name,
         title=f"{series.title}, {of}",
-        figure=history_figure(series),
-        label=f"{series.title} of {of} over {plural(len(series.points), 'run')}",
+        figure=build_history_figure(series),
+        label=f"{series.title} of {of} over {format_plural(len(series.points), 'run')}",
         height=_HEIGHT,
         tags=tags,
         caption=caption,
     )
 
 
-def history_figure(series: QuantitySeries) -> Figure:
+def build_history_figure(series: QuantitySeries) -> Figure:
     """Runs stand side by side in their order: two of the same time do not hide each other."""
-    scale, unit = _scale(series)
-    return figure(
-        [*_levels(series, scale), _points(series, scale)],
+    scale, unit = _choose_scale(series)
+    return build_figure(
+        [*_build_levels(series, scale), _build_points(series, scale)],
         height=_HEIGHT,
         margin={"l": 56, "r": 34, "t": 26, "b": 30},
-        xaxis=_runs_axis(series),
-        yaxis=axis(unit, range=_range(series, scale), fixedrange=True, nticks=5),
-        shapes=[shape for change in series.changes for shape in _shapes(change)],
-        annotations=[_label(change, series) for change in series.changes],
+        xaxis=_build_runs_axis(series),
+        yaxis=build_axis(unit, range=_compute_range(series, scale), fixedrange=True, nticks=5),
+        shapes=[shape for change in series.changes for shape in _build_shapes(change)],
+        annotations=[_build_label(change, series) for change in series.changes],
     )
 
 
-def _scale(series: QuantitySeries) -> tuple[float, str]:
+def _choose_scale(series: QuantitySeries) -> tuple[float, str]:
     largest = max(abs(point.value) for point in series.points)
     if series.unit == "s":
-        return time_scale(largest)
+        return choose_time_scale(largest)
     if series.unit == "bytes":
-        return byte_scale(largest)
+        return choose_byte_scale(largest)
     if series.unit == "FLOP":
         for factor, prefix in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M")):
             if largest >= factor:
@@ -55,7 +65,7 @@ def _scale(series: QuantitySeries) -> tuple[float, str]:
     return 1.0, "" if series.unit == "1" else series.unit
 
 
-def _range(series: QuantitySeries, scale: float) -> list[float]:
+def _compute_range(series: QuantitySeries, scale: float) -> list[float]:
     """Never so narrow that a per cent of noise looks like a mountain, with room for the labels."""
     values = [point.value / scale for point in series.points]
     low, high = min(values), max(values)
@@ -63,7 +73,7 @@ def _range(series: QuantitySeries, scale: float) -> list[float]:
     return [low - room, high + room]
 
 
-def _runs_axis(series: QuantitySeries) -> dict[str, Any]:
+def _build_runs_axis(series: QuantitySeries) -> dict[str, Any]:
     count = len(series.points)
     places = sorted({round(place * (count - 1) / max(1, _TICKS - 1)) for place in range(_TICKS)})
     return {
@@ -77,26 +87,26 @@ def _runs_axis(series: QuantitySeries) -> dict[str, Any]:
     }
 
 
-def _points(series: QuantitySeries, scale: float) -> Trace:
+def _build_points(series: QuantitySeries, scale: float) -> Trace:
     """Runs far off their level are crosses, runs with uncommitted changes open circles."""
     symbols = ["x" if point.far else "circle-open" if point.dirty else "circle" for point in series.points]
-    return scatter(
+    return build_scatter(
         "markers",
         range(len(series.points)),
         [point.value / scale for point in series.points],
-        [_hover(point, place, series) for place, point in enumerate(series.points)],
+        [_format_hover(point, place, series) for place, point in enumerate(series.points)],
         marker={"color": BLUE, "size": 6, "symbol": symbols, "opacity": 0.85},
     )
 
 
-def _hover(point: SeriesPoint, place: int, series: QuantitySeries) -> str:
+def _format_hover(point: SeriesPoint, place: int, series: QuantitySeries) -> str:
     values = point.processes
     spread = ""
     if len(values) > 1:
         low, high = amount(min(values), series.unit), amount(max(values), series.unit)
-        spread = f"{plural(len(values), 'process', 'processes')}, {low} to {high}"
+        spread = f"{format_plural(len(values), 'process', 'processes')}, {low} to {high}"
     revision = point.revision or "revision not recorded"
-    return hover(
+    return format_hover(
         amount(point.value, series.unit),
         f"{revision}{' with uncommitted changes' if point.dirty else ''}",
         point.time[:16].replace("T", " "),
@@ -106,22 +116,22 @@ def _hover(point: SeriesPoint, place: int, series: QuantitySeries) -> str:
     )
 
 
-def _levels(series: QuantitySeries, scale: float) -> list[Trace]:
+def _build_levels(series: QuantitySeries, scale: float) -> list[Trace]:
     ends = [(level.first - 0.5, level.last + 0.5, level) for level in series.levels]
     band: dict[str, Any] = {"fill": "toself", "fillcolor": "#7d848f38", "line": {"width": 0}}
     bands = [
-        scatter("lines", [left, right, right, left], [end / scale for end in (low, low, high, high)], **band)
+        build_scatter("lines", [left, right, right, left], [end / scale for end in (low, low, high, high)], **band)
         for left, right, level in ends
         if (low := level.low) is not None and (high := level.high) is not None
     ]
     xs = [x for left, right, _ in ends for x in (left, right, None)]
     ys = [y for *_, level in ends for y in (level.value / scale, level.value / scale, None)]
-    return [*bands, scatter("lines", xs, ys, line={"color": NEUTRAL, "width": 2.5})]
+    return [*bands, build_scatter("lines", xs, ys, line={"color": NEUTRAL, "width": 2.5})]
 
 
-def _shapes(change: ChangePoint) -> list[dict[str, Any]]:
+def _build_shapes(change: ChangePoint) -> list[dict[str, Any]]:
     """A line where the level changed, and all places where it may have."""
-    colour = _colour(change)
+    colour = _choose_color(change)
     upright = {"yref": "paper", "y0": 0, "y1": 1}
     at, first, last = change.at - 0.5, change.earliest - 0.5, change.latest - 0.5
     line = {"type": "line", "x0": at, "x1": at, "line": {"color": colour, "width": 1.5, "dash": "dash"}, **upright}
@@ -130,10 +140,12 @@ def _shapes(change: ChangePoint) -> list[dict[str, Any]]:
     return [line] if first == last else [place, line]
 
 
-def _label(change: ChangePoint, series: QuantitySeries) -> dict[str, Any]:
+def _build_label(change: ChangePoint, series: QuantitySeries) -> dict[str, Any]:
     mark = "▲" if change.worse else "▼"
     text = (
-        signed(change.change) if change.change is not None else f"from 0 to {amount(change.after.value, series.unit)}"
+        format_change(change.change)
+        if change.change is not None
+        else f"from 0 to {amount(change.after.value, series.unit)}"
     )
     early = change.at < len(series.points) / 2
     return {
@@ -142,11 +154,11 @@ def _label(change: ChangePoint, series: QuantitySeries) -> dict[str, Any]:
         "yref": "paper",
         "yanchor": "bottom",
         "xanchor": "left" if early else "right",
-        "text": safe(f"{mark} {text}"),
+        "text": escape_text(f"{mark} {text}"),
         "showarrow": False,
         "font": {"size": 12},
     }
 
 
-def _colour(change: ChangePoint) -> str:
+def _choose_color(change: ChangePoint) -> str:
     return VERMILLION if change.worse else BLUE

@@ -5,9 +5,20 @@ from dataclasses import dataclass
 from itertools import cycle
 
 from perfkit import units
-from perfkit_reports.cells import span
-from perfkit_reports.charts.frame import Figure, Note, Trace, axis, byte_scale, hover, row_bars, rows, safe, scatter
-from perfkit_reports.palette import NEUTRAL, VERMILLION, Fill, legend
+from perfkit_reports.cells import format_range
+from perfkit_reports.charts.frame import (
+    Figure,
+    Note,
+    Trace,
+    build_axis,
+    build_row_bars,
+    build_row_figure,
+    build_scatter,
+    choose_byte_scale,
+    escape_text,
+    format_hover,
+)
+from perfkit_reports.palette import NEUTRAL, VERMILLION, Fill, build_legend
 
 _ROOM = 1.22  # of the longest bar, for its amount beside it
 _BEYOND = tuple(Fill(grey, pattern) for pattern in ("", "/", "\\", "x", ".") for grey in ("#8d96a1", "#b9c0c9"))
@@ -15,7 +26,7 @@ _FAR = 4.0  # a limit so many times as far as the longest bar would leave nothin
 
 
 @dataclass(frozen=True)
-class Stack:
+class MemoryStack:
     """A bar of categories (name, bytes) and of what is `beyond` the allocator; `low` and `high` bound its `total` where
     that is not exact.
 
@@ -41,67 +52,69 @@ class Stack:
         return self.low is not None and self.high is not None and self.low < self.high
 
 
-def fills(stacks: Sequence[Stack]) -> list[tuple[str, Fill]]:
+def list_fills(stacks: Sequence[MemoryStack]) -> list[tuple[str, Fill]]:
     """(part, fill) of all, in the order in which they are stacked."""
     beyond = dict.fromkeys(name for stack in stacks for name, _ in stack.beyond)
-    return [*legend([[name for name, _ in stack.categories] for stack in stacks]), *zip(beyond, cycle(_BEYOND))]
+    return [*build_legend([[name for name, _ in stack.categories] for stack in stacks]), *zip(beyond, cycle(_BEYOND))]
 
 
-def within_sight(stacks: Sequence[Stack], limit_bytes: float | None) -> bool:
+def is_limit_visible(stacks: Sequence[MemoryStack], limit_bytes: float | None) -> bool:
     """Whether a limit can be drawn beside the bars."""
-    return limit_bytes is not None and limit_bytes <= _FAR * max(map(_end, stacks))
+    return limit_bytes is not None and limit_bytes <= _FAR * max(map(_get_end, stacks))
 
 
-def figure(stacks: Sequence[Stack], title: str, whole: str, limit_bytes: float | None = None) -> Figure:
+def build_memory_figure(
+    stacks: Sequence[MemoryStack], title: str, whole: str, limit_bytes: float | None = None
+) -> Figure:
     """`title` is that of the axis, `whole` says in hover text what a share is of: `of the peak`."""
-    limits = [limit_bytes] if limit_bytes is not None and within_sight(stacks, limit_bytes) else []
-    longest = max([*map(_end, stacks), *limits])
-    scale, unit = byte_scale(longest)
-    amounts = [_amount(stack, scale) for stack in stacks if not stack.bounded]
-    drawn = rows(
-        [*_parts(stacks, scale, whole), *_bounds(stacks, scale)],
+    limits = [limit_bytes] if limit_bytes is not None and is_limit_visible(stacks, limit_bytes) else []
+    longest = max([*map(_get_end, stacks), *limits])
+    scale, unit = choose_byte_scale(longest)
+    amounts = [_build_amount_note(stack, scale) for stack in stacks if not stack.bounded]
+    drawn = build_row_figure(
+        [*_build_parts(stacks, scale, whole), *_build_bounds(stacks, scale)],
         [stack.name for stack in stacks],
-        [*amounts, *(_limit_note(limit, scale) for limit in limits)],
+        [*amounts, *(_build_limit_note(limit, scale) for limit in limits)],
         barmode="stack",
         margin={"l": 18, "r": 12, "t": 24 if limits else 6, "b": 52},
-        shapes=[_limit_line(limit / scale) for limit in limits],
-        xaxis=axis(f"{title} ({unit})", range=[0, _ROOM * longest / scale], fixedrange=True),
+        shapes=[_build_limit_line(limit / scale) for limit in limits],
+        xaxis=build_axis(f"{title} ({unit})", range=[0, _ROOM * longest / scale], fixedrange=True),
     )
     # Beside the bar there would be no room on a narrow screen.
     for label, stack in zip(drawn["layout"]["annotations"], stacks, strict=False):
         if stack.bounded:
-            label["text"] += f": {_bounds_of(stack)}"
+            label["text"] += f": {_format_bounds(stack)}"
         if stack.note:
-            label["text"] += f": <i>{safe(stack.note)}</i>"
+            label["text"] += f": <i>{escape_text(stack.note)}</i>"
     return drawn
 
 
-def _end(stack: Stack) -> float:
+def _get_end(stack: MemoryStack) -> float:
     return max(stack.total, stack.high or 0.0)
 
 
-def _parts(stacks: Sequence[Stack], scale: float, whole: str) -> list[Trace]:
+def _build_parts(stacks: Sequence[MemoryStack], scale: float, whole: str) -> list[Trace]:
     return [
-        row_bars(
+        build_row_bars(
             fill,
             [
-                (stack.name, amount / scale, _told(stack, name, amount, whole))
+                (stack.name, amount / scale, _format_hover(stack, name, amount, whole))
                 for stack in stacks
                 for name, amount in stack.parts
                 if name == part
             ],
-            name=safe(part),
+            name=escape_text(part),
         )
-        for part, fill in fills(stacks)
+        for part, fill in list_fills(stacks)
     ]
 
 
-def _told(stack: Stack, name: str, amount: float, whole: str) -> str:
+def _format_hover(stack: MemoryStack, name: str, amount: float, whole: str) -> str:
     share = units.percent(amount / stack.total if stack.total else 0.0)
-    return hover(f"{stack.name}: {name}", f"{units.nbytes(amount)}, {share} {whole}")
+    return format_hover(f"{stack.name}: {name}", f"{units.nbytes(amount)}, {share} {whole}")
 
 
-def _bounds(stacks: Sequence[Stack], scale: float) -> list[Trace]:
+def _build_bounds(stacks: Sequence[MemoryStack], scale: float) -> list[Trace]:
     """Whiskers at the ends of the bars that are not exact."""
     ends = [
         (stack.name, stack.total / scale, (stack.total - stack.low) / scale, (stack.high - stack.total) / scale)
@@ -113,24 +126,24 @@ def _bounds(stacks: Sequence[Stack], scale: float) -> list[Trace]:
     names, places, below, above = zip(*ends, strict=True)
     look = {"color": NEUTRAL, "thickness": 1.6, "width": 6}
     error = {"type": "data", "array": list(above), "arrayminus": list(below), **look}
-    return [scatter("markers", places, names, name="bounds", marker={"color": NEUTRAL, "size": 1}, error_x=error)]
+    return [build_scatter("markers", places, names, name="bounds", marker={"color": NEUTRAL, "size": 1}, error_x=error)]
 
 
-def _bounds_of(stack: Stack) -> str:
+def _format_bounds(stack: MemoryStack) -> str:
     low, high = units.nbytes(stack.low or 0.0), units.nbytes(stack.high or 0.0)
-    return span(low, high, f" {high.split(' ')[-1]}")
+    return format_range(low, high, f" {high.split(' ')[-1]}")
 
 
-def _amount(stack: Stack, scale: float) -> Note:
+def _build_amount_note(stack: MemoryStack, scale: float) -> Note:
     place = {"xanchor": "left", "align": "left", "xshift": 6, "showarrow": False}
     return {"x": stack.total / scale, "y": stack.name, "text": units.nbytes(stack.total), **place}
 
 
-def _limit_line(at: float) -> Note:
+def _build_limit_line(at: float) -> Note:
     line = {"color": VERMILLION, "width": 1.6, "dash": "dash"}
     return {"type": "line", "yref": "paper", "y0": 0, "y1": 1, "x0": at, "x1": at, "line": line}
 
 
-def _limit_note(limit: float, scale: float) -> Note:
+def _build_limit_note(limit: float, scale: float) -> Note:
     place = {"yref": "paper", "y": 1, "yanchor": "bottom", "xanchor": "right", "showarrow": False}
     return {"x": limit / scale, "text": f"limit {units.nbytes(limit)}", **place}

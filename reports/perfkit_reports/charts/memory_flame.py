@@ -1,25 +1,25 @@
-"""What fills the memory at the peak as a flame graph: by category, module and op."""
+"""A flame graph of the memory at the peak: by category, module and op."""
 
 import re
 from collections.abc import Sequence
 
 from perfkit.analysis.model.memory import MemoryAccount
 from perfkit.units import percent
-from perfkit_reports.charts.flame import in_words
+from perfkit_reports.charts.flame import build_words_table
 from perfkit_reports.document.blocks import Flame, FlameTree
-from perfkit_reports.holders import Holder, categories_at_peak
+from perfkit_reports.holders import Holder, list_peak_categories
 
 _BYTES = ("bytes", "bytes at the peak", "B")
 _LEVEL = re.compile(r"[/.]")  # `Net_0/Block_3` of a trace, `blocks.3.attn` of a parameter
 _LEAST = 1e-3  # of the peak: less cannot be seen
 
 
-def chart(holders: Sequence[Holder], what: str) -> Flame | None:
+def build_flame(holders: Sequence[Holder], what: str) -> Flame | None:
     """None where of no holder more than the categories is known. `what` is what a holder is."""
     told = [holder for holder in holders if any(row.module or row.op for row in holder.account.rows)]
     if not told:
         return None
-    trees: dict[tuple[str, ...], FlameTree] = {(holder.name,): tree(holder.account) for holder in told}
+    trees: dict[tuple[str, ...], FlameTree] = {(holder.name,): build_tree(holder.account) for holder in told}
     return Flame(
         id="memory-flame",
         title="By category, module and op",
@@ -29,12 +29,12 @@ def chart(holders: Sequence[Holder], what: str) -> Flame | None:
         label="Flame graph of the memory at the peak; the table below tells the largest blocks",
         whole="of the peak",
         caption=f"Blocks of less than {percent(_LEAST)} of the peak are left out.",
-        looks=[(name, fill.colour) for name, fill in categories_at_peak(told)],
-        words=in_words("memory-flame-words", next(iter(trees.values())), _BYTES),
+        looks=[(name, fill.colour) for name, fill in list_peak_categories(told)],
+        words=build_words_table("memory-flame-words", next(iter(trees.values())), _BYTES),
     )
 
 
-def tree(account: MemoryAccount) -> FlameTree:
+def build_tree(account: MemoryAccount) -> FlameTree:
     """Categories, the modules in them, and the ops that made what is alive."""
     sizes: dict[tuple[str, ...], int] = {}
     for row in account.rows:

@@ -2,19 +2,19 @@
 
 from perfkit import units
 from perfkit.analysis.model.memory import MemoryAccount
-from perfkit_reports.charts.frame import Figure, axis, bars, byte_scale, figure, hover
+from perfkit_reports.charts.frame import Figure, build_axis, build_bars, build_figure, choose_byte_scale, format_hover
 from perfkit_reports.document.blocks import Chart, Text
 from perfkit_reports.palette import BLUE, Fill
 
 
-def chart(account: MemoryAccount, place: int, told: str) -> Chart | None:
+def build_chart(account: MemoryAccount, place: int, told: str) -> Chart | None:
     """None where all steps peak alike; `told` says the same in a sentence."""
     peaks = account.step_peaks
     if len(set(peaks)) < 2:
         return None
     return Chart(
         id=f"memory-steps-{place}",
-        figure=_figure(peaks),
+        figure=_build_figure(peaks),
         label=told,
         title="Peak of each step",
         caption=told,
@@ -22,13 +22,13 @@ def chart(account: MemoryAccount, place: int, told: str) -> Chart | None:
     )
 
 
-def _figure(peaks: tuple[int, ...]) -> Figure:
-    scale, unit = byte_scale(max(peaks))
-    told = (hover(f"{number} of {len(peaks)}", units.nbytes(peak)) for number, peak in enumerate(peaks, 1))
-    return figure(
-        [bars(Fill(BLUE), range(1, len(peaks) + 1), (peak / scale for peak in peaks), told)],
+def _build_figure(peaks: tuple[int, ...]) -> Figure:
+    scale, unit = choose_byte_scale(max(peaks))
+    told = (format_hover(f"{number} of {len(peaks)}", units.nbytes(peak)) for number, peak in enumerate(peaks, 1))
+    return build_figure(
+        [build_bars(Fill(BLUE), range(1, len(peaks) + 1), (peak / scale for peak in peaks), told)],
         height=180,
         bargap=0.5,
-        xaxis=axis("recorded step", fixedrange=True, tick0=1, dtick=max(1, len(peaks) // 10)),
-        yaxis=axis(f"peak ({unit})", rangemode="tozero", fixedrange=True, nticks=4),
+        xaxis=build_axis("recorded step", fixedrange=True, tick0=1, dtick=max(1, len(peaks) // 10)),
+        yaxis=build_axis(f"peak ({unit})", rangemode="tozero", fixedrange=True, nticks=4),
     )

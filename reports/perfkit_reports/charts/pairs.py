@@ -8,7 +8,15 @@ from itertools import accumulate
 from perfkit import units
 from perfkit.check.judge.process_pairs import compute_pair_ratio
 from perfkit.check.result import CheckedVariant
-from perfkit_reports.charts.frame import Figure, Trace, axis, figure, hover, line_across, scatter
+from perfkit_reports.charts.frame import (
+    Figure,
+    Trace,
+    build_axis,
+    build_figure,
+    build_horizontal_line,
+    build_scatter,
+    format_hover,
+)
 from perfkit_reports.document.blocks import Chart
 from perfkit_reports.palette import BLUE, ORANGE
 
@@ -16,7 +24,7 @@ _HEIGHT = 320
 
 
 @dataclass(frozen=True)
-class Clock:
+class ClockStyle:
     """How a clock's dots and lines look. `quantity` is the judged quantity whose threshold is drawn."""
 
     quantity: str
@@ -26,36 +34,38 @@ class Clock:
     dash: str
 
 
-WALL = Clock("step_time", "step time", BLUE, "circle", "solid")
-CPU = Clock("cpu_time", "CPU time", ORANGE, "diamond", "dash")
+WALL = ClockStyle("step_time", "step time", BLUE, "circle", "solid")
+CPU = ClockStyle("cpu_time", "CPU time", ORANGE, "diamond", "dash")
 
 
-def pairs_chart(variant: CheckedVariant, name: str) -> Chart | None:
+def build_pairs_chart(variant: CheckedVariant, name: str) -> Chart | None:
     """None without pairs."""
-    clocks = [clock for clock in (WALL, CPU) if _changes(variant, clock)]
+    clocks = [clock for clock in (WALL, CPU) if _compute_changes(variant, clock)]
     if not clocks:
         return None
     return Chart(
         id=name,
-        figure=_figure(variant, clocks),
+        figure=_build_figure(variant, clocks),
         label="Change of step time and CPU time in each pair of processes, with the mean so far",
         height=_HEIGHT,
         legend=[(clock.name, clock.colour, clock.symbol) for clock in clocks],
     )
 
 
-def _figure(variant: CheckedVariant, clocks: Sequence[Clock]) -> Figure:
-    return figure(
-        [trace for clock in clocks for trace in _traces(variant, clock)],
+def _build_figure(variant: CheckedVariant, clocks: Sequence[ClockStyle]) -> Figure:
+    return build_figure(
+        [trace for clock in clocks for trace in _build_traces(variant, clock)],
         height=_HEIGHT,
         margin={"l": 70, "r": 16, "t": 12, "b": 52},
-        xaxis=axis("pair of processes", tickformat="d", rangemode="tozero", zeroline=False),
-        yaxis=axis("after against before", ticksuffix=" %", tickformat="+.1~f", rangemode="tozero", zerolinewidth=2),
-        shapes=[line for clock in clocks for line in _threshold(variant, clock)],
+        xaxis=build_axis("pair of processes", tickformat="d", rangemode="tozero", zeroline=False),
+        yaxis=build_axis(
+            "after against before", ticksuffix=" %", tickformat="+.1~f", rangemode="tozero", zerolinewidth=2
+        ),
+        shapes=[line for clock in clocks for line in _build_threshold_lines(variant, clock)],
     )
 
 
-def _changes(variant: CheckedVariant, clock: Clock) -> list[tuple[int, float]]:
+def _compute_changes(variant: CheckedVariant, clock: ClockStyle) -> list[tuple[int, float]]:
     """(number of the pair, log ratio)."""
     found = (
         (number, compute_pair_ratio(pair, clock.quantity, variant.turns))
@@ -64,37 +74,37 @@ def _changes(variant: CheckedVariant, clock: Clock) -> list[tuple[int, float]]:
     return [(number, ratio) for number, ratio in found if ratio is not None]
 
 
-def _traces(variant: CheckedVariant, clock: Clock) -> list[Trace]:
-    changes = _changes(variant, clock)
+def _build_traces(variant: CheckedVariant, clock: ClockStyle) -> list[Trace]:
+    changes = _compute_changes(variant, clock)
     numbers = [number for number, _ in changes]
     percents = [100 * math.expm1(ratio) for _, ratio in changes]
     sums = accumulate(ratio for _, ratio in changes)
     running = [100 * math.expm1(total / count) for count, total in enumerate(sums, 1)]
     return [
-        scatter(
+        build_scatter(
             "markers",
             numbers,
             [round(value, 4) for value in percents],
-            [_told(f"pair {number}", clock, value) for number, value in zip(numbers, percents, strict=True)],
+            [_format_hover(f"pair {number}", clock, value) for number, value in zip(numbers, percents, strict=True)],
             marker={"color": clock.colour, "symbol": clock.symbol, "size": 8, "opacity": 0.75},
         ),
-        scatter(
+        build_scatter(
             "lines",
             numbers,
             [round(value, 4) for value in running],
-            [_told(f"mean of {number} pairs", clock, value) for number, value in enumerate(running, 1)],
+            [_format_hover(f"mean of {number} pairs", clock, value) for number, value in enumerate(running, 1)],
             line={"color": clock.colour, "dash": clock.dash, "width": 2},
         ),
     ]
 
 
-def _told(of: str, clock: Clock, percent: float) -> str:
-    return hover(of, f"{clock.name} {units.signed_percent(percent / 100)}")
+def _format_hover(of: str, clock: ClockStyle, percent: float) -> str:
+    return format_hover(of, f"{clock.name} {units.signed_percent(percent / 100)}")
 
 
-def _threshold(variant: CheckedVariant, clock: Clock) -> list[dict[str, object]]:
+def _build_threshold_lines(variant: CheckedVariant, clock: ClockStyle) -> list[dict[str, object]]:
     judged = next((each for each in variant.judged if each.quantity == clock.quantity), None)
     if judged is None or judged.threshold is None or judged.threshold.relative is None:
         return []
     at = 100 * judged.threshold.relative
-    return [line_across(at, {"color": clock.colour, "width": 1.2, "dash": "dot"}, layer="below")]
+    return [build_horizontal_line(at, {"color": clock.colour, "width": 1.2, "dash": "dot"}, layer="below")]

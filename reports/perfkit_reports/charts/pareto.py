@@ -4,7 +4,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from perfkit_reports.charts.frame import Figure, Trace, axis, byte_scale, figure, hover, safe, scatter
+from perfkit_reports.charts.frame import (
+    Figure,
+    Trace,
+    build_axis,
+    build_figure,
+    build_scatter,
+    choose_byte_scale,
+    escape_text,
+    format_hover,
+)
 from perfkit_reports.document.blocks import Chart
 from perfkit_reports.palette import NEUTRAL, Style
 
@@ -14,7 +23,7 @@ _NAME_WIDTH, _NAME_HEIGHT = 0.2, 0.06
 
 
 @dataclass(frozen=True)
-class Point:
+class ParetoPoint:
     """A name with its peak bytes and units per second; `low` and `high` are the interval of the latter."""
 
     name: str
@@ -27,40 +36,40 @@ class Point:
     told: tuple[str, ...] = ()
 
 
-def chart(points: Sequence[Point], unit: str) -> Chart | None:
+def build_chart(points: Sequence[ParetoPoint], unit: str) -> Chart | None:
     """None without points; `unit` is that of the rates."""
     if not points:
         return None
-    return Chart(id="pareto", figure=_figure(points, unit), label="Throughput against peak memory", height=460)
+    return Chart(id="pareto", figure=_build_figure(points, unit), label="Throughput against peak memory", height=460)
 
 
-def _figure(points: Sequence[Point], rate_unit: str) -> Figure:
-    scale, unit = byte_scale(max(point.bytes for point in points))
-    named = _named(points)
+def _build_figure(points: Sequence[ParetoPoint], rate_unit: str) -> Figure:
+    scale, unit = choose_byte_scale(max(point.bytes for point in points))
+    named = _select_named(points)
     front = sorted((point.bytes / scale, point.rate) for point in points if point.on_front)
     traces = [
-        scatter(
+        build_scatter(
             "lines",
             [memory for memory, _ in front],
             [rate for _, rate in front],
             line={"color": NEUTRAL, "width": 1.5, "dash": "dot"},
         ),
-        *(_dot(point, scale, named=point in named) for point in points),
+        *(_build_dot(point, scale, named=point in named) for point in points),
     ]
-    return figure(
+    return build_figure(
         traces,
         margin={"l": 76, "r": 28, "t": 24, "b": 52},
-        xaxis=axis(f"peak memory ({unit})", range=_range([point.bytes / scale for point in points])),
-        yaxis=axis(rate_unit, range=_range([point.rate for point in points]), tickformat="~s"),
+        xaxis=build_axis(f"peak memory ({unit})", range=_compute_range([point.bytes / scale for point in points])),
+        yaxis=build_axis(rate_unit, range=_compute_range([point.rate for point in points]), tickformat="~s"),
     )
 
 
-def _named(points: Sequence[Point]) -> list[Point]:
+def _select_named(points: Sequence[ParetoPoint]) -> list[ParetoPoint]:
     """Those that get a name beside them: of many the front first, then the fastest, where no other name is."""
     if len(points) <= ALL_NAMED:
         return list(points)
-    width, height = (_range([getattr(point, what) for point in points])[1] for what in ("bytes", "rate"))
-    named: list[Point] = []
+    width, height = (_compute_range([getattr(point, what) for point in points])[1] for what in ("bytes", "rate"))
+    named: list[ParetoPoint] = []
     for point in sorted(points, key=lambda point: (not point.on_front, -point.rate)):
         if all(
             abs(point.bytes - other.bytes) > _NAME_WIDTH * width or abs(point.rate - other.rate) > _NAME_HEIGHT * height
@@ -70,23 +79,23 @@ def _named(points: Sequence[Point]) -> list[Point]:
     return named
 
 
-def _dot(point: Point, scale: float, *, named: bool) -> Trace:
+def _build_dot(point: ParetoPoint, scale: float, *, named: bool) -> Trace:
     style = {"color": point.style.colour, "symbol": point.style.symbol}
-    return scatter(
+    return build_scatter(
         "markers+text",
         [point.bytes / scale],
         [point.rate],
-        [hover(point.name, *point.told)],
-        name=safe(point.name),
-        text=[safe(point.name, 28) if named else ""],
+        [format_hover(point.name, *point.told)],
+        name=escape_text(point.name),
+        text=[escape_text(point.name, 28) if named else ""],
         textposition="top center",
         cliponaxis=False,
-        error_y=_error(point),
+        error_y=_build_error_bar(point),
         marker={**style, "size": 13, "line": {"width": 1, "color": "#ffffff"}},
     )
 
 
-def _error(point: Point) -> dict[str, Any]:
+def _build_error_bar(point: ParetoPoint) -> dict[str, Any]:
     if point.low is None or point.high is None:
         return {"visible": False}
     return {
@@ -98,6 +107,6 @@ def _error(point: Point) -> dict[str, Any]:
     }
 
 
-def _range(values: list[float]) -> list[float]:
+def _compute_range(values: list[float]) -> list[float]:
     """From zero, so that distances are honest, with room for labels above."""
     return [0.0, max(values) * 1.18]

@@ -3,7 +3,7 @@
 from perfkit import units
 from perfkit.analysis.model.pipeline import BACKWARD, FORWARD, OF_INPUTS, OF_WEIGHTS, Pipeline, StageAction
 from perfkit_reports.charts import frame
-from perfkit_reports.charts.frame import Figure, Trace, axis, hover, time_scale
+from perfkit_reports.charts.frame import Figure, Trace, build_axis, choose_time_scale, format_hover
 from perfkit_reports.document.blocks import Block, Chart
 from perfkit_reports.palette import BLUE, GREEN, ORANGE, PINK, Fill
 
@@ -17,23 +17,23 @@ _LOOKS = {
 Rows = dict[tuple[int, int], list[StageAction]]
 
 
-def chart(pipeline: Pipeline, name: str, title: str = "", words: Block | None = None) -> Chart:
+def build_chart(pipeline: Pipeline, name: str, title: str = "", words: Block | None = None) -> Chart:
     """`name` tells it from other charts of the document."""
     kinds = [kind for kind in _LOOKS if any(each.kind == kind for rank in pipeline.ranks for each in rank.actions)]
     return Chart(
         id=f"pipeline-{name}",
         title=title,
-        figure=_figure(pipeline, kinds),
+        figure=_build_figure(pipeline, kinds),
         label="What each stage computes when, in one step; the table holds how long it waits",
         caption="A box is a microbatch, with its number; where a row is grey the rank computes nothing of the stage.",
-        height=56 * len(_rows(pipeline)) + 72,
+        height=56 * len(_group_actions(pipeline)) + 72,
         legend=[(_LOOKS[kind][2], _LOOKS[kind][0].colour, _LOOKS[kind][0].pattern) for kind in kinds]
         + [("waiting", _IDLE.colour, "")],
         words=words,
     )
 
 
-def _rows(pipeline: Pipeline) -> Rows:
+def _group_actions(pipeline: Pipeline) -> Rows:
     """Actions by rank and stage."""
     found: Rows = {}
     for rank in pipeline.ranks:
@@ -42,24 +42,30 @@ def _rows(pipeline: Pipeline) -> Rows:
     return found
 
 
-def _figure(pipeline: Pipeline, kinds: list[str]) -> Figure:
-    rows = _rows(pipeline)
+def _build_figure(pipeline: Pipeline, kinds: list[str]) -> Figure:
+    rows = _group_actions(pipeline)
     names = {place: f"rank {place[0]}, stage {place[1]}" for place in rows}
-    scale, unit = time_scale((pipeline.end_ns - pipeline.start_ns) / 1e9)
-    whole = _ms(pipeline.end_ns - pipeline.start_ns, scale)
+    scale, unit = choose_time_scale((pipeline.end_ns - pipeline.start_ns) / 1e9)
+    whole = _scale_time(pipeline.end_ns - pipeline.start_ns, scale)
     waiting = [(name, whole, "") for name in names.values()]
-    traces: list[Trace] = [frame.row_bars(_IDLE, waiting, base=[0.0] * len(waiting), hoverinfo="skip", name="waiting")]
+    traces: list[Trace] = [
+        frame.build_row_bars(_IDLE, waiting, base=[0.0] * len(waiting), hoverinfo="skip", name="waiting")
+    ]
     for kind in kinds:
         fill, ink, said = _LOOKS[kind]
         chosen = [(place, each) for place, actions in rows.items() for each in actions if each.kind == kind]
         traces.append(
-            frame.row_bars(
+            frame.build_row_bars(
                 fill,
                 [
-                    (names[place], _ms(each.end_ns - each.start_ns, scale), _told(names[place], each, said))
+                    (
+                        names[place],
+                        _scale_time(each.end_ns - each.start_ns, scale),
+                        _format_hover(names[place], each, said),
+                    )
                     for place, each in chosen
                 ],
-                base=[_ms(each.start_ns - pipeline.start_ns, scale) for _, each in chosen],
+                base=[_scale_time(each.start_ns - pipeline.start_ns, scale) for _, each in chosen],
                 name=said,
                 text=[str(each.microbatch) for _, each in chosen],
                 textposition="inside",
@@ -69,21 +75,21 @@ def _figure(pipeline: Pipeline, kinds: list[str]) -> Figure:
             )
         )
         traces[-1]["marker"]["line"] = {"color": "#ffffff", "width": 1}
-    return frame.rows(
+    return frame.build_row_figure(
         traces,
         list(names.values()),
         margin={"l": 8, "r": 16, "t": 24, "b": 48},
         barmode="overlay",
         barcornerradius=0,
         uniformtext={"minsize": 7, "mode": "hide"},
-        xaxis=axis(f"time since the first action ({unit})", range=[0, whole]),
+        xaxis=build_axis(f"time since the first action ({unit})", range=[0, whole]),
     )
 
 
-def _told(row: str, action: StageAction, said: str) -> str:
+def _format_hover(row: str, action: StageAction, said: str) -> str:
     took = units.seconds((action.end_ns - action.start_ns) / 1e9)
-    return hover(f"microbatch {action.microbatch}, {said}", row, f"took {took}")
+    return format_hover(f"microbatch {action.microbatch}, {said}", row, f"took {took}")
 
 
-def _ms(time_ns: int, scale: float) -> float:
+def _scale_time(time_ns: int, scale: float) -> float:
     return round(time_ns / 1e9 / scale, 5)

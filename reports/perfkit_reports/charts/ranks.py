@@ -10,10 +10,20 @@ from perfkit.analysis.model import time_split
 from perfkit.analysis.model.fleet import RankRow
 from perfkit.analysis.model.step import TimeShare
 from perfkit_reports.charts import frame
-from perfkit_reports.charts.diverging import colour
-from perfkit_reports.charts.frame import POINT, Figure, Trace, axis, figure, hover, safe, scatter, time_scale
+from perfkit_reports.charts.diverging_colors import interpolate_color
+from perfkit_reports.charts.frame import (
+    POINT,
+    Figure,
+    Trace,
+    build_axis,
+    build_figure,
+    build_scatter,
+    choose_time_scale,
+    escape_text,
+    format_hover,
+)
 from perfkit_reports.document.blocks import Chart
-from perfkit_reports.palette import BLUE, VERMILLION, legend, ordered_categories
+from perfkit_reports.palette import BLUE, VERMILLION, build_legend, order_categories
 
 _STEP = "step"
 COMPUTING, IDLE, OTHER, LATE = "computing", "idle", "other", "late at collectives"
@@ -23,25 +33,25 @@ _LEAST = 0.05  # of the median step: where the colours of a map end at the least
 _Known = Mapping[str, Sequence[float | None]]
 
 
-def chart(rows: Sequence[RankRow], splits: Mapping[str, Sequence[TimeShare]]) -> Chart:
+def build_chart(rows: Sequence[RankRow], splits: Mapping[str, Sequence[TimeShare]]) -> Chart:
     """Of two ranks or more: one alone is nobody's straggler. `splits` are the parts of the ranks' steps by their label;
     ranks without one are split as far as their rows tell.
     """
     if len(rows) <= _LABELLED:
         return Chart(
             id="ranks-chart",
-            figure=bars(rows),
+            figure=build_bars_figure(rows),
             label="Step time by rank; the table below holds the same figures",
             caption="◇ straggler delay: how long the others wait for a rank at collectives.",
             height=340,
-            legend=[(name, fill.colour, fill.pattern) for name, fill in legend([_used(rows)])],
+            legend=[(name, fill.colour, fill.pattern) for name, fill in build_legend([_list_used_categories(rows)])],
         )
-    known = _figures(rows, splits)
-    away = _deviations(known)
+    known = _collect_figures(rows, splits)
+    away = _compute_deviations(known)
     far = max(_LEAST, *(abs(share) for shares in away.values() for share in shares))
     return Chart(
         id="ranks-chart",
-        figure=_map([row.label for row in rows], known, away, far),
+        figure=_build_map([row.label for row in rows], known, away, far),
         label=f"Where each of {len(rows):,} ranks lies beside the median of all; the tables hold the same figures",
         caption="A column is a rank. Its colour is how far it lies from the median of all ranks, "
         f"up to {units.percent(far, 0)} of the median step.",
@@ -49,34 +59,34 @@ def chart(rows: Sequence[RankRow], splits: Mapping[str, Sequence[TimeShare]]) ->
     )
 
 
-def _map(names: Sequence[str], known: _Known, away: Mapping[str, Sequence[float]], far: float) -> Figure:
+def _build_map(names: Sequence[str], known: _Known, away: Mapping[str, Sequence[float]], far: float) -> Figure:
     """A row for each figure, a column for each rank; colours end `far` from the median, as a share of its step."""
-    columns = [safe(name, 18) for name in names]
+    columns = [escape_text(name, 18) for name in names]
     traces: list[Trace] = [
         {
             "type": "bar",
-            "name": safe(name),
+            "name": escape_text(name),
             "x": columns,
             "y": [0.94] * len(names),
             "base": place,
             "width": 1,
-            "marker": {"color": [colour(share / far) for share in away[name]], "line": {"width": 0}},
+            "marker": {"color": [interpolate_color(share / far) for share in away[name]], "line": {"width": 0}},
             "hovertext": ["not known" if value is None else units.seconds(value) for value in values],
-            "hovertemplate": f"<b>%{{x}}: {safe(name)}</b><br>%{{hovertext}}<extra></extra>",
+            "hovertemplate": f"<b>%{{x}}: {escape_text(name)}</b><br>%{{hovertext}}<extra></extra>",
         }
         for place, (name, values) in enumerate(known.items())
     ]
-    return figure(
+    return build_figure(
         traces,
         height=40 + 40 * len(known),
         barmode="overlay",
         barcornerradius=0,
         bargap=0,
         margin={"l": 130, "r": 16, "t": 8, "b": 30},
-        xaxis={**_columns(len(names)), "type": "category", "tickvals": columns[:: max(1, len(names) // 8)]},
+        xaxis={**_build_columns_axis(len(names)), "type": "category", "tickvals": columns[:: max(1, len(names) // 8)]},
         yaxis={
             "tickvals": [place + 0.47 for place in range(len(known))],
-            "ticktext": [safe(name) for name in known],
+            "ticktext": [escape_text(name) for name in known],
             "range": [len(known), -0.06],
             "showgrid": False,
             "zeroline": False,
@@ -85,30 +95,32 @@ def _map(names: Sequence[str], known: _Known, away: Mapping[str, Sequence[float]
     )
 
 
-def _columns(count: int) -> dict[str, Any]:
+def _build_columns_axis(count: int) -> dict[str, Any]:
     return {"showgrid": False, "range": [-0.6, count - 0.4]}
 
 
-def _figures(rows: Sequence[RankRow], splits: Mapping[str, Sequence[TimeShare]]) -> dict[str, list[float | None]]:
+def _collect_figures(
+    rows: Sequence[RankRow], splits: Mapping[str, Sequence[TimeShare]]
+) -> dict[str, list[float | None]]:
     """Seconds of every rank by the figures that any rank has."""
     parts = [
-        {share.category: share.seconds for share in splits[row.label]} if splits.get(row.label) else _parts(row)
+        {share.category: share.seconds for share in splits[row.label]} if splits.get(row.label) else _split_step(row)
         for row in rows
     ]
     known: dict[str, list[float | None]] = {_STEP: [row.step_s for row in rows]}
     known |= {
-        category: [each.get(category, 0.0) for each in parts] for category in ordered_categories(list(map(list, parts)))
+        category: [each.get(category, 0.0) for each in parts] for category in order_categories(list(map(list, parts)))
     }
     known[LATE] = [row.late_s for row in rows]
     return {name: values for name, values in known.items() if any(values)}
 
 
-def coloured(away: float | None) -> str:
+def get_cell_color(away: float | None) -> str:
     """The colour of a cell, from -1 to 1; what is not known has none."""
-    return "#00000000" if away is None else colour(max(-1.0, min(1.0, away)))
+    return "#00000000" if away is None else interpolate_color(max(-1.0, min(1.0, away)))
 
 
-def _deviations(known: _Known) -> dict[str, list[float]]:
+def _compute_deviations(known: _Known) -> dict[str, list[float]]:
     """How far each rank lies from the median of all, as a share of the median step; what is not known lies nowhere."""
     middles = {name: median(value for value in values if value is not None) for name, values in known.items()}
     step = middles[_STEP]
@@ -118,22 +130,24 @@ def _deviations(known: _Known) -> dict[str, list[float]]:
     }
 
 
-def _used(rows: Sequence[RankRow]) -> list[str]:
-    return [category for category in CATEGORIES if any(_parts(row)[category] for row in rows)]
+def _list_used_categories(rows: Sequence[RankRow]) -> list[str]:
+    return [category for category in CATEGORIES if any(_split_step(row)[category] for row in rows)]
 
 
-def bars(rows: Sequence[RankRow]) -> Figure:
-    scale, unit = time_scale(max(row.step_s for row in rows))
+def build_bars_figure(rows: Sequence[RankRow]) -> Figure:
+    scale, unit = choose_time_scale(max(row.step_s for row in rows))
     places = list(range(len(rows)))
-    texts = [_hover(row) for row in rows]
+    texts = [_format_hover(row) for row in rows]
     traces = [
-        frame.bars(fill, places, (round(_parts(row)[category] / scale, 5) for row in rows), texts, name=category)
-        for category, fill in legend([_used(rows)])
+        frame.build_bars(
+            fill, places, (round(_split_step(row)[category] / scale, 5) for row in rows), texts, name=category
+        )
+        for category, fill in build_legend([_list_used_categories(rows)])
     ]
     late = [(place, row.late_s) for place, row in enumerate(rows) if row.late_s is not None]
     if late:
         traces.append(
-            scatter(
+            build_scatter(
                 "markers",
                 [place for place, _ in late],
                 [round(value / scale, 5) for _, value in late],
@@ -143,23 +157,27 @@ def bars(rows: Sequence[RankRow]) -> Figure:
                 marker={**POINT, "symbol": "diamond", "size": 10},
             )
         )
-    return figure(
+    return build_figure(
         traces,
         barmode="stack",
         bargap=0.35,
-        xaxis={**_columns(len(rows)), "tickvals": places, "ticktext": [safe(row.label, 18) for row in rows]},
-        yaxis=axis(f"time of a step ({unit})", rangemode="tozero"),
+        xaxis={
+            **_build_columns_axis(len(rows)),
+            "tickvals": places,
+            "ticktext": [escape_text(row.label, 18) for row in rows],
+        },
+        yaxis=build_axis(f"time of a step ({unit})", rangemode="tozero"),
     )
 
 
-def _parts(row: RankRow) -> dict[str, float]:
+def _split_step(row: RankRow) -> dict[str, float]:
     """Seconds of the step; what is neither computing, exposed communication nor idle is `other`."""
     known = {COMPUTING: row.compute_s, time_split.COMMUNICATION: row.exposed_communication_s, IDLE: row.idle_s}
     return {**known, OTHER: max(0.0, row.step_s - sum(known.values()))}
 
 
-def _hover(row: RankRow) -> str:
-    return hover(
+def _format_hover(row: RankRow) -> str:
+    return format_hover(
         row.label,
         f"step {units.seconds(row.step_s)}",
         f"computing {units.seconds(row.compute_s)}, idle {units.seconds(row.idle_s)}",

@@ -11,8 +11,8 @@ from perfkit.analysis.model.step import OpRow
 from perfkit.devices.ceiling import Ceiling, Kind, Level
 from perfkit.devices.peak import TF32, THREE_TF32, three_tf32
 from perfkit.devices.unit_names import unit_name
-from perfkit_reports.charts.plane import Device, Plane, coordinates
-from perfkit_reports.names import middle
+from perfkit_reports.charts.roofline_plane import RooflineDevice, RooflinePlane, get_coordinates
+from perfkit_reports.names import shorten_middle
 from perfkit_reports.palette import NEUTRAL
 
 _PEAKS = (Level.MATRIX, Level.VECTOR)
@@ -42,7 +42,7 @@ class Roof:
 
     @property
     def label(self) -> str:
-        device = f"{middle(self.device, 24)}: " if self.device else ""
+        device = f"{shorten_middle(self.device, 24)}: " if self.device else ""
         return f"{device}{self.name} {self.rate}" + ("" if self.measured else " (datasheet)")
 
     @property
@@ -59,7 +59,7 @@ class Roof:
 
 
 @dataclass(frozen=True)
-class Limits:
+class AxisLimits:
     """What the axes show: intensities in FLOP/byte, rates in FLOP/s."""
 
     x0: float
@@ -68,57 +68,59 @@ class Limits:
     y1: float
 
     def includes_point(self, point: OpRow) -> bool:
-        x, y = coordinates(point)
+        x, y = get_coordinates(point)
         return self.x0 <= x <= self.x1 and self.y0 <= y <= self.y1
 
 
-def placeable(point: OpRow) -> bool:
+def is_placeable(point: OpRow) -> bool:
     """Logarithmic axes have no place for a point without FLOPs (copies) or without bytes."""
-    x, y = coordinates(point)
+    x, y = get_coordinates(point)
     return x > 0 and y > 0 and math.isfinite(x)
 
 
-def limits(plane: Plane) -> Limits | None:
+def compute_limits(plane: RooflinePlane) -> AxisLimits | None:
     """Limits that hold the roofs' knees and every point that matters; None where there is nothing to draw."""
-    points = [point for point in plane.points if placeable(point)]
+    points = [point for point in plane.points if is_placeable(point)]
     weighty = [point for point in points if point.share >= _LEAST_SHARE] or points
-    xs, ys = [coordinates(point)[0] for point in weighty], [coordinates(point)[1] for point in weighty]
+    xs, ys = [get_coordinates(point)[0] for point in weighty], [get_coordinates(point)[1] for point in weighty]
     for device in plane.devices:
-        peaks, bandwidths = _ceilings(device)
+        peaks, bandwidths = _select_ceilings(device)
         xs += [peak.value / bandwidth.value for peak in peaks for bandwidth in bandwidths]
         ys += [peak.value for peak in peaks]
     if not xs or not ys:
         return None
     x1, y1 = max(xs) * 4, max(ys) * 2.5
-    return Limits(_low(xs, x1), x1, _low(ys, y1), y1)
+    return AxisLimits(_compute_low_limit(xs, x1), x1, _compute_low_limit(ys, y1), y1)
 
 
-def _low(values: list[float], high: float) -> float:
+def _compute_low_limit(values: list[float], high: float) -> float:
     """A little below the least value that lies within `_MOST_DECADES` of the upper limit."""
     return min(value for value in values if value >= high / 10**_MOST_DECADES) / 2.5
 
 
-def roofs(plane: Plane) -> list[Roof]:
+def build_roofs(plane: RooflinePlane) -> list[Roof]:
     """The roofs of every device of the plane; those that lie outside its limits are left out."""
-    frame = limits(plane)
+    frame = compute_limits(plane)
     if frame is None:
         return []
-    found = [roof for device in plane.devices for roof in _of_device(device, frame)]
-    return [replace(roof, below=roof.measured or _lower(roof, found)) for roof in found if roof.x0 < roof.x1]
+    found = [roof for device in plane.devices for roof in _build_device_roofs(device, frame)]
+    return [replace(roof, below=roof.measured or _is_lower(roof, found)) for roof in found if roof.x0 < roof.x1]
 
 
-def _lower(roof: Roof, roofs: list[Roof]) -> bool:
+def _is_lower(roof: Roof, roofs: list[Roof]) -> bool:
     """Whether a roof of another device, alike but higher, leaves no room above this one."""
     alike = [other for other in roofs if other.device != roof.device and other.flat == roof.flat]
     return any(other.ceiling.value > roof.ceiling.value for other in alike)
 
 
-def _of_device(device: Device, frame: Limits) -> list[Roof]:
+def _build_device_roofs(device: RooflineDevice, frame: AxisLimits) -> list[Roof]:
     """A slope per bandwidth and a flat per peak, the measured and the datasheet ones meeting among themselves."""
     found = []
     look = (device.name, device.series[0].style.colour if device.name else NEUTRAL)
     for kind in Kind:
-        peaks, bandwidths = (tuple(ceiling for ceiling in some if ceiling.kind == kind) for some in _ceilings(device))
+        peaks, bandwidths = (
+            tuple(ceiling for ceiling in some if ceiling.kind == kind) for some in _select_ceilings(device)
+        )
         top = max((peak.value for peak in peaks), default=frame.y1)
         widest = max((bandwidth.value for bandwidth in bandwidths), default=math.inf)
         for bandwidth in bandwidths:
@@ -126,14 +128,14 @@ def _of_device(device: Device, frame: Limits) -> list[Roof]:
             x0, x1 = max(frame.x0, frame.y0 / slope), min(top / slope, frame.x1)
             name, rate = _BANDWIDTHS[bandwidth.level], units.bandwidth(slope)
             found.append(Roof(name, rate, x0, x0 * slope, x1, x1 * slope, bandwidth, *look))
-        for value, equal in _by_value(peaks).items():
+        for value, equal in _group_by_value(peaks).items():
             x0 = max(frame.x0, value / widest)
-            name, rate = _names(equal, device.series[0].device), units.flops_per_s(value)
+            name, rate = _format_names(equal, device.series[0].device), units.flops_per_s(value)
             found.append(Roof(name, rate, x0, value, frame.x1, value, equal[0], *look))
     return found
 
 
-def _by_value(peaks: tuple[Ceiling, ...]) -> dict[float, list[Ceiling]]:
+def _group_by_value(peaks: tuple[Ceiling, ...]) -> dict[float, list[Ceiling]]:
     """Peaks that are one line: bf16 and fp16 on a GPU, products and vectors on a CPU."""
     groups: dict[float, list[Ceiling]] = {}
     for peak in peaks:
@@ -141,13 +143,13 @@ def _by_value(peaks: tuple[Ceiling, ...]) -> dict[float, list[Ceiling]]:
     return groups
 
 
-def _names(peaks: list[Ceiling], device_name: str) -> str:
+def _format_names(peaks: list[Ceiling], device_name: str) -> str:
     dtypes = ", ".join(dict.fromkeys(peak.dtype for peak in peaks if peak.dtype))
     of = " and ".join(dict.fromkeys(unit_name(peak.level.value, device_name) for peak in peaks))
     return f"{dtypes} {of}".strip()
 
 
-def _ceilings(device: Device) -> tuple[tuple[Ceiling, ...], tuple[Ceiling, ...]]:
+def _select_ceilings(device: RooflineDevice) -> tuple[tuple[Ceiling, ...], tuple[Ceiling, ...]]:
     """Peaks of the dtypes that were used, and bandwidths."""
     used = {point.dtype for series in device.series for point in series.points}
     peaks = tuple(ceiling for ceiling in device.ceilings if ceiling.level in _PEAKS)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
-from perfkit_reports.charts.frame import axis, figure, hover, safe, scatter
+from perfkit_reports.charts.frame import build_axis, build_figure, build_scatter, escape_text, format_hover
 from perfkit_reports.document.blocks import Chart
 from perfkit_reports.palette import Style
 
@@ -23,7 +23,7 @@ Span = tuple[float, float] | None  # the bounds of a value, where there are any
 
 
 @dataclass(frozen=True)
-class Line:
+class ScalingLine:
     """A combination of techniques: (ranks, value) from the fewest ranks on, and the bounds of each.
 
     What was `predicted` beside what was measured is drawn dotted and with hollow points.
@@ -36,8 +36,8 @@ class Line:
     predicted: bool = False
 
 
-def chart(
-    lines: Sequence[Line],
+def build_chart(
+    lines: Sequence[ScalingLine],
     name: str,
     title: str,
     scale: float,
@@ -51,15 +51,15 @@ def chart(
         return None
     sizes = sorted({ranks for line in drawn for ranks, _ in line.points})
     traces = [
-        scatter(
+        build_scatter(
             "lines+markers",
             [ranks for ranks, _ in line.points],
             [value / scale for _, value in line.points],
-            list(_told(line, show)),
-            name=safe(_name(line)),
-            error_y=_bounds(line, scale),
-            line=_stroke(line),
-            marker={"color": line.style.colour, "symbol": _symbol(line), "size": 8},
+            list(_format_hovers(line, show)),
+            name=escape_text(_format_name(line)),
+            error_y=_build_error_bars(line, scale),
+            line=_build_stroke(line),
+            marker={"color": line.style.colour, "symbol": _get_symbol(line), "size": 8},
         )
         for line in drawn
     ]
@@ -67,10 +67,10 @@ def chart(
     return Chart(
         id=name,
         title=title,
-        figure=figure(
+        figure=build_figure(
             traces,
-            xaxis=axis("ranks", type="log", tickvals=sizes, ticktext=[f"{size:,}" for size in sizes]),
-            yaxis=axis(unit, **ends),
+            xaxis=build_axis("ranks", type="log", tickvals=sizes, ticktext=[f"{size:,}" for size in sizes]),
+            yaxis=build_axis(unit, **ends),
         ),
         height=_HEIGHT,
         label=f"{title} over the number of ranks; the table below holds the same figures",
@@ -78,26 +78,26 @@ def chart(
     )
 
 
-def _name(line: Line) -> str:
+def _format_name(line: ScalingLine) -> str:
     return f"{line.name}, predicted" if line.predicted else line.name
 
 
-def _symbol(line: Line) -> str:
+def _get_symbol(line: ScalingLine) -> str:
     return f"{line.style.symbol}-open" if line.predicted else line.style.symbol
 
 
-def _stroke(line: Line) -> dict[str, object]:
+def _build_stroke(line: ScalingLine) -> dict[str, object]:
     width, dash = (1.2, "dot") if line.predicted else (1.8, line.style.dash)
     return {"color": line.style.colour, "width": width, "dash": dash}
 
 
-def _told(line: Line, show: Callable[[float], str]) -> Iterator[str]:
+def _format_hovers(line: ScalingLine, show: Callable[[float], str]) -> Iterator[str]:
     for (ranks, value), span in zip_longest(line.points, line.spans):
         bounds = "" if span is None else f"{show(span[0])} to {show(span[1])}"
-        yield hover(f"{_name(line)} on {ranks:,} ranks", show(value), bounds)
+        yield format_hover(f"{_format_name(line)} on {ranks:,} ranks", show(value), bounds)
 
 
-def _bounds(line: Line, scale: float) -> dict[str, object]:
+def _build_error_bars(line: ScalingLine, scale: float) -> dict[str, object]:
     """A bar from each value to its bounds; none where no value has any."""
     if not any(line.spans):
         return {"visible": False}

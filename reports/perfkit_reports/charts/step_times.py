@@ -5,7 +5,16 @@ from dataclasses import dataclass
 from statistics import median
 
 from perfkit import units
-from perfkit_reports.charts.frame import ROWS_AXIS, Trace, axis, figure, hover, row_labels, scatter, time_scale
+from perfkit_reports.charts.frame import (
+    ROWS_AXIS,
+    Trace,
+    build_axis,
+    build_figure,
+    build_row_labels,
+    build_scatter,
+    choose_time_scale,
+    format_hover,
+)
 from perfkit_reports.document.blocks import Chart
 from perfkit_reports.palette import Style
 
@@ -14,7 +23,7 @@ _HEIGHT = 0.62  # of a row that is 1 high: the rest is for its name
 
 
 @dataclass(frozen=True)
-class Row:
+class StepTimesRow:
     """A name with the seconds of its steps, a tuple a process, and how long each of the first's waited for data."""
 
     name: str
@@ -23,25 +32,27 @@ class Row:
     waits: tuple[float, ...] = ()
 
 
-def chart(rows: Sequence[Row]) -> Chart | None:
+def build_chart(rows: Sequence[StepTimesRow]) -> Chart | None:
     """None without any step."""
     rows = [row for row in rows if any(row.runs)]
     if not rows:
         return None
-    scale, unit = time_scale(max(max(run) for row in rows for run in row.runs if run))
-    labels = [{**label, "y": place} for place, label in enumerate(row_labels([row.name for row in rows], yshift=18))]
-    drawn = figure(
-        [trace for place, row in enumerate(rows) for trace in _row(row, place, scale)],
+    scale, unit = choose_time_scale(max(max(run) for row in rows for run in row.runs if run))
+    labels = [
+        {**label, "y": place} for place, label in enumerate(build_row_labels([row.name for row in rows], yshift=18))
+    ]
+    drawn = build_figure(
+        [trace for place, row in enumerate(rows) for trace in _build_row(row, place, scale)],
         height=90 + 64 * len(rows),
         margin={"l": 12, "r": 12, "t": 30, "b": 52},
         annotations=labels,
-        xaxis=axis(f"step time ({unit})", rangemode="tozero"),
+        xaxis=build_axis(f"step time ({unit})", rangemode="tozero"),
         yaxis={**ROWS_AXIS, "type": "linear", "range": [len(rows) - 0.55, -0.75]},
     )
     return Chart(id="step-times", figure=drawn, label="Every timed step by process", title="Timed steps")
 
 
-def _row(row: Row, place: int, scale: float) -> list[Trace]:
+def _build_row(row: StepTimesRow, place: int, scale: float) -> list[Trace]:
     runs = [run for run in row.runs if run]
     lanes = len(runs)
     steps = [(lane, step, seconds) for lane, run in enumerate(runs) for step, seconds in enumerate(run)]
@@ -50,11 +61,11 @@ def _row(row: Row, place: int, scale: float) -> list[Trace]:
         for lane, step, _ in steps
     ]
     traces = [
-        _dots(
+        _build_dots(
             [seconds / scale for *_, seconds in steps],
             heights,
             [
-                hover(row.name, f"process {lane + 1}, step {step + 1}: {units.seconds(seconds)}")
+                format_hover(row.name, f"process {lane + 1}, step {step + 1}: {units.seconds(seconds)}")
                 for lane, step, seconds in steps
             ],
             {"color": row.style.colour, "size": 5, "opacity": 0.55},
@@ -62,11 +73,11 @@ def _row(row: Row, place: int, scale: float) -> list[Trace]:
     ]
     if row.waits:
         traces.append(
-            _dots(
+            _build_dots(
                 [wait / scale for wait in row.waits],
                 [height for height, (lane, *_) in zip(heights, steps, strict=True) if lane == 0],
                 [
-                    hover(row.name, f"step {step}: waited {units.seconds(wait)} for data")
+                    format_hover(row.name, f"step {step}: waited {units.seconds(wait)} for data")
                     for step, wait in enumerate(row.waits, 1)
                 ],
                 {"color": row.style.colour, "symbol": "circle-open", "size": 5, "opacity": 0.8},
@@ -75,11 +86,11 @@ def _row(row: Row, place: int, scale: float) -> list[Trace]:
     medians = [median(run) for run in runs]
     line = {"width": 3, "color": row.style.colour}
     traces.append(
-        _dots(
+        _build_dots(
             [middle / scale for middle in medians],
             [place + ((lane + 0.5) / lanes - 0.5) * _HEIGHT for lane in range(lanes)],
             [
-                hover(row.name, f"process {lane}: median {units.seconds(middle)}")
+                format_hover(row.name, f"process {lane}: median {units.seconds(middle)}")
                 for lane, middle in enumerate(medians, 1)
             ],
             {"color": row.style.colour, "symbol": "line-ns", "size": 14, "line": line},
@@ -88,5 +99,5 @@ def _row(row: Row, place: int, scale: float) -> list[Trace]:
     return traces
 
 
-def _dots(xs: list[float], ys: list[float], told: list[str], marker: dict[str, object]) -> Trace:
-    return scatter("markers", [round(x, 5) for x in xs], ys, told, marker=marker)
+def _build_dots(xs: list[float], ys: list[float], told: list[str], marker: dict[str, object]) -> Trace:
+    return build_scatter("markers", [round(x, 5) for x in xs], ys, told, marker=marker)

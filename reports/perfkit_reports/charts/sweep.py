@@ -4,29 +4,36 @@ from collections.abc import Callable
 
 from perfkit import units
 from perfkit.analysis.model.sweep import Sweep, SweepPoint
-from perfkit_reports.charts.frame import axis, byte_scale, figure, hover, scatter, time_scale
+from perfkit_reports.charts.frame import (
+    build_axis,
+    build_figure,
+    build_scatter,
+    choose_byte_scale,
+    choose_time_scale,
+    format_hover,
+)
 from perfkit_reports.document.blocks import Chart
 from perfkit_reports.palette import BLUE, NEUTRAL, ORANGE
 
 _HEIGHT = 340
 
 
-def time_per_unit(sweep: Sweep, name: str) -> Chart:
+def build_time_chart(sweep: Sweep, name: str) -> Chart:
     """Its time, the break marked by a line upwards."""
-    scale, unit = time_scale(max(point.unit_s for point in sweep.points))
+    scale, unit = choose_time_scale(max(point.unit_s for point in sweep.points))
 
     def told(point: SweepPoint) -> str:
         return f"{units.seconds(point.unit_s)} per {sweep.unit}, step {units.seconds(point.step_s)}"
 
-    return _chart(sweep, f"{name}-time", "Time", lambda point: point.unit_s / scale, unit, told, BLUE)
+    return _build_chart(sweep, f"{name}-time", "Time", lambda point: point.unit_s / scale, unit, told, BLUE)
 
 
-def memory_per_unit(sweep: Sweep, name: str) -> Chart | None:
+def build_memory_chart(sweep: Sweep, name: str) -> Chart | None:
     """Peak memory over the units of a step. None where no peak is known."""
     known = [point.unit_bytes for point in sweep.points if point.unit_bytes is not None]
     if not known:
         return None
-    scale, unit = byte_scale(max(known))
+    scale, unit = choose_byte_scale(max(known))
 
     def told(point: SweepPoint) -> str:
         return f"{units.nbytes(point.unit_bytes or 0)} per {sweep.unit}, peak {units.nbytes(point.peak_bytes or 0)}"
@@ -34,10 +41,10 @@ def memory_per_unit(sweep: Sweep, name: str) -> Chart | None:
     def value(point: SweepPoint) -> float | None:
         return None if point.unit_bytes is None else point.unit_bytes / scale
 
-    return _chart(sweep, f"{name}-memory", "Peak memory", value, unit, told, ORANGE)
+    return _build_chart(sweep, f"{name}-memory", "Peak memory", value, unit, told, ORANGE)
 
 
-def _chart(
+def _build_chart(
     sweep: Sweep,
     name: str,
     what: str,
@@ -47,11 +54,11 @@ def _chart(
     colour: str,
 ) -> Chart:
     sizes = [point.value for point in sweep.points]
-    curve = scatter(
+    curve = build_scatter(
         "lines+markers",
         sizes,
         [value(point) for point in sweep.points],
-        [hover(point.variant, told(point)) for point in sweep.points],
+        [format_hover(point.variant, told(point)) for point in sweep.points],
         line={"color": colour, "width": 1.8},
         marker={"color": colour, "size": 8},
     )
@@ -60,10 +67,10 @@ def _chart(
     marks = [] if sweep.breaks_at is None else [{**at, "x0": sweep.breaks_at, "x1": sweep.breaks_at}]
     title = f"{what} per {sweep.unit}"
     ticks = [f"{size:g}" for size in sizes]
-    drawn = figure(
+    drawn = build_figure(
         [curve],
-        xaxis=axis(f"{sweep.technique} {sweep.parameter}", type="log", tickvals=sizes, ticktext=ticks),
-        yaxis=axis(f"{title} ({unit})", rangemode="tozero"),
+        xaxis=build_axis(f"{sweep.technique} {sweep.parameter}", type="log", tickvals=sizes, ticktext=ticks),
+        yaxis=build_axis(f"{title} ({unit})", rangemode="tozero"),
         shapes=marks,
     )
     return Chart(id=name, figure=drawn, height=_HEIGHT, title=title, label=f"{title} over {sweep.variant}")

@@ -1,1 +1,1 @@
-"""What a report says, whatever it is about and whatever shows it: `document` > `blocks` > `tables` > `cells`."""
+"""The content of a report, whatever it is about and whatever shows it: `document` > `blocks` > `tables` > `cells`."""

@@ -262,15 +262,15 @@ class Group(Block):
     beside: bool = False
 
 
-def within(blocks: Iterable[Block], most: Weight = Weight.DETAIL, *, every: bool = True) -> Iterator[Block]:
+def walk_blocks(blocks: Iterable[Block], most: Weight = Weight.DETAIL, *, every: bool = True) -> Iterator[Block]:
     """Blocks up to a weight and those in them; of what can be chosen `every` option, or the first only."""
     for block in blocks:
         if block.weight <= most:
             yield block
             if isinstance(block, Details | Group):
-                yield from within(block.blocks, most, every=every)
+                yield from walk_blocks(block.blocks, most, every=every)
             elif isinstance(block, Choice):
-                yield from within(list(block.options.values())[: None if every else 1], most, every=every)
+                yield from walk_blocks(list(block.options.values())[: None if every else 1], most, every=every)
 
 
 @dataclass(frozen=True)

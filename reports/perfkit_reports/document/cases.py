@@ -8,7 +8,7 @@ Outcome = Literal["pass", "better", "worse", "fail", "unsure", "skipped"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Case:
+class VerdictCase:
     """The verdict on one figure: `word` names it (`inconclusive`), `reason` says what it rests on, `to_decide` what
     would settle it. The outcome `worse` is no failure, but has to be said. `figures` are the change and what is allowed
     (`+1.0 % (-4.9 to +7.2 %), allowed 3%`), `sides` what was compared (`13.3 ms → 13.5 ms`); both are empty where
@@ -26,7 +26,7 @@ class Case:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Suite:
+class VerdictSuite:
     """The cases of one thing that is checked, each under a name of its own.
 
     `remark` is what to know before any of them, `suspects` may be behind those that fail or are worse, `reason` says
@@ -35,7 +35,7 @@ class Suite:
     """
 
     name: str
-    cases: tuple[Case, ...]
+    cases: tuple[VerdictCase, ...]
     remark: str = ""
     suspects: tuple[str, ...] = ()
     reason: str = ""
@@ -44,7 +44,7 @@ class Suite:
     seconds: float = 0.0
 
 
-def reasons(cases: Sequence[Case]) -> list[str]:
+def list_reasons(cases: Sequence[VerdictCase]) -> list[str]:
     """Why they have their outcomes and what would decide: `CPU time, step time: the interval contains 0`. Equal words
     stand once, with the names of all that have them.
     """

@@ -44,6 +44,6 @@ class Cell:
         return not (self.reason and self.text == NOT_KNOWN)
 
 
-def unknown(reason: str) -> Cell:
+def make_unknown_cell(reason: str) -> Cell:
     """A figure that is not known, and why."""
     return Cell(NOT_KNOWN, reason=reason or "no reason was recorded")

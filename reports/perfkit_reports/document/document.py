@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 
 from perfkit.spec import Struct
 from perfkit_reports.document.blocks import Block, Section, Tile
-from perfkit_reports.document.cases import Suite
+from perfkit_reports.document.cases import VerdictSuite
 from perfkit_reports.document.cells import Cell
-from perfkit_reports.document.chosen import Chosen
-from perfkit_reports.document.tables import Data
+from perfkit_reports.document.selected_item import SelectedItem
+from perfkit_reports.document.tables import RawTable
 
 
 @dataclass(frozen=True)
@@ -33,11 +33,11 @@ class Document:
     tiles: tuple[Tile, ...] = ()
     summary: tuple[Block, ...] = ()
     warnings: tuple[str, ...] = ()
-    data: tuple[Data, ...] = ()
+    data: tuple[RawTable, ...] = ()
     raw: Mapping[str, Struct] = field(default_factory=dict)
     saves: str = ""
-    suites: tuple[Suite, ...] = ()
-    chosen: Callable[[], Sequence[Chosen]] = tuple
+    suites: tuple[VerdictSuite, ...] = ()
+    chosen: Callable[[], Sequence[SelectedItem]] = tuple
 
     @property
     def blocks(self) -> tuple[Block, ...]:

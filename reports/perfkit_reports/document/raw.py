@@ -7,11 +7,11 @@ import msgspec
 from perfkit_reports.document.document import Document
 
 
-def as_json(analysis: msgspec.Struct) -> bytes:
+def encode_json(analysis: msgspec.Struct) -> bytes:
     """An analysis as JSON; `msgspec.json.decode(data, type=...)` gives it back."""
     return msgspec.json.format(msgspec.json.encode(analysis), indent=1) + b"\n"
 
 
-def raw_files(document: Document) -> Iterator[tuple[str, bytes]]:
+def list_raw_files(document: Document) -> Iterator[tuple[str, bytes]]:
     """(name, content) of the files that hold what a document is about."""
-    return ((name, as_json(held)) for name, held in document.raw.items())
+    return ((name, encode_json(held)) for name, held in document.raw.items())

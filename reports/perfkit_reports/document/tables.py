@@ -44,7 +44,7 @@ class Column(Generic[Row]):
         return max(values, default=0.0) or 1.0
 
 
-def telling(columns: Sequence[Column[Row]], rows: Sequence[Row]) -> list[Column[Row]]:
+def drop_empty_columns(columns: Sequence[Column[Row]], rows: Sequence[Row]) -> list[Column[Row]]:
     """The columns that say anything in some row: module names and shapes are often not recorded."""
     return [column for column in columns if any(column.cell(row).text not in (NOTHING, "") for row in rows)]
 
@@ -53,7 +53,7 @@ Schema = Mapping[str, type | GenericAlias]  # `str`, `float`, `int`, `bool` or `
 
 
 @dataclass(frozen=True)
-class Data:
+class RawTable:
     """Raw rows under a name of their own, in SI base units, None where something is not known: Parquet and pandas.
 
     `rows` is called when a format needs them: a report that is only looked at builds none.
@@ -64,7 +64,7 @@ class Data:
     rows: Callable[[], Sequence[Mapping[str, Any]]]
 
 
-def schema_of(struct: type[msgspec.Struct], **first: type | GenericAlias) -> Schema:
+def build_schema(struct: type[msgspec.Struct], **first: type | GenericAlias) -> Schema:
     """A column per field of `struct` that holds a number, a flag or a word, after those of `first`."""
     columns = dict(first)
     for field in msgspec.structs.fields(struct):
@@ -76,24 +76,26 @@ def schema_of(struct: type[msgspec.Struct], **first: type | GenericAlias) -> Sch
     return columns
 
 
-def fields(schema: Schema, item: object, **first: Any) -> dict[str, Any]:
+def extract_fields(schema: Schema, item: object, **first: Any) -> dict[str, Any]:
     """The fields of `item` that `schema` has columns for, after those of `first`; enumerations are str already."""
     return {name: first[name] if name in first else getattr(item, name) for name in schema}
 
 
-def plain(name: str, struct: type[msgspec.Struct], items: Sequence[object]) -> Data:
+def build_plain_data(name: str, struct: type[msgspec.Struct], items: Sequence[object]) -> RawTable:
     """A row for each struct."""
-    return owned(name, struct, {}, [((), items)], lambda each: each)
+    return build_owned_data(name, struct, {}, [((), items)], lambda each: each)
 
 
-def owned(
+def build_owned_data(
     name: str,
     struct: type[msgspec.Struct],
     first: Schema,
     owners: Iterable[tuple[Sequence[Any], Owner]],
     pick: Callable[[Owner], Iterable[object]],
-) -> Data:
+) -> RawTable:
     """A row for each struct that `pick` finds in an owner, after the owner's values of the columns `first`."""
-    schema = schema_of(struct, **first)
+    schema = build_schema(struct, **first)
     owned_by = [(dict(zip(first, values, strict=True)), owner) for values, owner in owners]
-    return Data(name, schema, lambda: [fields(schema, row, **of) for of, owner in owned_by for row in pick(owner)])
+    return RawTable(
+        name, schema, lambda: [extract_fields(schema, row, **of) for of, owner in owned_by for row in pick(owner)]
+    )

@@ -7,14 +7,14 @@ from perfkit_reports.document.blocks import Flame
 from perfkit_reports.palette import LESS, MORE
 
 
-def flame_sheet(block: Flame) -> dict[str, Any]:
+def build_flame_sheet(block: Flame) -> dict[str, Any]:
     """`order` are the values that choose each of the `trees`; nodes index the `labels` of all."""
     labels: dict[tuple[str, str, str], int] = {}
     trees = []
     for tree in block.trees.values():
         places = [labels.setdefault(label, len(labels)) for label in tree.labels]
-        made = {"parent": tree.parent, "label": [places[at] for at in tree.label], "values": _rounded(tree.values)}
-        trees.append({**made, "before": _rounded(tree.before), "gone": tree.gone} if tree.before else made)
+        made = {"parent": tree.parent, "label": [places[at] for at in tree.label], "values": _round_values(tree.values)}
+        trees.append({**made, "before": _round_values(tree.before), "gone": tree.gone} if tree.before else made)
     return {
         "labels": list(labels),
         "order": list(block.trees),
@@ -26,7 +26,7 @@ def flame_sheet(block: Flame) -> dict[str, Any]:
     }
 
 
-def legend(block: Flame) -> list[tuple[str, str]]:
+def build_flame_legend(block: Flame) -> list[tuple[str, str]]:
     """(names, colour): looks of one colour stand together."""
     names: dict[str, list[str]] = {}
     for name, colour in block.looks:
@@ -34,5 +34,5 @@ def legend(block: Flame) -> list[tuple[str, str]]:
     return [(", ".join(some), colour) for colour, some in names.items()]
 
 
-def _rounded(values: Mapping[str, tuple[float, ...]]) -> dict[str, list[float]]:
+def _round_values(values: Mapping[str, tuple[float, ...]]) -> dict[str, list[float]]:
     return {measure: [float(f"{value:.4g}") for value in column] for measure, column in values.items()}

@@ -8,27 +8,27 @@ from markupsafe import Markup
 
 from perfkit_reports import findings
 from perfkit_reports.charts import time_bars
-from perfkit_reports.document.blocks import Bars, Block, Chart, Choice, Figure, Flame, Table, Timeline, within
+from perfkit_reports.document.blocks import Bars, Block, Chart, Choice, Figure, Flame, Table, Timeline, walk_blocks
 from perfkit_reports.document.document import Document
-from perfkit_reports.document.raw import as_json
-from perfkit_reports.document.tables import Column, telling
+from perfkit_reports.document.raw import encode_json
+from perfkit_reports.document.tables import Column, drop_empty_columns
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.palette import LESS, MORE
-from perfkit_reports.render.chosen_sheet import chosen_sheet
-from perfkit_reports.render.flame_sheet import flame_sheet, legend
+from perfkit_reports.render.flame_sheet import build_flame_legend, build_flame_sheet
 from perfkit_reports.render.footnotes import Footnotes
-from perfkit_reports.render.markdown import of_finding
-from perfkit_reports.render.moving import SCRIPTS, moving
+from perfkit_reports.render.markdown import format_finding
 from perfkit_reports.render.page import (
     PATTERNS,
     POLICY,
     SYMBOLS,
-    embed,
-    folded_plotly,
+    compress_plotly,
+    embed_json,
+    get_templates,
     read_script,
     read_template,
-    templates,
 )
+from perfkit_reports.render.selection_sheet import build_selection_sheet
+from perfkit_reports.render.timeline_sheet import SCRIPTS, build_timeline_sheet
 
 # What shows a selection lies between.
 _FIRST, _LAST = ("unfold.js", "theme.js", "selection.js", "report.js"), ("drawer.js",)
@@ -40,29 +40,29 @@ def render(document: Document) -> str:
     """The whole page. Everything from the document is escaped; nothing is fetched when it is opened."""
     sheet = _Sheet()
     return (
-        templates()
+        get_templates()
         .get_template("document.html.j2")
         .render(
             document=document,
             sheet=sheet,
             notes=Footnotes(),
             findings=findings,
-            markdown=of_finding,
+            markdown=format_finding,
             patterns=PATTERNS,
             symbols=SYMBOLS,
             DETAIL=Weight.DETAIL,
             policy=POLICY,
             style=Markup(read_template("style.css")),
-            script=Markup("".join(map(read_script, _scripts(document)))),
-            plotly=Markup(folded_plotly()),
-            saved=embed(as_json(document.raw[document.saves]).decode()) if document.saves else "",
+            script=Markup("".join(map(read_script, _list_scripts(document)))),
+            plotly=Markup(compress_plotly()),
+            saved=embed_json(encode_json(document.raw[document.saves]).decode()) if document.saves else "",
         )
     )
 
 
-def _scripts(document: Document) -> tuple[str, ...]:
+def _list_scripts(document: Document) -> tuple[str, ...]:
     """In the order in which they build on each other; those for a kind of block only where the page has one."""
-    kinds = set(map(type, within(document.blocks)))
+    kinds = set(map(type, walk_blocks(document.blocks)))
     return (*_FIRST, *(script for kind, scripts in _BY_BLOCK.items() if kind in kinds for script in scripts), *_LAST)
 
 
@@ -76,39 +76,39 @@ class _Sheet:
         self._timelines: dict[str, dict[str, Any]] = {}
 
     def encode_figures(self) -> Markup:
-        return embed(_json(self._figures))
+        return embed_json(_encode_json(self._figures))
 
     def add_timeline(self, block: Timeline) -> Timeline:
         """The block; its steps come into the page."""
-        self._timelines[block.id] = moving(block)
+        self._timelines[block.id] = build_timeline_sheet(block)
         return block
 
     def encode_timelines(self) -> Markup:
         """Empty without any."""
-        return embed(_json(self._timelines)) if self._timelines else Markup("")
+        return embed_json(_encode_json(self._timelines)) if self._timelines else Markup("")
 
     @staticmethod
     def encode_chosen(document: Document) -> Markup:
-        return embed(_json(chosen_sheet(document.chosen())))
+        return embed_json(_encode_json(build_selection_sheet(document.chosen())))
 
     def add_chart(self, block: Chart | Bars) -> Chart:
         """A block of bars as a chart; the figure of either comes into the page."""
-        chart = time_bars.chart(block)
+        chart = time_bars.build_chart(block)
         self._figures[chart.id] = chart.figure
         return chart
 
     def add_flame(self, block: Flame) -> list[tuple[str, list[str]]]:
         """(key, its values in order) of the trees, which come into the page."""
-        self._flames[block.id] = flame_sheet(block)
+        self._flames[block.id] = build_flame_sheet(block)
         every = zip(block.keys, zip(*block.trees, strict=True), strict=True)
         return [(key, list(dict.fromkeys(values))) for key, values in every]
 
     @staticmethod
     def build_legend(block: Flame) -> list[tuple[str, str]]:
-        return legend(block)
+        return build_flame_legend(block)
 
     def encode_flames(self) -> Markup:
-        return embed(_json(self._flames))
+        return embed_json(_encode_json(self._flames))
 
     @staticmethod
     def get_kind(block: Block) -> str:
@@ -116,7 +116,7 @@ class _Sheet:
 
     @staticmethod
     def list_columns(table: Table) -> list[Column[Any]]:
-        return telling(table.columns, table.rows[: table.limit])
+        return drop_empty_columns(table.columns, table.rows[: table.limit])
 
     @staticmethod
     def list_tables(choice: Choice) -> list[Table]:
@@ -131,23 +131,23 @@ class _Sheet:
     @staticmethod
     def list_choosers(choice: Choice) -> list[tuple[str, list[str], bool]]:
         """(key, its values in order, whether they stand side by side) of what is chosen."""
-        every = zip(choice.keys, _values(choice), strict=True)
+        every = zip(choice.keys, _list_values(choice), strict=True)
         return [(key, values, sum(map(len, values)) <= _TABS) for key, values in every]
 
     @staticmethod
     def list_panels(choice: Choice) -> list[tuple[str, Block]]:
         """(id, block) of the options: the places of their values among those of each key."""
-        every = _values(choice)
+        every = _list_values(choice)
         return [
             ("-".join([choice.id, *(str(values.index(value)) for values, value in zip(every, of, strict=True))]), block)
             for of, block in choice.options.items()
         ]
 
 
-def _json(value: Any) -> str:
+def _encode_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def _values(choice: Choice) -> list[list[str]]:
+def _list_values(choice: Choice) -> list[list[str]]:
     """Those of each key, in order."""
     return [list(dict.fromkeys(of[place] for of in choice.options)) for place in range(len(choice.keys))]

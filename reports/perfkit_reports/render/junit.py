@@ -10,9 +10,9 @@ from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
 from perfkit_reports.document import cases
-from perfkit_reports.document.cases import Case, Suite
+from perfkit_reports.document.cases import VerdictCase, VerdictSuite
 from perfkit_reports.document.document import Document
-from perfkit_reports.plain import one_line
+from perfkit_reports.plain_text import flatten_text
 
 Outcome = Literal["failure", "skipped"]
 JUNIT_FILE = "junit.xml"
@@ -25,29 +25,29 @@ def render(document: Document, *, unsure: Outcome = "skipped") -> str:
     """
     outcomes: dict[cases.Outcome, Outcome] = {"fail": "failure", "unsure": unsure, "skipped": "skipped"}
     seconds = sum(suite.seconds for suite in document.suites)
-    root = Element("testsuites", name=f"perfkit {document.kind}", time=_time(seconds))
-    root.extend(_suite(suite, outcomes, one_line(document.created_at)) for suite in document.suites)
+    root = Element("testsuites", name=f"perfkit {document.kind}", time=_format_time(seconds))
+    root.extend(_build_suite(suite, outcomes, flatten_text(document.created_at)) for suite in document.suites)
     for total in ("tests", "failures", "errors"):
         root.set(total, str(sum(int(suite.get(total, "0")) for suite in root)))
     ElementTree.indent(root)
     return '<?xml version="1.0" encoding="utf-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
 
 
-def _suite(suite: Suite, outcomes: dict[cases.Outcome, Outcome], created_at: str) -> Element:
-    element = Element("testsuite", name=suite.name, time=_time(suite.seconds), timestamp=created_at)
+def _build_suite(suite: VerdictSuite, outcomes: dict[cases.Outcome, Outcome], created_at: str) -> Element:
+    element = Element("testsuite", name=suite.name, time=_format_time(suite.seconds), timestamp=created_at)
     if suite.host:
         element.set("hostname", suite.host)
     properties = SubElement(element, "properties")
     for name, value in suite.properties:
         SubElement(properties, "property", name=name, value=value)
     for case in suite.cases:
-        tested = SubElement(element, "testcase", name=case.name, classname=suite.name, time=_time(case.seconds))
+        tested = SubElement(element, "testcase", name=case.name, classname=suite.name, time=_format_time(case.seconds))
         if case.outcome in outcomes:
-            _outcome(tested, outcomes[case.outcome], case, suite)
+            _add_outcome(tested, outcomes[case.outcome], case, suite)
         elif case.outcome == "worse":
-            SubElement(tested, "system-out").text = "\n".join(_lines(case, suite))
+            SubElement(tested, "system-out").text = "\n".join(_list_lines(case, suite))
     if not suite.cases:
-        tested = SubElement(element, "testcase", name="gated quantities", classname=suite.name, time=_time(0.0))
+        tested = SubElement(element, "testcase", name="gated quantities", classname=suite.name, time=_format_time(0.0))
         SubElement(tested, "skipped", message=suite.reason).text = suite.reason
     element.set("tests", str(len(element.findall("testcase"))))
     element.set("failures", str(len(element.findall("testcase/failure"))))
@@ -56,21 +56,21 @@ def _suite(suite: Suite, outcomes: dict[cases.Outcome, Outcome], created_at: str
     return element
 
 
-def _outcome(tested: Element, outcome: Outcome, case: Case, suite: Suite) -> None:
+def _add_outcome(tested: Element, outcome: Outcome, case: VerdictCase, suite: VerdictSuite) -> None:
     """The message, and the text, which says all, since some readers show no message."""
-    element = SubElement(tested, outcome, message=_message(case))
-    element.text = "\n".join(_lines(case, suite))
+    element = SubElement(tested, outcome, message=_format_message(case))
+    element.text = "\n".join(_list_lines(case, suite))
     if outcome == "failure":
         element.set("type", case.word)
 
 
-def _message(case: Case) -> str:
+def _format_message(case: VerdictCase) -> str:
     return f"{case.word}: {case.name} {case.figures}" if case.figures else f"{case.word}: {case.name}: {case.reason}"
 
 
-def _lines(case: Case, suite: Suite) -> list[str]:
+def _list_lines(case: VerdictCase, suite: VerdictSuite) -> list[str]:
     """All that there is to say of a case that is no plain pass."""
-    lines = [_message(case)]
+    lines = [_format_message(case)]
     if suite.remark and case.seconds:  # what was counted does not depend on it
         lines.append(suite.remark)
     if case.figures:
@@ -82,5 +82,5 @@ def _lines(case: Case, suite: Suite) -> list[str]:
     return lines
 
 
-def _time(seconds: float) -> str:
+def _format_time(seconds: float) -> str:
     return f"{seconds:.3f}"

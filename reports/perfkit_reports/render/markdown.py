@@ -24,35 +24,47 @@ from perfkit_reports.document.blocks import (
 )
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.document import Document
-from perfkit_reports.document.tables import telling
+from perfkit_reports.document.tables import drop_empty_columns
 from perfkit_reports.document.weight import Weight
-from perfkit_reports.palette import ordered_categories
+from perfkit_reports.palette import order_categories
 from perfkit_reports.render.footnotes import Footnotes
-from perfkit_reports.render.marks import cell, fenced, folded, heading, safe, table
-from perfkit_reports.render.shown import others, shown_rows
-from perfkit_reports.wording import bounded
+from perfkit_reports.render.markdown_text import (
+    escape_markdown,
+    format_cell,
+    format_code_block,
+    format_folded_block,
+    format_heading,
+    format_table,
+)
+from perfkit_reports.render.truncation import describe_other_options, truncate_rows
+from perfkit_reports.wording import format_bounded
 
 _ROWS = 15  # of a ranked table
 
 
 def render(document: Document) -> str:
     """The whole document. Text from the analysis is escaped, so that it can form no markup."""
-    first = [f"# {safe(document.title)}: perfkit report", f"**{verdict(document)}{safe(document.headline)}**"]
-    return "\n\n".join([*first, *(part for some in parts(document) for part in some)]) + "\n"
+    first = [
+        f"# {escape_markdown(document.title)}: perfkit report",
+        f"**{format_verdict(document)}{escape_markdown(document.headline)}**",
+    ]
+    return "\n\n".join([*first, *(part for some in render_parts(document) for part in some)]) + "\n"
 
 
-def parts(document: Document, rows: int = _ROWS, lines: int | None = None) -> list[list[str]]:
+def render_parts(document: Document, rows: int = _ROWS, lines: int | None = None) -> list[list[str]]:
     """What follows the headline: the beginning, each section, the footnotes; so many rows of ranked tables and `lines`
     of lists."""
     page = _Page(rows, lines)
-    beginning = [safe(line) for line in document.lead]
+    beginning = [escape_markdown(line) for line in document.lead]
     if document.tiles:
-        beginning.append("\n".join(f"- {safe(tile.title)}: {_said(tile.cell)}" for tile in document.tiles))
+        beginning.append(
+            "\n".join(f"- {escape_markdown(tile.title)}: {_format_cell(tile.cell)}" for tile in document.tiles)
+        )
     beginning += page.render_blocks(document.summary, 2)
     if document.warnings:
-        beginning += [heading(2, "Caveats"), _listed(document.warnings)]
+        beginning += [format_heading(2, "Caveats"), _format_list(document.warnings)]
     sections = [page.render_section(section) for section in document.sections]
-    reasons = [f"{number}. n/a: {safe(reason)}" for number, reason in enumerate(page.notes.reasons, 1)]
+    reasons = [f"{number}. n/a: {escape_markdown(reason)}" for number, reason in enumerate(page.notes.reasons, 1)]
     return [beginning, *filter(None, sections), ["\n".join(reasons)] if reasons else []]
 
 
@@ -67,8 +79,8 @@ class _Page:
     def render_section(self, section: Section) -> list[str]:
         """Nothing where none of its blocks is shown here."""
         parts = self.render_blocks(section.blocks, 3)
-        intro = [safe(" ".join(section.intro))] if section.intro else []
-        return [heading(2, section.title), *intro, *parts] if parts else []
+        intro = [escape_markdown(" ".join(section.intro))] if section.intro else []
+        return [format_heading(2, section.title), *intro, *parts] if parts else []
 
     def render_blocks(self, blocks: Sequence[Block], level: int) -> list[str]:
         return [part for block in blocks if block.weight <= Weight.NORMAL for part in self._render_block(block, level)]
@@ -93,41 +105,43 @@ class _Page:
     def _render_text(self, text: Text, level: int) -> list[str]:
         if text.style == "code":
             code = "\n".join(text.lines)
-            return [folded(text.title, code) if text.title else fenced(code)]
+            return [format_folded_block(text.title, code) if text.title else format_code_block(code)]
         if text.style in ("callout", "alarm"):
-            lines = [f"**{safe(text.title)}**"] if text.title else []
-            return ["\n>\n".join(f"> {line}" for line in (*lines, *map(safe, text.lines)))]
+            lines = [f"**{escape_markdown(text.title)}**"] if text.title else []
+            return ["\n>\n".join(f"> {line}" for line in (*lines, *map(escape_markdown, text.lines)))]
         if text.style != "list":
-            return [*_titled(text.title, level), safe(" ".join(text.lines))]
+            return [*_format_title(text.title, level), escape_markdown(" ".join(text.lines))]
         shown = text.lines[: self._lines]
         rest = [f"and {len(text.lines) - len(shown):,} more"] if len(shown) < len(text.lines) else []
-        return [*_titled(text.title, level), _listed([*shown, *rest])]
+        return [*_format_title(text.title, level), _format_list([*shown, *rest])]
 
     def _render_facts(self, facts: Facts, level: int) -> list[str]:
-        lines = "\n".join(f"- {safe(name)}: {_said(value)}" for name, value in facts.items)
-        return [*_titled(facts.title, level), lines] if facts.items else []
+        lines = "\n".join(f"- {escape_markdown(name)}: {_format_cell(value)}" for name, value in facts.items)
+        return [*_format_title(facts.title, level), lines] if facts.items else []
 
     def _render_findings(self, block: Findings, level: int) -> list[str]:
-        lines = [f"- {of_finding(finding, block.owner)}" for finding in block.items]
-        return ["\n".join(lines) if lines else safe(block.nothing)]
+        lines = [f"- {format_finding(finding, block.owner)}" for finding in block.items]
+        return ["\n".join(lines) if lines else escape_markdown(block.nothing)]
 
     def _render_table(self, block: Table, level: int) -> list[str]:
-        rows, rest = shown_rows(block, self._rows)
-        columns = [column for column in telling(block.columns, rows) if column.weight <= Weight.NORMAL]
+        rows, rest = truncate_rows(block, self._rows)
+        columns = [column for column in drop_empty_columns(block.columns, rows) if column.weight <= Weight.NORMAL]
         if not rows or not columns:
             return []
-        lines = [[cell(column.cell(row), self.notes) for column in columns] for row in rows]
+        lines = [[format_cell(column.cell(row), self.notes) for column in columns] for row in rows]
         if block.emphasis is not None:
             for row, line in zip(rows, lines, strict=True):
                 line[0] = f"**{line[0]}**" if block.emphasis(row) else line[0]
-        parts = [table([safe(column.title) for column in columns], lines)]
-        parts += [safe(f"{rest}{f', all in tables/{block.data}.parquet' if block.data else ''}")] if rest else []
-        parts += [safe(block.caption)] if block.caption else []
+        parts = [format_table([escape_markdown(column.title) for column in columns], lines)]
+        parts += (
+            [escape_markdown(f"{rest}{f', all in tables/{block.data}.parquet' if block.data else ''}")] if rest else []
+        )
+        parts += [escape_markdown(block.caption)] if block.caption else []
         for row in rows if block.details else ():
             assert block.details is not None
             if unfolded := self.render_blocks(block.details(row), level + 1):
-                parts += [f"**{cell(columns[0].cell(row))}**", *unfolded]
-        return [*_titled(block.title if block.show_title else "", level), *parts]
+                parts += [f"**{format_cell(columns[0].cell(row))}**", *unfolded]
+        return [*_format_title(block.title if block.show_title else "", level), *parts]
 
     def _render_chart(self, chart: Chart | Flame, level: int) -> list[str]:
         return self._render_block(chart.words, level) if chart.words else []
@@ -139,51 +153,56 @@ class _Page:
         return []
 
     def _render_bars(self, block: Bars, level: int) -> list[str]:
-        categories = ordered_categories([bar.categories for bar in block.bars])
+        categories = order_categories([bar.categories for bar in block.bars])
         if not categories:
             return []
         lines = []
         for bar in block.bars[: self._rows]:
-            shares = {share.category: bounded(units.percent(share.share), share.bound) for share in bar.shares}
-            lines.append([safe(bar.name), *(safe(shares.get(name, units.percent(0.0))) for name in categories)])
+            shares = {share.category: format_bounded(units.percent(share.share), share.bound) for share in bar.shares}
+            lines.append(
+                [
+                    escape_markdown(bar.name),
+                    *(escape_markdown(shares.get(name, units.percent(0.0))) for name in categories),
+                ]
+            )
         left_out = len(block.bars) - len(lines)
         rest = [f"{left_out:,} more, all in tables/time.parquet"] if left_out else []
-        return [*_titled(block.title, level), table(["", *map(safe, categories)], lines), *rest]
+        return [*_format_title(block.title, level), format_table(["", *map(escape_markdown, categories)], lines), *rest]
 
     def _render_group(self, group: Details | Group, level: int) -> list[str]:
         parts = self.render_blocks(group.blocks, level + 1 if group.title else level)
-        return [*_titled(group.title, level), *parts] if parts else []
+        return [*_format_title(group.title, level), *parts] if parts else []
 
     def _render_choice(self, choice: Choice, level: int) -> list[str]:
         first = next(iter(choice.options.values()), None)
         parts = self.render_blocks([first], level) if first else []
-        return [*parts, *([safe(rest)] if (rest := others(choice)) else [])] if parts else []
+        return [*parts, *([escape_markdown(rest)] if (rest := describe_other_options(choice)) else [])] if parts else []
 
 
-def of_finding(finding: Finding, owner: str = "") -> str:
+def format_finding(finding: Finding, owner: str = "") -> str:
     """A finding in a line, to be put into an issue or a chat; `owner` says what it is about."""
-    parts = [f"**{findings.word(finding)}: {safe(finding.title)}**."]
+    parts = [f"**{findings.get_severity_word(finding)}: {escape_markdown(finding.title)}**."]
     if finding.variant and owner:
-        parts.append(f"{safe(owner)}: {safe(finding.variant)}.")
-    if worth := findings.worth(finding):
+        parts.append(f"{escape_markdown(owner)}: {escape_markdown(finding.variant)}.")
+    if worth := findings.format_gain_with_sum(finding):
         parts.append(f"{worth[0].upper()}{worth[1:]}.")
-    parts += [safe(line) for line in (findings.evidence(finding), *findings.details(finding))]
+    parts += [escape_markdown(line) for line in (findings.format_evidence(finding), *findings.list_details(finding))]
     if finding.action:
-        parts.append(f"**Fix:** {safe(findings.action(finding))}")
+        parts.append(f"**Fix:** {escape_markdown(findings.format_action(finding))}")
     return " ".join(parts)
 
 
-def verdict(document: Document) -> str:
-    return f"{safe(document.verdict.text)}: " if document.verdict else ""
+def format_verdict(document: Document) -> str:
+    return f"{escape_markdown(document.verdict.text)}: " if document.verdict else ""
 
 
-def _titled(title: str, level: int) -> list[str]:
-    return [heading(level, title)] if title else []
+def _format_title(title: str, level: int) -> list[str]:
+    return [format_heading(level, title)] if title else []
 
 
-def _listed(lines: Sequence[str]) -> str:
-    return "\n".join(f"- {safe(line)}" for line in lines)
+def _format_list(lines: Sequence[str]) -> str:
+    return "\n".join(f"- {escape_markdown(line)}" for line in lines)
 
 
-def _said(value: Cell) -> str:
-    return cell(value) if value.known else safe(f"not known: {value.reason}")
+def _format_cell(value: Cell) -> str:
+    return format_cell(value) if value.known else escape_markdown(f"not known: {value.reason}")

@@ -1,4 +1,4 @@
-"""What every HTML page shares: its templates, and the style, the script and plotly.js that lie inside it."""
+"""The parts that every HTML page shares: its templates, and the style, the script and plotly.js that lie inside it."""
 
 import base64
 import gzip
@@ -46,7 +46,7 @@ PATTERNS = {
 
 
 @cache
-def templates() -> jinja2.Environment:
+def get_templates() -> jinja2.Environment:
     """Everything that a template is given and that is not Markup is escaped."""
     made = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_TEMPLATES),
@@ -55,13 +55,13 @@ def templates() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters["breakable"] = _breakable
-    made.filters["stepped"] = _stepped
-    made.filters["unbroken"] = _unbroken
+    made.filters["breakable"] = _make_breakable
+    made.filters["stepped"] = _make_path_breakable
+    made.filters["unbroken"] = _keep_units_together
     return made
 
 
-def embed(text: str) -> Markup:
+def embed_json(text: str) -> Markup:
     """JSON made safe inside a script element: no tag can begin or end within it, and it stays the same JSON."""
     return Markup(
         text.replace("&", "\\u0026")
@@ -84,34 +84,34 @@ def read_script(name: str) -> str:
 
 
 @cache
-def plotly_js() -> str:
+def read_plotly() -> str:
     """plotly.js without what these figures do not draw: its basic bundle, of npm's `plotly.js-basic-dist-min`."""
     return read_template("vendor/plotly-basic.min.js")
 
 
-def folded(data: bytes) -> str:
+def compress_data(data: bytes) -> str:
     """Compressed, in letters, for `unfold` of templates/unfold.js: a third of JSON, under half of a script."""
     return base64.b64encode(gzip.compress(data, _LEVEL, mtime=0)).decode()
 
 
 @cache
-def folded_plotly() -> str:
+def compress_plotly() -> str:
     """plotly.js with its notice of copyright to be read, the rest folded."""
-    whole = plotly_js()
+    whole = read_plotly()
     notice = whole[: whole.index("*/") + 2]
-    return f"{notice}\n{folded(whole.encode())}"
+    return f"{notice}\n{compress_data(whole.encode())}"
 
 
-def _breakable(name: str) -> Markup:
+def _make_breakable(name: str) -> Markup:
     """A variant's name that may be broken after its separators."""
     return Markup(re.sub(r"([:+=])", r"\1<wbr>", str(escape(name))))
 
 
-def _stepped(name: str) -> Markup:
+def _make_path_breakable(name: str) -> Markup:
     """A name of a module or an op, which may be broken at its steps: `GPT_0/Block_3/Linear_5`."""
     return Markup(re.sub(r"(?<=\w)/(?=\w)", "/<wbr>", str(escape(name))))
 
 
-def _unbroken(sentence: str) -> str:
+def _keep_units_together(sentence: str) -> str:
     """A sentence whose numbers stay on one line with their units."""
     return re.sub(r"(?<=\d) (?=(?:%|ns|us|ms|s|min|GB/s|[kMGTP]?FLOPs?|[KMGT]iB)\b|%)", "\u00a0", sentence)

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.json as pj
 import pyarrow.parquet as pq
 
-from perfkit_reports.document.tables import Data
+from perfkit_reports.document.tables import RawTable
 
 _TYPES = {str: pa.string(), float: pa.float64(), int: pa.int64(), bool: pa.bool_()}
 # What the names of columns end with.
@@ -27,9 +27,11 @@ _UNITS = {
 }
 
 
-def arrow(data: Data) -> pa.Table:
+def build_arrow_table(data: RawTable) -> pa.Table:
     """The rows, with no row where there is nothing; each column's unit, where it has one, in its metadata."""
-    schema = pa.schema([pa.field(name, _type(kind), metadata=_metadata(name)) for name, kind in data.schema.items()])
+    schema = pa.schema(
+        [pa.field(name, _get_arrow_type(kind), metadata=_build_metadata(name)) for name, kind in data.schema.items()]
+    )
     # As JSON: of every Python list Arrow asks whether it is one of pandas, which it imports for that, in 0.2 s.
     text = b"\n".join(map(msgspec.json.encode, data.rows()))
     if not text:
@@ -39,23 +41,23 @@ def arrow(data: Data) -> pa.Table:
     return pj.read_json(io.BytesIO(text), reading, parsing).cast(schema)
 
 
-def parquet(data: Data) -> bytes:
+def encode_parquet(data: RawTable) -> bytes:
     """The rows as the bytes of a Parquet file."""
     buffer = io.BytesIO()
-    pq.write_table(arrow(data), buffer, compression="zstd")
+    pq.write_table(build_arrow_table(data), buffer, compression="zstd")
     return buffer.getvalue()
 
 
-def unit(column: str) -> str:
+def infer_unit(column: str) -> str:
     """The unit of a column by its name: `step_low_s` is in s; empty where it has none."""
     return next((symbol for ending, symbol in _UNITS.items() if f"_{column}".endswith(f"_{ending}")), "")
 
 
-def _metadata(column: str) -> dict[str, str] | None:
-    return {"unit": symbol} if (symbol := unit(column)) else None
+def _build_metadata(column: str) -> dict[str, str] | None:
+    return {"unit": symbol} if (symbol := infer_unit(column)) else None
 
 
-def _type(kind: type | GenericAlias) -> pa.DataType:
+def _get_arrow_type(kind: type | GenericAlias) -> pa.DataType:
     if isinstance(kind, GenericAlias):
         return pa.list_(_TYPES[kind.__args__[0]])
     return _TYPES[kind]

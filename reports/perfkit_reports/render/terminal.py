@@ -28,12 +28,12 @@ from perfkit_reports.document.blocks import (
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.document import Document
 from perfkit_reports.document.weight import Weight
-from perfkit_reports.names import middle
-from perfkit_reports.palette import legend
-from perfkit_reports.render.columns_that_fit import TONES, drawn, in_words
-from perfkit_reports.render.line import Line
-from perfkit_reports.render.shown import others, shown_rows
-from perfkit_reports.wording import bounded, plural
+from perfkit_reports.names import shorten_middle
+from perfkit_reports.palette import build_legend
+from perfkit_reports.render.safe_text import SafeText
+from perfkit_reports.render.terminal_tables import TONES, fit_table, format_row
+from perfkit_reports.render.truncation import describe_other_options, truncate_rows
+from perfkit_reports.wording import format_bounded, format_plural
 
 _ROWS = {Weight.BRIEF: 10, Weight.NORMAL: 30}  # of a ranked table
 _FINDINGS = 3  # at first; what went wrong is never among those left out
@@ -49,22 +49,22 @@ def render(document: Document, console: Console, *, report: Path | None = None, 
     console.print()
     verdict = document.verdict
     said = (f"{verdict.text}: ", f"bold {TONES.get(verdict.tone, '')}") if verdict else ""
-    console.print(Line.assemble(said, (document.headline, "bold")))
+    console.print(SafeText.assemble(said, (document.headline, "bold")))
     for line in document.lead:
-        console.print(Line(line))
+        console.print(SafeText(line))
     for tile in document.tiles:
         screen.print_fact(tile.title, tile.cell)
     screen.print_blocks(document.summary)
     for section in document.sections:
         if verbose and any(block.weight <= Weight.NORMAL for block in section.blocks):
-            console.print(Line(f"\n{section.title}", style="bold underline"))
+            console.print(SafeText(f"\n{section.title}", style="bold underline"))
             for line in section.intro:
-                console.print(Line(line))
+                console.print(SafeText(line))
         screen.print_blocks(section.blocks)
     for warning in document.warnings:
-        console.print(Line.assemble(("! ", "yellow"), warning))
+        console.print(SafeText.assemble(("! ", "yellow"), warning))
     if report is not None:
-        console.print(Line.assemble("\nreport: ", (str(report), "bold")), soft_wrap=True)
+        console.print(SafeText.assemble("\nreport: ", (str(report), "bold")), soft_wrap=True)
 
 
 class _Screen:
@@ -97,7 +97,7 @@ class _Screen:
         draw[type(block)](block)
 
     def print_fact(self, name: str, value: Cell) -> None:
-        line = Line(f"{name}: ")
+        line = SafeText(f"{name}: ")
         if value.known:
             line.append(value.text, style=TONES.get(value.tone, "bold"))
             line.append(f" ({value.detail})" if value.detail else "", style="dim")
@@ -107,27 +107,27 @@ class _Screen:
 
     def _print_title(self, title: str) -> None:
         if title:
-            self.console.print(Line(f"\n{title}", style="bold"))
+            self.console.print(SafeText(f"\n{title}", style="bold"))
 
     def _print_text(self, text: Text) -> None:
         if text.style in ("callout", "alarm"):
             first, *rest = text.lines
             title = f"{text.title}: " if text.title else ""
-            self.console.print(Line.assemble(("! ", "yellow"), (title, "yellow"), first))
+            self.console.print(SafeText.assemble(("! ", "yellow"), (title, "yellow"), first))
             for line in rest:
-                self.console.print(Line(f"  {line}"))
+                self.console.print(SafeText(f"  {line}"))
             return
         self._print_title(text.title)
         if text.style == "code":
-            self.console.print(Line("\n".join(text.lines)), soft_wrap=True)
+            self.console.print(SafeText("\n".join(text.lines)), soft_wrap=True)
             return
         shown = text.lines[: _ROWS[self.most]]
         for line in shown:
             self.console.print(
-                Line(f"- {line}" if text.style == "list" else line, style="dim" if text.style == "caption" else "")
+                SafeText(f"- {line}" if text.style == "list" else line, style="dim" if text.style == "caption" else "")
             )
         if len(shown) < len(text.lines):
-            self.console.print(Line(f"{len(text.lines) - len(shown):,} more in the report", style="dim"))
+            self.console.print(SafeText(f"{len(text.lines) - len(shown):,} more in the report", style="dim"))
 
     def _print_facts(self, facts: Facts) -> None:
         self._print_title(facts.title if facts.items else "")
@@ -142,16 +142,19 @@ class _Screen:
         for finding in shown:
             self._print_finding(finding, owner=bool(block.owner))
         if rest := len(ordered) - len(shown):
-            self.console.print(Line(f"{plural(rest, 'more finding')} in the report", style="dim"))
+            self.console.print(SafeText(f"{format_plural(rest, 'more finding')} in the report", style="dim"))
         if not ordered and self.most > Weight.BRIEF:
-            self.console.print(Line(block.nothing, style="dim"))
+            self.console.print(SafeText(block.nothing, style="dim"))
 
     def _print_finding(self, finding: Finding, *, owner: bool) -> None:
         """With a line of evidence and what to do; a note in a line."""
-        worth = findings.worth(finding)
+        worth = findings.format_gain_with_sum(finding)
         self.console.print(
-            Line.assemble(
-                (f"{findings.icon(finding)} {findings.word(finding)}: ", _SEVERITIES.get(finding.severity, "cyan")),
+            SafeText.assemble(
+                (
+                    f"{findings.get_icon(finding)} {findings.get_severity_word(finding)}: ",
+                    _SEVERITIES.get(finding.severity, "cyan"),
+                ),
                 (finding.title, "bold"),
                 f" [{finding.variant}]" if finding.variant and owner else "",
                 f", {worth}" if worth else "",
@@ -159,23 +162,25 @@ class _Screen:
         )
         if finding.severity == "note" and self.most == Weight.BRIEF:
             return
-        self.console.print(Line(f"  {findings.evidence(finding)}", style="dim"), no_wrap=True, overflow="ellipsis")
-        for line in Line(f"→ {findings.action(finding)}" if finding.action else "").wrap(
+        self.console.print(
+            SafeText(f"  {findings.format_evidence(finding)}", style="dim"), no_wrap=True, overflow="ellipsis"
+        )
+        for line in SafeText(f"→ {findings.format_action(finding)}" if finding.action else "").wrap(
             self.console, self.console.width - 2
         ):
-            self.console.print(Line.assemble("  ", line), no_wrap=True)
+            self.console.print(SafeText.assemble("  ", line), no_wrap=True)
 
     def _print_table(self, block: Table) -> None:
-        rows, rest = shown_rows(block, _ROWS[self.most])
+        rows, rest = truncate_rows(block, _ROWS[self.most])
         if not rows:
             return
         self._print_title(block.title if block.show_title else "")
-        if (fitting := drawn(block, rows, self.console.width)) is not None:
+        if (fitting := fit_table(block, rows, self.console.width)) is not None:
             self.console.print(fitting)
         for row in rows if fitting is None else ():
-            self.console.print(Line(f"- {in_words(block, row)}"))
+            self.console.print(SafeText(f"- {format_row(block, row)}"))
         if rest:
-            self.console.print(Line(f"{rest} in the report", style="dim"))
+            self.console.print(SafeText(f"{rest} in the report", style="dim"))
         for row in rows if block.details else ():
             assert block.details is not None
             for told in block.details(row):
@@ -196,7 +201,9 @@ class _Screen:
 
     def _print_bars(self, block: Bars) -> None:
         """Bars of characters over one key; parts under half a percent have no room in them."""
-        categories = legend([[share.category for share in bar.shares if share.share >= 0.005] for bar in block.bars])
+        categories = build_legend(
+            [[share.category for share in bar.shares if share.share >= 0.005] for bar in block.bars]
+        )
         if not categories:
             return
         self._print_title(block.title if self.most > Weight.BRIEF else "")
@@ -204,19 +211,21 @@ class _Screen:
         room = 0 if alone else min(24, max(len(bar.name) for bar in block.bars))
         marks = [(name, fill.colour, mark) for (name, fill), mark in zip(categories, cycle(_BLOCKS), strict=False)]
         for bar in block.bars[: _ROWS[self.most]]:
-            line = Line("" if alone else f"{middle(bar.name, room):<{room}}  ")
+            line = SafeText("" if alone else f"{shorten_middle(bar.name, room):<{room}}  ")
             shares = {share.category: share for share in bar.shares}
             for name, colour, mark in marks:
                 line.append(mark * round(shares[name].share * _BAR) if name in shares else "", style=colour)
             self.console.print(line, no_wrap=True)
         if len(block.bars) > _ROWS[self.most]:
-            self.console.print(Line(f"{len(block.bars) - _ROWS[self.most]:,} more in the report", style="dim"))
-        key = Line()
+            self.console.print(SafeText(f"{len(block.bars) - _ROWS[self.most]:,} more in the report", style="dim"))
+        key = SafeText()
         shares = {share.category: share for share in block.bars[0].shares} if alone else {}
         for name, colour, mark in marks:
             share = shares.get(name)
             key.append(f"{mark} ", style=colour)
-            key.append(f"{name} {bounded(units.percent(share.share, 0), share.bound)}  " if share else f"{name}  ")
+            key.append(
+                f"{name} {format_bounded(units.percent(share.share, 0), share.bound)}  " if share else f"{name}  "
+            )
         self.console.print(key)
 
     def _print_group(self, group: Details | Group) -> None:
@@ -229,5 +238,5 @@ class _Screen:
         if first is None or first.weight > self.most:
             return
         self.print_blocks([first])
-        if rest := others(choice):
-            self.console.print(Line(rest, style="dim"))
+        if rest := describe_other_options(choice):
+            self.console.print(SafeText(rest, style="dim"))

@@ -1,1 +1,1 @@
-"""What each kind of result says: a plain function from an analysis to a `Document` each."""
+"""The subjects of reports: for each kind of result a plain function from an analysis to a `Document`."""

@@ -1,4 +1,4 @@
-"""What a machine can tell for which budget, as a document."""
+"""The calibration of checks as a document: the change that each budget finds on this machine."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -8,15 +8,22 @@ from typing import Any
 from perfkit import __version__, units
 from perfkit.check.judge.quantities import QUANTITIES
 from perfkit.check.result import CheckCalibration, DetectableRow, Noise
-from perfkit_reports.cells import between, known, seconds, share, signed, whole
+from perfkit_reports.cells import (
+    format_bounds,
+    format_change,
+    make_integer_cell,
+    make_optional_cell,
+    make_seconds_cell,
+    make_share_cell,
+)
 from perfkit_reports.document.blocks import Section
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.document import Document
-from perfkit_reports.document.tables import Column, Data, plain
+from perfkit_reports.document.tables import Column, RawTable, build_plain_data
 from perfkit_reports.document.weight import Weight
-from perfkit_reports.plain import one_line
-from perfkit_reports.subjects.tables import table
-from perfkit_reports.wording import plural
+from perfkit_reports.plain_text import flatten_text
+from perfkit_reports.subjects.tables import make_table
+from perfkit_reports.wording import format_plural
 
 CALIBRATION_FILE = "calibration.json"
 _DEFAULT_S = 180.0  # a check's budget where none is set
@@ -25,96 +32,103 @@ _TOO_FEW = "a budget for fewer than two pairs tells nothing"
 _BUDGETS = {"budget_s": float, "pairs": int, "quantity": str, "detectable": float}
 
 
-def document(calibration: CheckCalibration) -> Document:
+def build_document(calibration: CheckCalibration) -> Document:
     """What each budget finds, and how much identical sides differ."""
     shown = {"limit": None, "weight": Weight.BRIEF}
-    budgets = table("budgets", "What each budget finds", _budgets(calibration), calibration.rows, "budget", **shown)
+    budgets = make_table(
+        "budgets", "What each budget finds", _build_budget_columns(calibration), calibration.rows, "budget", **shown
+    )
     differ = "How much identical sides differ"
-    noise = table("noise", differ, _noises(calibration), calibration.noise, "quantity", **shown)
+    noise = make_table("noise", differ, _build_noise_columns(calibration), calibration.noise, "quantity", **shown)
     return Document(
         kind="calibration",
         title="Calibration of checks",
-        headline=headline(calibration),
+        headline=build_headline(calibration),
         perfkit=__version__,
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
         lead=(
             "A budget finds the smallest change for the worse that it tells from none in 95 % of cases: the smallest "
             "threshold worth setting.",
-            f"Measured with {_pairs(calibration)} that run the same code.",
+            f"Measured with {_describe_pairs(calibration)} that run the same code.",
         ),
         sections=(Section("calibration", "Calibration", (*budgets, *noise)),),
-        warnings=tuple(_remarks(calibration)),
+        warnings=tuple(_list_remarks(calibration)),
         data=(
-            Data("budgets", _BUDGETS, lambda: list(_budget_rows(calibration))),
-            plain("noise", Noise, calibration.noise),
+            RawTable("budgets", _BUDGETS, lambda: list(_list_budget_rows(calibration))),
+            build_plain_data("noise", Noise, calibration.noise),
         ),
         raw={CALIBRATION_FILE: calibration},
         saves=CALIBRATION_FILE,
     )
 
 
-def headline(calibration: CheckCalibration) -> str:
+def build_headline(calibration: CheckCalibration) -> str:
     """`In 3 min 0 s this machine finds what is worse by: CPU time a step 0.9 %, step time 2.1 %`."""
     rows = [row for row in calibration.rows if any(value is not None for value in row.detectable.values())]
     if not rows:
         return "No budget that was asked for gives enough pairs of processes on this machine"
     row = next((row for row in rows if row.budget_s >= _DEFAULT_S), rows[-1])
     detectable = ", ".join(
-        f"{_title(name)} {units.percent(value)}" for name, value in row.detectable.items() if value is not None
+        f"{_get_title(name)} {units.percent(value)}" for name, value in row.detectable.items() if value is not None
     )
     return f"In {units.seconds(row.budget_s)} this machine finds what is worse by: {detectable}"
 
 
-def _budgets(calibration: CheckCalibration) -> list[Column[DetectableRow]]:
+def _build_budget_columns(calibration: CheckCalibration) -> list[Column[DetectableRow]]:
     """A column for each quantity."""
     brief = partial(Column[DetectableRow], weight=Weight.BRIEF)
     return [
-        brief("Budget", lambda row: seconds(row.budget_s)),
-        brief("Pairs", lambda row: whole(row.pairs)),
-        *(brief(_title(noise.quantity), partial(_detectable, noise.quantity)) for noise in calibration.noise),
+        brief("Budget", lambda row: make_seconds_cell(row.budget_s)),
+        brief("Pairs", lambda row: make_integer_cell(row.pairs)),
+        *(
+            brief(_get_title(noise.quantity), partial(_make_detectable_cell, noise.quantity))
+            for noise in calibration.noise
+        ),
     ]
 
 
-def _detectable(quantity: str, row: DetectableRow) -> Cell:
+def _make_detectable_cell(quantity: str, row: DetectableRow) -> Cell:
     value = row.detectable.get(quantity)
-    return known(value, units.percent, _TOO_FEW)
+    return make_optional_cell(value, units.percent, _TOO_FEW)
 
 
-def _noises(calibration: CheckCalibration) -> list[Column[Noise]]:
+def _build_noise_columns(calibration: CheckCalibration) -> list[Column[Noise]]:
     brief = partial(Column[Noise], weight=Weight.BRIEF)
     of = calibration.comparisons
     return [
-        brief("Quantity", lambda noise: Cell(_title(noise.quantity)), numeric=False),
-        brief("Spread of a pair", lambda noise: share(noise.spread)),
+        brief("Quantity", lambda noise: Cell(_get_title(noise.quantity)), numeric=False),
+        brief("Spread of a pair", lambda noise: make_share_cell(noise.spread)),
         brief(
             "Difference",
-            lambda noise: Cell(signed(noise.change), detail=between(noise.low, noise.high), value=noise.change),
+            lambda noise: Cell(
+                format_change(noise.change), detail=format_bounds(noise.low, noise.high), value=noise.change
+            ),
         ),
         brief("False alarms", lambda noise: Cell(f"{noise.false_alarms:,} of {of:,}", value=noise.false_alarms)),
     ]
 
 
-def _remarks(calibration: CheckCalibration) -> list[str]:
+def _list_remarks(calibration: CheckCalibration) -> list[str]:
     """What to know before relying on it: a side that measuring favours, and the notes."""
     favoured = [
-        f"{_title(noise.quantity)}: identical sides differ by {signed(noise.change)} "
-        f"({between(noise.low, noise.high)}, 95 % sure): measuring favours one of them here"
+        f"{_get_title(noise.quantity)}: identical sides differ by {format_change(noise.change)} "
+        f"({format_bounds(noise.low, noise.high)}, 95 % sure): measuring favours one of them here"
         for noise in calibration.noise
         if noise.low > 0 or noise.high < 0
     ]
-    return [*favoured, *map(one_line, calibration.notes)]
+    return [*favoured, *map(flatten_text, calibration.notes)]
 
 
-def _pairs(calibration: CheckCalibration) -> str:
-    pairs = plural(calibration.pairs, "pair")
-    return f"{pairs} of processes ({one_line(calibration.turns)}), of {units.seconds(calibration.pair_s)} each,"
+def _describe_pairs(calibration: CheckCalibration) -> str:
+    pairs = format_plural(calibration.pairs, "pair")
+    return f"{pairs} of processes ({flatten_text(calibration.turns)}), of {units.seconds(calibration.pair_s)} each,"
 
 
-def _title(quantity: str) -> str:
-    return _TITLES.get(quantity, one_line(quantity))
+def _get_title(quantity: str) -> str:
+    return _TITLES.get(quantity, flatten_text(quantity))
 
 
-def _budget_rows(calibration: CheckCalibration) -> Iterator[dict[str, Any]]:
+def _list_budget_rows(calibration: CheckCalibration) -> Iterator[dict[str, Any]]:
     for row in calibration.rows:
         for quantity, detectable in row.detectable.items():
             yield {"budget_s": row.budget_s, "pairs": row.pairs, "quantity": quantity, "detectable": detectable}

@@ -1,4 +1,4 @@
-"""What was found, told first by every report."""
+"""The section of findings, first in every report."""
 
 from collections.abc import Iterator, Sequence
 
@@ -12,13 +12,13 @@ _MOST_TRACES = 4
 _NOTHING = "Nothing was found that would be worth changing."
 
 
-def section(items: Sequence[Finding], owner: str, nothing: str = "", traces: Sequence[RankTrace] = ()) -> Section:
+def build_section(items: Sequence[Finding], owner: str, nothing: str = "", traces: Sequence[RankTrace] = ()) -> Section:
     """`owner` is what each is about, empty where there is only one; `nothing` says why nothing was found.
 
     `traces` are those whose gains were simulated: what all of each come to is told.
     """
     block = Findings(id="found", items=tuple(items), owner=owner, nothing=nothing or _NOTHING, weight=Weight.BRIEF)
-    lines = tuple(_together(traces))
+    lines = tuple(_list_combined_gains(traces))
     told = (
         (Text(id="together", lines=lines, style="list" if len(lines) > 1 else "paragraph", weight=Weight.BRIEF),)
         if lines
@@ -27,7 +27,7 @@ def section(items: Sequence[Finding], owner: str, nothing: str = "", traces: Seq
     return Section("findings", "Findings", (*told, block))
 
 
-def _together(traces: Sequence[RankTrace]) -> Iterator[str]:
+def _list_combined_gains(traces: Sequence[RankTrace]) -> Iterator[str]:
     """What all findings of a trace would gain at once; of the first few traces."""
     for trace in traces[:_MOST_TRACES]:
         gains = trace.gains

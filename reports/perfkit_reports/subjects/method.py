@@ -7,8 +7,8 @@ from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.record import Environment
 from perfkit_reports.document.blocks import Block, Facts, Table, Text
 from perfkit_reports.document.cells import Cell
-from perfkit_reports.document.tables import Column, telling
-from perfkit_reports.environment import ceiling_columns, environment_items, packages_line
+from perfkit_reports.document.tables import Column, drop_empty_columns
+from perfkit_reports.environment import build_ceiling_columns, format_packages, list_environment_items
 
 WITHOUT_CEILINGS = (
     "No ceiling of this device is known, so there are no percentages of a peak. Measure them with perfkit calibrate."
@@ -20,26 +20,28 @@ _PROVENANCE: tuple[Column[Provenance], ...] = (
 )
 
 
-def machine(environment: Environment | None) -> Block:
+def build_machine(environment: Environment | None) -> Block:
     """Everything of the machine that can change the numbers."""
     title = "Where it ran"
     if environment is None:
         return Text(id="machine", lines=("No run recorded its environment.",), style="empty", title=title)
-    packages = [("Packages", Cell(packages_line(environment)))] if environment.packages else []
-    return Facts(id="machine", title=title, items=(*environment_items(environment), *packages))
+    packages = [("Packages", Cell(format_packages(environment)))] if environment.packages else []
+    return Facts(id="machine", title=title, items=(*list_environment_items(environment), *packages))
 
 
-def ceilings(known: Sequence[DeviceCeilings], absent: str = WITHOUT_CEILINGS) -> tuple[Block, ...]:
+def build_ceilings(known: Sequence[DeviceCeilings], absent: str = WITHOUT_CEILINGS) -> tuple[Block, ...]:
     """A table a device, with what is to be known of it below; `absent` where there is none."""
-    tables = tuple(_ceilings(each, place, len(known) > 1) for place, each in enumerate(known, 1) if each.ceilings)
+    tables = tuple(
+        _build_ceilings_table(each, place, len(known) > 1) for place, each in enumerate(known, 1) if each.ceilings
+    )
     return tables or (Text(id="ceilings", lines=(absent,), style="empty", title="Ceilings"),)
 
 
-def _ceilings(known: DeviceCeilings, place: int, several: bool) -> Table:
+def _build_ceilings_table(known: DeviceCeilings, place: int, several: bool) -> Table:
     return Table(
         id="ceilings" if place == 1 else f"ceilings-{place}",
         title=f"Ceilings of {known.device_name or known.device}" if several else "Ceilings",
-        columns=telling(ceiling_columns(known.device_name), known.ceilings),
+        columns=drop_empty_columns(build_ceiling_columns(known.device_name), known.ceilings),
         rows=known.ceilings,
         what="ceiling",
         data="ceilings",
@@ -47,7 +49,7 @@ def _ceilings(known: DeviceCeilings, place: int, several: bool) -> Table:
     )
 
 
-def provenance(items: Sequence[Provenance]) -> Block:
+def build_provenance(items: Sequence[Provenance]) -> Block:
     """How each figure was obtained."""
     title = "How each figure was obtained"
     if not items:

@@ -7,7 +7,7 @@ from perfkit.analysis.model.pipeline import Pipeline, PipelineRank
 from perfkit.record import Unknown
 from perfkit_reports.charts import pipeline as chart
 from perfkit_reports.document.blocks import Block, Section, Table
-from perfkit_reports.document.cells import Cell, unknown
+from perfkit_reports.document.cells import Cell, make_unknown_cell
 from perfkit_reports.document.tables import Column
 
 _INTRO = (
@@ -17,27 +17,29 @@ _INTRO = (
 _WAITS = "The boxes are of torch's own marks, which include the wait for a stage's inputs."
 
 
-def pipelines(found: Iterable[tuple[str, Pipeline]]) -> Iterator[Section]:
+def build_sections(found: Iterable[tuple[str, Pipeline]]) -> Iterator[Section]:
     """`found` are their names and what is known of them; none where there is none."""
     blocks: list[Block] = []
     for place, (name, pipeline) in enumerate(found):
-        table = _table(name, pipeline, place)
-        blocks += [chart.chart(pipeline, str(place), f"{name}, step {pipeline.step}", table), table]
+        table = _build_table(name, pipeline, place)
+        blocks += [chart.build_chart(pipeline, str(place), f"{name}, step {pipeline.step}", table), table]
     if blocks:
         yield Section("pipelines", "Pipeline", tuple(blocks), intro=_INTRO)
 
 
-def _table(name: str, pipeline: Pipeline, place: int) -> Table:
+def _build_table(name: str, pipeline: Pipeline, place: int) -> Table:
     expected = pipeline.expected_bubble
     theory = (
         Cell(units.percent(expected), value=expected)
         if expected is not None
-        else unknown(f"theory does not tell of: {pipeline.source}")
+        else make_unknown_cell(f"theory does not tell of: {pipeline.source}")
     )
     columns = [
         Column[PipelineRank]("Rank", lambda rank: Cell(f"rank {rank.rank}"), numeric=False),
-        Column[PipelineRank]("Stages", _stages, numeric=False),
-        Column[PipelineRank]("Bubble, timed", _bubble, help="over the timed steps, where nothing was recorded"),
+        Column[PipelineRank]("Stages", _make_stages_cell, numeric=False),
+        Column[PipelineRank](
+            "Bubble, timed", _make_bubble_cell, help="over the timed steps, where nothing was recorded"
+        ),
         Column[PipelineRank]("Bubble, by theory", lambda _rank: theory),
         Column[PipelineRank](
             "Waiting in the step shown",
@@ -56,11 +58,11 @@ def _table(name: str, pipeline: Pipeline, place: int) -> Table:
     )
 
 
-def _stages(rank: PipelineRank) -> Cell:
+def _make_stages_cell(rank: PipelineRank) -> Cell:
     return Cell(", ".join(map(str, sorted({action.stage for action in rank.actions}))))
 
 
-def _bubble(rank: PipelineRank) -> Cell:
+def _make_bubble_cell(rank: PipelineRank) -> Cell:
     if isinstance(rank.bubble, Unknown):
-        return unknown(rank.bubble.reason)
+        return make_unknown_cell(rank.bubble.reason)
     return Cell(units.percent(rank.bubble.value), value=rank.bubble.value)

@@ -5,18 +5,18 @@ from collections.abc import Iterable, Iterator
 from perfkit import units
 from perfkit.store.layout import RecomputationSearch, RecomputationTrial
 from perfkit_reports.document.blocks import Section, Table
-from perfkit_reports.document.cells import Cell, unknown
+from perfkit_reports.document.cells import Cell, make_unknown_cell
 from perfkit_reports.document.tables import Column
 
 
-def recomputation(searches: Iterable[RecomputationSearch]) -> Iterator[Section]:
+def build_sections(searches: Iterable[RecomputationSearch]) -> Iterator[Section]:
     """None where nothing was searched for."""
-    tables = tuple(_table(search, place) for place, search in enumerate(searches) if search.trials)
+    tables = tuple(_build_table(search, place) for place, search in enumerate(searches) if search.trials)
     if tables:
         yield Section("recomputation", "Least recomputation", tables)
 
 
-def said(searches: Iterable[RecomputationSearch]) -> Iterator[str]:
+def describe_searches(searches: Iterable[RecomputationSearch]) -> Iterator[str]:
     """What each search found, in a sentence."""
     for search in searches:
         found = next((trial for trial in search.trials if trial.variant == search.found), None)
@@ -26,16 +26,18 @@ def said(searches: Iterable[RecomputationSearch]) -> Iterator[str]:
             yield f"{search.asked} became {search.found}: a peak of {known}"
 
 
-def _table(search: RecomputationSearch, place: int) -> Table:
+def _build_table(search: RecomputationSearch, place: int) -> Table:
     return Table(
         id=f"recomputation-{place}",
         title=f"{search.asked} became {search.found}" if search.found else f"{search.asked}: {search.reason}",
         columns=[
             Column("Variant", lambda trial: Cell(trial.variant), numeric=False),
-            Column("Fits", _fits, numeric=False),
-            Column("Planned peak", lambda trial: _peak(trial.planned_bytes, trial.reason)),
-            Column("Measured peak", lambda trial: _peak(trial.measured_bytes, trial.reason or "nothing was run")),
-            Column("Trial took", _took),
+            Column("Fits", _make_fits_cell, numeric=False),
+            Column("Planned peak", lambda trial: _make_peak_cell(trial.planned_bytes, trial.reason)),
+            Column(
+                "Measured peak", lambda trial: _make_peak_cell(trial.measured_bytes, trial.reason or "nothing was run")
+            ),
+            Column("Trial took", _make_duration_cell),
         ],
         rows=search.trials,
         what="trial",
@@ -44,15 +46,19 @@ def _table(search: RecomputationSearch, place: int) -> Table:
     )
 
 
-def _fits(trial: RecomputationTrial) -> Cell:
+def _make_fits_cell(trial: RecomputationTrial) -> Cell:
     if trial.fits is None:
-        return unknown(trial.reason)
+        return make_unknown_cell(trial.reason)
     return Cell("yes" if trial.fits else "no", detail=trial.reason)
 
 
-def _peak(size: float | None, why: str) -> Cell:
-    return unknown(why) if size is None else Cell(units.nbytes(size), value=size)
+def _make_peak_cell(size: float | None, why: str) -> Cell:
+    return make_unknown_cell(why) if size is None else Cell(units.nbytes(size), value=size)
 
 
-def _took(trial: RecomputationTrial) -> Cell:
-    return Cell(units.seconds(trial.seconds), value=trial.seconds) if trial.seconds else unknown("nothing was run")
+def _make_duration_cell(trial: RecomputationTrial) -> Cell:
+    return (
+        Cell(units.seconds(trial.seconds), value=trial.seconds)
+        if trial.seconds
+        else make_unknown_cell("nothing was run")
+    )

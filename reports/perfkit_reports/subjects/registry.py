@@ -1,4 +1,4 @@
-"""What a folder holds is told by one file in it: how it is read, and what makes a document of it."""
+"""Finds by one marker file what a folder holds: how it is read, and what makes a document of it."""
 
 from pathlib import Path
 from pkgutil import resolve_name
@@ -28,7 +28,7 @@ SUBJECTS = {
 }
 
 
-def document_of(folder: Path) -> Document:
+def load_document(folder: Path) -> Document:
     """The document of what lies in a folder. One without a marker is refused as a folder without a suite is."""
     marker = next((name for name in SUBJECTS if (folder / name).is_file()), SUITE_FILE)
     read, subject = SUBJECTS[marker]

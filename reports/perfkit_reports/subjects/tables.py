@@ -9,7 +9,7 @@ from perfkit_reports.document.tables import Column
 SHORT = 40  # rows
 
 
-def table(
+def make_table(
     name: str, title: str, columns: Sequence[Column[Any]], rows: Sequence[Any], what: str, **rest: Any
 ) -> tuple[Table, ...]:
     """A table of the first `SHORT` rows; none without rows. Raw rows are under the name before the first dash."""
@@ -17,7 +17,7 @@ def table(
     return (Table(id=name, title=title, columns=columns, rows=rows, what=what, **given),) if rows else ()
 
 
-def listed(name: str, lines: Iterable[str], title: str = "", **rest: Any) -> tuple[Text, ...]:
+def make_list(name: str, lines: Iterable[str], title: str = "", **rest: Any) -> tuple[Text, ...]:
     """Sentences in a list; none without lines."""
     told = tuple(lines)
     return (Text(**{"id": name, "title": title, "lines": told, "style": "list", **rest}),) if told else ()

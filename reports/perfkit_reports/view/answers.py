@@ -1,4 +1,5 @@
-"""What each address answers. Only what the folder's runs hold is read, and only a request to trace is written.
+"""The addresses of the dashboard and the answer to each. Only what the folder's runs hold is read, and only a
+request to trace is written.
 
 /                             the list of runs
 /live/RUN                     the live logs of a run, drawn
@@ -26,9 +27,9 @@ from perfkit.store.live_tail import read_log_end
 from perfkit.store.suite_state import SuiteState
 from perfkit.store.summary import MOST_COMPARED
 from perfkit_reports.view import live, rows
-from perfkit_reports.view.content import as_json, assets, embedded, page
+from perfkit_reports.view.content import encode_for_script, encode_json, load_assets, render_page
 from perfkit_reports.view.headers import FILE_POLICY, PAGE_POLICY
-from perfkit_reports.view.paths import inside, run_file, segments
+from perfkit_reports.view.paths import find_run_file, resolve_inside, split_path
 from perfkit_reports.view.rendering import Renderer
 
 _HTML = "text/html; charset=utf-8"
@@ -38,7 +39,7 @@ _FOREVER = "max-age=31536000, immutable"
 
 
 @dataclass(frozen=True)
-class Answer:
+class HttpAnswer:
     """A status, its content (bytes or a file), and what else the header says."""
 
     status: HTTPStatus
@@ -49,7 +50,7 @@ class Answer:
     headers: dict[str, str] = field(default_factory=dict)
 
 
-class Runs:
+class RunListing:
     """A folder of runs as listed a moment ago. Requests come from several threads."""
 
     def __init__(self, folder: Path) -> None:
@@ -74,9 +75,9 @@ class Site:
     """Answers requests about one folder of runs."""
 
     def __init__(self, folder: Path, renderer: Renderer) -> None:
-        self._runs = Runs(folder)
+        self._runs = RunListing(folder)
         self._renderer = renderer
-        self._pages: dict[str, Callable[[tuple[str, ...], str], Answer]] = {
+        self._pages: dict[str, Callable[[tuple[str, ...], str], HttpAnswer]] = {
             "live": self._serve_live,
             "report": self._serve_report,
             "compare": self._serve_comparison,
@@ -85,114 +86,118 @@ class Site:
             "api": self._serve_api,
         }
 
-    def serve_get(self, target: str) -> Answer:
+    def serve_get(self, target: str) -> HttpAnswer:
         """What a GET of `target` (path and query, as sent) yields."""
         path, _, query = target.partition("?")
-        steps = segments(path)
+        steps = split_path(path)
         if steps is None:
-            return refused(HTTPStatus.BAD_REQUEST, "No page has such an address.")
+            return make_refusal(HTTPStatus.BAD_REQUEST, "No page has such an address.")
         if not steps:
             return self._serve_index()
         found = self._pages.get(steps[0])
-        return found(steps[1:], query) if found is not None else _nothing()
+        return found(steps[1:], query) if found is not None else _make_not_found()
 
-    def trace(self, target: str) -> Answer:
+    def trace(self, target: str) -> HttpAnswer:
         """What a POST of `target` yields: the running job is asked as by `touch FOLDER/trace-now`."""
-        steps = segments(target)
+        steps = split_path(target)
         if steps is None or steps[:2] != ("api", "trace"):
-            return _problem(HTTPStatus.METHOD_NOT_ALLOWED, "nothing but api/trace/RUN takes a POST")
+            return _make_problem(HTTPStatus.METHOD_NOT_ALLOWED, "nothing but api/trace/RUN takes a POST")
         item = self._runs.find(steps[2:])
-        folder = None if item is None else inside(self._runs.folder, steps[2:])
+        folder = None if item is None else resolve_inside(self._runs.folder, steps[2:])
         if item is None or folder is None or item.state != SuiteState.RUNNING or not item.live:
-            return _problem(HTTPStatus.NOT_FOUND, "no job that runs writes there")
+            return _make_problem(HTTPStatus.NOT_FOUND, "no job that runs writes there")
         starts = [read_log_end(folder / path / LIVE_FILE).start for path in item.live]
         if not all(start is not None and "file" in start.trace_on for start in starts):
-            return _problem(HTTPStatus.CONFLICT, 'this job does not look for requests: trace_on has no "file"')
+            return _make_problem(HTTPStatus.CONFLICT, 'this job does not look for requests: trace_on has no "file"')
         try:
             (folder / TRACE_NOW).touch(exist_ok=False)
         except FileExistsError:
-            return _problem(HTTPStatus.CONFLICT, "a trace has been asked for already")
+            return _make_problem(HTTPStatus.CONFLICT, "a trace has been asked for already")
         except OSError as error:
-            return _problem(HTTPStatus.CONFLICT, f"{TRACE_NOW} cannot be written: {error.strerror}")
-        return Answer(HTTPStatus.ACCEPTED, _JSON, as_json({"asked": True}), cache="no-store")
+            return _make_problem(HTTPStatus.CONFLICT, f"{TRACE_NOW} cannot be written: {error.strerror}")
+        return HttpAnswer(HTTPStatus.ACCEPTED, _JSON, encode_json({"asked": True}), cache="no-store")
 
-    def _serve_index(self) -> Answer:
+    def _serve_index(self) -> HttpAnswer:
         data = {**self._build_list(), "most": MOST_COMPARED}
-        return _page("index.html.j2", title=self._runs.folder.name or "runs", data=embedded(data))
+        return _make_page("index.html.j2", title=self._runs.folder.name or "runs", data=encode_for_script(data))
 
     def _build_list(self) -> dict[str, object]:
         listed = self._runs.list_recent()
-        return {"folder": str(self._runs.folder), "runs": [rows.row(item) for item in listed]}
+        return {"folder": str(self._runs.folder), "runs": [rows.build_row(item) for item in listed]}
 
-    def _serve_api(self, steps: tuple[str, ...], query: str) -> Answer:
+    def _serve_api(self, steps: tuple[str, ...], query: str) -> HttpAnswer:
         if steps == ("runs",):
-            return Answer(HTTPStatus.OK, _JSON, as_json(self._build_list()))
+            return HttpAnswer(HTTPStatus.OK, _JSON, encode_json(self._build_list()))
         if steps[:1] != ("live",):
-            return _nothing()
+            return _make_not_found()
         since = parse_qs(query).get("since", ["0"])[-1]
         if not since.isdecimal() or len(since) > 18:
-            return _problem(HTTPStatus.BAD_REQUEST, f"since={since[:40]!r}: expected a number of bytes")
-        folder = inside(self._runs.folder, steps[1:])
+            return _make_problem(HTTPStatus.BAD_REQUEST, f"since={since[:40]!r}: expected a number of bytes")
+        folder = resolve_inside(self._runs.folder, steps[1:])
         # Resolved again with the file's own name: the log may itself be a link.
-        if folder is None or run_file(self._runs.folder, (*steps[1:], LIVE_FILE)) is None:
-            return _problem(HTTPStatus.NOT_FOUND, "there is no live log")
+        if folder is None or find_run_file(self._runs.folder, (*steps[1:], LIVE_FILE)) is None:
+            return _make_problem(HTTPStatus.NOT_FOUND, "there is no live log")
         try:
-            return Answer(HTTPStatus.OK, _JSON, as_json(live.read(folder, int(since))), cache="no-store")
+            return HttpAnswer(HTTPStatus.OK, _JSON, encode_json(live.read_log(folder, int(since))), cache="no-store")
         except RunFormatError as error:
-            return _problem(HTTPStatus.UNPROCESSABLE_ENTITY, str(error))
+            return _make_problem(HTTPStatus.UNPROCESSABLE_ENTITY, str(error))
 
-    def _serve_live(self, steps: tuple[str, ...], query: str) -> Answer:
+    def _serve_live(self, steps: tuple[str, ...], query: str) -> HttpAnswer:
         item = self._runs.find(steps)
         if item is None or not item.live:
-            return _nothing()
+            return _make_not_found()
         alone = len({path.rpartition("/")[0] for path in item.live}) == 1
         logs = [
-            {"label": _log_label(path, alone), "api": _address("api", "live", *steps, *path.split("/"))}
+            {"label": _format_log_label(path, alone), "api": _build_address("api", "live", *steps, *path.split("/"))}
             for path in item.live
         ]
-        report, trace = _address("report", *steps), _address("api", "trace", *steps)
-        return _page("live.html.j2", title=item.name, item=item, report=report, trace=trace, data=embedded(logs))
+        report, trace = _build_address("report", *steps), _build_address("api", "trace", *steps)
+        return _make_page(
+            "live.html.j2", title=item.name, item=item, report=report, trace=trace, data=encode_for_script(logs)
+        )
 
-    def _serve_report(self, steps: tuple[str, ...], query: str) -> Answer:
+    def _serve_report(self, steps: tuple[str, ...], query: str) -> HttpAnswer:
         item = self._runs.find(steps)
         if item is None:
-            return _nothing()
+            return _make_not_found()
         if item.state == SuiteState.DAMAGED:
-            return refused(HTTPStatus.UNPROCESSABLE_ENTITY, item.reason)
+            return make_refusal(HTTPStatus.UNPROCESSABLE_ENTITY, item.reason)
         if item.reported:
             return self._serve_file((*steps, "report.html"), query)
-        folder = inside(self._runs.folder, steps)
+        folder = resolve_inside(self._runs.folder, steps)
         if folder is None:
-            return _nothing()
+            return _make_not_found()
         made = self._renderer.report(folder, (item.changed_s, item.state, item.outcomes))
         if made.page is not None:
-            return Answer(HTTPStatus.OK, _HTML, made.page, policy=FILE_POLICY)
+            return HttpAnswer(HTTPStatus.OK, _HTML, made.page, policy=FILE_POLICY)
         status = HTTPStatus.INTERNAL_SERVER_ERROR if made.error else HTTPStatus.ACCEPTED
-        return _page(
+        return _make_page(
             "making.html.j2", status, title=f"the report of {item.name}", path=item.path, error=made.error, anyway=""
         )
 
-    def _serve_comparison(self, steps: tuple[str, ...], query: str) -> Answer:
+    def _serve_comparison(self, steps: tuple[str, ...], query: str) -> HttpAnswer:
         asked = parse_qs(query)
         named = asked.get("run", [])
         if steps or not 2 <= len(named) <= MOST_COMPARED:
-            return refused(HTTPStatus.BAD_REQUEST, f"Choose 2 to {MOST_COMPARED} runs of the list to compare.")
+            return make_refusal(HTTPStatus.BAD_REQUEST, f"Choose 2 to {MOST_COMPARED} runs of the list to compare.")
         runs, versions = [], []
         for each in named:
             item, run = self._resolve_run(each)
             if item is None or run is None:
-                return refused(HTTPStatus.NOT_FOUND, f"There is no run {each} here. It may have been moved or removed.")
+                return make_refusal(
+                    HTTPStatus.NOT_FOUND, f"There is no run {each} here. It may have been moved or removed."
+                )
             if item.state == SuiteState.DAMAGED:
-                return refused(HTTPStatus.UNPROCESSABLE_ENTITY, f"{each}: {item.reason}")
+                return make_refusal(HTTPStatus.UNPROCESSABLE_ENTITY, f"{each}: {item.reason}")
             runs.append(run)
             versions.append((item.changed_s, item.state, item.outcomes))
         made = self._renderer.request_comparison(runs, tuple(versions), anyway="anyway" in asked)
         if made.page is not None:
-            return Answer(HTTPStatus.OK, _HTML, made.page, policy=FILE_POLICY)
+            return HttpAnswer(HTTPStatus.OK, _HTML, made.page, policy=FILE_POLICY)
         status = HTTPStatus.INTERNAL_SERVER_ERROR if made.error else HTTPStatus.ACCEPTED
         anyway = f"/compare?{urlencode({'run': named, 'anyway': 1}, doseq=True)}" if "--anyway" in made.error else ""
         what = f"the comparison of {', '.join(named)}"
-        return _page("making.html.j2", status, title=what, path="", error=made.error, anyway=anyway)
+        return _make_page("making.html.j2", status, title=what, path="", error=made.error, anyway=anyway)
 
     def _resolve_run(self, name: str) -> tuple[ListedRun | None, str | None]:
         """A run of the list, or a variant of one, and how `perfkit compare` takes it; None outside of the folder."""
@@ -204,52 +209,54 @@ class Site:
             known = () if item is None else item.outcomes
             if all(outcome.variant != variant for outcome in known):
                 return None, None
-        folder = None if item is None else inside(self._runs.folder, () if path == "." else tuple(path.split("/")))
+        folder = (
+            None if item is None else resolve_inside(self._runs.folder, () if path == "." else tuple(path.split("/")))
+        )
         return item, None if folder is None else f"{folder}{at}{variant}"
 
     def _find_item(self, path: str) -> ListedRun | None:
-        steps = () if path == "." else segments(f"/{quote(path)}")
+        steps = () if path == "." else split_path(f"/{quote(path)}")
         return None if steps is None else self._runs.find(steps)
 
-    def _serve_file(self, steps: tuple[str, ...], query: str) -> Answer:
-        found = run_file(self._runs.folder, steps)
+    def _serve_file(self, steps: tuple[str, ...], query: str) -> HttpAnswer:
+        found = find_run_file(self._runs.folder, steps)
         if found is None:
-            return _nothing()
+            return _make_not_found()
         file, media, shown = found
         how = {} if shown else {"Content-Disposition": f"attachment; filename*=UTF-8''{quote(file.name, safe='')}"}
-        return Answer(HTTPStatus.OK, media, file, policy=FILE_POLICY, headers=how)
+        return HttpAnswer(HTTPStatus.OK, media, file, policy=FILE_POLICY, headers=how)
 
-    def _serve_asset(self, steps: tuple[str, ...], query: str) -> Answer:
-        asset = assets().get(steps[-1]) if steps else None
-        if asset is None or asset.address != _address("assets", *steps):
-            return _nothing()
-        return Answer(HTTPStatus.OK, asset.media, asset.data, cache=_FOREVER)
+    def _serve_asset(self, steps: tuple[str, ...], query: str) -> HttpAnswer:
+        asset = load_assets().get(steps[-1]) if steps else None
+        if asset is None or asset.address != _build_address("assets", *steps):
+            return _make_not_found()
+        return HttpAnswer(HTTPStatus.OK, asset.media, asset.data, cache=_FOREVER)
 
 
-def refused(status: HTTPStatus, text: str) -> Answer:
+def make_refusal(status: HTTPStatus, text: str) -> HttpAnswer:
     """A page that says why there is no other."""
-    return _page("refused.html.j2", status, title=status.phrase, text=text)
+    return _make_page("refused.html.j2", status, title=status.phrase, text=text)
 
 
-def _nothing() -> Answer:
-    return refused(
+def _make_not_found() -> HttpAnswer:
+    return make_refusal(
         HTTPStatus.NOT_FOUND, "There is nothing here. It may have been moved or removed since the list was made."
     )
 
 
-def _problem(status: HTTPStatus, text: str) -> Answer:
-    return Answer(status, _JSON, as_json({"error": text}))
+def _make_problem(status: HTTPStatus, text: str) -> HttpAnswer:
+    return HttpAnswer(status, _JSON, encode_json({"error": text}))
 
 
-def _page(template: str, status: HTTPStatus = HTTPStatus.OK, **content: object) -> Answer:
-    return Answer(status, _HTML, page(template, **content))
+def _make_page(template: str, status: HTTPStatus = HTTPStatus.OK, **content: object) -> HttpAnswer:
+    return HttpAnswer(status, _HTML, render_page(template, **content))
 
 
-def _address(*steps: str) -> str:
+def _build_address(*steps: str) -> str:
     return "/" + "/".join(quote(step, safe="@+:") for step in steps)
 
 
-def _log_label(path: str, alone: bool) -> str:
+def _format_log_label(path: str, alone: bool) -> str:
     """`training/0/rank1` as `rank 1` where all logs are of one run, else as `training, rank 1`."""
     run, _, rank = path.rpartition("/")
     shown = rank.replace("rank", "rank ")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 
 import perfkit
-from perfkit_reports.render.page import embed, plotly_js, read_template, templates
+from perfkit_reports.render.page import embed_json, get_templates, read_plotly, read_template
 
 _SOURCES = {
     "style.css": "text/css; charset=utf-8",
@@ -29,26 +29,26 @@ class Asset:
 
 
 @cache
-def assets() -> Mapping[str, Asset]:
+def load_assets() -> Mapping[str, Asset]:
     """By name."""
     found = {name.rpartition("/")[2]: (media, read_template(name).encode()) for name, media in _SOURCES.items()}
-    found["plotly.min.js"] = ("text/javascript; charset=utf-8", plotly_js().encode())
+    found["plotly.min.js"] = ("text/javascript; charset=utf-8", read_plotly().encode())
     return {
         name: Asset(f"/assets/{hashlib.sha256(data).hexdigest()[:16]}/{name}", media, data)
         for name, (media, data) in found.items()
     }
 
 
-def page(template: str, **content: object) -> bytes:
+def render_page(template: str, **content: object) -> bytes:
     """A page; everything in `content` that is not Markup is escaped."""
-    made = templates().get_template(f"view/{template}")
-    return made.render(assets=assets(), version=perfkit.__version__, **content).encode()
+    made = get_templates().get_template(f"view/{template}")
+    return made.render(assets=load_assets(), version=perfkit.__version__, **content).encode()
 
 
-def as_json(value: object) -> bytes:
+def encode_json(value: object) -> bytes:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
 
 
-def embedded(value: object) -> str:
+def encode_for_script(value: object) -> str:
     """JSON that is safe within a script element."""
-    return embed(as_json(value).decode())
+    return embed_json(encode_json(value).decode())

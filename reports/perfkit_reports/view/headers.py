@@ -1,4 +1,5 @@
-"""What every answer says so that a page shown here can reach nothing else, and no other page can reach this one."""
+"""The headers that every answer carries, so that a page shown here can reach nothing else, and no other page can
+reach this one."""
 
 from perfkit_reports.render.page import POLICY
 
@@ -26,7 +27,7 @@ def is_loopback(host: str) -> bool:
     return host in _LOOPBACK or host.startswith("127.")
 
 
-def names_this_machine(host_header: str | None) -> bool:
+def is_own_host(host_header: str | None) -> bool:
     """Whether a request's `Host` is this machine itself, on any port (a tunnel may have another one).
 
     A page of another site can have its own name point to 127.0.0.1 (DNS rebinding); its requests still carry that name.

@@ -14,7 +14,7 @@ from perfkit.store.live_tail import SILENT_S, LogEnd, read_log_end, read_since
 Tile = dict[str, str]
 
 
-def read(rank_folder: Path, since: int) -> dict[str, Any]:
+def read_log(rank_folder: Path, since: int) -> dict[str, Any]:
     """What a live log says from byte `since` on, and how its job stands.
 
     `from` is where the lines begin: 0 where the log is not the one that `since` was told of. The next request asks
@@ -28,28 +28,28 @@ def read(rank_folder: Path, since: int) -> dict[str, Any]:
         "next": chunk.next,
         "more": chunk.more,
         "lines": msgspec.to_builtins(chunk.lines),
-        **standing(end, time.time()),
-        "tiles": tiles(end),
-        "absent": absent(end.start, None if end.window is None else end.window.step_s),
+        **describe_state(end, time.time()),
+        "tiles": build_tiles(end),
+        "absent": explain_absent(end.start, None if end.window is None else end.window.step_s),
     }
 
 
-def standing(end: LogEnd, now: float) -> dict[str, Any]:
+def describe_state(end: LogEnd, now: float) -> dict[str, Any]:
     """`running` (whether to ask again), `tone`, and a sentence."""
     silent_s = max(0.0, now - end.changed_s)
     if end.end is not None:
         said = f": {end.end.text}" if end.end.text else ""
-        text = f"ended at step {end.end.step:,}, {_whole(silent_s)} ago{said}"
+        text = f"ended at step {end.end.step:,}, {_format_whole(silent_s)} ago{said}"
         return {"running": False, "tone": "good", "state": "ended", "text": text}
     if silent_s < SILENT_S:
-        return {"running": True, "tone": "live", "state": "running", "text": f"last line {_whole(silent_s)} ago"}
+        return {"running": True, "tone": "live", "state": "running", "text": f"last line {_format_whole(silent_s)} ago"}
     alive = end.is_running(now)
-    text = f"nothing was written for {_whole(silent_s)}, and the log has no end: "
+    text = f"nothing was written for {_format_whole(silent_s)}, and the log has no end: "
     text += "the process is alive" if alive else "the process is not alive on this host"
     return {"running": True, "tone": "unsure", "state": "silent", "text": text}
 
 
-def _whole(seconds: float) -> str:
+def _format_whole(seconds: float) -> str:
     """A time that is known to the second at best."""
     return f"{seconds:.0f} s" if seconds < 120 else units.seconds(seconds)
 
@@ -58,12 +58,12 @@ def _whole(seconds: float) -> str:
 POWER_READING = "one reading: a mean over a second, or of the moment on an A100 and before Ampere"
 
 
-def tiles(end: LogEnd) -> list[Tile]:
+def build_tiles(end: LogEnd) -> list[Tile]:
     """The figures of the latest window: title, text, detail. What the log does not tell is `n/a` with the reason."""
     window, start = end.window, end.start
     if window is None:
         return []
-    why = absent(start, window.step_s)
+    why = explain_absent(start, window.step_s)
     unit = (start.unit if start is not None else "") or "units"
     spread = f"median of {window.steps:,} steps, the longest {units.seconds(window.step_max_s)}"
     waited = window.data_wait_s
@@ -71,23 +71,25 @@ def tiles(end: LogEnd) -> list[Tile]:
     on_device = window.allocated_bytes is not None
     return [
         {"title": "Step time", "text": units.seconds(window.step_s), "detail": spread},
-        _tile("Throughput", window.units_per_s, units.significant, why["throughput"], f"{unit}/s"),
-        _tile("Wait for data", waited, units.seconds, why["data"], wait_share),
-        _tile("Peak memory", window.allocated_bytes, units.nbytes, why["memory"], "handed out by the allocator")
+        _build_tile("Throughput", window.units_per_s, units.significant, why["throughput"], f"{unit}/s"),
+        _build_tile("Wait for data", waited, units.seconds, why["data"], wait_share),
+        _build_tile("Peak memory", window.allocated_bytes, units.nbytes, why["memory"], "handed out by the allocator")
         if on_device
-        else _tile("Resident memory", window.rss_bytes, units.nbytes, why["memory"], "of the process"),
-        _tile("MFU", window.mfu, units.percent, why["mfu"]),
-        _tile("Power", window.power_w, lambda power: f"{units.significant(power)} W", why["power"], POWER_READING),
+        else _build_tile("Resident memory", window.rss_bytes, units.nbytes, why["memory"], "of the process"),
+        _build_tile("MFU", window.mfu, units.percent, why["mfu"]),
+        _build_tile(
+            "Power", window.power_w, lambda power: f"{units.significant(power)} W", why["power"], POWER_READING
+        ),
     ]
 
 
-def _tile(title: str, value: float | None, text: Callable[[float], str], why: str, detail: str = "") -> Tile:
+def _build_tile(title: str, value: float | None, text: Callable[[float], str], why: str, detail: str = "") -> Tile:
     if value is None:
         return {"title": title, "text": "n/a", "detail": why}
     return {"title": title, "text": text(value), "detail": detail}
 
 
-def _no_utilisation(start: LiveStart | None, step_s: float | None) -> str:
+def _explain_no_utilization(start: LiveStart | None, step_s: float | None) -> str:
     if start is None or start.flops_per_step is None:
         return "the FLOPs of a step are not known"
     if start.peak_flops is None:
@@ -101,13 +103,13 @@ def _no_utilisation(start: LiveStart | None, step_s: float | None) -> str:
     )
 
 
-def absent(start: LiveStart | None, step_s: float | None) -> dict[str, str]:
+def explain_absent(start: LiveStart | None, step_s: float | None) -> dict[str, str]:
     """Why a figure may not be in the log, by the name of its chart; `step_s` is that of its latest steps, if any."""
     return {
         "step": "no step has ended yet",
         "throughput": "how many samples or tokens a step is of is not known",
         "data": "no DataLoader of torch was seen",
         "memory": "it could not be read",
-        "mfu": _no_utilisation(start, step_s),
+        "mfu": _explain_no_utilization(start, step_s),
         "power": "the device does not report it",
     }

@@ -23,7 +23,7 @@ FILES = (
 )
 
 
-def segments(path: str) -> tuple[str, ...] | None:
+def split_path(path: str) -> tuple[str, ...] | None:
     """The steps of a request's path, decoded once; None for one that no page of ours links to.
 
     Refused are what is not valid UTF-8, control characters, backslashes, empty steps, `.`, `..` and hidden names,
@@ -41,7 +41,7 @@ def segments(path: str) -> tuple[str, ...] | None:
     return None if any(not step or step.startswith(".") for step in steps) else steps
 
 
-def inside(folder: Path, steps: tuple[str, ...]) -> Path | None:
+def resolve_inside(folder: Path, steps: tuple[str, ...]) -> Path | None:
     """The file or folder that `steps` lead to, with links resolved; None where it is outside or not there."""
     root = folder.resolve()
     try:
@@ -51,12 +51,12 @@ def inside(folder: Path, steps: tuple[str, ...]) -> Path | None:
     return found if found == root or root in found.parents else None
 
 
-def run_file(folder: Path, steps: tuple[str, ...]) -> tuple[Path, str, bool] | None:
+def find_run_file(folder: Path, steps: tuple[str, ...]) -> tuple[Path, str, bool] | None:
     """(file, media type, shown) of a file of a run that may be served, else None.
 
     A folder may hold more than runs: only what lies in a suite's or a report's own folder is served.
     """
-    found = inside(folder, steps)
+    found = resolve_inside(folder, steps)
     if found is None or not found.is_file():
         return None
     if found.name == REPORT_FILE:

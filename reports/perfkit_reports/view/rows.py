@@ -20,7 +20,7 @@ TONES = {
 VERDICT_TONES = {"pass": "good", "improved": "good", "fail": "bad"}
 
 
-def row(item: ListedRun) -> dict[str, Any]:
+def build_row(item: ListedRun) -> dict[str, Any]:
     """One run: as listed, with each figure also as text; `status` is the verdict of a check, else the state."""
     figures = item.figures
     return {
@@ -30,22 +30,22 @@ def row(item: ListedRun) -> dict[str, Any]:
         "created": item.created_at[:16].replace("T", " "),
         "figures": {
             "of": figures.of,
-            "step": _figure(figures.step),
-            "throughput": _figure(figures.throughput),
-            "peak": _figure(figures.peak),
-            "mfu": _figure(_possible(figures.mfu)),
+            "step": _build_figure(figures.step),
+            "throughput": _build_figure(figures.throughput),
+            "peak": _build_figure(figures.peak),
+            "mfu": _build_figure(_check_share(figures.mfu)),
         },
     }
 
 
-def _possible(share: Quantity) -> Quantity:
+def _check_share(share: Quantity) -> Quantity:
     """The share of a peak that a report tells: older ones have some of peaks that the steps were faster than."""
     if isinstance(share, Unknown) or share.value <= 1:
         return share
     return Unknown(reason="it was held against a peak that is too low: `perfkit report` tells what to do")
 
 
-def _figure(quantity: Quantity) -> dict[str, Any]:
+def _build_figure(quantity: Quantity) -> dict[str, Any]:
     """A quantity with its text: `value` is null and `reason` says why where it is not known."""
     if isinstance(quantity, Unknown):
         return {"value": None, "text": "n/a", "reason": quantity.reason}

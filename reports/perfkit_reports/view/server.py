@@ -16,8 +16,8 @@ from typing import Any
 import perfkit
 from perfkit.errors import UsageError
 from perfkit_reports.view import transfer
-from perfkit_reports.view.answers import Answer, Site, refused
-from perfkit_reports.view.headers import COMMON, is_loopback, names_this_machine
+from perfkit_reports.view.answers import HttpAnswer, Site, make_refusal
+from perfkit_reports.view.headers import COMMON, is_loopback, is_own_host
 from perfkit_reports.view.rendering import Renderer
 
 PORT = 8787
@@ -27,7 +27,7 @@ _TIMEOUT_S = 30.0  # of a connection on which nothing comes
 
 
 @contextmanager
-def serving(folder: Path, host: str, port: int | None) -> Iterator["Server"]:
+def open_server(folder: Path, host: str, port: int | None) -> Iterator["Server"]:
     """A server bound and ready for `serve_forever`. Without a port it is 8787, or a free one where that is taken.
 
     A `UsageError` says why it cannot be bound.
@@ -36,13 +36,13 @@ def serving(folder: Path, host: str, port: int | None) -> Iterator["Server"]:
         renderer = Renderer(Path(scratch))
         site = Site(folder, renderer)
         try:
-            with _bound(host, port, site) as server:
+            with _bind_server(host, port, site) as server:
                 yield server
         finally:
             renderer.close()
 
 
-def _bound(host: str, port: int | None, site: Site) -> "Server":
+def _bind_server(host: str, port: int | None, site: Site) -> "Server":
     wanted = (PORT, 0) if port is None else (port,)
     for number in wanted:
         try:
@@ -100,51 +100,51 @@ class _Handler(BaseHTTPRequestHandler):
             own = f"http://{self.headers['Host']}" if self.headers["Host"] else ""
             given = self.headers.get(TOKEN_HEADER, "")
             if self.headers.get("Origin") != own or not hmac.compare_digest(given.encode(), self.server.token.encode()):
-                checked = refused(
+                checked = make_refusal(
                     HTTPStatus.FORBIDDEN,
                     "Only a page that was opened by the address that `perfkit view` printed may ask this.",
                 )
         self._send_answer(checked or self.server.site.trace(self.path), with_body=True)
 
-    def _answer_request(self) -> Answer:
+    def _answer_request(self) -> HttpAnswer:
         return self._check_request() or self.server.site.serve_get(self.path)
 
-    def _check_request(self) -> Answer | None:
+    def _check_request(self) -> HttpAnswer | None:
         if self.headers.get("Content-Length", "0") != "0" or "Transfer-Encoding" in self.headers:
             self.close_connection = True  # a body that nobody reads
         hosts = self.headers.get_all("Host", [])
-        if self.server.loopback and not (len(hosts) == 1 and names_this_machine(hosts[0])):
-            return refused(
+        if self.server.loopback and not (len(hosts) == 1 and is_own_host(hosts[0])):
+            return make_refusal(
                 HTTPStatus.FORBIDDEN,
                 "The request does not name this machine. Open it as http://127.0.0.1 or http://localhost; to reach it "
                 "from another machine, forward a port with ssh -L.",
             )
         return None
 
-    def _send_answer(self, answer: Answer, *, with_body: bool) -> None:
+    def _send_answer(self, answer: HttpAnswer, *, with_body: bool) -> None:
         if isinstance(answer.body, Path):
             self._send_file(answer, answer.body, with_body=with_body)
         else:
-            self._send_bytes(answer, answer.body, transfer.tag_of(answer.body), with_body=with_body)
+            self._send_bytes(answer, answer.body, transfer.compute_tag(answer.body), with_body=with_body)
 
-    def _send_bytes(self, answer: Answer, body: bytes, tag: str, *, with_body: bool) -> None:
+    def _send_bytes(self, answer: HttpAnswer, body: bytes, tag: str, *, with_body: bool) -> None:
         if self._has_already(answer, tag):
             return
-        packed = transfer.compressed(body, answer.media, self.headers.get("Accept-Encoding"))
+        packed = transfer.compress_body(body, answer.media, self.headers.get("Accept-Encoding"))
         sent = body if packed is None else packed
         self._send_headers(answer, answer.status, len(sent), tag, "" if packed is None else "gzip")
         if with_body:
             self.wfile.write(sent)
 
-    def _send_file(self, answer: Answer, path: Path, *, with_body: bool) -> None:
+    def _send_file(self, answer: HttpAnswer, path: Path, *, with_body: bool) -> None:
         try:
             file = path.open("rb")
         except OSError:
-            self._send_answer(refused(HTTPStatus.NOT_FOUND, f"{path.name} cannot be read."), with_body=with_body)
+            self._send_answer(make_refusal(HTTPStatus.NOT_FOUND, f"{path.name} cannot be read."), with_body=with_body)
             return
         with file:
             found = os.fstat(file.fileno())
-            tag = transfer.tag_of_file(found)
+            tag = transfer.compute_file_tag(found)
             if self._has_already(answer, tag):
                 return
             left = found.st_size
@@ -160,15 +160,15 @@ class _Handler(BaseHTTPRequestHandler):
                     self.close_connection = True
                     return
 
-    def _has_already(self, answer: Answer, tag: str) -> bool:
+    def _has_already(self, answer: HttpAnswer, tag: str) -> bool:
         """Whether the browser's copy is the one that would be sent; then it is told so."""
-        if not transfer.has_already(self.headers.get("If-None-Match"), tag, answer.status):
+        if not transfer.is_cached(self.headers.get("If-None-Match"), tag, answer.status):
             return False
         self._send_headers(answer, HTTPStatus.NOT_MODIFIED, None, tag)
         return True
 
     def _send_headers(
-        self, answer: Answer, status: HTTPStatus, length: int | None, tag: str, encoding: str = ""
+        self, answer: HttpAnswer, status: HTTPStatus, length: int | None, tag: str, encoding: str = ""
     ) -> None:
         self.send_response(status)
         if length is not None:
@@ -194,7 +194,7 @@ class _Handler(BaseHTTPRequestHandler):
         status = HTTPStatus.METHOD_NOT_ALLOWED if unknown_method else HTTPStatus(code)
         text = b"only GET, HEAD and POST\n" if unknown_method else f"{message or status.phrase}\n".encode()
         headers = {"Connection": "close", "Allow": "GET, HEAD, POST"} if unknown_method else {"Connection": "close"}
-        answer = Answer(status, "text/plain; charset=utf-8", text, headers=headers)
+        answer = HttpAnswer(status, "text/plain; charset=utf-8", text, headers=headers)
         self._send_headers(answer, status, len(text), "")
         self.wfile.write(text)
 

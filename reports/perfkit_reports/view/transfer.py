@@ -16,7 +16,7 @@ def is_text(media: str) -> bool:
     return media.startswith(_TEXT)
 
 
-def takes_gzip(accept_encoding: str | None) -> bool:
+def is_gzip_accepted(accept_encoding: str | None) -> bool:
     """Whether a request's `Accept-Encoding` asks for gzip (section 12.5.3)."""
     for part in (accept_encoding or "").split(","):
         name, _, weight = part.partition(";")
@@ -25,24 +25,24 @@ def takes_gzip(accept_encoding: str | None) -> bool:
     return False
 
 
-def compressed(body: bytes, media: str, accept_encoding: str | None) -> bytes | None:
+def compress_body(body: bytes, media: str, accept_encoding: str | None) -> bytes | None:
     """The body compressed; None where that is not asked for or saves nothing."""
-    if len(body) < _LEAST_BYTES or not is_text(media) or not takes_gzip(accept_encoding):
+    if len(body) < _LEAST_BYTES or not is_text(media) or not is_gzip_accepted(accept_encoding):
         return None
     return gzip.compress(body, _LEVEL, mtime=0)
 
 
-def tag_of(body: bytes) -> str:
+def compute_tag(body: bytes) -> str:
     """The `ETag` of a content, compressed or not: a weak one, which says the same of both."""
     return f'W/"{hashlib.sha256(body).hexdigest()[:32]}"'
 
 
-def tag_of_file(found: os.stat_result) -> str:
+def compute_file_tag(found: os.stat_result) -> str:
     """The `ETag` of a file, which changes whenever it is written."""
     return f'W/"{found.st_ino:x}-{found.st_size:x}-{found.st_mtime_ns:x}"'
 
 
-def has_already(if_none_match: str | None, tag: str, status: HTTPStatus) -> bool:
+def is_cached(if_none_match: str | None, tag: str, status: HTTPStatus) -> bool:
     """Whether a request's `If-None-Match` names what would be sent (section 13.1.2)."""
     if status != HTTPStatus.OK or not if_none_match:
         return False

@@ -18,4 +18,4 @@ from perfkit_cli import analyze
     ],
 )
 def test_a_report_is_named_after_its_traces(sources: tuple[str, ...], name: str) -> None:
-    assert analyze._name(sources) == name
+    assert analyze._derive_report_name(sources) == name

@@ -9,8 +9,8 @@ from rich.console import Console
 from perfkit.devices import cache
 from perfkit.devices.ceiling import Confidence, DeviceCeilings, Kind, Level, LinkRate
 from perfkit.devices.fingerprint import fingerprint
-from perfkit_cli.calibrate import _missing
-from perfkit_cli.ceilings import links_notes, links_table, table
+from perfkit_cli.calibrate import _find_missing_threads
+from perfkit_cli.ceilings import build_ceilings_table, build_links_table, describe_links
 from tests.fixtures.rank_traces import ceiling
 
 LOW = replace(
@@ -35,7 +35,7 @@ KNOWN = DeviceCeilings(
 def printed(width: int) -> list[list[str]]:
     console = Console(width=width)
     with console.capture() as capture:
-        console.print(table(KNOWN, width))
+        console.print(build_ceilings_table(KNOWN, width))
     return [[cell.strip() for cell in line.split("  ") if cell.strip()] for line in capture.get().splitlines()[1:]]
 
 
@@ -61,11 +61,11 @@ def test_what_was_disturbed_or_refuted_is_measured_again(tmp_path: Path, monkeyp
     monkeypatch.setenv("PERFKIT_CACHE", str(tmp_path))
     good = replace(LOW, disturbed="", threads=1)
     cache.store(replace(KNOWN, ceilings=(LOW, good)), [], full=True)
-    assert _missing("cpu", "", (1, 2), short=False, force=False) == (2,)
+    assert _find_missing_threads("cpu", "", (1, 2), short=False, force=False) == (2,)
     cache.refute(KNOWN.fingerprint, [good])
-    assert _missing("cpu", "", (1, 2), short=True, force=False) == (1, 2)
+    assert _find_missing_threads("cpu", "", (1, 2), short=True, force=False) == (1, 2)
     cache.store(replace(KNOWN, ceilings=(replace(LOW, disturbed=""), good)), [], full=False)
-    assert _missing("cpu", "", (1, 2), short=True, force=False) is None
+    assert _find_missing_threads("cpu", "", (1, 2), short=True, force=False) is None
 
 
 def test_links_are_a_matrix_of_sizes_and_collectives_with_doubts_marked() -> None:
@@ -82,7 +82,7 @@ def test_links_are_a_matrix_of_sizes_and_collectives_with_doubts_marked() -> Non
     ]
     console = Console(width=100)
     with console.capture() as capture:
-        console.print(links_table(rates, 2))
+        console.print(build_links_table(rates, 2))
     lines = [" ".join(line.split()) for line in capture.get().splitlines()]
     assert " ".join(lines[:2]) == "collectives between 2 ranks (gloo)"
     assert lines[2:] == [
@@ -93,5 +93,5 @@ def test_links_are_a_matrix_of_sizes_and_collectives_with_doubts_marked() -> Non
         "2.05 us 2.05 us",
     ]
     assert "low confidence, 1 of 3, marked ?: halves of the repeats differ by up to 20.0 %" in " ".join(
-        links_notes(rates)
+        describe_links(rates)
     )

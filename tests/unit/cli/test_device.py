@@ -13,7 +13,7 @@ from perfkit.record import Run, Status
 from perfkit.spec import parse_variants
 from perfkit.store.request import BenchRequest
 from perfkit.workloads.table import sized_workload
-from perfkit_cli.bench_request import known_ceilings
+from perfkit_cli.bench_request import resolve_ceilings
 from tests.fixtures.fake_nvml import FakeGpu, FakeNvml
 
 
@@ -91,7 +91,7 @@ def test_a_bench_starts_its_runs_without_having_used_cuda(driver, monkeypatch, t
         cores=2,
         rounds=0,
     )
-    ceilings = known_ceilings(request, found.name, calibrate=False, console=Console(quiet=True))
+    ceilings = resolve_ceilings(request, found.name, calibrate=False, console=Console(quiet=True))
     assert "driver 580.65.06; 80.0 GiB" in ceilings.fingerprint
     perfkit.measure.bench.bench(request, tmp_path / "suite", command="", ceilings=ceilings, progress=lambda event: None)
     assert started == ["baseline", "amp", "baseline@2", "zero1@2"]

@@ -7,7 +7,7 @@ import pytest
 from perfkit.errors import UsageError
 from perfkit.files import write_json
 from perfkit.store.summary import SUMMARY_FILE, ReportSummary, compute_digest
-from perfkit_cli.folders import folder_for, refuse_foreign
+from perfkit_cli.folders import choose_folder, refuse_foreign
 
 
 def test_only_an_earlier_report_of_the_command_is_replaced(tmp_path: Path) -> None:
@@ -50,7 +50,7 @@ def report_on(folder: Path, *sources: str) -> None:
 
 def test_the_report_on_another_trace_is_not_overwritten(tmp_path: Path) -> None:
     def chosen(*sources: str, out: Path | None = None) -> Path:
-        return folder_for(sources, out, tmp_path / "trace", "analysis.json", "perfkit analyze")
+        return choose_folder(sources, out, tmp_path / "trace", "analysis.json", "perfkit analyze")
 
     assert chosen("a/trace.json") == tmp_path / "trace"
     report_on(tmp_path / "trace", "a/trace.json", "b/trace.json")
@@ -65,10 +65,10 @@ def test_the_report_on_another_trace_is_not_overwritten(tmp_path: Path) -> None:
 
 def test_what_comes_through_a_pipe_is_another_trace_each_time(tmp_path: Path) -> None:
     report_on(tmp_path / "trace", "-")
-    assert folder_for("-", None, tmp_path / "trace", "analysis.json", "perfkit analyze") == tmp_path / "trace-2"
+    assert choose_folder("-", None, tmp_path / "trace", "analysis.json", "perfkit analyze") == tmp_path / "trace-2"
 
 
 def test_a_report_that_does_not_say_what_it_is_on_is_kept(tmp_path: Path) -> None:
     (tmp_path / "trace").mkdir()
     (tmp_path / "trace/analysis.json").touch()
-    assert folder_for(["a"], None, tmp_path / "trace", "analysis.json", "perfkit analyze") == tmp_path / "trace-2"
+    assert choose_folder(["a"], None, tmp_path / "trace", "analysis.json", "perfkit analyze") == tmp_path / "trace-2"

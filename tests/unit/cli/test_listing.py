@@ -5,7 +5,7 @@ import msgspec
 import pytest
 
 from perfkit.spec import Struct
-from perfkit_cli.listing import Listed, columns, parameters, show
+from perfkit_cli.listing import ListedItem, align_columns, describe_parameters, show_listing
 
 Count = Annotated[int, msgspec.Meta(ge=1)]
 
@@ -22,7 +22,7 @@ class Example(Struct):
 
 
 def test_parameters_are_read_from_the_fields() -> None:
-    assert parameters(Example) == {
+    assert describe_parameters(Example) == {
         "given": "text",
         "mode": "full|half [full]",
         "every": "integer [2] every n-th block",
@@ -33,24 +33,24 @@ def test_parameters_are_read_from_the_fields() -> None:
 
 
 def test_columns_line_up() -> None:
-    assert list(columns([("a", "bbb", "last"), ("aaaa", "b", "x")])) == ["a     bbb  last", "aaaa  b    x"]
+    assert list(align_columns([("a", "bbb", "last"), ("aaaa", "b", "x")])) == ["a     bbb  last", "aaaa  b    x"]
 
 
 ITEMS = (
-    Listed(name="amp", summary="lower precision", parameters={}, unavailable=None),
-    Listed(
+    ListedItem(name="amp", summary="lower precision", parameters={}, unavailable=None),
+    ListedItem(
         name="zero",
         summary="sharding",
         parameters={"of": "text", "n": "integer [2]"},
         unavailable=None,
         needs="2 ranks",
     ),
-    Listed(name="pin", summary="pinning", parameters={}, unavailable="needs a GPU", needs="2 ranks"),
+    ListedItem(name="pin", summary="pinning", parameters={}, unavailable="needs a GPU", needs="2 ranks"),
 )
 
 
 def test_each_thing_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    show(ITEMS, as_json=False)
+    show_listing(ITEMS, as_json=False)
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     assert lines == [
         "amp available lower precision",
@@ -60,7 +60,7 @@ def test_each_thing_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_json_has_the_same_things(capsys: pytest.CaptureFixture[str]) -> None:
-    show(ITEMS, as_json=True)
+    show_listing(ITEMS, as_json=True)
     found = json.loads(capsys.readouterr().out)
     assert [item["name"] for item in found] == ["amp", "zero", "pin"]
     assert found[2]["unavailable"] == "needs a GPU"

@@ -15,4 +15,4 @@ from perfkit_cli import memory
     ],
 )
 def test_a_report_is_named_after_its_file(file: str, name: str) -> None:
-    assert memory._name(file) == name
+    assert memory._derive_report_name(file) == name

@@ -4,7 +4,7 @@ import pytest
 from perfkit.errors import UsageError
 from perfkit.spec import TechniqueSpec, WorkloadSpec
 from perfkit.store.request import BenchRequest
-from perfkit_cli.slurm import _arguments, _size, parameters
+from perfkit_cli.slurm import _build_job_arguments, _compute_job_size, parse_slurm_options
 from perfkit_cli.url_folders import FolderOrUrl
 
 OPTION = click.Option(["--slurm"])
@@ -13,7 +13,7 @@ CONTEXT = click.Context(click.Command("bench"))
 
 def test_options_of_sbatch_are_passed_on_by_name() -> None:
     given = ("partition=gpu", "exclusive", "time=1:00:00", "cpus_per_task=8", "--gres=gpu:h100:8", "comment=")
-    assert parameters(CONTEXT, OPTION, given) == {
+    assert parse_slurm_options(CONTEXT, OPTION, given) == {
         "partition": "gpu",
         "exclusive": True,
         "time": "1:00:00",
@@ -26,7 +26,7 @@ def test_options_of_sbatch_are_passed_on_by_name() -> None:
 @pytest.mark.parametrize("given", ["", "=gpu", "a b=c", "x\n#SBATCH --y"])
 def test_what_is_no_option(given: str) -> None:
     with pytest.raises(UsageError, match="is no option of sbatch"):
-        parameters(CONTEXT, OPTION, (given,))
+        parse_slurm_options(CONTEXT, OPTION, (given,))
 
 
 def test_a_job_works_on_the_copy_of_a_suite_at_a_url(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -36,7 +36,7 @@ def test_a_job_works_on_the_copy_of_a_suite_at_a_url(monkeypatch: pytest.MonkeyP
     context = click.Context(click.Command("bench"))
     copy = FolderOrUrl(new=True).convert("memory://runs/x", click.Option(["--out"]), context)
     context.params.update(out=copy, into=None, resume=None)
-    assert _arguments(context, copy) == ["bench", f"--out={copy}", "--technique", "ddp"]
+    assert _build_job_arguments(context, copy) == ["bench", f"--out={copy}", "--technique", "ddp"]
 
 
 def test_options_of_a_job_within_one(monkeypatch: pytest.MonkeyPatch, perfkit_in_process) -> None:
@@ -60,4 +60,4 @@ def test_a_job_is_as_large_as_the_largest_variant() -> None:
     request = BenchRequest(
         workload=WorkloadSpec(name="gpt"), variants=variants, device="cpu", device_count=0, cores=1, launcher="slurm"
     )
-    assert _size(request) == (1, 2)
+    assert _compute_job_size(request) == (1, 2)

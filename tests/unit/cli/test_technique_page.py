@@ -10,7 +10,7 @@ from perfkit.record import ParityRule
 from perfkit.techniques.amp import Amp
 from perfkit.techniques.table import TECHNIQUES
 from perfkit.techniques.technique import Package, Technique, cannot_act
-from perfkit_cli.technique_page import index, losses, page
+from perfkit_cli.technique_page import build_index, build_page, describe_parity
 
 DOCS = Path(__file__).parents[3] / "docs" / "techniques"
 WRITE = "write it anew: perfkit techniques --docs docs/techniques"
@@ -18,11 +18,13 @@ WRITE = "write it anew: perfkit techniques --docs docs/techniques"
 
 @pytest.mark.parametrize("name", TECHNIQUES.list_names())
 def test_the_page_in_the_docs_is_the_registrys(name: str) -> None:
-    assert (DOCS / f"{name}.md").read_text() == page(TECHNIQUES.load(name)), WRITE
+    assert (DOCS / f"{name}.md").read_text() == build_page(TECHNIQUES.load(name)), WRITE
 
 
 def test_the_index_in_the_docs_is_the_registrys() -> None:
-    assert (DOCS / "index.md").read_text() == index(TECHNIQUES.load(name) for name in TECHNIQUES.list_names()), WRITE
+    assert (DOCS / "index.md").read_text() == build_index(TECHNIQUES.load(name) for name in TECHNIQUES.list_names()), (
+        WRITE
+    )
     assert {path.stem for path in DOCS.glob("*.md")} == {"index", *TECHNIQUES.list_names()}
 
 
@@ -41,7 +43,7 @@ class Absent(Amp):
 
 
 def test_a_page_says_all_there_is_to_know() -> None:
-    text = page(Absent)
+    text = build_page(Absent)
     assert text.startswith("# absent\n\nNeeds what nobody has.\n")
     for said in (
         "on rainy days",
@@ -65,7 +67,7 @@ def test_what_has_nothing_to_say_has_no_text() -> None:
         def claims(self, state):
             return ()
 
-    assert "How it works" not in page(Plain)
+    assert "How it works" not in build_page(Plain)
 
 
 def test_a_package_that_is_missing_is_the_reason() -> None:
@@ -83,7 +85,7 @@ def test_a_package_that_is_missing_is_the_reason() -> None:
     ],
 )
 def test_losses_in_words(rule: ParityRule, said: str) -> None:
-    assert losses(rule) == said
+    assert describe_parity(rule) == said
 
 
 def test_one_page_is_printed_with_its_availability(perfkit_in_process) -> None:

@@ -9,7 +9,7 @@ from perfkit.techniques.groups import GROUPS
 from perfkit.techniques.offload import Offload
 from perfkit.techniques.table import TECHNIQUES
 from perfkit.techniques.zero1 import Zero1
-from perfkit_cli.technique_listing import lacking, lines, listed, needs
+from perfkit_cli.technique_listing import describe_needs, find_unavailable_choices, format_listing, list_technique
 
 CPU = torch.device("cpu")
 
@@ -21,27 +21,31 @@ def test_every_technique_of_perfkits_own_is_in_one_group() -> None:
 
 def test_disk_is_the_choice_on_a_cpu() -> None:
     assert Offload().unavailable(CPU) is not None
-    item = listed("offload", CPU)
+    item = list_technique("offload", CPU)
     assert (item.unavailable, item.needs, item.unavailable_choices) == (None, "to=disk", {})
 
 
 def test_choices_that_cannot_act_are_told_with_the_reason() -> None:
-    reasons = lacking(Flash, CPU)
+    reasons = find_unavailable_choices(Flash, CPU)
     assert not reasons["backend=flash"]
     assert "cudnn attention" in reasons["backend=cudnn"]
-    assert listed("flash", CPU).unavailable_choices.keys() == {"backend=efficient", "backend=cudnn", "backend=flex"}
+    assert list_technique("flash", CPU).unavailable_choices.keys() == {
+        "backend=efficient",
+        "backend=cudnn",
+        "backend=flex",
+    }
 
 
 def test_no_choice_helps_where_nothing_is_available(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Amp, "unavailable", lambda self, device: "never")
-    item = listed("amp", CPU)
+    item = list_technique("amp", CPU)
     assert (item.unavailable, item.needs, item.unavailable_choices) == ("with its defaults, never", "", {})
-    assert "unavailable: with its defaults, never" in " ".join("\n".join(lines([item], 80)).split())
+    assert "unavailable: with its defaults, never" in " ".join("\n".join(format_listing([item], 80)).split())
 
 
 @pytest.mark.parametrize("width", [80, 120])
 def test_the_listing_is_read_at_its_width(width: int) -> None:
-    printed = list(lines([listed(name, CPU) for name in TECHNIQUES.list_names()], width))
+    printed = list(format_listing([list_technique(name, CPU) for name in TECHNIQUES.list_names()], width))
     assert max(map(len, printed)) <= width
     assert [line[:-1] for line in printed if line.endswith(":") and line[0] != " "] == [*GROUPS]
     rows = [line.split() for line in printed if line[:2] == "  " and line[2:3].strip()]
@@ -54,4 +58,4 @@ def test_the_listing_is_read_at_its_width(width: int) -> None:
     [(Flash, "cuda", "amp or --dtype bf16"), (Flash, "cpu", ""), (Zero1, "cuda", "2 ranks"), (Amp, "cuda", "")],
 )
 def test_what_a_technique_needs_besides_itself(kind, device, wanted):
-    assert needs(kind, device) == wanted
+    assert describe_needs(kind, device) == wanted

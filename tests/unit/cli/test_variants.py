@@ -3,7 +3,7 @@ import pytest
 from perfkit.errors import UsageError
 from perfkit.spec import TechniqueSpec, variant_label
 from perfkit_cli import variants
-from perfkit_cli.variants import combined, named_variants
+from perfkit_cli.variants import combine_variants, parse_named_variants
 
 CLASHING = {frozenset({"tall", "short"})}
 
@@ -25,7 +25,7 @@ def _compose(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def labels(text: str) -> tuple[list[str], list[str]]:
-    made, left_out = combined(named_variants(text))
+    made, left_out = combine_variants(parse_named_variants(text))
     return [variant_label(variant) for variant in made], [item.variant for item in left_out]
 
 
@@ -36,7 +36,7 @@ def test_all_combinations_are_every_union_of_the_named_ones() -> None:
 
 
 def test_unions_that_clash_are_left_out_with_the_clash() -> None:
-    _, left_out = combined(named_variants("tall,short,a"))
+    _, left_out = combine_variants(parse_named_variants("tall,short,a"))
     assert [(item.variant, item.reason) for item in left_out] == [
         ("tall+short", "tall and short clash"),
         ("tall+short+a", "tall and short clash"),
@@ -45,8 +45,8 @@ def test_unions_that_clash_are_left_out_with_the_clash() -> None:
 
 
 def test_what_cannot_act_here_is_in_no_union_and_told_once() -> None:
-    named = named_variants("a,b,c,b+d")
-    made, left_out = combined(named, lambda technique: "needs a GPU" if technique.name == "b" else "")
+    named = parse_named_variants("a,b,c,b+d")
+    made, left_out = combine_variants(named, lambda technique: "needs a GPU" if technique.name == "b" else "")
     assert [variant_label(variant) for variant in made] == ["a", "b", "c", "b+d", "a+c"]
     assert left_out == (("combinations with b", "needs a GPU"), ("combinations with b+d", "needs a GPU"))
 
@@ -66,4 +66,4 @@ def test_the_baseline_is_combined_with_nothing() -> None:
 @pytest.mark.parametrize("text", ["a,tall+short", "wrong"])
 def test_what_is_named_must_be_possible(text: str) -> None:
     with pytest.raises(UsageError):
-        named_variants(text)
+        parse_named_variants(text)

@@ -13,7 +13,7 @@ from perfkit.record import measured
 from perfkit.spec import WorkloadSpec
 from perfkit.store.layout import SUITE_FILE
 from perfkit.store.summary import PLAN_FILE
-from perfkit_cli.scoring import summary
+from perfkit_cli.plan_score import format_summary
 from tests.fixtures.suites import NO_MEMORY, changed, record, write_suite
 
 
@@ -48,7 +48,7 @@ def test_errors_are_without_their_signs_and_the_order_is_of_a_suite() -> None:
     assert found.within == 0.75  # not amp's
     (order,) = found.orders  # one variant of the other suite has no order
     assert (order.suite, order.variants, order.correlation) == ("a", 3, pytest.approx(1.0))
-    assert list(summary(found)) == [
+    assert list(format_summary(found)) == [
         "peak: median 5.5 %, 90 % below 17.0 %, worst 20.0 % (4 variants)",
         "furthest category: median 5.5 %, 90 % below 17.0 %, worst 20.0 % (4 variants)",
         "step time: median 8.4 %, 90 % below 37.7 %, worst 50.0 % (4 variants)",
@@ -65,7 +65,7 @@ def test_steps_of_a_busy_machine_are_not_counted() -> None:
     assert (found.step.count, found.step.worst) == (1, pytest.approx(0.1 / 1.1))
     assert found.peak is not None
     assert found.peak.count == 2
-    assert list(summary(found))[-1] == "step times of b are not counted: others took 2 cores"
+    assert list(format_summary(found))[-1] == "step times of b are not counted: others took 2 cores"
 
 
 def test_what_was_planned_after_its_run_predicts_no_time() -> None:
@@ -77,7 +77,7 @@ def test_what_was_planned_after_its_run_predicts_no_time() -> None:
     assert found.step.count == 1
     assert found.peak is not None
     assert found.peak.count == 2
-    assert list(summary(found))[-1] == "step times of b are not counted: planned after the first run"
+    assert list(format_summary(found))[-1] == "step times of b are not counted: planned after the first run"
 
 
 def test_plans_of_eager_steps_are_no_predictions_of_compiled_ones() -> None:
@@ -86,7 +86,7 @@ def test_plans_of_eager_steps_are_no_predictions_of_compiled_ones() -> None:
     found = scored([scored_variant("baseline", 100, figure(1.0, 1.0)), eager])
     assert found.step is not None
     assert (found.step.count, found.step.worst) == (1, 0.0)
-    told = list(summary(found))[-1]
+    told = list(format_summary(found))[-1]
     assert told == "step times of compile in a are not counted: planned as they run eagerly"
 
 
@@ -131,7 +131,7 @@ def test_suites_with_a_plan_are_found_and_analysed(tmp_path: Path) -> None:
 
 
 def test_without_plans_it_says_how_to_keep_one(tmp_path: Path) -> None:
-    assert list(summary(score(tmp_path))) == [
+    assert list(format_summary(score(tmp_path))) == [
         "no suite with a plan: perfkit bench --plan keeps one, perfkit plan --into FOLDER adds one"
     ]
     with pytest.raises(UsageError, match="is no folder"):

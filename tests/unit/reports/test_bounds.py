@@ -13,35 +13,40 @@ GAIN = Finding(id="fusion.elementwise", severity="gain", title="t", variant="", 
 
 def test_a_quantity() -> None:
     mfu = Measurement(value=0.165, unit="1", how=How.MODELLED, source="")
-    assert cells.quantity(mfu).text == "16.5 %"
-    assert cells.quantity(replace(mfu, bound=AT_LEAST)).text == "at least 16.5 %"
+    assert cells.make_quantity_cell(mfu).text == "16.5 %"
+    assert cells.make_quantity_cell(replace(mfu, bound=AT_LEAST)).text == "at least 16.5 %"
 
 
 def test_a_gain() -> None:
-    assert findings.worth(GAIN) == "up to 2.00 ms a step"
-    assert findings.worth(replace(GAIN, gain_bound=AT_LEAST)) == "at least 2.00 ms a step"
-    assert findings.worth(replace(GAIN, gain_s=None)) == ""
+    assert findings.format_gain_with_sum(GAIN) == "up to 2.00 ms a step"
+    assert findings.format_gain_with_sum(replace(GAIN, gain_bound=AT_LEAST)) == "at least 2.00 ms a step"
+    assert findings.format_gain_with_sum(replace(GAIN, gain_s=None)) == ""
 
 
 def test_a_simulated_gain_comes_before_the_sum_which_is_a_bound_where_it_can_be() -> None:
-    assert findings.worth(replace(GAIN, simulated_s=0.001)) == "1.00 ms a step, simulated (summed 2.00 ms at most)"
-    assert findings.worth(replace(GAIN, simulated_s=0.003)) == "3.00 ms a step, simulated (summed 2.00 ms)"
+    assert (
+        findings.format_gain_with_sum(replace(GAIN, simulated_s=0.001))
+        == "1.00 ms a step, simulated (summed 2.00 ms at most)"
+    )
+    assert (
+        findings.format_gain_with_sum(replace(GAIN, simulated_s=0.003)) == "3.00 ms a step, simulated (summed 2.00 ms)"
+    )
     nothing = replace(GAIN, simulated_s=1e-9)
-    assert findings.worth(nothing) == "nothing by itself, simulated (summed 2.00 ms a step at most)"
-    assert not findings.gains_by_itself(nothing)
+    assert findings.format_gain_with_sum(nothing) == "nothing by itself, simulated (summed 2.00 ms a step at most)"
+    assert not findings.has_own_gain(nothing)
     refused = replace(GAIN, not_simulated="the device was lost")
-    assert findings.worth(refused) == "up to 2.00 ms a step"
-    assert findings.details(refused) == ["Not simulated, so that the gain is the sum: the device was lost."]
+    assert findings.format_gain_with_sum(refused) == "up to 2.00 ms a step"
+    assert findings.list_details(refused) == ["Not simulated, so that the gain is the sum: the device was lost."]
 
 
 def test_a_quantity_is_shown_in_its_own_unit() -> None:
     shown = [
-        cells.quantity(known(value, unit)).text
+        cells.make_quantity_cell(known(value, unit)).text
         for value, unit in ((2.5e12, "FLOP/s"), (0.5, "1"), (3.0, "J"), (2.0**30, "bytes"))
     ]
     assert shown == ["2.50 TFLOP/s", "50.0 %", "3.00 J", "1.00 GiB"]
 
 
 def test_an_interval_names_its_unit_once_or_twice() -> None:
-    assert cells.span("122 ms", "126 ms", " ms") == "122–126 ms"
-    assert cells.span("998 ms", "1.02 s", " s") == "998 ms – 1.02 s"
+    assert cells.format_range("122 ms", "126 ms", " ms") == "122–126 ms"
+    assert cells.format_range("998 ms", "1.02 s", " s") == "998 ms – 1.02 s"

@@ -1,14 +1,14 @@
 import msgspec
 
 from perfkit.analysis.model.suite import Analysis
-from perfkit_reports.environment import ceiling_columns, environment_items, machine_line
+from perfkit_reports.environment import build_ceiling_columns, format_machine, list_environment_items
 
 
 def test_what_only_a_gpu_has_is_left_out_on_a_cpu(realistic: Analysis) -> None:
     assert realistic.environment is not None
     gpu = msgspec.structs.replace(realistic.environment, device="cuda", device_memory_bytes=2**37)
-    on_cpu = {name for name, _ in environment_items(realistic.environment)}
-    on_gpu = {name: cell.text for name, cell in environment_items(gpu)}
+    on_cpu = {name for name, _ in list_environment_items(realistic.environment)}
+    on_gpu = {name: cell.text for name, cell in list_environment_items(gpu)}
     assert "Device memory" not in on_cpu
     assert on_gpu["Device memory"] == "128 GiB"
     assert on_gpu["Driver"] == "n/a"
@@ -19,18 +19,18 @@ def test_nccl_is_named_with_its_version_and_variables(realistic: Analysis) -> No
     gpu = msgspec.structs.replace(
         realistic.environment, device="cuda", nccl="2.27.5", variables={"NCCL_NVLS_ENABLE": "0"}
     )
-    on_gpu = {name: cell.text for name, cell in environment_items(gpu)}
+    on_gpu = {name: cell.text for name, cell in list_environment_items(gpu)}
     assert (on_gpu["NCCL"], on_gpu["$NCCL_NVLS_ENABLE"]) == ("2.27.5", "0")
 
 
 def test_affinity_is_shown_as_ranges(realistic: Analysis) -> None:
     assert realistic.environment is not None
     pinned = msgspec.structs.replace(realistic.environment, affinity=(7, 0, 1, 2, 5))
-    assert dict(environment_items(pinned))["Affinity"].text == "0-2, 5, 7"
+    assert dict(list_environment_items(pinned))["Affinity"].text == "0-2, 5, 7"
 
 
 def test_ceilings_show_value_kind_spread_and_confidence(realistic: Analysis) -> None:
-    texts = [[column.cell(each).text for column in ceiling_columns("")] for each in realistic.ceilings.ceilings]
+    texts = [[column.cell(each).text for column in build_ceiling_columns("")] for each in realistic.ceilings.ceilings]
     assert ["memory", "38.0 GB/s", "measured", "–", "2", "28.0 %", "low", "best of 5 repeats of 300 windows"] in texts
     assert ["fp32 matrix", "236 GFLOP/s", "datasheet", "–", "2", "–", "–", "vendor's datasheet, rev. 3"] in texts
 
@@ -39,15 +39,15 @@ def test_a_ceiling_tells_its_day_and_what_disturbed_it(realistic: Analysis) -> N
     busy = msgspec.structs.replace(
         realistic.ceilings.ceilings[0], measured_at="2026-11-20T21:14:05+00:00", disturbed="0 of 7 repeats undisturbed"
     )
-    cells = {column.title: column.cell(busy) for column in ceiling_columns("")}
+    cells = {column.title: column.cell(busy) for column in build_ceiling_columns("")}
     assert cells["Measured on"].text == "2026-11-20"
     assert (cells["Confidence"].text, cells["Confidence"].reason) == ("disturbed", "0 of 7 repeats undisturbed")
 
 
 def test_the_units_of_ceilings_bear_their_vendors_names(realistic: Analysis) -> None:
-    names = {ceiling_columns("AMD Instinct MI300X")[0].cell(each).text for each in realistic.ceilings.ceilings}
+    names = {build_ceiling_columns("AMD Instinct MI300X")[0].cell(each).text for each in realistic.ceilings.ceilings}
     assert {"fp32 MFMA", "memory"} <= names
 
 
 def test_an_unknown_machine_has_no_line(nothing_measured: Analysis) -> None:
-    assert machine_line(nothing_measured) == ""
+    assert format_machine(nothing_measured) == ""

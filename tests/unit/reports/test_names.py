@@ -1,6 +1,6 @@
 import pytest
 
-from perfkit_reports.names import inner_modules, middle, short_kernel
+from perfkit_reports.names import shorten_kernel, shorten_middle, shorten_modules
 from tests.fixtures.sample_trace_analysis import GELU, SOFTMAX
 
 
@@ -38,25 +38,25 @@ from tests.fixtures.sample_trace_analysis import GELU, SOFTMAX
     ],
 )
 def test_kernels_are_named_by_what_they_do(name: str, short: str) -> None:
-    assert short_kernel(name, 80) == short
+    assert shorten_kernel(name, 80) == short
 
 
 @pytest.mark.parametrize(
     "name", ["f<" * 3000, "<>", "((((", "a<b", "x" * 10**6, "f<" + "g<int>, " * 9999, ")>(", "void "]
 )
 def test_no_name_is_too_odd_or_too_long(name: str) -> None:
-    assert len(short_kernel(name, 72)) <= 72
+    assert len(shorten_kernel(name, 72)) <= 72
 
 
 def test_long_names_keep_both_ends() -> None:
-    assert middle("Cijk_Alik_Bljk_MT128x144x64_WG64_4_1", 20) == "Cijk_Alik_Blj…64_4_1"
-    assert middle("short", 20) == "short"
-    cut = middle("a" * 50 + "b" * 50, 21)
+    assert shorten_middle("Cijk_Alik_Bljk_MT128x144x64_WG64_4_1", 20) == "Cijk_Alik_Blj…64_4_1"
+    assert shorten_middle("short", 20) == "short"
+    cut = shorten_middle("a" * 50 + "b" * 50, 21)
     assert len(cut) == 21
     assert cut == "a" * 13 + "…" + "b" * 7
 
 
 def test_of_modules_as_the_profiler_has_them_the_last_two_are_kept() -> None:
-    assert inner_modules("aten::mm in GPT_0/Stack_0/Block_3/Linear_5") == "aten::mm in …/Block_3/Linear_5"
-    assert inner_modules("GPT_0/Block_3") == "GPT_0/Block_3"
-    assert inner_modules("blocks.0.mlp") == "blocks.0.mlp"
+    assert shorten_modules("aten::mm in GPT_0/Stack_0/Block_3/Linear_5") == "aten::mm in …/Block_3/Linear_5"
+    assert shorten_modules("GPT_0/Block_3") == "GPT_0/Block_3"
+    assert shorten_modules("blocks.0.mlp") == "blocks.0.mlp"

@@ -3,7 +3,7 @@
 from itertools import combinations
 
 from perfkit.analysis.trace.op_class import OpClass
-from perfkit_reports.palette import WORK, kind_of_work
+from perfkit_reports.palette import WORK, find_work_style
 from perfkit_reports.render.page import PATTERNS, SYMBOLS
 from tests.fixtures import rank_traces
 
@@ -41,7 +41,7 @@ def test_different_colours_stay_apart_for_those_who_see_fewer() -> None:
 
 def test_a_kernel_is_of_the_kind_of_its_op_else_of_its_name() -> None:
     def kind(name: str, **fields: str) -> str | None:
-        work = kind_of_work(rank_traces.row(name, 1.0, **fields))
+        work = find_work_style(rank_traces.row(name, 1.0, **fields))
         return work.name if work else None
 
     assert kind("void at::native::elementwise_kernel<128>", kind="kernel", op="aten::gelu") == "elementwise"

@@ -1,6 +1,6 @@
 import pytest
 
-from perfkit_reports.wording import sentence
+from perfkit_reports.wording import format_sentence
 
 
 @pytest.mark.parametrize(
@@ -16,4 +16,4 @@ from perfkit_reports.wording import sentence
     ],
 )
 def test_a_fragment_becomes_a_sentence_and_names_of_code_stay(text: str, said: str) -> None:
-    assert sentence(text) == said
+    assert format_sentence(text) == said

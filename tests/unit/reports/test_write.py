@@ -9,13 +9,13 @@ from matplotlib.image import imread
 
 from perfkit.analysis.model.suite import Analysis
 from perfkit_reports.document.weight import Weight
-from perfkit_reports.render.images import images
-from perfkit_reports.render.write import write
-from perfkit_reports.subjects.suite.document import document
+from perfkit_reports.render.images import render_images
+from perfkit_reports.render.report_files import write_document
+from perfkit_reports.subjects.suite.document import build_document
 
 
 def test_every_form_is_written_and_nothing_else_is_left(every_status: Analysis, tmp_path: Path) -> None:
-    written = write(document(every_status), tmp_path / "new" / "folder", figures=Weight.BRIEF)
+    written = write_document(build_document(every_status), tmp_path / "new" / "folder", figures=Weight.BRIEF)
     names = {str(path.relative_to(tmp_path / "new" / "folder")) for path in written}
     assert {"report.html", "report.json", "report.md", "tables/variants.parquet", "figures/roofline.svg"} <= names
     assert {path for path in tmp_path.rglob("*") if path.is_file()} == set(written)
@@ -25,13 +25,13 @@ def test_every_form_is_written_and_nothing_else_is_left(every_status: Analysis, 
 def test_without_any_measurement_there_are_no_empty_figures(nothing_measured: Analysis, tmp_path: Path) -> None:
     assert not [
         path
-        for path in write(document(nothing_measured), tmp_path, figures=Weight.BRIEF)
+        for path in write_document(build_document(nothing_measured), tmp_path, figures=Weight.BRIEF)
         if path.parent.name == "figures"
     ]
 
 
 def test_static_figures_are_images(every_status: Analysis) -> None:
-    drawn = dict(images(document(every_status), Weight.BRIEF))
+    drawn = dict(render_images(build_document(every_status), Weight.BRIEF))
     stems = ("pareto", "roofline", "time-split", "memory-peak")
     assert set(drawn) == {f"{stem}.{kind}" for stem in stems for kind in ("png", "svg")}
     for name, data in drawn.items():

@@ -1,4 +1,4 @@
-"""What a check says, as a document."""
+"""The document of a check."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -8,20 +8,20 @@ from perfkit import units
 from perfkit.check.result import Check, CheckedSide, CheckedVariant, JudgedQuantity, Verdict
 from perfkit.store.pairs import ALTERNATING, LOCK_STEP
 from perfkit.store.summary import CHECK_FILE, SUMMARY_FILE
-from perfkit_reports.charts.pairs import pairs_chart
+from perfkit_reports.charts.pairs import build_pairs_chart
 from perfkit_reports.document.blocks import Block, Details, Section, Text, Tile
-from perfkit_reports.document.cases import Case, reasons
+from perfkit_reports.document.cases import VerdictCase, list_reasons
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.document import Document
 from perfkit_reports.document.tables import Column
 from perfkit_reports.document.weight import Weight
-from perfkit_reports.environment import environment_items
-from perfkit_reports.names import middle
-from perfkit_reports.plain import one_line
-from perfkit_reports.subjects.check import quantities, story, summary, tables, why
-from perfkit_reports.subjects.check.suites import cases, suites
-from perfkit_reports.subjects.tables import listed, table
-from perfkit_reports.wording import plural
+from perfkit_reports.environment import list_environment_items
+from perfkit_reports.names import shorten_middle
+from perfkit_reports.plain_text import flatten_text
+from perfkit_reports.subjects.check import causes, quantities, sentences, summary, tables
+from perfkit_reports.subjects.check.suites import build_cases, build_suites
+from perfkit_reports.subjects.tables import make_list, make_table
+from perfkit_reports.wording import format_plural
 
 DOCUMENTATION = "docs/check.md"
 _SUSPECTS, _OF_EACH = 6, 3  # of all variants, of one, in the summary
@@ -43,143 +43,163 @@ ORDER = (
 _Row = tuple[CheckedVariant, JudgedQuantity]
 
 
-def document(check: Check) -> Document:
+def build_document(check: Check) -> Document:
     """Everything a check says."""
-    variants = sorted(check.variants, key=lambda variant: ORDER.index(verdict_of(variant)))
+    variants = sorted(check.variants, key=lambda variant: ORDER.index(get_worst_verdict(variant)))
     budget = f", of a sampling budget of {units.seconds(check.budget_s)}" if check.budget_s else ""
-    todo = story.to_do(check)
+    todo = sentences.suggest_action(check)
     sections = (
-        Section("results", "Quantities", tuple(_results(variants)), intro=(_READING,)),
-        Section("why", "Why", why.blocks(variants), intro=(_WHY,)),
-        Section("pairs", "Pairs", tuple(_pairs(variants)), intro=(_PAIRS,)),
-        Section("method", "How it was measured", tuple(_method(check)), nav="Method"),
-        Section("environment", "Environment", (_environment(check),)),
+        Section("results", "Quantities", tuple(_build_results(variants)), intro=(_READING,)),
+        Section("why", "Why", causes.build_blocks(variants), intro=(_WHY,)),
+        Section("pairs", "Pairs", tuple(_build_pairs(variants)), intro=(_PAIRS,)),
+        Section("method", "How it was measured", tuple(_build_method(check)), nav="Method"),
+        Section("environment", "Environment", (_build_environment(check),)),
     )
-    headline = story.headline(check)
+    headline = sentences.build_headline(check)
     return Document(
         kind="check",
-        title=f"{check.verdict.value}: {story.sides(check)}",
+        title=f"{check.verdict.value}: {sentences.format_sides(check)}",
         headline=headline[:1].upper() + headline[1:],
-        verdict=Cell(quantities.said(check.verdict), tone=_tone(check)),
+        verdict=Cell(quantities.format_verdict(check.verdict), tone=_get_tone(check)),
         perfkit=check.perfkit,
         created_at=check.created_at,
-        eyebrow=("perfkit check", *map(story.name, variants if len(variants) == 1 else ()), check.created_at[:10]),
-        lead=tuple(filter(None, (f"Compared {story.sides(check)}: {story.sampled(check)}{budget}.", todo))),
-        tiles=(Tile("Before", _side(check.before)), Tile("After", _side(check.after))),
-        summary=_summary(variants, check.fail_on),
-        warnings=tuple(story.warnings(check)),
+        eyebrow=(
+            "perfkit check",
+            *map(sentences.get_name, variants if len(variants) == 1 else ()),
+            check.created_at[:10],
+        ),
+        lead=tuple(
+            filter(
+                None, (f"Compared {sentences.format_sides(check)}: {sentences.describe_sampling(check)}{budget}.", todo)
+            )
+        ),
+        tiles=(Tile("Before", _make_side_cell(check.before)), Tile("After", _make_side_cell(check.after))),
+        summary=_build_summary(variants, check.fail_on),
+        warnings=tuple(sentences.list_warnings(check)),
         sections=tuple(section for section in sections if section.blocks),
-        data=tables.data(check),
-        raw={CHECK_FILE: check, SUMMARY_FILE: summary.of_check(check)},
+        data=tables.build_data(check),
+        raw={CHECK_FILE: check, SUMMARY_FILE: summary.summarize_check(check)},
         saves=CHECK_FILE,
-        suites=suites(check),
+        suites=build_suites(check),
     )
 
 
-def _tone(check: Check) -> str:
+def _get_tone(check: Check) -> str:
     return "bad" if check.failed else quantities.TONES.get(check.verdict, "unsure")
 
 
-def verdict_of(variant: CheckedVariant) -> Verdict:
+def get_worst_verdict(variant: CheckedVariant) -> Verdict:
     """The worst of its gated quantities."""
-    known = {judged.verdict for judged in story.gated(variant)}
+    known = {judged.verdict for judged in sentences.list_gated(variant)}
     return next((verdict for verdict in ORDER if verdict in known), Verdict.NOT_COMPARED)
 
 
-def _side(side: CheckedSide) -> Cell:
-    about = [f"revision {one_line(side.revision)}" if side.revision else "no revision is known"]
+def _make_side_cell(side: CheckedSide) -> Cell:
+    about = [f"revision {flatten_text(side.revision)}" if side.revision else "no revision is known"]
     if side.environment is not None:
-        about.append(f"{one_line(side.environment.device_name)}, torch {one_line(side.environment.torch)}")
-    return Cell(one_line(side.label), detail="; ".join(about))
+        about.append(f"{flatten_text(side.environment.device_name)}, torch {flatten_text(side.environment.torch)}")
+    return Cell(flatten_text(side.label), detail="; ".join(about))
 
 
-def _summary(variants: Sequence[CheckedVariant], fail_on: Verdict) -> tuple[Block, ...]:
+def _build_summary(variants: Sequence[CheckedVariant], fail_on: Verdict) -> tuple[Block, ...]:
     """What stands out of the variants that did not simply pass, and the reasons where figures alone do not tell."""
-    eventful = [variant for variant in variants if not story.uneventful(variant)]
-    suspects = [_of(variant, text, variants) for variant in eventful for text in story.suspects(variant)[:_OF_EACH]]
-    untold = [(variant, [case for case in cases(variant, fail_on) if _needs_reason(case)]) for variant in variants]
-    why_so = [_of(variant, reason, variants) for variant, some in untold for reason in reasons(some)]
+    eventful = [variant for variant in variants if not sentences.is_uneventful(variant)]
+    suspects = [
+        _add_variant_name(variant, text, variants)
+        for variant in eventful
+        for text in sentences.list_suspects(variant)[:_OF_EACH]
+    ]
+    untold = [
+        (variant, [case for case in build_cases(variant, fail_on) if _needs_reason(case)]) for variant in variants
+    ]
+    why_so = [_add_variant_name(variant, reason, variants) for variant, some in untold for reason in list_reasons(some)]
     return (
-        *listed("suspects", suspects[:_SUSPECTS], "What stands out", weight=Weight.BRIEF),
-        *listed("reasons", why_so, "Reasons", weight=Weight.BRIEF),
+        *make_list("suspects", suspects[:_SUSPECTS], "What stands out", weight=Weight.BRIEF),
+        *make_list("reasons", why_so, "Reasons", weight=Weight.BRIEF),
     )
 
 
-def _needs_reason(case: Case) -> bool:
+def _needs_reason(case: VerdictCase) -> bool:
     """It is neither a pass nor better, and no figures tell that it fails."""
     return case.outcome in ("unsure", "skipped") or (case.outcome == "fail" and not case.figures)
 
 
-def _of(variant: CheckedVariant, text: str, variants: Sequence[CheckedVariant]) -> str:
+def _add_variant_name(variant: CheckedVariant, text: str, variants: Sequence[CheckedVariant]) -> str:
     """`text` with the variant that it is about, where there are several."""
-    return f"{story.name(variant)}: {text}" if len(variants) > 1 else text
+    return f"{sentences.get_name(variant)}: {text}" if len(variants) > 1 else text
 
 
-def _results(variants: Sequence[CheckedVariant]) -> list[Block]:
+def _build_results(variants: Sequence[CheckedVariant]) -> list[Block]:
     """Every gated quantity, the worst first, then what no threshold is set for."""
-    gated = [(variant, judged) for variant in variants for judged in story.gated(variant)]
-    reported = [(variant, judged) for variant in variants for judged in story.reported(variant)]
+    gated = [(variant, judged) for variant in variants for judged in sentences.list_gated(variant)]
+    reported = [(variant, judged) for variant in variants for judged in sentences.list_reported(variant)]
     gated.sort(key=lambda row: ORDER.index(row[1].verdict))
-    notes = [_of(variant, note, variants) for variant in variants for note in story.notes(variant)]
-    ungated = [story.name(variant) for variant in variants if not story.gated(variant)]
+    notes = [
+        _add_variant_name(variant, note, variants) for variant in variants for note in sentences.list_notes(variant)
+    ]
+    ungated = [sentences.get_name(variant) for variant in variants if not sentences.list_gated(variant)]
     shared = {"what": "quantity", "whats": "quantities", "data": "judged"}
     who = (_VARIANT,) if len(variants) > 1 else ()  # the name of the only one stands above
     ranked: dict[str, Any] = {"limit": len(gated), "weight": Weight.BRIEF}
-    blocks: list[Block] = [*table("judged", "Gated quantities", (*who, *_GATED), gated, **shared, **ranked)]
-    blocks += listed("ungated", [f"{name}: no quantity of it has a threshold." for name in ungated], style="empty")
-    blocks += listed("notes", notes, "Notes")
+    blocks: list[Block] = [*make_table("judged", "Gated quantities", (*who, *_GATED), gated, **shared, **ranked)]
+    blocks += make_list("ungated", [f"{name}: no quantity of it has a threshold." for name in ungated], style="empty")
+    blocks += make_list("notes", notes, "Notes")
     if reported:
         columns = (*who, *_REPORTED)
-        more = table("reported", "Quantities without a threshold", columns, reported, **shared, limit=len(reported))
-        title = f"Not gated: {plural(len(reported), 'more quantity', 'more quantities')}"
+        more = make_table(
+            "reported", "Quantities without a threshold", columns, reported, **shared, limit=len(reported)
+        )
+        title = f"Not gated: {format_plural(len(reported), 'more quantity', 'more quantities')}"
         blocks.append(Details(id="not-gated", title=title, blocks=more))
     return blocks
 
 
 _VARIANT: Column[_Row] = Column(
-    "Variant", lambda row: Cell(story.name(row[0])), numeric=False, wrap=True, weight=Weight.BRIEF
+    "Variant", lambda row: Cell(sentences.get_name(row[0])), numeric=False, wrap=True, weight=Weight.BRIEF
 )
-_QUANTITY: Column[_Row] = Column("Quantity", lambda row: quantities.title(row[1]), numeric=False, weight=Weight.BRIEF)
-_BEFORE: Column[_Row] = Column("Before", lambda row: quantities.before(row[1]))
-_AFTER: Column[_Row] = Column("After", lambda row: quantities.after(row[1]))
+_QUANTITY: Column[_Row] = Column(
+    "Quantity", lambda row: quantities.make_title_cell(row[1]), numeric=False, weight=Weight.BRIEF
+)
+_BEFORE: Column[_Row] = Column("Before", lambda row: quantities.make_before_cell(row[1]))
+_AFTER: Column[_Row] = Column("After", lambda row: quantities.make_after_cell(row[1]))
 _CHANGE: Column[_Row] = Column(
     "Change",
-    lambda row: quantities.change(row[1]),
+    lambda row: quantities.make_change_cell(row[1]),
     help="the mark: from no change on the left to the threshold, worse to the right",
     weight=Weight.BRIEF,
 )
 _GATED: tuple[Column[_Row], ...] = (
     _QUANTITY,
-    Column("Verdict", lambda row: quantities.verdict(row[1]), numeric=False, pill=True, weight=Weight.BRIEF),
+    Column("Verdict", lambda row: quantities.make_verdict_cell(row[1]), numeric=False, pill=True, weight=Weight.BRIEF),
     _BEFORE,
     _AFTER,
     _CHANGE,
-    Column("Threshold", lambda row: quantities.threshold(row[1]), weight=Weight.BRIEF),
-    Column("Why this verdict", lambda row: quantities.why(row[1]), numeric=False, wrap=True),
+    Column("Threshold", lambda row: quantities.make_threshold_cell(row[1]), weight=Weight.BRIEF),
+    Column("Why this verdict", lambda row: quantities.make_reason_cell(row[1]), numeric=False, wrap=True),
 )
 _REPORTED: tuple[Column[_Row], ...] = (
     _QUANTITY,
     _BEFORE,
     _AFTER,
     _CHANGE,
-    Column("Remark", lambda row: quantities.why(row[1]), numeric=False, wrap=True),
+    Column("Remark", lambda row: quantities.make_reason_cell(row[1]), numeric=False, wrap=True),
 )
 
 
-def _pairs(variants: Sequence[CheckedVariant]) -> list[Block]:
+def _build_pairs(variants: Sequence[CheckedVariant]) -> list[Block]:
     return [
         Details(
             id=f"pairs-of-{number}",
-            title=f"{story.name(variant)}: {len(variant.pairs)} pairs, {one_line(variant.turns)}",
+            title=f"{sentences.get_name(variant)}: {len(variant.pairs)} pairs, {flatten_text(variant.turns)}",
             blocks=(chart,),
-            open=len(variants) == 1 or not story.uneventful(variant),
+            open=len(variants) == 1 or not sentences.is_uneventful(variant),
         )
         for number, variant in enumerate(variants)
-        if (chart := pairs_chart(variant, f"pairs-{number}")) is not None
+        if (chart := build_pairs_chart(variant, f"pairs-{number}")) is not None
     ]
 
 
-def _method(check: Check) -> list[Block]:
+def _build_method(check: Check) -> list[Block]:
     turns = {variant.turns for variant in check.variants if variant.turns}
     lines = [
         _COUNTED,
@@ -189,15 +209,15 @@ def _method(check: Check) -> list[Block]:
     ]
     blocks: list[Block] = [Text(id="how", lines=tuple(lines), style="list", weight=Weight.DETAIL)]
     if check.command:
-        at = f", at {one_line(check.after.revision)}" if check.after.revision else ""
-        command = middle(one_line(check.command), _COMMAND)
+        at = f", at {flatten_text(check.after.revision)}" if check.after.revision else ""
+        command = shorten_middle(flatten_text(check.command), _COMMAND)
         blocks.append(Text(id="command", title=f"To reproduce{at}", lines=(command,), style="code"))
     return blocks
 
 
-def _environment(check: Check) -> Block:
+def _build_environment(check: Check) -> Block:
     """What both sides leave out is not there; what differs and changes numbers is marked."""
-    sides = [dict(environment_items(side.environment)) if side.environment else {} for side in _sides(check)]
+    sides = [dict(list_environment_items(side.environment)) if side.environment else {} for side in _get_sides(check)]
     names = list(sides[0] | sides[1])
     if not names:
         lines = ("Neither side recorded where it ran.",)
@@ -205,22 +225,24 @@ def _environment(check: Check) -> Block:
 
     def value(side: dict[str, Cell], name: str) -> Cell:
         known = side.get(name, Cell("not recorded"))
-        return Cell(one_line(known.text), reason=known.reason)
+        return Cell(flatten_text(known.text), reason=known.reason)
 
     def named(name: str) -> Cell:
         alike = name in _OF_NO_CONSEQUENCE or value(sides[0], name).text == value(sides[1], name).text
         return Cell(name) if alike else Cell(name, detail="differs", tone="unsure")
 
-    titles = [f"{word}: {one_line(side.label)}" for word, side in zip(("Before", "After"), _sides(check), strict=True)]
+    titles = [
+        f"{word}: {flatten_text(side.label)}" for word, side in zip(("Before", "After"), _get_sides(check), strict=True)
+    ]
     columns: list[Column[str]] = [Column("What", named, numeric=False)]
     for title, side in zip(titles, sides, strict=True):
         columns.append(Column(title, partial(value, side), numeric=False, wrap=True))
     shown = {"data": "", "limit": None, "show_title": False, "weight": Weight.DETAIL}
-    (both,) = table("environment-of-both", "Environment of both sides", columns, names, "property", **shown)
+    (both,) = make_table("environment-of-both", "Environment of both sides", columns, names, "property", **shown)
     return both
 
 
-def _sides(check: Check) -> tuple[CheckedSide, CheckedSide]:
+def _get_sides(check: Check) -> tuple[CheckedSide, CheckedSide]:
     return check.before, check.after
 
 

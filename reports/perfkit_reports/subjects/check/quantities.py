@@ -1,4 +1,4 @@
-"""What is said of one judged quantity: one function a column."""
+"""The cells of one judged quantity: one function a column."""
 
 import math
 from typing import Literal
@@ -7,10 +7,10 @@ from perfkit import units
 from perfkit.amounts import amount, precise_amount
 from perfkit.check.judge.thresholds import compute_margin
 from perfkit.check.result import JudgedQuantity, Verdict
-from perfkit_reports.cells import between, signed
-from perfkit_reports.document.cells import Cell, Mark, unknown
+from perfkit_reports.cells import format_bounds, format_change
+from perfkit_reports.document.cells import Cell, Mark, make_unknown_cell
 from perfkit_reports.document.tables import NOTHING
-from perfkit_reports.plain import one_line
+from perfkit_reports.plain_text import flatten_text
 
 SYMBOLS = {
     Verdict.PASS: "✓",
@@ -32,43 +32,45 @@ _EQUAL = "exactly"
 _SAME = "same"
 
 
-def title(judged: JudgedQuantity) -> Cell:
-    return Cell(one_line(judged.title))
+def make_title_cell(judged: JudgedQuantity) -> Cell:
+    return Cell(flatten_text(judged.title))
 
 
-def before(judged: JudgedQuantity) -> Cell:
-    return _side(judged, judged.before)
+def make_before_cell(judged: JudgedQuantity) -> Cell:
+    return _make_side_cell(judged, judged.before)
 
 
-def after(judged: JudgedQuantity) -> Cell:
-    return _side(judged, judged.after)
+def make_after_cell(judged: JudgedQuantity) -> Cell:
+    return _make_side_cell(judged, judged.after)
 
 
-def change(judged: JudgedQuantity) -> Cell:
+def make_change_cell(judged: JudgedQuantity) -> Cell:
     """The relative change with its interval, the absolute one where there is none; a dash where one side has none."""
-    place = mark(judged)
+    place = build_mark(judged)
     if judged.exact and judged.before is not None and judged.before == judged.after:
         return Cell(_SAME, value=0.0, mark=place)
     if judged.change is not None:
-        return Cell(signed(judged.change), detail=interval(judged), value=judged.change, mark=place)
+        return Cell(format_change(judged.change), detail=format_interval(judged), value=judged.change, mark=place)
     if judged.before is None or judged.after is None:
         return Cell(NOTHING, mark=place)
     difference = judged.after - judged.before
     return Cell(f"{'+' if difference > 0 else ''}{amount(difference, judged.unit)}", value=difference, mark=place)
 
 
-def mark(judged: JudgedQuantity) -> Mark | None:
+def build_mark(judged: JudgedQuantity) -> Mark | None:
     """Where it lies between no change and its threshold; None without a threshold, or a figure to hold against it."""
-    allowed, worsening = _allowed(judged), _worsening(judged)
+    allowed, worsening = _get_allowed_change(judged), _get_worsening(judged)
     if allowed is None or worsening is None:
         return None
-    ends = [_share(_worse(judged, end), allowed) for end in (judged.low, judged.high) if end is not None]
+    ends = [
+        _compute_share(_orient_change(judged, end), allowed) for end in (judged.low, judged.high) if end is not None
+    ]
     low, high = (min(ends), max(ends)) if len(ends) == 2 else (None, None)
-    return Mark(_share(worsening, allowed), low, high, _SHAPES.get(judged.verdict, "dot"))
+    return Mark(_compute_share(worsening, allowed), low, high, _SHAPES.get(judged.verdict, "dot"))
 
 
-def _allowed(judged: JudgedQuantity) -> float | None:
-    """The change that is allowed, in the terms of `_worsening`: 0 or more."""
+def _get_allowed_change(judged: JudgedQuantity) -> float | None:
+    """The change that is allowed, in the terms of `_get_worsening`: 0 or more."""
     threshold = judged.threshold
     if threshold is None:
         return None
@@ -79,21 +81,21 @@ def _allowed(judged: JudgedQuantity) -> float | None:
     return compute_margin(threshold, judged.before, more_is_worse=judged.more_is_worse)
 
 
-def _worsening(judged: JudgedQuantity) -> float | None:
+def _get_worsening(judged: JudgedQuantity) -> float | None:
     if judged.after is None:
         return None
     if judged.before is None:
         return judged.after
     if not judged.before:
-        return _worse(judged, judged.after)
-    return None if judged.change is None else _worse(judged, judged.change)
+        return _orient_change(judged, judged.after)
+    return None if judged.change is None else _orient_change(judged, judged.change)
 
 
-def _worse(judged: JudgedQuantity, change: float) -> float:
+def _orient_change(judged: JudgedQuantity, change: float) -> float:
     return change if judged.more_is_worse else -change
 
 
-def _share(worsening: float, allowed: float) -> float:
+def _compute_share(worsening: float, allowed: float) -> float:
     """Of what is allowed; where that is nothing, any change is infinitely much of it."""
     if allowed <= 0:
         return math.copysign(math.inf, worsening) if worsening else 0.0
@@ -102,47 +104,47 @@ def _share(worsening: float, allowed: float) -> float:
 
 def has_change(judged: JudgedQuantity) -> bool:
     """There are figures of both sides to tell a change from."""
-    return change(judged).text != NOTHING
+    return make_change_cell(judged).text != NOTHING
 
 
-def why(judged: JudgedQuantity) -> Cell:
+def make_reason_cell(judged: JudgedQuantity) -> Cell:
     """What the verdict rests on, what would decide it, and what the data could have shown."""
     more = []
     if judged.to_decide:
-        more.append(f"to decide: {one_line(judged.to_decide)}")
+        more.append(f"to decide: {flatten_text(judged.to_decide)}")
     if judged.detectable is not None:
         more.append(f"a worsening of {units.percent(judged.detectable)} would have been found")
-    return Cell(one_line(judged.reason), detail="; ".join(more))
+    return Cell(flatten_text(judged.reason), detail="; ".join(more))
 
 
-def interval(judged: JudgedQuantity) -> str:
+def format_interval(judged: JudgedQuantity) -> str:
     """`+6.5 to +9.3 %`; of what is counted `exactly`; empty where there is none."""
     if judged.low is None or judged.high is None:
         return _EQUAL if judged.exact else ""
-    return between(judged.low, judged.high)
+    return format_bounds(judged.low, judged.high)
 
 
-def threshold(judged: JudgedQuantity) -> Cell:
-    return Cell(one_line(judged.threshold.text) if judged.threshold else NOTHING)
+def make_threshold_cell(judged: JudgedQuantity) -> Cell:
+    return Cell(flatten_text(judged.threshold.text) if judged.threshold else NOTHING)
 
 
-def verdict(judged: JudgedQuantity) -> Cell:
-    return Cell(said(judged.verdict), reason=judged.reason, tone=TONES.get(judged.verdict, "unsure"))
+def make_verdict_cell(judged: JudgedQuantity) -> Cell:
+    return Cell(format_verdict(judged.verdict), reason=judged.reason, tone=TONES.get(judged.verdict, "unsure"))
 
 
-def said(known: Verdict) -> str:
+def format_verdict(known: Verdict) -> str:
     """`✗ fail`: the symbol says it where no colour is shown."""
     return f"{SYMBOLS[known]} {known.value}"
 
 
-def _side(judged: JudgedQuantity, value: float | None) -> Cell:
+def _make_side_cell(judged: JudgedQuantity, value: float | None) -> Cell:
     if value is None:  # a distance between the sides has no value before
-        return unknown(judged.reason) if judged.verdict is Verdict.NOT_COMPARED else Cell(NOTHING)
-    show = precise_amount if _alike(judged) else amount
+        return make_unknown_cell(judged.reason) if judged.verdict is Verdict.NOT_COMPARED else Cell(NOTHING)
+    show = precise_amount if _is_indistinct(judged) else amount
     return Cell(show(value, judged.unit), value=value)
 
 
-def _alike(judged: JudgedQuantity) -> bool:
+def _is_indistinct(judged: JudgedQuantity) -> bool:
     """The two sides differ, and would read as if they did not."""
     first, second = judged.before, judged.after
     if first is None or second is None or first == second or not judged.exact:

@@ -3,9 +3,9 @@
 from itertools import chain, count
 
 from perfkit.check.result import Check, CheckedVariant, JudgedQuantity, Verdict, is_failure
-from perfkit_reports.document.cases import Case, Outcome, Suite
-from perfkit_reports.plain import one_line
-from perfkit_reports.subjects.check import quantities, story
+from perfkit_reports.document.cases import Outcome, VerdictCase, VerdictSuite
+from perfkit_reports.plain_text import flatten_text
+from perfkit_reports.subjects.check import quantities, sentences
 
 _OUTCOMES: dict[Verdict, Outcome] = {
     Verdict.PASS: "pass",
@@ -17,61 +17,66 @@ _OUTCOMES: dict[Verdict, Outcome] = {
 }
 
 
-def suites(check: Check) -> tuple[Suite, ...]:
+def build_suites(check: Check) -> tuple[VerdictSuite, ...]:
     """A suite's time is what its pairs of processes took; what was estimated from them has equal parts of it."""
     names: set[str] = set()
-    return tuple(_suite(check, variant, _unlike(story.name(variant), names)) for variant in check.variants)
+    return tuple(
+        _build_suite(check, variant, _make_unique(sentences.get_name(variant), names)) for variant in check.variants
+    )
 
 
-def _suite(check: Check, variant: CheckedVariant, name: str) -> Suite:
-    gated = story.gated(variant)
+def _build_suite(check: Check, variant: CheckedVariant, name: str) -> VerdictSuite:
+    gated = sentences.list_gated(variant)
     seconds = sum(pair.seconds for pair in variant.pairs)
     shared = seconds / max(1, sum(judged.samples > 0 for judged in gated))
     environment = check.after.environment
-    return Suite(
+    return VerdictSuite(
         name=name,
-        cases=tuple(cases(variant, check.fail_on, shared)),
-        remark=story.busy([variant]),
-        suspects=tuple(story.suspects(variant)),
-        reason="" if gated else "; ".join(story.notes(variant)) or "no quantity of it has a threshold",
-        properties=_properties(check, variant),
-        host="" if environment is None else one_line(environment.hostname),
+        cases=tuple(build_cases(variant, check.fail_on, shared)),
+        remark=sentences.describe_load([variant]),
+        suspects=tuple(sentences.list_suspects(variant)),
+        reason="" if gated else "; ".join(sentences.list_notes(variant)) or "no quantity of it has a threshold",
+        properties=_list_properties(check, variant),
+        host="" if environment is None else flatten_text(environment.hostname),
         seconds=seconds,
     )
 
 
-def cases(variant: CheckedVariant, fail_on: Verdict, seconds: float = 0.0) -> list[Case]:
+def build_cases(variant: CheckedVariant, fail_on: Verdict, seconds: float = 0.0) -> list[VerdictCase]:
     """Of the gated quantities; `seconds` is the time of each that was sampled."""
     titles: set[str] = set()
-    return [_case(judged, fail_on, _unlike(one_line(judged.title), titles), seconds) for judged in story.gated(variant)]
+    return [
+        _build_case(judged, fail_on, _make_unique(flatten_text(judged.title), titles), seconds)
+        for judged in sentences.list_gated(variant)
+    ]
 
 
-def _case(judged: JudgedQuantity, fail_on: Verdict, name: str, seconds: float) -> Case:
-    change = quantities.change(judged)
+def _build_case(judged: JudgedQuantity, fail_on: Verdict, name: str, seconds: float) -> VerdictCase:
+    change = quantities.make_change_cell(judged)
     interval = f" ({change.detail})" if change.detail else ""
     compared = quantities.has_change(judged)
-    sides = f"{quantities.before(judged).text} → {quantities.after(judged).text}"
-    return Case(
+    sides = f"{quantities.make_before_cell(judged).text} → {quantities.make_after_cell(judged).text}"
+    return VerdictCase(
         name=name,
         outcome="fail" if is_failure(judged.verdict, fail_on) else _OUTCOMES[judged.verdict],
         word=judged.verdict.value,
-        figures=f"{change.text}{interval}, allowed {quantities.threshold(judged).text}" if compared else "",
+        figures=f"{change.text}{interval}, allowed {quantities.make_threshold_cell(judged).text}" if compared else "",
         sides=sides if compared else "",
-        reason=one_line(judged.reason),
-        to_decide=one_line(judged.to_decide),
+        reason=flatten_text(judged.reason),
+        to_decide=flatten_text(judged.to_decide),
         seconds=seconds if judged.samples else 0.0,
     )
 
 
-def _properties(check: Check, variant: CheckedVariant) -> tuple[tuple[str, str], ...]:
+def _list_properties(check: Check, variant: CheckedVariant) -> tuple[tuple[str, str], ...]:
     """What was compared, and every figure to the last digit, in the quantity's unit."""
     properties = [
-        ("perfkit", one_line(check.perfkit)),
-        ("before", story.side(check.before)),
-        ("after", story.side(check.after)),
+        ("perfkit", flatten_text(check.perfkit)),
+        ("before", sentences.format_side(check.before)),
+        ("after", sentences.format_side(check.after)),
     ]
     for judged in variant.judged:
-        quantity = one_line(judged.quantity)
+        quantity = flatten_text(judged.quantity)
         for figure in ("before", "after", "change", "low", "high"):
             value = getattr(judged, figure)
             if value is not None:
@@ -80,7 +85,7 @@ def _properties(check: Check, variant: CheckedVariant) -> tuple[tuple[str, str],
     return tuple(properties)
 
 
-def _unlike(name: str, taken: set[str]) -> str:
+def _make_unique(name: str, taken: set[str]) -> str:
     """`name`, with a number where it is taken; then that is too."""
     numbered = (f"{name} ({number})" for number in count(2))
     free = next(option for option in chain([name], numbered) if option not in taken)

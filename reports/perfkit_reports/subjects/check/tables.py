@@ -7,10 +7,10 @@ from perfkit.analysis.model.difference import ChangeRow
 from perfkit.check.judge.process_pairs import compute_pair_ratio
 from perfkit.check.result import Check, CheckedVariant, JudgedQuantity, MemoryChange
 from perfkit.store.pairs import Pair
-from perfkit_reports.document.tables import Data, fields, owned, schema_of
+from perfkit_reports.document.tables import RawTable, build_owned_data, build_schema, extract_fields
 
 _OF = {"workload": str, "variant": str}
-_JUDGED = schema_of(JudgedQuantity, **_OF, threshold=str)
+_JUDGED = build_schema(JudgedQuantity, **_OF, threshold=str)
 _PAIRS = {
     **_OF,
     "pair": int,
@@ -25,36 +25,38 @@ _PAIRS = {
 _Rows = list[dict[str, Any]]
 
 
-def data(check: Check) -> tuple[Data, ...]:
+def build_data(check: Check) -> tuple[RawTable, ...]:
     """Every judged quantity, every pair, every op and what else changed at the peak, with its variant."""
     whys = [((variant.workload, variant.variant), variant.why) for variant in check.variants if variant.why]
     return (
-        Data("judged", _JUDGED, lambda: [row for variant in check.variants for row in _judged(variant)]),
-        Data("pairs", _PAIRS, lambda: [row for variant in check.variants for row in _pairs(variant)]),
-        owned("ops", ChangeRow, _OF, whys, lambda why: why.time.changes if why.time else ()),
-        owned("memory", MemoryChange, _OF, whys, lambda why: why.memory_rows),
+        RawTable("judged", _JUDGED, lambda: [row for variant in check.variants for row in _list_judged(variant)]),
+        RawTable("pairs", _PAIRS, lambda: [row for variant in check.variants for row in _list_pairs(variant)]),
+        build_owned_data("ops", ChangeRow, _OF, whys, lambda why: why.time.changes if why.time else ()),
+        build_owned_data("memory", MemoryChange, _OF, whys, lambda why: why.memory_rows),
     )
 
 
-def _of(variant: CheckedVariant) -> dict[str, str]:
+def _get_owner(variant: CheckedVariant) -> dict[str, str]:
     return {"workload": variant.workload, "variant": variant.variant}
 
 
-def _judged(variant: CheckedVariant) -> _Rows:
+def _list_judged(variant: CheckedVariant) -> _Rows:
     return [
-        fields(_JUDGED, judged, **_of(variant), threshold=judged.threshold.text if judged.threshold else None)
+        extract_fields(
+            _JUDGED, judged, **_get_owner(variant), threshold=judged.threshold.text if judged.threshold else None
+        )
         for judged in variant.judged
     ]
 
 
-def _pairs(variant: CheckedVariant) -> _Rows:
+def _list_pairs(variant: CheckedVariant) -> _Rows:
     return [
         {
-            **_of(variant),
+            **_get_owner(variant),
             "pair": number,
             "turns": variant.turns,
             "seconds": pair.seconds,
-            **{f"{clock}_change": _change(pair, clock, variant.turns) for clock in ("step_time", "cpu_time")},
+            **{f"{clock}_change": _compute_change(pair, clock, variant.turns) for clock in ("step_time", "cpu_time")},
             "other_cores": None if pair.load is None else pair.load.others,
             "stolen_cores": None if pair.load is None else pair.load.stolen,
         }
@@ -62,6 +64,6 @@ def _pairs(variant: CheckedVariant) -> _Rows:
     ]
 
 
-def _change(pair: Pair, clock: str, turns: str) -> float | None:
+def _compute_change(pair: Pair, clock: str, turns: str) -> float | None:
     ratio = compute_pair_ratio(pair, clock, turns)
     return None if ratio is None else math.expm1(ratio)

@@ -1,1 +1,1 @@
-"""Runs held against each other, as a document."""
+"""Comparisons of runs, as a document."""

@@ -1,4 +1,4 @@
-"""What fills the memory at the peak of each run, category by category."""
+"""The memory at the peak of each run, category by category."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -8,12 +8,12 @@ from perfkit_reports.document.blocks import Table
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.tables import NOTHING, Column
 from perfkit_reports.document.weight import Weight
-from perfkit_reports.holders import Holder, categories_at_peak
+from perfkit_reports.holders import Holder, list_peak_categories
 
 _ALL = "all"
 
 
-class _Row(NamedTuple):
+class _CategoryRow(NamedTuple):
     category: str
     bytes: tuple[int, ...]
 
@@ -22,18 +22,20 @@ class _Row(NamedTuple):
         return max((amount - self.bytes[0] for amount in self.bytes[1:]), key=abs, default=0)
 
 
-def table(holders: Sequence[Holder]) -> tuple[Table, ...]:
+def build_table(holders: Sequence[Holder]) -> tuple[Table, ...]:
     """The largest change first, the peak last; nothing to compare of one holder."""
     if len(holders) < 2:
         return ()
     rows = sorted(
-        (_row(category, holders) for category, _ in categories_at_peak(holders)), key=lambda r: -abs(r.change)
+        (_build_row(category, holders) for category, _ in list_peak_categories(holders)), key=lambda r: -abs(r.change)
     )
-    peak = _Row(_ALL, tuple(holder.account.peak_bytes for holder in holders))
-    columns: list[Column[_Row]] = [
+    peak = _CategoryRow(_ALL, tuple(holder.account.peak_bytes for holder in holders))
+    columns: list[Column[_CategoryRow]] = [
         Column("Category", lambda row: Cell(row.category), numeric=False, weight=Weight.BRIEF)
     ]
-    columns += [Column(holder.name, _cell(place), weight=Weight.BRIEF) for place, holder in enumerate(holders)]
+    columns += [
+        Column(holder.name, _make_cell_builder(place), weight=Weight.BRIEF) for place, holder in enumerate(holders)
+    ]
     return (
         Table(
             id="memory-compared",
@@ -49,16 +51,16 @@ def table(holders: Sequence[Holder]) -> tuple[Table, ...]:
     )
 
 
-def _row(category: str, holders: Sequence[Holder]) -> _Row:
+def _build_row(category: str, holders: Sequence[Holder]) -> _CategoryRow:
     held = (sum(part.bytes for part in holder.account.categories if part.category == category) for holder in holders)
-    return _Row(category, tuple(held))
+    return _CategoryRow(category, tuple(held))
 
 
-def _cell(place: int) -> Callable[[_Row], Cell]:
-    return lambda row: _bytes(row, place)
+def _make_cell_builder(place: int) -> Callable[[_CategoryRow], Cell]:
+    return lambda row: _make_bytes_cell(row, place)
 
 
-def _bytes(row: _Row, place: int) -> Cell:
+def _make_bytes_cell(row: _CategoryRow, place: int) -> Cell:
     amount, change = row.bytes[place], row.bytes[place] - row.bytes[0]
     shown = units.nbytes(amount) if amount else NOTHING
     if place == 0 or not change:

@@ -1,4 +1,4 @@
-"""What a comparison of runs says, as a document."""
+"""The document of a comparison of runs."""
 
 from collections.abc import Iterator
 
@@ -11,69 +11,73 @@ from perfkit.analysis.trace.op_tables import LONGEST_ROWS
 from perfkit.record import Unknown, measured
 from perfkit.store.summary import COMPARISON_FILE, SUMMARY_FILE, ReportSummary, RowFigures, compute_digest
 from perfkit.units import seconds
-from perfkit_reports.cells import short, text
-from perfkit_reports.charts.plane import Plane, Series, applicable
+from perfkit_reports.cells import make_short_cell, make_text_cell
+from perfkit_reports.charts.roofline_plane import RooflinePlane, RooflineSeries, select_ceilings
 from perfkit_reports.document.blocks import Bar, Block, Group, Section, Table
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.document import Document
-from perfkit_reports.document.tables import Column, Data, owned, plain
+from perfkit_reports.document.tables import Column, RawTable, build_owned_data, build_plain_data
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.holders import Holder
-from perfkit_reports.palette import Style, styles
+from perfkit_reports.palette import Style, assign_styles
 from perfkit_reports.subjects import memory as of_memory
 from perfkit_reports.subjects.compare import categories, figures, headline, ranks, steps, variants
-from perfkit_reports.subjects.tables import listed, table
+from perfkit_reports.subjects.tables import make_list, make_table
 from perfkit_reports.subjects.trace import changes, flame, step
-from perfkit_reports.subjects.trace.chosen import chosen
-from perfkit_reports.subjects.trace.data import of_costs
+from perfkit_reports.subjects.trace.data import build_cost_tables
+from perfkit_reports.subjects.trace.selected_items import list_selected_items
 
 _UNTRACED = "None of the runs has a trace with steps."
 
 
-def document(comparison: Comparison) -> Document:
+def build_document(comparison: Comparison) -> Document:
     """Sections that have nothing to say are left out."""
     told = (
-        _changed(comparison),
-        _time(comparison),
-        _flame(comparison),
-        _roofline(comparison),
-        _memory(comparison),
-        steps.section(comparison),
+        _build_changes(comparison),
+        _build_time(comparison),
+        _build_flame(comparison),
+        _build_roofline(comparison),
+        _build_memory(comparison),
+        steps.build_section(comparison),
     )
     return Document(
         kind="comparison",
         title=comparison.title,
-        headline=f"{variants.headline(comparison) or headline.headline(comparison)}.",
+        headline=f"{variants.build_headline(comparison) or headline.build_headline(comparison)}.",
         perfkit=comparison.perfkit,
         created_at=comparison.created_at,
         eyebrow=(f"{len(comparison.sides)} runs", comparison.created_at[:10]),
-        lead=tuple(f"{line}." for line in (*_baselines(comparison), *headline.remarks(comparison))),
-        summary=(*variants.blocks(comparison), figures.table(comparison), *ranks.by_rank(comparison)),
-        warnings=tuple(f"{line}." for line in (*comparison.warnings, *_notes(comparison))),
-        sections=(*(section for section in told if section is not None), _runs(comparison)),
-        data=_data(comparison),
-        raw={COMPARISON_FILE: comparison, SUMMARY_FILE: _summary(comparison)},
-        chosen=lambda: chosen(_traces(comparison), LONGEST_ROWS, ()),
+        lead=tuple(f"{line}." for line in (*_list_baseline_remarks(comparison), *headline.list_remarks(comparison))),
+        summary=(
+            *variants.build_blocks(comparison),
+            figures.build_table(comparison),
+            *ranks.build_rank_tables(comparison),
+        ),
+        warnings=tuple(f"{line}." for line in (*comparison.warnings, *_list_notes(comparison))),
+        sections=(*(section for section in told if section is not None), _build_runs(comparison)),
+        data=_build_data(comparison),
+        raw={COMPARISON_FILE: comparison, SUMMARY_FILE: _build_summary(comparison)},
+        chosen=lambda: list_selected_items(_list_traces(comparison), LONGEST_ROWS, ()),
     )
 
 
-def _baselines(comparison: Comparison) -> Iterator[str]:
+def _list_baseline_remarks(comparison: Comparison) -> Iterator[str]:
     """Of suites: what changed of their speed-ups, and of the baselines, which all below is about."""
-    if variants.headline(comparison):
-        yield from variants.remarks(comparison)
-        yield headline.headline(comparison)
+    if variants.build_headline(comparison):
+        yield from variants.list_remarks(comparison)
+        yield headline.build_headline(comparison)
 
 
-def _traces(comparison: Comparison) -> list[RankTrace]:
+def _list_traces(comparison: Comparison) -> list[RankTrace]:
     return [side.trace for side in comparison.sides if side.trace is not None]
 
 
-def look(comparison: Comparison) -> dict[str, Style]:
+def assign_run_styles(comparison: Comparison) -> dict[str, Style]:
     """Each run's style by name: what the others are held against is neutral."""
-    return styles([(side.name, place == 0) for place, side in enumerate(comparison.sides)])
+    return assign_styles([(side.name, place == 0) for place, side in enumerate(comparison.sides)])
 
 
-def _notes(comparison: Comparison) -> Iterator[str]:
+def _list_notes(comparison: Comparison) -> Iterator[str]:
     """What makes traces hard to compare, but for what the keys of the environments say already."""
     for difference in comparison.differences:
         for note in difference.notes:
@@ -81,7 +85,7 @@ def _notes(comparison: Comparison) -> Iterator[str]:
                 yield f"{difference.after}: {note}"
 
 
-def _changed(comparison: Comparison) -> Section | None:
+def _build_changes(comparison: Comparison) -> Section | None:
     differences = comparison.differences
     if not differences:
         return None
@@ -91,128 +95,134 @@ def _changed(comparison: Comparison) -> Section | None:
     blocks: list[Block] = []
     for place, difference in enumerate(differences):
         end = "" if len(differences) == 1 else f"-{place}"
-        told = changes.blocks(difference, end)
+        told = changes.build_blocks(difference, end)
         title = f"{difference.after} against {difference.before}"
         blocks += told if len(differences) == 1 else [Group(id=f"changed{end}", title=title, blocks=told)]
     return Section("changed", "What changed", tuple(blocks), intro=(intro,))
 
 
-def _time(comparison: Comparison) -> Section | None:
-    traces = _traces(comparison)
+def _build_time(comparison: Comparison) -> Section | None:
+    traces = _list_traces(comparison)
     bars = [Bar(f"{trace.label}, {seconds(trace.step_s)}", trace.time_split) for trace in traces if trace.time_split]
-    return step.split(traces, bars, "run", _UNTRACED, to_scale=True) if bars else None
+    return step.build_split_section(traces, bars, "run", _UNTRACED, to_scale=True) if bars else None
 
 
-def _flame(comparison: Comparison) -> Section | None:
+def _build_flame(comparison: Comparison) -> Section | None:
     """That of each run; of the others coloured by the difference from the first."""
-    first, traces = comparison.sides[0].trace, _traces(comparison)
+    first, traces = comparison.sides[0].trace, _list_traces(comparison)
     before = {} if first is None else {trace.label: first for trace in traces if trace is not first}
     # Those with a difference first: they are what is looked for.
-    return flame.section([*traces[1:], *traces[:1]] if before else traces, before, "run")
+    return flame.build_section([*traces[1:], *traces[:1]] if before else traces, before, "run")
 
 
-def _roofline(comparison: Comparison) -> Section | None:
-    style, first = look(comparison), comparison.sides[0]
+def _build_roofline(comparison: Comparison) -> Section | None:
+    style, first = assign_run_styles(comparison), comparison.sides[0]
     series = tuple(
-        Series(
+        RooflineSeries(
             side.name,
             side.trace.points,
             style[side.name],
             origin="" if side is first or first.trace is None else first.name,
             device=side.device_name,
-            ceilings=applicable(side.ceilings, side.environment.threads if side.environment else None),
+            ceilings=select_ceilings(side.ceilings, side.environment.threads if side.environment else None),
         )
         for side in comparison.sides
         if side.trace is not None and side.trace.points
     )
-    return step.placed(Plane(series), "run", "", "the first run's step to that of another") if series else None
+    return (
+        step.build_roofline_section(RooflinePlane(series), "run", "", "the first run's step to that of another")
+        if series
+        else None
+    )
 
 
-def _memory(comparison: Comparison) -> Section | None:
-    style = look(comparison)
+def _build_memory(comparison: Comparison) -> Section | None:
+    style = assign_run_styles(comparison)
     holders = [Holder(side.name, side.memory, style[side.name]) for side in comparison.sides if side.memory is not None]
     if not holders:
         return None
-    section = of_memory.section(holders, "run", peak=Weight.BRIEF, words=False)
-    compared = categories.table(holders)
+    section = of_memory.build_section(holders, "run", peak=Weight.BRIEF, words=False)
+    compared = categories.build_table(holders)
     return Section(section.id, section.title, (*compared, *section.blocks), nav=section.nav, intro=section.intro)
 
 
-def _revision(side: ComparedRun) -> str:
+def _get_revision(side: ComparedRun) -> str:
     return (side.environment.git_revision or "") if side.environment else ""
 
 
 _RUNS: tuple[Column[ComparedRun], ...] = (
-    Column("Run", lambda side: short(side.name), numeric=False, code=True, weight=Weight.BRIEF),
-    Column("Kind", lambda side: text(side.kind), numeric=False),
-    Column("Of it", lambda side: text(side.of), numeric=False),
-    Column("Workload", lambda side: text(side.workload), numeric=False, wrap=True),
-    Column("Device", lambda side: text(side.device_name or side.device), numeric=False, wrap=True),
-    Column("Revision", lambda side: text(_revision(side)), numeric=False, code=True),
-    Column("Created", lambda side: text(side.created_at[:16].replace("T", " ")), numeric=False),
-    Column("Where", lambda side: text(side.path), numeric=False, wrap=True),
+    Column("Run", lambda side: make_short_cell(side.name), numeric=False, code=True, weight=Weight.BRIEF),
+    Column("Kind", lambda side: make_text_cell(side.kind), numeric=False),
+    Column("Of it", lambda side: make_text_cell(side.of), numeric=False),
+    Column("Workload", lambda side: make_text_cell(side.workload), numeric=False, wrap=True),
+    Column("Device", lambda side: make_text_cell(side.device_name or side.device), numeric=False, wrap=True),
+    Column("Revision", lambda side: make_text_cell(_get_revision(side)), numeric=False, code=True),
+    Column("Created", lambda side: make_text_cell(side.created_at[:16].replace("T", " ")), numeric=False),
+    Column("Where", lambda side: make_text_cell(side.path), numeric=False, wrap=True),
 )
 _DIFFERING: tuple[Column[EnvironmentMismatch], ...] = (
-    Column("Key", lambda entry: text(entry.key), numeric=False, code=True),
-    Column("Run", lambda entry: short(entry.run), numeric=False),
-    Column("There", lambda entry: text(entry.here), numeric=False, wrap=True),
-    Column("In the first", lambda entry: text(entry.first), numeric=False, wrap=True),
+    Column("Key", lambda entry: make_text_cell(entry.key), numeric=False, code=True),
+    Column("Run", lambda entry: make_short_cell(entry.run), numeric=False),
+    Column("There", lambda entry: make_text_cell(entry.here), numeric=False, wrap=True),
+    Column("In the first", lambda entry: make_text_cell(entry.first), numeric=False, wrap=True),
     Column("Times compare", lambda entry: Cell("no" if entry.times else "yes", tone="unsure" if entry.times else "")),
 )
 
 
-def _runs(comparison: Comparison) -> Section:
+def _build_runs(comparison: Comparison) -> Section:
     runs = Table(id="runs", title="Runs", columns=_RUNS, rows=comparison.sides, what="run", data="runs")
-    differing = table(
+    differing = make_table(
         "differing", "What differs between where they ran", _DIFFERING, comparison.differing, "key", limit=None
     )
     alike = "Nothing that was recorded of where they ran differs."
-    nothing = () if differing or len(comparison.sides) < 2 else listed("alike", [alike], style="empty")
+    nothing = () if differing or len(comparison.sides) < 2 else make_list("alike", [alike], style="empty")
     return Section("where", "The runs", (runs, *differing, *nothing))
 
 
-def _data(comparison: Comparison) -> tuple[Data, ...]:
+def _build_data(comparison: Comparison) -> tuple[RawTable, ...]:
     sides, differences = comparison.sides, [([each.after], each) for each in comparison.differences]
-    traced = [([trace.label], trace) for trace in _traces(comparison)]
+    traced = [([trace.label], trace) for trace in _list_traces(comparison)]
     names = [side.name for side in sides]
     schema = {"run": str, "figure": str, "unit": str, "value": float, "low": float, "high": float}
     return (
-        Data("figures", schema, lambda: [row for figure in comparison.figures for row in _values(figure, sides)]),
-        Data(
+        RawTable(
+            "figures", schema, lambda: [row for figure in comparison.figures for row in _list_values(figure, sides)]
+        ),
+        RawTable(
             "variants",
             {"variant": str, **schema},
-            lambda: [row for variant in comparison.variants for row in variants.rows(variant, names)],
+            lambda: [row for variant in comparison.variants for row in variants.list_rows(variant, names)],
         ),
-        plain("runs", ComparedRun, sides),
-        plain("differing", EnvironmentMismatch, comparison.differing),
-        Data("ranks", {"rank": int, "run": str, "step_s": float}, lambda: list(ranks.rows(comparison))),
-        owned("changes", ChangeRow, {"run": str}, differences, lambda each: each.changes),
-        owned("changed_groups", GroupChange, {"run": str}, differences, _groups),
-        owned(
+        build_plain_data("runs", ComparedRun, sides),
+        build_plain_data("differing", EnvironmentMismatch, comparison.differing),
+        RawTable("ranks", {"rank": int, "run": str, "step_s": float}, lambda: list(ranks.list_rows(comparison))),
+        build_owned_data("changes", ChangeRow, {"run": str}, differences, lambda each: each.changes),
+        build_owned_data("changed_groups", GroupChange, {"run": str}, differences, _get_groups),
+        build_owned_data(
             "time",
             TimeShare,
             {"run": str},
             [([side.name], side) for side in sides],
             lambda side: side.trace.time_split if side.trace else (),
         ),
-        *of_costs(_traces(comparison), "run"),
-        owned("steps", StepRow, {"run": str}, traced, lambda trace: trace.steps),
-        owned("streams", StreamRow, {"run": str}, traced, lambda trace: trace.streams),
-        *of_memory.data([Holder(side.name, side.memory) for side in sides if side.memory is not None], "run"),
+        *build_cost_tables(_list_traces(comparison), "run"),
+        build_owned_data("steps", StepRow, {"run": str}, traced, lambda trace: trace.steps),
+        build_owned_data("streams", StreamRow, {"run": str}, traced, lambda trace: trace.streams),
+        *of_memory.build_data([Holder(side.name, side.memory) for side in sides if side.memory is not None], "run"),
     )
 
 
-def _groups(difference: TraceDifference) -> tuple[GroupChange, ...]:
+def _get_groups(difference: TraceDifference) -> tuple[GroupChange, ...]:
     return difference.groups
 
 
-def _values(figure: ComparedFigure, sides: tuple[ComparedRun, ...]) -> Iterator[dict[str, object]]:
+def _list_values(figure: ComparedFigure, sides: tuple[ComparedRun, ...]) -> Iterator[dict[str, object]]:
     for side, amount in zip(sides, figure.amounts, strict=True):
         known = {"value": amount.value, "low": amount.low, "high": amount.high}
         yield {"run": side.name, "figure": figure.title, "unit": figure.unit, **known}
 
 
-def _summary(comparison: Comparison) -> ReportSummary:
+def _build_summary(comparison: Comparison) -> ReportSummary:
     """A list of reports shows the figures of the last run that was named."""
     last = comparison.sides[-1]
     by_title = {figure.title: figure for figure in comparison.figures}

@@ -6,12 +6,12 @@ from dataclasses import replace
 from perfkit import units
 from perfkit.analysis.compare.variants import TIMES
 from perfkit.analysis.model.comparison import ComparedFigure, Comparison
-from perfkit_reports.cells import count, signed, times
+from perfkit_reports.cells import format_change, format_count, format_factor
 from perfkit_reports.document.blocks import Table
-from perfkit_reports.document.cells import Cell, unknown
+from perfkit_reports.document.cells import Cell, make_unknown_cell
 from perfkit_reports.document.tables import Column
 from perfkit_reports.document.weight import Weight
-from perfkit_reports.subjects.compare.headline import undecided
+from perfkit_reports.subjects.compare.headline import is_undecided
 
 _CAPTION = (
     "Changes are against the first run. Where a figure has an interval for both and these overlap, the change is not "
@@ -21,13 +21,13 @@ _CAPTION = (
 _EQUAL, _MANIFOLD = 0.0005, 4.0
 
 
-def table(comparison: Comparison) -> Table:
+def build_table(comparison: Comparison) -> Table:
     """A row a figure, a column a run."""
     columns: list[Column[ComparedFigure]] = [
         Column("Figure", lambda figure: Cell(figure.title), numeric=False, weight=Weight.BRIEF)
     ]
     for place, side in enumerate(comparison.sides):
-        columns.append(Column(side.name, _cell(place), weight=Weight.BRIEF))
+        columns.append(Column(side.name, _make_cell_builder(place), weight=Weight.BRIEF))
     return Table(
         id="figures",
         title="Side by side",
@@ -40,36 +40,36 @@ def table(comparison: Comparison) -> Table:
     )
 
 
-def _cell(place: int) -> Callable[[ComparedFigure], Cell]:
-    return lambda figure: amount_cell(figure, place)
+def _make_cell_builder(place: int) -> Callable[[ComparedFigure], Cell]:
+    return lambda figure: make_amount_cell(figure, place)
 
 
-def amount_cell(figure: ComparedFigure, place: int) -> Cell:
+def make_amount_cell(figure: ComparedFigure, place: int) -> Cell:
     """A run's figure, with its change from the first run's."""
     amount, first = figure.amounts[place], figure.amounts[0]
     if amount.value is None:
-        return unknown(amount.reason)
-    shown = Cell(told(amount.value, figure.unit), reason=amount.source, value=amount.value)
+        return make_unknown_cell(amount.reason)
+    shown = Cell(format_amount(amount.value, figure.unit), reason=amount.source, value=amount.value)
     if place == 0 or not first.value:
         return shown
     change = amount.value / first.value - 1
     if abs(change) < _EQUAL:
         return replace(shown, detail="the same")
-    said = signed(change) if change < _MANIFOLD else f"{units.significant(change + 1)} times"
-    if undecided(first, amount):
+    said = format_change(change) if change < _MANIFOLD else f"{units.significant(change + 1)} times"
+    if is_undecided(first, amount):
         return replace(shown, detail=f"{said}, not decided", tone="unsure")
     good = {"less": change < 0, "more": change > 0}.get(figure.better)
     return replace(shown, detail=said, tone="" if good is None else "good" if good else "bad")
 
 
-def told(value: float, unit: str) -> str:
+def format_amount(value: float, unit: str) -> str:
     """A figure in the unit of a `Measurement`."""
     show: dict[str, Callable[[float], str]] = {
         "s": units.seconds,
         "bytes": units.nbytes,
         "FLOP": units.flops,
         "1": units.percent,
-        TIMES: times,
-        "": count,
+        TIMES: format_factor,
+        "": format_count,
     }
     return show[unit](value) if unit in show else f"{units.significant(value)} {unit}"

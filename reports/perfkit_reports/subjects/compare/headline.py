@@ -1,4 +1,4 @@
-"""What a comparison of runs comes to, in a sentence or two."""
+"""The headline of a comparison of runs, in a sentence or two."""
 
 from collections.abc import Iterator
 
@@ -6,36 +6,39 @@ from perfkit import units
 from perfkit.analysis.compare.figures import PEAK, STEP, TRACED_STEP, WATCHED_STEP
 from perfkit.analysis.compare.verdict import format_causes, format_speed_change, format_time_change
 from perfkit.analysis.model.comparison import ComparedAmount, ComparedFigure, Comparison
-from perfkit_reports.wording import sentence
+from perfkit_reports.wording import format_sentence
 
 # A change of memory below this is not worth a word.
 _NOTABLE = 0.01
 
 
-def headline(comparison: Comparison) -> str:
+def build_headline(comparison: Comparison) -> str:
     """Of two runs the step and the peak memory of one against the other; of several the one with the shortest step."""
-    step = step_figure(comparison)
+    step = find_step_figure(comparison)
     names = [side.name for side in comparison.sides]
     if len(names) == 2:
-        told = [*([_step(comparison, step, 1)] if step else []), *_memory(comparison, 1)]
+        told = [*([_describe_step(comparison, step, 1)] if step else []), *_describe_memory(comparison, 1)]
         return f"{names[1]} against {names[0]}: {'; '.join(told)}" if told else "The two have no figure in common"
     if step is None:
-        told = [f"{name}: {text}" for place, name in enumerate(names) if place for text in _memory(comparison, place)]
+        told = [
+            f"{name}: {text}"
+            for place, name in enumerate(names)
+            if place
+            for text in _describe_memory(comparison, place)
+        ]
         return "; ".join(told) or "The runs have no figure in common"
     known = [(amount.value, place) for place, amount in enumerate(step.amounts) if amount.value is not None]
     _, best = min(known)
     if best == 0:
         return f"{names[0]} has the shortest step of {len(names)} runs: {units.seconds(known[0][0])}"
-    return (
-        f"{names[best]} has the shortest step of {len(names)} runs; against {names[0]}: {_step(comparison, step, best)}"
-    )
+    return f"{names[best]} has the shortest step of {len(names)} runs; against {names[0]}: {_describe_step(comparison, step, best)}"
 
 
-def remarks(comparison: Comparison) -> Iterator[str]:
+def list_remarks(comparison: Comparison) -> Iterator[str]:
     """What the headline's figure is, and each of several runs."""
     if comparison.rank_note:
-        yield sentence(comparison.rank_note).removesuffix(".")
-    step = step_figure(comparison)
+        yield format_sentence(comparison.rank_note).removesuffix(".")
+    step = find_step_figure(comparison)
     if step is None:
         return
     if step.title == TRACED_STEP:
@@ -43,38 +46,38 @@ def remarks(comparison: Comparison) -> Iterator[str]:
     if len(comparison.sides) > 2:
         first = comparison.sides[0].name
         for place, side in enumerate(comparison.sides[1:], 1):
-            told = "; ".join([_step(comparison, step, place), *_memory(comparison, place)])
+            told = "; ".join([_describe_step(comparison, step, place), *_describe_memory(comparison, place)])
             yield f"{side.name} against {first}: {told}"
 
 
-def step_figure(comparison: Comparison) -> ComparedFigure | None:
+def find_step_figure(comparison: Comparison) -> ComparedFigure | None:
     """The timed steps where the first and another run have some, else those of live logs, else the traced ones; None
     where none of these holds."""
     for title in (STEP, WATCHED_STEP, TRACED_STEP):
         figure = next((each for each in comparison.figures if each.title == title), None)
-        if figure is not None and _both(figure):
+        if figure is not None and _has_both(figure):
             return figure
     return None
 
 
-def _both(figure: ComparedFigure) -> bool:
+def _has_both(figure: ComparedFigure) -> bool:
     first, *others = figure.amounts
     return bool(first.value) and any(amount.value for amount in others)
 
 
-def undecided(first: ComparedAmount, other: ComparedAmount) -> bool:
+def is_undecided(first: ComparedAmount, other: ComparedAmount) -> bool:
     """Whether two figures with intervals lie within each other's."""
     if first.low is None or first.high is None or other.low is None or other.high is None:
         return False
     return first.low <= other.high and other.low <= first.high
 
 
-def _step(comparison: Comparison, step: ComparedFigure, place: int) -> str:
+def _describe_step(comparison: Comparison, step: ComparedFigure, place: int) -> str:
     first, other = step.amounts[0], step.amounts[place]
     if not first.value or not other.value:
         return "its steps have no time"
     said = f"{format_speed_change(first.value, other.value)}, {format_time_change(first.value, other.value)} a step"
-    if undecided(first, other):
+    if is_undecided(first, other):
         return f"{said}, within the intervals: not decided"
     name = comparison.sides[place].name
     difference = next((each for each in comparison.differences if each.after == name), None)
@@ -89,7 +92,7 @@ def _step(comparison: Comparison, step: ComparedFigure, place: int) -> str:
     return f"{said}; {where}{cause}" if cause else said
 
 
-def _memory(comparison: Comparison, place: int) -> list[str]:
+def _describe_memory(comparison: Comparison, place: int) -> list[str]:
     figure = next((each for each in comparison.figures if each.title == PEAK), None)
     if figure is None:
         return []

@@ -4,36 +4,36 @@ from collections.abc import Callable, Iterator
 
 from perfkit import units
 from perfkit.analysis.model.comparison import Comparison, RankSteps
-from perfkit_reports.cells import signed
+from perfkit_reports.cells import format_change
 from perfkit_reports.document.blocks import Table
-from perfkit_reports.document.cells import Cell, unknown
+from perfkit_reports.document.cells import Cell, make_unknown_cell
 from perfkit_reports.document.tables import Column
-from perfkit_reports.subjects.tables import table
+from perfkit_reports.subjects.tables import make_table
 
 _MOST = 16  # ranks on the page, the slowest first
 
 
-def by_rank(comparison: Comparison) -> tuple[Table, ...]:
+def build_rank_tables(comparison: Comparison) -> tuple[Table, ...]:
     """None where no run has several ranks."""
     columns: list[Column[RankSteps]] = [Column("Rank", lambda row: Cell(str(row.rank), value=row.rank))]
-    columns += [Column(side.name, _step(place)) for place, side in enumerate(comparison.sides)]
+    columns += [Column(side.name, _make_step_builder(place)) for place, side in enumerate(comparison.sides)]
     rows = sorted(comparison.ranks, key=lambda row: -max(filter(None, row.steps_s), default=0.0))
-    return table("ranks", "Traced step, rank by rank", columns, rows, "rank", limit=_MOST)
+    return make_table("ranks", "Traced step, rank by rank", columns, rows, "rank", limit=_MOST)
 
 
-def rows(comparison: Comparison) -> Iterator[dict[str, object]]:
+def list_rows(comparison: Comparison) -> Iterator[dict[str, object]]:
     """A row a rank and run, for the raw table."""
     for row in comparison.ranks:
         for side, step in zip(comparison.sides, row.steps_s, strict=True):
             yield {"rank": row.rank, "run": side.name, "step_s": step}
 
 
-def _step(place: int) -> Callable[[RankSteps], Cell]:
+def _make_step_builder(place: int) -> Callable[[RankSteps], Cell]:
     def cell(row: RankSteps) -> Cell:
         first, step = row.steps_s[0], row.steps_s[place]
         if step is None:
-            return unknown("this run has no trace of the rank")
-        change = f"{signed(step / first - 1)}" if place and first else ""
+            return make_unknown_cell("this run has no trace of the rank")
+        change = f"{format_change(step / first - 1)}" if place and first else ""
         return Cell(units.seconds(step), value=step, detail=change)
 
     return cell

@@ -2,24 +2,24 @@
 
 from perfkit.analysis.model.comparison import Comparison
 from perfkit_reports.charts import curves, step_times
-from perfkit_reports.charts.curves import Curve
+from perfkit_reports.charts.curves import StepCurve
 from perfkit_reports.document.blocks import Block, Section
-from perfkit_reports.palette import styles
+from perfkit_reports.palette import assign_styles
 
 
-def section(comparison: Comparison) -> Section | None:
+def build_section(comparison: Comparison) -> Section | None:
     """None where no run has timed steps."""
-    look = styles([(side.name, place == 0) for place, side in enumerate(comparison.sides)])
-    rows = [step_times.Row(side.name, look[side.name], side.step_samples) for side in comparison.sides]
+    look = assign_styles([(side.name, place == 0) for place, side in enumerate(comparison.sides)])
+    rows = [step_times.StepTimesRow(side.name, look[side.name], side.step_samples) for side in comparison.sides]
     trained = [
-        Curve(side.name, look[side.name], (side.losses,), reference=place == 0)
+        StepCurve(side.name, look[side.name], (side.losses,), reference=place == 0)
         for place, side in enumerate(comparison.sides)
     ]
     watched = [
-        curves.Watched(side.name, look[side.name], [(point.last, point.step_s) for point in side.live])
+        curves.WatchedCurve(side.name, look[side.name], [(point.last, point.step_s) for point in side.live])
         for side in comparison.sides
         if side.live
     ]
-    drawn = (step_times.chart(rows), curves.over_steps(watched), curves.losses(trained))
+    drawn = (step_times.build_chart(rows), curves.build_step_time_chart(watched), curves.build_loss_chart(trained))
     blocks: list[Block] = [block for block in drawn if block is not None]
     return Section("samples", "Steps", tuple(blocks)) if blocks else None

@@ -5,20 +5,20 @@ from typing import Any, NamedTuple
 from perfkit.analysis.model.flight import DumpedRank, FlightAnalysis
 from perfkit.flight.match import MismatchedCollective
 from perfkit.flight.model import RecordedCollective
-from perfkit_reports.document.tables import Data
+from perfkit_reports.document.tables import RawTable
 
 
-class Called(NamedTuple):
+class RankCall(NamedTuple):
     """What a rank called; None where it did not come."""
 
     rank: int
     call: RecordedCollective | None
 
 
-def calls(meeting: MismatchedCollective) -> list[Called]:
+def list_calls(meeting: MismatchedCollective) -> list[RankCall]:
     """Every rank that is known to have entered, or not to have."""
-    absent = [Called(rank, None) for rank in meeting.absent]
-    return sorted([*(Called(rank, call) for rank, call in meeting.calls.items()), *absent], key=lambda row: row.rank)
+    absent = [RankCall(rank, None) for rank in meeting.absent]
+    return sorted([*(RankCall(rank, call) for rank, call in meeting.calls.items()), *absent], key=lambda row: row.rank)
 
 
 _RANK = {
@@ -31,11 +31,11 @@ _CALL = {
 }  # fmt: skip
 
 
-def data(analysis: FlightAnalysis) -> tuple[Data, ...]:
+def build_data(analysis: FlightAnalysis) -> tuple[RawTable, ...]:
     """A row a rank, and a row for each rank of a collective in which ranks did not meet."""
     return (
-        Data("ranks", _RANK, lambda: [_rank(rank) for rank in analysis.ranks]),
-        Data(
+        RawTable("ranks", _RANK, lambda: [_build_rank_row(rank) for rank in analysis.ranks]),
+        RawTable(
             "calls",
             _CALL,
             lambda: [
@@ -44,21 +44,21 @@ def data(analysis: FlightAnalysis) -> tuple[Data, ...]:
                     "mismatch": meeting.mismatch.value,
                     "rank": row.rank,
                     "entered": row.call is not None,
-                    **_call(row.call),
+                    **_build_call_row(row.call),
                 }
                 for meeting in analysis.meetings
-                for row in calls(meeting)
+                for row in list_calls(meeting)
             ],
         ),
     )
 
 
-def _rank(rank: DumpedRank) -> dict[str, Any]:
+def _build_rank_row(rank: DumpedRank) -> dict[str, Any]:
     told = {name: getattr(rank, name) for name in ("rank", "file", "group", "unfinished", "collectives")}
-    return {**told, **_call(rank.waits_in or rank.last)}
+    return {**told, **_build_call_row(rank.waits_in or rank.last)}
 
 
-def _call(call: RecordedCollective | None) -> dict[str, Any]:
+def _build_call_row(call: RecordedCollective | None) -> dict[str, Any]:
     if call is None:
         return dict.fromkeys(("op", "sequence", "finished", "shapes", "bytes", "call_site"))
     return {

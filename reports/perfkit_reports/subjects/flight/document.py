@@ -7,97 +7,123 @@ from perfkit.analysis.model.flight import DumpedRank, FlightAnalysis
 from perfkit.flight.match import MismatchedCollective
 from perfkit.flight.model import RecordedCollective
 from perfkit.store.summary import FLIGHT_REPORT_FILE, SUMMARY_FILE, ReportSummary, compute_digest, make_unknown_figures
-from perfkit_reports.cells import known, text, whole
+from perfkit_reports.cells import make_integer_cell, make_optional_cell, make_text_cell
 from perfkit_reports.document.blocks import Block, Facts, Section, Text, Tile
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.document import Document
 from perfkit_reports.document.tables import Column
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.subjects import findings
-from perfkit_reports.subjects.flight.data import Called, calls, data
-from perfkit_reports.subjects.method import provenance
-from perfkit_reports.subjects.tables import table
-from perfkit_reports.wording import plural, sentence
+from perfkit_reports.subjects.flight.data import RankCall, build_data, list_calls
+from perfkit_reports.subjects.method import build_provenance
+from perfkit_reports.subjects.tables import make_table
+from perfkit_reports.wording import format_plural, format_sentence
 
 _MET = "All ranks met in every collective that these dumps hold."
 _INTRO = ("What each rank waits in, else what it entered last; the stack is of the call, the innermost frame first.",)
 
 _RANKS: tuple[Column[DumpedRank], ...] = (
-    Column("Rank", lambda rank: whole(rank.rank), weight=Weight.BRIEF),
-    Column("It", lambda rank: _doing(rank), numeric=False, weight=Weight.BRIEF),
-    Column("Collective", lambda rank: _named(_of(rank)), numeric=False, code=True, weight=Weight.BRIEF),
-    Column("Number", lambda rank: _number(_of(rank)), help="within its process group", weight=Weight.BRIEF),
-    Column("Group", lambda rank: text(rank.group), numeric=False),
-    Column("Shapes", lambda rank: _shapes(_of(rank)), numeric=False, wrap=True),
-    Column("Called at", lambda rank: _site(_of(rank)), numeric=False, code=True, wrap=True, weight=Weight.BRIEF),
-    Column("Not ended", lambda rank: whole(rank.unfinished), help="collectives that it has begun and not finished"),
-    Column("Kept", lambda rank: whole(rank.collectives), help="collectives in its dump", weight=Weight.DETAIL),
-    Column("File", lambda rank: text(rank.file), numeric=False, wrap=True, weight=Weight.DETAIL),
+    Column("Rank", lambda rank: make_integer_cell(rank.rank), weight=Weight.BRIEF),
+    Column("It", lambda rank: _make_state_cell(rank), numeric=False, weight=Weight.BRIEF),
+    Column("Collective", lambda rank: _make_op_cell(_get_call(rank)), numeric=False, code=True, weight=Weight.BRIEF),
+    Column(
+        "Number", lambda rank: _make_number_cell(_get_call(rank)), help="within its process group", weight=Weight.BRIEF
+    ),
+    Column("Group", lambda rank: make_text_cell(rank.group), numeric=False),
+    Column("Shapes", lambda rank: _make_shapes_cell(_get_call(rank)), numeric=False, wrap=True),
+    Column(
+        "Called at",
+        lambda rank: _make_site_cell(_get_call(rank)),
+        numeric=False,
+        code=True,
+        wrap=True,
+        weight=Weight.BRIEF,
+    ),
+    Column(
+        "Not ended",
+        lambda rank: make_integer_cell(rank.unfinished),
+        help="collectives that it has begun and not finished",
+    ),
+    Column(
+        "Kept", lambda rank: make_integer_cell(rank.collectives), help="collectives in its dump", weight=Weight.DETAIL
+    ),
+    Column("File", lambda rank: make_text_cell(rank.file), numeric=False, wrap=True, weight=Weight.DETAIL),
 )
-_CALLS: tuple[Column[Called], ...] = (
-    Column("Rank", lambda row: whole(row.rank), weight=Weight.BRIEF),
-    Column("Collective", lambda row: _named(row.call), numeric=False, code=True, weight=Weight.BRIEF),
-    Column("State", lambda row: Cell(_state(row.call)), numeric=False, weight=Weight.BRIEF),
-    Column("Inputs", lambda row: text("" if row.call is None else str(row.call.inputs)), numeric=False, wrap=True),
-    Column("Outputs", lambda row: text("" if row.call is None else str(row.call.outputs)), numeric=False, wrap=True),
-    Column("Size", lambda row: _size(row.call)),
-    Column("Called at", lambda row: _site(row.call), numeric=False, code=True, wrap=True),
+_CALLS: tuple[Column[RankCall], ...] = (
+    Column("Rank", lambda row: make_integer_cell(row.rank), weight=Weight.BRIEF),
+    Column("Collective", lambda row: _make_op_cell(row.call), numeric=False, code=True, weight=Weight.BRIEF),
+    Column("State", lambda row: Cell(_describe_state(row.call)), numeric=False, weight=Weight.BRIEF),
+    Column(
+        "Inputs", lambda row: make_text_cell("" if row.call is None else str(row.call.inputs)), numeric=False, wrap=True
+    ),
+    Column(
+        "Outputs",
+        lambda row: make_text_cell("" if row.call is None else str(row.call.outputs)),
+        numeric=False,
+        wrap=True,
+    ),
+    Column("Size", lambda row: _make_size_cell(row.call)),
+    Column("Called at", lambda row: _make_site_cell(row.call), numeric=False, code=True, wrap=True),
 )
 
 
-def document(analysis: FlightAnalysis) -> Document:
+def build_document(analysis: FlightAnalysis) -> Document:
     """Findings first, then who called what in each collective in which ranks did not meet, then every rank."""
     return Document(
         kind="flight",
         title=analysis.title,
         eyebrow=("flight recorder", analysis.title, analysis.created_at[:10]),
-        headline=headline(analysis),
+        headline=build_headline(analysis),
         perfkit=analysis.perfkit,
         created_at=analysis.created_at,
-        tiles=tuple(_tiles(analysis)),
+        tiles=tuple(_build_tiles(analysis)),
         warnings=analysis.warnings,
-        sections=tuple(_sections(analysis)),
-        data=data(analysis),
-        raw={FLIGHT_REPORT_FILE: analysis, SUMMARY_FILE: _summary(analysis)},
+        sections=tuple(_build_sections(analysis)),
+        data=build_data(analysis),
+        raw={FLIGHT_REPORT_FILE: analysis, SUMMARY_FILE: _build_summary(analysis)},
         saves=FLIGHT_REPORT_FILE,
     )
 
 
-def headline(analysis: FlightAnalysis) -> str:
+def build_headline(analysis: FlightAnalysis) -> str:
     """The first finding, which the others often follow from."""
     if not analysis.findings:
         return _MET
-    return sentence(analysis.findings[0].title)
+    return format_sentence(analysis.findings[0].title)
 
 
-def _tiles(analysis: FlightAnalysis) -> Iterator[Tile]:
+def _build_tiles(analysis: FlightAnalysis) -> Iterator[Tile]:
     waiting = [rank for rank in analysis.ranks if rank.waits_in is not None]
     yield Tile("Ranks", Cell(f"{len(analysis.ranks):,}", detail="with a dump"))
     yield Tile("Waiting", Cell(f"{len(waiting):,}", detail="in a collective that has not ended"))
     yield Tile("Collectives", Cell(f"{sum(rank.collectives for rank in analysis.ranks):,}", detail="kept by all ranks"))
 
 
-def _sections(analysis: FlightAnalysis) -> Iterator[Section]:
-    yield findings.section(analysis.findings, "", _MET)
+def _build_sections(analysis: FlightAnalysis) -> Iterator[Section]:
+    yield findings.build_section(analysis.findings, "", _MET)
     if analysis.meetings:
-        blocks = [block for place, each in enumerate(analysis.meetings, 1) for block in _meeting(each, place)]
+        blocks = [block for place, each in enumerate(analysis.meetings, 1) for block in _build_meeting(each, place)]
         yield Section("meetings", "Where ranks did not meet", tuple(blocks), nav="Not met")
-    yield Section("ranks", "Every rank", tuple(_ranks(analysis)), intro=_INTRO, nav="Ranks")
-    yield Section("method", "How it was read", (_method(analysis), provenance(analysis.provenance)), nav="Method")
+    yield Section("ranks", "Every rank", tuple(_build_ranks(analysis)), intro=_INTRO, nav="Ranks")
+    yield Section(
+        "method", "How it was read", (_build_method(analysis), build_provenance(analysis.provenance)), nav="Method"
+    )
 
 
-def _meeting(meeting: MismatchedCollective, place: int) -> Iterator[Block]:
-    rows = calls(meeting)
+def _build_meeting(meeting: MismatchedCollective, place: int) -> Iterator[Block]:
+    rows = list_calls(meeting)
     title = f"{meeting.name}: {meeting.mismatch}"
-    yield from table(f"calls-{place}", title, _CALLS, rows, "rank", limit=None)
+    yield from make_table(f"calls-{place}", title, _CALLS, rows, "rank", limit=None)
 
 
-def _ranks(analysis: FlightAnalysis) -> Iterator[Block]:
-    yield from table("ranks-all", "Ranks", _RANKS, analysis.ranks, "rank", limit=None, show_title=False, details=_stack)
+def _build_ranks(analysis: FlightAnalysis) -> Iterator[Block]:
+    yield from make_table(
+        "ranks-all", "Ranks", _RANKS, analysis.ranks, "rank", limit=None, show_title=False, details=_build_stack
+    )
 
 
-def _stack(rank: DumpedRank) -> tuple[Block, ...]:
-    call = _of(rank)
+def _build_stack(rank: DumpedRank) -> tuple[Block, ...]:
+    call = _get_call(rank)
     if call is None or not call.frames:
         return ()
     stack = "\n".join(map(str, call.frames))
@@ -106,56 +132,56 @@ def _stack(rank: DumpedRank) -> tuple[Block, ...]:
     )
 
 
-def _of(rank: DumpedRank) -> RecordedCollective | None:
+def _get_call(rank: DumpedRank) -> RecordedCollective | None:
     return rank.waits_in or rank.last
 
 
-def _doing(rank: DumpedRank) -> Cell:
+def _make_state_cell(rank: DumpedRank) -> Cell:
     if rank.waits_in is not None:
         return Cell("waits in", tone="bad")
     return Cell("entered last") if rank.last is not None else Cell("entered none")
 
 
-def _named(call: RecordedCollective | None) -> Cell:
-    return text("" if call is None else call.op)
+def _make_op_cell(call: RecordedCollective | None) -> Cell:
+    return make_text_cell("" if call is None else call.op)
 
 
-def _number(call: RecordedCollective | None) -> Cell:
-    return text("") if call is None else whole(call.sequence)
+def _make_number_cell(call: RecordedCollective | None) -> Cell:
+    return make_text_cell("") if call is None else make_integer_cell(call.sequence)
 
 
-def _shapes(call: RecordedCollective | None) -> Cell:
-    return text("" if call is None else str(call.tensors))
+def _make_shapes_cell(call: RecordedCollective | None) -> Cell:
+    return make_text_cell("" if call is None else str(call.tensors))
 
 
-def _site(call: RecordedCollective | None) -> Cell:
-    return text("" if call is None else call.call_site)
+def _make_site_cell(call: RecordedCollective | None) -> Cell:
+    return make_text_cell("" if call is None else call.call_site)
 
 
-def _state(call: RecordedCollective | None) -> str:
+def _describe_state(call: RecordedCollective | None) -> str:
     if call is None:
         return "not entered"
     return "ended" if call.finished else call.state
 
 
-def _size(call: RecordedCollective | None) -> Cell:
+def _make_size_cell(call: RecordedCollective | None) -> Cell:
     if call is None:
-        return text("")
-    return known(call.tensors.bytes, units.nbytes, "the size of a dtype is not known")
+        return make_text_cell("")
+    return make_optional_cell(call.tensors.bytes, units.nbytes, "the size of a dtype is not known")
 
 
-def _method(analysis: FlightAnalysis) -> Facts:
-    items = [("Files", Cell(plural(len(analysis.ranks), "dump"), detail=analysis.ranks[0].file))]
+def _build_method(analysis: FlightAnalysis) -> Facts:
+    items = [("Files", Cell(format_plural(len(analysis.ranks), "dump"), detail=analysis.ranks[0].file))]
     items += [("Command", Cell(analysis.command))] if analysis.command else []
     return Facts(id="method-files", items=(*items, ("perfkit", Cell(analysis.perfkit))))
 
 
-def _summary(analysis: FlightAnalysis) -> ReportSummary:
+def _build_summary(analysis: FlightAnalysis) -> ReportSummary:
     return ReportSummary(
         kind="flight",
         name=analysis.title,
         created_at=analysis.created_at,
         sources=compute_digest(rank.file for rank in analysis.ranks),
         figures=make_unknown_figures("a flight recorder does not tell"),
-        reason=headline(analysis),
+        reason=build_headline(analysis),
     )

@@ -1,4 +1,4 @@
-"""What is said of a change in a history: one function a column."""
+"""The cells of a change in a history: one function a column."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -14,17 +14,17 @@ from perfkit.check.history.result import (
     SeriesPoint,
     find_latest_regressions,
 )
-from perfkit_reports.cells import between, signed
+from perfkit_reports.cells import format_bounds, format_change
 from perfkit_reports.document.cells import Cell
-from perfkit_reports.plain import one_line
-from perfkit_reports.wording import plural
+from perfkit_reports.plain_text import flatten_text
+from perfkit_reports.wording import format_plural
 
 WORSE, BETTER = "▲ worse", "▼ better"
 _SHORT = 7  # digits of a revision, as git shows them
 
 
 @dataclass(frozen=True)
-class Change:
+class SeriesChange:
     """A change of a series. `stands` says that no other has followed it, `id` is its place in the page."""
 
     series: QuantitySeries
@@ -37,61 +37,61 @@ class Change:
         return self.series.points[self.point.at]
 
 
-def changes(history: History) -> list[Change]:
+def list_changes(history: History) -> list[SeriesChange]:
     """Regressions of gated quantities that still stand first, then what stands, then the others; the newest first."""
     every = [
-        Change(series, point, point is series.changes[-1], f"change-{number}-{place}")
+        SeriesChange(series, point, point is series.changes[-1], f"change-{number}-{place}")
         for number, series in enumerate(history.series)
         for place, point in enumerate(series.changes)
     ]
     every.sort(key=lambda change: change.first.time, reverse=True)
-    return sorted(every, key=_weight)
+    return sorted(every, key=_rank_change)
 
 
-def _weight(change: Change) -> int:
+def _rank_change(change: SeriesChange) -> int:
     return 0 if is_regression(change) else 1 if change.stands and change.point.worse else 2 if change.stands else 3
 
 
-def is_regression(change: Change) -> bool:
+def is_regression(change: SeriesChange) -> bool:
     """What `--history` fails for."""
     return change.stands and history_result.is_regression(change.series, change.point)
 
 
-def headline(history: History) -> str:
+def build_headline(history: History) -> str:
     if not history.series:
         return "No figure was found in these runs."
     worse = find_latest_regressions(history)
     total = sum(len(series.changes) for series in history.series)
     if not total:
-        return f"No change in {plural(len(history.series), 'series', 'series')} of {plural(history.runs, 'run')}."
+        return f"No change in {format_plural(len(history.series), 'series', 'series')} of {format_plural(history.runs, 'run')}."
     if not worse:
-        return (
-            f"{plural(total, 'change')} in {plural(history.runs, 'run')}; no gated quantity stands worse than before."
-        )
+        return f"{format_plural(total, 'change')} in {format_plural(history.runs, 'run')}; no gated quantity stands worse than before."
     return (
-        f"{plural(len(worse), 'quantity', 'quantities')} got worse and stayed so, "
-        f"of {plural(total, 'change')} in {plural(history.runs, 'run')}."
+        f"{format_plural(len(worse), 'quantity', 'quantities')} got worse and stayed so, "
+        f"of {format_plural(total, 'change')} in {format_plural(history.runs, 'run')}."
     )
 
 
-def sentence(change: Change) -> str:
+def describe_change(change: SeriesChange) -> str:
     """`+3.1 % step time of gpt amp, between abc1234 and def5678 (4 commits)`."""
-    return one_line(f"{what(change).text} {change.series.name}, {where(change.point.commits)}")
+    return flatten_text(
+        f"{make_change_cell(change).text} {change.series.name}, {describe_commits(change.point.commits)}"
+    )
 
 
-def where(commits: CommitRange) -> str:
-    before, after = short(commits.before), short(commits.after)
+def describe_commits(commits: CommitRange) -> str:
+    before, after = shorten_revision(commits.before), shorten_revision(commits.after)
     if commits.before and commits.before == commits.after:
         return f"within {after}: no commit lies between"
-    count = "" if commits.count is None else f" ({plural(commits.count, 'commit')})"
+    count = "" if commits.count is None else f" ({format_plural(commits.count, 'commit')})"
     return f"between {before} and {after}{count}"
 
 
-def short(revision: str) -> str:
-    return one_line(revision)[:_SHORT] or "an unknown revision"
+def shorten_revision(revision: str) -> str:
+    return flatten_text(revision)[:_SHORT] or "an unknown revision"
 
 
-def what(change: Change) -> Cell:
+def make_change_cell(change: SeriesChange) -> Cell:
     """The relative change with its interval; the absolute one from zero."""
     point, tone = change.point, "bad" if change.point.worse else "good"
     if point.change is None:
@@ -100,62 +100,62 @@ def what(change: Change) -> Cell:
         return Cell(text, detail="from 0", tone=tone)
     detail = "exactly"
     if point.low is not None and point.high is not None:
-        detail = between(point.low, point.high)
-    return Cell(signed(point.change), detail=detail, value=point.change, tone=tone)
+        detail = format_bounds(point.low, point.high)
+    return Cell(format_change(point.change), detail=detail, value=point.change, tone=tone)
 
 
-def direction(change: Change) -> Cell:
+def make_direction_cell(change: SeriesChange) -> Cell:
     tone = "bad" if change.point.worse else "good"
     return Cell(WORSE if change.point.worse else BETTER, detail="" if change.stands else "changed again", tone=tone)
 
 
-def of(change: Change) -> Cell:
+def make_series_cell(change: SeriesChange) -> Cell:
     series = change.series
     text = f"{series.title} of {series.workload} {series.variant}"
-    return Cell(one_line(text), detail=one_line(f"{series.how}, {series.machine}"))
+    return Cell(flatten_text(text), detail=flatten_text(f"{series.how}, {series.machine}"))
 
 
-def level(value: float, change: Change) -> Cell:
+def make_level_cell(value: float, change: SeriesChange) -> Cell:
     unit = change.series.unit
     values = change.point.before.value, change.point.after.value
     show = precise_amount if amount(values[0], unit) == amount(values[1], unit) else amount
     return Cell(show(value, unit), value=value)
 
 
-def commits(change: Change) -> Cell:
+def make_commits_cell(change: SeriesChange) -> Cell:
     between = change.point.commits
     lines = [between.reason, *change.point.differs]
-    return Cell(where(between), detail=one_line("; ".join(filter(None, lines))))
+    return Cell(describe_commits(between), detail=flatten_text("; ".join(filter(None, lines))))
 
 
-def confidence(change: Change) -> Cell:
+def make_confidence_cell(change: SeriesChange) -> Cell:
     """How sure it is that there is a change, and where."""
     point = change.point
     if point.p_value is None:
         return Cell("exact", detail="counted, nothing is by chance")
-    return Cell(f"p {chance(point.p_value)}", detail=place(change), value=point.p_value)
+    return Cell(f"p {format_p_value(point.p_value)}", detail=describe_place(change), value=point.p_value)
 
 
-def chance(p_value: float) -> str:
+def format_p_value(p_value: float) -> str:
     """Tiny probabilities are no better known than that they are tiny."""
     return "< 0.0001" if p_value < 1e-4 else f"= {units.significant(p_value, 1)}"
 
 
-def place(change: Change) -> str:
+def describe_place(change: SeriesChange) -> str:
     """`run 24 of 40; with 95 % confidence 23 to 26 (9 commits)`. Runs are counted from 1."""
     point = change.point
     text = f"run {point.at + 1} of {len(change.series.points)}"
     if point.within is None:
         return f"{text}, with 95 % confidence"
-    count = "" if point.within.count is None else f", {plural(point.within.count, 'commit')}"
+    count = "" if point.within.count is None else f", {format_plural(point.within.count, 'commit')}"
     return f"{text}; with 95 % confidence {point.earliest + 1} to {point.latest + 1}{count}"
 
 
-def day(point: SeriesPoint) -> str:
+def format_day(point: SeriesPoint) -> str:
     return point.time[:16].replace("T", " ") or "time not known"
 
 
-def noise(series: QuantitySeries) -> str:
+def describe_noise(series: QuantitySeries) -> str:
     """What a series could show; empty for what is counted exactly."""
     if series.noise is None or series.detectable is None:
         return ""
@@ -165,7 +165,7 @@ def noise(series: QuantitySeries) -> str:
     )
 
 
-def notes(history: History) -> list[str]:
+def list_notes(history: History) -> list[str]:
     """Those of the series, each once with how many have it."""
     count = Counter(note for series in history.series for note in series.notes)
-    return [f"{plural(many, 'series', 'series')}: {note}" for note, many in count.items()]
+    return [f"{format_plural(many, 'series', 'series')}: {note}" for note, many in count.items()]

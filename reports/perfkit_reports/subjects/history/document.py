@@ -1,63 +1,69 @@
-"""What a history says, as a document."""
+"""The document of a history."""
 
 from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any
 
 from perfkit.check.history.result import HISTORY_FILE, ChangePoint, History, QuantitySeries, SeriesPoint
-from perfkit_reports.charts.history import history_chart
+from perfkit_reports.charts.history import build_history_chart
 from perfkit_reports.document.blocks import Block, Details, Group, Narrow, Section, Text
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.document import Document
-from perfkit_reports.document.tables import NOTHING, Column, Data, fields, owned, schema_of
+from perfkit_reports.document.tables import NOTHING, Column, RawTable, build_owned_data, build_schema, extract_fields
 from perfkit_reports.document.weight import Weight
-from perfkit_reports.plain import one_line
+from perfkit_reports.plain_text import flatten_text
 from perfkit_reports.subjects.history import changes as said
-from perfkit_reports.subjects.history.changes import Change
-from perfkit_reports.subjects.tables import listed, table
-from perfkit_reports.wording import plural
+from perfkit_reports.subjects.history.changes import SeriesChange
+from perfkit_reports.subjects.tables import make_list, make_table
+from perfkit_reports.wording import format_plural
 
 _LEAD = 5
 _OF = {"workload": str, "variant": str, "quantity": str, "unit": str, "machine": str, "how": str}
-_CHANGES = {**schema_of(ChangePoint, **_OF), "before": float, "after": float, "commit_before": str, "commit_after": str}
+_CHANGES = {
+    **build_schema(ChangePoint, **_OF),
+    "before": float,
+    "after": float,
+    "commit_before": str,
+    "commit_after": str,
+}
 
 
-def document(history: History) -> Document:
+def build_document(history: History) -> Document:
     """Everything a history says: the changes in a table, and a small plot of every series."""
-    changes = said.changes(history)
+    changes = said.list_changes(history)
     named = [([getattr(series, name) for name in _OF], series) for series in history.series]
-    standing = [said.sentence(change) for change in changes if change.stands and change.point.worse]
+    standing = [said.describe_change(change) for change in changes if change.stands and change.point.worse]
     sections = (
-        Section("changes", "Changes", tuple(_changes(history, changes))),
-        Section("series", "Series", tuple(_series(history, changes)), intro=(_READING,)),
-        Section("method", "How changes are found", tuple(_method(history)), nav="Method"),
+        Section("changes", "Changes", tuple(_build_changes(history, changes))),
+        Section("series", "Series", tuple(_build_series(history, changes)), intro=(_READING,)),
+        Section("method", "How changes are found", tuple(_build_method(history)), nav="Method"),
     )
     return Document(
         kind="history",
         title=f"History of {history.folder}",
-        headline=said.headline(history),
+        headline=said.build_headline(history),
         perfkit=history.perfkit,
         created_at=history.created_at,
-        eyebrow=(one_line(history.folder), plural(history.runs, "run"), history.created_at[:10]),
-        summary=listed("standing", standing[:_LEAD]),
-        warnings=tuple(map(one_line, history.notes)),
+        eyebrow=(flatten_text(history.folder), format_plural(history.runs, "run"), history.created_at[:10]),
+        summary=make_list("standing", standing[:_LEAD]),
+        warnings=tuple(map(flatten_text, history.notes)),
         sections=sections,
         data=(
-            owned("points", SeriesPoint, _OF, named, lambda series: series.points),
-            Data("changes", _CHANGES, partial(_change_rows, history)),
+            build_owned_data("points", SeriesPoint, _OF, named, lambda series: series.points),
+            RawTable("changes", _CHANGES, partial(_list_change_rows, history)),
         ),
         raw={HISTORY_FILE: history},
         saves=HISTORY_FILE,
     )
 
 
-def _changes(history: History, changes: list[Change]) -> Iterator[Block]:
+def _build_changes(history: History, changes: list[SeriesChange]) -> Iterator[Block]:
     if history.series:
-        workloads = dict.fromkeys(_workload(series) for series in history.series)
+        workloads = dict.fromkeys(_get_workload(series) for series in history.series)
         titles = dict.fromkeys(series.title for series in history.series)
         yield Narrow(id="narrow", choices={"Workload": tuple(workloads), "Quantity": tuple(titles)})
     if changes:
-        yield from table(
+        yield from make_table(
             "changes-table",
             "Changes",
             COLUMNS,
@@ -66,28 +72,28 @@ def _changes(history: History, changes: list[Change]) -> Iterator[Block]:
             limit=len(changes),
             show_title=False,
             weight=Weight.BRIEF,
-            details=_unfolded,
-            tags=lambda change: _tags(change.series),
+            details=_build_details,
+            tags=lambda change: _get_tags(change.series),
             caption=_INTERVALS,
         )
     else:
         yield Text(id="steady", lines=("No series changed by more than chance explains.",), style="empty")
-    pending = [f"? {one_line(f'{series.name}: {series.pending}')}" for series in history.series if series.pending]
-    yield from listed("pending", pending, "Not settled yet", weight=Weight.BRIEF)
-    yield from listed("notes", map(one_line, said.notes(history)), "Notes", weight=Weight.BRIEF)
+    pending = [f"? {flatten_text(f'{series.name}: {series.pending}')}" for series in history.series if series.pending]
+    yield from make_list("pending", pending, "Not settled yet", weight=Weight.BRIEF)
+    yield from make_list("notes", map(flatten_text, said.list_notes(history)), "Notes", weight=Weight.BRIEF)
 
 
-def _unfolded(change: Change) -> tuple[Block, ...]:
+def _build_details(change: SeriesChange) -> tuple[Block, ...]:
     """The commits of a change, and what else changed with it."""
     commits = change.point.commits
-    lines = [one_line(f"{said.short(commit.revision)} {commit.title}") for commit in commits.commits]
+    lines = [flatten_text(f"{said.shorten_revision(commit.revision)} {commit.title}") for commit in commits.commits]
     older = (commits.count or 0) - len(commits.commits)
     if lines and older > 0:
         lines.append(f"and {older:,} older ones")
-    return listed(f"commits-{change.id}", lines, weight=Weight.BRIEF)
+    return make_list(f"commits-{change.id}", lines, weight=Weight.BRIEF)
 
 
-def _series(history: History, changes: list[Change]) -> Iterator[Block]:
+def _build_series(history: History, changes: list[SeriesChange]) -> Iterator[Block]:
     """The plots of what changed, in the order of the changes; the others folded."""
     order = {id(change.series): place for place, change in reversed(list(enumerate(changes)))}
     numbered = list(enumerate(history.series))
@@ -95,64 +101,66 @@ def _series(history: History, changes: list[Change]) -> Iterator[Block]:
     changed.sort(key=lambda plot: order.get(id(plot[1]), len(order)))
     steady = [(number, series) for number, series in numbered if not series.changes and not series.pending]
     if changed:
-        yield _plots("changed-series", changed)
+        yield _build_plots("changed-series", changed)
     if steady:
-        title = f"{plural(len(steady), 'series', 'series')} without a change"
-        yield Details(id="steady-series", title=title, blocks=(_plots("steady-plots", steady),), open=not changed)
+        title = f"{format_plural(len(steady), 'series', 'series')} without a change"
+        yield Details(id="steady-series", title=title, blocks=(_build_plots("steady-plots", steady),), open=not changed)
     if not history.series:
         yield Text(id="no-series", lines=("No run left a figure.",), style="empty")
 
 
-def _plots(name: str, plots: Iterable[tuple[int, QuantitySeries]]) -> Group:
+def _build_plots(name: str, plots: Iterable[tuple[int, QuantitySeries]]) -> Group:
     return Group(
         id=name,
         beside=True,
         blocks=tuple(
-            history_chart(series, f"series-{number}", tags=_tags(series), caption=_caption(series))
+            build_history_chart(series, f"series-{number}", tags=_get_tags(series), caption=_build_caption(series))
             for number, series in plots
         ),
     )
 
 
-def _caption(series: QuantitySeries) -> str:
+def _build_caption(series: QuantitySeries) -> str:
     """`perfkit bench, bench-01; a run varies by 1.0 %; a step of 2 % would show...` and what else is known of it."""
-    about = "; ".join(filter(None, (f"{series.how}, {series.machine}", said.noise(series))))
+    about = "; ".join(filter(None, (f"{series.how}, {series.machine}", said.describe_noise(series))))
     notes = [f"{note[:1].upper()}{note[1:]}." for note in (*series.notes, *filter(None, [series.pending]))]
-    return one_line(" ".join((f"{about}.", *notes)))
+    return flatten_text(" ".join((f"{about}.", *notes)))
 
 
-def _method(history: History) -> Iterator[Block]:
-    yield from listed("how", _METHOD, weight=Weight.DETAIL)
+def _build_method(history: History) -> Iterator[Block]:
+    yield from make_list("how", _METHOD, weight=Weight.DETAIL)
     if len(history.machines) > 1:
-        yield from listed("machines", map(one_line, history.machines), "Machines", weight=Weight.DETAIL)
+        yield from make_list("machines", map(flatten_text, history.machines), "Machines", weight=Weight.DETAIL)
     if history.repository:
-        line = one_line(f"Commits are from {history.repository}.")
+        line = flatten_text(f"Commits are from {history.repository}.")
         yield Text(id="repository", lines=(line,), style="caption", weight=Weight.DETAIL)
 
 
-def _workload(series: QuantitySeries) -> str:
+def _get_workload(series: QuantitySeries) -> str:
     return f"{series.workload} {series.variant}"
 
 
-def _tags(series: QuantitySeries) -> dict[str, str]:
-    return {"Workload": _workload(series), "Quantity": series.title}
+def _get_tags(series: QuantitySeries) -> dict[str, str]:
+    return {"Workload": _get_workload(series), "Quantity": series.title}
 
 
-COLUMNS: tuple[Column[Change], ...] = (
-    Column("Quantity", said.of, numeric=False, wrap=True, weight=Weight.BRIEF),
-    Column("Direction", said.direction, numeric=False, weight=Weight.BRIEF),
-    Column("Change", said.what, weight=Weight.BRIEF),
-    Column("Before", lambda change: said.level(change.point.before.value, change)),
-    Column("After", lambda change: said.level(change.point.after.value, change)),
-    Column("Since", lambda change: Cell(said.day(change.first), value=change.first.time or NOTHING), numeric=False),
-    Column("Commits", said.commits, numeric=False, wrap=True, weight=Weight.BRIEF),
-    Column("Confidence", said.confidence, numeric=False, wrap=True),
+COLUMNS: tuple[Column[SeriesChange], ...] = (
+    Column("Quantity", said.make_series_cell, numeric=False, wrap=True, weight=Weight.BRIEF),
+    Column("Direction", said.make_direction_cell, numeric=False, weight=Weight.BRIEF),
+    Column("Change", said.make_change_cell, weight=Weight.BRIEF),
+    Column("Before", lambda change: said.make_level_cell(change.point.before.value, change)),
+    Column("After", lambda change: said.make_level_cell(change.point.after.value, change)),
+    Column(
+        "Since", lambda change: Cell(said.format_day(change.first), value=change.first.time or NOTHING), numeric=False
+    ),
+    Column("Commits", said.make_commits_cell, numeric=False, wrap=True, weight=Weight.BRIEF),
+    Column("Confidence", said.make_confidence_cell, numeric=False, wrap=True),
 )
 
 
-def _change_rows(history: History) -> list[dict[str, Any]]:
+def _list_change_rows(history: History) -> list[dict[str, Any]]:
     return [
-        fields(
+        extract_fields(
             _CHANGES,
             change,
             **{name: getattr(series, name) for name in _OF},

@@ -6,73 +6,73 @@ from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit_reports.document.blocks import Block, Facts, Group, Section, Table, Text, Tile
 from perfkit_reports.document.document import Document
 from perfkit_reports.document.weight import Weight
-from perfkit_reports.subjects.loop import headline, stacks, watched
-from perfkit_reports.subjects.suite import cells, columns, communication, predicted, sections
-from perfkit_reports.subjects.tables import listed, table
+from perfkit_reports.subjects.loop import headline, loop_facts, stacks
+from perfkit_reports.subjects.suite import cells, columns, communication, predictions, sections
+from perfkit_reports.subjects.tables import make_list, make_table
 
 _UNTRACED = "No step of the loop was traced: “How this loop was watched” says how far it came."
 _UNFOUND = "No step was traced and no memory recorded, so there is nothing yet to find anything in."
 _TILES = (
-    ("Step time", cells.step_time),
-    ("Data wait", cells.data_wait),
-    ("Peak memory", cells.peak_memory),
-    ("MFU", cells.utilisation),
+    ("Step time", cells.make_step_time_cell),
+    ("Data wait", cells.make_data_wait_cell),
+    ("Peak memory", cells.make_peak_memory_cell),
+    ("MFU", cells.make_utilization_cell),
 )
 
 
-def document(analysis: Analysis) -> Document:
+def build_document(analysis: Analysis) -> Document:
     """The first variant is the loop; others are what was captured of it later."""
     first = analysis.variants[0]
     examined = any(variant.time_split or variant.memory for variant in analysis.variants)
     waits = any(variant.loop and variant.loop.data_waits_s for variant in analysis.variants)
-    return sections.assembled(
+    return sections.build_suite_document(
         analysis,
-        headline=headline.headline(first),
-        lead=headline.remarks(analysis.variants),
-        tiles=[*_tiles(first), *sections.largest_gain(analysis)],
-        summary=[_loops(analysis), *_steps(analysis)],
+        headline=headline.build_headline(first),
+        lead=headline.list_remarks(analysis.variants),
+        tiles=[*_build_tiles(first), *sections.build_largest_gain_tiles(analysis)],
+        summary=[_build_loops(analysis), *_build_steps(analysis)],
         sections=[
-            sections.what_was_found(analysis, "Loop", "" if examined else _UNFOUND),
-            *predicted.predicted(analysis),
-            *communication.communication(analysis),
-            *sections.instrumented(analysis, "loop", "the first step to a later capture's", _UNTRACED),
-            sections.samples(
+            sections.build_findings_section(analysis, "Loop", "" if examined else _UNFOUND),
+            *predictions.build_prediction_sections(analysis),
+            *communication.build_sections(analysis),
+            *sections.build_traced_sections(analysis, "loop", "the first step to a later capture's", _UNTRACED),
+            sections.build_samples_section(
                 analysis,
                 "One dot a step; the bar is the median.",
                 *(["A hollow dot at its height is how much of it was waiting for data."] if waits else []),
                 *(["They are those of the slowest rank."] if first.world_size > 1 else []),
             ),
-            *stacks.section(analysis),
-            _watched(analysis),
+            *stacks.build_sections(analysis),
+            _build_watched(analysis),
         ],
     )
 
 
-def _tiles(first: Variant) -> Iterator[Tile]:
+def _build_tiles(first: Variant) -> Iterator[Tile]:
     """Why it ended stands above, and is no reason to be told again for each figure."""
     for title, cell in _TILES:
         if (figure := cell(first)).known or figure.reason != first.reason:
             yield Tile(title, figure)
 
 
-def _loops(analysis: Analysis) -> Table:
+def _build_loops(analysis: Analysis) -> Table:
     alone = len(analysis.variants) == 1
     title = "The loop" if alone else "The loop and later captures"
     compared = () if alone else ("Memory changes are against the first row.",)
-    return sections.table(analysis, title, columns.loops(analysis), "capture", *compared)
+    return sections.build_variant_table(analysis, title, columns.build_loop_columns(analysis), "capture", *compared)
 
 
-def _steps(analysis: Analysis) -> Iterator[Block]:
+def _build_steps(analysis: Analysis) -> Iterator[Block]:
     """Which steps the figures are of."""
     alone = len(analysis.variants) == 1
     lines = [
-        f"{'' if alone else f'{variant.name}: '}{watched.steps(loop)}; a step ends with {loop.steps_by}"
-        for variant, loop in watched.loops(analysis)
+        f"{'' if alone else f'{variant.name}: '}{loop_facts.describe_steps(loop)}; a step ends with {loop.steps_by}"
+        for variant, loop in loop_facts.list_loops(analysis)
     ]
     yield Text(id="steps-timed", lines=tuple(lines), style="caption", weight=Weight.BRIEF)
 
 
-def _watched(analysis: Analysis) -> Section:
+def _build_watched(analysis: Analysis) -> Section:
     intro = (
         "The program runs its own loop; instruments were on for a few of its steps, one after the other, never while "
         "steps were timed.",
@@ -81,21 +81,23 @@ def _watched(analysis: Analysis) -> Section:
     )
     alone = len(analysis.variants) == 1
     blocks = []
-    for place, (variant, loop) in enumerate(watched.loops(analysis)):
-        some: list[Block] = [Facts(id=f"watched-{place}-facts", items=tuple(watched.facts(loop)))]
+    for place, (variant, loop) in enumerate(loop_facts.list_loops(analysis)):
+        some: list[Block] = [Facts(id=f"watched-{place}-facts", items=tuple(loop_facts.list_facts(loop)))]
         if len(loop.ranks) > 1:
             title = f"Ranks of {variant.name}"
-            some += table(f"watched-{place}-ranks", title, watched.RANKS, loop.ranks, "rank", data="", limit=None)
-        some += _caveats(variant, place)
+            some += make_table(
+                f"watched-{place}-ranks", title, loop_facts.RANKS, loop.ranks, "rank", data="", limit=None
+            )
+        some += _build_caveats(variant, place)
         weight = min(block.weight for block in some)
         title = "" if alone else variant.name
         blocks.append(Group(id=f"watched-{place}", title=title, blocks=tuple(some), weight=weight))
     return Section("watched", "How this loop was watched", tuple(blocks), nav="How it was watched", intro=intro)
 
 
-def _caveats(variant: Variant, place: int) -> Iterator[Block]:
+def _build_caveats(variant: Variant, place: int) -> Iterator[Block]:
     """What is missing or doubtful; the first stands above if it says why nothing was timed."""
-    told = headline.told_above(variant)
-    yield from listed(f"watched-{place}-missing", variant.warnings[:told], "Caveats", style="callout")
+    told = headline.count_repeated_warnings(variant)
+    yield from make_list(f"watched-{place}-missing", variant.warnings[:told], "Caveats", style="callout")
     rest = variant.warnings[told:]
-    yield from listed(f"watched-{place}-caveats", rest, "Caveats", style="callout", weight=Weight.BRIEF)
+    yield from make_list(f"watched-{place}-caveats", rest, "Caveats", style="callout", weight=Weight.BRIEF)

@@ -1,4 +1,4 @@
-"""What a loop that perfkit was attached to comes to, in a sentence."""
+"""The headline of a loop that perfkit was attached to."""
 
 from collections.abc import Sequence
 
@@ -8,10 +8,10 @@ from perfkit.analysis.model.estimate import MedianEstimate
 from perfkit.analysis.model.step import TimeShare
 from perfkit.analysis.model.suite import Variant
 from perfkit.record import Status
-from perfkit_reports.cells import times
-from perfkit_reports.subjects.suite.cells import step_time
-from perfkit_reports.subjects.trace.headline import LARGE, named, parts
-from perfkit_reports.wording import plural, sentence
+from perfkit_reports.cells import format_factor
+from perfkit_reports.subjects.suite.cells import make_step_time_cell
+from perfkit_reports.subjects.trace.headline import LARGE, format_part, list_parts
+from perfkit_reports.wording import format_plural, format_sentence
 
 _PARTS = 2  # of the step that are named, if they are large
 _SLOWED = 1.05
@@ -25,42 +25,44 @@ _ENDED = {
 }
 
 
-def headline(variant: Variant) -> str:
+def build_headline(variant: Variant) -> str:
     """Step time, the share that waits for data, the largest parts of a traced step, and how it ended if not well."""
     ended = _ENDED.get(variant.status, "")
     if not isinstance(variant.step_time, MedianEstimate):
         seen = variant.loop.steps_seen if variant.loop is not None else 0
         how = ended or "ended"
-        return f"{variant.name} {how} {_after(seen)}, before a step was timed."
-    told = f"{variant.name} takes {step_time(variant).text} a step{_parts(variant)}"
-    return f"{told}; it {ended} {_after(variant.loop.steps_seen if variant.loop else 0)}." if ended else f"{told}."
+        return f"{variant.name} {how} {_format_after(seen)}, before a step was timed."
+    told = f"{variant.name} takes {make_step_time_cell(variant).text} a step{_describe_parts(variant)}"
+    return (
+        f"{told}; it {ended} {_format_after(variant.loop.steps_seen if variant.loop else 0)}." if ended else f"{told}."
+    )
 
 
-def _traced(ratio: float) -> str:
+def _describe_tracing(ratio: float) -> str:
     """What the parts are parts of, from how long traced steps took in timed ones. Tracing makes no step shorter."""
     if ratio >= _SLOWED:
         return (
-            f"While traced, steps took {times(ratio)} as long: the parts are those of traced steps, and gains are "
+            f"While traced, steps took {format_factor(ratio)} as long: the parts are those of traced steps, and gains are "
             "scaled down to timed ones."
         )
     if ratio * _SLOWED <= 1:
         return (
-            f"The traced steps were shorter than timed ones ({times(ratio)}): steps of this loop differ in length, and "
+            f"The traced steps were shorter than timed ones ({format_factor(ratio)}): steps of this loop differ in length, and "
             "the parts are those of the traced ones."
         )
     return "The parts are those of traced steps."
 
 
-def remarks(variants: Sequence[Variant]) -> list[str]:
+def list_remarks(variants: Sequence[Variant]) -> list[str]:
     """How it ended, what the passes lack, and what was captured later."""
     first = variants[0]
-    lines = [sentence(first.reason)] if first.reason else []
+    lines = [format_sentence(first.reason)] if first.reason else []
     loop = first.loop
-    if told_above(first):
-        lines += map(sentence, first.warnings[:1])
+    if count_repeated_warnings(first):
+        lines += map(format_sentence, first.warnings[:1])
     if loop is not None and isinstance(first.step_time, MedianEstimate):
         lines += [
-            _traced(slowdown.ratio)
+            _describe_tracing(slowdown.ratio)
             for slowdown in loop.slowdowns
             if slowdown.instrument == "trace" and first.time_split
         ]
@@ -71,28 +73,30 @@ def remarks(variants: Sequence[Variant]) -> list[str]:
         if isinstance(later.step_time, MedianEstimate) and isinstance(first.step_time, MedianEstimate):
             ratio = later.step_time.value / first.step_time.value
             why = f" ({later.loop.trigger})" if later.loop and later.loop.trigger else ""
-            lines.append(f"Captured later, {later.name}{why} takes {times(ratio)} the step time of {first.name}.")
+            lines.append(
+                f"Captured later, {later.name}{why} takes {format_factor(ratio)} the step time of {first.name}."
+            )
     return lines
 
 
-def told_above(variant: Variant) -> int:
+def count_repeated_warnings(variant: Variant) -> int:
     """How many of its warnings are among the remarks: why nothing was timed, if it ended well."""
     return int(not variant.reason and not isinstance(variant.step_time, MedianEstimate))
 
 
-def _after(steps: int) -> str:
-    return f"after {plural(steps, 'step')}"
+def _format_after(steps: int) -> str:
+    return f"after {format_plural(steps, 'step')}"
 
 
-def _parts(variant: Variant) -> str:
+def _describe_parts(variant: Variant) -> str:
     loop = variant.loop
     share = 0.0 if loop is None else loop.data_wait_share or 0.0
     waiting = f"{units.percent(share, 0)} waiting for data" if share >= _WAITS else ""
-    split = variant.time_split if variant.trace is None or not _without_ceiling(variant) else parts(variant.trace)
-    largest = sorted((part for part in split if not (waiting and part.category == time_split.DATA)), key=_share)
-    longest = f", most in {names}" if (names := _longest(variant)) else ""
+    split = variant.time_split if variant.trace is None or not _has_no_ceiling(variant) else list_parts(variant.trace)
+    largest = sorted((part for part in split if not (waiting and part.category == time_split.DATA)), key=_get_sort_key)
+    longest = f", most in {names}" if (names := _list_longest(variant)) else ""
     traced = ", ".join(
-        named(part, variant.time_split) + (longest if part.category.startswith("in ") else "")
+        format_part(part, variant.time_split) + (longest if part.category.startswith("in ") else "")
         for part in largest[:_PARTS]
         if part.share >= LARGE
     )
@@ -101,17 +105,17 @@ def _parts(variant: Variant) -> str:
     return f": {waiting or traced}" if waiting or traced else ""
 
 
-def _share(part: TimeShare) -> float:
+def _get_sort_key(part: TimeShare) -> float:
     return -part.share
 
 
-def _without_ceiling(variant: Variant) -> bool:
+def _has_no_ceiling(variant: Variant) -> bool:
     return any(part.category == time_split.NO_CEILING for part in variant.time_split)
 
 
-def _longest(variant: Variant) -> str:
+def _list_longest(variant: Variant) -> str:
     """The ops that take longest, where no ceiling says what bounds them."""
-    if variant.trace is None or not _without_ceiling(variant):
+    if variant.trace is None or not _has_no_ceiling(variant):
         return ""
     longest = sorted(variant.trace.ops, key=lambda row: -row.seconds)[:_PARTS]
     return " and ".join(f"{row.name} ({units.percent(row.share, 0)})" for row in longest if row.share >= LARGE)

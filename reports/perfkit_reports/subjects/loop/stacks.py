@@ -11,9 +11,9 @@ from perfkit_reports.document.blocks import Block, Details, Facts, Group, Sectio
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.tables import NOTHING, Column
 from perfkit_reports.document.weight import Weight
-from perfkit_reports.plain import one_line
-from perfkit_reports.subjects.loop import watched
-from perfkit_reports.wording import plural
+from perfkit_reports.plain_text import flatten_text
+from perfkit_reports.subjects.loop import loop_facts
+from perfkit_reports.wording import format_plural
 
 _INTRO = (
     "Where the loop and the worker processes of its DataLoaders were, seen from outside by py-spy for some seconds, "
@@ -24,12 +24,12 @@ _INTRO = (
 _HELD = "Python, or native code that keeps the lock; else ops of torch, or waiting for data, a device or a lock"
 
 
-def share(value: float) -> Cell:
+def make_share_cell(value: float) -> Cell:
     return Cell(percent(value), value=value)
 
 
-def _held(line: HotLine) -> Cell:
-    return Cell(NOTHING) if line.held is None else share(line.held)
+def _make_lock_cell(line: HotLine) -> Cell:
+    return Cell(NOTHING) if line.held is None else make_share_cell(line.held)
 
 
 _NAMES: tuple[Column[HotLine], ...] = (
@@ -40,30 +40,42 @@ LINES: tuple[Column[HotLine], ...] = (
     *_NAMES,
     Column(
         "Share",
-        lambda line: share(line.share),
+        lambda line: make_share_cell(line.share),
         meter=True,
         weight=Weight.BRIEF,
         help="samples in this line, or in what it calls of libraries",
     ),
-    Column("Self", lambda line: share(line.itself), help="samples in this line, in no Python function that it calls"),
-    Column("Total", lambda line: share(line.total), help="samples in this line, or in anything that it calls"),
-    Column("Lock held", _held, help="about the part of the share in which the interpreter's lock was held: " + _HELD),
+    Column(
+        "Self",
+        lambda line: make_share_cell(line.itself),
+        help="samples in this line, in no Python function that it calls",
+    ),
+    Column(
+        "Total", lambda line: make_share_cell(line.total), help="samples in this line, or in anything that it calls"
+    ),
+    Column(
+        "Lock held",
+        _make_lock_cell,
+        help="about the part of the share in which the interpreter's lock was held: " + _HELD,
+    ),
     Column("Mostly in", lambda line: Cell(line.inside or NOTHING), numeric=False, code=True, wrap=True),
 )
 _LIBRARIES: tuple[Column[HotLine], ...] = (
     *_NAMES,
-    Column("Self", lambda line: share(line.itself), meter=True, weight=Weight.BRIEF),
-    Column("Total", lambda line: share(line.total)),
+    Column("Self", lambda line: make_share_cell(line.itself), meter=True, weight=Weight.BRIEF),
+    Column("Total", lambda line: make_share_cell(line.total)),
 )
 
 
-def section(analysis: Analysis) -> Iterator[Section]:
+def build_sections(analysis: Analysis) -> Iterator[Section]:
     """Hot lines of every recording that was sampled; nothing where none was."""
     groups = []
-    sampled = [(variant.name, loop.stacks) for variant, loop in watched.loops(analysis) if loop.stacks is not None]
+    sampled = [
+        (variant.name, loop.stacks) for variant, loop in loop_facts.list_loops(analysis) if loop.stacks is not None
+    ]
     for place, (name, stacks) in enumerate(sampled):
         title = name if len(analysis.variants) > 1 else ""
-        groups.append(Group(id=f"stacks-{place}", title=title, blocks=tuple(_threads(stacks, place))))
+        groups.append(Group(id=f"stacks-{place}", title=title, blocks=tuple(_build_threads(stacks, place))))
     files = ""
     if any(stacks.loop is not None for _, stacks in sampled):
         files = (
@@ -74,37 +86,39 @@ def section(analysis: Analysis) -> Iterator[Section]:
         yield Section("stacks", "Python stacks", (*groups, *where), intro=_INTRO if files else ())
 
 
-def _threads(stacks: LoopStacks, place: int) -> Iterator[Block]:
+def _build_threads(stacks: LoopStacks, place: int) -> Iterator[Block]:
     if stacks.reason:
-        why = f"Stacks were not sampled{'' if stacks.loop is None else ' on all ranks'}: {one_line(stacks.reason)}"
+        why = f"Stacks were not sampled{'' if stacks.loop is None else ' on all ranks'}: {flatten_text(stacks.reason)}"
         yield Text(id=f"stacks-{place}-none", lines=(why,), style="callout")
     if stacks.loop is not None:
         cost = ("Sampling cost", Cell(f"{percent(stacks.cost)} of a core", detail="beside the program"))
         failed = [("Could not be taken", Cell(percent(stacks.failed)))] if stacks.failed else []
         others = [("In steps unlike the timed ones", Cell(percent(stacks.others, 0)))] if stacks.others else []
-        yield from _thread(stacks.loop, f"stacks-{place}-loop", "The loop", (*others, cost, *failed))
+        yield from _build_thread(stacks.loop, f"stacks-{place}-loop", "The loop", (*others, cost, *failed))
     if stacks.workers is not None:
-        count = plural(stacks.workers.processes, "worker process", "worker processes")
-        yield from _thread(stacks.workers, f"stacks-{place}-workers", f"{count} of DataLoaders")
+        count = format_plural(stacks.workers.processes, "worker process", "worker processes")
+        yield from _build_thread(stacks.workers, f"stacks-{place}-workers", f"{count} of DataLoaders")
 
 
-def _thread(found: ThreadStacks, name: str, title: str, beside: Iterable[tuple[str, Cell]] = ()) -> Iterator[Block]:
-    yield Facts(id=f"{name}-facts", title=title, items=(*_facts(found), *beside))
+def _build_thread(
+    found: ThreadStacks, name: str, title: str, beside: Iterable[tuple[str, Cell]] = ()
+) -> Iterator[Block]:
+    yield Facts(id=f"{name}-facts", title=title, items=(*_list_facts(found), *beside))
     if found.samples < LEAST_SAMPLES:
-        few = f"Only {plural(found.samples, 'sample')}: shares may be far off. The loop ended soon after."
+        few = f"Only {format_plural(found.samples, 'sample')}: shares may be far off. The loop ended soon after."
         yield Text(id=f"{name}-few", lines=(few,), style="callout")
     if found.lines:
-        yield _table(f"{name}-lines", f"{title}: lines of the program", LINES, found.lines)
+        yield _build_table(f"{name}-lines", f"{title}: lines of the program", LINES, found.lines)
     if found.libraries:
-        table = _table(f"{name}-libraries", f"{title}: lines of libraries", _LIBRARIES, found.libraries)
+        table = _build_table(f"{name}-libraries", f"{title}: lines of libraries", _LIBRARIES, found.libraries)
         yield Details(id=f"{name}-more", title=f"{title}: lines of libraries", blocks=(table,), weight=Weight.DETAIL)
 
 
-def _table(name: str, title: str, columns: tuple[Column[HotLine], ...], rows: tuple[HotLine, ...]) -> Table:
+def _build_table(name: str, title: str, columns: tuple[Column[HotLine], ...], rows: tuple[HotLine, ...]) -> Table:
     return Table(id=name, title=title, columns=columns, rows=rows, what="line", limit=10)
 
 
-def _facts(found: ThreadStacks) -> Iterator[tuple[str, Cell]]:
+def _list_facts(found: ThreadStacks) -> Iterator[tuple[str, Cell]]:
     yield "Samples", Cell(f"{found.samples:,}, {found.hz:g} a second", detail=f"in {seconds(found.seconds)}")
     if found.idle:
         share = found.idle / (found.idle + found.samples)

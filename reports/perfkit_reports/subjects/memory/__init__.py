@@ -1,7 +1,7 @@
-"""What filled the memory: a file's report, and the section on memory of every other report."""
+"""The report on the memory of a file, and the section on memory of every other report."""
 
-from perfkit_reports.subjects.memory.document import document
-from perfkit_reports.subjects.memory.section import section
-from perfkit_reports.subjects.memory.tables import data
+from perfkit_reports.subjects.memory.document import build_document
+from perfkit_reports.subjects.memory.section import build_section
+from perfkit_reports.subjects.memory.tables import build_data
 
-__all__ = ["data", "document", "section"]
+__all__ = ["build_data", "build_document", "build_section"]

@@ -10,28 +10,28 @@ UNACCOUNTED = "not accounted for"
 UNEXPLAINED = "not explained"
 
 
-def balance_line(account: MemoryAccount) -> str:
+def format_balance(account: MemoryAccount) -> str:
     """`339 MiB at the peak in backward = activation 318 MiB + parameter 21.0 MiB`; a remainder is named."""
     remainder = account.peak_bytes - sum(part.bytes for part in account.categories)
-    parts = [*_by_size(account.categories), *_rest(UNACCOUNTED, remainder)]
+    parts = [*_sort_by_size(account.categories), *_make_remainder(UNACCOUNTED, remainder)]
     phase = f" in {account.peak_phase}" if account.peak_phase else ""
-    return f"{units.nbytes(account.peak_bytes)} at the peak{phase} = {_sum(parts)}"
+    return f"{units.nbytes(account.peak_bytes)} at the peak{phase} = {_format_sum(parts)}"
 
 
-def beyond_line(account: MemoryAccount) -> str:
+def format_beyond(account: MemoryAccount) -> str:
     """`peak 339 MiB + reserved but free 12.0 MiB - never touched 3.00 MiB = 348 MiB, the process: RSS`.
 
     Where nobody measured the process the line has no sum; empty where nothing beyond the peak is known.
     """
     parts = [MemoryShare(category="peak", bytes=account.peak_bytes), *account.beyond]
     if account.process_bytes is None:
-        return f"{_sum(parts)}; the process as a whole was not measured" if account.beyond else ""
-    parts += _rest(UNEXPLAINED, account.process_bytes - sum(part.bytes for part in parts))
+        return f"{_format_sum(parts)}; the process as a whole was not measured" if account.beyond else ""
+    parts += _make_remainder(UNEXPLAINED, account.process_bytes - sum(part.bytes for part in parts))
     source = f": {account.process_source}" if account.process_source else ""
-    return f"{_sum(parts)} = {units.nbytes(account.process_bytes)}, the process{source}"
+    return f"{_format_sum(parts)} = {units.nbytes(account.process_bytes)}, the process{source}"
 
 
-def device_line(account: MemoryAccount) -> str:
+def format_device(account: MemoryAccount) -> str:
     """`the process 10.4 GiB + other processes 28.6 GiB + reserved by the driver 480 MiB = 39.5 GiB of the device`.
 
     Empty where the device as a whole was not measured.
@@ -39,18 +39,18 @@ def device_line(account: MemoryAccount) -> str:
     if account.process_bytes is None or account.device_bytes is None:
         return ""
     parts = [MemoryShare(category="the process", bytes=account.process_bytes), *account.device_parts]
-    return f"{_sum(parts)} = {units.nbytes(account.device_bytes)} of the device"
+    return f"{_format_sum(parts)} = {units.nbytes(account.device_bytes)} of the device"
 
 
-def _by_size(parts: Iterable[MemoryShare]) -> list[MemoryShare]:
+def _sort_by_size(parts: Iterable[MemoryShare]) -> list[MemoryShare]:
     return sorted(parts, key=lambda part: -part.bytes)
 
 
-def _rest(name: str, amount: int) -> list[MemoryShare]:
+def _make_remainder(name: str, amount: int) -> list[MemoryShare]:
     return [MemoryShare(category=name, bytes=amount)] if amount else []
 
 
-def _sum(parts: Iterable[MemoryShare]) -> str:
+def _format_sum(parts: Iterable[MemoryShare]) -> str:
     """`a 3 B + b 2 B - c 1 B`: what is negative is subtracted."""
     signed = "".join(
         f" {'-' if part.bytes < 0 else '+'} {part.category} {units.nbytes(abs(part.bytes))}" for part in parts

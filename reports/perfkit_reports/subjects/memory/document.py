@@ -1,4 +1,4 @@
-"""What one file tells of the memory of its devices."""
+"""The document on the memory of the devices of one file."""
 
 from perfkit.analysis.model.memory_analysis import MemoryAnalysis
 from perfkit.record import Unknown, measured
@@ -7,45 +7,50 @@ from perfkit_reports.document.blocks import Facts, Section, Tile
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.document import Document
 from perfkit_reports.document.weight import Weight
-from perfkit_reports.holders import of_devices
+from perfkit_reports.holders import list_device_holders
 from perfkit_reports.subjects import findings
-from perfkit_reports.subjects.memory import story
-from perfkit_reports.subjects.memory.section import section
-from perfkit_reports.subjects.memory.tables import data
-from perfkit_reports.subjects.memory.tiles import tiles
-from perfkit_reports.subjects.method import provenance
+from perfkit_reports.subjects.memory import sentences
+from perfkit_reports.subjects.memory.section import build_section
+from perfkit_reports.subjects.memory.tables import build_data
+from perfkit_reports.subjects.memory.tiles import list_tiles
+from perfkit_reports.subjects.method import build_provenance
 
 
-def document(analysis: MemoryAnalysis) -> Document:
+def build_document(analysis: MemoryAnalysis) -> Document:
     """The fullest device comes first."""
-    holders = sorted(of_devices(analysis.accounts), key=lambda holder: -holder.account.peak_bytes)
+    holders = sorted(list_device_holders(analysis.accounts), key=lambda holder: -holder.account.peak_bytes)
     return Document(
         kind="memory",
         title=analysis.title,
         eyebrow=(analysis.title, analysis.kind, analysis.created_at[:10]),
-        headline=story.headline(holders),
+        headline=sentences.build_headline(holders),
         perfkit=analysis.perfkit,
         created_at=analysis.created_at,
-        tiles=tuple(Tile(title, cell) for holder in holders[:1] for title, cell in tiles(holder.account)),
+        tiles=tuple(Tile(title, cell) for holder in holders[:1] for title, cell in list_tiles(holder.account)),
         warnings=analysis.notes,
         sections=(
-            findings.section(analysis.findings, "Device" if len(holders) > 1 else ""),
-            section(holders, "device", told=Weight.BRIEF, peak=Weight.BRIEF),
-            Section("method", "How it was read", (_method(analysis), provenance(analysis.provenance)), nav="Method"),
+            findings.build_section(analysis.findings, "Device" if len(holders) > 1 else ""),
+            build_section(holders, "device", told=Weight.BRIEF, peak=Weight.BRIEF),
+            Section(
+                "method",
+                "How it was read",
+                (_build_method(analysis), build_provenance(analysis.provenance)),
+                nav="Method",
+            ),
         ),
-        data=data(holders, "device"),
-        raw={MEMORY_REPORT_FILE: analysis, SUMMARY_FILE: summary(analysis)},
+        data=build_data(holders, "device"),
+        raw={MEMORY_REPORT_FILE: analysis, SUMMARY_FILE: summarize_memory(analysis)},
         saves=MEMORY_REPORT_FILE,
     )
 
 
-def _method(analysis: MemoryAnalysis) -> Facts:
+def _build_method(analysis: MemoryAnalysis) -> Facts:
     items = [("File", Cell(analysis.file)), ("Kind", Cell(analysis.kind))]
     items += [("Command", Cell(analysis.command))] if analysis.command else []
     return Facts(id="method-file", items=(*items, ("perfkit", Cell(analysis.perfkit))))
 
 
-def summary(analysis: MemoryAnalysis) -> ReportSummary:
+def summarize_memory(analysis: MemoryAnalysis) -> ReportSummary:
     """What a list of reports shows: the peak is that of the fullest device."""
     fullest = max(analysis.accounts, key=lambda account: account.peak_bytes, default=None)
     absent = Unknown(reason="a recording of memory does not tell")

@@ -19,7 +19,7 @@ class ModuleRow:
     modules: int
 
 
-def by_module(rows: Iterable[MemoryRow]) -> list[ModuleRow]:
+def group_by_module(rows: Iterable[MemoryRow]) -> list[ModuleRow]:
     """Modules that differ only in their numbers are one row, `h.*.mlp`; one alone keeps its name.
 
     The largest come first.

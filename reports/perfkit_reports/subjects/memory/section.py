@@ -7,15 +7,15 @@ from perfkit_reports.document.blocks import Block, Choice, Facts, Group, Section
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.holders import Holder
-from perfkit_reports.subjects.memory import balance, columns, story
-from perfkit_reports.subjects.memory.rows import by_module
-from perfkit_reports.subjects.tables import SHORT, table
+from perfkit_reports.subjects.memory import balance, columns, sentences
+from perfkit_reports.subjects.memory.rows import group_by_module
+from perfkit_reports.subjects.tables import SHORT, make_table
 
 ROWS = 120  # of a table of bytes where there is one holder
 _INTRO = "Live memory at the moment of the peak, every byte in one category. The parts sum to the peak."
 
 
-def section(
+def build_section(
     holders: Sequence[Holder],
     what: str,
     *,
@@ -32,18 +32,18 @@ def section(
     if not holders:
         nothing = Text(id="memory-none", lines=("No memory was recorded.",), style="empty")
         return Section("memory", title, (nothing,), nav="Memory")
-    drawn = memory_flame.chart(holders, what)
+    drawn = memory_flame.build_flame(holders, what)
     blocks = (
-        *_failures(holders, told),
-        *(peaks or _peak(holders, what, peak, words)),
-        _balance(holders, what, told),
+        *_build_failures(holders, told),
+        *(peaks or _build_peak(holders, what, peak, words)),
+        _build_balance(holders, what, told),
         *([drawn] if drawn else []),
-        *_details(holders, what),
+        *_build_details(holders, what),
     )
     return Section("memory", title, blocks, nav="Memory", intro=(_INTRO,))
 
 
-def _failures(holders: Sequence[Holder], weight: Weight) -> list[Block]:
+def _build_failures(holders: Sequence[Holder], weight: Weight) -> list[Block]:
     """The requests for which there was no memory."""
     return [
         Text(
@@ -54,86 +54,95 @@ def _failures(holders: Sequence[Holder], weight: Weight) -> list[Block]:
             weight=weight,
         )
         for place, holder in enumerate(holders)
-        if (lines := story.failure(holder.account))
+        if (lines := sentences.describe_failure(holder.account))
     ]
 
 
-def _peak(holders: Sequence[Holder], what: str, peak: Weight, words: bool) -> list[Block]:
+def _build_peak(holders: Sequence[Holder], what: str, peak: Weight, words: bool) -> list[Block]:
     parts = [
         (holder, part) for holder in holders for part in sorted(holder.account.categories, key=lambda part: -part.bytes)
     ]
-    of = columns.CATEGORIES if len(holders) == 1 else (columns.owner(what), *columns.CATEGORIES)
+    of = columns.CATEGORIES if len(holders) == 1 else (columns.build_owner_column(what), *columns.CATEGORIES)
     named = {"whats": "categories", "data": "memory", "limit": ROWS}
-    same = table("memory-categories", "At the peak", of, parts, "category", **named)
-    chart = memory_peak.chart(holders, what, peak, same[0] if same and words and peak == Weight.BRIEF else None)
+    same = make_table("memory-categories", "At the peak", of, parts, "category", **named)
+    chart = memory_peak.build_chart(holders, what, peak, same[0] if same and words and peak == Weight.BRIEF else None)
     return [chart] if chart else []
 
 
-def _balance(holders: Sequence[Holder], what: str, weight: Weight) -> Block:
+def _build_balance(holders: Sequence[Holder], what: str, weight: Weight) -> Block:
     if len(holders) > 1:
-        of = columns.balance(what)
+        of = columns.build_balance_columns(what)
         return Table(
             id="memory-balance", weight=weight, title="Balance", columns=of, rows=holders, what=what, data="memory"
         )
     account = holders[0].account
     titles = ("Balance", "The process", "The device")
-    lines = (balance.balance_line(account), balance.beyond_line(account), balance.device_line(account))
+    lines = (balance.format_balance(account), balance.format_beyond(account), balance.format_device(account))
     items = [(title, Cell(line)) for title, line in zip(titles, lines, strict=True) if line]
     return Facts(id="memory-balance", weight=weight, items=(*items, ("Source", Cell(account.source))))
 
 
-def _details(holders: Sequence[Holder], what: str) -> list[Block]:
+def _build_details(holders: Sequence[Holder], what: str) -> list[Block]:
     if len(holders) == 1:
-        return _holder(holders[0], 0, ROWS)
+        return _build_holder(holders[0], 0, ROWS)
     return [
         Choice(
             id="memory-of",
             keys=(what.capitalize(),),
             options={
-                (holder.name,): Group(id=f"memory-of-{place}", blocks=tuple(_holder(holder, place, SHORT)))
+                (holder.name,): Group(id=f"memory-of-{place}", blocks=tuple(_build_holder(holder, place, SHORT)))
                 for place, holder in enumerate(holders)
             },
         )
     ]
 
 
-def _holder(holder: Holder, place: int, most: int) -> list[Block]:
+def _build_holder(holder: Holder, place: int, most: int) -> list[Block]:
     account = holder.account
-    over_time = memory_timeline.chart(holder, place)
+    over_time = memory_timeline.build_chart(holder, place)
     empty = Text(id=f"memory-timeline-{place}", lines=("No course over time was recorded.",), style="empty")
     blocks: list[Block] = [over_time or empty]
-    if told := story.step_peaks(account):
+    if told := sentences.describe_step_peaks(account):
         alike = Text(id=f"memory-steps-{place}", lines=(told,), style="caption")
-        blocks.append(memory_steps.chart(account, place, told) or alike)
+        blocks.append(memory_steps.build_chart(account, place, told) or alike)
     held = account.fragmentation
     if held is not None:
-        title, of = "Reserved and free", columns.reserved(held.reserved_bytes)
-        told = story.fragmentation(account)
-        blocks += table(
-            f"memory-reserved-{place}", title, of, story.free_parts(held), "part", data="", limit=None, caption=told
+        title, of = "Reserved and free", columns.build_reserved_columns(held.reserved_bytes)
+        told = sentences.describe_fragmentation(account)
+        blocks += make_table(
+            f"memory-reserved-{place}",
+            title,
+            of,
+            sentences.list_free_parts(held),
+            "part",
+            data="",
+            limit=None,
+            caption=told,
         )
-    title, told = "What grows from step to step", story.growth(account.growth)
+    title, told = "What grows from step to step", sentences.describe_growth(account.growth)
     ranked = {"data": "memory_growth", "limit": most, "sorted": "Grows by"}
-    blocks += table(f"memory-growth-{place}", title, columns.GROWTH, account.growth, "origin", caption=told, **ranked)
+    blocks += make_table(
+        f"memory-growth-{place}", title, columns.GROWTH, account.growth, "origin", caption=told, **ranked
+    )
     title, ranked = "Largest allocations at the peak", {"data": "memory_largest", "limit": ROWS, "sorted": "Size"}
-    blocks += table(f"memory-largest-{place}", title, columns.LARGEST, account.largest, "allocation", **ranked)
-    return [*blocks, *_bytes(holder, place, most)]
+    blocks += make_table(f"memory-largest-{place}", title, columns.LARGEST, account.largest, "allocation", **ranked)
+    return [*blocks, *_build_bytes(holder, place, most)]
 
 
-def _bytes(holder: Holder, place: int, most: int) -> list[Block]:
+def _build_bytes(holder: Holder, place: int, most: int) -> list[Block]:
     """Bytes by module, and by module and op, where these are known."""
     peak = holder.account.peak_bytes
     ops = sorted(holder.account.rows, key=lambda row: -row.bytes)
-    modules = by_module(ops)
+    modules = group_by_module(ops)
     options: dict[tuple[str, ...], Block] = {}
     for name, title, of, rows, known in (
-        ("modules", "Modules", columns.by_module(peak), modules, any(row.module for row in modules)),
-        ("ops", "Modules and ops", columns.by_op(peak), ops, any(row.module or row.op for row in ops)),
+        ("modules", "Modules", columns.build_module_columns(peak), modules, any(row.module for row in modules)),
+        ("ops", "Modules and ops", columns.build_op_columns(peak), ops, any(row.module or row.op for row in ops)),
     ):
         if known:
             whole = f"Memory of {holder.name} by {title.lower()}"
             ranked = {"data": "memory_rows", "limit": most, "sorted": "Size"}
-            (options[title,],) = table(f"memory-{name}-{place}", whole, of, rows, "row", **ranked)
+            (options[title,],) = make_table(f"memory-{name}-{place}", whole, of, rows, "row", **ranked)
     if not options:
         return []
     choice = Choice(id=f"memory-bytes-{place}", keys=("Table of",), options=options, filter="module, op, category")

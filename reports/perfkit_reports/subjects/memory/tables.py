@@ -5,7 +5,7 @@ from typing import Any
 
 from perfkit.analysis.model.memory import LiveBlock, MemoryAccount, MemoryGrowth, MemoryRow, TimelineBand
 from perfkit.spec import Struct
-from perfkit_reports.document.tables import Data, owned
+from perfkit_reports.document.tables import RawTable, build_owned_data
 from perfkit_reports.holders import Holder
 
 _OF_ACCOUNTS: dict[str, tuple[type[Struct], Callable[[MemoryAccount], Iterable[object]]]] = {
@@ -16,7 +16,7 @@ _OF_ACCOUNTS: dict[str, tuple[type[Struct], Callable[[MemoryAccount], Iterable[o
 }
 
 
-def data(holders: Sequence[Holder], owner: str) -> tuple[Data, ...]:
+def build_data(holders: Sequence[Holder], owner: str) -> tuple[RawTable, ...]:
     """Every table; `owner` is what a holder is (`variant`, `device`), the name of their first column."""
     accounts = [([holder.name], holder.account) for holder in holders]
 
@@ -26,20 +26,23 @@ def data(holders: Sequence[Holder], owner: str) -> tuple[Data, ...]:
     categories = {owner: str, "category": str, "bytes": int, "in_peak": bool}
     timeline = {owner: str, "time_s": float, "category": str, "bytes": int}
     return (
-        Data("memory", categories, lambda: rows(_categories)),
-        Data("memory_timeline", timeline, lambda: rows(_timeline)),
-        *(owned(name, struct, {owner: str}, accounts, pick) for name, (struct, pick) in _OF_ACCOUNTS.items()),
+        RawTable("memory", categories, lambda: rows(_list_categories)),
+        RawTable("memory_timeline", timeline, lambda: rows(_list_timeline)),
+        *(
+            build_owned_data(name, struct, {owner: str}, accounts, pick)
+            for name, (struct, pick) in _OF_ACCOUNTS.items()
+        ),
     )
 
 
-def _categories(account: MemoryAccount) -> Iterator[dict[str, Any]]:
+def _list_categories(account: MemoryAccount) -> Iterator[dict[str, Any]]:
     """Categories of the peak (`in_peak`), which sum to it, and what lies beyond the allocator."""
     for in_peak, parts in ((True, account.categories), (False, account.beyond)):
         for part in parts:
             yield {"category": part.category, "bytes": part.bytes, "in_peak": in_peak}
 
 
-def _timeline(account: MemoryAccount) -> Iterator[dict[str, Any]]:
+def _list_timeline(account: MemoryAccount) -> Iterator[dict[str, Any]]:
     for category, amounts in account.timeline_categories.items():
         for time, amount in zip(account.timeline_s, amounts, strict=True):
             yield {"time_s": time, "category": category, "bytes": amount}

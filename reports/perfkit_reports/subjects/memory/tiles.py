@@ -4,48 +4,50 @@ from dataclasses import replace
 
 from perfkit import allocations, units
 from perfkit.analysis.model.memory import MemoryAccount
-from perfkit_reports.cells import known
-from perfkit_reports.document.cells import Cell, unknown
+from perfkit_reports.cells import make_optional_cell
+from perfkit_reports.document.cells import Cell, make_unknown_cell
 
 _NOT_RESERVED = "the recording does not tell what the allocator holds of the device"
 
 
-def tiles(account: MemoryAccount) -> list[tuple[str, Cell]]:
+def list_tiles(account: MemoryAccount) -> list[tuple[str, Cell]]:
     """(title, figure) of each tile."""
     return [
-        ("Peak", _peak(account)),
-        ("Largest part", _largest(account)),
-        ("Reserved but free", _free(account)),
-        *_last(account),
+        ("Peak", _make_peak_cell(account)),
+        ("Largest part", _make_largest_cell(account)),
+        ("Reserved but free", _make_free_cell(account)),
+        *_list_last(account),
     ]
 
 
-def _peak(account: MemoryAccount) -> Cell:
+def _make_peak_cell(account: MemoryAccount) -> Cell:
     when = [account.peak_phase, "" if account.peak_step is None else f"step {account.peak_step}"]
     return Cell(units.nbytes(account.peak_bytes), detail=", ".join(part for part in when if part))
 
 
-def _largest(account: MemoryAccount) -> Cell:
+def _make_largest_cell(account: MemoryAccount) -> Cell:
     if not account.categories or not account.peak_bytes:
-        return unknown("nothing was alive")
+        return make_unknown_cell("nothing was alive")
     part = max(account.categories, key=lambda part: part.bytes)
     share = units.percent(part.bytes / account.peak_bytes, 0)
     return Cell(share, detail=f"{part.category}, {units.nbytes(part.bytes)}")
 
 
-def _free(account: MemoryAccount) -> Cell:
+def _make_free_cell(account: MemoryAccount) -> Cell:
     held = account.fragmentation
     if held is None:
-        return unknown(_NOT_RESERVED)
+        return make_unknown_cell(_NOT_RESERVED)
     largest = held.largest_free_bytes
     detail = "pieces of unknown size" if largest is None else f"largest block {units.nbytes(largest)}"
     return Cell(units.nbytes(held.free_bytes), detail=detail)
 
 
-def _last(account: MemoryAccount) -> list[tuple[str, Cell]]:
+def _list_last(account: MemoryAccount) -> list[tuple[str, Cell]]:
     """The request that failed, if one did; else what grows, if anything does; else how much is in no category."""
     if account.failed is not None:
-        asked = known(account.failed.bytes, units.nbytes, "the recording does not tell how much was asked for")
+        asked = make_optional_cell(
+            account.failed.bytes, units.nbytes, "the recording does not tell how much was asked for"
+        )
         failed = replace(asked, detail="the request that failed", tone="bad") if asked.known else asked
         return [("Asked for", failed)]
     if account.growth:

@@ -1,1 +1,1 @@
-"""What the variants of a workload would need, before they are run."""
+"""The plan of a workload: the memory and time that its variants would need, before they are run."""

@@ -1,27 +1,29 @@
-"""What is told of a planned variant, as cells: one function a column."""
+"""The cells of a planned variant: one function a column."""
 
 from perfkit import units
 from perfkit.analysis.model.plan import Interval, Plan, PlannedVariant
 from perfkit.plan import verdict
-from perfkit_reports.cells import span
-from perfkit_reports.document.cells import Cell, unknown
+from perfkit_reports.cells import format_range
+from perfkit_reports.document.cells import Cell, make_unknown_cell
 from perfkit_reports.document.tables import NOTHING
 
 _NAMED = 3  # categories
 
 
-def peak(variant: PlannedVariant) -> Cell:
+def make_peak_cell(variant: PlannedVariant) -> Cell:
     """What the allocator hands out, with the phase in which that is the most."""
     told = variant.peak_allocated_bytes
     if told is None:
-        return _no_memory(variant)
+        return _make_no_memory_cell(variant)
     when = f"in {told.phase}" if told.phase else ""
     return Cell(
-        units.nbytes(told.value), detail=", ".join(filter(None, (size_span(told.bounds), when))), value=told.value
+        units.nbytes(told.value),
+        detail=", ".join(filter(None, (format_size_span(told.bounds), when))),
+        value=told.value,
     )
 
 
-def largest(variant: PlannedVariant) -> Cell:
+def make_largest_cell(variant: PlannedVariant) -> Cell:
     """The categories that take the most at the allocator's peak."""
     told = variant.peak_allocated_bytes
     if told is None:
@@ -30,32 +32,32 @@ def largest(variant: PlannedVariant) -> Cell:
     return Cell(", ".join(f"{name} {units.percent(amount / told.value, 0)}" for name, amount in parts))
 
 
-def needed(variant: PlannedVariant) -> Cell:
+def make_needed_cell(variant: PlannedVariant) -> Cell:
     """With what is beyond the allocator."""
     told = variant.needed_bytes
     if told is None:
-        return _no_memory(variant)
-    return Cell(units.nbytes(told.value), detail=size_span(told), value=told.value)
+        return _make_no_memory_cell(variant)
+    return Cell(units.nbytes(told.value), detail=format_size_span(told), value=told.value)
 
 
-def change(variant: PlannedVariant, plan: Plan) -> Cell:
+def make_change_cell(variant: PlannedVariant, plan: Plan) -> Cell:
     """What is needed against the baseline on as many ranks."""
-    before = baseline_of(variant, plan)
+    before = find_baseline(variant, plan)
     now, then = variant.needed_bytes, None if before is None else before.needed_bytes
     if variant.is_baseline:
         return Cell("baseline")
     if now is None or then is None:
-        return unknown(variant.reason or "the memory of the baseline is not known")
+        return make_unknown_cell(variant.reason or "the memory of the baseline is not known")
     ratio = now.value / then.value
     tone = "" if abs(ratio - 1) < 0.001 else "good" if ratio < 1 else "bad"
     return Cell(units.signed_percent(ratio - 1), value=ratio, tone=tone)
 
 
-def fits(variant: PlannedVariant, limit_bytes: int) -> Cell:
+def make_fits_cell(variant: PlannedVariant, limit_bytes: int) -> Cell:
     """Whether all that it needs is within the limit, by the bounds of what it needs."""
     told = variant.needed_bytes
     if told is None:
-        return _no_memory(variant)
+        return _make_no_memory_cell(variant)
     match verdict.fits(told, limit_bytes):
         case True:
             return Cell("fits", detail=f"{units.nbytes(limit_bytes - told.high)} left", tone="good")
@@ -65,33 +67,33 @@ def fits(variant: PlannedVariant, limit_bytes: int) -> Cell:
             return Cell("may fit", detail=f"at most {units.nbytes(told.high - limit_bytes)} too much", tone="unsure")
 
 
-def step_time(variant: PlannedVariant) -> Cell:
+def make_step_time_cell(variant: PlannedVariant) -> Cell:
     """With its bounds."""
     told = variant.step_s
     if told is None:
-        return unknown("no time was predicted")
-    return Cell(units.seconds(told.total.value), detail=time_span(told.total), value=told.total.value)
+        return make_unknown_cell("no time was predicted")
+    return Cell(units.seconds(told.total.value), detail=format_time_span(told.total), value=told.total.value)
 
 
-def baseline_of(variant: PlannedVariant, plan: Plan) -> PlannedVariant | None:
+def find_baseline(variant: PlannedVariant, plan: Plan) -> PlannedVariant | None:
     """The variant without techniques on as many ranks."""
     others = (other for other in plan.variants if other.world_size == variant.world_size)
     return next((other for other in others if other.is_baseline), None)
 
 
-def size_span(told: Interval) -> str:
+def format_size_span(told: Interval) -> str:
     """`61.0–66.0 GiB`; empty where both are the same."""
-    return _span(units.nbytes(told.low), units.nbytes(told.high))
+    return _format_span(units.nbytes(told.low), units.nbytes(told.high))
 
 
-def time_span(told: Interval) -> str:
+def format_time_span(told: Interval) -> str:
     """`98–120 ms`; empty where both are the same."""
-    return _span(units.seconds(told.low), units.seconds(told.high))
+    return _format_span(units.seconds(told.low), units.seconds(told.high))
 
 
-def _span(low: str, high: str) -> str:
-    return "" if low == high else span(low, high, f" {high.split(' ')[-1]}")
+def _format_span(low: str, high: str) -> str:
+    return "" if low == high else format_range(low, high, f" {high.split(' ')[-1]}")
 
 
-def _no_memory(variant: PlannedVariant) -> Cell:
-    return unknown(variant.reason or "no block of memory was taken")
+def _make_no_memory_cell(variant: PlannedVariant) -> Cell:
+    return make_unknown_cell(variant.reason or "no block of memory was taken")

@@ -5,7 +5,7 @@ from functools import partial
 
 from perfkit import units
 from perfkit.analysis.model.plan import NonTensorMemory, Plan, PlannedVariant
-from perfkit_reports.cells import whole
+from perfkit_reports.cells import make_integer_cell
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.tables import Column
 from perfkit_reports.document.weight import Weight
@@ -15,38 +15,40 @@ from perfkit_reports.subjects.plan import cells
 _column: Callable[..., Column[PlannedVariant]] = partial(Column, weight=Weight.BRIEF)
 
 
-def variants(plan: Plan, styles: dict[str, Style]) -> list[Column[PlannedVariant]]:
+def build_variant_columns(plan: Plan, styles: dict[str, Style]) -> list[Column[PlannedVariant]]:
     """Without a verdict where there is no limit, without times where none was predicted."""
     limit = plan.limit_bytes
-    made = [_column("Variant", lambda variant: _named(variant, styles[variant.name]), numeric=False)]
+    made = [_column("Variant", lambda variant: _make_name_cell(variant, styles[variant.name]), numeric=False)]
     if any(variant.world_size > 1 for variant in plan.variants):
-        made.append(Column("Ranks", lambda variant: whole(variant.world_size)))
-    made.append(_column("Allocator's peak", cells.peak, help="what torch's allocator hands out in a rank"))
+        made.append(Column("Ranks", lambda variant: make_integer_cell(variant.world_size)))
+    made.append(_column("Allocator's peak", cells.make_peak_cell, help="what torch's allocator hands out in a rank"))
     if any(variant.beyond_allocator for variant in plan.variants):
-        made.append(_column("Needed", cells.needed, help="with what is beyond the allocator"))
+        made.append(_column("Needed", cells.make_needed_cell, help="with what is beyond the allocator"))
     if len(plan.variants) > 1:
-        made.append(_column("Against the baseline", lambda variant: cells.change(variant, plan)))
+        made.append(_column("Against the baseline", lambda variant: cells.make_change_cell(variant, plan)))
     if limit is not None:
-        made.append(_column("Fits", lambda variant: cells.fits(variant, limit), numeric=False, pill=True))
+        made.append(_column("Fits", lambda variant: cells.make_fits_cell(variant, limit), numeric=False, pill=True))
     if any(variant.step_s is not None for variant in plan.variants):
-        made.append(_column("Step time", cells.step_time))
-    made.append(Column("Largest parts", cells.largest, numeric=False, wrap=True))
+        made.append(_column("Step time", cells.make_step_time_cell))
+    made.append(Column("Largest parts", cells.make_largest_cell, numeric=False, wrap=True))
     return made
 
 
-def _named(variant: PlannedVariant, style: Style) -> Cell:
+def _make_name_cell(variant: PlannedVariant, style: Style) -> Cell:
     return Cell(variant.name, value=variant.name, swatch=(style.colour, style.symbol))
 
 
-def _where(variant: PlannedVariant, row: NonTensorMemory) -> str:
+def _describe_place(variant: PlannedVariant, row: NonTensorMemory) -> str:
     return "in the peak" if row in variant.within_allocator else "beyond it"
 
 
 BEYOND: tuple[Column[tuple[PlannedVariant, NonTensorMemory]], ...] = (
     Column("Variant", lambda row: Cell(row[0].name), numeric=False),
     Column("What", lambda row: Cell(row[1].name), numeric=False),
-    Column("Where", lambda row: Cell(_where(*row)), numeric=False, help="whether it is in the allocator's peak"),
+    Column(
+        "Where", lambda row: Cell(_describe_place(*row)), numeric=False, help="whether it is in the allocator's peak"
+    ),
     Column("Expected", lambda row: Cell(units.nbytes(row[1].bytes.value), value=row[1].bytes.value), meter=True),
-    Column("Between", lambda row: Cell(cells.size_span(row[1].bytes) or "exact")),
+    Column("Between", lambda row: Cell(cells.format_size_span(row[1].bytes) or "exact")),
     Column("Source of the bounds", lambda row: Cell(row[1].source), numeric=False, wrap=True),
 )

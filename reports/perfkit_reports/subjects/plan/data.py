@@ -7,7 +7,7 @@ from typing import Any
 
 from perfkit.analysis.model.plan import Plan, PlannedVariant
 from perfkit.analysis.model.step import OpRow
-from perfkit_reports.document.tables import Data, owned
+from perfkit_reports.document.tables import RawTable, build_owned_data
 
 # (type, where it is in a variant) by column; None where a part of the way is not known.
 _VARIANTS: Mapping[str, tuple[type | GenericAlias, str]] = {
@@ -36,7 +36,7 @@ _BESIDE_TENSORS = {
 _TIME = {"variant": str, "part": str, "seconds": float}
 
 
-def data(plan: Plan) -> tuple[Data, ...]:
+def build_data(plan: Plan) -> tuple[RawTable, ...]:
     """All but the tables of memory."""
 
     def rows(of: Callable[[PlannedVariant], Iterator[dict[str, Any]]]) -> list[dict[str, Any]]:
@@ -44,31 +44,33 @@ def data(plan: Plan) -> tuple[Data, ...]:
 
     schema = {name: kind for name, (kind, _) in _VARIANTS.items()}
     return (
-        Data("variants", schema, lambda: [_variant(variant) for variant in plan.variants]),
-        Data("beside_tensors", _BESIDE_TENSORS, lambda: rows(_beside_tensors)),
-        Data("time", _TIME, lambda: rows(_time)),
-        owned("ops", OpRow, {"variant": str}, [([each.name], each) for each in plan.variants], lambda each: each.ops),
+        RawTable("variants", schema, lambda: [_build_variant_row(variant) for variant in plan.variants]),
+        RawTable("beside_tensors", _BESIDE_TENSORS, lambda: rows(_list_beside_tensors)),
+        RawTable("time", _TIME, lambda: rows(_list_time)),
+        build_owned_data(
+            "ops", OpRow, {"variant": str}, [([each.name], each) for each in plan.variants], lambda each: each.ops
+        ),
     )
 
 
-def _variant(variant: PlannedVariant) -> dict[str, Any]:
-    return {name: _at(variant, path) for name, (_, path) in _VARIANTS.items()}
+def _build_variant_row(variant: PlannedVariant) -> dict[str, Any]:
+    return {name: _get_path(variant, path) for name, (_, path) in _VARIANTS.items()}
 
 
-def _at(variant: PlannedVariant, path: str) -> Any:
+def _get_path(variant: PlannedVariant, path: str) -> Any:
     first, _, rest = path.partition(".")
     found = getattr(variant, first)
     return found if found is None or not rest else attrgetter(rest)(found)
 
 
-def _beside_tensors(variant: PlannedVariant) -> Iterator[dict[str, Any]]:
+def _list_beside_tensors(variant: PlannedVariant) -> Iterator[dict[str, Any]]:
     for in_the_peak, rows in ((True, variant.within_allocator), (False, variant.beyond_allocator)):
         for row in rows:
             bounds = {"bytes": row.bytes.value, "low_bytes": row.bytes.low, "high_bytes": row.bytes.high}
             yield {"name": row.name, "in_the_peak": in_the_peak, **bounds, "source": row.source}
 
 
-def _time(variant: PlannedVariant) -> Iterator[dict[str, Any]]:
+def _list_time(variant: PlannedVariant) -> Iterator[dict[str, Any]]:
     if variant.step_s is not None:
         for part, seconds in variant.step_s.parts.items():
             yield {"part": part, "seconds": seconds}

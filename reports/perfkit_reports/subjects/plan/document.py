@@ -13,71 +13,71 @@ from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.document import Document
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.subjects import method, recomputation
-from perfkit_reports.subjects.memory.tables import data as memory_tables
+from perfkit_reports.subjects.memory.tables import build_data as memory_tables
 from perfkit_reports.subjects.plan import cells, columns, headline
-from perfkit_reports.subjects.plan.data import data
-from perfkit_reports.subjects.plan.memory import holders_of, memory
-from perfkit_reports.subjects.plan.roofline import roofline
-from perfkit_reports.subjects.plan.scaling import scaling
-from perfkit_reports.subjects.plan.summary import summary
-from perfkit_reports.subjects.plan.time import time
-from perfkit_reports.subjects.tables import listed
+from perfkit_reports.subjects.plan.data import build_data
+from perfkit_reports.subjects.plan.memory import build_memory_section, list_holders
+from perfkit_reports.subjects.plan.roofline import build_plan_roofline
+from perfkit_reports.subjects.plan.scaling import build_scaling_sections
+from perfkit_reports.subjects.plan.step_time import build_time_sections
+from perfkit_reports.subjects.plan.summary import summarize_plan
+from perfkit_reports.subjects.tables import make_list
 
 # Of an account over time: a step that was never run has none.
 _TIMED = ("memory_timeline", "memory_bands")
 
 
-def document(plan: Plan) -> Document:
+def build_document(plan: Plan) -> Document:
     """The variants in the order in which they were planned."""
-    styles = palette.styles([(variant.name, variant.is_baseline) for variant in plan.variants])
-    kept = memory_tables(holders_of(plan, styles), "variant")
+    styles = palette.assign_styles([(variant.name, variant.is_baseline) for variant in plan.variants])
+    kept = memory_tables(list_holders(plan, styles), "variant")
     device = plan.device_name or plan.device
     return Document(
         kind="plan",
         title=f"Plan of {plan.workload.label} for {device}",
-        headline=headline.headline(plan),
+        headline=headline.build_headline(plan),
         perfkit=plan.perfkit,
         created_at=plan.created_at,
         eyebrow=("Plan", plan.workload.label, device, plan.created_at[:10]),
-        lead=tuple(headline.remarks(plan)),
-        tiles=tuple(_tiles(plan)),
+        lead=tuple(headline.list_remarks(plan)),
+        tiles=tuple(_build_tiles(plan)),
         summary=(
-            _variants(plan, styles),
-            *listed("became", recomputation.said(plan.recomputations), weight=Weight.BRIEF),
-            *_not_known(plan),
+            _build_variants(plan, styles),
+            *make_list("became", recomputation.describe_searches(plan.recomputations), weight=Weight.BRIEF),
+            *_build_not_known(plan),
         ),
         sections=(
-            memory(plan, styles),
-            *time(plan),
-            roofline(plan, styles),
-            *recomputation.recomputation(plan.recomputations),
-            *scaling(plan),
-            Section("method", "Method", tuple(_method(plan))),
+            build_memory_section(plan, styles),
+            *build_time_sections(plan),
+            build_plan_roofline(plan, styles),
+            *recomputation.build_sections(plan.recomputations),
+            *build_scaling_sections(plan),
+            Section("method", "Method", tuple(_build_method(plan))),
         ),
-        data=(*data(plan), *(table for table in kept if table.name not in _TIMED)),
-        raw={PLAN_FILE: plan, SUMMARY_FILE: summary(plan)},
+        data=(*build_data(plan), *(table for table in kept if table.name not in _TIMED)),
+        raw={PLAN_FILE: plan, SUMMARY_FILE: summarize_plan(plan)},
         saves=PLAN_FILE,
     )
 
 
-def _tiles(plan: Plan) -> Iterator[Tile]:
-    least, best = headline.leanest(plan), headline.fastest(plan)
+def _build_tiles(plan: Plan) -> Iterator[Tile]:
+    least, best = headline.find_leanest(plan), headline.find_fastest(plan)
     if least is not None:
-        amount = cells.needed(least)
+        amount = cells.make_needed_cell(least)
         yield Tile("Least memory", Cell(amount.text, detail=f"{least.name}, modelled"))
     if best is not None:
-        time = cells.step_time(best)
+        time = cells.make_step_time_cell(best)
         yield Tile("Shortest step", Cell(time.text, detail=f"{best.name}, {time.detail or 'modelled'}"))
     if plan.limit_bytes is not None:
         yield Tile("A rank may take", Cell(units.nbytes(plan.limit_bytes), detail=plan.device_name or plan.device))
     yield Tile("Variants", Cell(f"{len(plan.variants):,}", detail="nothing was trained"))
 
 
-def _variants(plan: Plan, styles: dict[str, palette.Style]) -> Table:
+def _build_variants(plan: Plan, styles: dict[str, palette.Style]) -> Table:
     return Table(
         id="variants",
         title="Variants",
-        columns=columns.variants(plan, styles),
+        columns=columns.build_variant_columns(plan, styles),
         rows=plan.variants,
         what="variant",
         data="variants",
@@ -87,20 +87,20 @@ def _variants(plan: Plan, styles: dict[str, palette.Style]) -> Table:
     )
 
 
-def _not_known(plan: Plan) -> Iterator[Block]:
+def _build_not_known(plan: Plan) -> Iterator[Block]:
     """Why a variant could not be planned, what of it is not in the figures, and what was assumed."""
     reasons = [f"{variant.name}: {variant.reason}" for variant in plan.variants if variant.reason]
-    yield from listed("not-planned", reasons, weight=Weight.BRIEF)
-    yield from listed("untried", _of_variants(plan, _scratch), weight=Weight.BRIEF)
-    yield from listed("assumptions", _of_variants(plan, lambda variant: variant.remarks), weight=Weight.BRIEF)
+    yield from make_list("not-planned", reasons, weight=Weight.BRIEF)
+    yield from make_list("untried", _group_by_sentence(plan, _describe_scratch), weight=Weight.BRIEF)
+    yield from make_list("assumptions", _group_by_sentence(plan, lambda variant: variant.remarks), weight=Weight.BRIEF)
 
 
-def _scratch(variant: PlannedVariant) -> tuple[str, ...]:
+def _describe_scratch(variant: PlannedVariant) -> tuple[str, ...]:
     ops = ", ".join(variant.untried)
     return (f"scratch memory of {ops} is not in the peak: they are too large to try them alone",) if ops else ()
 
 
-def _of_variants(plan: Plan, told: Callable[[PlannedVariant], Sequence[str]]) -> Iterator[str]:
+def _group_by_sentence(plan: Plan, told: Callable[[PlannedVariant], Sequence[str]]) -> Iterator[str]:
     """Each sentence once, with the variants that it is of."""
     names: dict[str, list[str]] = {}
     for variant in plan.variants:
@@ -109,7 +109,7 @@ def _of_variants(plan: Plan, told: Callable[[PlannedVariant], Sequence[str]]) ->
     yield from (f"{', '.join(variants)}: {sentence}" for sentence, variants in names.items())
 
 
-def _method(plan: Plan) -> Iterator[Block]:
+def _build_method(plan: Plan) -> Iterator[Block]:
     planned = Facts(
         id="planned",
         title="What was planned",
@@ -129,10 +129,10 @@ def _method(plan: Plan) -> Iterator[Block]:
         items=(("Device", Cell(plan.device_name or plan.device)), ("A rank may take", Cell(limit))),
     )
     yield Group(id="what-and-where", blocks=(planned, device), beside=True)
-    yield method.provenance(tuple(_provenance(plan)))
+    yield method.build_provenance(tuple(_list_provenance(plan)))
 
 
-def _provenance(plan: Plan) -> Iterator[Provenance]:
+def _list_provenance(plan: Plan) -> Iterator[Provenance]:
     sources = {
         "allocator's peak": [variant.memory.source for variant in plan.variants if variant.memory is not None],
         "beyond the allocator": [row.source for variant in plan.variants for row in variant.beyond_allocator],

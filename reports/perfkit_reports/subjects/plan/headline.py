@@ -1,4 +1,4 @@
-"""What a plan comes to, in a sentence or two."""
+"""The headline of a plan, in a sentence or two."""
 
 from collections.abc import Iterator
 
@@ -7,46 +7,48 @@ from perfkit.analysis.model.plan import Plan, PlannedVariant
 from perfkit_reports.subjects.plan import cells
 
 
-def leanest(plan: Plan) -> PlannedVariant | None:
+def find_leanest(plan: Plan) -> PlannedVariant | None:
     """The variant that needs the least memory; None where that of none is known."""
     known = [variant for variant in plan.variants if variant.needed_bytes is not None]
-    return min(known, key=lambda variant: cells.needed(variant).value or 0.0, default=None)
+    return min(known, key=lambda variant: cells.make_needed_cell(variant).value or 0.0, default=None)
 
 
-def fastest(plan: Plan) -> PlannedVariant | None:
+def find_fastest(plan: Plan) -> PlannedVariant | None:
     """The variant with the shortest step; None where no time was predicted."""
     known = [variant for variant in plan.variants if variant.step_s is not None]
-    return min(known, key=lambda variant: cells.step_time(variant).value or 0.0, default=None)
+    return min(known, key=lambda variant: cells.make_step_time_cell(variant).value or 0.0, default=None)
 
 
-def headline(plan: Plan) -> str:
+def build_headline(plan: Plan) -> str:
     """How many variants fit, where there is a limit, and which needs the least memory."""
-    least = leanest(plan)
+    least = find_leanest(plan)
     if least is None:
         return "What the variants need is not known."
     if len(plan.variants) == 1:
-        amount = cells.needed(least)
+        amount = cells.make_needed_cell(least)
         return f"{least.name} {least.verdict or f'needs {amount.detail or amount.text}'}."
-    return f"{_fitting(plan)}{_least(least, plan)}."
+    return f"{_describe_fitting(plan)}{_describe_least(least, plan)}."
 
 
-def remarks(plan: Plan) -> Iterator[str]:
+def list_remarks(plan: Plan) -> Iterator[str]:
     """What has to be known beside the headline."""
-    best = fastest(plan)
+    best = find_fastest(plan)
     if best is not None:
-        time = cells.step_time(best)
+        time = cells.make_step_time_cell(best)
         bounds = f" ({time.detail})" if time.detail else ""
         also = "" if len(plan.variants) == 1 else ", the least"
         yield f"A step of {best.name} would take {time.text}{bounds}{also}."
     yield "Nothing was trained: the step was gone through with tensors that have shapes and no contents."
 
 
-def _fitting(plan: Plan) -> str:
+def _describe_fitting(plan: Plan) -> str:
     """Empty where nothing was said of what a rank may take."""
     limit = plan.limit_bytes
     if limit is None:
         return ""
-    verdicts = [cells.fits(variant, limit).text for variant in plan.variants if variant.needed_bytes is not None]
+    verdicts = [
+        cells.make_fits_cell(variant, limit).text for variant in plan.variants if variant.needed_bytes is not None
+    ]
     into = f"into {units.nbytes(limit)}. "
     for one, several in (("fits", "fit"), ("may fit", "may fit")):
         count = verdicts.count(one)
@@ -55,14 +57,14 @@ def _fitting(plan: Plan) -> str:
     return f"None of {len(verdicts)} variants fits {into}"
 
 
-def _least(variant: PlannedVariant, plan: Plan) -> str:
-    saved = _saved(variant, plan)
+def _describe_least(variant: PlannedVariant, plan: Plan) -> str:
+    saved = _describe_saved(variant, plan)
     if variant.verdict:
         return f"{variant.name} needs the least memory{saved}; it {variant.verdict}"
-    amount = cells.needed(variant)
+    amount = cells.make_needed_cell(variant)
     return f"{variant.name} needs the least memory: {amount.detail or amount.text}{saved}"
 
 
-def _saved(variant: PlannedVariant, plan: Plan) -> str:
-    told = cells.change(variant, plan)
+def _describe_saved(variant: PlannedVariant, plan: Plan) -> str:
+    told = cells.make_change_cell(variant, plan)
     return "" if variant.is_baseline or not isinstance(told.value, float) else f", {told.text} against the baseline"

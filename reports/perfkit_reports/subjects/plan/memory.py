@@ -5,13 +5,13 @@ from dataclasses import replace
 
 from perfkit import units
 from perfkit.analysis.model.plan import Plan, PlannedVariant
-from perfkit_reports.charts.memory_bars import Stack, figure, fills, within_sight
+from perfkit_reports.charts.memory_bars import MemoryStack, build_memory_figure, is_limit_visible, list_fills
 from perfkit_reports.document.blocks import Block, Chart, Section
 from perfkit_reports.holders import Holder
 from perfkit_reports.palette import Style
-from perfkit_reports.subjects.memory.section import section as account
+from perfkit_reports.subjects.memory.section import build_section as account
 from perfkit_reports.subjects.plan import columns
-from perfkit_reports.subjects.tables import table
+from perfkit_reports.subjects.tables import make_table
 
 _INTRO = (
     "Modelled: the memory of a rank at the fullest moment of a step, every byte in one category, and what is beyond "
@@ -19,15 +19,15 @@ _INTRO = (
 )
 
 
-def memory(plan: Plan, styles: dict[str, Style]) -> Section:
+def build_memory_section(plan: Plan, styles: dict[str, Style]) -> Section:
     """The bars of what is needed, then the account of each variant's peak and step."""
-    holders = holders_of(plan, styles)
+    holders = list_holders(plan, styles)
     if not holders:
         return account(holders, "variant")
-    return replace(account(holders, "variant", peaks=tuple(_needed(plan))), intro=(_INTRO,))
+    return replace(account(holders, "variant", peaks=tuple(_build_needed(plan))), intro=(_INTRO,))
 
 
-def holders_of(plan: Plan, styles: dict[str, Style]) -> list[Holder]:
+def list_holders(plan: Plan, styles: dict[str, Style]) -> list[Holder]:
     """The variants whose memory was accounted for."""
     return [
         Holder(variant.name, variant.memory, styles[variant.name])
@@ -36,32 +36,32 @@ def holders_of(plan: Plan, styles: dict[str, Style]) -> list[Holder]:
     ]
 
 
-def _needed(plan: Plan) -> Iterator[Block]:
+def _build_needed(plan: Plan) -> Iterator[Block]:
     known = [variant for variant in plan.variants if variant.needed_bytes is not None]
-    yield needed_chart([stack_of(variant) for variant in known], plan.limit_bytes)
+    yield build_needed_chart([build_stack(variant) for variant in known], plan.limit_bytes)
     rows = [
         (variant, row) for variant in plan.variants for row in (*variant.within_allocator, *variant.beyond_allocator)
     ]
-    yield from table("beyond", "Beside tensors", columns.BEYOND, rows, "row", data="beside_tensors", limit=None)
+    yield from make_table("beyond", "Beside tensors", columns.BEYOND, rows, "row", data="beside_tensors", limit=None)
 
 
-def stack_of(variant: PlannedVariant) -> Stack:
+def build_stack(variant: PlannedVariant) -> MemoryStack:
     """A bar of all that a variant of known memory needs."""
     peak, needed = variant.peak_allocated_bytes, variant.needed_bytes
     assert peak is not None
     assert needed is not None
     categories = tuple(peak.categories.items())
     beyond = tuple((row.name, row.bytes.value) for row in variant.beyond_allocator)
-    return Stack(variant.name, needed.value, categories, beyond, low=needed.low, high=needed.high)
+    return MemoryStack(variant.name, needed.value, categories, beyond, low=needed.low, high=needed.high)
 
 
-def needed_chart(stacks: list[Stack], limit_bytes: int | None) -> Chart:
+def build_needed_chart(stacks: list[MemoryStack], limit_bytes: int | None) -> Chart:
     """The bars with the limit, which is told in words where it is far beyond them."""
-    in_sight = limit_bytes is None or within_sight(stacks, limit_bytes)
+    in_sight = limit_bytes is None or is_limit_visible(stacks, limit_bytes)
     return Chart(
         id="needed",
-        figure=figure(stacks, "needed by a rank", "of it", limit_bytes),
+        figure=build_memory_figure(stacks, "needed by a rank", "of it", limit_bytes),
         label="Memory that each variant needs, by category; the table of variants holds the sums",
         caption="" if in_sight else f"A rank may take {units.nbytes(limit_bytes or 0)}, far beyond these bars.",
-        legend=[(name, fill.colour, fill.pattern) for name, fill in fills(stacks)],
+        legend=[(name, fill.colour, fill.pattern) for name, fill in list_fills(stacks)],
     )

@@ -8,8 +8,8 @@ from msgspec import structs
 from perfkit import units
 from perfkit.analysis.model.plan import Plan, PlannedVariant
 from perfkit.analysis.model.step import OpRow
-from perfkit_reports.cells import known, text
-from perfkit_reports.charts.plane import Plane, Series, applicable
+from perfkit_reports.cells import make_optional_cell, make_text_cell
+from perfkit_reports.charts.roofline_plane import RooflinePlane, RooflineSeries, select_ceilings
 from perfkit_reports.document.blocks import Block, Choice, Section, Table
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.tables import Column
@@ -18,8 +18,8 @@ from perfkit_reports.palette import Style
 from perfkit_reports.subjects.plan import cells, headline
 from perfkit_reports.subjects.tables import SHORT
 from perfkit_reports.subjects.trace import costs
-from perfkit_reports.subjects.trace.step import placed
-from perfkit_reports.wording import plural
+from perfkit_reports.subjects.trace.step import build_roofline_section
+from perfkit_reports.wording import format_plural
 
 _INTRO = (
     "Modelled: FLOPs and compulsory bytes by formulas, and the time that they are predicted to take. The host, "
@@ -34,29 +34,29 @@ _ALL_ROWS = 1_000
 _LEAST_ROWS = 10
 
 
-def roofline(plan: Plan, styles: dict[str, Style]) -> Section:
+def build_plan_roofline(plan: Plan, styles: dict[str, Style]) -> Section:
     """The roofline and its figures; the reason where the time of no step is known."""
-    planned, drawn = [variant for variant in plan.variants if variant.ops], plane(plan, styles)
+    planned, drawn = [variant for variant in plan.variants if variant.ops], build_plane(plan, styles)
     arrow = _ARROW if any(series.origin for series in drawn.series) else ""
-    section = placed(drawn, "variant", "" if planned else _why_not(plan), arrow)
-    return replace(section, blocks=(*section.blocks, *_tables(plan, planned)), intro=(_INTRO,) if planned else ())
+    section = build_roofline_section(drawn, "variant", "" if planned else _explain_missing(plan), arrow)
+    return replace(section, blocks=(*section.blocks, *_build_tables(plan, planned)), intro=(_INTRO,) if planned else ())
 
 
-def plane(plan: Plan, styles: dict[str, Style]) -> Plane:
+def build_plane(plan: Plan, styles: dict[str, Style]) -> RooflinePlane:
     """The ops and the whole step of every variant, with arrows from the baseline's step on as many ranks. On at first
     are baselines and the fastest of the others."""
     others = tuple(variant for variant in plan.variants if not variant.is_baseline)
-    best = headline.fastest(structs.replace(plan, variants=others))
-    return Plane(
+    best = headline.find_fastest(structs.replace(plan, variants=others))
+    return RooflinePlane(
         tuple(
-            Series(
+            RooflineSeries(
                 variant.name,
                 variant.ops,
                 styles[variant.name],
                 variant.is_baseline or variant is best,
-                _origin(variant, plan),
-                _device(variant, plan),
-                applicable(plan.ceilings, _threads(variant)),
+                _get_origin(variant, plan),
+                _get_device(variant, plan),
+                select_ceilings(plan.ceilings, _get_threads(variant)),
             )
             for variant in plan.variants
             if variant.ops
@@ -64,29 +64,29 @@ def plane(plan: Plan, styles: dict[str, Style]) -> Plane:
     )
 
 
-def _origin(variant: PlannedVariant, plan: Plan) -> str:
-    baseline = cells.baseline_of(variant, plan)
+def _get_origin(variant: PlannedVariant, plan: Plan) -> str:
+    baseline = cells.find_baseline(variant, plan)
     return "" if baseline is None or baseline is variant or not baseline.ops else baseline.name
 
 
-def _device(variant: PlannedVariant, plan: Plan) -> str:
+def _get_device(variant: PlannedVariant, plan: Plan) -> str:
     """Ranks that share a CPU have fewer threads each, and other ceilings."""
-    threads, name = _threads(variant), plan.ceilings.device_name if plan.ceilings else ""
-    return name if threads is None else f"{name}, {plural(threads, 'thread')}"
+    threads, name = _get_threads(variant), plan.ceilings.device_name if plan.ceilings else ""
+    return name if threads is None else f"{name}, {format_plural(threads, 'thread')}"
 
 
-def _threads(variant: PlannedVariant) -> int | None:
+def _get_threads(variant: PlannedVariant) -> int | None:
     return None if variant.step_s is None else variant.step_s.threads
 
 
-def _why_not(plan: Plan) -> str:
+def _explain_missing(plan: Plan) -> str:
     if any(variant.step_s is not None for variant in plan.variants):
         return _NO_OPS
     reasons = dict.fromkeys(variant.step_reason for variant in plan.variants if variant.step_reason)
     return f"{_NO_TIME}{': ' if reasons else ''}{'; '.join(reasons)}."
 
 
-def _tables(plan: Plan, planned: list[PlannedVariant]) -> Iterator[Block]:
+def _build_tables(plan: Plan, planned: list[PlannedVariant]) -> Iterator[Block]:
     """Whole steps, then the ops of each."""
     if not planned:
         return
@@ -104,16 +104,18 @@ def _tables(plan: Plan, planned: list[PlannedVariant]) -> Iterator[Block]:
         id="roofline-ops",
         title="Ops",
         keys=("Variant",),
-        options={(variant.name,): _ops(variant, place, limit, plan) for place, variant in enumerate(planned)},
+        options={
+            (variant.name,): _build_ops_table(variant, place, limit, plan) for place, variant in enumerate(planned)
+        },
         filter="name, dtype, bound",
     )
 
 
-def _ops(variant: PlannedVariant, place: int, limit: int, plan: Plan) -> Table:
+def _build_ops_table(variant: PlannedVariant, place: int, limit: int, plan: Plan) -> Table:
     return Table(
         id=f"roofline-ops-{place}",
         title=f"Ops of {variant.name}",
-        columns=costs.columns("ops", plan.ceilings.device_name if plan.ceilings else ""),
+        columns=costs.build_cost_columns("ops", plan.ceilings.device_name if plan.ceilings else ""),
         rows=variant.ops[1:],
         what="op",
         data="ops",
@@ -123,23 +125,30 @@ def _ops(variant: PlannedVariant, place: int, limit: int, plan: Plan) -> Table:
     )
 
 
-def _percent(value: float) -> str:
+def _format_percent(value: float) -> str:
     return units.percent(value, 0)
 
 
 _Row = tuple[PlannedVariant, OpRow]
 _STEPS: tuple[Column[_Row], ...] = (
     Column("Variant", lambda row: Cell(row[0].name), numeric=False),
-    Column("FLOPs", lambda row: known(row[1].flops, units.flops, ""), help="of all ops of a step"),
-    Column("Bytes", lambda row: known(row[1].bytes, units.nbytes, ""), help="compulsory traffic of all ops"),
-    Column("FLOP/byte", lambda row: known(row[1].intensity, units.significant, "it moves nothing")),
-    Column("Step time", lambda row: cells.step_time(row[0])),
-    Column("FLOP/s", lambda row: known(row[1].achieved, units.flops_per_s, "it takes no time")),
+    Column("FLOPs", lambda row: make_optional_cell(row[1].flops, units.flops, ""), help="of all ops of a step"),
+    Column(
+        "Bytes", lambda row: make_optional_cell(row[1].bytes, units.nbytes, ""), help="compulsory traffic of all ops"
+    ),
+    Column("FLOP/byte", lambda row: make_optional_cell(row[1].intensity, units.significant, "it moves nothing")),
+    Column("Step time", lambda row: cells.make_step_time_cell(row[0])),
+    Column("FLOP/s", lambda row: make_optional_cell(row[1].achieved, units.flops_per_s, "it takes no time")),
     Column(
         "At best",
-        lambda row: known(row[1].attainable_s, units.seconds, "no roof is known"),
+        lambda row: make_optional_cell(row[1].attainable_s, units.seconds, "no roof is known"),
         help="the time that the roofs allow its ops, one after the other",
     ),
-    Column("% of roofline", lambda row: known(row[1].efficiency, _percent, "no roof is known")),
-    Column("Bound", lambda row: text(row[1].bound), numeric=False, help="the ceiling that limits most of that time"),
+    Column("% of roofline", lambda row: make_optional_cell(row[1].efficiency, _format_percent, "no roof is known")),
+    Column(
+        "Bound",
+        lambda row: make_text_cell(row[1].bound),
+        numeric=False,
+        help="the ceiling that limits most of that time",
+    ),
 )

@@ -7,11 +7,11 @@ from perfkit.analysis.model.plan import Plan, PlannedVariant
 from perfkit.analysis.suite.scaling import compute_efficiency as of_steps
 from perfkit.spec import Scaling
 from perfkit_reports import palette
-from perfkit_reports.cells import share, whole
-from perfkit_reports.charts.frame import byte_scale, time_scale
-from perfkit_reports.charts.scaling import MEANING, Line, chart
+from perfkit_reports.cells import make_integer_cell, make_share_cell
+from perfkit_reports.charts.frame import choose_byte_scale, choose_time_scale
+from perfkit_reports.charts.scaling import MEANING, ScalingLine, build_chart
 from perfkit_reports.document.blocks import Block, Group, Section, Table
-from perfkit_reports.document.cells import Cell, unknown
+from perfkit_reports.document.cells import Cell, make_unknown_cell
 from perfkit_reports.document.tables import Column
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.subjects.plan import cells
@@ -19,15 +19,15 @@ from perfkit_reports.subjects.plan import cells
 Sizes = dict[str, list[PlannedVariant]]  # by techniques, from the fewest ranks on
 
 
-def scaling(plan: Plan) -> Iterator[Section]:
+def build_scaling_sections(plan: Plan) -> Iterator[Section]:
     """None where nothing was planned on several numbers of ranks."""
-    sizes = {name: variants for name, variants in _by_techniques(plan).items() if len(variants) > 1}
+    sizes = {name: variants for name, variants in _group_by_techniques(plan).items() if len(variants) > 1}
     if sizes:
-        blocks = tuple(_blocks(sizes, plan.scaling))
+        blocks = tuple(_build_blocks(sizes, plan.scaling))
         yield Section("scaling", "Over the number of ranks", blocks, nav="Scaling", intro=(MEANING[plan.scaling],))
 
 
-def efficiency(mode: Scaling, variant: PlannedVariant, fewest: PlannedVariant) -> float | None:
+def compute_efficiency(mode: Scaling, variant: PlannedVariant, fewest: PlannedVariant) -> float | None:
     """Of a variant against the same on the fewest ranks; None where the step of one of them is not known."""
     if variant.step_s is None or fewest.step_s is None:
         return None
@@ -35,42 +35,44 @@ def efficiency(mode: Scaling, variant: PlannedVariant, fewest: PlannedVariant) -
     return of_steps(mode, variant.world_size, fewest.world_size, ratio)
 
 
-def _by_techniques(plan: Plan) -> Sizes:
+def _group_by_techniques(plan: Plan) -> Sizes:
     found: Sizes = {}
     for variant in sorted(plan.variants, key=lambda variant: variant.world_size):
         found.setdefault(variant.name.partition("@")[0], []).append(variant)
     return found
 
 
-def _blocks(sizes: Sizes, mode: Scaling) -> Iterator[Block]:
-    memory = _lines(sizes, lambda variant: None if variant.needed_bytes is None else variant.needed_bytes.value)
-    times = _lines(sizes, lambda variant: None if variant.step_s is None else variant.step_s.total.value)
+def _build_blocks(sizes: Sizes, mode: Scaling) -> Iterator[Block]:
+    memory = _build_lines(sizes, lambda variant: None if variant.needed_bytes is None else variant.needed_bytes.value)
+    times = _build_lines(sizes, lambda variant: None if variant.step_s is None else variant.step_s.total.value)
     drawn = (
-        chart(memory, "scaling-memory", "Needed by a rank", *byte_scale(_most(memory)), units.nbytes),
-        chart(times, "scaling-time", "Step time", *time_scale(_most(times)), units.seconds),
+        build_chart(
+            memory, "scaling-memory", "Needed by a rank", *choose_byte_scale(_get_largest_value(memory)), units.nbytes
+        ),
+        build_chart(times, "scaling-time", "Step time", *choose_time_scale(_get_largest_value(times)), units.seconds),
     )
     if charts := tuple(each for each in drawn if each is not None):
         yield Group(id="scaling-charts", blocks=charts, beside=True)
     yield Table(
         id="scaling-table",
         title="",
-        columns=_columns(mode),
-        rows=[(variant, _fewest(variants)) for variants in sizes.values() for variant in variants],
+        columns=_build_columns(mode),
+        rows=[(variant, _find_fewest(variants)) for variants in sizes.values() for variant in variants],
         what="variant",
         data="variants",
         weight=Weight.BRIEF,
     )
 
 
-def _fewest(variants: Sequence[PlannedVariant]) -> PlannedVariant:
+def _find_fewest(variants: Sequence[PlannedVariant]) -> PlannedVariant:
     """The variant on the fewest ranks whose time is known: not all run on one."""
     return next((each for each in variants if each.step_s is not None), variants[0])
 
 
-def _lines(sizes: Sizes, value: Callable[[PlannedVariant], float | None]) -> list[Line]:
-    styles = palette.styles([(name, variants[0].is_baseline) for name, variants in sizes.items()])
+def _build_lines(sizes: Sizes, value: Callable[[PlannedVariant], float | None]) -> list[ScalingLine]:
+    styles = palette.assign_styles([(name, variants[0].is_baseline) for name, variants in sizes.items()])
     return [
-        Line(
+        ScalingLine(
             name,
             styles[name],
             tuple((each.world_size, found) for each in variants if (found := value(each)) is not None),
@@ -79,35 +81,35 @@ def _lines(sizes: Sizes, value: Callable[[PlannedVariant], float | None]) -> lis
     ]
 
 
-def _most(lines: Sequence[Line]) -> float:
+def _get_largest_value(lines: Sequence[ScalingLine]) -> float:
     return max((value for line in lines for _, value in line.points), default=0.0)
 
 
-def _efficiency(mode: Scaling, row: tuple[PlannedVariant, PlannedVariant]) -> Cell:
-    found = efficiency(mode, *row)
-    return unknown("no time was predicted") if found is None else share(found)
+def _make_efficiency_cell(mode: Scaling, row: tuple[PlannedVariant, PlannedVariant]) -> Cell:
+    found = compute_efficiency(mode, *row)
+    return make_unknown_cell("no time was predicted") if found is None else make_share_cell(found)
 
 
-def _dominant(variant: PlannedVariant) -> Cell:
+def _make_dominant_cell(variant: PlannedVariant) -> Cell:
     """The part of the step that takes the most."""
     step = variant.step_s
     if step is None or not step.dominant:
-        return unknown("no time was predicted")
+        return make_unknown_cell("no time was predicted")
     part = step.parts[step.dominant]
     return Cell(step.dominant, detail=f"{units.percent(part / sum(step.parts.values()), 0)} of the step")
 
 
-def _columns(mode: Scaling) -> tuple[Column[tuple[PlannedVariant, PlannedVariant]], ...]:
+def _build_columns(mode: Scaling) -> tuple[Column[tuple[PlannedVariant, PlannedVariant]], ...]:
     return (
         Column("Variant", lambda row: Cell(row[0].name), numeric=False, weight=Weight.BRIEF),
-        Column("Ranks", lambda row: whole(row[0].world_size), weight=Weight.BRIEF),
-        Column("Needed by a rank", lambda row: cells.needed(row[0]), weight=Weight.BRIEF),
-        Column("Step time", lambda row: cells.step_time(row[0]), weight=Weight.BRIEF),
+        Column("Ranks", lambda row: make_integer_cell(row[0].world_size), weight=Weight.BRIEF),
+        Column("Needed by a rank", lambda row: cells.make_needed_cell(row[0]), weight=Weight.BRIEF),
+        Column("Step time", lambda row: cells.make_step_time_cell(row[0]), weight=Weight.BRIEF),
         Column(
             "Scaling efficiency",
-            lambda row: _efficiency(mode, row),
+            lambda row: _make_efficiency_cell(mode, row),
             weight=Weight.BRIEF,
             help="against the same techniques on the fewest ranks",
         ),
-        Column("Takes the most", lambda row: _dominant(row[0]), numeric=False, weight=Weight.BRIEF),
+        Column("Takes the most", lambda row: _make_dominant_cell(row[0]), numeric=False, weight=Weight.BRIEF),
     )

@@ -1,34 +1,36 @@
-"""What a list of many reports shows of a plan."""
+"""The figures of a plan for a list of many reports."""
 
 from perfkit.analysis.model.plan import Plan, PlannedVariant
 from perfkit.record import How, Measurement, Unknown
 from perfkit.store.summary import ReportSummary, RowFigures, make_unknown_figures
-from perfkit_reports.subjects.plan.headline import leanest
+from perfkit_reports.subjects.plan.headline import find_leanest
 
 
-def summary(plan: Plan) -> ReportSummary:
+def summarize_plan(plan: Plan) -> ReportSummary:
     """The figures are those of the variant that needs the least memory."""
-    least = leanest(plan)
+    least = find_leanest(plan)
     return ReportSummary(
         kind="plan",
         name=plan.workload.label,
         created_at=plan.created_at,
         device=plan.device_name or plan.device,
-        figures=make_unknown_figures("it was not planned") if least is None else _figures(least, len(plan.variants)),
+        figures=make_unknown_figures("it was not planned")
+        if least is None
+        else _build_figures(least, len(plan.variants)),
     )
 
 
-def _figures(least: PlannedVariant, count: int) -> RowFigures:
+def _build_figures(least: PlannedVariant, count: int) -> RowFigures:
     needed, step = least.needed_bytes, least.step_s
     absent = Unknown(reason="it was planned, not run")
     return RowFigures(
         of=least.name if count > 1 else "",
-        step=absent if step is None else _modelled(step.total.value, "s", step.source),
+        step=absent if step is None else _make_modeled(step.total.value, "s", step.source),
         throughput=absent,
-        peak=absent if needed is None else _modelled(needed.value, "bytes", "needed by a rank"),
+        peak=absent if needed is None else _make_modeled(needed.value, "bytes", "needed by a rank"),
         mfu=absent,
     )
 
 
-def _modelled(value: float, unit: str, source: str) -> Measurement:
+def _make_modeled(value: float, unit: str, source: str) -> Measurement:
     return Measurement(value=value, unit=unit, how=How.MODELLED, source=source)

@@ -1,1 +1,1 @@
-"""What a running process does, seen from outside."""
+"""A running process, seen from outside."""

@@ -1,4 +1,4 @@
-"""What a running process did while it was looked at."""
+"""The document of a look at a running process."""
 
 import shlex
 from collections.abc import Callable, Iterator
@@ -16,12 +16,12 @@ from perfkit_reports.document.cells import NOT_KNOWN, Cell
 from perfkit_reports.document.document import Document
 from perfkit_reports.document.tables import Column
 from perfkit_reports.document.weight import Weight
-from perfkit_reports.names import middle
-from perfkit_reports.plain import one_line
+from perfkit_reports.names import shorten_middle
+from perfkit_reports.plain_text import flatten_text
 from perfkit_reports.subjects import findings
-from perfkit_reports.subjects.loop.stacks import share
-from perfkit_reports.subjects.tables import table
-from perfkit_reports.wording import plural
+from perfkit_reports.subjects.loop.stacks import make_share_cell
+from perfkit_reports.subjects.tables import make_table
+from perfkit_reports.wording import format_plural
 
 _INTRO = (
     "Where each thread was, seen from outside by py-spy; threads that wait are seen too.",
@@ -32,12 +32,12 @@ _COMMAND = 300  # characters, of which more would hide the rest
 _OF_EACH = 6  # lines
 
 
-class _Row(NamedTuple):
+class _ThreadLine(NamedTuple):
     thread: WatchedThread
     line: HotLine
 
 
-_COLUMNS: tuple[Column[_Row], ...] = (
+_COLUMNS: tuple[Column[_ThreadLine], ...] = (
     Column(
         "Line",
         lambda row: Cell(row.line.place, detail=row.line.function),
@@ -46,23 +46,27 @@ _COLUMNS: tuple[Column[_Row], ...] = (
         wrap=True,
         weight=Weight.BRIEF,
     ),
-    Column("Thread", lambda row: Cell(_name(row.thread)), numeric=False, wrap=True, weight=Weight.BRIEF),
+    Column("Thread", lambda row: Cell(_format_thread(row.thread)), numeric=False, wrap=True, weight=Weight.BRIEF),
     Column(
         "Share",
-        lambda row: share(row.line.share),
+        lambda row: make_share_cell(row.line.share),
         meter=True,
         weight=Weight.BRIEF,
         help="of the thread's samples, those in this line or in what it calls of libraries",
     ),
     Column(
-        "Self", lambda row: share(row.line.itself), help="samples in this line, in no Python function that it calls"
+        "Self",
+        lambda row: make_share_cell(row.line.itself),
+        help="samples in this line, in no Python function that it calls",
     ),
-    Column("Total", lambda row: share(row.line.total), help="samples in this line, or in anything that it calls"),
+    Column(
+        "Total", lambda row: make_share_cell(row.line.total), help="samples in this line, or in anything that it calls"
+    ),
     Column("Mostly in", lambda row: Cell(row.line.inside or "–"), numeric=False, code=True, wrap=True),
 )
 
 
-def document(analysis: ProcessAnalysis) -> Document:
+def build_document(analysis: ProcessAnalysis) -> Document:
     """The main thread comes first."""
     process = analysis.process
     name = f"process {process.pid}"
@@ -70,23 +74,23 @@ def document(analysis: ProcessAnalysis) -> Document:
         kind="process",
         title=name,
         eyebrow=("perfkit attach", name, analysis.created_at[:10]),
-        headline=headline(analysis),
+        headline=build_headline(analysis),
         perfkit=analysis.perfkit,
         created_at=analysis.created_at,
-        lead=(_program(analysis),),
-        tiles=tuple(_tiles(analysis)),
-        warnings=tuple(_warnings(analysis)),
+        lead=(_format_program(analysis),),
+        tiles=tuple(_build_tiles(analysis)),
+        warnings=tuple(_list_warnings(analysis)),
         sections=(
-            findings.section(analysis.findings, "", _NOTHING),
-            Section("stacks", "Python stacks", tuple(_stacks(analysis)), intro=_INTRO),
-            Section("method", "How it was looked at", (_method(analysis),), nav="Method"),
+            findings.build_section(analysis.findings, "", _NOTHING),
+            Section("stacks", "Python stacks", tuple(_build_stacks(analysis)), intro=_INTRO),
+            Section("method", "How it was looked at", (_build_method(analysis),), nav="Method"),
         ),
-        raw={PROCESS_FILE: analysis, SUMMARY_FILE: _summary(analysis)},
+        raw={PROCESS_FILE: analysis, SUMMARY_FILE: _build_summary(analysis)},
         saves=PROCESS_FILE,
     )
 
 
-def headline(analysis: ProcessAnalysis) -> str:
+def build_headline(analysis: ProcessAnalysis) -> str:
     """What the main thread does most."""
     main = next((thread for thread in analysis.threads if thread.main), None)
     if main is None:
@@ -94,82 +98,83 @@ def headline(analysis: ProcessAnalysis) -> str:
     if not main.stacks.lines:
         return f"The main thread of process {analysis.process.pid} was in no line of its program"
     top = main.stacks.lines[0]
-    inside = f", mostly in {one_line(top.inside)}" if top.inside else ""
-    where = f"{one_line(top.place)}, in {one_line(top.function)}"
+    inside = f", mostly in {flatten_text(top.inside)}" if top.inside else ""
+    where = f"{flatten_text(top.place)}, in {flatten_text(top.function)}"
     return f"The main thread spends {percent(top.share, 0)} of its time at {where}{inside}"
 
 
-def _tiles(analysis: ProcessAnalysis) -> Iterator[Tile]:
+def _build_tiles(analysis: ProcessAnalysis) -> Iterator[Tile]:
     process = analysis.process
-    yield Tile("CPU", _known(process.cpu, lambda value: percent(value, 0)))
-    yield Tile("Resident memory", _known(process.resident, nbytes))
-    yield Tile("GPU memory", _known(process.device_memory, nbytes))
+    yield Tile("CPU", _make_known_cell(process.cpu, lambda value: percent(value, 0)))
+    yield Tile("Resident memory", _make_known_cell(process.resident, nbytes))
+    yield Tile("GPU memory", _make_known_cell(process.device_memory, nbytes))
     yield Tile("Running for", Cell(seconds(process.age_s)))
     yield Tile(
-        "Threads", Cell(f"{process.threads}", detail=plural(process.children, "child process", "child processes"))
+        "Threads",
+        Cell(f"{process.threads}", detail=format_plural(process.children, "child process", "child processes")),
     )
 
 
-def _known(quantity: Quantity, said: Callable[[float], str]) -> Cell:
+def _make_known_cell(quantity: Quantity, said: Callable[[float], str]) -> Cell:
     if isinstance(quantity, Unknown):
         return Cell(NOT_KNOWN, reason=quantity.reason)
     return Cell(said(quantity.value), value=quantity.value)
 
 
-def _warnings(analysis: ProcessAnalysis) -> Iterator[str]:
+def _list_warnings(analysis: ProcessAnalysis) -> Iterator[str]:
     process = analysis.process
     if process.ended:
         yield f"The process ended while it was looked at: this is what was seen in {seconds(process.seconds)}."
     if process.interrupted:
         yield f"Ctrl-C ended the look: this is what was seen in {seconds(process.seconds)}."
     if process.failed:
-        yield f"{plural(process.failed, 'sample')} could not be taken."
+        yield f"{format_plural(process.failed, 'sample')} could not be taken."
     main = next((thread for thread in analysis.threads if thread.main), None)
     if main is not None and main.stacks.samples < LEAST_SAMPLES:
-        yield f"Only {plural(main.stacks.samples, 'sample')} of the main thread: shares may be far off. Use --duration."
+        yield f"Only {format_plural(main.stacks.samples, 'sample')} of the main thread: shares may be far off. Use --duration."
 
 
-def _stacks(analysis: ProcessAnalysis) -> Iterator[Block]:
-    rows = [_Row(thread, line) for thread in analysis.threads for line in thread.stacks.lines[:_OF_EACH]]
-    yield from table("stacks-lines", "Lines of the program", _COLUMNS, rows, "line", data="")
+def _build_stacks(analysis: ProcessAnalysis) -> Iterator[Block]:
+    rows = [_ThreadLine(thread, line) for thread in analysis.threads for line in thread.stacks.lines[:_OF_EACH]]
+    yield from make_table("stacks-lines", "Lines of the program", _COLUMNS, rows, "line", data="")
     libraries = [
-        _Row(thread, line)
+        _ThreadLine(thread, line)
         for thread in analysis.threads
         for line in thread.stacks.libraries[: _OF_EACH if thread.main or not thread.stacks.lines else 2]
     ]
     columns = tuple(column for column in _COLUMNS if column.title not in ("Share", "Mostly in"))
-    yield from table(
+    yield from make_table(
         "stacks-libraries", "Innermost lines of libraries", columns, libraries, "line", data="", weight=Weight.DETAIL
     )
     files = f"Flame graphs: {SPEEDSCOPE_FILE} (speedscope.app) and {COLLAPSED_FILE} in the report's folder."
     yield Text(id="stacks-files", lines=(files,), style="caption")
 
 
-def _program(analysis: ProcessAnalysis) -> str:
-    return middle(one_line(shlex.join(analysis.process.command)), _COMMAND)
+def _format_program(analysis: ProcessAnalysis) -> str:
+    return shorten_middle(flatten_text(shlex.join(analysis.process.command)), _COMMAND)
 
 
-def _name(thread: WatchedThread) -> str:
-    return f"{one_line(thread.name)} {thread.pid}"
+def _format_thread(thread: WatchedThread) -> str:
+    return f"{flatten_text(thread.name)} {thread.pid}"
 
 
-def _method(analysis: ProcessAnalysis) -> Facts:
+def _build_method(analysis: ProcessAnalysis) -> Facts:
     process = analysis.process
     sampled = f"{process.hz:g} a second for {seconds(process.seconds)}"
     items = [
-        ("Program", Cell(_program(analysis))),
-        ("Process", Cell(f"{process.pid}", detail=f"in {one_line(process.directory)}")),
+        ("Program", Cell(_format_program(analysis))),
+        ("Process", Cell(f"{process.pid}", detail=f"in {flatten_text(process.directory)}")),
         ("Samples", Cell(sampled, detail="the process stands still while one is taken")),
     ]
-    items += [("Command", Cell(one_line(analysis.command)))] if analysis.command else []
+    items += [("Command", Cell(flatten_text(analysis.command)))] if analysis.command else []
     return Facts(id="method-process", items=(*items, ("perfkit", Cell(analysis.perfkit))))
 
 
-def _summary(analysis: ProcessAnalysis) -> ReportSummary:
+def _build_summary(analysis: ProcessAnalysis) -> ReportSummary:
     return ReportSummary(
         kind="process",
         name=f"process {analysis.process.pid}",
         created_at=analysis.created_at,
         figures=make_unknown_figures("a look at a running process does not tell"),
-        reason=headline(analysis),
+        reason=build_headline(analysis),
     )

@@ -6,21 +6,27 @@ from typing import NamedTuple
 from perfkit import units
 from perfkit.analysis.model.fleet import CollectiveVolume, RankRow, TimedRank
 from perfkit.analysis.model.suite import Analysis, Variant
-from perfkit_reports.cells import calls, known, seconds, short, text
-from perfkit_reports.charts import steps_of_ranks
+from perfkit_reports.cells import (
+    make_calls_cell,
+    make_optional_cell,
+    make_seconds_cell,
+    make_short_cell,
+    make_text_cell,
+)
+from perfkit_reports.charts import rank_step_map
 from perfkit_reports.document.blocks import Block, Details, Group, Section
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.tables import Column
 from perfkit_reports.document.weight import Weight
-from perfkit_reports.subjects.tables import listed, table
-from perfkit_reports.subjects.trace import columns, story
+from perfkit_reports.subjects.tables import make_list, make_table
+from perfkit_reports.subjects.trace import columns, sentences
 
 _UNTRACED = "its steps were not traced, or its collectives could not be matched with those of the other ranks"
 _NOT_COUNTED = "not counted in this run"
 _NOT_SEEN = "the trace does not tell its size, or the number of ranks"
 
 
-class _Rank(NamedTuple):
+class _RankTimes(NamedTuple):
     """A rank in the timed steps and in the traced ones, of which either may be missing."""
 
     name: str
@@ -28,72 +34,76 @@ class _Rank(NamedTuple):
     traced: RankRow | None
 
 
-def _of_timed(name: str, pick: str) -> Column[_Rank]:
-    def cell(row: _Rank) -> Cell:
+def _build_timed_column(name: str, pick: str) -> Column[_RankTimes]:
+    def cell(row: _RankTimes) -> Cell:
         value = None if row.timed is None else getattr(row.timed, pick)
-        return known(value, units.seconds, "it has no timed steps")
+        return make_optional_cell(value, units.seconds, "it has no timed steps")
 
     return Column(name, cell, help="median of the timed steps")
 
 
-def _of_traced(name: str, pick: str, why: str) -> Column[_Rank]:
-    def cell(row: _Rank) -> Cell:
-        return known(None if row.traced is None else getattr(row.traced, pick), units.seconds, _UNTRACED)
+def _build_traced_column(name: str, pick: str, why: str) -> Column[_RankTimes]:
+    def cell(row: _RankTimes) -> Cell:
+        return make_optional_cell(None if row.traced is None else getattr(row.traced, pick), units.seconds, _UNTRACED)
 
     return Column(name, cell, help=why)
 
 
-_RANKS: tuple[Column[_Rank], ...] = (
-    Column("Rank", lambda row: short(row.name, 32), numeric=False),
-    Column("Host", lambda row: text(row.timed.host if row.timed else ""), numeric=False, weight=Weight.DETAIL),
-    _of_timed("Step", "step_s"),
-    _of_timed("CPU time", "cpu_s"),
+_RANKS: tuple[Column[_RankTimes], ...] = (
+    Column("Rank", lambda row: make_short_cell(row.name, 32), numeric=False),
+    Column(
+        "Host", lambda row: make_text_cell(row.timed.host if row.timed else ""), numeric=False, weight=Weight.DETAIL
+    ),
+    _build_timed_column("Step", "step_s"),
+    _build_timed_column("CPU time", "cpu_s"),
     Column(
         "Last to arrive",
-        lambda row: known(None if row.traced is None else row.traced.last_share, units.percent, _UNTRACED),
+        lambda row: make_optional_cell(None if row.traced is None else row.traced.last_share, units.percent, _UNTRACED),
         help="the share of the traced steps in which it came to collectives later than all others",
     ),
-    _of_traced("Waits", "wait_s", "in collectives for the last rank, per traced step"),
-    _of_traced("Straggler delay", "late_s", "how much later than the first rank it comes, per traced step"),
-    _of_traced("Computing", "compute_s", "per traced step"),
-    _of_traced("Exposed", "exposed_communication_s", "communication not beside computing, per traced step"),
+    _build_traced_column("Waits", "wait_s", "in collectives for the last rank, per traced step"),
+    _build_traced_column("Straggler delay", "late_s", "how much later than the first rank it comes, per traced step"),
+    _build_traced_column("Computing", "compute_s", "per traced step"),
+    _build_traced_column("Exposed", "exposed_communication_s", "communication not beside computing, per traced step"),
 )
 _VOLUMES: tuple[Column[CollectiveVolume], ...] = (
-    Column("Collective", lambda row: text(row.kind), numeric=False),
-    Column("Calls", lambda row: calls(row.calls), help="per traced step"),
+    Column("Collective", lambda row: make_text_cell(row.kind), numeric=False),
+    Column("Calls", lambda row: make_calls_cell(row.calls), help="per traced step"),
     Column(
         "Asked for",
-        lambda row: known(row.asked_bytes, units.nbytes, _NOT_COUNTED),
+        lambda row: make_optional_cell(row.asked_bytes, units.nbytes, _NOT_COUNTED),
         help="bytes of the messages in a step, counted where the program calls",
     ),
     Column(
         "In theory",
-        lambda row: known(row.least_bytes, units.nbytes, _NOT_COUNTED),
+        lambda row: make_optional_cell(row.least_bytes, units.nbytes, _NOT_COUNTED),
         help="what the links of a rank carry of that at the least: 2(N-1)/N of what is all-reduced, (N-1)/N of what is "
         "gathered, scattered or exchanged",
     ),
     Column(
         "Carried",
-        lambda row: known(row.carried_bytes, units.nbytes, _NOT_SEEN),
+        lambda row: make_optional_cell(row.carried_bytes, units.nbytes, _NOT_SEEN),
         help="the same of what the traced steps show",
     ),
-    Column("Ran as", lambda row: text(row.ran_as), numeric=False, help="where the backend makes it of another"),
-    Column("Time", lambda row: seconds(row.seconds), help="of all calls together, per traced step"),
-    Column("Exposed", lambda row: seconds(row.exposed_s), help="not beside computing, per traced step"),
+    Column(
+        "Ran as", lambda row: make_text_cell(row.ran_as), numeric=False, help="where the backend makes it of another"
+    ),
+    Column("Time", lambda row: make_seconds_cell(row.seconds), help="of all calls together, per traced step"),
+    Column("Exposed", lambda row: make_seconds_cell(row.exposed_s), help="not beside computing, per traced step"),
     Column(
         "Hidden",
-        lambda row: known(row.hidden, lambda value: units.percent(value, 0), "it took no time"),
+        lambda row: make_optional_cell(row.hidden, lambda value: units.percent(value, 0), "it took no time"),
         help="the share of its time that lies beside computing",
     ),
 )
 
 
-def communication(analysis: Analysis) -> Iterator[Section]:
+def build_sections(analysis: Analysis) -> Iterator[Section]:
     """Of the variants of several ranks; none where each has one."""
     told = [
         (variant.name, blocks)
         for place, variant in enumerate(analysis.variants)
-        if variant.world_size > 1 and (blocks := tuple(_blocks(variant, f"-{place}")))
+        if variant.world_size > 1 and (blocks := tuple(_build_blocks(variant, f"-{place}")))
     ]
     if not told:
         return
@@ -103,28 +113,30 @@ def communication(analysis: Analysis) -> Iterator[Section]:
     yield Section("communication", "Ranks and communication", (*head, *rest), nav="Ranks")
 
 
-def _blocks(variant: Variant, end: str) -> Iterator[Block]:
+def _build_blocks(variant: Variant, end: str) -> Iterator[Block]:
     fleet = variant.fleet
     if fleet is not None:
-        yield from listed(f"fleet{end}", story.fleet(fleet), style="paragraph")
-    yield from table(f"ranks{end}", "Ranks", _RANKS, _ranks(variant), "rank", data="", limit=None)
+        yield from make_list(f"fleet{end}", sentences.describe_fleet(fleet), style="paragraph")
+    yield from make_table(f"ranks{end}", "Ranks", _RANKS, _list_ranks(variant), "rank", data="", limit=None)
     if variant.steps_by_rank is not None:
-        yield from steps_of_ranks.charts(variant.steps_by_rank, f"timed-steps{end}")
+        yield from rank_step_map.build_charts(variant.steps_by_rank, f"timed-steps{end}")
     elif fleet is not None and fleet.grid is not None:
-        yield from steps_of_ranks.charts(fleet.grid, f"traced-steps{end}")
-    yield from table(f"volumes{end}", "What ranks exchange in a step", _VOLUMES, variant.volumes, "collective", data="")
+        yield from rank_step_map.build_charts(fleet.grid, f"traced-steps{end}")
+    yield from make_table(
+        f"volumes{end}", "What ranks exchange in a step", _VOLUMES, variant.volumes, "collective", data=""
+    )
     if variant.traced_step is not None:
         rows, what = variant.traced_step.collectives, "kind of collective"
-        yield from table(f"collectives{end}", "Collectives", columns.COLLECTIVES, rows, what, data="")
+        yield from make_table(f"collectives{end}", "Collectives", columns.COLLECTIVES, rows, what, data="")
     if fleet is not None:
         skew = {"data": "", "sorted": "Waiting"}
-        yield from table(f"skew{end}", "Who is waited for", columns.SKEW, fleet.skew, "collective", **skew)
+        yield from make_table(f"skew{end}", "Who is waited for", columns.SKEW, fleet.skew, "collective", **skew)
 
 
-def _ranks(variant: Variant) -> Sequence[_Rank]:
+def _list_ranks(variant: Variant) -> Sequence[_RankTimes]:
     """The one that the others wait for most first, else by the time of their steps."""
     traced = {row.rank: row for row in variant.fleet.ranks} if variant.fleet else {}
     timed = {row.rank: row for row in variant.ranks}
     numbers = sorted({*timed, *(number for number in traced if number is not None)})
-    rows = [_Rank(f"rank {number}", timed.get(number), traced.get(number)) for number in numbers]
+    rows = [_RankTimes(f"rank {number}", timed.get(number), traced.get(number)) for number in numbers]
     return sorted(rows, key=lambda row: -(row.traced.late_s or 0.0) if row.traced else 0.0)

@@ -14,9 +14,9 @@ from perfkit.analysis.model.step import TimeShare
 from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit.devices.ceiling import Ceiling
 from perfkit.record import value_of
-from perfkit_reports.document.tables import Data, Schema, owned, plain
-from perfkit_reports.subjects.suite.look import traces
-from perfkit_reports.subjects.trace.data import of_costs
+from perfkit_reports.document.tables import RawTable, Schema, build_owned_data, build_plain_data
+from perfkit_reports.subjects.suite.chart_styles import list_traces
+from perfkit_reports.subjects.trace.data import build_cost_tables
 
 _STEPS: Schema = {"variant": str, "repeat": int, "step": int, "warmup": bool, "wall_s": float}
 _LOSSES: Schema = {"variant": str, "step": int, "end_s": float, "loss": float}
@@ -29,28 +29,28 @@ _VARIANTS: Mapping[str, tuple[type | GenericAlias, Callable[[Variant], Any]]] = 
     "is_baseline": (bool, lambda variant: variant.is_baseline),
     "status": (str, lambda variant: variant.status.value),
     "reason": (str, lambda variant: variant.reason),
-    "step_s": (float, lambda variant: _of(variant.step_time, "value")),
-    "step_low_s": (float, lambda variant: _of(variant.step_time, "low")),
-    "step_high_s": (float, lambda variant: _of(variant.step_time, "high")),
-    "cpu_s": (float, lambda variant: _of(variant.cpu_time, "value")),
-    "processes": (int, lambda variant: len(_of(variant.step_time, "per_process") or ())),
-    "data_wait_s": (float, lambda variant: _of(variant.loop, "data_wait_s")),
+    "step_s": (float, lambda variant: _get_field(variant.step_time, "value")),
+    "step_low_s": (float, lambda variant: _get_field(variant.step_time, "low")),
+    "step_high_s": (float, lambda variant: _get_field(variant.step_time, "high")),
+    "cpu_s": (float, lambda variant: _get_field(variant.cpu_time, "value")),
+    "processes": (int, lambda variant: len(_get_field(variant.step_time, "per_process") or ())),
+    "data_wait_s": (float, lambda variant: _get_field(variant.loop, "data_wait_s")),
     "data_wait_share": (
         float,
         lambda variant: variant.data_wait_share if variant.loop is None else variant.loop.data_wait_share,
     ),
-    "throughput": (float, lambda variant: _of(variant.throughput, "value")),
+    "throughput": (float, lambda variant: _get_field(variant.throughput, "value")),
     "throughput_unit": (str, lambda variant: variant.throughput_unit),
-    "cost": (float, lambda variant: _of(variant.cost, "value")),
-    "cost_low": (float, lambda variant: _of(variant.cost, "low")),
-    "cost_high": (float, lambda variant: _of(variant.cost, "high")),
-    "cost_unit": (str, lambda variant: _of(variant.cost, "unit")),
+    "cost": (float, lambda variant: _get_field(variant.cost, "value")),
+    "cost_low": (float, lambda variant: _get_field(variant.cost, "low")),
+    "cost_high": (float, lambda variant: _get_field(variant.cost, "high")),
+    "cost_unit": (str, lambda variant: _get_field(variant.cost, "unit")),
     "units_per_step": (int, lambda variant: variant.units_per_step),
     "compared_per": (str, lambda variant: variant.compared_per),
-    "ratio": (float, lambda variant: _of(variant.difference, "ratio")),
-    "ratio_low": (float, lambda variant: _of(variant.difference, "low")),
-    "ratio_high": (float, lambda variant: _of(variant.difference, "high")),
-    "verdict": (str, lambda variant: _of(variant.difference, "verdict")),
+    "ratio": (float, lambda variant: _get_field(variant.difference, "ratio")),
+    "ratio_low": (float, lambda variant: _get_field(variant.difference, "low")),
+    "ratio_high": (float, lambda variant: _get_field(variant.difference, "high")),
+    "verdict": (str, lambda variant: _get_field(variant.difference, "verdict")),
     "peak_allocated_bytes": (float, lambda variant: value_of(variant.peak_allocated)),
     "peak_reserved_bytes": (float, lambda variant: value_of(variant.peak_reserved)),
     "rss_bytes": (float, lambda variant: value_of(variant.rss)),
@@ -70,24 +70,24 @@ _VARIANTS: Mapping[str, tuple[type | GenericAlias, Callable[[Variant], Any]]] = 
 _FRONT = "on_pareto_front"
 
 
-def data(analysis: Analysis) -> tuple[Data, ...]:
+def build_data(analysis: Analysis) -> tuple[RawTable, ...]:
     """Every table but those of memory; without rows where there is nothing."""
     schema = {**{name: kind for name, (kind, _) in _VARIANTS.items()}, _FRONT: bool}
     variants = [([variant.name], variant) for variant in analysis.variants]
     return (
-        Data("variants", schema, lambda: [_variant(variant, analysis) for variant in analysis.variants]),
-        Data("steps", _STEPS, lambda: list(_steps(analysis))),
-        Data("losses", _LOSSES, lambda: list(_losses(analysis))),
-        Data("experts", _EXPERTS, lambda: list(_experts(analysis))),
-        *of_costs(traces(analysis), "variant"),
-        owned("time", TimeShare, {"variant": str}, variants, lambda variant: variant.time_split),
-        *_of_predictions(analysis),
-        *_of_scaling(analysis),
-        plain("ceilings", Ceiling, analysis.ceilings.ceilings if analysis.ceilings else ()),
+        RawTable("variants", schema, lambda: [_build_variant_row(variant, analysis) for variant in analysis.variants]),
+        RawTable("steps", _STEPS, lambda: list(_list_steps(analysis))),
+        RawTable("losses", _LOSSES, lambda: list(_list_losses(analysis))),
+        RawTable("experts", _EXPERTS, lambda: list(_list_experts(analysis))),
+        *build_cost_tables(list_traces(analysis), "variant"),
+        build_owned_data("time", TimeShare, {"variant": str}, variants, lambda variant: variant.time_split),
+        *_build_prediction_tables(analysis),
+        *_build_scaling_tables(analysis),
+        build_plain_data("ceilings", Ceiling, analysis.ceilings.ceilings if analysis.ceilings else ()),
     )
 
 
-def _experts(analysis: Analysis) -> Iterator[dict[str, Any]]:
+def _list_experts(analysis: Analysis) -> Iterator[dict[str, Any]]:
     for variant in analysis.variants:
         for load in variant.experts:
             for expert, (sent, taken) in enumerate(zip(load.sent, load.taken, strict=True)):
@@ -101,17 +101,19 @@ _PREDICTIONS: Schema = {
 }  # fmt: skip
 
 
-def _of_predictions(analysis: Analysis) -> Iterator[Data]:
+def _build_prediction_tables(analysis: Analysis) -> Iterator[RawTable]:
     """Figures and their parts as predicted and as measured; none where no plan is kept."""
     rows = [(variant.name, variant.prediction) for variant in analysis.variants if variant.prediction is not None]
     if not rows:
         return
-    yield Data("predictions", _PREDICTIONS, lambda: [row for name, held in rows for row in _figures(name, held)])
+    yield RawTable(
+        "predictions", _PREDICTIONS, lambda: [row for name, held in rows for row in _list_figures(name, held)]
+    )
     for table, pick in (
         ("predicted_memory", attrgetter("categories")),
         ("predicted_time", attrgetter("parts")),
     ):
-        yield owned(table, PredictedPart, {"variant": str}, [([name], held) for name, held in rows], pick)
+        yield build_owned_data(table, PredictedPart, {"variant": str}, [([name], held) for name, held in rows], pick)
 
 
 _SCALING: Schema = {
@@ -122,14 +124,14 @@ _SCALING: Schema = {
 }  # fmt: skip
 
 
-def _of_scaling(analysis: Analysis) -> Iterator[Data]:
+def _build_scaling_tables(analysis: Analysis) -> Iterator[RawTable]:
     """A row for each number of ranks that was measured or planned; none of a suite of one."""
     found = analysis.scaling
     if found is not None:
-        yield Data("scaling", _SCALING, lambda: [row for curve in found.curves for row in _of_curve(curve)])
+        yield RawTable("scaling", _SCALING, lambda: [row for curve in found.curves for row in _list_curve_rows(curve)])
 
 
-def _of_curve(curve: ScalingCurve) -> Iterator[Mapping[str, Any]]:
+def _list_curve_rows(curve: ScalingCurve) -> Iterator[Mapping[str, Any]]:
     points = {point.world_size: point for point in curve.points}
     planned = {point.world_size: point for point in curve.planned}
     for ranks in sorted({*points, *planned}):
@@ -140,23 +142,23 @@ def _of_curve(curve: ScalingCurve) -> Iterator[Mapping[str, Any]]:
             "world_size": ranks,
             "variant": None if point is None else point.variant,
             "threads": None if point is None else point.threads,
-            "reference": _of(own, "reference"),
-            "efficiency": _of(own, "value"),
-            "efficiency_low": _of(own, "low"),
-            "efficiency_high": _of(own, "high"),
-            "against_baseline": None if point is None else _of(point.against_baseline, "value"),
+            "reference": _get_field(own, "reference"),
+            "efficiency": _get_field(own, "value"),
+            "efficiency_low": _get_field(own, "low"),
+            "efficiency_high": _get_field(own, "high"),
+            "against_baseline": None if point is None else _get_field(point.against_baseline, "value"),
             "communication": None if point is None else point.communication,
-            **_bounded("planned_step", "_s", None if plan is None else plan.step_s),
-            **_bounded("planned_efficiency", "", None if plan is None else plan.efficiency),
+            **_build_interval_columns("planned_step", "_s", None if plan is None else plan.step_s),
+            **_build_interval_columns("planned_efficiency", "", None if plan is None else plan.efficiency),
         }
 
 
-def _bounded(name: str, unit: str, found: Interval | None) -> dict[str, float | None]:
+def _build_interval_columns(name: str, unit: str, found: Interval | None) -> dict[str, float | None]:
     ends = {f"{name}{unit}": "value", f"{name}_low{unit}": "low", f"{name}_high{unit}": "high"}
     return {column: None if found is None else getattr(found, end) for column, end in ends.items()}
 
 
-def _figures(name: str, held: Prediction) -> Iterator[Mapping[str, Any]]:
+def _list_figures(name: str, held: Prediction) -> Iterator[Mapping[str, Any]]:
     for what, unit in (("peak", "bytes"), ("process", "bytes"), ("step", "s")):
         figure: PredictedFigure | None = getattr(held, what)
         if figure is not None:
@@ -168,17 +170,19 @@ def _figures(name: str, held: Prediction) -> Iterator[Mapping[str, Any]]:
             }  # fmt: skip
 
 
-def _variant(variant: Variant, analysis: Analysis) -> dict[str, Any]:
+def _build_variant_row(variant: Variant, analysis: Analysis) -> dict[str, Any]:
     row = {name: pick(variant) for name, (_, pick) in _VARIANTS.items()}
     return {**row, _FRONT: variant.name in analysis.pareto}
 
 
-def _of(part: MedianEstimate | MissingEstimate | LoopAnalysis | Difference | Efficiency | None, name: str) -> Any:
+def _get_field(
+    part: MedianEstimate | MissingEstimate | LoopAnalysis | Difference | Efficiency | None, name: str
+) -> Any:
     """A field of what was measured of a variant; None where it was not."""
     return None if part is None or isinstance(part, MissingEstimate) else getattr(part, name)
 
 
-def _steps(analysis: Analysis) -> Iterator[Mapping[str, Any]]:
+def _list_steps(analysis: Analysis) -> Iterator[Mapping[str, Any]]:
     for variant in analysis.variants:
         for warmup, runs in ((True, variant.warmup_samples), (False, variant.step_samples)):
             for repeat, run in enumerate(runs):
@@ -188,10 +192,10 @@ def _steps(analysis: Analysis) -> Iterator[Mapping[str, Any]]:
                     }  # fmt: skip
 
 
-def _losses(analysis: Analysis) -> Iterator[Mapping[str, Any]]:
+def _list_losses(analysis: Analysis) -> Iterator[Mapping[str, Any]]:
     """`end_s` is when a step ends if every step takes the variant's step time."""
     for variant in analysis.variants:
-        each_s = _of(variant.step_time, "value")
+        each_s = _get_field(variant.step_time, "value")
         for step, loss in enumerate(variant.losses):
             end_s = None if each_s is None else (step + 1) * each_s
             yield {"variant": variant.name, "step": step, "end_s": end_s, "loss": loss}

@@ -1,4 +1,5 @@
-"""What the row of a variant unfolds to: why it failed, whether its techniques acted, what lies behind its figures."""
+"""The details that the row of a variant unfolds to: why it failed, whether its techniques acted, what lies behind
+its figures."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -6,14 +7,14 @@ from dataclasses import replace
 from perfkit import units
 from perfkit.analysis.model.suite import ClaimResult, CompileSummary, Variant
 from perfkit_reports import waits
-from perfkit_reports.cells import known, quantity, relative, seconds
+from perfkit_reports.cells import format_relative, make_optional_cell, make_quantity_cell, make_seconds_cell
 from perfkit_reports.document.blocks import Block, Facts, Text
-from perfkit_reports.document.cells import Cell, unknown
+from perfkit_reports.document.cells import Cell, make_unknown_cell
 from perfkit_reports.document.tables import Column
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.subjects.suite import cells
 from perfkit_reports.subjects.suite.columns import is_measured
-from perfkit_reports.subjects.tables import listed, table
+from perfkit_reports.subjects.tables import make_list, make_table
 
 _HOLDS = {True: Cell("✓ holds", tone="good"), False: Cell("✗ does not hold", tone="bad")}
 _UNDECIDED = Cell("? not known", tone="unsure")
@@ -25,49 +26,49 @@ _CLAIMS: tuple[Column[ClaimResult], ...] = (
 )
 
 
-def blocks(variant: Variant, place: int) -> tuple[Block, ...]:
+def build_blocks(variant: Variant, place: int) -> tuple[Block, ...]:
     """Nothing where the row says it all. `place` tells the blocks of one variant from those of the others."""
-    told = tuple(_told(variant, f"variant-{place}"))
-    return (*told, *_behind(variant, f"variant-{place}")) if told or is_measured(variant) else ()
+    told = tuple(_build_reasons(variant, f"variant-{place}"))
+    return (*told, *_build_facts(variant, f"variant-{place}")) if told or is_measured(variant) else ()
 
 
-def _told(variant: Variant, name: str) -> Iterator[Block]:
+def _build_reasons(variant: Variant, name: str) -> Iterator[Block]:
     if variant.reason and is_measured(variant):
         yield Text(id=f"{name}-reason", lines=(variant.reason,))
     if variant.traceback:
-        yield from listed(f"{name}-traceback", [variant.traceback], f"Traceback of {variant.name}", style="code")
-    yield from listed(f"{name}-waits", waits.lines(variant), "Where the ranks were")
+        yield from make_list(f"{name}-traceback", [variant.traceback], f"Traceback of {variant.name}", style="code")
+    yield from make_list(f"{name}-waits", waits.describe_waits(variant), "Where the ranks were")
     claims = {"data": "", "limit": None}
-    yield from table(f"{name}-claims", "Claims of its techniques", _CLAIMS, variant.claims, "claim", **claims)
+    yield from make_table(f"{name}-claims", "Claims of its techniques", _CLAIMS, variant.claims, "claim", **claims)
     if variant.loop is None:  # a loop's stand with how it was watched
-        yield from listed(f"{name}-caveats", variant.warnings, "Caveats", style="callout")
+        yield from make_list(f"{name}-caveats", variant.warnings, "Caveats", style="callout")
 
 
-def _behind(variant: Variant, name: str) -> Iterator[Block]:
+def _build_facts(variant: Variant, name: str) -> Iterator[Block]:
     """Facts for those who want to know more."""
-    setup = ((cost.name, seconds(cost.seconds)) for cost in variant.setup)
+    setup = ((cost.name, make_seconds_cell(cost.seconds)) for cost in variant.setup)
     for key, title, items in (
-        ("figures", "Behind the figures", _figures(variant) if is_measured(variant) else ()),
+        ("figures", "Behind the figures", _list_figures(variant) if is_measured(variant) else ()),
         ("setup", "Set-up, once", setup),
-        ("compile", "Compiling", _compiling(variant.compile) if variant.compile else ()),
+        ("compile", "Compiling", _list_compile_facts(variant.compile) if variant.compile else ()),
     ):
         if known_items := tuple(items):
             yield Facts(id=f"{name}-{key}", title=title, items=known_items, weight=Weight.DETAIL)
 
 
-def _figures(variant: Variant) -> Iterator[tuple[str, Cell]]:
-    yield "CPU time a step", cells.cpu_time(variant)
+def _list_figures(variant: Variant) -> Iterator[tuple[str, Cell]]:
+    yield "CPU time a step", cells.make_cpu_time_cell(variant)
     if variant.cpu_difference is not None:
-        yield "CPU time against the baseline", cells.cpu_change(variant)
-    yield "Model FLOPs a step", quantity(variant.model_flops)
-    yield "FLOPs as run", quantity(variant.hardware_flops)
-    yield "Reserved memory", quantity(variant.peak_reserved)
-    yield "Process memory (RSS)", quantity(variant.rss)
-    energy = quantity(variant.energy_per_step)
+        yield "CPU time against the baseline", cells.make_cpu_change_cell(variant)
+    yield "Model FLOPs a step", make_quantity_cell(variant.model_flops)
+    yield "FLOPs as run", make_quantity_cell(variant.hardware_flops)
+    yield "Reserved memory", make_quantity_cell(variant.peak_reserved)
+    yield "Process memory (RSS)", make_quantity_cell(variant.rss)
+    energy = make_quantity_cell(variant.energy_per_step)
     yield "Energy a step", energy
     if energy.known:
-        yield "Energy a unit", quantity(variant.energy_per_unit)
-        yield "Mean power", quantity(variant.power)
+        yield "Energy a unit", make_quantity_cell(variant.energy_per_unit)
+        yield "Mean power", make_quantity_cell(variant.power)
     if variant.mfu_peak:
         yield "MFU and HFU", Cell(variant.mfu_peak)
     if variant.traced_step is not None and variant.traced_step.modelled_share is not None:
@@ -77,22 +78,25 @@ def _figures(variant: Variant) -> Iterator[tuple[str, Cell]]:
     yield "Processes", Cell(f"{len(variant.runs):,}")
     parity = variant.parity
     if parity.tolerance is not None:
-        yield "Loss tolerance", Cell(relative(parity.tolerance), detail=f"{parity.basis}, {parity.steps} steps")
+        yield "Loss tolerance", Cell(format_relative(parity.tolerance), detail=f"{parity.basis}, {parity.steps} steps")
 
 
-def _compiling(compiled: CompileSummary) -> Iterator[tuple[str, Cell]]:
+def _list_compile_facts(compiled: CompileSummary) -> Iterator[tuple[str, Cell]]:
     absent = "torch.compile did not tell"
-    first = known(compiled.seconds, units.seconds, absent)
+    first = make_optional_cell(compiled.seconds, units.seconds, absent)
     yield "Time, first process", replace(first, detail=f"cache {compiled.cache}")
     yield "Pays for itself", Cell(compiled.break_even)
     warm = compiled.warm
     if warm is None:
-        yield "Time, warm caches", unknown("no later process, or none that found everything in the caches")
+        yield "Time, warm caches", make_unknown_cell("no later process, or none that found everything in the caches")
     else:
         processes = f"median of {warm.processes:,} processes that compiled nothing anew"
         yield "Time, warm caches", Cell(units.seconds(warm.seconds), detail=processes)
         yield "Pays for itself, warm caches", Cell(warm.break_even)
-    yield "Graphs", known(compiled.graphs, str, absent)
-    yield "Graph breaks", replace(known(compiled.graph_breaks, str, absent), detail="; ".join(compiled.break_reasons))
+    yield "Graphs", make_optional_cell(compiled.graphs, str, absent)
+    yield (
+        "Graph breaks",
+        replace(make_optional_cell(compiled.graph_breaks, str, absent), detail="; ".join(compiled.break_reasons)),
+    )
     if compiled.graph_calls is not None:
         yield "Graph calls in a step", Cell(f"{compiled.graph_calls:,.0f}", detail="forward and backward")

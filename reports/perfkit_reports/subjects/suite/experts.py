@@ -8,7 +8,7 @@ from perfkit.record import ExpertLoad
 from perfkit.units import percent
 from perfkit_reports.charts import expert_loads
 from perfkit_reports.document.blocks import Block, Section, Table
-from perfkit_reports.document.cells import Cell, unknown
+from perfkit_reports.document.cells import Cell, make_unknown_cell
 from perfkit_reports.document.tables import Column
 
 _HOW = (
@@ -18,25 +18,25 @@ _HOW = (
 )
 
 
-def experts(analysis: Analysis) -> Iterator[Section]:
+def build_sections(analysis: Analysis) -> Iterator[Section]:
     """None where no model has routers that are known."""
     variants = [variant for variant in analysis.variants if variant.experts]
     if not variants:
         return
     first = next((variant for variant in variants if variant.is_baseline), variants[0])
-    chart = expert_loads.chart(first.name, first.experts)
-    yield Section("experts", "Experts", (_table(variants), chart), intro=_HOW)
+    chart = expert_loads.build_chart(first.name, first.experts)
+    yield Section("experts", "Experts", (_build_table(variants), chart), intro=_HOW)
 
 
-def _table(variants: Sequence[Variant]) -> Table:
+def _build_table(variants: Sequence[Variant]) -> Table:
     return Table(
         id="expert-loads",
         title="Load of the experts",
         columns=[
             Column("Variant", lambda variant: Cell(variant.name, value=variant.name), numeric=False),
-            Column("Busiest expert", _busiest),
-            Column("Dropped tokens", _dropped),
-            Column("Auxiliary loss", _auxiliary),
+            Column("Busiest expert", _make_busiest_cell),
+            Column("Dropped tokens", _make_dropped_cell),
+            Column("Auxiliary loss", _make_auxiliary_cell),
         ],
         rows=variants,
         what="variant",
@@ -44,48 +44,58 @@ def _table(variants: Sequence[Variant]) -> Table:
         caption="The busiest expert's load is beside the mean of its layer's; the auxiliary loss is before its weight, "
         "and 1 where the load is even.",
         emphasis=lambda variant: variant.is_baseline,
-        details=_layers,
+        details=_build_layers,
     )
 
 
-def _busiest(variant: Variant) -> Cell:
-    worst = max(variant.experts, key=expert_loads.unevenness)
-    mean = fmean(map(expert_loads.unevenness, variant.experts))
+def _make_busiest_cell(variant: Variant) -> Cell:
+    worst = max(variant.experts, key=expert_loads.compute_imbalance)
+    mean = fmean(map(expert_loads.compute_imbalance, variant.experts))
     return Cell(
         f"{mean:.2f}× the mean",
-        detail=f"up to {expert_loads.unevenness(worst):.2f}× in {worst.layer}",
+        detail=f"up to {expert_loads.compute_imbalance(worst):.2f}× in {worst.layer}",
         value=mean,
     )
 
 
-def _dropped(variant: Variant) -> Cell:
-    worst = max(variant.experts, key=_share)
+def _make_dropped_cell(variant: Variant) -> Cell:
+    worst = max(variant.experts, key=_compute_dropped_share)
     share = sum(load.dropped for load in variant.experts) / sum(load.tokens for load in variant.experts)
-    return Cell(percent(share), detail=f"up to {percent(_share(worst))} in {worst.layer}" if share else "", value=share)
+    return Cell(
+        percent(share),
+        detail=f"up to {percent(_compute_dropped_share(worst))} in {worst.layer}" if share else "",
+        value=share,
+    )
 
 
-def _auxiliary(variant: Variant) -> Cell:
+def _make_auxiliary_cell(variant: Variant) -> Cell:
     losses = [load.auxiliary_loss for load in variant.experts if load.auxiliary_loss is not None]
-    return Cell(f"{fmean(losses):.3f}", detail="mean of its layers", value=fmean(losses)) if losses else unknown(_NONE)
+    return (
+        Cell(f"{fmean(losses):.3f}", detail="mean of its layers", value=fmean(losses))
+        if losses
+        else make_unknown_cell(_NONE)
+    )
 
 
 _NONE = "none is known of its routers"
 
 
-def _share(load: ExpertLoad) -> float:
+def _compute_dropped_share(load: ExpertLoad) -> float:
     return load.dropped / load.tokens
 
 
-def _layers(variant: Variant) -> Sequence[Block]:
+def _build_layers(variant: Variant) -> Sequence[Block]:
     table = Table(
         id=f"expert-layers-{variant.name}",
         title="Layers",
         columns=[
             Column("Layer", lambda load: Cell(load.layer), numeric=False),
             Column("Tokens sent to each expert", lambda load: Cell(", ".join(f"{sent:,}" for sent in load.sent))),
-            Column("Busiest expert", lambda load: Cell(f"{expert_loads.unevenness(load):.2f}× the mean")),
-            Column("Dropped tokens", lambda load: Cell(percent(_share(load)), detail=f"{load.dropped:,}")),
-            Column("Auxiliary loss", _auxiliary_of_layer),
+            Column("Busiest expert", lambda load: Cell(f"{expert_loads.compute_imbalance(load):.2f}× the mean")),
+            Column(
+                "Dropped tokens", lambda load: Cell(percent(_compute_dropped_share(load)), detail=f"{load.dropped:,}")
+            ),
+            Column("Auxiliary loss", _make_layer_auxiliary_cell),
         ],
         rows=variant.experts,
         what="layer",
@@ -94,5 +104,5 @@ def _layers(variant: Variant) -> Sequence[Block]:
     return (table,)
 
 
-def _auxiliary_of_layer(load: ExpertLoad) -> Cell:
-    return unknown(_NONE) if load.auxiliary_loss is None else Cell(f"{load.auxiliary_loss:.3f}")
+def _make_layer_auxiliary_cell(load: ExpertLoad) -> Cell:
+    return make_unknown_cell(_NONE) if load.auxiliary_loss is None else Cell(f"{load.auxiliary_loss:.3f}")

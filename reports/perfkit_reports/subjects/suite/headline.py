@@ -1,4 +1,4 @@
-"""What a bench comes to, in a sentence or two. Only a variant that was active and kept the loss can win."""
+"""The headline of a bench, in a sentence or two. Only a variant that was active and kept the loss can win."""
 
 from collections import Counter
 
@@ -8,16 +8,16 @@ from perfkit.analysis.model.estimate import MedianEstimate
 from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit.record import Measurement, Status
 from perfkit_reports.subjects.suite import cells
-from perfkit_reports.wording import sentence
+from perfkit_reports.wording import format_sentence
 
 
-def fastest(analysis: Analysis) -> Variant | None:
+def find_fastest(analysis: Analysis) -> Variant | None:
     """The variant with the largest proven speed-up, or None."""
-    proven = [variant for variant in _faster(analysis) if _sound(variant)]
-    return min(proven, key=_ratio, default=None)
+    proven = [variant for variant in _list_faster(analysis) if _is_sound(variant)]
+    return min(proven, key=_get_ratio, default=None)
 
 
-def leanest(analysis: Analysis) -> Variant | None:
+def find_leanest(analysis: Analysis) -> Variant | None:
     """The variant with the smallest peak below its baseline's, or None."""
     leaner = [
         variant
@@ -25,7 +25,7 @@ def leanest(analysis: Analysis) -> Variant | None:
         if variant.status == Status.OK
         and variant.loop is None
         and not variant.compared_per
-        and _sound(variant)
+        and _is_sound(variant)
         and variant.memory_ratio is not None
         and variant.memory_ratio < 1
     ]
@@ -37,16 +37,18 @@ def is_alone(analysis: Analysis) -> bool:
     return len(analysis.variants) == 1
 
 
-def headline(analysis: Analysis) -> str:
+def build_headline(analysis: Analysis) -> str:
     """The main result; where it is not decided, after what else the machine did."""
     noisy = describe_machine_load(analysis.load)
     undecided = any(
         variant.difference and variant.difference.verdict == "inconclusive" for variant in analysis.variants
     )
-    return f"{sentence(noisy)} {_result(analysis)}" if noisy and undecided else _result(analysis)
+    return (
+        f"{format_sentence(noisy)} {_describe_result(analysis)}" if noisy and undecided else _describe_result(analysis)
+    )
 
 
-def _result(analysis: Analysis) -> str:
+def _describe_result(analysis: Analysis) -> str:
     measured = [variant for variant in analysis.variants if isinstance(variant.step_time, MedianEstimate)]
     if not measured:
         ended = {variant.status for variant in analysis.variants}
@@ -54,32 +56,34 @@ def _result(analysis: Analysis) -> str:
             return "Every variant ran out of memory." if len(analysis.variants) > 1 else "It ran out of memory."
         return "No variant could be measured."
     if len(analysis.variants) == 1:
-        return f"{measured[0].name} takes {cells.step_time(measured[0]).text} a step."
+        return f"{measured[0].name} takes {cells.make_step_time_cell(measured[0]).text} a step."
     if not any(variant.is_baseline for variant in measured):
-        return f"{_unmeasured(analysis)}, so nothing can be compared with it."
-    best = fastest(analysis)
+        return f"{_describe_missing_baseline(analysis)}, so nothing can be compared with it."
+    best = find_fastest(analysis)
     if best is not None:
-        return f"{best.name} is the fastest: {cells.speed_up(best).text} the speed of the baseline{_memory_of(best)}."
+        return f"{best.name} is the fastest: {cells.make_speed_up_cell(best).text} the speed of the baseline{_describe_memory(best)}."
     if any(variant.difference and variant.difference.verdict == "inconclusive" for variant in measured):
         return "No variant was shown to be faster than the baseline; some comparisons are inconclusive."
     compared = [variant for variant in measured if variant.difference is not None]
     if not compared:
-        return f"Nothing was compared with the baseline{_uncompared(analysis)}."
+        return f"Nothing was compared with the baseline{_explain_uncompared(analysis)}."
     slower = [variant for variant in compared if variant.difference and variant.difference.verdict == "slower"]
     if len(slower) == 1 == len(compared):
-        return f"The baseline is the fastest: {slower[0].name} has {cells.speed_up(slower[0]).text} its speed."
+        return (
+            f"The baseline is the fastest: {slower[0].name} has {cells.make_speed_up_cell(slower[0]).text} its speed."
+        )
     if len(slower) == len(compared):
         return f"The baseline is the fastest of {len(compared) + 1} variants."
     return "No variant is faster than the baseline."
 
 
-def _unmeasured(analysis: Analysis) -> str:
+def _describe_missing_baseline(analysis: Analysis) -> str:
     """Why there is no baseline: the same for all of them where there are several, else only that there is none."""
     ended = {variant.status for variant in analysis.variants if variant.is_baseline}
     return f"The baseline {'ran out of memory' if ended == {Status.OUT_OF_MEMORY} else 'was not measured'}"
 
 
-def _uncompared(analysis: Analysis) -> str:
+def _explain_uncompared(analysis: Analysis) -> str:
     """Why no variant was, as far as their rows tell."""
     others = (variant for variant in analysis.variants if not variant.is_baseline)
     why = dict.fromkeys(variant.emulated or variant.reason for variant in others)
@@ -87,26 +91,26 @@ def _uncompared(analysis: Analysis) -> str:
     return f": {told}" if told else ""
 
 
-def remarks(analysis: Analysis) -> list[str]:
+def list_remarks(analysis: Analysis) -> list[str]:
     """What has to be known beside the headline."""
     lines = []
     noisy = describe_machine_load(analysis.load)
-    if noisy and not headline(analysis).startswith(sentence(noisy)):
-        lines.append(sentence(noisy))
-    best, least = fastest(analysis), leanest(analysis)
-    if best is not None and "–" in cells.speed_interval(best):
-        low, high = cells.speed_interval(best).split("–")
+    if noisy and not build_headline(analysis).startswith(format_sentence(noisy)):
+        lines.append(format_sentence(noisy))
+    best, least = find_fastest(analysis), find_leanest(analysis)
+    if best is not None and "–" in cells.format_speed_interval(best):
+        low, high = cells.format_speed_interval(best).split("–")
         lines.append(f"The speed-up of {best.name} lies between {low}× and {high}.")
     if least is not None and least is not best:
         decided = least.difference is not None and least.difference.verdict != "inconclusive"
-        speed = f", at {cells.speed_up(least).text} the speed" if decided else ""
+        speed = f", at {cells.make_speed_up_cell(least).text} the speed" if decided else ""
         lines.append(
-            f"{least.name} needs the least memory: {cells.peak_memory(least).text}{_memory_of(least, ', ')}{speed}."
+            f"{least.name} needs the least memory: {cells.make_peak_memory_cell(least).text}{_describe_memory(least, ', ')}{speed}."
         )
-    for variant in sorted(_faster(analysis), key=_ratio):
-        if not _sound(variant) and (best is None or _ratio(variant) < _ratio(best)):
+    for variant in sorted(_list_faster(analysis), key=_get_ratio):
+        if not _is_sound(variant) and (best is None or _get_ratio(variant) < _get_ratio(best)):
             lines.append(
-                f"{variant.name} measured {cells.speed_up(variant).text}, which does not count: {_unsound(variant)}."
+                f"{variant.name} measured {cells.make_speed_up_cell(variant).text}, which does not count: {_explain_unsound(variant)}."
             )
     broken = [variant.name for variant in analysis.variants if variant.parity.not_finite_step is not None]
     if broken:
@@ -114,7 +118,7 @@ def remarks(analysis: Analysis) -> list[str]:
     return lines
 
 
-def _unsound(variant: Variant) -> str:
+def _explain_unsound(variant: Variant) -> str:
     if variant.parity.not_finite_step is not None:
         return "its loss is not finite"
     differs = variant.parity.verdict == "differs"
@@ -127,7 +131,7 @@ def count_by_status(analysis: Analysis) -> str:
     return ", ".join(f"{count} {status}" for status, count in counts.items())
 
 
-def _faster(analysis: Analysis) -> list[Variant]:
+def _list_faster(analysis: Analysis) -> list[Variant]:
     return [
         variant
         for variant in analysis.variants
@@ -135,16 +139,16 @@ def _faster(analysis: Analysis) -> list[Variant]:
     ]
 
 
-def _sound(variant: Variant) -> bool:
+def _is_sound(variant: Variant) -> bool:
     return variant.engaged is not False and variant.parity.verdict != "differs"
 
 
-def _ratio(variant: Variant) -> float:
+def _get_ratio(variant: Variant) -> float:
     assert variant.difference is not None
     return variant.difference.ratio
 
 
-def _memory_of(variant: Variant, lead: str = " with ") -> str:
+def _describe_memory(variant: Variant, lead: str = " with ") -> str:
     ratio = variant.memory_ratio
     if ratio is None or not isinstance(variant.peak_allocated, Measurement):
         return ""

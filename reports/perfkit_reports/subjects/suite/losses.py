@@ -8,12 +8,12 @@ from perfkit.analysis.model.estimate import MedianEstimate
 from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit.analysis.suite.parity import NOT_COMPARABLE
 from perfkit_reports.charts import curves
-from perfkit_reports.charts.curves import Curve
+from perfkit_reports.charts.curves import StepCurve
 from perfkit_reports.document.blocks import Group, Section, Table
-from perfkit_reports.document.cells import Cell, unknown
+from perfkit_reports.document.cells import Cell, make_unknown_cell
 from perfkit_reports.document.tables import Column
 from perfkit_reports.palette import Style
-from perfkit_reports.subjects.suite.look import styles
+from perfkit_reports.subjects.suite.chart_styles import assign_variant_styles
 
 _HOW = (
     "Time is the number of steps times the variant's step time: start-up and compiling are left out.",
@@ -23,7 +23,7 @@ _MORE = "--rounds 0 --steps 300 trains each variant for more steps."
 
 
 @dataclass(frozen=True)
-class _Trained:
+class _TrainedVariant:
     """The losses of a variant, and how long its steps take; None where they only emulate a technique."""
 
     variant: Variant
@@ -35,47 +35,47 @@ class _Trained:
         return self.variant.losses
 
 
-def losses(analysis: Analysis) -> Iterator[Section]:
+def build_sections(analysis: Analysis) -> Iterator[Section]:
     """None where losses can be compared step by step, or only one variant has some."""
-    look = styles(analysis)
+    look = assign_variant_styles(analysis)
     trained = [
-        _Trained(variant, look[variant.name], None if variant.emulated else variant.step_time.value)
+        _TrainedVariant(variant, look[variant.name], None if variant.emulated else variant.step_time.value)
         for variant in analysis.variants
         if variant.losses and isinstance(variant.step_time, MedianEstimate)
     ]
     if len(trained) < 2 or not any(each.variant.parity.verdict == NOT_COMPARABLE for each in trained):
         return
-    lines = [(_curve(each), each.step_s) for each in trained]
+    lines = [(_build_curve(each), each.step_s) for each in trained]
     timed = [(line, step_s) for line, step_s in lines if step_s is not None]
     drawn = (
-        curves.losses([line for line, _ in lines]),
-        curves.losses_over_time([line for line, _ in timed], [step_s for _, step_s in timed]),
+        curves.build_loss_chart([line for line, _ in lines]),
+        curves.build_loss_time_chart([line for line, _ in timed], [step_s for _, step_s in timed]),
     )
     charts = Group(id="losses-beside", blocks=tuple(chart for chart in drawn if chart is not None), beside=True)
-    yield Section("loss", "Loss over steps and time", (charts, _table(trained)), nav="Loss", intro=(*_HOW, _MORE))
+    yield Section("loss", "Loss over steps and time", (charts, _build_table(trained)), nav="Loss", intro=(*_HOW, _MORE))
 
 
-def _curve(each: _Trained) -> Curve:
-    return Curve(each.variant.name, each.style, (each.losses,), reference=each.variant.is_baseline)
+def _build_curve(each: _TrainedVariant) -> StepCurve:
+    return StepCurve(each.variant.name, each.style, (each.losses,), reference=each.variant.is_baseline)
 
 
-def _table(trained: list[_Trained]) -> Table:
+def _build_table(trained: list[_TrainedVariant]) -> Table:
     """At the last step that all have run, and at the moment when the first has run all of its own."""
     steps = min(len(each.losses) for each in trained)
     seconds = min((len(each.losses) * each.step_s for each in trained if each.step_s is not None), default=0.0)
 
-    def in_time(each: _Trained) -> Cell:
+    def in_time(each: _TrainedVariant) -> Cell:
         if each.step_s is None:
-            return unknown(f"emulated: {each.variant.emulated}")
+            return make_unknown_cell(f"emulated: {each.variant.emulated}")
         by = min(len(each.losses), int(seconds / each.step_s * (1 + 1e-9)))  # steps that have ended by then
-        return _loss(each, by) if by else unknown("its first step takes longer")
+        return _make_loss_cell(each, by) if by else make_unknown_cell("its first step takes longer")
 
     return Table(
         id="losses-reached",
         title="Losses reached",
         columns=[
-            Column("Variant", _name, numeric=False),
-            Column(f"After {_steps(steps)}", lambda each: _loss(each, steps)),
+            Column("Variant", _make_name_cell, numeric=False),
+            Column(f"After {_format_steps(steps)}", lambda each: _make_loss_cell(each, steps)),
             Column(f"After {units.seconds(seconds)}", in_time),
         ],
         rows=trained,
@@ -85,14 +85,18 @@ def _table(trained: list[_Trained]) -> Table:
     )
 
 
-def _name(each: _Trained) -> Cell:
+def _make_name_cell(each: _TrainedVariant) -> Cell:
     return Cell(each.variant.name, value=each.variant.name, swatch=(each.style.colour, each.style.symbol))
 
 
-def _loss(each: _Trained, step: int) -> Cell:
+def _make_loss_cell(each: _TrainedVariant, step: int) -> Cell:
     loss = each.losses[step - 1]
-    return unknown("it is not finite") if loss is None else Cell(f"{loss:#.4g}", detail=_steps(step), value=loss)
+    return (
+        make_unknown_cell("it is not finite")
+        if loss is None
+        else Cell(f"{loss:#.4g}", detail=_format_steps(step), value=loss)
+    )
 
 
-def _steps(count: int) -> str:
+def _format_steps(count: int) -> str:
     return f"{count:,} step{'s' if count != 1 else ''}"

@@ -9,17 +9,17 @@ from perfkit.analysis.model.plan import Interval
 from perfkit.analysis.model.scaling import Efficiency, PlannedPoint, ScalingCurve, ScalingPoint, SuiteScaling
 from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit_reports import palette
-from perfkit_reports.cells import known, span, whole
-from perfkit_reports.charts.frame import time_scale
-from perfkit_reports.charts.scaling import MEANING, Line, Span, chart
+from perfkit_reports.cells import format_range, make_integer_cell, make_optional_cell
+from perfkit_reports.charts.frame import choose_time_scale
+from perfkit_reports.charts.scaling import MEANING, ScalingLine, Span, build_chart
 from perfkit_reports.document.blocks import Block, Group, Section, Table, Text
-from perfkit_reports.document.cells import Cell, unknown
+from perfkit_reports.document.cells import Cell, make_unknown_cell
 from perfkit_reports.document.tables import Column
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.palette import Style
-from perfkit_reports.subjects.plan.cells import time_span
+from perfkit_reports.subjects.plan.cells import format_time_span
 from perfkit_reports.subjects.suite import cells
-from perfkit_reports.subjects.tables import listed
+from perfkit_reports.subjects.tables import make_list
 
 _UNPAIRED = (
     "Processes on different numbers of ranks are no pairs: an interval (95 %) is of the medians of the processes of "
@@ -33,7 +33,7 @@ _PREDICTED = (
 _HIGHEST = 1.5  # where the axis of efficiencies ends: bounds of a plan may reach further
 
 
-class _Row(NamedTuple):
+class _ScalingRow(NamedTuple):
     """A curve at a number of ranks: what was measured there, and what was planned."""
 
     curve: ScalingCurve
@@ -43,30 +43,30 @@ class _Row(NamedTuple):
     planned: PlannedPoint | None
 
 
-def scaling(analysis: Analysis) -> Iterator[Section]:
+def build_scaling_sections(analysis: Analysis) -> Iterator[Section]:
     """None where the suite is not of several numbers of ranks."""
     found = analysis.scaling
     if found is not None:
         intro = (MEANING[found.mode], _UNPAIRED)
         yield Section(
-            "scaling", "Over the number of ranks", tuple(_blocks(analysis, found)), nav="Scaling", intro=intro
+            "scaling", "Over the number of ranks", tuple(_build_blocks(analysis, found)), nav="Scaling", intro=intro
         )
 
 
-def _blocks(analysis: Analysis, found: SuiteScaling) -> Iterator[Block]:
+def _build_blocks(analysis: Analysis, found: SuiteScaling) -> Iterator[Block]:
     by_name = {variant.name: variant for variant in analysis.variants}
-    styles = palette.styles([(curve.name, curve.is_baseline) for curve in found.curves])
-    charts = (_efficiencies(found, styles), _times(found, styles, by_name))
+    styles = palette.assign_styles([(curve.name, curve.is_baseline) for curve in found.curves])
+    charts = (_build_efficiency_chart(found, styles), _build_time_chart(found, styles, by_name))
     if drawn := tuple(each for each in charts if each is not None):
         yield Group(id="scaling-charts", blocks=drawn, beside=True)
     for place, note in enumerate(found.notes):
         yield Text(id=f"scaling-note-{place}", style="callout", lines=(note,), weight=Weight.BRIEF)
-    rows = [row for curve in found.curves for row in _rows(curve, by_name)]
+    rows = [row for curve in found.curves for row in _list_rows(curve, by_name)]
     planned = any(row.planned for row in rows)
     yield Table(
         id="scaling-table",
         title=f"{found.mode.capitalize()} scaling",
-        columns=_columns(found, planned=planned),
+        columns=_build_columns(found, planned=planned),
         rows=[row for row in rows if row.point is not None],
         what="variant",
         data="scaling",
@@ -83,36 +83,36 @@ def _blocks(analysis: Analysis, found: SuiteScaling) -> Iterator[Block]:
             data="scaling",
             caption="Nothing was measured on so many ranks.",
         )
-    yield from listed("scaling-not-planned", found.not_planned)
+    yield from make_list("scaling-not-planned", found.not_planned)
 
 
-def _rows(curve: ScalingCurve, by_name: dict[str, Variant]) -> Iterator[_Row]:
+def _list_rows(curve: ScalingCurve, by_name: dict[str, Variant]) -> Iterator[_ScalingRow]:
     points = {point.world_size: point for point in curve.points}
     planned = {point.world_size: point for point in curve.planned}
     for ranks in sorted({*points, *planned}):
         point = points.get(ranks)
-        yield _Row(curve, ranks, point, None if point is None else by_name[point.variant], planned.get(ranks))
+        yield _ScalingRow(curve, ranks, point, None if point is None else by_name[point.variant], planned.get(ranks))
 
 
-def _efficiencies(found: SuiteScaling, styles: dict[str, Style]) -> Block | None:
-    lines = [line for curve in found.curves for line in _lines_of_efficiency(curve, styles[curve.name])]
+def _build_efficiency_chart(found: SuiteScaling, styles: dict[str, Style]) -> Block | None:
+    lines = [line for curve in found.curves for line in _build_efficiency_lines(curve, styles[curve.name])]
     most = max((value for line in lines for _, value in line.points), default=1.0)
-    return chart(
+    return build_chart(
         lines, "scaling-efficiency", "Efficiency", 0.01, "%", lambda value: units.percent(value, 0), max(_HIGHEST, most)
     )
 
 
-def _lines_of_efficiency(curve: ScalingCurve, style: Style) -> Iterator[Line]:
+def _build_efficiency_lines(curve: ScalingCurve, style: Style) -> Iterator[ScalingLine]:
     points: list[tuple[int, float]] = []
     spans: list[Span] = []
     for point in curve.points:
         if not isinstance(point.efficiency, MissingEstimate):
             points.append((point.world_size, 1.0 if point.efficiency is None else point.efficiency.value))
-            spans.append(_span(point.efficiency))
-    yield Line(curve.name, style, tuple(points), tuple(spans))
+            spans.append(_get_span(point.efficiency))
+    yield ScalingLine(curve.name, style, tuple(points), tuple(spans))
     fewest = curve.points[0].world_size
     planned = [point for point in curve.planned if point.efficiency or point.world_size == fewest]
-    yield Line(
+    yield ScalingLine(
         curve.name,
         style,
         tuple((point.world_size, point.efficiency.value if point.efficiency else 1.0) for point in planned),
@@ -121,20 +121,23 @@ def _lines_of_efficiency(curve: ScalingCurve, style: Style) -> Iterator[Line]:
     )
 
 
-def _times(found: SuiteScaling, styles: dict[str, Style], by_name: dict[str, Variant]) -> Block | None:
-    lines = [line for curve in found.curves for line in _lines_of_time(curve, styles[curve.name], by_name)]
+def _build_time_chart(found: SuiteScaling, styles: dict[str, Style], by_name: dict[str, Variant]) -> Block | None:
+    lines = [line for curve in found.curves for line in _build_time_lines(curve, styles[curve.name], by_name)]
     most = max((value for line in lines for _, value in line.points), default=0.0)
-    return chart(lines, "scaling-time", "Step time", *time_scale(most), units.seconds)
+    return build_chart(lines, "scaling-time", "Step time", *choose_time_scale(most), units.seconds)
 
 
-def _lines_of_time(curve: ScalingCurve, style: Style, by_name: dict[str, Variant]) -> Iterator[Line]:
+def _build_time_lines(curve: ScalingCurve, style: Style, by_name: dict[str, Variant]) -> Iterator[ScalingLine]:
     times = [(point.world_size, by_name[point.variant].step_time) for point in curve.points]
     known = [(ranks, time) for ranks, time in times if isinstance(time, MedianEstimate)]
-    yield Line(
-        curve.name, style, tuple((ranks, time.value) for ranks, time in known), tuple(_span(time) for _, time in known)
+    yield ScalingLine(
+        curve.name,
+        style,
+        tuple((ranks, time.value) for ranks, time in known),
+        tuple(_get_span(time) for _, time in known),
     )
     planned = [(point.world_size, point.step_s) for point in curve.planned]
-    yield Line(
+    yield ScalingLine(
         curve.name,
         style,
         tuple((ranks, step.value) for ranks, step in planned),
@@ -143,83 +146,87 @@ def _lines_of_time(curve: ScalingCurve, style: Style, by_name: dict[str, Variant
     )
 
 
-def _span(figure: Efficiency | MedianEstimate | None) -> Span:
+def _get_span(figure: Efficiency | MedianEstimate | None) -> Span:
     return None if figure is None or figure.low is None or figure.high is None else (figure.low, figure.high)
 
 
-def _columns(found: SuiteScaling, *, planned: bool) -> list[Column[_Row]]:
+def _build_columns(found: SuiteScaling, *, planned: bool) -> list[Column[_ScalingRow]]:
     whole_batch = next((point.variant for curve in found.curves for point in curve.points if curve.is_baseline), "")
     others = any(not curve.is_baseline for curve in found.curves)
-    against = Column[_Row](
+    against = Column[_ScalingRow](
         f"Against {whole_batch}",
-        lambda row: _NOT if row.point is None else _efficiency(row.point.against_baseline),
+        lambda row: _NOT if row.point is None else _make_efficiency_cell(row.point.against_baseline),
         weight=Weight.BRIEF,
         help="the same of the baseline on the fewest ranks",
     )
     return [
         *_NAMES,
-        Column("Step time", lambda row: cells.step_time(row.variant) if row.variant else _NOT, weight=Weight.BRIEF),
+        Column(
+            "Step time",
+            lambda row: cells.make_step_time_cell(row.variant) if row.variant else _NOT,
+            weight=Weight.BRIEF,
+        ),
         Column(
             "Efficiency",
-            lambda row: _NOT if row.point is None else _efficiency(row.point.efficiency),
+            lambda row: _NOT if row.point is None else _make_efficiency_cell(row.point.efficiency),
             weight=Weight.BRIEF,
             help="against the same techniques on the fewest ranks that they run on",
         ),
         *([against] if others and whole_batch else []),
-        Column("Exposed communication", _communication, weight=Weight.BRIEF, help="share of the traced step"),
+        Column("Exposed communication", _make_communication_cell, weight=Weight.BRIEF, help="share of the traced step"),
         *(_PLANNED if planned else ()),
     ]
 
 
-_NOT = unknown("nothing was measured on so many ranks")
+_NOT = make_unknown_cell("nothing was measured on so many ranks")
 
 
-def _efficiency(found: Efficiency | MissingEstimate | None) -> Cell:
+def _make_efficiency_cell(found: Efficiency | MissingEstimate | None) -> Cell:
     match found:
         case None:
             return Cell("reference")
         case MissingEstimate():
-            return unknown(found.reason)
+            return make_unknown_cell(found.reason)
         case Efficiency():
             low, high = found.low, found.high
-            detail = "" if low is None or high is None else _percent_span(low, high)
+            detail = "" if low is None or high is None else _format_percent_span(low, high)
             return Cell(units.percent(found.value, 0), detail=detail, value=found.value)
 
 
-def _percent_span(low: float, high: float) -> str:
-    return span(units.percent(low, 0), units.percent(high, 0), " %")
+def _format_percent_span(low: float, high: float) -> str:
+    return format_range(units.percent(low, 0), units.percent(high, 0), " %")
 
 
-def _communication(row: _Row) -> Cell:
+def _make_communication_cell(row: _ScalingRow) -> Cell:
     found = None if row.point is None else row.point.communication
-    return known(found, units.percent, "no step was traced")
+    return make_optional_cell(found, units.percent, "no step was traced")
 
 
-def _planned_step(row: _Row) -> Cell:
+def _make_planned_step_cell(row: _ScalingRow) -> Cell:
     if row.planned is None:
-        return unknown("it was not planned on so many ranks")
+        return make_unknown_cell("it was not planned on so many ranks")
     step = row.planned.step_s
-    return Cell(units.seconds(step.value), detail=time_span(step), value=step.value)
+    return Cell(units.seconds(step.value), detail=format_time_span(step), value=step.value)
 
 
-def _planned_efficiency(row: _Row) -> Cell:
+def _make_planned_efficiency_cell(row: _ScalingRow) -> Cell:
     if row.planned is None:
-        return unknown("it was not planned on so many ranks")
+        return make_unknown_cell("it was not planned on so many ranks")
     found: Interval | None = row.planned.efficiency
     if found is None:
         return (
             Cell("reference")
             if row.ranks == row.curve.points[0].world_size
-            else unknown("the reference was not planned")
+            else make_unknown_cell("the reference was not planned")
         )
-    return Cell(units.percent(found.value, 0), detail=_percent_span(found.low, found.high), value=found.value)
+    return Cell(units.percent(found.value, 0), detail=_format_percent_span(found.low, found.high), value=found.value)
 
 
-_NAMES: Sequence[Column[_Row]] = (
+_NAMES: Sequence[Column[_ScalingRow]] = (
     Column("Variant", lambda row: Cell(row.curve.name), numeric=False, weight=Weight.BRIEF),
-    Column("Ranks", lambda row: whole(row.ranks), weight=Weight.BRIEF),
+    Column("Ranks", lambda row: make_integer_cell(row.ranks), weight=Weight.BRIEF),
 )
-_PLANNED: Sequence[Column[_Row]] = (
-    Column("Step predicted", _planned_step, weight=Weight.BRIEF),
-    Column("Efficiency predicted", _planned_efficiency, weight=Weight.BRIEF),
+_PLANNED: Sequence[Column[_ScalingRow]] = (
+    Column("Step predicted", _make_planned_step_cell, weight=Weight.BRIEF),
+    Column("Efficiency predicted", _make_planned_efficiency_cell, weight=Weight.BRIEF),
 )

@@ -12,30 +12,30 @@ from perfkit.record import value_of
 from perfkit.store.layout import REPORT_JSON
 from perfkit.store.summary import SUMMARY_FILE
 from perfkit_reports.charts import curves, step_times
-from perfkit_reports.charts.curves import Curve
+from perfkit_reports.charts.curves import StepCurve
 from perfkit_reports.document.blocks import Bar, Block, Facts, Group, Section, Table, Text, Tile
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.document import Document
 from perfkit_reports.document.tables import NOTHING, Column
 from perfkit_reports.document.weight import Weight
-from perfkit_reports.environment import machine_line
+from perfkit_reports.environment import format_machine
 from perfkit_reports.subjects import findings, method
-from perfkit_reports.subjects.memory.section import section as memory
-from perfkit_reports.subjects.memory.tables import data as memory_tables
+from perfkit_reports.subjects.memory.section import build_section as memory
+from perfkit_reports.subjects.memory.tables import build_data as memory_tables
 from perfkit_reports.subjects.suite import cells, details
-from perfkit_reports.subjects.suite.data import data
-from perfkit_reports.subjects.suite.look import holders, plane, styles, traces
-from perfkit_reports.subjects.suite.losses import losses as of_other_trajectories
-from perfkit_reports.subjects.suite.summary import summary as short
+from perfkit_reports.subjects.suite.chart_styles import assign_variant_styles, build_plane, list_holders, list_traces
+from perfkit_reports.subjects.suite.data import build_data
+from perfkit_reports.subjects.suite.losses import build_sections as of_other_trajectories
+from perfkit_reports.subjects.suite.summary import summarize_suite as short
 from perfkit_reports.subjects.trace import costs, flame, products, step, timeline
-from perfkit_reports.subjects.trace.chosen import chosen
+from perfkit_reports.subjects.trace.selected_items import list_selected_items
 
 # Rows of all traces' tables together, and of each at the least.
 _ALL_ROWS = 2_000
 _LEAST_ROWS = 20
 
 
-def assembled(
+def build_suite_document(
     analysis: Analysis,
     *,
     headline: str,
@@ -45,7 +45,7 @@ def assembled(
     sections: Sequence[Section],
 ) -> Document:
     """A document of a suite from what differs between a bench and a loop."""
-    machine = machine_line(analysis)
+    machine = format_machine(analysis)
     return Document(
         kind="suite",
         title=analysis.title,
@@ -56,16 +56,18 @@ def assembled(
         lead=tuple(lead),
         tiles=tuple(tiles),
         summary=tuple(summary),
-        sections=(*sections, _environment(analysis)),
+        sections=(*sections, _build_environment(analysis)),
         warnings=analysis.warnings,
-        data=(*data(analysis), *memory_tables(holders(analysis), "variant")),
-        raw={REPORT_JSON: _without_timelines(analysis), SUMMARY_FILE: short(analysis)},
+        data=(*build_data(analysis), *memory_tables(list_holders(analysis), "variant")),
+        raw={REPORT_JSON: _drop_timelines(analysis), SUMMARY_FILE: short(analysis)},
         saves=REPORT_JSON,
-        chosen=lambda: chosen(traces(analysis), _rows(traces(analysis)), analysis.findings),
+        chosen=lambda: list_selected_items(
+            list_traces(analysis), _limit_rows(list_traces(analysis)), analysis.findings
+        ),
     )
 
 
-def _without_timelines(analysis: Analysis) -> Analysis:
+def _drop_timelines(analysis: Analysis) -> Analysis:
     """For its JSON: the page has them as columns, and the traces lie in the run's folder."""
     return replace(
         analysis,
@@ -76,7 +78,7 @@ def _without_timelines(analysis: Analysis) -> Analysis:
     )
 
 
-def _utilization(analysis: Analysis) -> Iterator[str]:
+def _describe_utilization(analysis: Analysis) -> Iterator[str]:
     """What the two shares count, where they are beside each other."""
     yield "MFU counts the model's own FLOPs, HFU also recomputed ones."
     pairs = ((value_of(variant.model_flops), value_of(variant.hardware_flops)) for variant in analysis.variants)
@@ -87,9 +89,11 @@ def _utilization(analysis: Analysis) -> Iterator[str]:
         )
 
 
-def table(analysis: Analysis, title: str, columns: Sequence[Column[Variant]], what: str, *caption: str) -> Table:
+def build_variant_table(
+    analysis: Analysis, title: str, columns: Sequence[Column[Variant]], what: str, *caption: str
+) -> Table:
     """A row a variant, that unfolds to what lies behind it."""
-    unfolded = {variant.name: details.blocks(variant, place) for place, variant in enumerate(analysis.variants)}
+    unfolded = {variant.name: details.build_blocks(variant, place) for place, variant in enumerate(analysis.variants)}
     return Table(
         id="variants",
         title=title,
@@ -97,13 +101,13 @@ def table(analysis: Analysis, title: str, columns: Sequence[Column[Variant]], wh
         rows=analysis.variants,
         what=what,
         data="variants",
-        caption=" ".join((*caption, *_utilization(analysis))),
+        caption=" ".join((*caption, *_describe_utilization(analysis))),
         details=lambda variant: unfolded[variant.name],
         weight=Weight.BRIEF,
     )
 
 
-def largest_gain(analysis: Analysis) -> Iterator[Tile]:
+def build_largest_gain_tiles(analysis: Analysis) -> Iterator[Tile]:
     """The finding that would save the most time."""
     gains = [finding for finding in analysis.findings if finding.expected_s is not None]
     if gains:
@@ -115,66 +119,68 @@ def largest_gain(analysis: Analysis) -> Iterator[Tile]:
         )
 
 
-def what_was_found(analysis: Analysis, owner: str, nothing: str = "") -> Section:
+def build_findings_section(analysis: Analysis, owner: str, nothing: str = "") -> Section:
     """`owner` is what they are about, told where that is not clear: it is of a lone variant on one rank."""
     alone = len(analysis.variants) == 1 and analysis.variants[0].world_size == 1
-    return findings.section(analysis.findings, "" if alone else owner, nothing, traces(analysis))
+    return findings.build_section(analysis.findings, "" if alone else owner, nothing, list_traces(analysis))
 
 
-def instrumented(analysis: Analysis, what: str, arrow: str, untraced: str) -> tuple[Section, ...]:
+def build_traced_sections(analysis: Analysis, what: str, arrow: str, untraced: str) -> tuple[Section, ...]:
     """What the traced steps tell, and those whose memory was recorded.
 
     `what` is a row of the suite, `arrow` says from what to what one leads, `untraced` why there is no trace.
     """
-    traced = traces(analysis)
-    drawn = plane(analysis)
+    traced = list_traces(analysis)
+    drawn = build_plane(analysis)
     none = "No cost is known for its operations." if any(trace.ops for trace in traced) else untraced
     if drawn.points:
         none = "" if any(series.ceilings for series in drawn.series) else method.WITHOUT_CEILINGS
     bars = [Bar(trace.label, trace.time_split) for trace in traced if trace.time_split]
     return (
-        step.placed(drawn, what, none, arrow if len(traced) > 1 else "", Weight.BRIEF),
-        step.split(traced, bars, what, untraced),
-        *filter(None, [timeline.section(traced)]),
-        *filter(None, [flame.section(traced, _compared(analysis, traced), what)]),
-        memory(holders(analysis), what, peak=Weight.BRIEF, words=False),
-        costs.section(traced, what, untraced, _rows(traced), Weight.NORMAL),
-        *filter(None, [products.section(traced)]),
+        step.build_roofline_section(drawn, what, none, arrow if len(traced) > 1 else "", Weight.BRIEF),
+        step.build_split_section(traced, bars, what, untraced),
+        *filter(None, [timeline.build_section(traced)]),
+        *filter(None, [flame.build_section(traced, _map_to_baseline(analysis, traced), what)]),
+        memory(list_holders(analysis), what, peak=Weight.BRIEF, words=False),
+        costs.build_section(traced, what, untraced, _limit_rows(traced), Weight.NORMAL),
+        *filter(None, [products.build_section(traced)]),
     )
 
 
-def _rows(traced: Sequence[RankTrace]) -> int:
+def _limit_rows(traced: Sequence[RankTrace]) -> int:
     """The most rows of a trace's tables: of many traces fewer, so that the page stays one that opens."""
     return max(_LEAST_ROWS, min(LONGEST_ROWS, _ALL_ROWS // max(1, len(traced))))
 
 
-def _compared(analysis: Analysis, traced: Sequence[RankTrace]) -> dict[str, RankTrace]:
+def _map_to_baseline(analysis: Analysis, traced: Sequence[RankTrace]) -> dict[str, RankTrace]:
     """The baseline's trace for each of the others."""
     baseline = next((variant.name for variant in analysis.variants if variant.is_baseline), "")
     before = next((trace for trace in traced if trace.label == baseline), None)
     return {trace.label: before for trace in traced if trace is not before} if before else {}
 
 
-def samples(analysis: Analysis, *intro: str) -> Section:
+def build_samples_section(analysis: Analysis, *intro: str) -> Section:
     """Every timed step, the warm-up apart, and the losses where they have no section of their own."""
     rows, warming, trained = [], [], []
-    look = styles(analysis)
+    look = assign_variant_styles(analysis)
     for variant in analysis.variants:
         name, style = variant.name, look[variant.name]
         rows.append(
-            step_times.Row(name, style, variant.step_samples, variant.loop.data_waits_s if variant.loop else ())
+            step_times.StepTimesRow(
+                name, style, variant.step_samples, variant.loop.data_waits_s if variant.loop else ()
+            )
         )
-        warming.append(Curve(name, style, variant.warmup_samples))
-        trained.append(Curve(name, style, (variant.losses,), reference=variant.is_baseline))
-    steps, warm_up = step_times.chart(rows), curves.warm_up(warming)
-    losses = None if any(of_other_trajectories(analysis)) else curves.losses(trained)
+        warming.append(StepCurve(name, style, variant.warmup_samples))
+        trained.append(StepCurve(name, style, (variant.losses,), reference=variant.is_baseline))
+    steps, warm_up = step_times.build_chart(rows), curves.build_warmup_chart(warming)
+    losses = None if any(of_other_trajectories(analysis)) else curves.build_loss_chart(trained)
     blocks: list[Block] = [steps or Text(id="step-times", lines=("No step was timed.",), style="empty")]
     if beside := tuple(block for block in (warm_up, losses) if block is not None):
         blocks.append(Group(id="beside", blocks=beside, beside=True))
     return Section("samples", "Samples", tuple(blocks), intro=intro if steps else ())
 
 
-def _environment(analysis: Analysis) -> Section:
+def _build_environment(analysis: Analysis) -> Section:
     """What ran, where, and how each figure was obtained."""
     ran = Facts(
         id="ran",
@@ -187,10 +193,10 @@ def _environment(analysis: Analysis) -> Section:
         ),
     )
     blocks = (
-        Group(id="what-and-where", blocks=(ran, method.machine(analysis.environment)), beside=True),
-        *_sessions(analysis),
-        *method.ceilings([analysis.ceilings] if analysis.ceilings else []),
-        method.provenance(analysis.provenance),
+        Group(id="what-and-where", blocks=(ran, method.build_machine(analysis.environment)), beside=True),
+        *_build_sessions(analysis),
+        *method.build_ceilings([analysis.ceilings] if analysis.ceilings else []),
+        method.build_provenance(analysis.provenance),
     )
     return Section("environment", "Environment and method", blocks, nav="Environment")
 
@@ -198,20 +204,20 @@ def _environment(analysis: Analysis) -> Section:
 _SESSIONS: tuple[Column[MeasuredSession], ...] = (
     Column("Session", lambda session: Cell(session.created_at[:16].replace("T", " ")), numeric=False),
     Column("Run in it", lambda session: Cell(", ".join(session.variants) or NOTHING), numeric=False, wrap=True),
-    Column("Step of the baseline in it", lambda session: _baseline_step(session), numeric=False),
+    Column("Step of the baseline in it", lambda session: _make_baseline_step_cell(session), numeric=False),
     Column("Command", lambda session: Cell(session.command), numeric=False, wrap=True, code=True),
 )
 
 
-def _sessions(analysis: Analysis) -> tuple[Block, ...]:
+def _build_sessions(analysis: Analysis) -> tuple[Block, ...]:
     """Nothing where all was measured in one go."""
     if len(analysis.sessions) < 2:
         return ()
     return (Table(id="sessions", title="Sessions", columns=_SESSIONS, rows=analysis.sessions, what="session"),)
 
 
-def _baseline_step(session: MeasuredSession) -> Cell:
-    steps = [(name, cells.estimated(step)) for name, step in session.baseline_steps.items()]
+def _make_baseline_step_cell(session: MeasuredSession) -> Cell:
+    steps = [(name, cells.make_estimate_cell(step)) for name, step in session.baseline_steps.items()]
     if not steps:
         return Cell(NOTHING)
     named = len(steps) > 1
@@ -221,6 +227,6 @@ def _baseline_step(session: MeasuredSession) -> Cell:
     )
 
 
-def empty(name: str, title: str, why: str, nav: str = "") -> Section:
+def build_empty_section(name: str, title: str, why: str, nav: str = "") -> Section:
     """A section of which there is nothing to show, and why."""
     return Section(name, title, (Text(id=f"{name}-empty", lines=(why,), style="empty", weight=Weight.DETAIL),), nav=nav)

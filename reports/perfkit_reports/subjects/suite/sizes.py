@@ -10,29 +10,29 @@ from perfkit.analysis.suite.sweeps import PROPORTIONAL
 from perfkit.store.layout import BatchSearch, BatchTrial
 from perfkit_reports.charts import sweep as charts
 from perfkit_reports.document.blocks import Block, Group, Section, Table, Text
-from perfkit_reports.document.cells import Cell, unknown
+from perfkit_reports.document.cells import Cell, make_unknown_cell
 from perfkit_reports.document.tables import Column
 
 
-def sizes(analysis: Analysis) -> Iterator[Section]:
+def build_sections(analysis: Analysis) -> Iterator[Section]:
     """None where no size was swept or searched for."""
-    blocks: list[Block] = [_sweep(sweep, place) for place, sweep in enumerate(analysis.sweeps)]
-    blocks += [_search(search, place) for place, search in enumerate(analysis.searches)]
+    blocks: list[Block] = [_build_sweep(sweep, place) for place, sweep in enumerate(analysis.sweeps)]
+    blocks += [_build_search(search, place) for place, search in enumerate(analysis.searches)]
     if blocks:
         yield Section("sizes", "Sizes", tuple(blocks))
 
 
-def _sweep(sweep: Sweep, place: int) -> Group:
+def _build_sweep(sweep: Sweep, place: int) -> Group:
     name = f"sweep-{place}-{re.sub('[^a-z0-9]+', '-', sweep.variant.lower()).strip('-')}"
-    drawn = filter(None, (charts.time_per_unit(sweep, name), charts.memory_per_unit(sweep, name)))
+    drawn = filter(None, (charts.build_time_chart(sweep, name), charts.build_memory_chart(sweep, name)))
     blocks: tuple[Block, ...] = (
-        Text(id=f"{name}-break", lines=(said(sweep),)),
+        Text(id=f"{name}-break", lines=(describe_sweep(sweep),)),
         Group(id=f"{name}-charts", blocks=tuple(drawn), beside=True),
     )
     return Group(id=name, title=sweep.variant, blocks=blocks)
 
 
-def said(sweep: Sweep) -> str:
+def describe_sweep(sweep: Sweep) -> str:
     """Where the curve breaks, and which value is best, in a sentence or two."""
     first, last = sweep.points[0], sweep.points[-1]
     best = min(sweep.points, key=lambda point: point.unit_s)
@@ -52,7 +52,7 @@ def said(sweep: Sweep) -> str:
     )
 
 
-def _search(search: BatchSearch, place: int) -> Table:
+def _build_search(search: BatchSearch, place: int) -> Table:
     limit = "an unknown limit" if search.limit_bytes is None else units.nbytes(search.limit_bytes)
     return Table(
         id=f"batch-search-{place}",
@@ -60,10 +60,10 @@ def _search(search: BatchSearch, place: int) -> Table:
         if search.found
         else f"Search for the largest batch: none was found for {search.asked}",
         columns=[
-            Column("Batch", _batch, numeric=False),
-            Column("Fits", _fits, numeric=False),
-            Column("Peak memory", _peak),
-            Column("Trial took", _took),
+            Column("Batch", _make_batch_cell, numeric=False),
+            Column("Fits", _make_fits_cell, numeric=False),
+            Column("Peak memory", _make_peak_cell),
+            Column("Trial took", _make_duration_cell),
         ],
         rows=search.trials,
         what="trial",
@@ -73,21 +73,25 @@ def _search(search: BatchSearch, place: int) -> Table:
     )
 
 
-def _batch(trial: BatchTrial) -> Cell:
+def _make_batch_cell(trial: BatchTrial) -> Cell:
     return Cell(f"{trial.size:,} sample{'s' if trial.size > 1 else ''}", value=float(trial.size))
 
 
-def _took(trial: BatchTrial) -> Cell:
-    return Cell(units.seconds(trial.seconds), value=trial.seconds) if trial.seconds else unknown("nothing was run")
+def _make_duration_cell(trial: BatchTrial) -> Cell:
+    return (
+        Cell(units.seconds(trial.seconds), value=trial.seconds)
+        if trial.seconds
+        else make_unknown_cell("nothing was run")
+    )
 
 
-def _fits(trial: BatchTrial) -> Cell:
+def _make_fits_cell(trial: BatchTrial) -> Cell:
     if trial.fits is None:
-        return unknown(trial.reason)
+        return make_unknown_cell(trial.reason)
     return Cell("yes" if trial.fits else "no", detail=trial.reason)
 
 
-def _peak(trial: BatchTrial) -> Cell:
+def _make_peak_cell(trial: BatchTrial) -> Cell:
     if trial.peak_bytes is None:
-        return unknown(trial.reason or "its memory is not known")
+        return make_unknown_cell(trial.reason or "its memory is not known")
     return Cell(units.nbytes(trial.peak_bytes), value=trial.peak_bytes)

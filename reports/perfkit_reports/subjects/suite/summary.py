@@ -1,14 +1,14 @@
-"""What a list of many reports shows of a suite."""
+"""The figures of a suite for a list of many reports."""
 
 from perfkit.analysis.model.estimate import MedianEstimate, MissingEstimate
 from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit.record import How, Measurement, Quantity, Unknown, measured
 from perfkit.store.summary import ReportSummary, RowFigures, VariantOutcome
-from perfkit_reports.subjects.suite.cells import throughput_unit
-from perfkit_reports.subjects.suite.headline import fastest
+from perfkit_reports.subjects.suite.cells import get_throughput_unit
+from perfkit_reports.subjects.suite.headline import find_fastest
 
 
-def summary(analysis: Analysis) -> ReportSummary:
+def summarize_suite(analysis: Analysis) -> ReportSummary:
     """The figures are those of the fastest variant that counts, else of the baseline."""
     environment = analysis.environment
     return ReportSummary(
@@ -18,33 +18,33 @@ def summary(analysis: Analysis) -> ReportSummary:
         device=environment.device_name if environment is not None else "",
         outcomes=tuple(VariantOutcome(variant=variant.name, status=variant.status) for variant in analysis.variants),
         runs=sum(len(variant.runs) for variant in analysis.variants),
-        figures=_figures(analysis),
+        figures=_build_figures(analysis),
     )
 
 
-def _figures(analysis: Analysis) -> RowFigures:
+def _build_figures(analysis: Analysis) -> RowFigures:
     variants = analysis.variants
     baseline = next((variant for variant in variants if variant.is_baseline), next(iter(variants), None))
-    shown = fastest(analysis) or baseline
+    shown = find_fastest(analysis) or baseline
     if shown is None:
         return RowFigures()
     return RowFigures(
         of=shown.name if len(variants) > 1 else "",
-        step=_quantity(shown.step_time, "s"),
-        throughput=_quantity(shown.throughput, throughput_unit(shown)),
-        peak=_peak(shown),
+        step=_make_quantity(shown.step_time, "s"),
+        throughput=_make_quantity(shown.throughput, get_throughput_unit(shown)),
+        peak=_get_peak(shown),
         mfu=shown.mfu,
     )
 
 
-def _peak(variant: Variant) -> Quantity:
+def _get_peak(variant: Variant) -> Quantity:
     """What the allocator counted while nothing was recorded; on a CPU, where it counts nothing, the recorded peak."""
     if isinstance(variant.peak_allocated, Measurement) or variant.memory is None:
         return variant.peak_allocated
     return measured(variant.memory.peak_bytes, "bytes", variant.memory.source)
 
 
-def _quantity(estimate: MedianEstimate | MissingEstimate, unit: str) -> Quantity:
+def _make_quantity(estimate: MedianEstimate | MissingEstimate, unit: str) -> Quantity:
     if isinstance(estimate, MissingEstimate):
         return Unknown(reason=estimate.reason)
     return Measurement(value=estimate.value, unit=unit, how=How(estimate.how), source=estimate.source)

@@ -1,5 +1,5 @@
-"""What traces say: `document` > its sections (`step`, `ranks`, `device`, `explained`) > columns and sentences."""
+"""The subject of traces: `document` > its sections (`step`, `ranks`, `device`, `coverage`) > columns and sentences."""
 
-from perfkit_reports.subjects.trace.document import document
+from perfkit_reports.subjects.trace.document import build_document
 
-__all__ = ["document"]
+__all__ = ["build_document"]

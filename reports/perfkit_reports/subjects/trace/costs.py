@@ -10,14 +10,22 @@ from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.devices.peak import CPU
 from perfkit.devices.unit_names import unit_name
-from perfkit_reports.cells import calls, code, known, seconds, share, short, text
+from perfkit_reports.cells import (
+    make_calls_cell,
+    make_code_cell,
+    make_optional_cell,
+    make_seconds_cell,
+    make_share_cell,
+    make_short_cell,
+    make_text_cell,
+)
 from perfkit_reports.document.blocks import Block, Choice, Section, Table, Text
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.tables import NOTHING, Column
 from perfkit_reports.document.weight import Weight
-from perfkit_reports.selection import key_of
+from perfkit_reports.selection import make_row_key
 from perfkit_reports.subjects.tables import SHORT
-from perfkit_reports.subjects.trace.series import detailed, every_trace
+from perfkit_reports.subjects.trace.series import list_detailed_traces, list_traces
 
 _ROWS = 80  # of a trace that stands alone: more would make a page too large to send
 SAVINGS = "Potential savings"
@@ -27,71 +35,77 @@ _ESTIMATED = "estimate: each recorded argument once, of an op that no formula kn
 _UNMODELLED = "no cost model for this op, or its shapes were not recorded"
 
 
-def gain_s(row: OpRow | ProductRow) -> float | None:
+def compute_gain_s(row: OpRow | ProductRow) -> float | None:
     """Seconds per step above the attainable time; None where that is not known or cannot be right."""
     return None if row.attainable_s is None or row.above_roof else max(0.0, row.seconds - row.attainable_s)
 
 
-def _of_roofline(row: OpRow | ProductRow) -> Cell:
+def _make_roofline_cell(row: OpRow | ProductRow) -> Cell:
     why_not = row.no_share or (_UNMODELLED if row.attainable_s is None else _CACHED)
-    return known(row.efficiency, lambda value: units.percent(value, 0), why_not)
+    return make_optional_cell(row.efficiency, lambda value: units.percent(value, 0), why_not)
 
 
-def _bound(row: OpRow | ProductRow) -> Cell:
+def _make_bound_cell(row: OpRow | ProductRow) -> Cell:
     if row.above_roof:
         return Cell("above roof", reason=row.no_share, tone="unsure")
     level = f" ({row.level})" if row.bound == "memory" and row.level not in ("", "memory") else ""
-    return text(row.bound + level)
+    return make_text_cell(row.bound + level)
 
 
 FIGURES: tuple[Column[OpRow | ProductRow], ...] = (
-    Column("Time", lambda row: seconds(row.seconds), help="summed over streams or threads, per step"),
+    Column("Time", lambda row: make_seconds_cell(row.seconds), help="summed over streams or threads, per step"),
     Column(
         "Share",
-        lambda row: share(row.share),
+        lambda row: make_share_cell(row.share),
         help="of the step; what runs at once counts once",
         meter=True,
     ),
     Column(
         SAVINGS,
-        lambda row: known(gain_s(row), units.seconds, row.no_share or _UNMODELLED),
+        lambda row: make_optional_cell(compute_gain_s(row), units.seconds, row.no_share or _UNMODELLED),
         help="time above what the roofs allow, per step",
     ),
-    Column("% of roofline", _of_roofline, help="attainable time over time taken"),
-    Column("Bound", _bound, numeric=False, help="the ceiling that limits it"),
+    Column("% of roofline", _make_roofline_cell, help="attainable time over time taken"),
+    Column("Bound", _make_bound_cell, numeric=False, help="the ceiling that limits it"),
 )
 _CRITICAL = Column[OpRow](
     "On the critical path",
-    lambda row: Cell(NOTHING) if row.critical_s is None else seconds(row.critical_s),
+    lambda row: Cell(NOTHING) if row.critical_s is None else make_seconds_cell(row.critical_s),
     help="the time of those that the trace's length depends on, per step",
 )
-_CALLS = Column[OpRow]("Calls", lambda row: calls(row.calls), help="per step")
-_PHASE = Column[OpRow]("Phase", lambda row: text(row.phase), numeric=False)
-_MODULE = Column[OpRow]("Module", lambda row: short(row.module, 48), numeric=False, wrap=True)
-_SHAPES = Column[OpRow]("Shapes", lambda row: short(row.shapes, 48), numeric=False, wrap=True)
-_OP = Column[OpRow]("Op", lambda row: code(row.op, 28), numeric=False, help="the op it was launched for", wrap=True)
+_CALLS = Column[OpRow]("Calls", lambda row: make_calls_cell(row.calls), help="per step")
+_PHASE = Column[OpRow]("Phase", lambda row: make_text_cell(row.phase), numeric=False)
+_MODULE = Column[OpRow]("Module", lambda row: make_short_cell(row.module, 48), numeric=False, wrap=True)
+_SHAPES = Column[OpRow]("Shapes", lambda row: make_short_cell(row.shapes, 48), numeric=False, wrap=True)
+_OP = Column[OpRow](
+    "Op", lambda row: make_code_cell(row.op, 28), numeric=False, help="the op it was launched for", wrap=True
+)
 # By kind: what names a row, what is shown beside its figures, and what only on demand.
 KINDS: dict[str, tuple[Column[OpRow], tuple[Column[OpRow], ...], tuple[Column[OpRow], ...]]] = {
     "kernels": (
-        Column("Kernel", lambda row: code(row.name), numeric=False, code=True, weight=Weight.BRIEF),
+        Column("Kernel", lambda row: make_code_cell(row.name), numeric=False, code=True, weight=Weight.BRIEF),
         (_OP, _SHAPES),
         (_CALLS, _PHASE, _MODULE),
     ),
-    "ops": (Column("Op", lambda row: code(row.name), numeric=False, code=True), (_MODULE, _SHAPES), (_CALLS, _PHASE)),
+    "ops": (
+        Column("Op", lambda row: make_code_cell(row.name), numeric=False, code=True),
+        (_MODULE, _SHAPES),
+        (_CALLS, _PHASE),
+    ),
     "modules": (
-        Column("Module", lambda row: short(row.module or row.name), numeric=False, code=True),
+        Column("Module", lambda row: make_short_cell(row.module or row.name), numeric=False, code=True),
         (_PHASE,),
         (_CALLS, _SHAPES),
     ),
     "phases": (
-        Column("Phase", lambda row: text(row.phase or row.name), numeric=False, code=True),
+        Column("Phase", lambda row: make_text_cell(row.phase or row.name), numeric=False, code=True),
         (),
         (_CALLS, _SHAPES),
     ),
 }
 
 
-def columns(kind: str, device_name: str) -> tuple[Column[OpRow], ...]:
+def build_cost_columns(kind: str, device_name: str) -> tuple[Column[OpRow], ...]:
     """Those of a table of `kernels`, `ops`, `modules` or `phases`, whose units are called as on that device."""
     name, shown, on_demand = KINDS[kind]
     return (
@@ -99,63 +113,67 @@ def columns(kind: str, device_name: str) -> tuple[Column[OpRow], ...]:
         *(replace(column, weight=Weight.BRIEF) for column in FIGURES),
         _CRITICAL,
         *shown,
-        *(replace(column, weight=Weight.DETAIL) for column in (*on_demand, *_cost(device_name))),
+        *(replace(column, weight=Weight.DETAIL) for column in (*on_demand, *_build_detail_columns(device_name))),
     )
 
 
-def _amount(least: float | None, most: float | None, show: Callable[[float], str]) -> Cell:
+def _make_amount_cell(least: float | None, most: float | None, show: Callable[[float], str]) -> Cell:
     """What was done; from the least to the most where only these are known."""
     if least is None or most is None:
-        return known(least, show, _UNMODELLED)
+        return make_optional_cell(least, show, _UNMODELLED)
     return Cell(f"{show(least)} to {show(most)}", detail=_BOUNDS, value=least)
 
 
-def _bytes(row: OpRow) -> Cell:
+def _make_bytes_cell(row: OpRow) -> Cell:
     if row.estimated and row.bytes is not None:
         return Cell(f"about {units.nbytes(row.bytes)}", detail=_ESTIMATED, value=row.bytes, tone="unsure")
-    return _amount(row.bytes, row.most_bytes, units.nbytes)
+    return _make_amount_cell(row.bytes, row.most_bytes, units.nbytes)
 
 
-def _cost(device_name: str) -> tuple[Column[OpRow], ...]:
+def _build_detail_columns(device_name: str) -> tuple[Column[OpRow], ...]:
     def unit(row: OpRow) -> Cell:
-        return text(" ".join(filter(None, (row.dtype, unit_name(row.unit, device_name)))))
+        return make_text_cell(" ".join(filter(None, (row.dtype, unit_name(row.unit, device_name)))))
 
     return (
         Column(
             "Wall time",
-            lambda row: Cell(NOTHING) if row.wall_s is None else seconds(row.wall_s),
+            lambda row: Cell(NOTHING) if row.wall_s is None else make_seconds_cell(row.wall_s),
             help="how long any of it was going on, per step; at most",
         ),
-        Column("FLOPs", lambda row: _amount(row.flops, row.most_flops, units.flops), help="per step"),
-        Column("Bytes", _bytes, help="compulsory traffic, per step"),
+        Column("FLOPs", lambda row: _make_amount_cell(row.flops, row.most_flops, units.flops), help="per step"),
+        Column("Bytes", _make_bytes_cell, help="compulsory traffic, per step"),
         Column(
-            "FLOP/byte", lambda row: known(row.intensity, units.significant, _UNMODELLED), help="arithmetic intensity"
+            "FLOP/byte",
+            lambda row: make_optional_cell(row.intensity, units.significant, _UNMODELLED),
+            help="arithmetic intensity",
         ),
         Column(
             "At best",
-            lambda row: known(row.attainable_s, units.seconds, "its cost or its roof is not known"),
+            lambda row: make_optional_cell(row.attainable_s, units.seconds, "its cost or its roof is not known"),
             help="the time the roofs allow, per step",
         ),
         Column("Unit", unit, numeric=False, help="the operands' dtype and the unit whose peak bounds it"),
-        Column("Cost from", lambda row: text(row.cost_source), numeric=False),
+        Column("Cost from", lambda row: make_text_cell(row.cost_source), numeric=False),
     )
 
 
-def savings(analysis: TraceAnalysis) -> Section:
+def build_savings_section(analysis: TraceAnalysis) -> Section:
     """Kernels, ops, modules and phases by the time above their roofs."""
-    traces, total = detailed(analysis), len(every_trace(analysis))
+    traces, total = list_detailed_traces(analysis), len(list_traces(analysis))
     none = "The trace holds no kernels and no ops."
-    return section(traces, "trace", none, limit(analysis), Weight.BRIEF, total)
+    return build_section(traces, "trace", none, get_row_limit(analysis), Weight.BRIEF, total)
 
 
-def limit(analysis: TraceAnalysis) -> int:
+def get_row_limit(analysis: TraceAnalysis) -> int:
     """The most rows of a table."""
-    return SHORT if len(detailed(analysis)) > 1 else _ROWS
+    return SHORT if len(list_detailed_traces(analysis)) > 1 else _ROWS
 
 
-def section(traces: Sequence[RankTrace], what: str, none: str, limit: int, weight: Weight, total: int = 0) -> Section:
-    """Tables of `limit` rows of `traces`, each of them a `what`; `total` says how many there are."""
-    tables = [table for place, trace in enumerate(traces) for table in _tables(trace, place, limit, weight)]
+def build_section(
+    traces: Sequence[RankTrace], what: str, none: str, limit: int, weight: Weight, total: int = 0
+) -> Section:
+    """Tables of `get_row_limit` rows of `traces`, each of them a `what`; `total` says how many there are."""
+    tables = [table for place, trace in enumerate(traces) for table in _build_tables(trace, place, limit, weight)]
     if not tables:
         return Section("savings", SAVINGS, (Text(id="no-costs", lines=(none,), style="empty"),))
     blocks: list[Block] = [
@@ -173,17 +191,17 @@ def section(traces: Sequence[RankTrace], what: str, none: str, limit: int, weigh
     return Section("savings", SAVINGS, tuple(blocks), intro=(_INTRO,))
 
 
-def shown_rows(trace: RankTrace, kind: str, limit: int | None = None) -> tuple[OpRow, ...]:
+def get_shown_rows(trace: RankTrace, kind: str, limit: int | None = None) -> tuple[OpRow, ...]:
     """Those of a table of `kernels`, `ops`, `modules` or `phases`; on a CPU an op is its own kernel."""
     rows: tuple[OpRow, ...] = () if kind == "kernels" and trace.device == CPU else getattr(trace, kind)
     return rows[:limit]
 
 
-def _tables(trace: RankTrace, place: int, limit: int, weight: Weight) -> Iterator[tuple[str, str, Table]]:
+def _build_tables(trace: RankTrace, place: int, limit: int, weight: Weight) -> Iterator[tuple[str, str, Table]]:
     """(title of the kind, label of the trace, table) of those that have rows."""
     on_cpu = trace.device == CPU
     for kind in KINDS:
-        rows = shown_rows(trace, kind)
+        rows = get_shown_rows(trace, kind)
         if not rows:
             continue
         caption = "A module's row holds all beneath it, so that rows overlap." if kind == "modules" else ""
@@ -194,7 +212,7 @@ def _tables(trace: RankTrace, place: int, limit: int, weight: Weight) -> Iterato
         made = Table(
             id=f"{kind}-{place}",
             title=f"{title} of {trace.label}",
-            columns=columns(kind, trace.device_name),
+            columns=build_cost_columns(kind, trace.device_name),
             rows=rows,
             what=kind[:-1],
             data=kind,
@@ -202,7 +220,7 @@ def _tables(trace: RankTrace, place: int, limit: int, weight: Weight) -> Iterato
             sorted=SAVINGS,
             caption=caption,
             weight=weight,
-            key=key_of,
+            key=make_row_key,
         )
         yield title, trace.label, made
 

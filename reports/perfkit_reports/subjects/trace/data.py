@@ -25,11 +25,18 @@ from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.devices.ceiling import Ceiling
 from perfkit.record import value_of
 from perfkit.spec import Struct
-from perfkit_reports.document.tables import Data, Schema, fields, owned, plain, schema_of
-from perfkit_reports.holders import of_traces
+from perfkit_reports.document.tables import (
+    RawTable,
+    Schema,
+    build_owned_data,
+    build_plain_data,
+    build_schema,
+    extract_fields,
+)
+from perfkit_reports.holders import list_trace_holders
 from perfkit_reports.subjects import memory
-from perfkit_reports.subjects.trace.headline import ceilings_of
-from perfkit_reports.subjects.trace.series import every_trace
+from perfkit_reports.subjects.trace.headline import list_ceilings
+from perfkit_reports.subjects.trace.series import list_traces
 
 # One row a trace: these beside its own fields. A trace without launches or recomputation has nulls there.
 _PARTS: dict[str, type[Struct]] = {
@@ -60,66 +67,68 @@ _OF_TRACES: dict[str, tuple[type[Struct], Callable[[RankTrace], Iterable[object]
     "path_stretches": (PathRow, lambda trace: trace.replay.stretches if trace.replay else ()),
     "what_ifs": (SimulatedChange, lambda trace: trace.what_ifs),
 }
-_TIME = schema_of(TimeShare, trace=str, scope=str)
+_TIME = build_schema(TimeShare, trace=str, scope=str)
 _PATH: Schema = {"trace": str, "kind": str, "seconds": float}
 _TRACES: Schema = {
-    **schema_of(RankTrace),
+    **build_schema(RankTrace),
     "mfu": float,
     "hfu": float,
-    **{f"{part}_{name}": kind for part, struct in _PARTS.items() for name, kind in schema_of(struct).items()},
+    **{f"{part}_{name}": kind for part, struct in _PARTS.items() for name, kind in build_schema(struct).items()},
 }
 
 
-def data(analysis: TraceAnalysis) -> tuple[Data, ...]:
+def build_data(analysis: TraceAnalysis) -> tuple[RawTable, ...]:
     """Every table, with no rows where there is nothing."""
-    traces = every_trace(analysis)
+    traces = list_traces(analysis)
     named = [([trace.label], trace) for trace in traces]
     fleet, difference = analysis.fleet, analysis.difference
-    devices = [([known.device_name], known) for known in ceilings_of(traces)]
+    devices = [([known.device_name], known) for known in list_ceilings(traces)]
     return (
-        *of_costs(traces, "trace"),
-        *(owned(name, struct, {"trace": str}, named, pick) for name, (struct, pick) in _OF_TRACES.items()),
-        Data("time", _TIME, lambda: [row for trace in traces for row in _time(trace)]),
-        Data("critical_path", _PATH, lambda: [row for trace in traces for row in _path(trace)]),
-        Data("traces", _TRACES, lambda: [_trace(trace) for trace in traces]),
-        plain("ranks", RankRow, fleet.ranks if fleet else ()),
-        plain("skew", SkewRow, fleet.skew if fleet else ()),
-        plain("changes", ChangeRow, difference.changes if difference else ()),
-        plain("changed_groups", GroupChange, difference.groups if difference else ()),
-        owned("ceilings", Ceiling, {"device": str}, devices, lambda known: known.ceilings),
-        *memory.data(of_traces(traces), "trace"),
+        *build_cost_tables(traces, "trace"),
+        *(build_owned_data(name, struct, {"trace": str}, named, pick) for name, (struct, pick) in _OF_TRACES.items()),
+        RawTable("time", _TIME, lambda: [row for trace in traces for row in _list_time_rows(trace)]),
+        RawTable("critical_path", _PATH, lambda: [row for trace in traces for row in _list_path_rows(trace)]),
+        RawTable("traces", _TRACES, lambda: [_build_trace_row(trace) for trace in traces]),
+        build_plain_data("ranks", RankRow, fleet.ranks if fleet else ()),
+        build_plain_data("skew", SkewRow, fleet.skew if fleet else ()),
+        build_plain_data("changes", ChangeRow, difference.changes if difference else ()),
+        build_plain_data("changed_groups", GroupChange, difference.groups if difference else ()),
+        build_owned_data("ceilings", Ceiling, {"device": str}, devices, lambda known: known.ceilings),
+        *memory.build_data(list_trace_holders(traces), "trace"),
     )
 
 
-def of_costs(traces: Sequence[RankTrace], owner: str) -> tuple[Data, ...]:
+def build_cost_tables(traces: Sequence[RankTrace], owner: str) -> tuple[RawTable, ...]:
     """Kernels, ops, modules, phases, the dots of the roofline, and products; `owner` is what a trace is of."""
     named = [([trace.label], trace) for trace in traces]
     return (
-        *(owned(name, OpRow, {owner: str}, named, pick) for name, pick in _COSTS.items()),
-        owned("gemms", GemmRow, {owner: str}, named, lambda trace: trace.gemms),
-        owned("attentions", AttentionRow, {owner: str}, named, lambda trace: trace.attentions),
+        *(build_owned_data(name, OpRow, {owner: str}, named, pick) for name, pick in _COSTS.items()),
+        build_owned_data("gemms", GemmRow, {owner: str}, named, lambda trace: trace.gemms),
+        build_owned_data("attentions", AttentionRow, {owner: str}, named, lambda trace: trace.attentions),
     )
 
 
-def _time(trace: RankTrace) -> list[dict[str, Any]]:
+def _list_time_rows(trace: RankTrace) -> list[dict[str, Any]]:
     """The split of the mean step (`step`), of each step (`step 12`) and of each stream (`stream 0/7`)."""
     scopes = [
         ("step", trace.time_split),
         *((f"step {step.number}", step.time_split) for step in trace.steps),
         *((f"stream {stream.device}/{stream.stream}", stream.split) for stream in trace.streams),
     ]
-    return [fields(_TIME, share, trace=trace.label, scope=scope) for scope, shares in scopes for share in shares]
+    return [
+        extract_fields(_TIME, share, trace=trace.label, scope=scope) for scope, shares in scopes for share in shares
+    ]
 
 
-def _path(trace: RankTrace) -> list[dict[str, Any]]:
+def _list_path_rows(trace: RankTrace) -> list[dict[str, Any]]:
     kinds = trace.replay.critical_path if trace.replay else {}
     return [{"trace": trace.label, "kind": kind, "seconds": spent} for kind, spent in kinds.items()]
 
 
-def _trace(trace: RankTrace) -> dict[str, Any]:
-    row: dict[str, Any] = {name: getattr(trace, name) for name in schema_of(RankTrace)}
+def _build_trace_row(trace: RankTrace) -> dict[str, Any]:
+    row: dict[str, Any] = {name: getattr(trace, name) for name in build_schema(RankTrace)}
     row |= {"mfu": value_of(trace.mfu), "hfu": value_of(trace.hfu)}
     for part, struct in _PARTS.items():
         item = getattr(trace, part)
-        row |= {f"{part}_{name}": None if item is None else getattr(item, name) for name in schema_of(struct)}
+        row |= {f"{part}_{name}": None if item is None else getattr(item, name) for name in build_schema(struct)}
     return row

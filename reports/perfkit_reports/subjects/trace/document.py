@@ -1,4 +1,4 @@
-"""What an analysis of traces says, as a document."""
+"""The document of an analysis of traces."""
 
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.store.summary import SUMMARY_FILE, TRACE_REPORT_FILE
@@ -8,66 +8,70 @@ from perfkit_reports.subjects import findings, memory
 from perfkit_reports.subjects.trace import (
     changes,
     costs,
+    coverage,
+    critical_path,
     device,
-    explained,
     flame,
     headline,
     idle,
     products,
     ranks,
-    replayed,
     step,
     timeline,
 )
-from perfkit_reports.subjects.trace.chosen import chosen
-from perfkit_reports.subjects.trace.data import data
-from perfkit_reports.subjects.trace.series import detailed, memory_holders
-from perfkit_reports.subjects.trace.summary import summary
-from perfkit_reports.subjects.trace.tiles import tiles
+from perfkit_reports.subjects.trace.data import build_data
+from perfkit_reports.subjects.trace.selected_items import list_selected_items
+from perfkit_reports.subjects.trace.series import list_detailed_traces, list_memory_holders
+from perfkit_reports.subjects.trace.summary import summarize_analysis
+from perfkit_reports.subjects.trace.tiles import build_tiles
 
 
-def _memory(analysis: TraceAnalysis) -> Section | None:
+def _build_memory_section(analysis: TraceAnalysis) -> Section | None:
     """What fills the memory of the traces that recorded it."""
-    holders = memory_holders(analysis)
-    return memory.section(holders, "trace") if holders else None
+    holders = list_memory_holders(analysis)
+    return memory.build_section(holders, "trace") if holders else None
 
 
 _SECTIONS = (
-    changes.section,
-    step.time,
-    timeline.timeline,
-    replayed.replayed,
-    idle.idle,
-    flame.flames,
-    step.roofline,
-    costs.savings,
-    products.products,
-    _memory,
-    ranks.ranks,
-    ranks.pipeline,
-    device.launches,
-    device.transfers,
-    explained.coverage,
-    explained.method,
+    changes.build_section,
+    step.build_time_section,
+    timeline.build_timeline_section,
+    critical_path.build_replay_section,
+    idle.build_idle_section,
+    flame.build_flame_section,
+    step.build_trace_roofline,
+    costs.build_savings_section,
+    products.build_products_section,
+    _build_memory_section,
+    ranks.build_ranks_section,
+    ranks.build_pipeline_section,
+    device.build_launches_section,
+    device.build_transfers_section,
+    coverage.build_coverage_section,
+    coverage.build_method_section,
 )
 
 
-def document(analysis: TraceAnalysis) -> Document:
+def build_document(analysis: TraceAnalysis) -> Document:
     """Sections that have nothing to say are left out."""
-    found = findings.section(analysis.findings, "Trace" if len(analysis.traces) > 1 else "", traces=analysis.traces)
+    found = findings.build_section(
+        analysis.findings, "Trace" if len(analysis.traces) > 1 else "", traces=analysis.traces
+    )
     told = [section for make in _SECTIONS if (section := make(analysis)) is not None]
     return Document(
         kind="trace",
         title=analysis.title,
-        headline=headline.headline(analysis),
+        headline=headline.build_headline(analysis),
         perfkit=analysis.perfkit,
         created_at=analysis.created_at,
         eyebrow=(analysis.title, analysis.created_at[:10]),
-        lead=tuple(headline.remarks(analysis)),
-        tiles=tuple(tiles(analysis)),
-        warnings=(*analysis.warnings, *changes.caveats(analysis)),
+        lead=tuple(headline.list_remarks(analysis)),
+        tiles=tuple(build_tiles(analysis)),
+        warnings=(*analysis.warnings, *changes.list_caveats(analysis)),
         sections=(found, *told),
-        data=data(analysis),
-        raw={TRACE_REPORT_FILE: analysis, SUMMARY_FILE: summary(analysis)},
-        chosen=lambda: chosen(detailed(analysis), costs.limit(analysis), analysis.findings),
+        data=build_data(analysis),
+        raw={TRACE_REPORT_FILE: analysis, SUMMARY_FILE: summarize_analysis(analysis)},
+        chosen=lambda: list_selected_items(
+            list_detailed_traces(analysis), costs.get_row_limit(analysis), analysis.findings
+        ),
     )

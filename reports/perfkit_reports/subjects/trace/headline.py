@@ -1,4 +1,4 @@
-"""What traces come to, in a sentence."""
+"""The headline of traces, in a sentence."""
 
 from collections.abc import Sequence
 
@@ -12,9 +12,9 @@ from perfkit.analysis.trace.advice import RECORD_SHAPES, advise_on_ceilings
 from perfkit.analysis.trace.lost_kernel_texts import LOST_MEANING, format_lost_title
 from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.trace.reading.source import trace_name
-from perfkit_reports.subjects.trace.series import focus
-from perfkit_reports.subjects.trace.ways import Way, has_roofs, ways
-from perfkit_reports.wording import bounded, sentence
+from perfkit_reports.subjects.trace.improvements import Improvement, has_roofs, list_improvements
+from perfkit_reports.subjects.trace.series import choose_focus_trace
+from perfkit_reports.wording import format_bounded, format_sentence
 
 _WORDS = {
     time_split.NO_ESTIMATE: "without a FLOP or byte estimate",
@@ -28,17 +28,17 @@ _NAMED = 3  # of these at most
 _LEAST_GAIN = 0.01  # of the step
 
 
-def headline(analysis: TraceAnalysis) -> str:
-    """What a comparison comes to, else of the trace to look at first what `sum_up` says."""
-    trace, difference = focus(analysis), analysis.difference
+def build_headline(analysis: TraceAnalysis) -> str:
+    """What a comparison comes to, else of the trace to look at first what `summarize_trace` says."""
+    trace, difference = choose_focus_trace(analysis), analysis.difference
     if trace is None:
         return "No trace could be read."
     if difference is None:
-        return sum_up(analysis, trace)
-    return sentence(format_verdict(difference, file_name(difference.before_trace)))
+        return summarize_trace(analysis, trace)
+    return format_sentence(format_verdict(difference, get_file_name(difference.before_trace)))
 
 
-def file_name(trace: RankTrace) -> str:
+def get_file_name(trace: RankTrace) -> str:
     """What a trace is called in a sentence: its file, where the label is that without its ends."""
     path, label = trace.reading.path, trace.label
     name = path.replace("\\", "/").rpartition("/")[2]
@@ -47,18 +47,18 @@ def file_name(trace: RankTrace) -> str:
     return name if label == trace_name(path) else label
 
 
-def sum_up(analysis: TraceAnalysis, trace: RankTrace) -> str:
+def summarize_trace(analysis: TraceAnalysis, trace: RankTrace) -> str:
     """Step time, device, the parts that most of it goes to, and what could save most."""
-    subject = f"{'Step' if trace.steps else 'Trace of'} {units.seconds(trace.step_s)} on {device(trace)}"
+    subject = f"{'Step' if trace.steps else 'Trace of'} {units.seconds(trace.step_s)} on {describe_device(trace)}"
     if trace.reading.cut:
         subject = f"Truncated trace: {subject[0].lower()}{subject[1:]}"
     fleet = analysis.fleet
     if fleet is not None and len(fleet.ranks) > 1 and fleet.straggler == trace.label:
         subject += f" ({trace.label}, the straggler of {len(fleet.ranks):,} ranks)"
-    largest = sorted(parts(trace), key=lambda share: -share.share)[:_NAMED]
+    largest = sorted(list_parts(trace), key=lambda share: -share.share)[:_NAMED]
     large = [share for share in largest if share.share >= LARGE] or largest[:1]
-    split = ", ".join(named(part, trace.time_split) for part in large)
-    best = max(ways(trace), key=lambda way: way.saving_s, default=Way("", 0.0))
+    split = ", ".join(format_part(part, trace.time_split) for part in large)
+    best = max(list_improvements(trace), key=lambda way: way.saving_s, default=Improvement("", 0.0))
     told = f"{subject}: {split}" if split else subject
     if best.saving_s < _LEAST_GAIN * trace.step_s or best.saving_s <= 0:
         return f"{told}."
@@ -66,7 +66,7 @@ def sum_up(analysis: TraceAnalysis, trace: RankTrace) -> str:
     return f"{told}; {best.what} could save {much}{', as simulated' if best.simulated else ''}."
 
 
-def parts(trace: RankTrace) -> Sequence[TimeShare]:
+def list_parts(trace: RankTrace) -> Sequence[TimeShare]:
     """The split; where no ceiling is known, whether work has an estimate makes no difference to a headline."""
     unplaced = [share for share in trace.time_split if share.category in time_split.UNPLACED]
     if not unplaced or (has_roofs(trace) and not trace.unseen_device):
@@ -81,21 +81,21 @@ def parts(trace: RankTrace) -> Sequence[TimeShare]:
     return (*(share for share in trace.time_split if share.category not in time_split.UNPLACED), together)
 
 
-def named(part: TimeShare, split: Sequence[TimeShare]) -> str:
+def format_part(part: TimeShare, split: Sequence[TimeShare]) -> str:
     """`at least 40 % exposed communication`, of a `split`; without a part for data, Python's holds waiting for it."""
     word = _WORDS.get(part.category, part.category)
     if word == time_split.PYTHON and not any(other.category == time_split.DATA for other in split):
         word = "Python, dispatch and waiting"
-    return f"{bounded(units.percent(part.share, 0), part.bound)} {word}"
+    return f"{format_bounded(units.percent(part.share, 0), part.bound)} {word}"
 
 
-def remarks(analysis: TraceAnalysis) -> list[str]:
+def list_remarks(analysis: TraceAnalysis) -> list[str]:
     """What has to be known beside the headline."""
-    trace = focus(analysis)
+    trace = choose_focus_trace(analysis)
     if trace is None:
         return []
-    lines = [] if analysis.difference is None else [f"{file_name(trace)}: {sum_up(analysis, trace)}"]
-    reason, _ = _no_roofline(trace)
+    lines = [] if analysis.difference is None else [f"{get_file_name(trace)}: {summarize_trace(analysis, trace)}"]
+    reason, _ = _find_roofline_obstacle(trace)
     if reason:
         lines.append(reason)  # what to do about it is among the findings
     lost = [(each, each.lost) for each in analysis.traces if each.lost is not None and each.lost.matters]
@@ -113,7 +113,7 @@ def remarks(analysis: TraceAnalysis) -> list[str]:
     return lines
 
 
-def device(trace: RankTrace) -> str:
+def describe_device(trace: RankTrace) -> str:
     if trace.unseen_device:
         return f"the host alone ({trace.unseen_device})"
     if trace.device_name:
@@ -123,24 +123,24 @@ def device(trace: RankTrace) -> str:
     return {"": "an unknown device", "cpu": "a CPU"}.get(trace.device, f"an unnamed {trace.device.upper()} device")
 
 
-def ceilings_of(traces: Sequence[RankTrace]) -> list[DeviceCeilings]:
+def list_ceilings(traces: Sequence[RankTrace]) -> list[DeviceCeilings]:
     """The ceilings of each device that some traces come from; devices without any are left out."""
     known = [trace.ceilings for trace in traces if trace.ceilings is not None and trace.ceilings.ceilings]
     return list(dict.fromkeys(known))
 
 
-def without_roofline(trace: RankTrace) -> str:
+def explain_missing_roofline(trace: RankTrace) -> str:
     """Why there is no roofline, and what to do; empty where there is one."""
-    return " ".join(filter(None, _no_roofline(trace)))
+    return " ".join(filter(None, _find_roofline_obstacle(trace)))
 
 
-def _no_roofline(trace: RankTrace) -> tuple[str, str]:
+def _find_roofline_obstacle(trace: RankTrace) -> tuple[str, str]:
     if trace.unseen_device:
         return "The work that was launched has no times in the trace, so there is no roofline.", ""
     if trace.points and has_roofs(trace):
         return "", ""
     if not has_roofs(trace) and trace.coverage.flops_s > 0:
-        reason = f"No ceilings are known for {device(trace)}, so nothing is held against a roof."
+        reason = f"No ceilings are known for {describe_device(trace)}, so nothing is held against a roof."
         return reason, advise_on_ceilings(trace)
     if trace.coverage.kernel_s <= 0:
         return "The trace holds no kernels and no ops, so there is nothing to place on a roofline.", ""

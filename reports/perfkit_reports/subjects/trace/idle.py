@@ -12,17 +12,24 @@ from perfkit.analysis.model.time_split import UNRECORDED
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.analysis.trace.idle_gaps import format_place
-from perfkit_reports.cells import calls, code, seconds, share, short, text
+from perfkit_reports.cells import (
+    make_calls_cell,
+    make_code_cell,
+    make_seconds_cell,
+    make_share_cell,
+    make_short_cell,
+    make_text_cell,
+)
 from perfkit_reports.document.blocks import Bar, Bars, Block, Section
 from perfkit_reports.document.cells import Cell
-from perfkit_reports.document.chosen import Chosen
+from perfkit_reports.document.selected_item import SelectedItem
 from perfkit_reports.document.tables import Column
 from perfkit_reports.document.weight import Weight
-from perfkit_reports.selection import idle_key
-from perfkit_reports.subjects.tables import table
-from perfkit_reports.subjects.trace.parts import by_trace
-from perfkit_reports.subjects.trace.series import detailed
-from perfkit_reports.subjects.trace.story import per
+from perfkit_reports.selection import make_idle_key
+from perfkit_reports.subjects.tables import make_table
+from perfkit_reports.subjects.trace.sentences import get_time_basis
+from perfkit_reports.subjects.trace.series import list_detailed_traces
+from perfkit_reports.subjects.trace.trace_blocks import build_trace_blocks
 
 TITLE = "Why the device was idle"
 
@@ -39,51 +46,56 @@ _MEANING = {
 }
 
 
-class _Told(NamedTuple):
+class _IdleRow(NamedTuple):
     row: GapRow
     whole: float
 
 
-def _place(row: GapRow) -> Cell:
+def _make_place_cell(row: GapRow) -> Cell:
     if not row.named:
         return Cell("(shorter ones together)")
-    return short(format_place(row), 80)
+    return make_short_cell(format_place(row), 80)
 
 
-_COLUMNS: tuple[Column[_Told], ...] = (
-    Column("Cause", lambda told: text(told.row.cause), numeric=False),
+_COLUMNS: tuple[Column[_IdleRow], ...] = (
+    Column("Cause", lambda told: make_text_cell(told.row.cause), numeric=False),
     Column(
         "The host was in",
-        lambda told: _place(told.row),
+        lambda told: _make_place_cell(told.row),
         numeric=False,
         wrap=True,
         help="for more than half of each gap, the innermost first",
     ),
     Column(
         "Module or range",
-        lambda told: short(told.row.module or told.row.range, 40),
+        lambda told: make_short_cell(told.row.module or told.row.range, 40),
         numeric=False,
         wrap=True,
         help="around what the host was in",
     ),
-    Column("Before", lambda told: code(told.row.following), numeric=False, help="the op of the kernel that came next"),
-    Column("Gaps", lambda told: calls(told.row.gaps), help="per step"),
-    Column("Device idle", lambda told: seconds(told.row.seconds), help="per step"),
-    Column("Of the idle time", lambda told: share(told.row.seconds / told.whole), meter=True),
-    Column("Longest", lambda told: seconds(told.row.longest_s)),
+    Column(
+        "Before",
+        lambda told: make_code_cell(told.row.following),
+        numeric=False,
+        help="the op of the kernel that came next",
+    ),
+    Column("Gaps", lambda told: make_calls_cell(told.row.gaps), help="per step"),
+    Column("Device idle", lambda told: make_seconds_cell(told.row.seconds), help="per step"),
+    Column("Of the idle time", lambda told: make_share_cell(told.row.seconds / told.whole), meter=True),
+    Column("Longest", lambda told: make_seconds_cell(told.row.longest_s)),
     Column(
         "At",
-        lambda told: seconds(told.row.longest_start_s),
+        lambda told: make_seconds_cell(told.row.longest_start_s),
         help="when the longest began, since the first event of the trace",
         weight=Weight.DETAIL,
     ),
 )
 
 
-def idle(analysis: TraceAnalysis) -> Section | None:
+def build_idle_section(analysis: TraceAnalysis) -> Section | None:
     """The causes of each trace's idle time; None where no device was idle."""
-    traces = detailed(analysis)
-    blocks = by_trace("idle", traces, _idle)
+    traces = list_detailed_traces(analysis)
+    blocks = build_trace_blocks("idle", traces, _build_idle)
     if not blocks:
         return None
     shown = {row.cause for trace in traces for row in trace.gaps if row.seconds > 0}
@@ -91,7 +103,7 @@ def idle(analysis: TraceAnalysis) -> Section | None:
     return Section("idle", TITLE, blocks, nav="Idle time", intro=told)
 
 
-def by_cause(rows: Iterable[GapRow]) -> dict[str, float]:
+def sum_by_cause(rows: Iterable[GapRow]) -> dict[str, float]:
     """Seconds per step of each cause that took any."""
     spent: dict[str, float] = {}
     for row in rows:
@@ -99,25 +111,25 @@ def by_cause(rows: Iterable[GapRow]) -> dict[str, float]:
     return {cause: spent[cause] for cause in CAUSES if spent.get(cause)}
 
 
-def chosen_idle(trace: RankTrace, owner: str) -> Iterator[Chosen]:
+def list_selected_idle(trace: RankTrace, owner: str) -> Iterator[SelectedItem]:
     """What a page tells of each cause, and of the place of the host in which most of it passed."""
     whole = sum(row.seconds for row in trace.gaps)
-    for cause, took in by_cause(trace.gaps).items():
+    for cause, took in sum_by_cause(trace.gaps).items():
         rows = [row for row in trace.gaps if row.cause == cause]
         most = max(rows, key=lambda row: row.seconds)
         facts = (
-            ("Time", seconds(took)),
-            ("Share", share(took / whole)),
-            ("Gaps", calls(sum(row.gaps for row in rows))),
-            ("Longest", seconds(max(row.longest_s for row in rows))),
-            ("The host was mostly in", _place(most)),
-            ("Before", code(most.following)),
+            ("Time", make_seconds_cell(took)),
+            ("Share", make_share_cell(took / whole)),
+            ("Gaps", make_calls_cell(sum(row.gaps for row in rows))),
+            ("Longest", make_seconds_cell(max(row.longest_s for row in rows))),
+            ("The host was mostly in", _make_place_cell(most)),
+            ("Before", make_code_cell(most.following)),
         )
-        yield Chosen(idle_key(cause), f"{crc32(cause.encode()):08x}", "idle", cause, facts, owner=owner)
+        yield SelectedItem(make_idle_key(cause), f"{crc32(cause.encode()):08x}", "idle", cause, facts, owner=owner)
 
 
-def _idle(trace: RankTrace, end: str) -> Sequence[Block]:
-    spent = by_cause(trace.gaps)
+def _build_idle(trace: RankTrace, end: str) -> Sequence[Block]:
+    spent = sum_by_cause(trace.gaps)
     whole = sum(spent.values())
     if not whole:
         return ()
@@ -127,18 +139,18 @@ def _idle(trace: RankTrace, end: str) -> Sequence[Block]:
         Bars(
             id=f"idle-causes{end}",
             title="",
-            bars=(Bar(f"{units.seconds(whole)} {per(trace)}{of_step}", shares),),
+            bars=(Bar(f"{units.seconds(whole)} {get_time_basis(trace)}{of_step}", shares),),
             label="Shares of the idle time by cause",
             whole="of the idle time",
             caption="While no device works, the critical path leads through the host or through a wait.",
         ),
-        *table(
+        *make_table(
             f"gaps{end}",
             TITLE,
             _COLUMNS,
-            [_Told(row, whole) for row in trace.gaps],
+            [_IdleRow(row, whole) for row in trace.gaps],
             "place",
             show_title=False,
-            about=lambda told: idle_key(told.row.cause),
+            about=lambda told: make_idle_key(told.row.cause),
         ),
     )

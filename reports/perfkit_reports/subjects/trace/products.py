@@ -9,16 +9,16 @@ from perfkit.analysis.model.products import AttentionRow, GemmRow, ProductRow
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.devices.peak import CPU
-from perfkit_reports.cells import calls, code, known, text
+from perfkit_reports.cells import make_calls_cell, make_code_cell, make_optional_cell, make_text_cell
 from perfkit_reports.document.blocks import Block, Section
 from perfkit_reports.document.cells import Cell
-from perfkit_reports.document.tables import NOTHING, Column, telling
+from perfkit_reports.document.tables import NOTHING, Column, drop_empty_columns
 from perfkit_reports.document.weight import Weight
-from perfkit_reports.selection import key_of_product
-from perfkit_reports.subjects.tables import table
+from perfkit_reports.selection import make_product_key
+from perfkit_reports.subjects.tables import make_table
 from perfkit_reports.subjects.trace.costs import FIGURES, SAVINGS
-from perfkit_reports.subjects.trace.parts import by_trace
-from perfkit_reports.subjects.trace.series import detailed
+from perfkit_reports.subjects.trace.series import list_detailed_traces
+from perfkit_reports.subjects.trace.trace_blocks import build_trace_blocks
 
 Row = TypeVar("Row", contravariant=True)
 
@@ -29,74 +29,86 @@ _PERSISTENT = "persistent: a few blocks share all tiles, or may do so"
 _NO_TILE = "the kernel's name tells no tile, or not which way round it lies"
 
 
-def _loss(value: float | None, reason: str) -> Cell:
-    return known(value, lambda loss: units.percent(loss, 0), reason)
+def _make_loss_cell(value: float | None, reason: str) -> Cell:
+    return make_optional_cell(value, lambda loss: units.percent(loss, 0), reason)
 
 
-def _why_no_waves(row: ProductRow) -> str:
+def _explain_no_waves(row: ProductRow) -> str:
     if row.blocks is None:
         return _NO_GRID
     return _NO_UNITS if row.units is None else _PERSISTENT
 
 
-def _op(row: ProductRow) -> Cell:
-    name = code(row.name.removeprefix("aten::"), 32)
+def _make_op_cell(row: ProductRow) -> Cell:
+    name = make_code_cell(row.name.removeprefix("aten::"), 32)
     return replace(name, text=f"{name.text}, {row.phase}") if row.phase else name
 
 
-def _waves(row: ProductRow) -> Cell:
-    return known(row.waves, lambda waves: f"{waves:.1f}", _why_no_waves(row)) if row.kernel else Cell(NOTHING)
+def _make_waves_cell(row: ProductRow) -> Cell:
+    return (
+        make_optional_cell(row.waves, lambda waves: f"{waves:.1f}", _explain_no_waves(row))
+        if row.kernel
+        else Cell(NOTHING)
+    )
 
 
-def _wave_loss(row: ProductRow) -> Cell:
-    return _loss(row.wave_loss, _why_no_waves(row)) if row.kernel else Cell(NOTHING)
+def _make_wave_loss_cell(row: ProductRow) -> Cell:
+    return _make_loss_cell(row.wave_loss, _explain_no_waves(row)) if row.kernel else Cell(NOTHING)
 
 
 _TIME, _SHARE, _SAVED, _ROOF, _BOUND = FIGURES
-_OP = Column[ProductRow]("Op", lambda row: _op(row), numeric=False, help="and its phase", wrap=True)
-_KERNEL = Column[ProductRow]("Kernel", lambda row: code(row.kernel, 32), numeric=False, wrap=True)
-_DTYPE = Column[ProductRow]("Dtype", lambda row: text(row.dtype), numeric=False, help="what it is computed in")
-_WAVES = Column[ProductRow]("Waves", _waves, help="blocks for each multiprocessor, one at a time")
+_OP = Column[ProductRow]("Op", lambda row: _make_op_cell(row), numeric=False, help="and its phase", wrap=True)
+_KERNEL = Column[ProductRow]("Kernel", lambda row: make_code_cell(row.kernel, 32), numeric=False, wrap=True)
+_DTYPE = Column[ProductRow](
+    "Dtype", lambda row: make_text_cell(row.dtype), numeric=False, help="what it is computed in"
+)
+_WAVES = Column[ProductRow]("Waves", _make_waves_cell, help="blocks for each multiprocessor, one at a time")
 _WAVE_LOSS = Column[ProductRow](
     "Wave loss",
-    _wave_loss,
+    _make_wave_loss_cell,
     help="wave quantization: multiprocessor time lost, at least: some have one block less to do",
 )
 _BEHIND: tuple[Column[ProductRow], ...] = (
-    Column("Calls", lambda row: calls(row.calls), help="per step"),
-    Column("FLOP/s", lambda row: known(row.achieved, units.flops_per_s, _UNCOSTED), help="computed in the time taken"),
-    Column("Blocks", lambda row: known(row.blocks, lambda count: f"{count:,}", _NO_GRID)),
+    Column("Calls", lambda row: make_calls_cell(row.calls), help="per step"),
+    Column(
+        "FLOP/s",
+        lambda row: make_optional_cell(row.achieved, units.flops_per_s, _UNCOSTED),
+        help="computed in the time taken",
+    ),
+    Column("Blocks", lambda row: make_optional_cell(row.blocks, lambda count: f"{count:,}", _NO_GRID)),
     _SHARE,
-    Column("FLOPs", lambda row: known(row.flops, units.flops, _UNCOSTED), help="per step"),
+    Column("FLOPs", lambda row: make_optional_cell(row.flops, units.flops, _UNCOSTED), help="per step"),
     Column(
         "At best",
-        lambda row: known(row.attainable_s, units.seconds, "its cost or its roof is not known"),
+        lambda row: make_optional_cell(row.attainable_s, units.seconds, "its cost or its roof is not known"),
         help="the time the roofs allow, per step",
     ),
 )
 
 
-def _in_detail(*columns: Column[Row]) -> tuple[Column[Row], ...]:
+def _hide_columns(*columns: Column[Row]) -> tuple[Column[Row], ...]:
     return tuple(replace(column, weight=Weight.DETAIL) for column in columns)
 
 
-def _size(row: GemmRow) -> Cell:
+def _make_size_cell(row: GemmRow) -> Cell:
     batch = f"{row.batch} of " if row.batch > 1 else ""
     return Cell(f"{batch}{row.m}×{row.n}×{row.k}", value=row.batch * row.m * row.n * row.k)
 
 
 _GEMMS: tuple[Column[GemmRow], ...] = (
-    Column("M×N×K", _size, numeric=False, help="of a batch, where there is one"),
+    Column("M×N×K", _make_size_cell, numeric=False, help="of a batch, where there is one"),
     *(_TIME, _SAVED, _ROOF, _BOUND, _DTYPE),
-    Column("Tile", lambda row: text(row.tile), numeric=False, help="of the result and of K, by the kernel's name"),
+    Column(
+        "Tile", lambda row: make_text_cell(row.tile), numeric=False, help="of the result and of K, by the kernel's name"
+    ),
     _WAVE_LOSS,
     Column(
         "Tile loss",
-        lambda row: _loss(row.tile_loss, _NO_TILE) if row.kernel else Cell(NOTHING),
+        lambda row: _make_loss_cell(row.tile_loss, _NO_TILE) if row.kernel else Cell(NOTHING),
         help="tile quantization: share of the arithmetic lost, tiles at the edges are computed in full",
     ),
     *(_OP, _KERNEL),
-    *_in_detail(
+    *_hide_columns(
         _WAVES,
         Column[GemmRow](
             "Split-K",
@@ -105,7 +117,7 @@ _GEMMS: tuple[Column[GemmRow], ...] = (
         ),
         Column[GemmRow](
             "Layout",
-            lambda row: text(row.layout.replace(",", ", ")),
+            lambda row: make_text_cell(row.layout.replace(",", ", ")),
             numeric=False,
             help="whether rows or columns of A and of B are contiguous",
         ),
@@ -114,30 +126,36 @@ _GEMMS: tuple[Column[GemmRow], ...] = (
 )
 
 
-def _positions(row: AttentionRow) -> Cell:
+def _make_positions_cell(row: AttentionRow) -> Cell:
     return Cell(f"{row.queries}×{row.keys}", value=row.queries * row.keys)
 
 
-def _heads(row: AttentionRow) -> Cell:
+def _make_heads_cell(row: AttentionRow) -> Cell:
     shown = str(row.heads) if row.heads == row.key_heads else f"{row.heads} / {row.key_heads}"
     return Cell(shown, value=row.heads)
 
 
-def _mask(row: AttentionRow) -> Cell:
+def _make_mask_cell(row: AttentionRow) -> Cell:
     told = [word for word, holds in (("causal or window", row.masked), ("tensor", row.given_mask)) if holds]
-    return text(", ".join(told))
+    return make_text_cell(", ".join(told))
 
 
 _ATTENTIONS: tuple[Column[AttentionRow], ...] = (
-    Column("Queries × keys", _positions, numeric=False, help="positions; packed sequences together"),
+    Column("Queries × keys", _make_positions_cell, numeric=False, help="positions; packed sequences together"),
     *(_TIME, _SAVED, _ROOF, _BOUND),
     Column("Pass", lambda row: Cell("backward" if row.backward else "forward"), numeric=False),
-    Column("Library", lambda row: text(row.backend), numeric=False, wrap=True),
-    Column("Heads", _heads, help="of queries / of keys"),
+    Column("Library", lambda row: make_text_cell(row.backend), numeric=False, wrap=True),
+    Column("Heads", _make_heads_cell, help="of queries / of keys"),
     Column("Head dim", lambda row: Cell(str(row.width), value=row.width)),
-    Column("Mask", _mask, numeric=False, wrap=True, help="a causal mask or a window leaves out pairs: not counted"),
+    Column(
+        "Mask",
+        _make_mask_cell,
+        numeric=False,
+        wrap=True,
+        help="a causal mask or a window leaves out pairs: not counted",
+    ),
     _DTYPE,
-    *_in_detail(
+    *_hide_columns(
         Column[AttentionRow](
             "Batch", lambda row: Cell("packed") if row.batch is None else Cell(str(row.batch), value=row.batch)
         ),
@@ -152,27 +170,27 @@ _INTRO = (
 _INTRO_ON_DEVICE = "Wave and tile quantization are part of the time above the roof."
 
 
-def products(analysis: TraceAnalysis) -> Section | None:
+def build_products_section(analysis: TraceAnalysis) -> Section | None:
     """Those of the traces in detail; None without any."""
-    return section(detailed(analysis))
+    return build_section(list_detailed_traces(analysis))
 
 
-def section(traces: Sequence[RankTrace]) -> Section | None:
+def build_section(traces: Sequence[RankTrace]) -> Section | None:
     """Tables of traces that have products or attention whose sizes are known; None without any."""
     sized = [trace for trace in traces if trace.gemms or trace.attentions]
     if not sized:
         return None
     intro = (_INTRO, *([_INTRO_ON_DEVICE] if any(trace.device != CPU for trace in sized) else []))
-    told = by_trace("products", sized, _tables)
+    told = build_trace_blocks("products", sized, _build_tables)
     return Section("products", "GEMMs and attention by shape", told, nav="GEMMs", intro=intro)
 
 
-def _tables(trace: RankTrace, end: str) -> Sequence[Block]:
-    gemms, attentions = telling(_GEMMS, trace.gemms), telling(_ATTENTIONS, trace.attentions)
+def _build_tables(trace: RankTrace, end: str) -> Sequence[Block]:
+    gemms, attentions = drop_empty_columns(_GEMMS, trace.gemms), drop_empty_columns(_ATTENTIONS, trace.attentions)
     what = "shape" if trace.device == CPU else "shape and kernel"
     whats = what.replace("shape", "shapes").replace("kernel", "kernels")
-    ranked: dict[str, Any] = {"whats": whats, "sorted": SAVINGS, "about": key_of_product}
+    ranked: dict[str, Any] = {"whats": whats, "sorted": SAVINGS, "about": make_product_key}
     return (
-        *table(f"gemms{end}", "GEMMs", gemms, trace.gemms, what, **ranked),
-        *table(f"attentions{end}", "Fused attention", attentions, trace.attentions, what, **ranked),
+        *make_table(f"gemms{end}", "GEMMs", gemms, trace.gemms, what, **ranked),
+        *make_table(f"attentions{end}", "Fused attention", attentions, trace.attentions, what, **ranked),
     )

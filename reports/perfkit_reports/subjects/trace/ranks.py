@@ -2,33 +2,33 @@
 
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.analysis.ranks.pipeline import build_pipeline as pipeline_of
+from perfkit_reports.charts import rank_step_map
 from perfkit_reports.charts import ranks as chart
-from perfkit_reports.charts import steps_of_ranks
 from perfkit_reports.document.blocks import Section
 from perfkit_reports.document.weight import Weight
-from perfkit_reports.subjects.pipelines import pipelines
-from perfkit_reports.subjects.tables import listed, table
-from perfkit_reports.subjects.trace import columns, story
+from perfkit_reports.subjects.pipelines import build_sections
+from perfkit_reports.subjects.tables import make_list, make_table
+from perfkit_reports.subjects.trace import columns, sentences
 
 _ROWS = 128
 
 
-def ranks(analysis: TraceAnalysis) -> Section | None:
+def build_ranks_section(analysis: TraceAnalysis) -> Section | None:
     fleet = analysis.fleet
     if fleet is None or len(fleet.ranks) < 2:
         return None
     slowest = sorted(fleet.ranks, key=lambda row: -row.step_s)
     blocks = (
-        *listed("fleet", story.fleet(fleet), style="paragraph", weight=Weight.BRIEF),
-        chart.chart(fleet.ranks, {trace.label: trace.time_split for trace in analysis.traces}),
-        *(() if fleet.grid is None else steps_of_ranks.charts(fleet.grid, "rank-steps")),
-        *table("ranks", "Ranks, the slowest first", columns.RANKS, slowest, "rank", limit=_ROWS),
-        *table("skew", "Who is waited for", columns.SKEW, fleet.skew, "collective", sorted="Waiting"),
+        *make_list("fleet", sentences.describe_fleet(fleet), style="paragraph", weight=Weight.BRIEF),
+        chart.build_chart(fleet.ranks, {trace.label: trace.time_split for trace in analysis.traces}),
+        *(() if fleet.grid is None else rank_step_map.build_charts(fleet.grid, "rank-steps")),
+        *make_table("ranks", "Ranks, the slowest first", columns.RANKS, slowest, "rank", limit=_ROWS),
+        *make_table("skew", "Who is waited for", columns.SKEW, fleet.skew, "collective", sorted="Waiting"),
     )
     return Section("ranks", "Ranks", blocks)
 
 
-def pipeline(analysis: TraceAnalysis) -> Section | None:
+def build_pipeline_section(analysis: TraceAnalysis) -> Section | None:
     """The ranks of a pipeline beside each other, where their traces mark what stages do."""
     actions = {
         trace.rank: trace.stage_actions
@@ -38,4 +38,4 @@ def pipeline(analysis: TraceAnalysis) -> Section | None:
     rows = () if analysis.fleet is None else analysis.fleet.ranks
     ahead = {row.rank: round(1e9 * (row.clock_offset_s or 0.0)) for row in rows if row.rank is not None}
     found = pipeline_of(actions, ahead)
-    return None if found is None else next(pipelines([("the pipeline", found)]))
+    return None if found is None else next(build_sections([("the pipeline", found)]))

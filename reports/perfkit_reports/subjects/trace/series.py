@@ -7,24 +7,24 @@ from perfkit.analysis.model.step import OpRow
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.analysis.trace.trace_memory import make_fullness_key
-from perfkit_reports.charts.plane import Plane, Series, applicable
 from perfkit_reports.charts.roofline import LEVEL
+from perfkit_reports.charts.roofline_plane import RooflinePlane, RooflineSeries, select_ceilings
 from perfkit_reports.document.blocks import Bar
-from perfkit_reports.holders import Holder, of_traces
-from perfkit_reports.palette import styles
-from perfkit_reports.wording import plural
+from perfkit_reports.holders import Holder, list_trace_holders
+from perfkit_reports.palette import assign_styles
+from perfkit_reports.wording import format_plural
 
 DETAILED = 4  # traces with tables and a layer of the roofline
 SHOWN_AT_FIRST = 2
 BARS = 16  # in a figure of bars
 
 
-def every_trace(analysis: TraceAnalysis) -> tuple[RankTrace, ...]:
+def list_traces(analysis: TraceAnalysis) -> tuple[RankTrace, ...]:
     """All traces of the analysis, the one that is compared with included."""
     return (*analysis.traces, *((analysis.difference.before_trace,) if analysis.difference else ()))
 
 
-def focus(analysis: TraceAnalysis) -> RankTrace | None:
+def choose_focus_trace(analysis: TraceAnalysis) -> RankTrace | None:
     """The trace to look at first: the slowest rank of a job, what is compared with something, or the first."""
     labels = [analysis.fleet.straggler] if analysis.fleet else []
     if analysis.difference:
@@ -34,56 +34,58 @@ def focus(analysis: TraceAnalysis) -> RankTrace | None:
     return chosen or next(iter(analysis.traces), None)
 
 
-def detailed(analysis: TraceAnalysis) -> tuple[RankTrace, ...]:
+def list_detailed_traces(analysis: TraceAnalysis) -> tuple[RankTrace, ...]:
     """The traces that are shown in detail: the one to look at first, what it is compared with, then the others."""
-    first = focus(analysis)
+    first = choose_focus_trace(analysis)
     before = analysis.difference.before if analysis.difference else ""
-    ordered = sorted(every_trace(analysis), key=lambda trace: (trace is not first, trace.label != before))
+    ordered = sorted(list_traces(analysis), key=lambda trace: (trace is not first, trace.label != before))
     return tuple(ordered[:DETAILED])
 
 
-def memory_holders(analysis: TraceAnalysis) -> list[Holder]:
+def list_memory_holders(analysis: TraceAnalysis) -> list[Holder]:
     """The memory of the traces in detail, and of the one that ran out of it or is fullest, whichever it is: first."""
     holders = sorted(
-        of_traces(every_trace(analysis)), key=lambda holder: make_fullness_key(holder.account), reverse=True
+        list_trace_holders(list_traces(analysis)), key=lambda holder: make_fullness_key(holder.account), reverse=True
     )
-    shown = {trace.label for trace in detailed(analysis)}
+    shown = {trace.label for trace in list_detailed_traces(analysis)}
     return holders[:1] + [holder for holder in holders[1:] if holder.name in shown]
 
 
-def plane(analysis: TraceAnalysis) -> Plane:
+def build_plane(analysis: TraceAnalysis) -> RooflinePlane:
     """The points of the traces in detail; an arrow leads from the trace before a change to the one after it."""
     difference = analysis.difference
-    traces = detailed(analysis)
-    look = styles([(trace.label, difference is not None and trace.label == difference.before) for trace in traces])
-    return Plane(
+    traces = list_detailed_traces(analysis)
+    look = assign_styles(
+        [(trace.label, difference is not None and trace.label == difference.before) for trace in traces]
+    )
+    return RooflinePlane(
         tuple(
-            Series(
+            RooflineSeries(
                 trace.label,
-                trace.points + _levels(trace),
+                trace.points + _list_level_points(trace),
                 look[trace.label],
                 place < SHOWN_AT_FIRST,
                 difference.before if difference and trace.label == difference.after else "",
                 trace.device_name,
-                applicable(trace.ceilings, None),
+                select_ceilings(trace.ceilings, None),
             )
             for place, trace in enumerate(traces)
         )
     )
 
 
-def _levels(trace: RankTrace) -> tuple[OpRow, ...]:
+def _list_level_points(trace: RankTrace) -> tuple[OpRow, ...]:
     """Counted kernels by the traffic of each level of memory, as a layer of their own."""
     return tuple(
         msgspec.structs.replace(point, kind=LEVEL, name=f"{point.name} ({point.level})") for point in trace.level_points
     )
 
 
-def trace_bars(analysis: TraceAnalysis) -> list[Bar]:
+def build_trace_bars(analysis: TraceAnalysis) -> list[Bar]:
     """Where the step of each trace goes, first before a change; of many the slowest, the median and the fastest."""
     difference = analysis.difference
     when = {difference.before: "before: ", difference.after: "now: "} if difference else {}
-    traces = [trace for trace in every_trace(analysis) if trace.time_split]
+    traces = [trace for trace in list_traces(analysis) if trace.time_split]
     if len(traces) > BARS:
         slowest = sorted(traces, key=lambda trace: -trace.step_s)
         places = {"slowest: ": 0, "median: ": len(slowest) // 2, "fastest: ": len(slowest) - 1}
@@ -97,7 +99,7 @@ def trace_bars(analysis: TraceAnalysis) -> list[Bar]:
     ]
 
 
-def step_bars(trace: RankTrace) -> list[Bar]:
+def build_step_bars(trace: RankTrace) -> list[Bar]:
     """The steps of a trace, in order; the slowest ones where there are many."""
     slowest = {id(step) for step in sorted(trace.steps, key=lambda step: -step.seconds)[:BARS]}
     return [
@@ -107,7 +109,7 @@ def step_bars(trace: RankTrace) -> list[Bar]:
     ]
 
 
-def stream_bars(trace: RankTrace) -> list[Bar]:
+def build_stream_bars(trace: RankTrace) -> list[Bar]:
     """The busiest streams of a trace; on a CPU the threads."""
     busiest = sorted(trace.streams, key=lambda stream: -stream.busy_s)[:BARS]
     what = ("thread", "op") if trace.device == "cpu" else ("stream", "kernel")
@@ -115,7 +117,7 @@ def stream_bars(trace: RankTrace) -> list[Bar]:
     return [
         Bar(
             (f"device {stream.device}, " if several else "")
-            + f"{what[0]} {stream.stream}: {plural(stream.kernels, what[1])}, busy {units.seconds(stream.busy_s)}",
+            + f"{what[0]} {stream.stream}: {format_plural(stream.kernels, what[1])}, busy {units.seconds(stream.busy_s)}",
             stream.split,
         )
         for stream in busiest

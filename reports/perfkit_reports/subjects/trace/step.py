@@ -8,21 +8,21 @@ from perfkit.analysis.model import time_split
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit_reports.charts import roofline as roofline_chart
-from perfkit_reports.charts.plane import Plane
-from perfkit_reports.charts.roofs import placeable
+from perfkit_reports.charts.roofline_plane import RooflinePlane
+from perfkit_reports.charts.roofs import is_placeable
 from perfkit_reports.document.blocks import Bar, Bars, Block, Choice, Section, Text
 from perfkit_reports.document.weight import Weight
-from perfkit_reports.subjects.tables import listed
+from perfkit_reports.subjects.tables import make_list
 from perfkit_reports.subjects.trace import headline
 from perfkit_reports.subjects.trace.series import (
     BARS,
-    detailed,
-    every_trace,
-    focus,
-    plane,
-    step_bars,
-    stream_bars,
-    trace_bars,
+    build_plane,
+    build_step_bars,
+    build_stream_bars,
+    build_trace_bars,
+    choose_focus_trace,
+    list_detailed_traces,
+    list_traces,
 )
 
 _SUM = (
@@ -56,21 +56,23 @@ _MEANING = {
 }
 
 
-def time(analysis: TraceAnalysis) -> Section:
+def build_time_section(analysis: TraceAnalysis) -> Section:
     """The parts of the step of each trace, and of its steps and streams."""
-    total = len(every_trace(analysis))
+    total = len(list_traces(analysis))
     few = f"The slowest, the median and the fastest of {total:,} traces; all are in tables/time.parquet."
     none = "The trace has no work whose time could be split."
-    return split(detailed(analysis), trace_bars(analysis), "trace", none, few if total > BARS else "")
+    return build_split_section(
+        list_detailed_traces(analysis), build_trace_bars(analysis), "trace", none, few if total > BARS else ""
+    )
 
 
-def split(
+def build_split_section(
     traces: Sequence[RankTrace], bars: Sequence[Bar], what: str, none: str, caption: str = "", *, to_scale: bool = False
 ) -> Section:
     """`bars` sum to a step each; below are those of the steps and streams of `traces`, each of which is a `what`."""
     title = "Where the time went"
     if not bars:
-        return Section("time", title, listed("no-time", [none], style="empty"), nav="Time")
+        return Section("time", title, make_list("no-time", [none], style="empty"), nav="Time")
     whole = Bars(
         id="time-split",
         title="",
@@ -80,24 +82,30 @@ def split(
         to_scale=to_scale,
         weight=Weight.BRIEF,
     )
-    return Section("time", title, (whole, *_closer(traces, bars)), nav="Time", intro=_parts(bars, to_scale=to_scale))
+    return Section(
+        "time",
+        title,
+        (whole, *_build_closer_bars(traces, bars)),
+        nav="Time",
+        intro=_build_intro(bars, to_scale=to_scale),
+    )
 
 
-def _parts(bars: Sequence[Bar], *, to_scale: bool) -> tuple[str, ...]:
+def _build_intro(bars: Sequence[Bar], *, to_scale: bool) -> tuple[str, ...]:
     shown = {category for bar in bars for category in bar.categories}
     return (_TO_SCALE if to_scale else _SUM, *(text for category, text in _MEANING.items() if category in shown))
 
 
-def _closer(traces: Sequence[RankTrace], whole: Sequence[Bar]) -> tuple[Block, ...]:
+def _build_closer_bars(traces: Sequence[RankTrace], whole: Sequence[Bar]) -> tuple[Block, ...]:
     """Steps and streams, without those whose bars would only say again what the trace's bar says."""
     options: dict[tuple[str, ...], Block] = {}
     for place, trace in enumerate(traces):
         streams = "Threads" if trace.device == "cpu" else "Streams"
         for kind, bars, of in (
-            ("Steps", step_bars(trace), "of the step"),
-            (streams, stream_bars(trace), "of the trace"),
+            ("Steps", build_step_bars(trace), "of the step"),
+            (streams, build_stream_bars(trace), "of the trace"),
         ):
-            if bars and not (len(bars) == 1 and any(_alike(bars[0], bar) for bar in whole)):
+            if bars and not (len(bars) == 1 and any(_is_alike(bars[0], bar) for bar in whole)):
                 name = f"{kind} of {trace.label}"
                 label = f"Shares of time of {name[0].lower()}{name[1:]}"
                 key = "steps" if kind == "Steps" else "streams"
@@ -106,11 +114,11 @@ def _closer(traces: Sequence[RankTrace], whole: Sequence[Bar]) -> tuple[Block, .
         return ()
     return (
         Choice(id="time-more", title="Step by step, stream by stream", keys=("Show",), options=options),
-        *listed("time-cut", [_CUT], style="caption"),
+        *make_list("time-cut", [_CUT], style="caption"),
     )
 
 
-def _alike(one: Bar, other: Bar) -> bool:
+def _is_alike(one: Bar, other: Bar) -> bool:
     """Whether two bars say the same to the digits that are shown."""
 
     def said(bar: Bar) -> dict[str, str]:
@@ -119,21 +127,25 @@ def _alike(one: Bar, other: Bar) -> bool:
     return said(one) == said(other)
 
 
-def roofline(analysis: TraceAnalysis) -> Section:
+def build_trace_roofline(analysis: TraceAnalysis) -> Section:
     """How fast the work runs against what the device allows, or why that cannot be drawn."""
-    trace = focus(analysis)
-    return placed(plane(analysis), "trace", headline.without_roofline(trace) if trace else "")
+    trace = choose_focus_trace(analysis)
+    return build_roofline_section(
+        build_plane(analysis), "trace", headline.explain_missing_roofline(trace) if trace else ""
+    )
 
 
-def placed(known: Plane, what: str, reason: str, arrow: str = "", weight: Weight = Weight.NORMAL) -> Section:
+def build_roofline_section(
+    known: RooflinePlane, what: str, reason: str, arrow: str = "", weight: Weight = Weight.NORMAL
+) -> Section:
     """The roofline of series that are a `what` each; `reason` says why roofs or dots are missing.
 
     `arrow` says from what to what one leads.
     """
-    chart = roofline_chart.chart(known, f"{what.capitalize()}s")
+    chart = roofline_chart.build_chart(known, f"{what.capitalize()}s")
     if chart is None and not reason:
-        reason = _ONE_DOT if any(placeable(point) for point in known.points) else _NO_DOT
-    blocks: list[Block] = [*listed("no-roofline", [reason] if reason else [], style="empty")]
+        reason = _ONE_DOT if any(is_placeable(point) for point in known.points) else _NO_DOT
+    blocks: list[Block] = [*make_list("no-roofline", [reason] if reason else [], style="empty")]
     if chart is not None:
         told = (_WITHOUT_ROOFS if reason else _AXES, *([f"An arrow leads from {arrow}."] if arrow else []))
         blocks += [Text(id="roofline-told", lines=told), replace(chart, weight=weight)]

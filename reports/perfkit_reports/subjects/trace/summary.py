@@ -1,26 +1,26 @@
-"""What a list of many reports shows of one on traces."""
+"""The figures of a report on traces for a list of many reports."""
 
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.record import Unknown, measured
 from perfkit.store.summary import ReportSummary, RowFigures, compute_digest
-from perfkit_reports.subjects.trace.series import focus
+from perfkit_reports.subjects.trace.series import choose_focus_trace
 
 
-def summary(analysis: TraceAnalysis) -> ReportSummary:
+def summarize_analysis(analysis: TraceAnalysis) -> ReportSummary:
     """The figures are those of the trace that the report looks at first."""
-    trace = focus(analysis)
+    trace = choose_focus_trace(analysis)
     return ReportSummary(
         kind="trace",
         name=analysis.title,
         created_at=analysis.created_at,
         device=trace.device_name if trace is not None else "",
         sources=compute_digest(each.reading.path for each in analysis.traces),
-        figures=RowFigures() if trace is None else _trace_figures(trace, alone=len(analysis.traces) == 1),
+        figures=RowFigures() if trace is None else _build_figures(trace, alone=len(analysis.traces) == 1),
     )
 
 
-def _trace_figures(trace: RankTrace, *, alone: bool) -> RowFigures:
+def _build_figures(trace: RankTrace, *, alone: bool) -> RowFigures:
     no_steps = Unknown(reason="no steps were found in the trace")
     no_memory = Unknown(reason="the trace holds no allocations")
     memory = trace.memory

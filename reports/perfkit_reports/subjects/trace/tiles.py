@@ -9,24 +9,29 @@ from perfkit.cost.attention_mask import UNMASKED
 from perfkit.record import Unknown
 from perfkit_reports import cells
 from perfkit_reports.document.blocks import Tile
-from perfkit_reports.document.cells import Cell, unknown
-from perfkit_reports.subjects.trace.series import focus
-from perfkit_reports.subjects.trace.story import per
-from perfkit_reports.subjects.trace.ways import has_roofs, saving_bound, saving_s, simulated_roofs_s
-from perfkit_reports.wording import bounded
+from perfkit_reports.document.cells import Cell, make_unknown_cell
+from perfkit_reports.subjects.trace.improvements import (
+    compute_saving_s,
+    get_saving_bound,
+    get_simulated_roofs_s,
+    has_roofs,
+)
+from perfkit_reports.subjects.trace.sentences import get_time_basis
+from perfkit_reports.subjects.trace.series import choose_focus_trace
+from perfkit_reports.wording import format_bounded
 
 _NAMED = 3  # unlike steps
 
 
-def tiles(analysis: TraceAnalysis) -> Iterator[Tile]:
+def build_tiles(analysis: TraceAnalysis) -> Iterator[Tile]:
     """The most important first."""
-    trace = focus(analysis)
+    trace = choose_focus_trace(analysis)
     if trace is None:
         return
-    yield Tile("Step time" if trace.steps else "Length of the trace", _step(trace))
-    yield Tile("Potential savings", _saving(trace))
-    yield Tile("Coverage", _modelled(trace))
-    yield Tile("MFU", _utilisation(trace))
+    yield Tile("Step time" if trace.steps else "Length of the trace", _make_step_cell(trace))
+    yield Tile("Potential savings", _make_saving_cell(trace))
+    yield Tile("Coverage", _make_coverage_cell(trace))
+    yield Tile("MFU", _make_utilization_cell(trace))
     overlap, launches = trace.overlap, trace.launches
     if overlap.communication_s > 0:
         hidden = 1 - overlap.exposed_communication_s / overlap.communication_s
@@ -36,14 +41,14 @@ def tiles(analysis: TraceAnalysis) -> Iterator[Tile]:
         detail = launches.note or "not known how much of it waits for the CPU"
         if launches.starved_s is not None:
             starved = units.seconds(launches.starved_s)
-            detail = f"{units.seconds(launches.idle_s)} {per(trace)}, {starved} with nothing queued"
-        idle = bounded(units.percent(launches.idle_s / trace.step_s), launches.idle_bound)
+            detail = f"{units.seconds(launches.idle_s)} {get_time_basis(trace)}, {starved} with nothing queued"
+        idle = format_bounded(units.percent(launches.idle_s / trace.step_s), launches.idle_bound)
         yield Tile("Device idle", Cell(idle, detail=detail))
     if trace.memory is not None:
         yield Tile("Peak memory", Cell(units.nbytes(trace.memory.peak_bytes), detail=trace.memory.source))
 
 
-def _step(trace: RankTrace) -> Cell:
+def _make_step_cell(trace: RankTrace) -> Cell:
     if not trace.steps:
         return Cell(units.seconds(trace.step_s), detail=trace.step_basis or "no steps were found")
     times = [step.seconds for step in trace.steps]
@@ -55,38 +60,38 @@ def _step(trace: RankTrace) -> Cell:
     return Cell(units.seconds(trace.step_s), detail=f"{count}{spread}{without}; {trace.step_basis}")
 
 
-def _saving(trace: RankTrace) -> Cell:
+def _make_saving_cell(trace: RankTrace) -> Cell:
     if trace.unseen_device:
-        return unknown("the work that was launched was not recorded")
+        return make_unknown_cell("the work that was launched was not recorded")
     if not has_roofs(trace):
-        return unknown("no ceilings are known for the device")
-    saving = saving_s(trace)
+        return make_unknown_cell("no ceilings are known for the device")
+    saving = compute_saving_s(trace)
     if saving is None:
-        return unknown("no work has both a cost and a roof")
-    summed, at_roofs = bounded(units.seconds(saving), saving_bound(trace)), simulated_roofs_s(trace)
+        return make_unknown_cell("no work has both a cost and a roof")
+    summed, at_roofs = format_bounded(units.seconds(saving), get_saving_bound(trace)), get_simulated_roofs_s(trace)
     if at_roofs is None:
-        return Cell(summed, detail=f"{_share(saving, trace)}were every kernel at its roof")
+        return Cell(summed, detail=f"{_format_share(saving, trace)}were every kernel at its roof")
     together = trace.gains.together_s if trace.gains is not None else None
     if together is not None and together > at_roofs:
         roofs = f"{units.seconds(at_roofs)} were every kernel at its roof (summed {summed})"
         return Cell(
-            units.seconds(together), detail=f"{_share(together, trace)}all findings together, simulated; {roofs}"
+            units.seconds(together), detail=f"{_format_share(together, trace)}all findings together, simulated; {roofs}"
         )
-    detail = f"{_share(at_roofs, trace)}were every kernel at its roof: simulated (summed {summed})"
+    detail = f"{_format_share(at_roofs, trace)}were every kernel at its roof: simulated (summed {summed})"
     return Cell(units.seconds(at_roofs), detail=detail)
 
 
-def _share(part: float, trace: RankTrace) -> str:
+def _format_share(part: float, trace: RankTrace) -> str:
     whole = "step" if trace.steps else "trace"
     return f"{units.percent(part / trace.step_s, 0)} of the {whole}, " if trace.step_s > 0 else ""
 
 
-def _modelled(trace: RankTrace) -> Cell:
+def _make_coverage_cell(trace: RankTrace) -> Cell:
     coverage = trace.coverage
     if trace.unseen_device:
-        return unknown("the work that was launched was not recorded")
+        return make_unknown_cell("the work that was launched was not recorded")
     if coverage.kernel_s <= 0:
-        return unknown("the trace holds no kernels and no ops")
+        return make_unknown_cell("the trace holds no kernels and no ops")
     parts = {
         "inferred": coverage.inferred_s / coverage.kernel_s,
         "as bounds": coverage.bounded_s / coverage.kernel_s,
@@ -100,8 +105,8 @@ def _modelled(trace: RankTrace) -> Cell:
     )
 
 
-def _utilisation(trace: RankTrace) -> Cell:
-    mfu, hfu = cells.quantity(trace.mfu), cells.quantity(trace.hfu)
+def _make_utilization_cell(trace: RankTrace) -> Cell:
+    mfu, hfu = cells.make_quantity_cell(trace.mfu), cells.make_quantity_cell(trace.hfu)
     if isinstance(trace.mfu, Unknown):
         return mfu
     detail = "" if isinstance(trace.hfu, Unknown) else f"HFU {hfu.text}; "

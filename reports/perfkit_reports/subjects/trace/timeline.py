@@ -9,13 +9,13 @@ from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.analysis.timeline.lane_columns import list_label_texts, unpack_lane
 from perfkit.analysis.trace.op_class import OpClass
-from perfkit_reports.cells import seconds, share, text, whole
+from perfkit_reports.cells import make_integer_cell, make_seconds_cell, make_share_cell, make_text_cell
 from perfkit_reports.document.blocks import Group, Section, Table, Timeline
 from perfkit_reports.document.tables import Column
-from perfkit_reports.palette import Work, slice_look
-from perfkit_reports.subjects.tables import table
-from perfkit_reports.subjects.trace.series import detailed
-from perfkit_reports.wording import plural
+from perfkit_reports.palette import WorkStyle, get_slice_style
+from perfkit_reports.subjects.tables import make_table
+from perfkit_reports.subjects.trace.series import list_detailed_traces
+from perfkit_reports.wording import format_plural
 
 # Characters of columns and texts, before they are compressed, that a page holds: of further steps as many as there is
 # room for.
@@ -23,58 +23,58 @@ ROOM = 900_000
 _LONGEST = 10  # idle times in the table
 
 _LANES: tuple[Column[tuple[TimelineLane, int]], ...] = (
-    Column("Lane", lambda row: text(row[0].name), numeric=False),
-    Column("Slices", lambda row: whole(row[0].slices)),
-    Column("Busy", lambda row: seconds(row[0].busy_ns / 1e9), help="how long any of its slices lasts"),
-    Column("Of the step", lambda row: share(row[0].busy_ns / row[1]), meter=True),
+    Column("Lane", lambda row: make_text_cell(row[0].name), numeric=False),
+    Column("Slices", lambda row: make_integer_cell(row[0].slices)),
+    Column("Busy", lambda row: make_seconds_cell(row[0].busy_ns / 1e9), help="how long any of its slices lasts"),
+    Column("Of the step", lambda row: make_share_cell(row[0].busy_ns / row[1]), meter=True),
 )
 _IDLE: tuple[Column[tuple[int, int, str, str]], ...] = (
-    Column("Cause", lambda row: text(row[2]), numeric=False),
-    Column("Begins", lambda row: seconds(max(row[0], 0) / 1e9), help="since the step began"),
-    Column("Idle", lambda row: seconds(row[1] / 1e9)),
-    Column("The host was in", lambda row: text(row[3]), numeric=False, wrap=True),
+    Column("Cause", lambda row: make_text_cell(row[2]), numeric=False),
+    Column("Begins", lambda row: make_seconds_cell(max(row[0], 0) / 1e9), help="since the step began"),
+    Column("Idle", lambda row: make_seconds_cell(row[1] / 1e9)),
+    Column("The host was in", lambda row: make_text_cell(row[3]), numeric=False, wrap=True),
 )
 
 
-def timeline(analysis: TraceAnalysis) -> Section | None:
+def build_timeline_section(analysis: TraceAnalysis) -> Section | None:
     """The steps of the traces in detail; None where none has any."""
-    return section(detailed(analysis))
+    return build_section(list_detailed_traces(analysis))
 
 
-def section(traces: Sequence[RankTrace]) -> Section | None:
-    steps = dict(_shown(traces))
+def build_section(traces: Sequence[RankTrace]) -> Section | None:
+    steps = dict(_select_steps(traces))
     if not steps:
         return None
     name, first = next(iter(steps.items()))
     block = Timeline(
         id="timeline",
-        label=f"Timeline of {name}: {plural(first.slices, 'slice')} on {plural(len(first.lanes), 'lane')}",
+        label=f"Timeline of {name}: {format_plural(first.slices, 'slice')} on {format_plural(len(first.lanes), 'lane')}",
         steps=steps,
-        looks={kind: (look.name, look.colour, look.pattern) for kind, look in _looks(steps.values())},
-        caption=_left_out(first),
-        words=Group(id="timeline-words", blocks=(*_lanes(name, first), *_idle(name, first))),
+        looks={kind: (look.name, look.colour, look.pattern) for kind, look in _list_looks(steps.values())},
+        caption=_describe_left_out(first),
+        words=Group(id="timeline-words", blocks=(*_build_lanes_table(name, first), *_build_idle_table(name, first))),
     )
     return Section("timeline", "Timeline", (block,))
 
 
-def _shown(traces: Sequence[RankTrace]) -> Iterator[tuple[str, StepTimeline]]:
+def _select_steps(traces: Sequence[RankTrace]) -> Iterator[tuple[str, StepTimeline]]:
     """By name: the first step of each trace, then further ones, as long as there is room."""
     room = ROOM
     firsts = [(trace, step) for trace in traces for step in trace.timelines[:1]]
     others = [(trace, step) for trace in traces for step in trace.timelines[1:]]
     for trace, step in (*firsts, *others):
-        size = _size(step)
+        size = _measure_size(step)
         if size <= room or room == ROOM:
             room -= size
-            yield _name(trace, step, several=len(traces) > 1), step
+            yield _format_name(trace, step, several=len(traces) > 1), step
 
 
-def _size(step: StepTimeline) -> int:
+def _measure_size(step: StepTimeline) -> int:
     columns = sum(len(lane.start_ns) + len(lane.duration_ns) + len(lane.label) + len(lane.link) for lane in step.lanes)
     return columns + sum(map(len, step.texts))
 
 
-def _name(trace: RankTrace, step: StepTimeline, *, several: bool) -> str:
+def _format_name(trace: RankTrace, step: StepTimeline, *, several: bool) -> str:
     """`rank 0, step 12 (median), 34.9 ms`."""
     what = "the whole trace" if step.number is None else f"step {step.number}"
     why = f" ({step.why})" if step.why else ""
@@ -82,26 +82,26 @@ def _name(trace: RankTrace, step: StepTimeline, *, several: bool) -> str:
     return f"{whose}{what}{why}, {units.seconds(step.length_ns / 1e9)}"
 
 
-def _looks(steps: Iterable[StepTimeline]) -> list[tuple[str, Work]]:
+def _list_looks(steps: Iterable[StepTimeline]) -> list[tuple[str, WorkStyle]]:
     """Of every kind of slice, in the order of classes of ops, then as they come."""
     kinds = dict.fromkeys(kind for step in steps for kind in list_label_texts(step, "kind"))
     classes = [kind for kind in OpClass if kind in kinds]
-    return [(kind, slice_look(kind)) for kind in (*classes, *(kind for kind in kinds if kind not in classes))]
+    return [(kind, get_slice_style(kind)) for kind in (*classes, *(kind for kind in kinds if kind not in classes))]
 
 
-def _left_out(step: StepTimeline) -> str:
+def _describe_left_out(step: StepTimeline) -> str:
     if not step.left_out:
         return ""
     shortest = units.seconds(step.shortest_ns / 1e9)
-    return f"{plural(step.left_out, 'slice')} shorter than {shortest} are left out: the step has too many to show all."
+    return f"{format_plural(step.left_out, 'slice')} shorter than {shortest} are left out: the step has too many to show all."
 
 
-def _lanes(name: str, step: StepTimeline) -> tuple[Table, ...]:
+def _build_lanes_table(name: str, step: StepTimeline) -> tuple[Table, ...]:
     rows = [(lane, step.length_ns) for lane in step.lanes]
-    return table("timeline-lanes", f"Lanes of {name}", _LANES, rows, "lane", data="", limit=None)
+    return make_table("timeline-lanes", f"Lanes of {name}", _LANES, rows, "lane", data="", limit=None)
 
 
-def _idle(name: str, step: StepTimeline) -> tuple[Table, ...]:
+def _build_idle_table(name: str, step: StepTimeline) -> tuple[Table, ...]:
     rows: list[tuple[int, int, str, str]] = []
     causes, places = list_label_texts(step, "kind"), list_label_texts(step, "shapes")
     for lane in step.lanes:
@@ -111,4 +111,4 @@ def _idle(name: str, step: StepTimeline) -> tuple[Table, ...]:
             told = [causes[label] for label in labels], [places[label] for label in labels]
             rows += zip(gaps.start_ns.tolist(), (gaps.end_ns - gaps.start_ns).tolist(), *told, strict=True)
     longest = sorted(rows, key=lambda row: -row[1])[:_LONGEST]
-    return table("timeline-idle", f"Longest idle times of {name}", _IDLE, longest, "gap", data="", limit=None)
+    return make_table("timeline-idle", f"Longest idle times of {name}", _IDLE, longest, "gap", data="", limit=None)

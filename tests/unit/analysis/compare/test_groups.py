@@ -9,7 +9,7 @@ from perfkit.analysis.compare.groups import KIND, MODULE, PHASE, REPLACED, TIME
 from perfkit.analysis.model.difference import TraceDifference
 from perfkit.analysis.model.step import OpRow
 from perfkit.analysis.trace.op_class import OpClass
-from perfkit_reports.palette import WORK, kind_of_work
+from perfkit_reports.palette import WORK, find_work_style
 from tests.fixtures.rank_traces import rank_trace, row, split
 
 BEFORE = (
@@ -75,4 +75,4 @@ def test_a_large_op_of_no_class_is_a_kind_of_its_own() -> None:
 def test_a_kind_of_work_is_what_charts_call_it() -> None:
     rows = (row("my_flash_fwd_kernel", 0.3), row("fbgemm::lookup", 0.2))
     assert set(groups(of(rows, rows), KIND)) == {"attention", "fbgemm::lookup"}
-    assert [kind_of_work(each) for each in rows] == [WORK[OpClass.ATTENTION], WORK[OpClass.OTHER]]
+    assert [find_work_style(each) for each in rows] == [WORK[OpClass.ATTENTION], WORK[OpClass.OTHER]]

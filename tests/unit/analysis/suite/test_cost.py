@@ -8,7 +8,7 @@ from perfkit.analysis.suite.cost import add_costs
 from perfkit.record import Samples, Status
 from perfkit.store.price import Price
 from perfkit_reports.document.blocks import Table
-from perfkit_reports.subjects.suite.document import document
+from perfkit_reports.subjects.suite.document import build_document
 from tests.fixtures.suites import keep_price, record, write_suite
 
 PRICE = Price(per_hour=3.6, currency="$")  # 0.001 a second
@@ -38,7 +38,7 @@ def test_a_price_that_was_told_is_kept_and_shown(tmp_path: Path) -> None:
     keep_price(folder, PRICE)
     analysis = analyze_suite(folder)
     assert analysis.price == PRICE
-    made = document(analysis)
+    made = build_document(analysis)
     table = next(block for block in made.summary if isinstance(block, Table) and block.id == "variants")
     column = next(column for column in table.columns if column.title == "$/1k samples")
     assert [column.cell(variant).text for variant in analysis.variants] == ["$0.0131", "$0.00625", "–"]

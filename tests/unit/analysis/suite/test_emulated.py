@@ -23,12 +23,12 @@ def test_nothing_is_compared_and_the_speed_up_says_why(tmp_path: Path) -> None:
     assert variant.engaged is True
     assert isinstance(variant.step_time, MedianEstimate)
     assert (variant.emulated, variant.difference, variant.cpu_difference, variant.memory_ratio) == (WHY, *[None] * 3)
-    assert (cells.speed_up(variant).text, cells.speed_up(variant).reason) == ("emulated", WHY)
-    assert cells.marked_speed_up(variant).text == "emulated"
-    assert headline.fastest(analysis) is None
-    assert headline.leanest(analysis) is None
+    assert (cells.make_speed_up_cell(variant).text, cells.make_speed_up_cell(variant).reason) == ("emulated", WHY)
+    assert cells.make_marked_speed_up_cell(variant).text == "emulated"
+    assert headline.find_fastest(analysis) is None
+    assert headline.find_leanest(analysis) is None
     assert not any(finding.variant == "fp8" and finding.severity == "gain" for finding in analysis.findings)
-    assert headline.headline(analysis) == f"Nothing was compared with the baseline: {WHY}."
+    assert headline.build_headline(analysis) == f"Nothing was compared with the baseline: {WHY}."
 
 
 def test_what_compiling_saves_is_not_known_of_what_is_not_compared(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from perfkit.analysis.suite.analyze import analyze_suite
 from perfkit.files import read_json, write_json
 from perfkit.record import RankRecord, Relation, Run, Status, measured
 from perfkit.store.layout import SUITE_FILE, MeasurementSession, Suite, SuiteRun
-from perfkit_reports.subjects.suite.document import document
+from perfkit_reports.subjects.suite.document import build_document
 from tests.fixtures.suites import claim, record, spec, write_run, write_suite
 
 
@@ -61,7 +61,7 @@ def test_pairs_are_of_one_day_and_a_machine_that_was_slower_is_told(tmp_path: Pa
         "baseline",
         {"fast_s": pytest.approx(0.1), "slow_s": pytest.approx(0.3)},
     )
-    made = document(analysis)
+    made = build_document(analysis)
     assert "Variants were measured in 2 sessions" in made.summary[0].caption
     assert "sessions" in [block.id for block in made.blocks]
 
@@ -82,7 +82,7 @@ def test_the_trade_off_says_that_it_sets_days_side_by_side(tmp_path: Path) -> No
     variants = tuple(msgspec.structs.replace(variant, peak_allocated=peak) for variant in days.variants)
     analysis = msgspec.structs.replace(days, variants=variants)
     for sessions, said in ((days.sessions, True), (days.sessions[:1], False)):
-        made = document(msgspec.structs.replace(analysis, sessions=sessions))
+        made = build_document(msgspec.structs.replace(analysis, sessions=sessions))
         (section,) = (section for section in made.sections if section.id == "tradeoff")
         assert any("between sessions the machine may have changed" in line for line in section.intro) is said
 

@@ -11,9 +11,9 @@ from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit.analysis.suite.analyze import analyze_suite
 from perfkit.record import Block, Flops, ParityRule, Relation, Run, Samples, Status, Unknown, WorkloadFacts, value_of
 from perfkit.store.memory_file import write_allocations
-from perfkit_cli.bench import _exit_code
-from perfkit_reports.subjects.suite.cells import loss_parity
-from perfkit_reports.subjects.suite.headline import remarks
+from perfkit_cli.bench import _get_exit_code
+from perfkit_reports.subjects.suite.cells import make_loss_cell
+from perfkit_reports.subjects.suite.headline import list_remarks
 from tests.fixtures.suites import (
     CEILINGS,
     claim,
@@ -155,10 +155,10 @@ def test_a_baseline_that_trains_nothing_is_a_finding_and_makes_the_bench_fail(tm
     assert (baseline.parity.verdict, baseline.parity.not_finite_step) == ("differs", 2)
     finding = next(finding for finding in found.findings if finding.variant == "baseline")
     assert (finding.id, finding.figures) == ("loss.not_finite", {"step": 2})
-    assert _exit_code(found) == 1
-    assert _exit_code(analyze_suite(write_suite(tmp_path / "b", {"baseline": [record()]}))) == 0
-    assert loss_parity(baseline).text == "differs"
-    assert "NaN or infinite losses: baseline." in remarks(found)
+    assert _get_exit_code(found) == 1
+    assert _get_exit_code(analyze_suite(write_suite(tmp_path / "b", {"baseline": [record()]}))) == 0
+    assert make_loss_cell(baseline).text == "differs"
+    assert "NaN or infinite losses: baseline." in list_remarks(found)
 
 
 def test_variants_that_were_never_run_are_interrupted(tmp_path: Path) -> None:

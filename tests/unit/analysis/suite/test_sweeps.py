@@ -9,9 +9,9 @@ from perfkit.analysis.suite.analyze import analyze_suite
 from perfkit.analysis.suite.sweeps import find_sweeps
 from perfkit.record import Claim, Relation, WorkloadFacts
 from perfkit.spec import WorkloadSpec
-from perfkit_reports.document.blocks import Chart, within
-from perfkit_reports.subjects.suite.document import document
-from perfkit_reports.subjects.suite.sizes import said
+from perfkit_reports.document.blocks import Chart, walk_blocks
+from perfkit_reports.subjects.suite.document import build_document
+from perfkit_reports.subjects.suite.sizes import describe_sweep
 from tests.fixtures.suites import claim, record, spec, write_suite
 
 ACTS = (claim("backward_passes", Relation.EQUAL, 1),)
@@ -36,21 +36,21 @@ def test_the_curve_breaks_where_steps_begin_to_grow_in_proportion(tmp_path: Path
     # log2 of 0.11/0.10, 0.20/0.11 and 0.42/0.20
     assert [point.growth for point in sweep.points[1:]] == pytest.approx([0.1375, 0.8625, 1.0704], abs=1e-4)
     assert sweep.breaks_at == 8
-    assert said(sweep).startswith("The curve breaks at 8:")
-    assert said(sweep).endswith("Least time per sample: 25.0 ms at 8.")
+    assert describe_sweep(sweep).startswith("The curve breaks at 8:")
+    assert describe_sweep(sweep).endswith("Least time per sample: 25.0 ms at 8.")
 
 
 def test_a_curve_may_have_no_break_or_begin_with_it(tmp_path: Path) -> None:
     (flat,) = swept(tmp_path / "flat", {2: 0.10, 4: 0.12, 8: 0.15}).sweeps
     assert flat.breaks_at is None
-    assert "no break up to 8" in said(flat)
-    assert "a larger one may take less" in said(flat)
+    assert "no break up to 8" in describe_sweep(flat)
+    assert "a larger one may take less" in describe_sweep(flat)
     (uneven,) = swept(tmp_path / "uneven", {2: 0.10, 4: 0.40, 8: 0.42}).sweeps
-    assert "no break up to 8" in said(uneven)
-    assert "larger" not in said(uneven)  # where a smaller one takes the least
+    assert "no break up to 8" in describe_sweep(uneven)
+    assert "larger" not in describe_sweep(uneven)  # where a smaller one takes the least
     (steep,) = swept(tmp_path / "steep", {2: 0.10, 4: 0.20, 8: 0.40}).sweeps
     assert steep.breaks_at == 2
-    assert said(steep).startswith("From the smallest value on")
+    assert describe_sweep(steep).startswith("From the smallest value on")
 
 
 def test_two_values_or_numbers_that_change_no_work_are_no_sweep(tmp_path: Path) -> None:
@@ -82,9 +82,9 @@ def test_a_sweep_with_another_technique_is_its_own(tmp_path: Path) -> None:
 
 
 def test_the_report_has_a_chart_of_time(tmp_path: Path) -> None:
-    made = document(swept(tmp_path, {2: 0.1, 4: 0.2, 8: 0.4}))
+    made = build_document(swept(tmp_path, {2: 0.1, 4: 0.2, 8: 0.4}))
     (section,) = (section for section in made.sections if section.id == "sizes")
-    charts = [block for block in within(section.blocks) if isinstance(block, Chart)]
+    charts = [block for block in walk_blocks(section.blocks) if isinstance(block, Chart)]
     assert [chart.title for chart in charts] == ["Time per sample"]  # no memory was recorded
     (mark,) = charts[0].figure["layout"]["shapes"]
     assert (mark["x0"], mark["x1"]) == (2, 2)

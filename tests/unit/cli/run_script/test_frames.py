@@ -6,7 +6,7 @@ from types import CodeType
 import pytest
 
 from perfkit_cli.run_script import frames, step_function
-from perfkit_cli.run_script.frames import without_ours
+from perfkit_cli.run_script.frames import strip_own_frames
 
 
 def code(text: str, path: str) -> CodeType:
@@ -30,14 +30,14 @@ def raised(outer: str) -> BaseException:
 def test_frames_of_ours_go_wherever_they_are() -> None:
     error = raised(step_function.__file__)
     assert step_function.__file__ in names(error)
-    without_ours(error)
+    strip_own_frames(error)
     assert names(error) == [__file__, "train.py", "train.py"]
 
 
 def test_frames_of_others_stay() -> None:
     error = raised("library.py")
     before = names(error)
-    without_ours(error)
+    strip_own_frames(error)
     assert names(error) == before
 
 
@@ -45,7 +45,7 @@ def test_exceptions_that_led_to_it_are_cleaned_too() -> None:
     cause, group = raised(frames.__file__), ExceptionGroup("several", [raised(frames.__file__)])  # type: ignore[list-item]
     error = RuntimeError("because")
     error.__cause__, error.__context__ = cause, group
-    without_ours(error)
+    strip_own_frames(error)
     assert frames.__file__ not in names(cause) + names(group.exceptions[0])
 
 
@@ -55,5 +55,5 @@ def test_nothing_is_left_of_an_error_of_ours_alone() -> None:
     with pytest.raises(SyntaxError):
         exec(code("raise error", frames.__file__), space)
     error.__traceback__ = error.__traceback__.tb_next if error.__traceback__ else None
-    without_ours(error)
+    strip_own_frames(error)
     assert error.__traceback__ is None

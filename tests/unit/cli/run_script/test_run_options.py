@@ -9,18 +9,18 @@ from perfkit.attach.budget import OVERHEAD
 from perfkit.errors import UsageError
 from perfkit.spec import Schedule
 from perfkit.store.summary import PLAN_FILE
-from perfkit_cli.run_script.options import parse
+from perfkit_cli.run_script.options import parse_run_options
 
 
 def test_what_follows_the_script_is_its_own() -> None:
-    options = parse(["--timed", "7", "train.py", "--out", "mine", "-m", "--", "--timed=3", ""])
+    options = parse_run_options(["--timed", "7", "train.py", "--out", "mine", "-m", "--", "--timed=3", ""])
     assert options.program == "train.py"
     assert options.arguments == ("--out", "mine", "-m", "--", "--timed=3", "")
     assert (options.module, options.out, options.schedule.timed) == (False, None, 7)
 
 
 def test_what_follows_a_module_is_its_own() -> None:
-    options = parse(["--out", "here", "-m", "package.train", "--quiet", "-m", "other"])
+    options = parse_run_options(["--out", "here", "-m", "package.train", "--quiet", "-m", "other"])
     assert (options.module, options.program) == (True, "package.train")
     assert options.arguments == ("--quiet", "-m", "other")
     assert options.out == Path("here")
@@ -28,7 +28,7 @@ def test_what_follows_a_module_is_its_own() -> None:
 
 
 def test_without_options_everything_is_recorded() -> None:
-    options = parse(["train.py"])
+    options = parse_run_options(["train.py"])
     assert options.schedule == Schedule()
     assert options.report
     assert not options.always_on
@@ -37,20 +37,20 @@ def test_without_options_everything_is_recorded() -> None:
 
 
 def test_a_long_warm_up_is_allowed_to_be_that_long() -> None:
-    assert parse(["--warmup", "100", "train.py"]).schedule.max_warmup == 100
-    short = parse(["--warmup", "1", "train.py"]).schedule
+    assert parse_run_options(["--warmup", "100", "train.py"]).schedule.max_warmup == 100
+    short = parse_run_options(["--warmup", "1", "train.py"]).schedule
     assert (short.warmup, short.max_warmup) == (1, 1)  # a program of ten steps is not over before it is timed
-    left = parse(["train.py"]).schedule
+    left = parse_run_options(["train.py"]).schedule
     assert (left.warmup, left.max_warmup) == (5, 30)
 
 
 def test_lists() -> None:
-    options = parse(
+    options = parse_run_options(
         ["--always-on", "--trace-on", "regression, signal", "--log", "tensorboard:a", "--log", "wandb", "x.py"]
     )
     assert options.trace_on == ("regression", "signal")
     assert options.log == ("tensorboard:a", "wandb")
-    assert parse(["--ranks", "0, 8", "x.py"]).ranks == (0, 8)
+    assert parse_run_options(["--ranks", "0, 8", "x.py"]).ranks == (0, 8)
 
 
 @pytest.mark.parametrize(
@@ -70,34 +70,34 @@ def test_lists() -> None:
 )
 def test_what_cannot_be_is_refused(arguments: list[str], message: str) -> None:
     with pytest.raises(UsageError, match=message.replace(".", r"\.")):
-        parse(arguments)
+        parse_run_options(arguments)
 
 
 @pytest.mark.parametrize("arguments", [["--timed", "0", "x.py"], ["--quite", "x.py"], ["--units-per-step", "0", "x"]])
 def test_click_refuses_the_rest(arguments: list[str]) -> None:
     with pytest.raises(click.UsageError) as caught:
-        parse(arguments)
+        parse_run_options(arguments)
     assert caught.value.exit_code == 2
 
 
 @pytest.mark.parametrize("name", ["step", "Trainer.step", "package.module:step", "package:Trainer.step"])
 def test_names_of_functions(name: str) -> None:
-    assert parse(["--step-function", name, "x.py"]).step_function == name
+    assert parse_run_options(["--step-function", name, "x.py"]).step_function == name
 
 
 def test_what_recordings_may_cost() -> None:
-    options = parse(["--overhead", "20%", "--max-memory", "2GiB", "x.py"])
+    options = parse_run_options(["--overhead", "20%", "--max-memory", "2GiB", "x.py"])
     assert (options.overhead, options.max_memory) == (0.2, 2 * 2**30)
-    default = parse(["x.py"])
+    default = parse_run_options(["x.py"])
     assert (default.overhead, default.max_memory) == (OVERHEAD, None)
     with pytest.raises(UsageError, match="no unit"):
-        parse(["--max-memory", "6", "x.py"])
+        parse_run_options(["--max-memory", "6", "x.py"])
 
 
 def test_the_folder_of_a_plan_must_hold_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UsageError, match="no plan in mine"):
-        parse(["--plan", "mine", "x.py"])
+        parse_run_options(["--plan", "mine", "x.py"])
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / PLAN_FILE).write_text("{}")
-    assert parse(["--plan", "mine", "x.py"]).plan == tmp_path / "mine"  # wherever the script goes
+    assert parse_run_options(["--plan", "mine", "x.py"]).plan == tmp_path / "mine"  # wherever the script goes

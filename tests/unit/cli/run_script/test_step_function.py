@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from perfkit_cli.run_script.step_function import DECORATOR, StepFunction, _defined
+from perfkit_cli.run_script.step_function import DECORATOR, StepFunction, _list_defined_functions
 
 SCRIPT = b'''
 import functools
@@ -137,7 +137,7 @@ def work():
     assert steps.describe_problem(main).endswith("choose from: Config.__call__, Config.of, work")
     module = ModuleType("some.module")
     exec(compile(source.replace(b"handy = lambda: 1", b""), "module.py", "exec"), vars(module))
-    assert _defined(module) == ["Config.of", "Config.__call__", "work"]
+    assert _list_defined_functions(module) == ["Config.of", "Config.__call__", "work"]
 
 
 def test_a_script_without_functions_says_so() -> None:

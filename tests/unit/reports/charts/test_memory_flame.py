@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from perfkit.analysis.model.memory import MemoryRow
-from perfkit_reports.charts.memory_flame import chart, tree
+from perfkit_reports.charts.memory_flame import build_flame, build_tree
 from perfkit_reports.holders import Holder
 from tests.fixtures import sample_accounts
 
@@ -16,7 +16,7 @@ ROWS = (
 
 def test_each_level_holds_all_beneath_it() -> None:
     account = replace(sample_accounts.every_category(), rows=ROWS, peak_bytes=1000)
-    made = tree(account)
+    made = build_tree(account)
     paths: list[str] = []
     for parent, label in zip(made.parent, made.label, strict=True):
         paths.append((f"{paths[parent]}>" if parent >= 0 else "") + made.labels[label][0])
@@ -30,4 +30,4 @@ def test_each_level_holds_all_beneath_it() -> None:
 
 def test_without_modules_and_ops_there_is_no_graph() -> None:
     bare = (MemoryRow(category="activation", module="", op="", bytes=1000, blocks=1),)
-    assert chart([Holder("a", replace(sample_accounts.every_category(), rows=bare))], "device") is None
+    assert build_flame([Holder("a", replace(sample_accounts.every_category(), rows=bare))], "device") is None

@@ -7,16 +7,16 @@ import pytest
 from perfkit_reports.charts import pareto
 from perfkit_reports.palette import Style
 
-POINT = pareto.Point("alone", bytes=100.0, rate=10.0, style=Style("#000000", "circle", "solid"), on_front=False)
+POINT = pareto.ParetoPoint("alone", bytes=100.0, rate=10.0, style=Style("#000000", "circle", "solid"), on_front=False)
 
 
-def names(points: list[pareto.Point]) -> list[str]:
-    drawn = pareto.chart(points, "tokens/s")
+def names(points: list[pareto.ParetoPoint]) -> list[str]:
+    drawn = pareto.build_chart(points, "tokens/s")
     assert drawn is not None
     return [text for trace in drawn.figure["data"] for text in trace.get("text", ()) if text]
 
 
-def crowd(count: int) -> list[pareto.Point]:
+def crowd(count: int) -> list[pareto.ParetoPoint]:
     """Points at nearly the same place, each a little faster than the one before."""
     return [replace(POINT, name=f"v{number}", rate=10.0 + 0.001 * number) for number in range(count)]
 
@@ -37,6 +37,6 @@ def test_the_front_is_named_before_what_is_faster_elsewhere() -> None:
 
 @pytest.mark.parametrize("count", [1, 20])
 def test_every_point_is_drawn_and_told_under_the_pointer(count: int) -> None:
-    drawn = pareto.chart(crowd(count), "tokens/s")
+    drawn = pareto.build_chart(crowd(count), "tokens/s")
     assert drawn is not None
     assert [trace["name"] for trace in drawn.figure["data"][1:]] == [f"v{number}" for number in range(count)]

@@ -3,12 +3,12 @@ import pytest
 
 from perfkit.analysis.model.suite import Analysis
 from perfkit.devices.ceiling import Kind, Level
-from perfkit_reports.charts.roofs import limits, placeable, roofs
-from perfkit_reports.subjects.suite.look import plane
+from perfkit_reports.charts.roofs import build_roofs, compute_limits, is_placeable
+from perfkit_reports.subjects.suite.chart_styles import build_plane
 
 
 def test_slopes_and_flats_meet_at_the_ridge(realistic: Analysis) -> None:
-    measured = {roof.name: roof for roof in roofs(plane(realistic)) if roof.measured}
+    measured = {roof.name: roof for roof in build_roofs(build_plane(realistic)) if roof.measured}
     memory, bf16 = measured["memory"], measured["bf16 matrix"]
     assert memory.x1 == pytest.approx(402e9 / 38e9)  # the ridge point of the highest peak
     assert memory.y1 == pytest.approx(402e9)
@@ -18,18 +18,22 @@ def test_slopes_and_flats_meet_at_the_ridge(realistic: Analysis) -> None:
 
 
 def test_only_ceilings_of_the_threads_that_ran_are_drawn(realistic: Analysis) -> None:
-    assert 104e9 not in [roof.ceiling.value for roof in roofs(plane(realistic))]  # measured with one thread, two ran
+    assert 104e9 not in [
+        roof.ceiling.value for roof in build_roofs(build_plane(realistic))
+    ]  # measured with one thread, two ran
 
 
 def test_datasheet_roofs_meet_datasheet_roofs(realistic: Analysis) -> None:
     memory = next(
-        roof for roof in roofs(plane(realistic)) if roof.ceiling.kind == Kind.DATASHEET and roof.name == "memory"
+        roof
+        for roof in build_roofs(build_plane(realistic))
+        if roof.ceiling.kind == Kind.DATASHEET and roof.name == "memory"
     )
     assert memory.x1 == pytest.approx(473e9 / 57e9)
 
 
 def test_a_doubtful_ceiling_says_so(realistic: Analysis) -> None:
-    memory = next(roof for roof in roofs(plane(realistic)) if roof.measured and roof.name == "memory")
+    memory = next(roof for roof in build_roofs(build_plane(realistic)) if roof.measured and roof.name == "memory")
     assert memory.source == "measured, low confidence: best of 5 repeats of 300 windows"
 
 
@@ -45,7 +49,7 @@ def test_a_disturbed_ceiling_says_so_and_a_refuted_one_is_not_drawn(realistic: A
             for each in known.ceilings
         )
         changed = msgspec.structs.replace(realistic, ceilings=msgspec.structs.replace(known, ceilings=ceilings))
-        return [roof.source for roof in roofs(plane(changed)) if roof.measured and roof.name == "memory"]
+        return [roof.source for roof in build_roofs(build_plane(changed)) if roof.measured and roof.name == "memory"]
 
     assert drawn(disturbed="0 of 7 repeats undisturbed") == [
         "measured, while the machine was busy: best of 5 repeats of 300 windows"
@@ -54,9 +58,9 @@ def test_a_disturbed_ceiling_says_so_and_a_refuted_one_is_not_drawn(realistic: A
 
 
 def test_limits_hold_every_weighty_point(realistic: Analysis) -> None:
-    frame = limits(plane(realistic))
+    frame = compute_limits(build_plane(realistic))
     assert frame is not None
-    points = [point for variant in realistic.variants for point in variant.points if placeable(point)]
+    points = [point for variant in realistic.variants for point in variant.points if is_placeable(point)]
     assert all(frame.includes_point(point) for point in points if point.share >= 3e-3)
 
 
@@ -66,15 +70,18 @@ def test_a_point_many_decades_away_does_not_stretch_the_axes(realistic: Analysis
     far = msgspec.structs.replace(variant.points[0], intensity=1e-9, achieved=1.0, share=0.5)
     longer = msgspec.structs.replace(variant.trace, summary=(*variant.trace.summary, far))
     stretched = msgspec.structs.replace(variant, trace=longer)
-    alone, wide = (limits(plane(msgspec.structs.replace(realistic, variants=(some,)))) for some in (variant, stretched))
+    alone, wide = (
+        compute_limits(build_plane(msgspec.structs.replace(realistic, variants=(some,))))
+        for some in (variant, stretched)
+    )
     assert wide == alone
     assert wide is not None
     assert not wide.includes_point(far)
 
 
 def test_nothing_is_drawn_of_nothing(nothing_measured: Analysis) -> None:
-    assert limits(plane(nothing_measured)) is None
-    assert roofs(plane(nothing_measured)) == []
+    assert compute_limits(build_plane(nothing_measured)) is None
+    assert build_roofs(build_plane(nothing_measured)) == []
 
 
 def test_equal_peaks_are_one_line_with_both_names(realistic: Analysis) -> None:
@@ -82,7 +89,7 @@ def test_equal_peaks_are_one_line_with_both_names(realistic: Analysis) -> None:
     bf16 = next(each for each in realistic.ceilings.ceilings if each.dtype == "bf16" and each.value == 402e9)
     vector = msgspec.structs.replace(bf16, level=Level.VECTOR)
     doubled = msgspec.structs.replace(realistic.ceilings, ceilings=(*realistic.ceilings.ceilings, vector))
-    drawn = roofs(plane(msgspec.structs.replace(realistic, ceilings=doubled)))
+    drawn = build_roofs(build_plane(msgspec.structs.replace(realistic, ceilings=doubled)))
     assert [roof.name for roof in drawn if roof.flat and roof.y0 == 402e9] == ["bf16 matrix and vector"]
 
 
@@ -92,17 +99,17 @@ def test_three_tf32_products_for_one_have_a_roof_of_their_own(realistic: Analysi
     tf32 = msgspec.structs.replace(bf16, dtype="tf32", value=300e9)
     known = msgspec.structs.replace(realistic.ceilings, ceilings=(*realistic.ceilings.ceilings, tf32))
     found = msgspec.structs.replace(realistic, ceilings=known)
-    assert "3xtf32 matrix" not in [roof.name for roof in roofs(plane(found))]
+    assert "3xtf32 matrix" not in [roof.name for roof in build_roofs(build_plane(found))]
     baseline, *others = found.variants
     assert baseline.trace is not None
     points = tuple(msgspec.structs.replace(each, dtype="3xtf32") for each in baseline.points)
     trace = msgspec.structs.replace(baseline.trace, summary=points, ops=())
     ran = msgspec.structs.replace(found, variants=(msgspec.structs.replace(baseline, trace=trace), *others))
-    assert [roof.y0 for roof in roofs(plane(ran)) if roof.name == "3xtf32 matrix"] == [100e9]
+    assert [roof.y0 for roof in build_roofs(build_plane(ran)) if roof.name == "3xtf32 matrix"] == [100e9]
 
 
 def test_units_are_named_as_the_vendor_does(realistic: Analysis) -> None:
     assert realistic.ceilings is not None
     ceilings = msgspec.structs.replace(realistic.ceilings, device_name="NVIDIA H100 80GB HBM3")
-    drawn = roofs(plane(msgspec.structs.replace(realistic, ceilings=ceilings)))
+    drawn = build_roofs(build_plane(msgspec.structs.replace(realistic, ceilings=ceilings)))
     assert "bf16 Tensor Core" in {roof.name for roof in drawn}

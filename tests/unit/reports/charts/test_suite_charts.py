@@ -7,19 +7,19 @@ import pytest
 
 from perfkit.analysis.model.suite import Analysis
 from perfkit_reports.charts import time_bars
-from perfkit_reports.charts.frame import Figure, hover, safe
-from perfkit_reports.charts.roofline import left_out
+from perfkit_reports.charts.frame import Figure, escape_text, format_hover
+from perfkit_reports.charts.roofline import describe_omissions
 from perfkit_reports.document.blocks import Bars, Chart
-from perfkit_reports.subjects.suite.document import document
-from perfkit_reports.subjects.suite.look import plane
+from perfkit_reports.subjects.suite.chart_styles import build_plane
+from perfkit_reports.subjects.suite.document import build_document
 from tests.fixtures.document_blocks import blocks
 from tests.fixtures.sample_analysis import HOSTILE
 
 
 def all_figures(analysis: Analysis) -> dict[str, Figure]:
     """Those of the report, by the names of their blocks."""
-    found = blocks(document(analysis)).items()
-    return {name: time_bars.chart(block).figure for name, block in found if isinstance(block, Bars | Chart)}
+    found = blocks(build_document(analysis)).items()
+    return {name: time_bars.build_chart(block).figure for name, block in found if isinstance(block, Bars | Chart)}
 
 
 def test_every_figure_is_valid_plotly(analysis: Analysis) -> None:
@@ -68,7 +68,7 @@ def dots(figure: Figure, variant: str, kind: str) -> Figure:
 
 
 def shown(analysis: Analysis) -> tuple[str, ...]:
-    return tuple(series.name for series in plane(analysis).series if series.shown)
+    return tuple(series.name for series in build_plane(analysis).series if series.shown)
 
 
 def test_roofline_layers_carry_their_series_and_kind_and_start_with_baseline_and_winner(realistic: Analysis) -> None:
@@ -111,13 +111,13 @@ def test_ops_without_flops_have_no_dot(realistic: Analysis) -> None:
     assert without
     assert len(drawn) == len(realistic.variants[0].ops) - len(without)
     assert all(intensity > 0 for intensity in drawn)
-    assert left_out(plane(realistic)) == ""
+    assert describe_omissions(build_plane(realistic)) == ""
 
 
 def test_text_for_plotly_is_escaped_and_short() -> None:
-    assert safe("<b>a & b</b>\nc") == "&lt;b&gt;a &amp; b&lt;/b&gt; c"
-    assert len(safe("x" * 99)) == 48
-    assert hover("<i>", "", "y") == "<b>&lt;i&gt;</b><br>y"
+    assert escape_text("<b>a & b</b>\nc") == "&lt;b&gt;a &amp; b&lt;/b&gt; c"
+    assert len(escape_text("x" * 99)) == 48
+    assert format_hover("<i>", "", "y") == "<b>&lt;i&gt;</b><br>y"
 
 
 def test_no_hostile_text_reaches_a_figure_unescaped(every_status: Analysis) -> None:

@@ -7,10 +7,10 @@ import pytest
 from perfkit.analysis.model.fleet import RankRow
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.analysis.ranks.grid import MOST_CELLS
-from perfkit_reports.charts import ranks, steps_of_ranks, time_bars
-from perfkit_reports.charts.changes import by_op
+from perfkit_reports.charts import rank_step_map, ranks, time_bars
+from perfkit_reports.charts.changes import list_op_changes
 from perfkit_reports.document.blocks import Bar, Bars, Chart, Figure
-from perfkit_reports.subjects.trace import document
+from perfkit_reports.subjects.trace import build_document
 from tests.fixtures import rank_traces
 from tests.fixtures import sample_trace_analysis as sample
 from tests.fixtures.document_blocks import blocks
@@ -19,8 +19,8 @@ from tests.fixtures.sample_analysis import HOSTILE
 
 def drawn(analysis: TraceAnalysis) -> dict[str, Figure]:
     """The figures of a report, bars of time among them, by the ids of their blocks."""
-    found = blocks(document(analysis)).items()
-    return {name: time_bars.chart(block).figure for name, block in found if isinstance(block, Bars | Chart)}
+    found = blocks(build_document(analysis)).items()
+    return {name: time_bars.build_chart(block).figure for name, block in found if isinstance(block, Bars | Chart)}
 
 
 def _texts(part: object, read: bool = False) -> list[str]:
@@ -58,7 +58,7 @@ def test_bars_of_time_sum_to_100_percent() -> None:
 def test_changes_sum_to_the_change_of_the_step() -> None:
     difference = sample.realistic().difference
     assert difference is not None
-    rows = by_op(difference)
+    rows = list_op_changes(difference)
     assert sum(seconds for _, seconds in rows) == pytest.approx(difference.after_step_s - difference.before_step_s)
     assert rows[0] == ("1. aten::_softmax (forward, blocks.*.attn)", pytest.approx(-6.2e-3 * 0.18))
 
@@ -125,7 +125,7 @@ def test_counted_levels_of_memory_are_a_layer_of_their_own() -> None:
 def test_a_name_that_two_changes_share_keeps_a_bar_for_each() -> None:
     difference = sample.realistic().difference
     assert difference is not None
-    names = [name for name, _ in by_op(difference)]
+    names = [name for name, _ in list_op_changes(difference)]
     assert len(names) == len(set(names))
 
 
@@ -144,19 +144,19 @@ def test_many_ranks_are_a_map_in_which_even_ranks_have_no_colour() -> None:
     fast, slow = (bytes.fromhex(rows["step"][place][1:]) for place in (0, -1))
     assert fast[0] < fast[2]  # blue
     assert slow[0] > slow[2]  # orange
-    even = ranks.chart([rank(place) for place in range(20)], {}).figure["data"]
+    even = ranks.build_chart([rank(place) for place in range(20)], {}).figure["data"]
     assert all(colour == "#7d848f40" for trace in even for colour in trace["marker"]["color"])
     assert "late at collectives" not in {trace["name"] for trace in even}
 
 
 def test_a_rank_that_differs_stands_out_of_a_map() -> None:
     slow = [rank(place, step_s=2.0 if place == 7 else 1.0) for place in range(20)]
-    (step,) = (trace for trace in ranks.chart(slow, {}).figure["data"] if trace["name"] == "step")
+    (step,) = (trace for trace in ranks.build_chart(slow, {}).figure["data"] if trace["name"] == "step")
     assert step["marker"]["color"] == ["#d55e00ff" if place == 7 else "#7d848f40" for place in range(20)]
 
 
 def test_dots_of_a_trace_alone_are_coloured_by_kind_of_work_with_switches() -> None:
-    chart = blocks(document(sample.alone()))["roofline"]
+    chart = blocks(build_document(sample.alone()))["roofline"]
     assert isinstance(chart, Chart)
     switches = {layer.value: layer.colour for layer in chart.layers if layer.key == "work"}
     assert len(switches) > 2
@@ -166,7 +166,7 @@ def test_dots_of_a_trace_alone_are_coloured_by_kind_of_work_with_switches() -> N
 
 
 def test_dots_of_several_traces_have_the_colours_of_these_and_that_is_said() -> None:
-    chart = blocks(document(sample.realistic()))["roofline"]
+    chart = blocks(build_document(sample.realistic()))["roofline"]
     assert isinstance(chart, Chart)
     assert not [layer for layer in chart.layers if layer.key == "work"]
     assert chart.caption.startswith("Colours are those of the traces")
@@ -174,7 +174,7 @@ def test_dots_of_several_traces_have_the_colours_of_these_and_that_is_said() -> 
 
 def test_bars_to_scale_are_as_long_as_what_they_take() -> None:
     bars = (Bar("a", rank_traces.split(0.2, computing=0.5, idle=0.5)), Bar("b", rank_traces.split(0.1, computing=1.0)))
-    figure = time_bars.chart(Bars(id="x", title="", bars=bars, label="", to_scale=True)).figure
+    figure = time_bars.build_chart(Bars(id="x", title="", bars=bars, label="", to_scale=True)).figure
     computing = next(trace for trace in figure["data"] if trace["name"] == "computing")
     assert dict(zip(computing["y"], computing["x"], strict=True)) == {"a": 100.0, "b": 100.0}
     assert computing["text"] == ["100 ms", "100 ms"]
@@ -182,7 +182,7 @@ def test_bars_to_scale_are_as_long_as_what_they_take() -> None:
 
 
 def test_a_map_of_ranks_and_steps_shows_who_is_slow() -> None:
-    step, late = steps_of_ranks.charts(sample.steps_of_ranks(), "map")
+    step, late = rank_step_map.build_charts(sample.steps_of_ranks(), "map")
     assert (step.title, late.title) == ("Step by rank and step", "Straggler delay by rank and step")
     (chart,) = late.blocks
     assert isinstance(chart, Chart)
@@ -198,7 +198,7 @@ def test_a_map_of_ranks_and_steps_shows_who_is_slow() -> None:
 
 
 def test_of_few_ranks_each_has_a_row_with_its_name() -> None:
-    step, _ = steps_of_ranks.charts(sample.steps_of_ranks(3, 20), "map")
+    step, _ = rank_step_map.build_charts(sample.steps_of_ranks(3, 20), "map")
     (chart,) = step.blocks
     assert isinstance(chart, Chart)
     assert chart.figure["layout"]["yaxis"]["ticktext"] == ["rank 0", "rank 1", "rank 2"]

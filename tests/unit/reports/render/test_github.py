@@ -8,8 +8,8 @@ from markdown_it import MarkdownIt
 
 from perfkit.check.result import Check, Verdict
 from perfkit_reports.render import github
-from perfkit_reports.render.github import SHOWN, Annotation
-from perfkit_reports.subjects.check.document import document
+from perfkit_reports.render.github import SHOWN, WorkflowAnnotation
+from perfkit_reports.subjects.check.document import build_document
 from tests.fixtures import sample_checks
 from tests.fixtures.parsed_page import Page
 
@@ -31,7 +31,7 @@ def shown(check: Check) -> list[tuple[str, str, str]]:
     """(level, title, message) of each."""
     return [
         (level, properties["title"], message)
-        for level, properties, message in map(read, github.annotations(document(check)).splitlines())
+        for level, properties, message in map(read, github.format_annotations(build_document(check)).splitlines())
     ]
 
 
@@ -72,7 +72,7 @@ def test_what_is_worse_is_an_error_where_it_is_to_fail() -> None:
 
 
 def test_a_pass_says_nothing() -> None:
-    assert github.annotations(document(sample_checks.passing())) == ""
+    assert github.format_annotations(build_document(sample_checks.passing())) == ""
 
 
 def test_no_more_than_github_shows_and_the_last_counts_the_rest() -> None:
@@ -86,21 +86,21 @@ def test_no_more_than_github_shows_and_the_last_counts_the_rest() -> None:
 
 
 def test_properties_and_messages_are_escaped() -> None:
-    made = Annotation("error", "100 %: a,b\r\n", "100 %: a,b\n::error::x")
+    made = WorkflowAnnotation("error", "100 %: a,b\r\n", "100 %: a,b\n::error::x")
     assert made.command == "::error title=100 %25%3A a%2Cb%0D%0A::100 %25: a,b%0A::error::x"
 
 
 @given(st.text(st.sampled_from("%:,=\n\r0AD25 ::error") | st.characters(), max_size=60))
 @settings(max_examples=100, deadline=None)
 def test_text_comes_back_as_it_was_and_begins_no_command(text: str) -> None:
-    line = Annotation("warning", text, text).command
+    line = WorkflowAnnotation("warning", text, text).command
     assert "\n" not in line
     assert "\r" not in line
     assert read(line) == ("warning", {"title": text}, text)
 
 
 def test_hostile_names_stay_on_their_lines() -> None:
-    lines = github.annotations(document(sample_checks.hostile())).split("\n")
+    lines = github.format_annotations(build_document(sample_checks.hostile())).split("\n")
     assert lines.pop() == ""
     assert all(line.startswith(("::error title=", "::warning title=", "::notice title=")) for line in lines)
 
@@ -112,12 +112,12 @@ def rendered(text: str) -> Page:
 
 
 def test_the_comment_begins_with_its_mark_and_the_verdict(every_verdict: Check) -> None:
-    text = github.comment(document(every_verdict))
+    text = github.format_comment(build_document(every_verdict))
     assert text.startswith("<!-- perfkit check -->\n\n## ✗ fail: 4 of 19 gated quantities got worse")
 
 
 def test_a_comment_has_the_worst_first_and_how_to_reproduce_it(every_verdict: Check) -> None:
-    page = rendered(github.comment(document(every_verdict), report="https://ci.example/7/report.html"))
+    page = rendered(github.format_comment(build_document(every_verdict), report="https://ci.example/7/report.html"))
     order = ("What stands out", "to decide: about 68 more pairs", "✗ fail", "▲ improved", "✓ pass", "To reproduce")
     places = [page.text.index(words, len("✗ fail: ")) for words in order]
     assert places == sorted(places)
@@ -125,13 +125,13 @@ def test_a_comment_has_the_worst_first_and_how_to_reproduce_it(every_verdict: Ch
 
 
 def test_a_report_that_is_a_file_is_named_and_not_linked(every_verdict: Check) -> None:
-    text = github.comment(document(every_verdict), report="report.html")
+    text = github.format_comment(build_document(every_verdict), report="report.html")
     assert text.endswith("\n\nReport: report.html\n")
     assert rendered(text).loaded() == []
 
 
 def test_no_text_of_a_check_forms_markup(check: Check) -> None:
-    page = rendered(github.comment(document(check), limit=github.SUMMARY_BYTES))
+    page = rendered(github.format_comment(build_document(check), limit=github.SUMMARY_BYTES))
     headings = {"h2", "h3", "h4"}
     assert {tag for tag, _ in page.tags} <= {
         *headings,
@@ -143,16 +143,16 @@ def test_no_text_of_a_check_forms_markup(check: Check) -> None:
 
 @pytest.mark.parametrize("limit", [6_000, github.COMMENT_BYTES, github.SUMMARY_BYTES])
 def test_a_comment_stays_within_the_limit(check: Check, limit: int) -> None:
-    assert len(github.comment(document(check), limit=limit).encode()) <= limit
+    assert len(github.format_comment(build_document(check), limit=limit).encode()) <= limit
 
 
 def test_what_has_no_room_is_counted_and_how_to_reproduce_it_is_kept() -> None:
-    text = github.comment(document(sample_checks.many(400)))
+    text = github.format_comment(build_document(sample_checks.many(400)))
     assert len(text.encode()) <= github.COMMENT_BYTES
     assert re.search(r"\n[\d,]+ more quantities, all in tables/judged.parquet\n", text)
     assert text.count("✗ fail") > 50
     assert "To reproduce" in text
-    assert "Left out" in github.comment(document(sample_checks.every_verdict()), limit=3000)
+    assert "Left out" in github.format_comment(build_document(sample_checks.every_verdict()), limit=3000)
 
 
 def test_longer_texts_than_any_one_needs_leave_room_for_the_rest(every_verdict: Check) -> None:
@@ -162,11 +162,13 @@ def test_longer_texts_than_any_one_needs_leave_room_for_the_rest(every_verdict: 
     check = msgspec.structs.replace(
         every_verdict, command=long, before=side, after=side, notes=(long,), variants=(variant,)
     )
-    text = github.comment(document(check))
+    text = github.format_comment(build_document(check))
     assert len(text.encode()) <= github.COMMENT_BYTES
     assert "graph breaks" in text
 
 
 def test_a_command_cannot_close_its_fence(every_verdict: Check) -> None:
-    text = github.comment(document(msgspec.structs.replace(every_verdict, command="perfkit ```\n````\n<b>")))
+    text = github.format_comment(
+        build_document(msgspec.structs.replace(every_verdict, command="perfkit ```\n````\n<b>"))
+    )
     assert "`````\nperfkit ``` ```` <b>\n`````" in text

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from perfkit.check.result import Check, Verdict
 from perfkit_reports.render import junit
-from perfkit_reports.subjects.check import story
-from perfkit_reports.subjects.check.document import document
+from perfkit_reports.subjects.check import sentences
+from perfkit_reports.subjects.check.document import build_document
 from tests.fixtures import sample_checks
 
 # Of each element the attributes that it must and may have, and what may be in it, as Jenkins' junit-10.xsd has them,
@@ -33,7 +33,7 @@ _TIME = re.compile(r"\d+\.\d{3}")
 
 
 def parsed(check: Check, inconclusive: junit.Outcome = "skipped") -> Element:
-    return ElementTree.fromstring(junit.render(document(check), unsure=inconclusive).encode())
+    return ElementTree.fromstring(junit.render(build_document(check), unsure=inconclusive).encode())
 
 
 def cases(check: Check, inconclusive: junit.Outcome = "skipped") -> dict[tuple[str, str], Element]:
@@ -156,4 +156,4 @@ def test_any_text_makes_valid_xml(text: str) -> None:
     variant = msgspec.structs.replace(check.variants[0], workload=text, variant=text, judged=judged, pairs=())
     side = msgspec.structs.replace(check.before, label=text, revision=text)
     root = parsed(msgspec.structs.replace(check, variants=(variant,), before=side, created_at=text, perfkit=text))
-    assert root[0].get("name") == story.name(variant)
+    assert root[0].get("name") == sentences.get_name(variant)

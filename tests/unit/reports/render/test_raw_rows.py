@@ -13,12 +13,12 @@ from tests.fixtures import sample_formats as sample
 def test_parquet_has_the_types_and_units_of_the_rows() -> None:
     kernels, empty = sample.document().data
 
-    table = pq.read_table(io.BytesIO(parquet.parquet(kernels)))
+    table = pq.read_table(io.BytesIO(parquet.encode_parquet(kernels)))
     assert table.schema.types == [pa.string(), pa.float64(), pa.int64(), pa.bool_(), pa.list_(pa.string())]
     assert table.column("seconds").to_pylist() == [0.5, None]
     assert table.schema.field("seconds").metadata == {b"unit": b"s"}
     assert table.schema.field("name").metadata is None
-    assert pq.read_table(io.BytesIO(parquet.parquet(empty))).num_rows == 0
+    assert pq.read_table(io.BytesIO(parquet.encode_parquet(empty))).num_rows == 0
 
 
 @pytest.mark.cold
@@ -52,11 +52,11 @@ print("pandas" in sys.modules)
     ],
 )
 def test_units_follow_from_the_names_of_columns(column: str, unit: str) -> None:
-    assert parquet.unit(column) == unit
+    assert parquet.infer_unit(column) == unit
 
 
 def test_frames_are_typed_and_know_their_units() -> None:
-    rows = frames.frame(sample.document(), "kernels")
+    rows = frames.build_frame(sample.document(), "kernels")
 
     assert [str(kind) for kind in rows.dtypes] == ["string", "float64", "Int64", "boolean", "object"]
     assert rows.attrs["units"] == {"seconds": "s"}
@@ -65,11 +65,11 @@ def test_frames_are_typed_and_know_their_units() -> None:
 
 def test_a_frame_that_is_not_there_names_those_that_are() -> None:
     with pytest.raises(KeyError, match=r"no table 'ops'; there are kernels, empty"):
-        frames.frame(sample.document(), "ops")
+        frames.build_frame(sample.document(), "ops")
 
 
 def test_images_are_named_by_their_blocks() -> None:
-    found = dict(images.images(sample.document()))
+    found = dict(images.render_images(sample.document()))
 
     assert list(found) == ["time-split.png", "time-split.svg", "peak.png", "peak.svg"]
     assert found["peak.png"].startswith(b"\x89PNG")

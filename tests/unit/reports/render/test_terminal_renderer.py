@@ -6,7 +6,7 @@ from rich.console import Console
 
 from perfkit_reports.document.blocks import Section
 from perfkit_reports.document.document import Document
-from perfkit_reports.render import columns_that_fit, terminal
+from perfkit_reports.render import terminal, terminal_tables
 from tests.fixtures import sample_formats as sample
 
 
@@ -125,4 +125,4 @@ def test_second_lines_give_way_where_numbers_would_be_cut() -> None:
     ],
 )
 def test_names_of_variants_are_folded_where_a_parameter_begins(room: int, lines: str) -> None:
-    assert columns_that_fit._folded("offload:what=optimizer:to=disk", room) == lines
+    assert terminal_tables._fold_name("offload:what=optimizer:to=disk", room) == lines

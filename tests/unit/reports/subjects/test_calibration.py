@@ -24,7 +24,7 @@ def biased() -> CheckCalibration:
 
 def printed(known: CheckCalibration, width: int = 100) -> str:
     console = Console(file=io.StringIO(), width=width, color_system=None)
-    terminal.render(calibration.document(known), console)
+    terminal.render(calibration.build_document(known), console)
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
 
@@ -51,27 +51,27 @@ def test_every_budget_is_told_with_what_it_finds(steady: CheckCalibration, width
 def test_the_headline_is_of_the_default_budget(steady: CheckCalibration) -> None:
     (row,) = (row for row in steady.rows if row.budget_s == 180.0)
     cpu, wall = (units.percent(value or 0.0) for value in row.detectable.values())
-    assert calibration.headline(steady) == (
+    assert calibration.build_headline(steady) == (
         f"In 3 min 0 s this machine finds what is worse by: CPU time a step {cpu}, step time {wall}"
     )
 
 
 def test_budgets_that_are_too_small_say_so(biased: CheckCalibration) -> None:
-    text = markdown.render(calibration.document(biased))
+    text = markdown.render(calibration.build_document(biased))
     assert "| 4.00 s | 0 | n/a (1) | n/a (1) |" in text
     assert "1. n/a: a budget for fewer than two pairs tells nothing" in text
     none = msgspec.structs.replace(biased, rows=biased.rows[:1])
-    assert calibration.headline(none).startswith("No budget")
+    assert calibration.build_headline(none).startswith("No budget")
 
 
 def test_a_side_that_measuring_favours_is_told(steady: CheckCalibration, biased: CheckCalibration) -> None:
-    assert calibration.document(steady).warnings == ()
-    first, second, note = calibration.document(biased).warnings
+    assert calibration.build_document(steady).warnings == ()
+    first, second, note = calibration.build_document(biased).warnings
     assert first.startswith("CPU time a step: identical sides differ by +1.9 %")
     assert second.startswith("step time: identical sides differ by")
     assert note == "2 pairs were left out: a worker ended early"
     assert f"! {first}" in flat(printed(biased))
-    assert f"- {first}" in markdown.render(calibration.document(biased))
+    assert f"- {first}" in markdown.render(calibration.build_document(biased))
 
 
 def test_false_alarms_are_counted_of_all_comparisons(steady: CheckCalibration) -> None:

@@ -1,7 +1,7 @@
 import msgspec
 
 from perfkit.analysis.model.memory import MemoryAccount, MemoryShare
-from perfkit_reports.subjects.memory.balance import balance_line, beyond_line, device_line
+from perfkit_reports.subjects.memory.balance import format_balance, format_beyond, format_device
 
 MIB = 2**20
 
@@ -26,24 +26,25 @@ def account(peak: int, process: int | None = None) -> MemoryAccount:
 
 def test_parts_are_listed_by_size_and_sum_to_the_peak() -> None:
     assert (
-        balance_line(account(8 * MIB)) == "8.00 MiB at the peak in backward = activation 6.00 MiB + parameter 2.00 MiB"
+        format_balance(account(8 * MIB))
+        == "8.00 MiB at the peak in backward = activation 6.00 MiB + parameter 2.00 MiB"
     )
 
 
 def test_a_remainder_is_printed_not_hidden() -> None:
-    assert balance_line(account(9 * MIB)).endswith("parameter 2.00 MiB + not accounted for 1.00 MiB")
-    assert balance_line(account(7 * MIB)).endswith("parameter 2.00 MiB - not accounted for 1.00 MiB")
+    assert format_balance(account(9 * MIB)).endswith("parameter 2.00 MiB + not accounted for 1.00 MiB")
+    assert format_balance(account(7 * MIB)).endswith("parameter 2.00 MiB - not accounted for 1.00 MiB")
 
 
 def test_the_peak_and_what_lies_beyond_it_sum_to_the_process() -> None:
-    assert beyond_line(account(8 * MIB, process=10 * MIB)) == (
+    assert format_beyond(account(8 * MIB, process=10 * MIB)) == (
         "peak 8.00 MiB + reserved but free 3.00 MiB - never touched 1.00 MiB = 10.0 MiB, the process: RSS"
     )
 
 
 def test_what_of_the_process_is_not_explained_is_named_with_its_sign() -> None:
-    assert "+ not explained 2.00 MiB = 12.0 MiB" in beyond_line(account(8 * MIB, process=12 * MIB))
-    assert "- not explained 2.00 MiB = 8.00 MiB" in beyond_line(account(8 * MIB, process=8 * MIB))
+    assert "+ not explained 2.00 MiB = 12.0 MiB" in format_beyond(account(8 * MIB, process=12 * MIB))
+    assert "- not explained 2.00 MiB = 8.00 MiB" in format_beyond(account(8 * MIB, process=8 * MIB))
 
 
 def test_the_process_and_what_else_there_is_sum_to_the_device() -> None:
@@ -55,16 +56,16 @@ def test_the_process_and_what_else_there_is_sum_to_the_device() -> None:
         ),
         device_bytes=14 * MIB,
     )
-    assert device_line(held) == (
+    assert format_device(held) == (
         "the process 10.0 MiB + other processes 3.00 MiB + reserved by the driver 1.00 MiB = 14.0 MiB of the device"
     )
-    assert device_line(account(8 * MIB, process=10 * MIB)) == ""
+    assert format_device(account(8 * MIB, process=10 * MIB)) == ""
 
 
 def test_a_process_that_nobody_measured_has_no_sum() -> None:
-    assert beyond_line(account(8 * MIB)) == (
+    assert format_beyond(account(8 * MIB)) == (
         "peak 8.00 MiB + reserved but free 3.00 MiB - never touched 1.00 MiB; the process as a whole was not measured"
     )
     known = MemoryAccount(peak_bytes=MIB, peak_phase="", source="", categories=())
-    assert balance_line(known) == "1.00 MiB at the peak = not accounted for 1.00 MiB"
-    assert (beyond_line(known), device_line(known)) == ("", "")
+    assert format_balance(known) == "1.00 MiB at the peak = not accounted for 1.00 MiB"
+    assert (format_beyond(known), format_device(known)) == ("", "")

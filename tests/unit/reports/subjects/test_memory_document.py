@@ -10,11 +10,11 @@ from rich.console import Console
 from perfkit.analysis.model.memory_analysis import MemoryAnalysis
 from perfkit.store.summary import MEMORY_REPORT_FILE
 from perfkit_reports.document.blocks import Chart, Facts, Table, Text
-from perfkit_reports.document.raw import as_json
+from perfkit_reports.document.raw import encode_json
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.render import html, markdown, parquet, terminal
-from perfkit_reports.render.write import write
-from perfkit_reports.subjects.memory import document
+from perfkit_reports.render.report_files import write_document
+from perfkit_reports.subjects.memory import build_document
 from tests.fixtures import sample_memory_analysis as sample
 from tests.fixtures.document_blocks import blocks, column
 from tests.fixtures.parsed_page import Page
@@ -25,7 +25,7 @@ ALL = ("realistic", "alone", "out_of_memory", "bare", "nothing", "hostile")
 
 def shown(analysis: MemoryAnalysis, width: int = 100) -> str:
     stream = io.StringIO()
-    terminal.render(document(analysis), Console(file=stream, width=width, no_color=True))
+    terminal.render(build_document(analysis), Console(file=stream, width=width, no_color=True))
     return stream.getvalue()
 
 
@@ -36,7 +36,7 @@ def analysis(request: pytest.FixtureRequest) -> MemoryAnalysis:
 
 
 def test_every_form_is_written(analysis: MemoryAnalysis, tmp_path: Path) -> None:
-    paths = write(document(analysis), tmp_path, figures=Weight.DETAIL)
+    paths = write_document(build_document(analysis), tmp_path, figures=Weight.DETAIL)
     names = {path.relative_to(tmp_path).as_posix() for path in paths}
     assert names >= {"report.html", MEMORY_REPORT_FILE, "summary.json", "report.md", "tables/memory_rows.parquet"}
     assert ("figures/memory-peak.png" in names) == bool(analysis.accounts)
@@ -45,11 +45,14 @@ def test_every_form_is_written(analysis: MemoryAnalysis, tmp_path: Path) -> None
 
 
 def test_the_json_comes_back(analysis: MemoryAnalysis) -> None:
-    assert msgspec.json.decode(as_json(document(analysis).raw[MEMORY_REPORT_FILE]), type=MemoryAnalysis) == analysis
+    assert (
+        msgspec.json.decode(encode_json(build_document(analysis).raw[MEMORY_REPORT_FILE]), type=MemoryAnalysis)
+        == analysis
+    )
 
 
 def test_the_fullest_device_comes_first_with_all_of_its_parts() -> None:
-    found = blocks(document(sample.realistic()))
+    found = blocks(build_document(sample.realistic()))
 
     assert list(found["memory-of"].options) == [("cuda:0",), ("cpu",)]  # type: ignore[attr-defined]
     assert column(found["memory-balance"], "Device") == ["cuda:0", "cpu"]
@@ -70,7 +73,7 @@ def test_the_fullest_device_comes_first_with_all_of_its_parts() -> None:
 
 
 def test_one_device_needs_no_choice_and_no_name() -> None:
-    found = blocks(document(sample.alone()))
+    found = blocks(build_document(sample.alone()))
 
     assert "memory-of" not in found
     balance = found["memory-balance"]
@@ -79,7 +82,7 @@ def test_one_device_needs_no_choice_and_no_name() -> None:
 
 
 def test_running_out_of_memory_is_an_alarm() -> None:
-    failed = blocks(document(sample.out_of_memory()))["memory-failed-0"]
+    failed = blocks(build_document(sample.out_of_memory()))["memory-failed-0"]
 
     assert isinstance(failed, Text)
     assert failed.title == "Out of memory"
@@ -87,7 +90,7 @@ def test_running_out_of_memory_is_an_alarm() -> None:
 
 
 def test_what_was_not_recorded_is_said_and_never_zero() -> None:
-    bare = document(sample.bare())
+    bare = build_document(sample.bare())
     found = blocks(bare)
     over_time = found["memory-timeline-0"]
     assert isinstance(over_time, Text)
@@ -95,12 +98,12 @@ def test_what_was_not_recorded_is_said_and_never_zero() -> None:
     assert [tile.cell.known for tile in bare.tiles if tile.title == "Reserved but free"] == [False]
     assert "memory-reserved-0" not in found
     assert "memory-bytes-0" not in found
-    assert [*blocks(document(sample.nothing()))][1] == "memory-none"
+    assert [*blocks(build_document(sample.nothing()))][1] == "memory-none"
 
 
 def test_rows_hold_every_byte_and_categories_sum_to_the_peak() -> None:
     made = sample.realistic()
-    tables = {data.name: parquet.arrow(data) for data in document(made).data}
+    tables = {data.name: parquet.build_arrow_table(data) for data in build_document(made).data}
     for account in made.accounts:
         rows = [row for row in tables["memory"].to_pylist() if row["device"] == account.device and row["in_peak"]]
         assert sum(row["bytes"] for row in rows) == account.peak_bytes
@@ -129,7 +132,7 @@ def test_the_terminal_tells_peak_parts_growth_and_what_to_do() -> None:
 
 
 def test_hostile_text_forms_no_markup_in_any_format() -> None:
-    made = document(sample.hostile())
+    made = build_document(sample.hostile())
     page = Page(html.render(made))
     assert page.intruders() == []
     assert page.loaded() == []

@@ -1,6 +1,6 @@
 from perfkit import allocations
 from perfkit.analysis.model.memory import MemoryRow
-from perfkit_reports.subjects.memory.rows import ModuleRow, by_module
+from perfkit_reports.subjects.memory.rows import ModuleRow, group_by_module
 from tests.fixtures import sample_accounts
 
 
@@ -10,20 +10,20 @@ def row(module: str, amount: int, category: str = allocations.ACTIVATION, op: st
 
 def test_blocks_that_differ_in_their_numbers_are_one_row() -> None:
     rows = [row("h.0.mlp", 5), row("h.11.mlp", 6, op="aten::gelu"), row("h.11.mlp", 1), row("head", 20)]
-    assert by_module(rows) == [
+    assert group_by_module(rows) == [
         ModuleRow("head", allocations.ACTIVATION, 20, 2, 1),
         ModuleRow("h.*.mlp", allocations.ACTIVATION, 12, 6, 2),
     ]
 
 
 def test_one_alone_keeps_its_name_and_categories_stay_apart() -> None:
-    made = by_module([row("h.3", 5), row("h.4", 3, allocations.PARAMETER), row("fc_1", 2), row("fc_2", 1)])
+    made = group_by_module([row("h.3", 5), row("h.4", 3, allocations.PARAMETER), row("fc_1", 2), row("fc_2", 1)])
     assert [(each.module, each.modules) for each in made] == [("h.3", 1), ("h.4", 1), ("fc_1", 1), ("fc_2", 1)]
 
 
 def test_no_byte_is_lost() -> None:
     account = sample_accounts.every_category()
-    assert sum(each.bytes for each in by_module(account.rows)) == account.peak_bytes
+    assert sum(each.bytes for each in group_by_module(account.rows)) == account.peak_bytes
 
 
 def test_modules_as_the_profiler_counts_them_are_one_row() -> None:
@@ -33,7 +33,7 @@ def test_modules_as_the_profiler_counts_them_are_one_row() -> None:
         row("encoder.conv_1", 1),
         row("encoder.conv_2", 1),
     ]
-    assert [(each.module, each.bytes, each.modules) for each in by_module(rows)] == [
+    assert [(each.module, each.bytes, each.modules) for each in group_by_module(rows)] == [
         ("GPT_*/Block_*/Linear_*", 7, 2),
         ("encoder.conv_1", 1, 1),
         ("encoder.conv_2", 1, 1),

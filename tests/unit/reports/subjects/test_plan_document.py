@@ -20,10 +20,10 @@ from perfkit.store.summary import PLAN_FILE
 from perfkit_reports.document.blocks import Chart
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.render import terminal
-from perfkit_reports.render.write import write
+from perfkit_reports.render.report_files import write_document
 from perfkit_reports.subjects.plan import cells
-from perfkit_reports.subjects.plan.document import document
-from perfkit_reports.subjects.registry import document_of
+from perfkit_reports.subjects.plan.document import build_document
+from perfkit_reports.subjects.registry import load_document
 from tests.fixtures import sample_plans as sample
 from tests.fixtures.document_blocks import blocks, column
 
@@ -32,17 +32,17 @@ ALL = ("realistic", "alone", "ranks", "nothing")
 
 def shown(plan: Plan) -> str:
     stream = io.StringIO()
-    terminal.render(document(plan), Console(file=stream, width=120, no_color=True))
+    terminal.render(build_document(plan), Console(file=stream, width=120, no_color=True))
     return stream.getvalue()
 
 
 @pytest.mark.parametrize("name", ALL)
 def test_every_form_is_written_and_comes_back(name: str, tmp_path: Path) -> None:
     plan = getattr(sample, name)()
-    paths = write(document(plan), tmp_path, figures=Weight.DETAIL)
+    paths = write_document(build_document(plan), tmp_path, figures=Weight.DETAIL)
     assert {path.name for path in paths} >= {"report.html", "report.md", "plan.json", "summary.json"}
     assert read_plan(tmp_path) == plan
-    assert document_of(tmp_path).headline == document(plan).headline
+    assert load_document(tmp_path).headline == build_document(plan).headline
     (listed,) = list_runs(tmp_path)
     assert (listed.kind, listed.state, listed.reported) == ("plan", "ok", True)
 
@@ -54,16 +54,16 @@ def test_an_unknown_field_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_headline_says_what_fits_and_what_needs_the_least() -> None:
-    assert document(sample.realistic()).headline == (
+    assert build_document(sample.realistic()).headline == (
         "2 of 3 variants may fit into 1.00 GiB. "
         "ckpt needs the least memory: 652 MiB – 1.12 GiB, -47.2 % against the baseline."
     )
-    assert document(sample.alone()).headline == "baseline needs 412 MiB."
-    assert document(sample.nothing()).headline == "What the variants need is not known."
+    assert build_document(sample.alone()).headline == "baseline needs 412 MiB."
+    assert build_document(sample.nothing()).headline == "What the variants need is not known."
 
 
 def test_a_row_has_the_peak_what_is_needed_whether_it_fits_and_how_long_it_takes() -> None:
-    table = blocks(document(sample.realistic()))["variants"]
+    table = blocks(build_document(sample.realistic()))["variants"]
     assert column(table, "Allocator's peak") == ["1.17 GiB", "700 MiB", "420 MiB", "n/a"]
     assert column(table, "Needed") == ["1.61 GiB", "1.12 GiB", "872 MiB", "n/a"]  # 452 MiB more
     assert column(table, "Fits") == ["does not fit", "may fit", "may fit", "n/a"]
@@ -73,20 +73,20 @@ def test_a_row_has_the_peak_what_is_needed_whether_it_fits_and_how_long_it_takes
 def test_the_sentence_and_the_table_tell_one_figure_of_what_is_too_much() -> None:
     baseline, *_ = sample.realistic().variants
     assert baseline.needed_bytes is not None
-    detail = cells.fits(baseline, sample.GIB).detail
+    detail = cells.make_fits_cell(baseline, sample.GIB).detail
     assert detail == "at least 408 MiB too much"  # 1200 + 452 - 220 of 1024 MiB
     assert verdict(baseline.needed_bytes, sample.GIB) == f"does not fit: {detail}"
 
 
 def test_what_is_not_known_has_no_column_and_the_reason_is_told() -> None:
-    table = blocks(document(sample.alone()))["variants"]
+    table = blocks(build_document(sample.alone()))["variants"]
     assert [each.title for each in table.columns] == ["Variant", "Allocator's peak", "Largest parts"]
     assert "scratch memory of aten::convolution is not in the peak" in shown(sample.alone())
     assert "tf32: TF32 is of NVIDIA GPUs" in shown(sample.realistic())
 
 
 def test_bars_are_as_long_as_what_is_needed_with_its_bounds_and_the_limit() -> None:
-    chart = blocks(document(sample.realistic()))["needed"]
+    chart = blocks(build_document(sample.realistic()))["needed"]
     assert isinstance(chart, Chart)
     go.Figure(chart.figure)
     bars = [trace for trace in chart.figure["data"] if trace["type"] == "bar"]
@@ -103,23 +103,23 @@ def test_bars_are_as_long_as_what_is_needed_with_its_bounds_and_the_limit() -> N
 
 
 def test_a_limit_far_beyond_the_bars_is_told_in_words() -> None:
-    chart = blocks(document(sample.ranks()))["needed"]
+    chart = blocks(build_document(sample.ranks()))["needed"]
     assert isinstance(chart, Chart)
     assert not chart.figure["layout"]["shapes"]
     assert chart.caption == "A rank may take 80.0 GiB, far beyond these bars."
 
 
 def test_the_course_of_a_step_that_was_never_run_has_no_seconds() -> None:
-    chart = blocks(document(sample.alone()))["memory-timeline-0"]
+    chart = blocks(build_document(sample.alone()))["memory-timeline-0"]
     assert isinstance(chart, Chart)
     assert chart.figure["layout"]["xaxis"]["title"]["text"].startswith("calls, allocations and frees in step 1")
     assert chart.figure["layout"]["annotations"][0]["text"] == "peak 412 MiB<br>backward"
     assert chart.figure["layout"]["xaxis"]["range"][1] == pytest.approx(3000)
-    assert "memory_timeline" not in {data.name for data in document(sample.alone()).data}
+    assert "memory_timeline" not in {data.name for data in build_document(sample.alone()).data}
 
 
 def test_more_ranks_are_held_against_the_fewest() -> None:
-    found = blocks(document(sample.ranks()))
+    found = blocks(build_document(sample.ranks()))
     table = found["scaling-table"]
     assert column(table, "Variant") == ["baseline", "baseline@2", "baseline@8", "zero3", "zero3@2", "zero3@8"]
     # 0.2 s on one rank, 0.22 s on two and 0.34 s on eight; 0.23 s and 0.41 s with zero3.
@@ -131,11 +131,11 @@ def test_more_ranks_are_held_against_the_fewest() -> None:
     _, zero3 = chart.figure["data"]
     assert zero3["x"] == [1, 2, 8]
     assert zero3["y"] == pytest.approx([1152 / 1024, 952 / 1024, 802 / 1024])  # 300 + 400 / N + 452 MiB
-    assert "scaling-table" not in blocks(document(sample.realistic()))
+    assert "scaling-table" not in blocks(build_document(sample.realistic()))
 
 
 def test_steps_and_ops_lie_under_the_ceilings_by_predicted_time() -> None:
-    found = blocks(document(sample.realistic()))
+    found = blocks(build_document(sample.realistic()))
     chart = found["roofline"]
     assert isinstance(chart, Chart)
     go.Figure(chart.figure)
@@ -156,15 +156,15 @@ def test_steps_and_ops_lie_under_the_ceilings_by_predicted_time() -> None:
     assert column(steps, "FLOP/s") == ["182 GFLOP/s", "286 GFLOP/s", "138 GFLOP/s"]
     assert column(steps, "At best") == ["55.0 ms", "35.0 ms", "72.5 ms"]
     assert column(steps, "% of roofline") == ["25 %", "25 %", "25 %"]
-    (section,) = (section for section in document(sample.realistic()).sections if section.id == "roofline")
+    (section,) = (section for section in build_document(sample.realistic()).sections if section.id == "roofline")
     assert section.intro[0].startswith("Modelled: ")
 
 
 def test_ops_of_each_variant_are_a_table_and_raw_rows() -> None:
-    found = blocks(document(sample.realistic()))["roofline-ops-1"]
+    found = blocks(build_document(sample.realistic()))["roofline-ops-1"]
     assert [row.name for row in found.rows] == ["aten::mm", "aten::add"]
     assert column(found, "FLOPs") == ["39.9 GFLOP", "100 MFLOP"]
-    tables = {data.name: data for data in document(sample.realistic()).data}
+    tables = {data.name: data for data in build_document(sample.realistic()).data}
     rows = [row for row in tables["ops"].rows() if row["variant"] == "amp"]
     assert [(row["kind"], row["name"]) for row in rows] == [("step", "step"), ("op", "aten::mm"), ("op", "aten::add")]
 
@@ -185,7 +185,9 @@ def test_ranks_with_other_threads_lie_under_ceilings_of_their_own() -> None:
         replace(baseline, step_s=replace(baseline.step_s, threads=2)),
         replace(amp, name="amp@2", step_s=replace(amp.step_s, threads=1)),
     )
-    chart = blocks(document(replace(plan, device="cpu", device_name="", ceilings=cpu, variants=variants)))["roofline"]
+    chart = blocks(build_document(replace(plan, device="cpu", device_name="", ceilings=cpu, variants=variants)))[
+        "roofline"
+    ]
     assert isinstance(chart, Chart)
     names = [note["text"] for note in chart.figure["layout"]["annotations"] if not note["showarrow"]]
     assert any("a CPU, 2 threads: memory 40" in name for name in names)
@@ -196,8 +198,8 @@ def test_without_the_time_of_a_step_the_reason_stands_in_place_of_the_roofline()
     plan = sample.alone()
     reason = "the ceilings of this CPU with 2 threads are not known: measure them with perfkit calibrate"
     untimed = replace(plan, variants=tuple(replace(each, step_reason=reason) for each in plan.variants))
-    found = blocks(document(untimed))
+    found = blocks(build_document(untimed))
     assert "roofline" not in found
     assert f"so there is no roofline: {reason}." in str(found["no-roofline"])
-    assert "so there is no roofline." in str(blocks(document(plan))["no-roofline"])
+    assert "so there is no roofline." in str(blocks(build_document(plan))["no-roofline"])
     assert reason in " ".join(shown(untimed).split())

@@ -2,7 +2,7 @@
 
 from perfkit.store.layout import RecomputationSearch, RecomputationTrial
 from perfkit_reports.document.blocks import Table
-from perfkit_reports.subjects.recomputation import recomputation, said
+from perfkit_reports.subjects.recomputation import build_sections, describe_searches
 
 MIB = 2.0**20
 TRIALS = (
@@ -15,7 +15,7 @@ NOT_FOUND = RecomputationSearch(asked="ckpt:fit=1MiB", found=None, limit_bytes=M
 
 
 def test_each_trial_tells_what_was_planned_and_what_was_measured() -> None:
-    (section,) = recomputation((FOUND, NOT_FOUND))
+    (section,) = build_sections((FOUND, NOT_FOUND))
     found, not_found = section.blocks
     assert isinstance(found, Table)
     assert isinstance(not_found, Table)
@@ -32,13 +32,14 @@ def test_each_trial_tells_what_was_planned_and_what_was_measured() -> None:
 
 
 def test_what_was_found_is_said() -> None:
-    assert list(said((FOUND, NOT_FOUND))) == [
+    assert list(describe_searches((FOUND, NOT_FOUND))) == [
         "ckpt:fit=24MiB became ckpt: a peak of 20.0 MiB planned, 21.0 MiB measured"
     ]
 
 
 def test_where_nothing_was_tried_there_is_no_section() -> None:
-    assert list(recomputation(())) == []
+    assert list(build_sections(())) == []
     assert (
-        list(recomputation((RecomputationSearch(asked="a", found=None, limit_bytes=1.0, trials=(), reason="b"),))) == []
+        list(build_sections((RecomputationSearch(asked="a", found=None, limit_bytes=1.0, trials=(), reason="b"),)))
+        == []
     )

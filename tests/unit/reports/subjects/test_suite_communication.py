@@ -6,7 +6,7 @@ from perfkit.analysis.model.fleet import CollectiveVolume, Fleet, RankRow, Timed
 from perfkit.analysis.model.suite import Analysis
 from perfkit_reports.document.blocks import Table
 from perfkit_reports.render import html, markdown
-from perfkit_reports.subjects.suite.document import document
+from perfkit_reports.subjects.suite.document import build_document
 from tests.fixtures import sample_trace_analysis
 from tests.fixtures.document_blocks import blocks
 from tests.fixtures.sample_analysis import realistic
@@ -41,7 +41,7 @@ def _cells(table: Table, row: int) -> dict[str, str]:
 
 
 def test_the_rank_that_the_others_wait_for_comes_first() -> None:
-    table = blocks(document(two_ranks()))["ranks-0"]
+    table = blocks(build_document(two_ranks()))["ranks-0"]
     assert isinstance(table, Table)
     first = _cells(table, 0)
     assert (first["Rank"], first["Last to arrive"], first["Waits"], first["Straggler delay"]) == (
@@ -51,7 +51,7 @@ def test_the_rank_that_the_others_wait_for_comes_first() -> None:
 
 
 def test_without_traces_the_timed_steps_are_told_and_the_rest_says_why_not() -> None:
-    table = blocks(document(two_ranks(None)))["ranks-0"]
+    table = blocks(build_document(two_ranks(None)))["ranks-0"]
     assert isinstance(table, Table)
     (waits,) = (column for column in table.columns if column.title == "Waits")
     assert "not traced" in waits.cell(table.rows[0]).reason
@@ -59,7 +59,7 @@ def test_without_traces_the_timed_steps_are_told_and_the_rest_says_why_not() -> 
 
 
 def test_what_ranks_exchange_stands_beside_theory() -> None:
-    table = blocks(document(two_ranks()))["volumes-0"]
+    table = blocks(build_document(two_ranks()))["volumes-0"]
     assert isinstance(table, Table)
     told = _cells(table, 0)
     assert (told["Asked for"], told["In theory"], told["Carried"], told["Ran as"], told["Hidden"]) == (
@@ -69,10 +69,12 @@ def test_what_ranks_exchange_stands_beside_theory() -> None:
 
 def test_a_suite_of_single_ranks_has_no_such_section() -> None:
     one_each = tuple(replace(variant, world_size=1) for variant in realistic().variants)
-    assert "communication" not in {section.id for section in document(replace(realistic(), variants=one_each)).sections}
+    assert "communication" not in {
+        section.id for section in build_document(replace(realistic(), variants=one_each)).sections
+    }
 
 
 def test_every_format_shows_it() -> None:
-    made = document(two_ranks())
+    made = build_document(two_ranks())
     assert "Ranks and communication" in html.render(made)
     assert "Ranks and communication" in markdown.render(made)

@@ -2,13 +2,13 @@
 
 from perfkit.analysis.model.step import OpRow
 from perfkit_reports.document.cells import Cell
-from perfkit_reports.subjects.trace.costs import columns
-from perfkit_reports.subjects.trace.story import coverage as coverage_story
+from perfkit_reports.subjects.trace.costs import build_cost_columns
+from perfkit_reports.subjects.trace.sentences import describe_coverage as coverage_story
 from tests.fixtures.rank_traces import coverage, rank_trace, row
 
 
 def cells(shown: OpRow) -> dict[str, Cell]:
-    return {column.title: column.cell(shown) for column in columns("ops", "H100")}
+    return {column.title: column.cell(shown) for column in build_cost_columns("ops", "H100")}
 
 
 def test_bounds_are_shown_as_such() -> None:

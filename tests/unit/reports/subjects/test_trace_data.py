@@ -5,28 +5,28 @@ import pyarrow.parquet as pq
 import pytest
 
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
-from perfkit_reports.render.parquet import arrow, parquet
-from perfkit_reports.subjects.trace.data import data
-from perfkit_reports.subjects.trace.series import every_trace
+from perfkit_reports.render.parquet import build_arrow_table, encode_parquet
+from perfkit_reports.subjects.trace.data import build_data
+from perfkit_reports.subjects.trace.series import list_traces
 from tests.fixtures import sample_accounts
 from tests.fixtures import sample_trace_analysis as sample
 
 
 def tables(analysis: TraceAnalysis) -> dict[str, pa.Table]:
-    return {each.name: arrow(each) for each in data(analysis)}
+    return {each.name: build_arrow_table(each) for each in build_data(analysis)}
 
 
 def test_every_table_reads_back_with_its_schema(traces: TraceAnalysis) -> None:
-    for each in data(traces):
-        again = pq.read_table(io.BytesIO(parquet(each)))
-        assert again.equals(arrow(each))
+    for each in build_data(traces):
+        again = pq.read_table(io.BytesIO(encode_parquet(each)))
+        assert again.equals(build_arrow_table(each))
         assert again.column_names == list(each.schema)
 
 
 def test_no_row_is_cut_and_unknown_is_null() -> None:
     analysis = sample.realistic()
     made = tables(analysis)
-    assert made["kernels"].num_rows == sum(len(trace.kernels) for trace in every_trace(analysis))
+    assert made["kernels"].num_rows == sum(len(trace.kernels) for trace in list_traces(analysis))
     rope = [row for row in made["kernels"].to_pylist() if row["op"] == "mylib::fused_rope"]
     assert [row["flops"] for row in rope] == [None] * 3
     assert [row["trace"] for row in rope] == ["rank 0", "rank 1", "main rank 0"]

@@ -13,13 +13,13 @@ from rich.console import Console
 from perfkit.analysis.model.difference import ChangeRow
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit_reports.document.blocks import Bars, Chart, Choice, Findings, Table, Text
-from perfkit_reports.document.raw import as_json
+from perfkit_reports.document.raw import encode_json
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.render import html, markdown, terminal
-from perfkit_reports.render.chosen_sheet import chosen_sheet
-from perfkit_reports.render.write import write
-from perfkit_reports.subjects.trace import columns, document
-from perfkit_reports.subjects.trace.series import DETAILED, memory_holders
+from perfkit_reports.render.report_files import write_document
+from perfkit_reports.render.selection_sheet import build_selection_sheet
+from perfkit_reports.subjects.trace import build_document, columns
+from perfkit_reports.subjects.trace.series import DETAILED, list_memory_holders
 from tests.fixtures import sample_accounts
 from tests.fixtures import sample_trace_analysis as sample
 from tests.fixtures.document_blocks import blocks, column
@@ -30,28 +30,28 @@ MIB = 2**20
 
 
 def lines(analysis: TraceAnalysis, name: str) -> str:
-    block = blocks(document(analysis))[name]
+    block = blocks(build_document(analysis))[name]
     assert isinstance(block, Text)
     return " ".join(block.lines)
 
 
 def sections(analysis: TraceAnalysis) -> list[str]:
-    return [section.id for section in document(analysis).sections]
+    return [section.id for section in build_document(analysis).sections]
 
 
 def shown(analysis: TraceAnalysis, width: int = 100, *, verbose: bool = False) -> str:
     stream = io.StringIO()
-    terminal.render(document(analysis), Console(file=stream, width=width, no_color=True), verbose=verbose)
+    terminal.render(build_document(analysis), Console(file=stream, width=width, no_color=True), verbose=verbose)
     return stream.getvalue()
 
 
 def test_every_format_shows_it_and_no_text_forms_markup(traces: TraceAnalysis) -> None:
-    text = html.render(document(traces))
+    text = html.render(build_document(traces))
     page = Page(text)
     assert len(text.encode()) < 1_800_000
     assert page.loaded() == []
     assert page.intruders() == []
-    written = markdown.render(document(traces))
+    written = markdown.render(build_document(traces))
     assert "<img" not in written
     assert "</script>" not in written
     for verbose in (False, True):
@@ -59,7 +59,7 @@ def test_every_format_shows_it_and_no_text_forms_markup(traces: TraceAnalysis) -
 
 
 def test_hostile_text_is_there_as_text() -> None:
-    assert HOSTILE in Page(html.render(document(sample.hostile()))).text
+    assert HOSTILE in Page(html.render(build_document(sample.hostile()))).text
     assert HOSTILE in " ".join(shown(sample.hostile(), width=400).split())
 
 
@@ -83,7 +83,7 @@ def test_sections_that_have_nothing_to_say_are_left_out() -> None:
 
 def test_the_document_tells_the_story() -> None:
     analysis = sample.realistic()
-    told = document(analysis)
+    told = build_document(analysis)
     assert told.headline == "15 % faster than main rank 0: 41.2 to 34.9 ms a step."
     assert told.lead[0].startswith("rank 0: Step 34.9 ms on NVIDIA H100 80GB HBM3: 40 % memory-bound")
     found = blocks(told)["found"]
@@ -98,7 +98,7 @@ def test_the_document_tells_the_story() -> None:
 
 
 def test_units_bear_the_names_that_the_vendor_of_the_device_gives_them() -> None:
-    found = blocks(document(sample.alone()))
+    found = blocks(build_document(sample.alone()))
     assert {"bf16 Tensor Core", "fp32 CUDA core"} <= set(column(found["kernels-0"], "Unit"))
     assert {"bf16 Tensor Core", "fp32 CUDA core", "memory"} <= set(column(found["ceilings"], "Ceiling"))
 
@@ -125,28 +125,28 @@ def test_what_is_missing_is_explained() -> None:
     assert lines(sample.nothing(), "no-costs") == "The trace holds no kernels and no ops."
     assert lines(sample.nothing(), "no-time") == "The trace has no work whose time could be split."
     assert "How fast the work runs, without roofs to hold it against" in lines(sample.unknown_device(), "roofline-told")
-    assert "reaching the roofs" not in document(sample.unknown_device()).headline
+    assert "reaching the roofs" not in build_document(sample.unknown_device()).headline
 
 
 def test_one_dot_alone_is_no_roofline() -> None:
     trace = sample.trace("rank 0", 0)
     alone = sample.alone(summary=trace.summary[:1], ops=(), kernels=(), level_points=())
-    assert "roofline" not in blocks(document(alone))
+    assert "roofline" not in blocks(build_document(alone))
     assert lines(alone, "no-roofline").startswith("One dot alone makes no roofline")
-    assert isinstance(blocks(document(sample.alone()))["roofline"], Chart)
+    assert isinstance(blocks(build_document(sample.alone()))["roofline"], Chart)
 
 
 def test_tables_are_ranked_by_what_could_be_saved_and_cut() -> None:
     rows = sample.trace("rank 0", 0).kernels * 50
-    kernels = blocks(document(sample.alone(kernels=rows)))["kernels-0"]
+    kernels = blocks(build_document(sample.alone(kernels=rows)))["kernels-0"]
     assert isinstance(kernels, Table)
     assert (kernels.limit, kernels.sorted, kernels.data) == (80, "Potential savings", "kernels")
-    text = Page(html.render(document(sample.alone(kernels=rows)))).text
+    text = Page(html.render(build_document(sample.alone(kernels=rows)))).text
     assert "80 of 500 kernels shown; all are in tables/kernels.parquet." in text
 
 
 def test_of_many_ranks_four_are_told_in_detail_and_three_have_bars() -> None:
-    found = blocks(document(sample.many_ranks()))
+    found = blocks(build_document(sample.many_ranks()))
     assert lines(sample.many_ranks(), "costs-cut") == "Tables of 4 of 64 traces; all are in tables/."
     split, costs = found["time-split"], found["costs"]
     assert isinstance(split, Bars)
@@ -160,22 +160,24 @@ def test_a_stream_whose_bar_says_what_the_step_says_is_not_drawn_again() -> None
     trace = sample.trace("rank 0", 0)
     stream = msgspec.structs.replace(trace.streams[0], split=trace.time_split)
     once = sample.alone(streams=(stream,), steps=trace.steps[:1])
-    assert "time-more" not in blocks(document(once))
-    assert "time-more" in blocks(document(sample.alone()))
+    assert "time-more" not in blocks(build_document(once))
+    assert "time-more" in blocks(build_document(sample.alone()))
 
 
 def test_columns_without_content_are_left_out() -> None:
     kernels = tuple(msgspec.structs.replace(row, module="") for row in sample.trace("rank 0", 0).kernels)
-    text = html.render(document(sample.alone(kernels=kernels, ops=(), modules=(), phases=())))
+    text = html.render(build_document(sample.alone(kernels=kernels, ops=(), modules=(), phases=())))
     heads = text.split('data-block="kernels-0"')[1].split("</thead>")[0]
     assert ">Module<" not in heads
     assert ">Op<" in heads
 
 
 def test_long_kernel_names_are_short_with_the_whole_on_hover() -> None:
-    page = Page(html.render(document(sample.alone())))
+    page = Page(html.render(build_document(sample.alone())))
     assert any("data-whole" in attributes for tag, attributes in page.tags if tag == "code")
-    assert sample.GELU in chosen_sheet(document(sample.alone()).chosen())["texts"]  # a browser test hovers over it
+    assert (
+        sample.GELU in build_selection_sheet(build_document(sample.alone()).chosen())["texts"]
+    )  # a browser test hovers over it
     assert sample.GELU not in page.text
     assert "GeluCUDAKernelImpl" in page.text
 
@@ -188,14 +190,14 @@ def test_names_and_shapes_of_any_length_do_not_fill_the_page() -> None:
     tables = {"kernels": long, "ops": long, "gemms": (), "attentions": (), "timelines": ()}
     ranks = tuple(msgspec.structs.replace(trace, **tables) for trace in sample.many_ranks(4).traces)
     analysis = msgspec.structs.replace(sample.many_ranks(4), traces=ranks)
-    size = len(html.render(document(analysis)).encode())  # by itself: a failing comparison would print the page
+    size = len(html.render(build_document(analysis)).encode())  # by itself: a failing comparison would print the page
     assert size < 3_500_000
 
 
 def test_memory_that_was_recorded_has_a_section() -> None:
     analysis = sample.alone(memory=sample_accounts.step(300 * MIB))
     assert "memory" in sections(analysis)
-    assert "memory-balance" in blocks(document(analysis))
+    assert "memory-balance" in blocks(build_document(analysis))
     failed = shown(sample.alone(memory=sample_accounts.out_of_memory()), verbose=True)
     assert "An allocation of" in failed
 
@@ -207,29 +209,30 @@ def test_of_many_ranks_the_fullest_comes_first_whichever_it_is() -> None:
         msgspec.structs.replace(trace, memory=sample_accounts.step(size))
         for trace, size in zip(many.traces, sizes, strict=True)
     )
-    holders = memory_holders(msgspec.structs.replace(many, traces=traces))
+    holders = list_memory_holders(msgspec.structs.replace(many, traces=traces))
     assert (holders[0].name, holders[0].account.peak_bytes) == (traces[10].label, 500 * MIB)
     assert len(holders) <= DETAILED + 1
 
 
 def test_every_form_is_written_and_the_analysis_comes_back(traces: TraceAnalysis, tmp_path: Path) -> None:
-    paths = write(document(traces), tmp_path)
+    paths = write_document(build_document(traces), tmp_path)
     names = {str(path.relative_to(tmp_path)) for path in paths}
     tables = ("kernels", "ops", "modules", "steps", "streams", "collectives", "copies", "ranks", "changes", "uncovered")
     files = {"report.html", "analysis.json", "summary.json", "report.md"}
     assert files | {f"tables/{name}.parquet" for name in tables} <= names
     assert not [name for name in names if name.startswith("figures/")]
     assert msgspec.json.decode((tmp_path / "analysis.json").read_bytes(), type=TraceAnalysis) == traces
-    assert (tmp_path / "analysis.json").read_bytes() == as_json(traces)
+    assert (tmp_path / "analysis.json").read_bytes() == encode_json(traces)
 
 
 def test_static_figures_are_drawn_only_when_asked_for(tmp_path: Path) -> None:
     names = {
-        str(path.relative_to(tmp_path)) for path in write(document(sample.realistic()), tmp_path, figures=Weight.DETAIL)
+        str(path.relative_to(tmp_path))
+        for path in write_document(build_document(sample.realistic()), tmp_path, figures=Weight.DETAIL)
     }
     assert {f"figures/{stem}.{kind}" for stem in ("roofline", "time-split") for kind in ("png", "svg")} <= names
     assert imread(io.BytesIO((tmp_path / "figures/roofline.png").read_bytes())).std() > 0.01  # not a blank sheet
-    empty = write(document(sample.nothing()), tmp_path / "empty", figures=Weight.DETAIL)
+    empty = write_document(build_document(sample.nothing()), tmp_path / "empty", figures=Weight.DETAIL)
     assert not [path for path in empty if path.parent.name == "figures"]
 
 
@@ -250,7 +253,7 @@ def test_compiled_code_in_a_comparison_is_told_with_what_it_replaced() -> None:
         compiled=("triton_poi_fused_add_gelu_3", "triton_per_fused_native_layer_norm_0"),
         replaced=tuple(f"aten::op{place}" for place in range(6)),
     )  # fmt: skip
-    cell = next(column.cell(change) for column in columns.changes([change]) if column.title == "Op")
+    cell = next(column.cell(change) for column in columns.build_change_columns([change]) if column.title == "Op")
     assert (cell.text, cell.detail) == (
         "compiled code",
         "triton_poi_fused_add_gelu_3 and 1 more for 6 ops: aten::op0, aten::op1, aten::op2, aten::op3 and 2 more",

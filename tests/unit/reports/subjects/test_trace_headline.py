@@ -10,9 +10,14 @@ from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.cost.attention_mask import UNMASKED
 from perfkit.record import Measurement
 from perfkit_reports.document.cells import Cell
-from perfkit_reports.subjects.trace.headline import file_name, headline, remarks, without_roofline
-from perfkit_reports.subjects.trace.tiles import tiles
-from perfkit_reports.subjects.trace.ways import saving_s
+from perfkit_reports.subjects.trace.headline import (
+    build_headline,
+    explain_missing_roofline,
+    get_file_name,
+    list_remarks,
+)
+from perfkit_reports.subjects.trace.improvements import compute_saving_s
+from perfkit_reports.subjects.trace.tiles import build_tiles
 from tests.fixtures import rank_traces
 from tests.fixtures import sample_trace_analysis as sample
 
@@ -26,7 +31,7 @@ _OPS_WITHOUT_SHAPES = msgspec.structs.replace(
 
 
 def test_one_sentence_names_device_step_bounds_and_gain() -> None:
-    assert headline(sample.alone()) == (
+    assert build_headline(sample.alone()) == (
         "Step 34.9 ms on NVIDIA H100 80GB HBM3: 40 % memory-bound, 27 % compute-bound, 13 % exposed communication; "
         "reaching the roofs could save up to 10.8 ms."
     )
@@ -35,19 +40,19 @@ def test_one_sentence_names_device_step_bounds_and_gain() -> None:
 def test_the_saving_is_the_sum_of_time_above_the_roofs_and_no_more() -> None:
     trace = sample.trace("rank 0", 0)
     sure = [row for row in trace.kernels if row.attainable_s is not None and not row.above_roof]
-    assert saving_s(trace) == pytest.approx(sum(row.seconds - (row.attainable_s or 0.0) for row in sure))
-    assert saving_s(msgspec.structs.replace(trace, step_s=1e-3)) == 1e-3
+    assert compute_saving_s(trace) == pytest.approx(sum(row.seconds - (row.attainable_s or 0.0) for row in sure))
+    assert compute_saving_s(msgspec.structs.replace(trace, step_s=1e-3)) == 1e-3
 
 
 def test_work_outside_of_steps_is_not_saved_from_a_step() -> None:
     trace = sample.trace("rank 0", 0)
     outside = tuple(msgspec.structs.replace(row, phase="outside steps") for row in trace.kernels)
-    assert saving_s(msgspec.structs.replace(trace, kernels=outside)) is None
+    assert compute_saving_s(msgspec.structs.replace(trace, kernels=outside)) is None
 
 
 def test_without_steps_the_length_of_the_trace_is_named_as_such() -> None:
-    assert headline(sample.without_shapes()).startswith("Trace of 34.9 ms on NVIDIA H100 80GB HBM3: ")
-    assert "reaching the roofs" not in headline(sample.without_shapes())
+    assert build_headline(sample.without_shapes()).startswith("Trace of 34.9 ms on NVIDIA H100 80GB HBM3: ")
+    assert "reaching the roofs" not in build_headline(sample.without_shapes())
 
 
 def test_the_way_that_saves_most_is_named() -> None:
@@ -55,24 +60,24 @@ def test_the_way_that_saves_most_is_named() -> None:
         TimeShare(category="idle waiting for the CPU", seconds=0.9, share=0.9),
         TimeShare(category="memory-bound", seconds=0.1, share=0.1),
     )
-    trace = headline(sample.alone(step_s=1.0, time_split=split))
+    trace = build_headline(sample.alone(step_s=1.0, time_split=split))
     assert trace.endswith("90 % idle waiting for the CPU, 10 % memory-bound; launching sooner could save up to 900 ms.")
 
 
 def test_a_long_gap_is_not_to_be_mended_by_launching_sooner() -> None:
     split = (TimeShare(category="idle waiting for the CPU", seconds=0.9, share=0.9),)
     waiting = sample.alone(step_s=1.0, time_split=split, gaps=(rank_traces.gap(0.6),))
-    assert headline(waiting).endswith("; giving the device work in its long gaps could save up to 600 ms.")
+    assert build_headline(waiting).endswith("; giving the device work in its long gaps could save up to 600 ms.")
 
 
 def test_without_roofs_work_is_not_said_to_lack_a_cost_model() -> None:
     split = (TimeShare(category="no FLOP or byte estimate", seconds=1.0, share=1.0),)
-    assert "100 % without a FLOP or byte estimate" in headline(sample.alone(step_s=1.0, time_split=split))
-    assert "100 % in kernels" in headline(sample.alone(step_s=1.0, time_split=split, ceilings=None))
+    assert "100 % without a FLOP or byte estimate" in build_headline(sample.alone(step_s=1.0, time_split=split))
+    assert "100 % in kernels" in build_headline(sample.alone(step_s=1.0, time_split=split, ceilings=None))
 
 
 def test_the_latest_rank_leads_and_says_so() -> None:
-    assert headline(sample.many_ranks()).startswith(
+    assert build_headline(sample.many_ranks()).startswith(
         "Step 37.1 ms on NVIDIA H100 80GB HBM3 (rank 63, the straggler of 64 ranks): "
     )
 
@@ -80,7 +85,7 @@ def test_the_latest_rank_leads_and_says_so() -> None:
 def test_files_are_named_as_files() -> None:
     def called(label: str) -> str:
         trace = rank_traces.rank_trace(label=label)
-        return file_name(
+        return get_file_name(
             msgspec.structs.replace(trace, reading=msgspec.structs.replace(trace.reading, path="a/b.json"))
         )
 
@@ -91,8 +96,8 @@ def test_files_are_named_as_files() -> None:
 
 def test_a_comparison_is_the_headline_and_the_trace_is_told_below() -> None:
     whole = sample.realistic()
-    assert headline(whole) == "15 % faster than main rank 0: 41.2 to 34.9 ms a step."
-    (told,) = remarks(whole)
+    assert build_headline(whole) == "15 % faster than main rank 0: 41.2 to 34.9 ms a step."
+    (told,) = list_remarks(whole)
     assert told.startswith("rank 0: Step 34.9 ms on NVIDIA H100 80GB HBM3: 40 % memory-bound")
 
 
@@ -107,17 +112,17 @@ def test_without_a_roofline_the_reader_learns_why_at_once_and_in_its_place_what_
     analysis: TraceAnalysis, advice: str
 ) -> None:
     (trace,) = analysis.traces
-    told = without_roofline(trace)
+    told = explain_missing_roofline(trace)
     assert advice in told
-    (reason,) = (line for line in remarks(analysis) if told.startswith(line))
+    (reason,) = (line for line in list_remarks(analysis) if told.startswith(line))
     (finding,) = (each for each in collect_trace_findings((trace,), None, None) if advice in each.action)
     assert told == f"{reason} {finding.action}"
-    assert advice not in " ".join(remarks(analysis))
+    assert advice not in " ".join(list_remarks(analysis))
 
 
 def test_an_empty_trace_has_no_roofline() -> None:
-    assert "no kernels and no ops" in without_roofline(sample.nothing().traces[0])
-    assert any("no kernels and no ops" in line for line in remarks(sample.nothing()))
+    assert "no kernels and no ops" in explain_missing_roofline(sample.nothing().traces[0])
+    assert any("no kernels and no ops" in line for line in list_remarks(sample.nothing()))
 
 
 def test_a_file_that_is_cut_off_is_told_beside_the_headline() -> None:
@@ -127,22 +132,22 @@ def test_a_file_that_is_cut_off_is_told_beside_the_headline() -> None:
     cut_off = msgspec.structs.replace(whole.traces[0], reading=reading)
     host = msgspec.structs.replace(cut_off, device="cpu", device_name="")
     for trace, on in ((cut_off, "NVIDIA H100"), (host, "the host, as far as the file goes: ")):
-        text = headline(msgspec.structs.replace(whole, traces=(trace,)))
+        text = build_headline(msgspec.structs.replace(whole, traces=(trace,)))
         assert text.startswith("Truncated trace: step ")
         assert on in text
-    assert told in remarks(sample.alone(reading=reading))
-    assert told not in remarks(whole)
+    assert told in list_remarks(sample.alone(reading=reading))
+    assert told not in list_remarks(whole)
 
 
 def test_a_trace_of_communication_alone_is_not_asked_for_shapes() -> None:
     rows = sample.without_shapes().traces[0].kernels
     talk = tuple(msgspec.structs.replace(row, bound="communication") for row in rows)
     analysis = sample.alone(kernels=talk, ops=(), summary=(), coverage=sample.without_shapes().traces[0].coverage)
-    assert without_roofline(analysis.traces[0]).startswith("All of the work is communication or copies")
+    assert explain_missing_roofline(analysis.traces[0]).startswith("All of the work is communication or copies")
 
 
 def cells(analysis: TraceAnalysis) -> dict[str, Cell]:
-    return {tile.title: tile.cell for tile in tiles(analysis)}
+    return {tile.title: tile.cell for tile in build_tiles(analysis)}
 
 
 def test_tiles_never_show_a_figure_that_is_not_known() -> None:
@@ -177,7 +182,9 @@ def test_the_saving_is_what_the_replay_gains_with_all_work_at_its_roof() -> None
 
     def told(**changed: Any) -> Cell:
         one = msgspec.structs.replace(trace, **changed)
-        (tile,) = (tile for tile in tiles(msgspec.structs.replace(analysis, traces=(one,))) if "savings" in tile.title)
+        (tile,) = (
+            tile for tile in build_tiles(msgspec.structs.replace(analysis, traces=(one,))) if "savings" in tile.title
+        )
         return tile.cell
 
     simulated = told(replay=replayed, gains=gains)

@@ -1,9 +1,9 @@
 """What a report says of idle time: shares of its causes, and rows by where the host was."""
 
 from perfkit.analysis.model.idle import BETWEEN, ELSEWHERE, LATE
-from perfkit_reports.document.blocks import Bars, Section, Table, within
-from perfkit_reports.subjects.trace import document
-from perfkit_reports.subjects.trace.idle import idle
+from perfkit_reports.document.blocks import Bars, Section, Table, walk_blocks
+from perfkit_reports.subjects.trace import build_document
+from perfkit_reports.subjects.trace.idle import build_idle_section
 from tests.fixtures import sample_trace_analysis as sample
 from tests.fixtures.rank_traces import gap
 
@@ -24,13 +24,13 @@ GAPS = (
 
 
 def _section() -> Section:
-    section = idle(sample.alone(gaps=GAPS, step_s=1.0))
+    section = build_idle_section(sample.alone(gaps=GAPS, step_s=1.0))
     assert section is not None
     return section
 
 
 def test_causes_are_shares_of_the_idle_time() -> None:
-    blocks = list(within(_section().blocks))
+    blocks = list(walk_blocks(_section().blocks))
     (bars,) = [block for block in blocks if isinstance(block, Bars)]
     (bar,) = bars.bars
     assert bar.name == "400 ms a step, 40.0 % of the time"
@@ -38,7 +38,7 @@ def test_causes_are_shares_of_the_idle_time() -> None:
 
 
 def test_a_row_tells_where_the_host_was() -> None:
-    (found,) = [block for block in within(_section().blocks) if isinstance(block, Table)]
+    (found,) = [block for block in walk_blocks(_section().blocks) if isinstance(block, Table)]
     shown = [[column.cell(row).text for column in found.columns[:4]] for row in found.rows]
     assert shown == [
         [ELSEWHERE, "sum in preprocess (data.py:31)", "prep", "–"],
@@ -56,4 +56,4 @@ def test_only_what_is_shown_is_explained() -> None:
 
 
 def test_without_idle_time_there_is_no_section() -> None:
-    assert "idle" not in [section.id for section in document(sample.alone(gaps=())).sections]
+    assert "idle" not in [section.id for section in build_document(sample.alone(gaps=())).sections]

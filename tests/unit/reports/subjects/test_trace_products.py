@@ -7,14 +7,14 @@ import pytest
 from perfkit_reports.document.blocks import Details, Table
 from perfkit_reports.document.cells import NOT_KNOWN, Cell
 from perfkit_reports.document.weight import Weight
-from perfkit_reports.subjects.trace.products import section
+from perfkit_reports.subjects.trace.products import build_section
 from tests.fixtures import sample_trace_analysis as sample
 from tests.fixtures.document_blocks import column
 from tests.fixtures.rank_traces import attention, gemm, rank_trace
 
 
 def table(place: int = 0, **rows: Any) -> Table:
-    made = section([rank_trace(**rows)])
+    made = build_section([rank_trace(**rows)])
     assert made is not None
     block = made.blocks[place]
     assert isinstance(block, Table)
@@ -70,7 +70,7 @@ def test_a_tile_that_is_not_told_is_no_loss_of_none() -> None:
 
 def test_a_cpu_has_neither_kernels_nor_waves() -> None:
     (cpu,) = sample.cpu_only().traces
-    made = section([cpu])
+    made = build_section([cpu])
     assert made is not None
     assert not any("waves" in line for line in made.intro)
     (block,) = made.blocks
@@ -91,16 +91,16 @@ def test_attention_by_its_sizes() -> None:
 
 
 def test_both_tables_stand_in_one_section_with_those_of_other_traces_folded() -> None:
-    made = section([rank_trace(gemms=(gemm(0.4),), attentions=(attention(0.2),))])
+    made = build_section([rank_trace(gemms=(gemm(0.4),), attentions=(attention(0.2),))])
     assert made is not None
     assert [(block.id, block.data) for block in made.blocks if isinstance(block, Table)] == [
         ("gemms-0", "gemms"),
         ("attentions-0", "attentions"),
     ]
-    several = section([rank_trace(label=f"rank {rank}", gemms=(gemm(0.4),)) for rank in range(2)])
+    several = build_section([rank_trace(label=f"rank {rank}", gemms=(gemm(0.4),)) for rank in range(2)])
     assert several is not None
     assert isinstance(several.blocks[1], Details)
-    assert section([rank_trace()]) is None
+    assert build_section([rank_trace()]) is None
 
 
 def test_what_is_shown_at_first_fits_a_phone() -> None:

@@ -8,11 +8,11 @@ from rich.console import Console
 
 from perfkit.analysis.model.replay import PathRow, ReplaySummary, SimulatedChange
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
-from perfkit_reports.document.blocks import Bars, Table, Text, within
+from perfkit_reports.document.blocks import Bars, Table, Text, walk_blocks
 from perfkit_reports.render import terminal
-from perfkit_reports.render.parquet import arrow
-from perfkit_reports.subjects.trace import document
-from perfkit_reports.subjects.trace.data import data
+from perfkit_reports.render.parquet import build_arrow_table
+from perfkit_reports.subjects.trace import build_document
+from perfkit_reports.subjects.trace.data import build_data
 from tests.fixtures import sample_trace_analysis as sample
 
 PATH = {"GEMM": 0.0060, "host": 0.0030, "before the first recorded work": 2e-7}
@@ -41,14 +41,14 @@ def asked() -> TraceAnalysis:
 
 def test_who_asks_on_a_terminal_reads_the_answer_there(asked: TraceAnalysis) -> None:
     stream = io.StringIO()
-    terminal.render(document(asked), Console(file=stream, width=100, no_color=True))
+    terminal.render(build_document(asked), Console(file=stream, width=100, no_color=True))
     rows = [" ".join(line.split()) for line in stream.getvalue().splitlines()]
     assert "gemm=0.8 1.20 ms 600 us 13.3 % 1.50 ms" in rows
     assert "comm=0 n/a n/a n/a 400 us" in rows
 
 
 def _told(analysis: TraceAnalysis) -> dict[str, tuple[str, ...]]:
-    blocks = within(block for section in document(analysis).sections for block in section.blocks)
+    blocks = walk_blocks(block for section in build_document(analysis).sections for block in section.blocks)
     return {block.id: block.lines for block in blocks if isinstance(block, Text)}
 
 
@@ -72,7 +72,7 @@ def test_what_a_replay_assumes_stands_beside_the_path(asked: TraceAnalysis) -> N
 
 
 def test_the_path_is_a_bar_for_the_recording_and_for_each_change(asked: TraceAnalysis) -> None:
-    blocks = within(block for section in document(asked).sections for block in section.blocks)
+    blocks = walk_blocks(block for section in build_document(asked).sections for block in section.blocks)
     (bars,) = [block for block in blocks if isinstance(block, Bars) and block.id == "critical-path-bars-0"]
     assert [bar.name for bar in bars.bars] == ["as recorded, 9.00 ms", "gemm=0.8, 9.00 ms"]
     # What took no time to speak of is in no legend.
@@ -83,9 +83,9 @@ def test_the_path_is_a_bar_for_the_recording_and_for_each_change(asked: TraceAna
 def test_a_change_that_leaves_nothing_is_an_empty_bar(asked: TraceAnalysis) -> None:
     (trace,) = asked.traces
     gone = replace(trace.what_ifs[0], what="all=0", critical_path={"host": 0.0})
-    blocks = within(
+    blocks = walk_blocks(
         block
-        for section in document(sample.alone(replay=trace.replay, what_ifs=(gone,))).sections
+        for section in build_document(sample.alone(replay=trace.replay, what_ifs=(gone,))).sections
         for block in section.blocks
     )
     (bars,) = [block for block in blocks if isinstance(block, Bars) and block.id == "critical-path-bars-0"]
@@ -93,7 +93,7 @@ def test_a_change_that_leaves_nothing_is_an_empty_bar(asked: TraceAnalysis) -> N
 
 
 def test_path_and_answers_are_raw_tables(asked: TraceAnalysis) -> None:
-    tables = {each.name: arrow(each).to_pylist() for each in data(asked)}
+    tables = {each.name: build_arrow_table(each).to_pylist() for each in build_data(asked)}
     assert [(row["kind"], row["seconds"]) for row in tables["critical_path"]] == list(PATH.items())
     assert [(row["what"], row["gain_s"], row["refused"]) for row in tables["what_ifs"]] == [
         ("gemm=0.8", 0.0012, ""),
@@ -102,7 +102,7 @@ def test_path_and_answers_are_raw_tables(asked: TraceAnalysis) -> None:
 
 
 def test_a_trace_that_was_not_replayed_has_no_section() -> None:
-    assert "replay" not in [section.id for section in document(sample.alone(replay=None)).sections]
+    assert "replay" not in [section.id for section in build_document(sample.alone(replay=None)).sections]
 
 
 def test_what_the_path_leads_through_is_told_by_op_module_and_line(asked: TraceAnalysis) -> None:
@@ -113,12 +113,12 @@ def test_what_the_path_leads_through_is_told_by_op_module_and_line(asked: TraceA
         stretches=12, seconds=0.0045, longest_s=0.001, longest_start_s=0.002,
     )  # fmt: skip
     analysis = sample.alone(replay=replace(replayed, stretches=(row,)))
-    blocks = within(block for section in document(analysis).sections for block in section.blocks)
+    blocks = walk_blocks(block for section in build_document(analysis).sections for block in section.blocks)
     (found,) = [block for block in blocks if isinstance(block, Table) and block.id == "path_stretches-0"]
     shown = [column.cell(each).text for each in found.rows for column in found.columns]
     assert shown == [
         "cudaStreamSynchronize in aten::item", "waits", "4.50 ms", "49.7 %", "12", "1.00 ms", "train.py:3 main",
         "Model/Layer", "2.00 ms",
     ]  # fmt: skip
-    tables = {each.name: arrow(each).to_pylist() for each in data(analysis)}
+    tables = {each.name: build_arrow_table(each).to_pylist() for each in build_data(analysis)}
     assert [(each["op"], each["stretches"]) for each in tables["path_stretches"]] == [("aten::item", 12)]

@@ -11,13 +11,13 @@ from msgspec.structs import replace
 from perfkit.analysis.model.timeline import StepTimeline
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit_reports.document.blocks import Group, Timeline
-from perfkit_reports.document.raw import as_json
+from perfkit_reports.document.raw import encode_json
 from perfkit_reports.render import html, markdown
-from perfkit_reports.render.images import images
-from perfkit_reports.render.moving import moving
-from perfkit_reports.render.plotted_timeline import plotted
-from perfkit_reports.subjects.suite.document import document as suite_document
-from perfkit_reports.subjects.trace import document
+from perfkit_reports.render.images import render_images
+from perfkit_reports.render.matplotlib_timeline import draw_timeline
+from perfkit_reports.render.timeline_sheet import build_timeline_sheet
+from perfkit_reports.subjects.suite.document import build_document as suite_document
+from perfkit_reports.subjects.trace import build_document
 from perfkit_reports.subjects.trace import timeline as subject
 from tests.fixtures import sample_analysis, step_timelines
 from tests.fixtures import sample_trace_analysis as sample
@@ -25,7 +25,7 @@ from tests.fixtures.document_blocks import blocks, column
 
 
 def timeline(analysis: TraceAnalysis) -> Timeline:
-    block = blocks(document(analysis))["timeline"]
+    block = blocks(build_document(analysis))["timeline"]
     assert isinstance(block, Timeline)
     return block
 
@@ -60,7 +60,7 @@ def test_the_lanes_and_the_longest_idle_times_stand_behind_it_as_tables() -> Non
 
 
 def test_formats_without_pictures_have_the_tables() -> None:
-    text = markdown.render(document(sample.alone()))
+    text = markdown.render(build_document(sample.alone()))
     assert "Lanes of step 2 (median), 400 us" in text
     assert "| stream 9 | 1 |" in text.replace("  ", " ")
 
@@ -72,7 +72,7 @@ def test_a_step_that_is_too_large_says_what_it_lacks() -> None:
 
 
 def test_names_of_slices_are_short_and_whole_names_stay() -> None:
-    drawn = moving(timeline(sample.alone()))
+    drawn = build_timeline_sheet(timeline(sample.alone()))
     assert drawn["short"]["train.py(40): main"] == "main train.py:40"
     assert drawn["short"]["void at::native::vectorized_elementwise_kernel<4>"] == "vectorized_elementwise_kernel<4>"
     step = msgspec.json.decode(gzip.decompress(base64.b64decode(drawn["steps"][0])), type=StepTimeline)
@@ -80,8 +80,8 @@ def test_names_of_slices_are_short_and_whole_names_stay() -> None:
 
 
 def test_a_page_without_a_timeline_has_no_script_for_it() -> None:
-    assert "timelineDrawing" in html.render(document(sample.alone()))
-    assert "timelineDrawing" not in html.render(document(sample.alone(timelines=())))
+    assert "timelineDrawing" in html.render(build_document(sample.alone()))
+    assert "timelineDrawing" not in html.render(build_document(sample.alone(timelines=())))
 
 
 def test_a_bench_shows_its_traces_and_its_json_leaves_them_to_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,15 +93,15 @@ def test_a_bench_shows_its_traces_and_its_json_leaves_them_to_the_run(monkeypatc
     )
     made = suite_document(replace(analysis, variants=variants))
     assert "timeline" in blocks(made)
-    held = json.loads(as_json(made.raw["report.json"]))
+    held = json.loads(encode_json(made.raw["report.json"]))
     assert all(not each["trace"]["timelines"] for each in held["variants"] if each["trace"])
 
 
 def test_files_have_a_still_of_the_whole_step() -> None:
-    drawn = plotted(timeline(sample.alone()))
+    drawn = draw_timeline(timeline(sample.alone()))
     (axes,) = drawn.axes
     step = step_timelines.samples()[0]
     assert axes.get_xlim() == (0, pytest.approx(step.length_ns / 1e6))
     assert [label.get_text() for label in axes.get_yticklabels()] == [lane.name for lane in step.lanes]
     assert sum(len(lane.get_paths()) for lane in axes.collections) == step.slices
-    assert dict(images(document(sample.alone())))["timeline.png"].startswith(b"\x89PNG")
+    assert dict(render_images(build_document(sample.alone())))["timeline.png"].startswith(b"\x89PNG")

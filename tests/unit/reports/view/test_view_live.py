@@ -4,8 +4,8 @@ import pytest
 
 from perfkit.record import Unknown, measured
 from perfkit.store.live import LiveStart
-from perfkit_reports.view.live import absent
-from perfkit_reports.view.rows import _possible
+from perfkit_reports.view.live import explain_absent
+from perfkit_reports.view.rows import _check_share
 
 
 def start(flops: float | None, peak: float | None) -> LiveStart:
@@ -28,9 +28,9 @@ def start(flops: float | None, peak: float | None) -> LiveStart:
     ],
 )
 def test_why_there_is_no_utilisation(flops: float | None, peak: float | None, reason: str) -> None:
-    assert absent(start(flops, peak), 0.002)["mfu"] == reason
+    assert explain_absent(start(flops, peak), 0.002)["mfu"] == reason
 
 
 def test_the_list_of_runs_has_no_share_above_one_of_older_reports() -> None:
-    assert _possible(measured(0.5, "1", "x")) == measured(0.5, "1", "x")
-    assert isinstance(_possible(measured(2.118, "1", "x")), Unknown)
+    assert _check_share(measured(0.5, "1", "x")) == measured(0.5, "1", "x")
+    assert isinstance(_check_share(measured(2.118, "1", "x")), Unknown)

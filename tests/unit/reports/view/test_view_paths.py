@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from perfkit_reports.view.paths import inside, run_file, segments
+from perfkit_reports.view.paths import find_run_file, resolve_inside, split_path
 from tests.fixtures.suites import record, write_suite
 
 
@@ -28,7 +28,7 @@ def folder(tmp_path: Path) -> Path:
     ],
 )
 def test_an_address_is_decoded_once(path: str, steps: tuple[str, ...]) -> None:
-    assert segments(path) == steps
+    assert split_path(path) == steps
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_an_address_is_decoded_once(path: str, steps: tuple[str, ...]) -> None:
     ],
 )  # fmt: skip
 def test_other_addresses_are_refused(path: str) -> None:
-    assert segments(path) is None
+    assert split_path(path) is None
 
 
 def test_links_out_of_the_folder_lead_nowhere(folder: Path) -> None:
@@ -49,14 +49,14 @@ def test_links_out_of_the_folder_lead_nowhere(folder: Path) -> None:
     (folder / "a" / "up").symlink_to(folder.parent)
     (folder / "a" / "circle").symlink_to(folder / "a" / "circle")
     for steps in (("a", "out.json"), ("a", "up", "secret.json"), ("a", "up"), ("a", "circle"), ("a", "x" * 5000)):
-        assert inside(folder, steps) is None
-        assert run_file(folder, steps) is None
+        assert resolve_inside(folder, steps) is None
+        assert find_run_file(folder, steps) is None
 
 
 def test_links_within_the_folder_and_a_folder_that_is_a_link_work(folder: Path) -> None:
     (folder / "a" / "again.json").symlink_to(folder / "a" / "suite.json")
     (folder.parent / "link").symlink_to(folder)
-    found = run_file(folder.parent / "link", ("a", "again.json"))
+    found = find_run_file(folder.parent / "link", ("a", "again.json"))
     assert found[0] == (folder / "a" / "suite.json").resolve()
 
 
@@ -64,7 +64,7 @@ def test_files_of_a_run_are_served_by_kind(folder: Path) -> None:
     for name in ("figures/roofline.png", "baseline/0/rank0/trace.json.gz", "tables/variants.parquet"):
         (folder / "a" / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / "a" / name).touch()
-    shown = {name: run_file(folder, ("a", *name.split("/"))) for name in (
+    shown = {name: find_run_file(folder, ("a", *name.split("/"))) for name in (
         "report.html", "suite.json", "baseline/0/rank0/record.json", "figures/roofline.png",
         "baseline/0/rank0/trace.json.gz", "tables/variants.parquet",
     )}  # fmt: skip
@@ -81,10 +81,10 @@ def test_files_of_a_run_are_served_by_kind(folder: Path) -> None:
 @pytest.mark.parametrize("name", ["other.html", "xreport.html", "train.py", "model.pt", "snapshot.pickle", "noending"])
 def test_other_kinds_of_files_are_not_served(folder: Path, name: str) -> None:
     (folder / "a" / name).touch()
-    assert run_file(folder, ("a", name)) is None
+    assert find_run_file(folder, ("a", name)) is None
 
 
 def test_what_is_in_no_run_is_not_served(folder: Path) -> None:
-    assert run_file(folder, ("notes.json",)) is None
-    assert run_file(folder, ("a",)) is None
-    assert run_file(folder / "a", ("suite.json",)) is not None  # the folder itself may be a run
+    assert find_run_file(folder, ("notes.json",)) is None
+    assert find_run_file(folder, ("a",)) is None
+    assert find_run_file(folder / "a", ("suite.json",)) is not None  # the folder itself may be a run

@@ -14,7 +14,7 @@ import pytest
 
 from perfkit.errors import UsageError
 from perfkit_reports.view.rendering import Renderer
-from perfkit_reports.view.server import PORT, Server, serving
+from perfkit_reports.view.server import PORT, Server, open_server
 from tests.fixtures.suites import record, write_suite
 from tests.fixtures.view_folder import append, live_suite, start, view_folder, windows
 
@@ -64,7 +64,7 @@ def asked(made: Path, tmp_path: Path) -> Iterator[Asked]:
     for log in folder.rglob("live.jsonl"):
         log.touch()  # a copy is as old as what it is of
     (tmp_path / "secret.json").write_text('"secret"')
-    with serving(folder, "127.0.0.1", 0) as server:
+    with open_server(folder, "127.0.0.1", 0) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         yield Asked(server, folder)
@@ -310,7 +310,7 @@ def test_a_report_that_is_there_is_sent(asked: Asked) -> None:
 def test_a_folder_that_is_itself_a_run(tmp_path: Path) -> None:
     write_suite(tmp_path, {"baseline": [record(0.1)]})
     (tmp_path / "report.html").write_text("whole")
-    with serving(tmp_path, "127.0.0.1", 0) as server:
+    with open_server(tmp_path, "127.0.0.1", 0) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         asked = Asked(server, tmp_path)
         assert [run["path"] for run in asked.get("/api/runs").json["runs"]] == ["."]  # type: ignore[attr-defined]
@@ -320,22 +320,22 @@ def test_a_folder_that_is_itself_a_run(tmp_path: Path) -> None:
 
 
 def test_a_port_that_is_taken(tmp_path: Path) -> None:
-    with serving(tmp_path, "127.0.0.1", 0) as server:
+    with open_server(tmp_path, "127.0.0.1", 0) as server:
         taken = server.server_address[1]
-        with pytest.raises(UsageError, match=f"port {taken} .*--port"), serving(tmp_path, "127.0.0.1", int(taken)):
+        with pytest.raises(UsageError, match=f"port {taken} .*--port"), open_server(tmp_path, "127.0.0.1", int(taken)):
             pass
-    with serving(tmp_path, "127.0.0.1", None) as first, serving(tmp_path, "127.0.0.1", None) as second:
+    with open_server(tmp_path, "127.0.0.1", None) as first, open_server(tmp_path, "127.0.0.1", None) as second:
         assert first.url != second.url
         assert second.server_address[1] != PORT
 
 
 def test_an_address_that_is_not_ours(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"192\.0\.2\.1"), serving(tmp_path, "192.0.2.1", None):
+    with pytest.raises(UsageError, match=r"192\.0\.2\.1"), open_server(tmp_path, "192.0.2.1", None):
         pass
 
 
 def test_beyond_loopback_any_name_is_served(tmp_path: Path) -> None:
-    with serving(tmp_path, "0.0.0.0", 0) as server:
+    with open_server(tmp_path, "0.0.0.0", 0) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         with socket.create_connection(("127.0.0.1", int(server.server_address[1]))) as connection:
             connection.sendall(b"GET /api/runs HTTP/1.1\r\nHost: gpu17.cluster\r\nConnection: close\r\n\r\n")
@@ -347,7 +347,7 @@ def test_what_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(scratch))
-    with serving(tmp_path, "127.0.0.1", 0):
+    with open_server(tmp_path, "127.0.0.1", 0):
         assert list(scratch.iterdir())
     assert not list(scratch.iterdir())
 

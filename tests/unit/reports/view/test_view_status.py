@@ -3,10 +3,10 @@
 import re
 
 from perfkit.check.result import Verdict
-from perfkit_reports.view.content import page
+from perfkit_reports.view.content import render_page
 from perfkit_reports.view.rows import TONES
 
 
 def test_every_state_and_verdict_can_be_chosen() -> None:
-    chosen = re.findall(r"<option>([^<]+)</option>", page("index.html.j2", title="runs", data="{}").decode())
+    chosen = re.findall(r"<option>([^<]+)</option>", render_page("index.html.j2", title="runs", data="{}").decode())
     assert {*map(str, TONES), *map(str, Verdict)} <= set(chosen)

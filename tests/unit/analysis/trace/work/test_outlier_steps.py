@@ -12,8 +12,8 @@ from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.trace.rank_trace import analyze_trace
 from perfkit.analysis.trace.work.outlier_steps import find_outlier_steps
 from perfkit.trace.read import read_trace
-from perfkit_reports.subjects.trace.headline import headline
-from perfkit_reports.subjects.trace.tiles import tiles
+from perfkit_reports.subjects.trace.headline import build_headline
+from perfkit_reports.subjects.trace.tiles import build_tiles
 from tests.fixtures import sample_trace_analysis
 from tests.fixtures.traces import Event, kernel, launch, mark, op, write_trace
 
@@ -75,8 +75,8 @@ def test_figures_per_step_are_of_like_steps(tmp_path: Path) -> None:
 def test_the_headline_has_the_typical_step_and_the_outlier_is_told_as_one(tmp_path: Path) -> None:
     result = analysed(tmp_path, steps(1_174_000, 3300, 2400, compiling=900_000))
     analysis = msgspec.structs.replace(sample_trace_analysis.alone(), traces=(result,))
-    assert headline(analysis).startswith("Step 2.85 ms on")
-    detail = next(iter(tiles(analysis))).cell.detail or ""
+    assert build_headline(analysis).startswith("Step 2.85 ms on")
+    detail = next(iter(build_tiles(analysis))).cell.detail or ""
     assert "mean of 2 steps, 2.40 ms to 3.30 ms; without step 1 of 1.17 s;" in detail
     (finding,) = [each for each in collect_trace_findings((result,), None, None) if each.id == "limit.outlier_steps"]
     assert finding.figures == {

@@ -15,12 +15,12 @@ from rich.console import Console
 from perfkit.check.judge.read import read_check
 from perfkit.check.result import Check
 from perfkit.errors import PerfkitError
-from perfkit_reports.charts.pairs import pairs_chart
+from perfkit_reports.charts.pairs import build_pairs_chart
 from perfkit_reports.document.blocks import Block, Details, Table, Text
 from perfkit_reports.document.document import Document
 from perfkit_reports.render import github, html, terminal
-from perfkit_reports.render.write import write
-from perfkit_reports.subjects.check.document import document
+from perfkit_reports.render.report_files import write_document
+from perfkit_reports.subjects.check.document import build_document
 from tests.fixtures import sample_checks as sample
 from tests.fixtures.parsed_page import Page
 from tests.fixtures.sample_analysis import HOSTILE
@@ -49,13 +49,13 @@ def rows(block: Block) -> list[dict[str, str]]:
 
 def printed(check: Check, width: int = 100, *, verbose: bool = False) -> str:
     console = Console(file=io.StringIO(), width=width, color_system=None)
-    terminal.render(document(check), console, verbose=verbose)
+    terminal.render(build_document(check), console, verbose=verbose)
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
 
 
 def test_the_verdict_is_told_with_what_was_compared(every_verdict: Check) -> None:
-    said = document(every_verdict)
+    said = build_document(every_verdict)
     assert said.verdict is not None
     assert (said.verdict.text, said.verdict.tone) == ("✗ fail", "bad")
     assert said.headline == "4 of 19 gated quantities got worse by more than the threshold, in 1 of 4 variants"
@@ -69,7 +69,7 @@ def test_the_verdict_is_told_with_what_was_compared(every_verdict: Check) -> Non
 
 
 def test_gated_quantities_are_one_table_the_worst_first(every_verdict: Check) -> None:
-    judged = rows(blocks(document(every_verdict))["judged"])
+    judged = rows(blocks(build_document(every_verdict))["judged"])
     verdicts = [row["Verdict"] for row in judged]
     assert verdicts == (
         ["✗ fail"] * 4 + ["? inconclusive"] * 2 + ["– not compared"] * 3 + ["▲ improved"] * 3 + ["✓ pass"] * 7
@@ -87,11 +87,11 @@ def test_gated_quantities_are_one_table_the_worst_first(every_verdict: Check) ->
 
 
 def test_a_single_variant_is_not_named_in_each_row() -> None:
-    assert "Variant" not in rows(blocks(document(sample.passing()))["judged"])[0]
+    assert "Variant" not in rows(blocks(build_document(sample.passing()))["judged"])[0]
 
 
 def test_what_is_not_gated_stands_apart_and_folded() -> None:
-    found = blocks(document(sample.passing()))
+    found = blocks(build_document(sample.passing()))
     assert {row["Quantity"]: row["Remark"] for row in rows(found["reported"])} == {
         "throughput": "no threshold is set",
         "energy a step": "no energy counter is readable on this machine",
@@ -102,19 +102,19 @@ def test_what_is_not_gated_stands_apart_and_folded() -> None:
 
 
 def test_reasons_are_told_where_figures_do_not(every_verdict: Check) -> None:
-    reasons = blocks(document(every_verdict))["reasons"]
+    reasons = blocks(build_document(every_verdict))["reasons"]
     assert isinstance(reasons, Text)
     assert [line.split(":")[0] for line in reasons.lines] == ["mlp baseline", "mlp baseline", "gpt offload"]
     assert "to decide: about 68 more pairs" in reasons.lines[0]
     assert "not compared: peak allocated, CPU time a step, step time: after the change it" in reasons.lines[2]
-    stopped = blocks(document(sample.stopped()))["reasons"]
+    stopped = blocks(build_document(sample.stopped()))["reasons"]
     assert isinstance(stopped, Text)
     assert stopped.lines[0] == "fail: training to the end: now: out of memory: at step 3, peak 1.93 GiB of 2.00 GiB"
-    assert "reasons" not in blocks(document(sample.better()))
+    assert "reasons" not in blocks(build_document(sample.better()))
 
 
 def test_why_has_the_tables_that_differ(every_verdict: Check) -> None:
-    found = blocks(document(every_verdict))
+    found = blocks(build_document(every_verdict))
     assert rows(found["ops-0"])[0] == {
         "Op": "aten::_softmax",
         "Evidence": "slower",
@@ -148,13 +148,13 @@ def test_a_variant_of_which_nothing_stands_out_says_so(every_verdict: Check) -> 
     variant = every_verdict.variants[0]
     assert variant.why is not None
     quiet = msgspec.structs.replace(variant, why=msgspec.structs.replace(variant.why, suspects=()))
-    block = blocks(document(msgspec.structs.replace(every_verdict, variants=(quiet,))))["suspects-0"]
+    block = blocks(build_document(msgspec.structs.replace(every_verdict, variants=(quiet,))))["suspects-0"]
     assert isinstance(block, Text)
     assert block.lines[0].startswith("Nothing stands out")
 
 
 def test_variants_that_need_a_look_come_first_and_open() -> None:
-    found = blocks(document(sample.one_of_two()))
+    found = blocks(build_document(sample.one_of_two()))
     folds = [found[name] for name in ("pairs-of-0", "pairs-of-1")]
     assert [(fold.title, fold.open) for fold in folds if isinstance(fold, Details)] == [
         ("gpt amp+compile: 24 pairs, lock-step", True),
@@ -163,7 +163,7 @@ def test_variants_that_need_a_look_come_first_and_open() -> None:
 
 
 def test_what_differs_between_the_machines_is_marked() -> None:
-    said = document(sample.other_machine())
+    said = build_document(sample.other_machine())
     table = blocks(said)["environment-of-both"]
     assert isinstance(table, Table)
     cells = [table.columns[0].cell(row) for row in table.rows]
@@ -174,7 +174,7 @@ def test_what_differs_between_the_machines_is_marked() -> None:
 def test_a_variant_without_thresholds_says_so() -> None:
     check = sample.passing()
     variant = msgspec.structs.replace(check.variants[0], judged=(), notes=("it was not run",))
-    found = blocks(document(msgspec.structs.replace(check, variants=(variant,))))
+    found = blocks(build_document(msgspec.structs.replace(check, variants=(variant,))))
     assert [found[name].lines for name in ("ungated", "notes")] == [
         ("gpt baseline: no quantity of it has a threshold.",),
         ("it was not run",),
@@ -183,12 +183,12 @@ def test_a_variant_without_thresholds_says_so() -> None:
 
 def test_a_reason_is_not_repeated_as_a_note() -> None:
     check = msgspec.structs.replace(sample.every_verdict(), variants=(sample.did_not_run(),))
-    assert "notes" not in blocks(document(check))
+    assert "notes" not in blocks(build_document(check))
 
 
 def test_the_pairs_are_one_dot_each_with_the_mean_so_far() -> None:
     variant = sample.improved()
-    chart = pairs_chart(variant, "pairs-0")
+    chart = build_pairs_chart(variant, "pairs-0")
     assert chart is not None
     go.Figure(chart.figure)
     wall, running, cpu, _ = chart.figure["data"]
@@ -197,25 +197,25 @@ def test_the_pairs_are_one_dot_each_with_the_mean_so_far() -> None:
     assert [line["y0"] for line in chart.figure["layout"]["shapes"]] == [pytest.approx(5.0), pytest.approx(3.0)]
     assert [name for name, _, _ in chart.legend] == ["step time", "CPU time"]
     json.dumps(chart.figure)
-    assert pairs_chart(sample.did_not_run(), "pairs-0") is None
+    assert build_pairs_chart(sample.did_not_run(), "pairs-0") is None
 
 
 def test_raw_rows_are_those_of_the_check(every_verdict: Check) -> None:
-    data = {each.name: each.rows() for each in document(every_verdict).data}
+    data = {each.name: each.rows() for each in build_document(every_verdict).data}
     assert {name: len(found) for name, found in data.items()} == {"judged": 22, "pairs": 57, "ops": 4, "memory": 1}
     assert data["judged"][0] | {"verdict": "fail", "threshold": "0.5%", "before": 312 * 2**20} == data["judged"][0]
     assert data["pairs"][0]["step_time_change"] == pytest.approx(0.07, abs=0.1)
 
 
 def test_any_check_makes_a_page_that_loads_nothing_and_is_not_broken_out_of(check: Check) -> None:
-    page = Page(html.render(document(check)))
+    page = Page(html.render(build_document(check)))
     assert page.loaded() == []
     assert page.intruders() == []
     assert msgspec.json.decode(page.scripts["saved"], type=Check) == check
 
 
 def test_hostile_text_is_there_as_text() -> None:
-    assert HOSTILE.split("\n")[0] in Page(html.render(document(sample.hostile()))).text
+    assert HOSTILE.split("\n")[0] in Page(html.render(build_document(sample.hostile()))).text
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 100, 200])
@@ -245,18 +245,18 @@ def test_no_text_of_a_check_reaches_the_terminal_as_a_command(text: str, width: 
 
 
 def test_every_form_is_written(every_verdict: Check, tmp_path: Path) -> None:
-    said = document(every_verdict)
-    paths = write(said, tmp_path / "out", report="https://ci.example/report.html")
+    said = build_document(every_verdict)
+    paths = write_document(said, tmp_path / "out", report="https://ci.example/report.html")
     names = [str(path.relative_to(tmp_path / "out")) for path in paths]
     assert names[:5] == ["report.html", "check.json", "summary.json", "comment.md", "junit.xml"]
     assert set(names[5:]) == {f"tables/{name}.parquet" for name in ("judged", "pairs", "ops", "memory")}
     assert read_check(tmp_path / "out") == every_verdict
     comment = (tmp_path / "out" / "comment.md").read_text(encoding="utf-8")
-    assert comment == github.comment(said, report="https://ci.example/report.html")
+    assert comment == github.format_comment(said, report="https://ci.example/report.html")
 
 
 def test_inconclusive_as_a_failure_is_one_of_junits(every_verdict: Check, tmp_path: Path) -> None:
-    write(document(every_verdict), tmp_path, unsure="failure")
+    write_document(build_document(every_verdict), tmp_path, unsure="failure")
     root = ElementTree.parse(tmp_path / "junit.xml").getroot()
     assert len(root.findall(".//failure")) == 4 + 2
 
@@ -264,4 +264,4 @@ def test_inconclusive_as_a_failure_is_one_of_junits(every_verdict: Check, tmp_pa
 def test_a_folder_that_cannot_be_written_is_told(every_verdict: Check, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(PerfkitError, match="cannot be written"):
-        write(document(every_verdict), tmp_path / "file")
+        write_document(build_document(every_verdict), tmp_path / "file")

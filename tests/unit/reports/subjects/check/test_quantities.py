@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from perfkit.check.judge.thresholds import Threshold
 from perfkit.check.result import JudgedQuantity, Verdict
 from perfkit_reports.document.cells import Mark
-from perfkit_reports.plain import one_line
+from perfkit_reports.plain_text import flatten_text
 from perfkit_reports.subjects.check import quantities as cells
 
 FIVE = Threshold(text="5%", relative=0.05)
@@ -23,21 +23,21 @@ def judged(**changes: object) -> JudgedQuantity:
 
 def test_sides_that_differ_are_never_shown_alike() -> None:
     close = judged(before=2.173e10, after=2.173e10 + 1, change=1 / 2.173e10)
-    assert cells.before(close).text == "21,730,000,000 FLOP"
-    assert cells.after(close).text == "21,730,000,001 FLOP"
-    assert cells.change(close).text == "+4.6e-09 %"
+    assert cells.make_before_cell(close).text == "21,730,000,000 FLOP"
+    assert cells.make_after_cell(close).text == "21,730,000,001 FLOP"
+    assert cells.make_change_cell(close).text == "+4.6e-09 %"
 
 
 def test_a_change_from_nothing_is_absolute() -> None:
-    assert cells.change(judged(unit="", before=0.0, after=3.0)).text == "+3"
-    assert cells.change(judged(unit="bytes", before=0.0, after=-2048.0)).text == "-2.00 KiB"
+    assert cells.make_change_cell(judged(unit="", before=0.0, after=3.0)).text == "+3"
+    assert cells.make_change_cell(judged(unit="bytes", before=0.0, after=-2048.0)).text == "-2.00 KiB"
 
 
 def test_what_is_not_known_is_not_a_number() -> None:
     missing = judged(verdict=Verdict.NOT_COMPARED, reason="not measured")
-    assert (cells.before(missing).text, cells.before(missing).reason) == ("n/a", "not measured")
-    assert cells.change(missing).text == "–"
-    assert cells.before(judged(after=0.1)).text == "–"  # a limit needs no value before
+    assert (cells.make_before_cell(missing).text, cells.make_before_cell(missing).reason) == ("n/a", "not measured")
+    assert cells.make_change_cell(missing).text == "–"
+    assert cells.make_before_cell(judged(after=0.1)).text == "–"  # a limit needs no value before
 
 
 @pytest.mark.parametrize(
@@ -45,36 +45,38 @@ def test_what_is_not_known_is_not_a_number() -> None:
     [(0.0, "+0.0 %"), (0.0714, "+7.1 %"), (-0.25, "-25.0 %"), (0.0005, "+0.1 %"), (0.0001, "+1.0e-02 %")],
 )
 def test_a_change_has_a_sign_and_is_never_rounded_to_nothing(value: float, text: str) -> None:
-    assert cells.signed(value) == text
+    assert cells.format_change(value) == text
 
 
 def test_an_interval_names_its_unit_once() -> None:
     estimated = judged(before=1.0, after=1.07, change=0.07, low=0.06, high=0.08, exact=False)
-    assert cells.change(estimated).detail == "+6.0 to +8.0 %"
-    assert cells.change(judged(before=1.0, after=1.2, change=0.2)).detail == "exactly"
-    assert cells.change(judged(before=1.0, after=1.0, change=0.0, exact=False)).detail == ""
+    assert cells.make_change_cell(estimated).detail == "+6.0 to +8.0 %"
+    assert cells.make_change_cell(judged(before=1.0, after=1.2, change=0.2)).detail == "exactly"
+    assert cells.make_change_cell(judged(before=1.0, after=1.0, change=0.0, exact=False)).detail == ""
 
 
 def test_what_is_counted_and_equal_is_the_same() -> None:
-    assert cells.change(judged(before=1.0, after=1.0, change=0.0)).text == "same"
-    assert cells.change(judged(before=1.0, after=1.0, change=0.0, exact=False)).text == "+0.0 %"
+    assert cells.make_change_cell(judged(before=1.0, after=1.0, change=0.0)).text == "same"
+    assert cells.make_change_cell(judged(before=1.0, after=1.0, change=0.0, exact=False)).text == "+0.0 %"
 
 
 def test_every_verdict_has_a_symbol_of_its_own() -> None:
-    assert len({cells.said(verdict) for verdict in Verdict}) == len(Verdict) == len(set(cells.SYMBOLS.values()))
+    assert (
+        len({cells.format_verdict(verdict) for verdict in Verdict}) == len(Verdict) == len(set(cells.SYMBOLS.values()))
+    )
 
 
 @given(st.text(st.characters(exclude_categories=())))
 def test_one_line_is_a_line_that_can_be_encoded(text: str) -> None:
-    shown = one_line(text)
+    shown = flatten_text(text)
     assert len(shown.splitlines()) <= 1
-    assert one_line(shown) == shown
+    assert flatten_text(shown) == shown
     shown.encode()
 
 
 def mark(threshold: Threshold | None = FIVE, **fields: object) -> Mark | None:
     given = {"before": 1.0, "after": 1.05, "change": 0.05, "verdict": Verdict.PASS, "more_is_worse": True, **fields}
-    return cells.mark(judged(threshold=threshold, **given))
+    return cells.build_mark(judged(threshold=threshold, **given))
 
 
 def test_a_mark_is_the_share_of_what_is_allowed() -> None:

@@ -8,23 +8,23 @@ from perfkit.record import Unknown, value_of
 from perfkit.store.listing import list_runs
 from perfkit.store.suite_state import SuiteState
 from perfkit.store.summary import SUMMARY_FILE, ReportSummary
-from perfkit_reports.render.write import write
-from perfkit_reports.subjects.check.document import document
-from perfkit_reports.subjects.check.summary import of_check
-from perfkit_reports.view.rows import row
+from perfkit_reports.render.report_files import write_document
+from perfkit_reports.subjects.check.document import build_document
+from perfkit_reports.subjects.check.summary import summarize_check
+from perfkit_reports.view.rows import build_row
 from tests.fixtures import sample_checks
 
 
 def test_any_check_has_one(check: Check, tmp_path: Path) -> None:
-    write(document(check), tmp_path)
+    write_document(build_document(check), tmp_path)
     summary = read_json(tmp_path / SUMMARY_FILE, ReportSummary)
-    assert summary == of_check(check)
+    assert summary == summarize_check(check)
     assert (summary.kind, summary.verdict) == ("check", check.verdict)
 
 
 def test_a_check_is_listed_with_its_verdict_and_the_figures_after(tmp_path: Path) -> None:
     check = sample_checks.one_of_two()
-    write(document(check), tmp_path / "first")
+    write_document(build_document(check), tmp_path / "first")
     (listed,) = list_runs(tmp_path)
     assert (listed.kind, listed.state, listed.verdict, listed.reported) == ("check", SuiteState.OK, "fail", True)
     assert listed.name == "origin/main (4f2a9c1) → working tree (9c1e77a)"
@@ -32,17 +32,17 @@ def test_a_check_is_listed_with_its_verdict_and_the_figures_after(tmp_path: Path
     after = {each.quantity: each.after for each in check.variants[0].judged}
     assert (listed.figures.of, value_of(listed.figures.step)) == ("gpt baseline", after["step_time"])
     assert value_of(listed.figures.peak) == after["peak_allocated"]
-    shown = row(listed)
+    shown = build_row(listed)
     assert (shown["status"], shown["tone"]) == ("fail", "bad")
 
 
 def test_what_is_inconclusive_is_neither_good_nor_bad(tmp_path: Path) -> None:
-    write(document(sample_checks.too_noisy()), tmp_path)
+    write_document(build_document(sample_checks.too_noisy()), tmp_path)
     (listed,) = list_runs(tmp_path)
-    assert (row(listed)["status"], row(listed)["tone"]) == ("inconclusive", "unsure")
+    assert (build_row(listed)["status"], build_row(listed)["tone"]) == ("inconclusive", "unsure")
 
 
 def test_a_check_without_figures_says_so() -> None:
-    summary = of_check(msgspec.structs.replace(sample_checks.passing(), variants=()))
+    summary = summarize_check(msgspec.structs.replace(sample_checks.passing(), variants=()))
     assert isinstance(summary.figures.step, Unknown)
     assert summary.figures.of == ""

@@ -9,10 +9,10 @@ from rich.console import Console
 
 from perfkit.analysis.compare.runs import compare_runs
 from perfkit.analysis.model.comparison import Comparison, LivePoint
-from perfkit_reports.document.blocks import Block, Chart, Flame, Table, within
+from perfkit_reports.document.blocks import Block, Chart, Flame, Table, walk_blocks
 from perfkit_reports.document.document import Document
 from perfkit_reports.render.terminal import render
-from perfkit_reports.subjects.compare.document import document
+from perfkit_reports.subjects.compare.document import build_document
 from tests.fixtures import sample_accounts
 from tests.fixtures.gpu_traces import training_file
 from tests.fixtures.suites import record, write_suite
@@ -24,11 +24,11 @@ def traces(tmp_path: Path) -> Comparison:
 
 
 def blocks(told: Document) -> dict[str, Block]:
-    return {block.id: block for block in within(told.blocks)}
+    return {block.id: block for block in walk_blocks(told.blocks)}
 
 
 def test_traces_have_what_changed_and_everything_of_both_beside_each_other(traces: Comparison) -> None:
-    told = document(traces)
+    told = build_document(traces)
     assert [section.id for section in told.sections] == ["changed", "time", "flame", "roofline", "where"]
     found = blocks(told)
     flame, roofline = found["flame"], found["roofline"]
@@ -50,7 +50,7 @@ def test_memory_is_compared_by_category(traces: Comparison) -> None:
         categories=(replace(first, bytes=first.bytes + 2**20), *one.categories[1:]),
     )
     sides = [replace(side, memory=held) for side, held in zip(traces.sides, (one, more), strict=True)]
-    table = blocks(document(replace(traces, sides=tuple(sides))))["memory-compared"]
+    table = blocks(build_document(replace(traces, sides=tuple(sides))))["memory-compared"]
     assert isinstance(table, Table)
     assert table.rows[0].category == first.category, "the largest change comes first"
     assert [column.cell(table.rows[0]).detail for column in table.columns] == ["", "", "+1.00 MiB"]
@@ -60,17 +60,17 @@ def test_memory_is_compared_by_category(traces: Comparison) -> None:
 def test_steps_losses_and_loops_over_their_whole_training(tmp_path: Path) -> None:
     runs = [write_suite(tmp_path / name, {"baseline": [record(0.1)]}) for name in ("a", "b")]
     comparison = compare_runs(runs)
-    assert {"step-times", "losses"} <= set(blocks(document(comparison)))
-    assert "watched" not in blocks(document(comparison))
+    assert {"step-times", "losses"} <= set(blocks(build_document(comparison)))
+    assert "watched" not in blocks(build_document(comparison))
     live = (LivePoint(last=10, step_s=0.1), LivePoint(last=20, step_s=0.12))
     watched = replace(comparison, sides=(replace(comparison.sides[0], live=live), comparison.sides[1]))
-    chart = blocks(document(watched))["watched"]
+    chart = blocks(build_document(watched))["watched"]
     assert isinstance(chart, Chart)
     assert (chart.figure["data"][0]["x"], chart.figure["data"][0]["y"]) == ([10, 20], [100.0, 120.0])
 
 
 def test_a_terminal_shows_the_figures_and_the_kinds_of_work(traces: Comparison) -> None:
     out = StringIO()
-    render(document(traces), Console(file=out, width=100))
+    render(build_document(traces), Console(file=out, width=100))
     assert "Side by side" in out.getvalue()
     assert "Changes by kind of work" in out.getvalue()

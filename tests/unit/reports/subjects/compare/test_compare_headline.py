@@ -6,9 +6,9 @@ import pytest
 
 from perfkit.analysis.compare.runs import compare_runs
 from perfkit_reports.document.blocks import Table
-from perfkit_reports.subjects.compare.document import document
-from perfkit_reports.subjects.compare.figures import told
-from perfkit_reports.subjects.compare.headline import headline, remarks
+from perfkit_reports.subjects.compare.document import build_document
+from perfkit_reports.subjects.compare.figures import format_amount
+from perfkit_reports.subjects.compare.headline import build_headline, list_remarks
 from tests.fixtures.suites import record, write_suite
 
 
@@ -18,14 +18,14 @@ def bench(folder: Path, *steps_s: float) -> Path:
 
 def test_the_slower_of_two(tmp_path: Path) -> None:
     comparison = compare_runs([bench(tmp_path / "a", 0.1), bench(tmp_path / "b", 0.16)])
-    assert headline(comparison) == "b against a: 60 % slower, 100 to 160 ms a step"
-    assert list(remarks(comparison)) == []
+    assert build_headline(comparison) == "b against a: 60 % slower, 100 to 160 ms a step"
+    assert list(list_remarks(comparison)) == []
 
 
 def test_intervals_that_overlap_decide_nothing(tmp_path: Path) -> None:
     comparison = compare_runs([bench(tmp_path / "a", 0.1, 0.15, 0.2), bench(tmp_path / "b", 0.12, 0.16, 0.22)])
-    assert headline(comparison).endswith("a step, within the intervals: not decided")
-    table = document(comparison).summary[0]
+    assert build_headline(comparison).endswith("a step, within the intervals: not decided")
+    table = build_document(comparison).summary[0]
     assert isinstance(table, Table)
     step = next(row for row in table.rows if row.title == "Step time")
     cell = table.columns[2].cell(step)
@@ -36,10 +36,12 @@ def test_the_fastest_of_several(tmp_path: Path) -> None:
     comparison = compare_runs(
         [bench(tmp_path / name, step_s) for name, step_s in zip("abc", (0.1, 0.2, 0.08), strict=True)]
     )
-    assert headline(comparison) == "c has the shortest step of 3 runs; against a: 20 % faster, 100 to 80.0 ms a step"
-    assert next(iter(remarks(comparison))) == "b against a: 2 times as long, 100 to 200 ms a step"
+    assert (
+        build_headline(comparison) == "c has the shortest step of 3 runs; against a: 20 % faster, 100 to 80.0 ms a step"
+    )
+    assert next(iter(list_remarks(comparison))) == "b against a: 2 times as long, 100 to 200 ms a step"
     first = compare_runs([bench(tmp_path / name, step_s) for name, step_s in zip("xyz", (0.1, 0.2, 0.3), strict=True)])
-    assert headline(first) == "x has the shortest step of 3 runs: 100 ms"
+    assert build_headline(first) == "x has the shortest step of 3 runs: 100 ms"
 
 
 @pytest.mark.parametrize(
@@ -47,4 +49,4 @@ def test_the_fastest_of_several(tmp_path: Path) -> None:
     [(0.1, "s", "100 ms"), (2.0**30, "bytes", "1.00 GiB"), (0.5, "1", "50.0 %"), (12.0, "J", "12.0 J"), (4.0, "", "4")],
 )
 def test_figures_have_their_units(value: float, unit: str, text: str) -> None:
-    assert told(value, unit) == text
+    assert format_amount(value, unit) == text

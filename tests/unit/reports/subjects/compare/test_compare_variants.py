@@ -6,7 +6,7 @@ from perfkit.analysis.compare.runs import compare_runs
 from perfkit.store.price import Price
 from perfkit_reports.document.blocks import Table
 from perfkit_reports.document.document import Document
-from perfkit_reports.subjects.compare.document import document
+from perfkit_reports.subjects.compare.document import build_document
 from tests.fixtures.suites import keep_price, record, write_suite
 
 
@@ -16,7 +16,7 @@ def suite(folder: Path, **steps: float) -> Path:
 
 
 def compared(tmp_path: Path, before: dict[str, float], after: dict[str, float]) -> Document:
-    return document(compare_runs([suite(tmp_path / "a", **before), suite(tmp_path / "b", **after)]))
+    return build_document(compare_runs([suite(tmp_path / "a", **before), suite(tmp_path / "b", **after)]))
 
 
 def table(made: Document) -> list[list[str]]:
@@ -53,12 +53,12 @@ def test_an_interval_of_costs_has_its_unit_once(tmp_path: Path) -> None:
     folders = [suite(tmp_path / name, baseline=0.1, amp=0.05) for name in "ab"]
     for folder in folders:
         keep_price(folder, Price(per_hour=3.6, currency="$"))
-    (cost, *_) = (row[2] for row in table(document(compare_runs(folders))) if row[1] == "Cost")
+    (cost, *_) = (row[2] for row in table(build_document(compare_runs(folders))) if row[1] == "Cost")
     assert cost == "0.0125 $ per 1k samples | 0.0122–0.0128 $ per 1k samples"
 
 
 def test_single_processes_decide_nothing(tmp_path: Path) -> None:
     one = write_suite(tmp_path / "a", {"baseline": [record(0.1)], "amp": [record(0.05)]})
     two = write_suite(tmp_path / "b", {"baseline": [record(0.4)], "amp": [record(0.4)]})
-    made = document(compare_runs([one, two]))
+    made = build_document(compare_runs([one, two]))
     assert made.headline == "b against a: whether any of 2 variants is faster or slower is not decided."

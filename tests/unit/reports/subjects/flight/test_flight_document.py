@@ -12,9 +12,9 @@ from perfkit.analysis.model.flight import FlightAnalysis
 from perfkit.store.summary import FLIGHT_REPORT_FILE
 from perfkit_reports.document.blocks import Table
 from perfkit_reports.render import terminal
-from perfkit_reports.render.write import write
-from perfkit_reports.subjects.flight.document import document
-from perfkit_reports.subjects.registry import document_of
+from perfkit_reports.render.report_files import write_document
+from perfkit_reports.subjects.flight.document import build_document
+from perfkit_reports.subjects.registry import load_document
 from tests.fixtures.flight_dumps import dump, entry
 from tests.fixtures.sample_analysis import HOSTILE
 
@@ -32,13 +32,13 @@ def analysis(folder: Path, *, hostile: bool = False) -> FlightAnalysis:
 
 def shown(made: FlightAnalysis) -> str:
     console = Console(file=io.StringIO(), width=140)
-    terminal.render(document(made), console, verbose=True)
+    terminal.render(build_document(made), console, verbose=True)
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
 
 
 def test_the_headline_names_who_did_not_come(tmp_path: Path) -> None:
-    made = document(analysis(tmp_path))
+    made = build_document(analysis(tmp_path))
     (finding,) = analysis(tmp_path).findings
     assert finding.id == "collective.absent_rank"
     assert made.headline[1:] == f"{finding.title[1:]}."
@@ -52,16 +52,16 @@ def test_the_headline_names_who_did_not_come(tmp_path: Path) -> None:
 
 def test_ranks_that_met_are_told_so(tmp_path: Path) -> None:
     (tmp_path / "dump_0").write_bytes(pickle.dumps(dump(entry(0), groups={("0", "default_pg"): (0,)}), 2))
-    made = document(analyze_flight([str(tmp_path / "dump_0")]))
+    made = build_document(analyze_flight([str(tmp_path / "dump_0")]))
     assert made.headline == "All ranks met in every collective that these dumps hold."
 
 
 @pytest.mark.parametrize("hostile", [False, True])
 def test_every_form_is_written_and_read_back(tmp_path: Path, hostile: bool) -> None:
-    made = document(analysis(tmp_path, hostile=hostile))
+    made = build_document(analysis(tmp_path, hostile=hostile))
     folder = tmp_path / "report"
-    names = {path.relative_to(folder).as_posix() for path in write(made, folder)}
+    names = {path.relative_to(folder).as_posix() for path in write_document(made, folder)}
     assert names >= {"report.html", FLIGHT_REPORT_FILE, "summary.json", "report.md", "tables/ranks.parquet"}
     assert "<img src=x" not in (folder / "report.html").read_text()
-    again = document_of(folder)
+    again = load_document(folder)
     assert (again.kind, again.headline, list(again.raw)) == ("flight", made.headline, list(made.raw))

@@ -10,12 +10,12 @@ from rich.console import Console
 
 from perfkit.check.history.history import read_history
 from perfkit.check.history.result import Commit, CommitRange, History
-from perfkit_reports.charts.history import history_figure
+from perfkit_reports.charts.history import build_history_figure
 from perfkit_reports.document.blocks import Details, Group, Narrow, Table, Text
 from perfkit_reports.render import terminal
-from perfkit_reports.render.write import write
+from perfkit_reports.render.report_files import write_document
 from perfkit_reports.subjects.history import changes
-from perfkit_reports.subjects.history.document import document
+from perfkit_reports.subjects.history.document import build_document
 from tests.fixtures.parsed_page import Page
 from tests.fixtures.sample_histories import noisy_steps, write_past
 
@@ -30,9 +30,9 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> History:
 
 
 def test_a_change_in_a_sentence(history: History) -> None:
-    change = next(each for each in changes.changes(history) if each.series.quantity == "step_time")
+    change = next(each for each in changes.list_changes(history) if each.series.quantity == "step_time")
 
-    told = changes.sentence(change)
+    told = changes.describe_change(change)
     assert told.startswith("+")
     assert told.endswith("% step time of gpt amp, between 0000000 and 0000000")
     assert changes.is_regression(change)
@@ -48,18 +48,18 @@ def test_a_change_in_a_sentence(history: History) -> None:
     ],
 )
 def test_ranges_in_words(commits: CommitRange, words: str) -> None:
-    assert changes.where(commits) == words
+    assert changes.describe_commits(commits) == words
 
 
 def test_levels_that_would_read_alike_are_told_to_the_byte(history: History) -> None:
-    change = next(each for each in changes.changes(history) if each.series.quantity == "peak_allocated")
+    change = next(each for each in changes.list_changes(history) if each.series.quantity == "peak_allocated")
 
-    assert changes.level(change.point.before.value, change).text == "1,073,741,824 B"
-    assert changes.level(change.point.after.value, change).text == "1,073,741,825 B"
+    assert changes.make_level_cell(change.point.before.value, change).text == "1,073,741,824 B"
+    assert changes.make_level_cell(change.point.after.value, change).text == "1,073,741,825 B"
 
 
 def test_files_are_written_and_the_json_reads_back(history: History, tmp_path: Path) -> None:
-    names = [str(path.relative_to(tmp_path)) for path in write(document(history), tmp_path)]
+    names = [str(path.relative_to(tmp_path)) for path in write_document(build_document(history), tmp_path)]
 
     assert names == [
         *("report.html", "history.json", "report.md"),
@@ -71,16 +71,16 @@ def test_files_are_written_and_the_json_reads_back(history: History, tmp_path: P
 
 
 def test_what_stands_is_told_first(history: History) -> None:
-    said = document(history)
+    said = build_document(history)
 
-    assert said.headline == changes.headline(history)
+    assert said.headline == changes.build_headline(history)
     (standing,) = said.summary
     assert isinstance(standing, Text)
-    assert standing.lines == tuple(changes.sentence(change) for change in changes.changes(history))
+    assert standing.lines == tuple(changes.describe_change(change) for change in changes.list_changes(history))
 
 
 def test_changes_and_plots_can_be_chosen_by_workload_and_quantity(history: History) -> None:
-    first, second, _ = document(history).sections
+    first, second, _ = build_document(history).sections
     narrow, table, *_ = first.blocks
     changed, *_ = second.blocks
     assert isinstance(narrow, Narrow)
@@ -92,18 +92,18 @@ def test_changes_and_plots_can_be_chosen_by_workload_and_quantity(history: Histo
 
 
 def test_a_plot_says_what_the_series_could_show(history: History) -> None:
-    charts = document(history).sections[1].blocks[0].blocks
+    charts = build_document(history).sections[1].blocks[0].blocks
     assert all("would show within 5 runs" in chart.caption for chart in charts if "step time" in chart.title)
 
 
 def test_figures_are_plotlys(history: History) -> None:
     for series in history.series:
-        drawn = go.Figure(history_figure(series))
+        drawn = go.Figure(build_history_figure(series))
         assert len(drawn.data[-1].x) == len(series.points)
 
 
 def test_raw_rows_are_the_points_and_the_changes(history: History) -> None:
-    points, found = (data.rows() for data in document(history).data)
+    points, found = (data.rows() for data in build_document(history).data)
     assert len(points) == sum(len(series.points) for series in history.series)
     assert [row["quantity"] for row in found] == [series.quantity for series in history.series for _ in series.changes]
     assert found[0]["commit_after"] == history.series[0].changes[0].commits.after
@@ -114,23 +114,23 @@ def test_a_change_unfolds_to_its_commits(history: History) -> None:
     series = next(series for series in history.series if series.changes)
     point = msgspec.structs.replace(series.changes[0], commits=commits)
     changed = msgspec.structs.replace(history, series=(msgspec.structs.replace(series, changes=(point,)),))
-    table = document(changed).sections[0].blocks[1]
+    table = build_document(changed).sections[0].blocks[1]
     (unfolded,) = table.details(table.rows[0])
     assert unfolded.lines == ("abc1234 Faster", "and 2 older ones")
 
 
 def test_the_terminal_tells_the_changes(history: History) -> None:
     console = Console(file=io.StringIO(), width=100)
-    terminal.render(document(history), console)
+    terminal.render(build_document(history), console)
 
     told = " ".join(console.file.getvalue().split())
-    assert changes.headline(history) in told
+    assert changes.build_headline(history) in told
     assert "step time of gpt amp" in told
 
 
 def test_no_change_is_said(tmp_path: Path) -> None:
     quiet = read_history(write_past(tmp_path, [0.1, 0.1, 0.1]))
-    said = document(quiet)
+    said = build_document(quiet)
 
     assert said.headline == "No change in 3 series of 3 runs."
     assert [block.id for block in said.sections[0].blocks][:2] == ["narrow", "steady"]

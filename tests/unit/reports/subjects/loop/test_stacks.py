@@ -1,8 +1,8 @@
 """The section of sampled Python stacks."""
 
 from perfkit.analysis.model.stacks import HotLine, LoopStacks, ThreadStacks
-from perfkit_reports.document.blocks import Facts, Table, Text, within
-from perfkit_reports.subjects.loop.stacks import section
+from perfkit_reports.document.blocks import Facts, Table, Text, walk_blocks
+from perfkit_reports.subjects.loop.stacks import build_sections
 from tests.fixtures import sample_loops
 from tests.fixtures.suites import changed
 
@@ -25,7 +25,7 @@ STACKS = ThreadStacks(
 
 
 def test_nothing_is_said_where_nothing_was_sampled() -> None:
-    assert list(section(sample_loops.alone())) == []
+    assert list(build_sections(sample_loops.alone())) == []
 
 
 def test_hot_lines_and_what_is_known_of_the_samples() -> None:
@@ -33,8 +33,8 @@ def test_hot_lines_and_what_is_known_of_the_samples() -> None:
     first = analysis.variants[0]
     workers = changed(STACKS, processes=2, samples=60, idle=20)
     loop = changed(first.loop, stacks=LoopStacks(loop=STACKS, workers=workers, cost=0.042, failed=0.01, others=0.3))
-    [made] = section(changed(analysis, variants=(changed(first, loop=loop),)))
-    blocks = list(within(made.blocks))
+    [made] = build_sections(changed(analysis, variants=(changed(first, loop=loop),)))
+    blocks = list(walk_blocks(made.blocks))
     own, theirs = (block for block in blocks if isinstance(block, Facts))
     assert own.title == "The loop"
     assert theirs.title == "2 worker processes of DataLoaders"
@@ -58,6 +58,6 @@ def test_why_nothing_was_sampled_is_said() -> None:
     analysis = sample_loops.alone()
     first = analysis.variants[0]
     loop = changed(first.loop, stacks=LoopStacks(reason="needs the package py-spy: pip install py-spy"))
-    [made] = section(changed(analysis, variants=(changed(first, loop=loop),)))
-    told = [block.lines for block in within(made.blocks) if isinstance(block, Text)]
+    [made] = build_sections(changed(analysis, variants=(changed(first, loop=loop),)))
+    told = [block.lines for block in walk_blocks(made.blocks) if isinstance(block, Text)]
     assert told == [("Stacks were not sampled: needs the package py-spy: pip install py-spy",)]

@@ -5,9 +5,9 @@ from pathlib import Path
 from perfkit.analysis.model.process import ProcessAnalysis
 from perfkit.analysis.stacks.process_stacks import analyze_process
 from perfkit_reports.document.blocks import Table
-from perfkit_reports.render.write import write
-from perfkit_reports.subjects.process.document import document
-from perfkit_reports.subjects.registry import document_of
+from perfkit_reports.render.report_files import write_document
+from perfkit_reports.subjects.process.document import build_document
+from perfkit_reports.subjects.registry import load_document
 from tests.fixtures.spied_process import PID, facts, threads
 from tests.fixtures.suites import changed
 
@@ -17,7 +17,7 @@ def analysis() -> ProcessAnalysis:
 
 
 def test_the_headline_is_the_main_threads_top_line() -> None:
-    made = document(analysis())
+    made = build_document(analysis())
     assert made.headline.startswith("The main thread spends ")
     assert " of its time at train.py:11, in train, mostly in " in made.headline
     assert made.lead == ("python train.py --lr 1e-3",)
@@ -33,7 +33,7 @@ def test_the_headline_is_the_main_threads_top_line() -> None:
 
 
 def test_lines_are_by_process_and_thread_the_main_one_first() -> None:
-    made = document(analysis())
+    made = build_document(analysis())
     table = next(block for block in made.blocks if isinstance(block, Table) and block.id == "stacks-lines")
     rows = [[column.cell(row).text for column in table.columns] for row in table.rows]
     assert rows[0][:2] == ["train.py:11", f"MainThread {PID}"]
@@ -41,15 +41,15 @@ def test_lines_are_by_process_and_thread_the_main_one_first() -> None:
 
 
 def test_what_casts_doubt_is_said() -> None:
-    [told] = document(analyze_process(changed(facts(), ended=True), threads())).warnings
+    [told] = build_document(analyze_process(changed(facts(), ended=True), threads())).warnings
     assert told == "The process ended while it was looked at: this is what was seen in 2.00 s."
-    [told] = document(analyze_process(changed(facts(), interrupted=True), threads())).warnings
+    [told] = build_document(analyze_process(changed(facts(), interrupted=True), threads())).warnings
     assert told == "Ctrl-C ended the look: this is what was seen in 2.00 s."
-    assert "was not seen" in document(analyze_process(facts(), threads()[1:])).headline
+    assert "was not seen" in build_document(analyze_process(facts(), threads()[1:])).headline
 
 
 def test_it_is_drawn_again_from_its_folder(tmp_path: Path) -> None:
-    made = document(analysis())
-    write(made, tmp_path)
-    again = document_of(tmp_path)
+    made = build_document(analysis())
+    write_document(made, tmp_path)
+    again = load_document(tmp_path)
     assert (again.kind, again.headline, list(again.raw)) == ("process", made.headline, list(made.raw))

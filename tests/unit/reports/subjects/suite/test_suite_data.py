@@ -2,18 +2,18 @@ import pytest
 from msgspec.structs import replace
 
 from perfkit.analysis.model.suite import Analysis
-from perfkit_reports.document.tables import Data
-from perfkit_reports.render.parquet import arrow
-from perfkit_reports.subjects.suite.document import document
+from perfkit_reports.document.tables import RawTable
+from perfkit_reports.render.parquet import build_arrow_table
+from perfkit_reports.subjects.suite.document import build_document
 
 
-def tables(analysis: Analysis) -> dict[str, Data]:
-    return {data.name: data for data in document(analysis).data}
+def tables(analysis: Analysis) -> dict[str, RawTable]:
+    return {data.name: data for data in build_document(analysis).data}
 
 
 def test_every_row_has_the_columns_of_its_table(analysis: Analysis) -> None:
     for data in tables(analysis).values():
-        assert arrow(data).column_names == list(data.schema)
+        assert build_arrow_table(data).column_names == list(data.schema)
         assert all(list(row) == list(data.schema) for row in data.rows())
 
 

@@ -10,10 +10,10 @@ from perfkit.analysis.model.estimate import MedianEstimate
 from perfkit.analysis.model.suite import Analysis
 from perfkit.analysis.trace.op_tables import LONGEST_ROWS
 from perfkit_reports.document.blocks import Bars, Chart, Choice, Facts, Findings, Table, Text
-from perfkit_reports.document.raw import as_json
+from perfkit_reports.document.raw import encode_json
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.render import html, markdown, notebook, terminal
-from perfkit_reports.subjects.suite.document import document
+from perfkit_reports.subjects.suite.document import build_document
 from tests.fixtures.document_blocks import blocks, column, titles
 from tests.fixtures.parsed_page import Page
 from tests.fixtures.rank_traces import gemm
@@ -22,7 +22,7 @@ from tests.fixtures.sample_analysis import HOSTILE, TRACEBACK, known
 
 def printed(analysis: Analysis, width: int = 100, *, verbose: bool = False) -> str:
     stream = io.StringIO()
-    terminal.render(document(analysis), Console(file=stream, width=width, color_system=None), verbose=verbose)
+    terminal.render(build_document(analysis), Console(file=stream, width=width, color_system=None), verbose=verbose)
     return stream.getvalue()
 
 
@@ -32,8 +32,8 @@ def only(analysis: Analysis, *places: int) -> Analysis:
 
 def test_the_sections_in_order(realistic: Analysis, nothing_measured: Analysis) -> None:
     every = ["findings", "tradeoff", "roofline", "time", "memory", "savings", "samples", "environment"]
-    assert [section.id for section in document(realistic).sections] == every
-    alone = [section.id for section in document(nothing_measured).sections]
+    assert [section.id for section in build_document(realistic).sections] == every
+    alone = [section.id for section in build_document(nothing_measured).sections]
     assert alone == [name for name in every if name != "tradeoff"]  # a lone variant is compared with nothing
 
 
@@ -42,29 +42,29 @@ def test_products_by_size_stand_after_the_savings(realistic: Analysis) -> None:
     assert first.traced_step is not None
     traced = msgspec.structs.replace(first.traced_step, gemms=(gemm(0.4),))
     variants = (msgspec.structs.replace(first, trace=traced), *realistic.variants[1:])
-    told = [section.id for section in document(msgspec.structs.replace(realistic, variants=variants)).sections]
+    told = [section.id for section in build_document(msgspec.structs.replace(realistic, variants=variants)).sections]
     assert told[told.index("savings") + 1] == "products"
 
 
 def test_key_figures_are_those_of_the_winners(realistic: Analysis, nothing_measured: Analysis) -> None:
-    tiles = {tile.title: (tile.cell.text, tile.cell.detail) for tile in document(realistic).tiles}
+    tiles = {tile.title: (tile.cell.text, tile.cell.detail) for tile in build_document(realistic).tiles}
     assert tiles == {
         "Fastest": ("1.62×", "amp, 1.59–1.65×"),
         "Least memory": ("-54.0 %", "amp+ckpt, 190 MiB at the peak"),
         "Largest gain found": ("76.6 ms", "a step of amp: Train in bf16"),
         "Variants": ("8", "6 ok, 1 skipped, 1 out of memory"),
     }
-    assert [tile.title for tile in document(nothing_measured).tiles] == ["Variants"]
+    assert [tile.title for tile in build_document(nothing_measured).tiles] == ["Variants"]
 
 
 def test_all_rows_of_ops_that_a_suite_keeps_are_shown(realistic: Analysis) -> None:
-    table = blocks(document(realistic))["ops-0"]
+    table = blocks(build_document(realistic))["ops-0"]
     assert isinstance(table, Table)
     assert table.limit == LONGEST_ROWS
 
 
 def test_a_row_is_a_variant_and_those_without_figures_have_dashes_and_a_reason(realistic: Analysis) -> None:
-    found = blocks(document(realistic))
+    found = blocks(build_document(realistic))
     table = found["variants"]
     assert column(table, "Variant") == [variant.name for variant in realistic.variants]
     assert column(table, "Speed-up")[:3] == ["baseline", "▲ 1.62×", "▼ 0.80×"]
@@ -79,17 +79,17 @@ def test_a_row_is_a_variant_and_those_without_figures_have_dashes_and_a_reason(r
 
 
 def test_columns_compare_only_where_there_is_something_to_compare_with(realistic: Analysis) -> None:
-    assert titles(blocks(document(realistic))["variants"]) == [
+    assert titles(blocks(build_document(realistic))["variants"]) == [
         "Variant", "Step time", "Speed-up", "Verdict", "tokens/s", "Peak memory", "MFU", "Loss", "Verified active",
     ]  # fmt: skip
-    assert titles(blocks(document(only(realistic, 0)))["variants"]) == [
+    assert titles(blocks(build_document(only(realistic, 0)))["variants"]) == [
         "Variant", "Step time", "tokens/s", "Peak memory", "MFU",
     ]  # fmt: skip
 
 
 def test_energy_has_a_column_only_where_one_is_known(realistic: Analysis) -> None:
     powered = msgspec.structs.replace(realistic.variants[0], energy_per_step=known(12.0, "J"))
-    table = blocks(document(msgspec.structs.replace(realistic, variants=(powered, *realistic.variants[1:]))))[
+    table = blocks(build_document(msgspec.structs.replace(realistic, variants=(powered, *realistic.variants[1:]))))[
         "variants"
     ]
     assert column(table, "Energy a step")[:2] == ["12.0 J", "n/a"]
@@ -97,12 +97,14 @@ def test_energy_has_a_column_only_where_one_is_known(realistic: Analysis) -> Non
 
 def test_throughputs_in_several_units_each_name_their_own(realistic: Analysis) -> None:
     images = msgspec.structs.replace(realistic.variants[1], throughput_unit="images")
-    table = blocks(document(msgspec.structs.replace(realistic, variants=(realistic.variants[0], images))))["variants"]
+    table = blocks(build_document(msgspec.structs.replace(realistic, variants=(realistic.variants[0], images))))[
+        "variants"
+    ]
     assert column(table, "Throughput") == ["10,267 tokens/s", "16,508 images/s"]
 
 
 def test_a_row_unfolds_to_what_lies_behind_it(every_status: Analysis) -> None:
-    found = blocks(document(every_status))
+    found = blocks(build_document(every_status))
     failed = next(place for place, variant in enumerate(every_status.variants) if variant.name == HOSTILE)
     traceback = found[f"variant-{failed}-traceback"]
     assert isinstance(traceback, Text)
@@ -127,7 +129,7 @@ def test_a_row_unfolds_to_what_lies_behind_it(every_status: Analysis) -> None:
 
 
 def test_operations_can_be_chosen_by_variant_the_baseline_first(realistic: Analysis) -> None:
-    found = blocks(document(realistic))
+    found = blocks(build_document(realistic))
     choice = found["costs"]
     assert isinstance(choice, Choice)
     assert list(choice.options) == [
@@ -137,7 +139,7 @@ def test_operations_can_be_chosen_by_variant_the_baseline_first(realistic: Analy
 
 
 def test_what_was_not_traced_says_so(nothing_measured: Analysis) -> None:
-    found = blocks(document(nothing_measured))
+    found = blocks(build_document(nothing_measured))
     for name in ("no-roofline", "no-time", "no-costs"):
         told = found[name]
         assert isinstance(told, Text)
@@ -148,23 +150,23 @@ def test_what_was_not_traced_says_so(nothing_measured: Analysis) -> None:
 
 
 def test_a_roofline_without_roofs_says_how_to_get_them(realistic: Analysis) -> None:
-    found = blocks(document(msgspec.structs.replace(realistic, ceilings=None)))
+    found = blocks(build_document(msgspec.structs.replace(realistic, ceilings=None)))
     missing, told = found["no-roofline"], found["roofline-told"]
     assert isinstance(missing, Text)
     assert isinstance(told, Text)
     assert "perfkit calibrate" in missing.lines[0]
     assert "without roofs" in told.lines[0]
     assert isinstance(found["roofline"], Chart)  # rates and intensities are known all the same
-    assert "no-roofline" not in blocks(document(realistic))
+    assert "no-roofline" not in blocks(build_document(realistic))
 
 
 def test_a_notebook_and_a_terminal_have_the_brief_blocks(realistic: Analysis) -> None:
-    brief = {name for name, block in blocks(document(realistic)).items() if block.weight == Weight.BRIEF}
+    brief = {name for name, block in blocks(build_document(realistic)).items() if block.weight == Weight.BRIEF}
     assert brief == {"variants", "not-measured", "compiled", "found", "pareto", "roofline", "time-split", "memory-peak"}
 
 
 def test_when_compiling_pays_is_told_at_once(realistic: Analysis) -> None:
-    told = blocks(document(realistic))["compiled"]
+    told = blocks(build_document(realistic))["compiled"]
     assert isinstance(told, Text)
     assert told.lines == (
         "compile: compiled in 14.2 s (cache cold), pays after 450 steps; "
@@ -174,38 +176,38 @@ def test_when_compiling_pays_is_told_at_once(realistic: Analysis) -> None:
     assert summary is not None
     slower = msgspec.structs.replace(summary, break_even_step=None, break_even="never: it takes longer", warm=None)
     alone = msgspec.structs.replace(realistic.variants[4], compile=slower)
-    (line,) = blocks(document(msgspec.structs.replace(realistic, variants=(alone,))))["compiled"].lines
+    (line,) = blocks(build_document(msgspec.structs.replace(realistic, variants=(alone,))))["compiled"].lines
     assert line == "compile: compiled in 14.2 s (cache cold), pays never."
 
 
 def test_findings_say_whose_they_are_where_that_is_not_clear(realistic: Analysis) -> None:
-    found = blocks(document(realistic))["found"]
-    alone = blocks(document(only(realistic, 0)))["found"]
+    found = blocks(build_document(realistic))["found"]
+    alone = blocks(build_document(only(realistic, 0)))["found"]
     assert isinstance(found, Findings)
     assert isinstance(alone, Findings)
     assert (found.owner, alone.owner) == ("Variant", "")
 
 
 def test_bars_of_time_sum_to_the_step(realistic: Analysis) -> None:
-    bars = blocks(document(realistic))["time-split"]
+    bars = blocks(build_document(realistic))["time-split"]
     assert isinstance(bars, Bars)
     assert [sum(share.share for share in bar.shares) for bar in bars.bars] == pytest.approx([1.0] * 6)
 
 
 def test_the_analysis_itself_is_kept(every_status: Analysis) -> None:
-    told = document(every_status)
+    told = build_document(every_status)
     assert told.saves == "report.json"
-    assert msgspec.json.decode(as_json(told.raw["report.json"]), type=Analysis) == every_status
+    assert msgspec.json.decode(encode_json(told.raw["report.json"]), type=Analysis) == every_status
     page = Page(html.render(told))
     assert msgspec.json.decode(page.scripts["saved"], type=Analysis) == every_status
 
 
 def test_hostile_text_forms_no_markup_in_any_format(every_status: Analysis) -> None:
-    page = Page(html.render(document(every_status)))
+    page = Page(html.render(build_document(every_status)))
     assert page.intruders() == []
     assert page.loaded() == []
     assert HOSTILE in page.text
-    text = markdown.render(document(every_status)).replace(TRACEBACK.rstrip(), "")
+    text = markdown.render(build_document(every_status)).replace(TRACEBACK.rstrip(), "")
     assert "<img" not in text
     assert "</script>" not in text
     assert HOSTILE in printed(every_status, 300).replace("\n", "")
@@ -224,13 +226,13 @@ def test_numbers_are_whole_on_a_narrow_terminal(realistic: Analysis) -> None:
 
 
 def test_a_notebook_shows_the_main_figures_and_every_variant(realistic: Analysis) -> None:
-    page = Page(notebook.render(document(realistic)))
+    page = Page(notebook.render(build_document(realistic)))
     assert sum(tag == "img" for tag, _ in page.tags) == 4
     assert all(variant.name in page.text for variant in realistic.variants)
 
 
 def test_charts_are_named_alike_in_every_format(realistic: Analysis) -> None:
-    drawn = {name for name, block in blocks(document(realistic)).items() if isinstance(block, Chart)}
+    drawn = {name for name, block in blocks(build_document(realistic)).items() if isinstance(block, Chart)}
     assert {"pareto", "roofline", "step-times", "warm-up", "losses", "memory-peak"} <= drawn
 
 
@@ -238,7 +240,9 @@ def test_a_step_without_an_interval_has_no_error_bar(realistic: Analysis) -> Non
     first = msgspec.structs.replace(
         realistic.variants[0], step_time=MedianEstimate(value=0.2, unit="s", per_process=(0.2,))
     )
-    chart = blocks(document(msgspec.structs.replace(realistic, variants=(first, realistic.variants[1]))))["pareto"]
+    chart = blocks(build_document(msgspec.structs.replace(realistic, variants=(first, realistic.variants[1]))))[
+        "pareto"
+    ]
     assert isinstance(chart, Chart)
     bars = [trace["error_y"] for trace in chart.figure["data"] if "error_y" in trace]
     assert bars[0] == {"visible": False}
@@ -249,6 +253,6 @@ def test_hfu_below_mfu_says_why(realistic: Analysis) -> None:
     first = realistic.variants[0]
     causal = msgspec.structs.replace(first, model_flops=known(8e9, "FLOP"), hardware_flops=known(7.6e9, "FLOP"))
     for variant, told in ((causal, True), (first, False)):
-        table = blocks(document(msgspec.structs.replace(realistic, variants=(variant,))))["variants"]
+        table = blocks(build_document(msgspec.structs.replace(realistic, variants=(variant,))))["variants"]
         assert isinstance(table, Table)
         assert ("puts HFU below MFU" in table.caption) == told

@@ -7,7 +7,7 @@ import plotly.graph_objects as go
 from perfkit.analysis.suite.analyze import analyze_suite
 from perfkit.record import ExpertLoad
 from perfkit_reports.document.blocks import Chart, Table
-from perfkit_reports.subjects.suite.experts import experts
+from perfkit_reports.subjects.suite.experts import build_sections
 from tests.fixtures.suites import record, write_suite
 
 LOADS = (
@@ -26,7 +26,7 @@ def test_load_and_dropped_tokens_of_each_variant(tmp_path: Path) -> None:
     analysis = analyze_suite(
         write_suite(tmp_path, {"baseline": [record(0.1, experts=LOADS)], "ep": [record(0.1, experts=even)]})
     )
-    (section,) = experts(analysis)
+    (section,) = build_sections(analysis)
     table, chart = section.blocks
     assert isinstance(table, Table)
     assert isinstance(chart, Chart)
@@ -57,4 +57,4 @@ def test_load_and_dropped_tokens_of_each_variant(tmp_path: Path) -> None:
 
 
 def test_nothing_is_said_of_models_without_experts(tmp_path: Path) -> None:
-    assert list(experts(analyze_suite(write_suite(tmp_path, {"baseline": [record(0.1)]})))) == []
+    assert list(build_sections(analyze_suite(write_suite(tmp_path, {"baseline": [record(0.1)]})))) == []

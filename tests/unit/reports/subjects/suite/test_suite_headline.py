@@ -6,21 +6,21 @@ from perfkit_reports.subjects.suite import headline
 
 
 def test_the_fastest_sound_variant_wins(realistic: Analysis) -> None:
-    best, least = headline.fastest(realistic), headline.leanest(realistic)
+    best, least = headline.find_fastest(realistic), headline.find_leanest(realistic)
     assert best is not None
     assert least is not None
     assert (best.name, least.name) == ("amp", "amp+ckpt")
     assert (
-        headline.headline(realistic)
+        headline.build_headline(realistic)
         == "amp is the fastest: 1.62× the speed of the baseline with 26 % less peak memory."
     )
 
 
 def test_a_variant_that_did_not_act_cannot_win_and_is_named(every_status: Analysis) -> None:
-    best = headline.fastest(every_status)
+    best = headline.find_fastest(every_status)
     assert best is not None
     assert best.name == "amp"
-    assert "amp+flash measured 2.00×, which does not count: its techniques did not act." in headline.remarks(
+    assert "amp+flash measured 2.00×, which does not count: its techniques did not act." in headline.list_remarks(
         every_status
     )
 
@@ -31,9 +31,9 @@ def test_a_variant_whose_losses_differ_cannot_win(realistic: Analysis) -> None:
         for variant in realistic.variants[1:]
     ]
     analysis = msgspec.structs.replace(realistic, variants=(realistic.variants[0], *wrong))
-    assert headline.fastest(analysis) is None
-    assert headline.headline(analysis).startswith("No variant was shown to be faster than the baseline")
-    assert any("its losses differ" in line for line in headline.remarks(analysis))
+    assert headline.find_fastest(analysis) is None
+    assert headline.build_headline(analysis).startswith("No variant was shown to be faster than the baseline")
+    assert any("its losses differ" in line for line in headline.list_remarks(analysis))
 
 
 def test_no_winner_no_baseline_and_nothing_are_said_plainly(realistic: Analysis, nothing_measured: Analysis) -> None:
@@ -49,14 +49,14 @@ def test_no_winner_no_baseline_and_nothing_are_said_plainly(realistic: Analysis,
     undecided = msgspec.structs.replace(slower.variants[1].difference, verdict="no difference")
     same = msgspec.structs.replace(slower.variants[1], difference=undecided)
     neither = msgspec.structs.replace(realistic, variants=(slower.variants[0], same))
-    assert headline.headline(slower) == "The baseline is the fastest: ckpt has 0.80× its speed."
-    assert headline.headline(many) == "The baseline is the fastest of 3 variants."
-    assert headline.headline(neither) == "No variant is faster than the baseline."
-    assert headline.headline(without) == "The baseline was not measured, so nothing can be compared with it."
-    assert headline.headline(exhausted) == "The baseline ran out of memory, so nothing can be compared with it."
-    assert headline.headline(all_exhausted) == "Every variant ran out of memory."
-    assert headline.headline(alone) == "baseline takes 199 ms a step."
-    assert headline.headline(nothing_measured) == "No variant could be measured."
+    assert headline.build_headline(slower) == "The baseline is the fastest: ckpt has 0.80× its speed."
+    assert headline.build_headline(many) == "The baseline is the fastest of 3 variants."
+    assert headline.build_headline(neither) == "No variant is faster than the baseline."
+    assert headline.build_headline(without) == "The baseline was not measured, so nothing can be compared with it."
+    assert headline.build_headline(exhausted) == "The baseline ran out of memory, so nothing can be compared with it."
+    assert headline.build_headline(all_exhausted) == "Every variant ran out of memory."
+    assert headline.build_headline(alone) == "baseline takes 199 ms a step."
+    assert headline.build_headline(nothing_measured) == "No variant could be measured."
     assert headline.count_by_status(nothing_measured) == "1 failed"
 
 
@@ -66,21 +66,23 @@ def test_what_was_not_compared_is_told_as_neither_slower_nor_the_same(realistic:
     alone = msgspec.structs.replace(realistic, variants=(baseline, emulated))
     beside = msgspec.structs.replace(realistic, variants=(baseline, emulated, ckpt))
     why = "Nothing was compared with the baseline: a cpu has no fp8 products."
-    assert headline.headline(alone) == why
-    assert headline.headline(beside) == "The baseline is the fastest: ckpt has 0.80× its speed."
+    assert headline.build_headline(alone) == why
+    assert headline.build_headline(beside) == "The baseline is the fastest: ckpt has 0.80× its speed."
 
 
 def test_an_undecided_speed_is_not_told_as_a_fact(realistic: Analysis) -> None:
-    least = headline.leanest(realistic)
+    least = headline.find_leanest(realistic)
     assert least is not None
     assert least.difference is not None
-    assert " the speed." in "".join(headline.remarks(realistic))
+    assert " the speed." in "".join(headline.list_remarks(realistic))
     open_question = msgspec.structs.replace(
         least, difference=msgspec.structs.replace(least.difference, verdict="inconclusive")
     )
     variants = tuple(open_question if each is least else each for each in realistic.variants)
     told = [
-        line for line in headline.remarks(msgspec.structs.replace(realistic, variants=variants)) if least.name in line
+        line
+        for line in headline.list_remarks(msgspec.structs.replace(realistic, variants=variants))
+        if least.name in line
     ]
     assert told
     assert not any("the speed" in line for line in told)
@@ -94,9 +96,9 @@ def test_a_busy_machine_is_told_and_goes_first_where_something_is_undecided(real
     doubtful = msgspec.structs.replace(amp, difference=msgspec.structs.replace(amp.difference, verdict="inconclusive"))
     undecided = msgspec.structs.replace(busy, variants=(realistic.variants[0], doubtful))
     decided = msgspec.structs.replace(busy, variants=realistic.variants[:2])
-    assert headline.headline(undecided).startswith(f"{told} No variant was shown to be faster")
-    assert told not in headline.remarks(undecided)
-    assert headline.headline(decided).startswith("amp is the fastest")
-    assert headline.remarks(decided)[0] == told
+    assert headline.build_headline(undecided).startswith(f"{told} No variant was shown to be faster")
+    assert told not in headline.list_remarks(undecided)
+    assert headline.build_headline(decided).startswith("amp is the fastest")
+    assert headline.list_remarks(decided)[0] == told
     quiet = msgspec.structs.replace(decided, load=msgspec.structs.replace(load, others=0.1))
-    assert told not in headline.remarks(quiet)
+    assert told not in headline.list_remarks(quiet)

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from perfkit.analysis.model.estimate import MedianEstimate, MissingEstimate
 from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit_reports.document.blocks import Chart, Table
-from perfkit_reports.subjects.suite.document import document
+from perfkit_reports.subjects.suite.document import build_document
 from tests.fixtures.document_blocks import blocks
 
 
@@ -37,7 +37,7 @@ def suite(realistic: Analysis) -> Analysis:
 
 
 def chart(analysis: Analysis, name: str) -> Chart:
-    found = blocks(document(analysis))[name]
+    found = blocks(build_document(analysis))[name]
     assert isinstance(found, Chart)
     go.Figure(found.figure)
     return found
@@ -55,7 +55,7 @@ def test_losses_are_drawn_over_steps_and_where_the_steps_end_in_time(suite: Anal
 
 def test_the_table_has_the_losses_after_as_many_steps_and_after_as_much_time(suite: Analysis) -> None:
     """The fewest steps are the slow one's 2; the quick one's 4 steps end first, after 0.4 s."""
-    table = blocks(document(suite))["losses-reached"]
+    table = blocks(build_document(suite))["losses-reached"]
     assert isinstance(table, Table)
     assert [column.title for column in table.columns] == ["Variant", "After 2 steps", "After 400 ms"]
     cells = [[column.cell(row) for column in table.columns[1:]] for row in table.rows]
@@ -69,13 +69,13 @@ def test_the_table_has_the_losses_after_as_many_steps_and_after_as_much_time(sui
 
 
 def test_losses_of_one_trajectory_stay_among_the_samples(realistic: Analysis) -> None:
-    found = blocks(document(realistic))
+    found = blocks(build_document(realistic))
     assert "losses" in found
     assert "losses-time" not in found
 
 
 def test_raw_losses_say_when_their_step_ends(suite: Analysis) -> None:
-    (data,) = (each for each in document(suite).data if each.name == "losses")
+    (data,) = (each for each in build_document(suite).data if each.name == "losses")
     rows = [row for row in data.rows() if row["variant"] == suite.variants[2].name]
     assert [(row["step"], row["end_s"], row["loss"]) for row in rows] == [(0, 0.6, 3.0), (1, 1.2, 2.5)]
     untimed = [row for row in data.rows() if row["variant"] == suite.variants[3].name]
@@ -87,7 +87,7 @@ def test_what_is_only_emulated_has_no_place_in_time(suite: Analysis) -> None:
     emulated = replace(suite, variants=(base, replace(quick, emulated="no fp8 here"), slow, untimed))
     assert len(chart(emulated, "losses").figure["data"]) == 3
     assert len(chart(emulated, "losses-time").figure["data"]) == 2
-    table = blocks(document(emulated))["losses-reached"]
+    table = blocks(build_document(emulated))["losses-reached"]
     assert isinstance(table, Table)
     assert table.columns[2].title == "After 800 ms"  # the baseline's 4 steps; the quick one's 400 ms do not count
     assert table.columns[2].cell(table.rows[1]).reason == "emulated: no fp8 here"

@@ -10,11 +10,11 @@ from perfkit.analysis.model.plan import Interval
 from perfkit.analysis.model.scaling import PlannedPoint
 from perfkit.analysis.model.suite import Analysis
 from perfkit.analysis.suite.analyze import analyze_suite
-from perfkit_reports.document.blocks import Chart, Section, Table, Text, within
-from perfkit_reports.document.raw import as_json
-from perfkit_reports.subjects.suite.data import data
-from perfkit_reports.subjects.suite.document import document
-from perfkit_reports.subjects.suite.scaling import scaling
+from perfkit_reports.document.blocks import Chart, Section, Table, Text, walk_blocks
+from perfkit_reports.document.raw import encode_json
+from perfkit_reports.subjects.suite.data import build_data
+from perfkit_reports.subjects.suite.document import build_document
+from perfkit_reports.subjects.suite.scaling import build_scaling_sections
 from tests.fixtures.sample_analysis import realistic
 from tests.fixtures.scaled_suites import Steps, scaled_suite
 
@@ -47,7 +47,7 @@ def planned(analysis: Analysis) -> Analysis:
 
 
 def section(analysis: Analysis) -> Section:
-    (found,) = scaling(analysis)
+    (found,) = build_scaling_sections(analysis)
     return found
 
 
@@ -58,12 +58,12 @@ def shown(table: Table, title: str) -> list[str]:
 
 
 def blocks(analysis: Analysis, kind: type) -> dict[str, object]:
-    return {block.id: block for block in within(section(analysis).blocks) if isinstance(block, kind)}
+    return {block.id: block for block in walk_blocks(section(analysis).blocks) if isinstance(block, kind)}
 
 
 def test_a_suite_of_one_size_has_no_such_section() -> None:
-    assert list(scaling(realistic())) == []
-    assert "scaling" not in {table.name for table in data(realistic())}
+    assert list(build_scaling_sections(realistic())) == []
+    assert "scaling" not in {table.name for table in build_data(realistic())}
 
 
 def test_what_was_measured_is_a_table_and_two_charts(analysis: Analysis) -> None:
@@ -112,11 +112,11 @@ def test_wide_bounds_are_drawn_and_leave_the_measured_points_to_be_seen(planned:
 
 
 def test_report_json_holds_it(planned: Analysis) -> None:
-    assert msgspec.json.decode(as_json(document(planned).raw["report.json"]), type=Analysis) == planned
+    assert msgspec.json.decode(encode_json(build_document(planned).raw["report.json"]), type=Analysis) == planned
 
 
 def test_every_number_of_ranks_is_a_raw_row(planned: Analysis) -> None:
-    (table,) = (each for each in document(planned).data if each.name == "scaling")
+    (table,) = (each for each in build_document(planned).data if each.name == "scaling")
     rows = list(table.rows())
     assert [(row["techniques"], row["world_size"]) for row in rows] == [
         ("baseline", 1), ("baseline", 2), ("baseline", 4096), ("ddp", 2), ("ddp", 4),

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from perfkit.analysis.suite.analyze import analyze_suite
 from perfkit.store.layout import BatchSearch, BatchTrial
 from perfkit_reports.document.blocks import Table
-from perfkit_reports.subjects.suite.sizes import sizes
+from perfkit_reports.subjects.suite.sizes import build_sections
 from tests.fixtures.suites import record, write_suite
 
 TRIALS = (
@@ -20,7 +20,7 @@ TRIALS = (
 def listed(folder: Path, found: str | None) -> Table:
     searched = BatchSearch(asked="batch", found=found, limit_bytes=2.0**31, margin=0.1, most=64, trials=TRIALS)
     analysis = replace(analyze_suite(write_suite(folder, {"baseline": [record(0.1)]})), searches=(searched,))
-    (section,) = sizes(analysis)
+    (section,) = build_sections(analysis)
     (table,) = section.blocks
     assert isinstance(table, Table)
     return table

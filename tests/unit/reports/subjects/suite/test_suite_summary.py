@@ -4,8 +4,8 @@ import pytest
 from perfkit.analysis.model.suite import Analysis
 from perfkit.record import Measurement, Unknown, value_of
 from perfkit.store.summary import ReportSummary
-from perfkit_reports.document.raw import as_json
-from perfkit_reports.subjects.suite.summary import summary as short
+from perfkit_reports.document.raw import encode_json
+from perfkit_reports.subjects.suite.summary import summarize_suite as short
 from tests.fixtures import sample_analysis
 
 SUITES = ("realistic", "every_status", "nothing_measured")
@@ -18,8 +18,8 @@ def test_a_suite_in_short(name: str) -> None:
     assert [(outcome.variant, outcome.status) for outcome in summary.outcomes] == [
         (variant.name, variant.status) for variant in analysis.variants
     ]
-    assert len(as_json(summary)) < 10_000
-    assert msgspec.json.decode(as_json(summary), type=ReportSummary) == summary
+    assert len(encode_json(summary)) < 10_000
+    assert msgspec.json.decode(encode_json(summary), type=ReportSummary) == summary
 
 
 def test_the_figures_of_a_suite_are_those_of_one_variant() -> None:

@@ -1,0 +1,314 @@
+"""The modes of `perfkit check`: a comparison, an update of the baseline, a calibration, the history."""
+
+import difflib
+import os
+import shlex
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING
+
+import click
+
+from perfkit.errors import UsageError
+from perfkit.files import write_bytes
+from perfkit.store.summary import CHECK_FILE, REPORT_FILE
+from perfkit_cli.folders import refuse_foreign
+
+if TYPE_CHECKING:
+    from perfkit.check.check_options import CheckOptions
+    from perfkit.check.config import CheckConfig
+    from perfkit.check.result import Check
+    from perfkit.check.stored_comparison import FigureSource
+    from perfkit_reports.document.document import Document
+
+OUT = Path("runs")
+EXIT_FAILED = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckArguments:
+    """What was given; None where it was not."""
+
+    run: Path | None
+    against_ref: str | None
+    baseline: str | None
+    update: bool
+    calibrate: bool
+    history: Path | None
+    workload: str | None
+    technique: str | None
+    thresholds: tuple[str, ...]
+    exact: bool
+    budget: str | None
+    device: str | None
+    threads: int | None
+    inconclusive: int | None
+    fail_on: str | None
+    out: Path | None
+    markdown: Path | None
+    junit: Path | None
+    github: bool | None
+    as_json: bool
+    verbose: bool
+    quiet: bool
+
+
+Mode = Callable[[CheckArguments, Path], int]
+
+
+def run_check(given: CheckArguments) -> int:
+    """Do what was asked for; the exit code."""
+    name, mode = _choose_mode(given)
+    folder = given.out or OUT / f"{datetime.now():%Y-%m-%d-%H%M%S}-{name}"
+    refuse_foreign(folder, CHECK_FILE, "perfkit check")
+    return mode(given, folder)
+
+
+def _choose_mode(given: CheckArguments) -> tuple[str, Mode]:
+    """What was asked for, and what its folder is called; a `UsageError` where it is two things."""
+    asked: dict[str, tuple[bool, Mode]] = {
+        "--update": (given.update, _update_baseline),
+        "--calibrate": (given.calibrate, _calibrate_check),
+        "--history": (given.history is not None, _show_history),
+        "--against-ref": (given.against_ref is not None, _check_against_ref),
+        "--baseline": (given.baseline is not None, _check_against_baseline),
+    }
+    named = [name for name, (is_asked, _) in asked.items() if is_asked]
+    if len(named) > 1 and set(named) != {"--update", "--baseline"}:
+        raise UsageError(f"{' and '.join(named)} are different checks: give one of them")
+    if given.run is not None and named != ["--baseline"]:
+        raise UsageError(f"{given.run}: a run that is there is compared with another: name it with --baseline")
+    if not named:
+        return "check", _check_against_baseline
+    kind = {"--update": "baseline", "--calibrate": "calibration", "--history": "history"}
+    return kind.get(named[0], "check"), asked[named[0]][1]
+
+
+def _check_against_ref(given: CheckArguments, folder: Path) -> int:
+    from perfkit.check.revisions import check_revision
+
+    config = _load_check_config(given)
+    assert given.against_ref is not None
+    with _prepare_order(given, config) as order:
+        check = check_revision(config, given.against_ref, folder, order)
+    return _finish_check(check, folder, given, config)
+
+
+def _check_against_baseline(given: CheckArguments, folder: Path) -> int:
+    from perfkit.check.stored_comparison import compare_stored, measure_working_tree, read_run_source
+
+    began, config = monotonic(), _load_check_config(given)
+    before = _load_stored_side(given, config)
+    with _prepare_order(given, config) as order:
+        after = read_run_source(given.run) if given.run is not None else measure_working_tree(config, folder, order)
+    return _finish_check(compare_stored(config, before, after, order, began=began), folder, given, config)
+
+
+def _update_baseline(given: CheckArguments, folder: Path) -> int:
+    from perfkit.check.stored_comparison import build_baseline, measure_working_tree
+    from perfkit.store.baseline import write_baseline
+
+    config = _load_check_config(given)
+    with _prepare_order(given, config) as order:
+        baseline = build_baseline(measure_working_tree(config, folder, order), timed=order.timed)
+    path = _get_baseline_path(given, config)
+    write_baseline(path, baseline)
+    click.echo(f"baseline: {path}")
+    return 0
+
+
+def _calibrate_check(given: CheckArguments, folder: Path) -> int:
+    from rich.console import Console
+
+    from perfkit.check.calibration import calibrate_machine
+    from perfkit_reports.document.raw import encode_json, list_raw_files
+    from perfkit_reports.render import markdown, terminal
+    from perfkit_reports.render.report_files import write_files
+    from perfkit_reports.subjects.calibration import CALIBRATION_FILE, build_document
+
+    config = _load_check_config(given)
+    with _prepare_order(given, config) as order:
+        said = build_document(calibrate_machine(config, folder, order))
+    write_files(list_raw_files(said), folder)
+    if given.as_json:
+        click.echo(encode_json(said.raw[CALIBRATION_FILE]), nl=False)
+        return 0
+    terminal.render(said, Console(), verbose=given.verbose)
+    if given.markdown is not None:
+        write_bytes(given.markdown, markdown.render(said).encode())
+    return 0
+
+
+def _show_history(given: CheckArguments, folder: Path) -> int:
+    from rich.console import Console
+
+    from perfkit.check.history.history import find_latest_regressions, read_history
+    from perfkit.check.history.result import HISTORY_FILE
+    from perfkit.check.judge.thresholds import get_default_thresholds
+    from perfkit_reports.document.raw import encode_json
+    from perfkit_reports.render import terminal
+    from perfkit_reports.render.report_files import write_document
+    from perfkit_reports.subjects.history.document import build_document
+
+    assert given.history is not None
+    history = read_history(
+        given.history, thresholds={**get_default_thresholds(), **_load_check_config(given).thresholds}
+    )
+    said = build_document(history)
+    write_document(said, folder)
+    if given.as_json:
+        click.echo(encode_json(said.raw[HISTORY_FILE]), nl=False)
+    else:
+        terminal.render(said, Console(), report=folder / REPORT_FILE, verbose=given.verbose)
+    return EXIT_FAILED if find_latest_regressions(history) else 0
+
+
+def _finish_check(check: "Check", folder: Path, given: CheckArguments, config: "CheckConfig") -> int:
+    """Write and show the check; its exit code."""
+    from rich.console import Console
+
+    from perfkit_reports.document.raw import encode_json
+    from perfkit_reports.render import terminal
+    from perfkit_reports.render.github import COMMENT_FILE
+    from perfkit_reports.render.junit import JUNIT_FILE
+    from perfkit_reports.render.report_files import write_document
+    from perfkit_reports.subjects.check.document import build_document
+
+    said = build_document(check)
+    write_document(said, folder, unsure="skipped" if _get_inconclusive_code(given, config) == 0 else "failure")
+    for target, name in ((given.markdown, COMMENT_FILE), (given.junit, JUNIT_FILE)):
+        if target is not None:
+            write_bytes(target, (folder / name).read_bytes())
+    if given.as_json:
+        click.echo(encode_json(said.raw[CHECK_FILE]), nl=False)
+    elif not given.quiet:
+        terminal.render(said, Console(), report=folder / REPORT_FILE, verbose=given.verbose)
+    if given.quiet:
+        click.echo(f"{check.verdict}\nreport: {folder / REPORT_FILE}")
+    if _is_on_github(given):
+        _report_to_github(said)
+    return _get_exit_code(check, given, config)
+
+
+def _get_exit_code(check: "Check", given: CheckArguments, config: "CheckConfig") -> int:
+    from perfkit.check.result import Verdict
+
+    if check.failed:
+        return EXIT_FAILED
+    known = (Verdict.PASS, Verdict.IMPROVED, Verdict.WORSE)
+    return 0 if check.verdict in known else _get_inconclusive_code(given, config)
+
+
+def _get_inconclusive_code(given: CheckArguments, config: "CheckConfig") -> int:
+    return config.exit_inconclusive if given.inconclusive is None else given.inconclusive
+
+
+def _is_on_github(given: CheckArguments) -> bool:
+    return os.environ.get("GITHUB_ACTIONS") == "true" if given.github is None else given.github
+
+
+def _report_to_github(said: "Document") -> None:
+    """Annotations on standard output, and the comment into the step's summary, as GitHub Actions wants them."""
+    from perfkit_reports.render import github
+
+    click.echo(github.format_annotations(said), nl=False)
+    summary = os.environ.get("GITHUB_STEP_SUMMARY")
+    if summary:
+        with Path(summary).open("a", encoding="utf-8") as file:
+            file.write(github.format_comment(said, limit=github.SUMMARY_BYTES) + "\n")
+
+
+def _load_stored_side(given: CheckArguments, config: "CheckConfig") -> "FigureSource":
+    """The figures to compare with: of a file, a folder, or the baseline file at a revision."""
+    from perfkit.check.stored_comparison import make_baseline_source, read_run_source
+    from perfkit.store.baseline import read_baseline
+    from perfkit.store.git_file import NoRevisionError, read_baseline_at
+
+    path = Path(given.baseline) if given.baseline is not None else _get_baseline_path(given, config)
+    if path.is_dir():
+        return read_run_source(path)
+    if given.baseline is None or path.is_file() or path.suffix == ".json":
+        if given.baseline is None and not path.is_file():
+            raise UsageError(
+                f"{path}: there is no baseline yet: write one with `perfkit check --update`, or compare with a "
+                "revision: `perfkit check --against-ref main`"
+            )
+        return make_baseline_source(read_baseline(path), path.name)
+    file = Path(config.root) / config.baseline
+    try:
+        found = read_baseline_at(given.baseline, file)
+    except NoRevisionError as error:
+        # A revision has no folder of its name around it: `runs/none` beside a folder `runs` is a path.
+        if path.is_absolute() or ".." in path.parts or (path.parent != Path() and path.parent.is_dir()):
+            beside = [each.name for each in path.parent.iterdir()] if path.parent.is_dir() else []
+            near = difflib.get_close_matches(path.name, beside, n=1)
+            meant = f"did you mean {path.with_name(near[0])}?" if near else "name a run's folder or a baseline file"
+            raise UsageError(f"{path}: there is no such file or folder; {meant}") from None
+        raise UsageError(
+            f"{path}: there is no such file or folder, and no such revision of git; as a revision: {error}"
+        ) from None
+    return make_baseline_source(found, f"{file.name} of {given.baseline}")
+
+
+def _get_baseline_path(given: CheckArguments, config: "CheckConfig") -> Path:
+    return Path(given.baseline) if given.baseline is not None else Path(config.root) / config.baseline
+
+
+def _load_check_config(given: CheckArguments) -> "CheckConfig":
+    """The configuration found from here, with the options over it."""
+    from msgspec.structs import replace
+
+    from perfkit.check.config import CheckCase, load_config, parse_budget, parse_thresholds
+    from perfkit.check.result import Verdict
+
+    config = load_config(Path.cwd())
+    over = parse_thresholds(dict(map(_parse_threshold, given.thresholds)), "--threshold")
+    cases = config.cases
+    if given.workload is not None:
+        same = [case for case in cases if case.workload == given.workload]
+        cases = tuple(same) or (CheckCase(workload=given.workload, thresholds=config.thresholds),)
+    if given.technique is not None:
+        cases = tuple(replace(case, technique=given.technique) for case in cases)
+    return replace(
+        config,
+        cases=tuple(replace(case, thresholds={**case.thresholds, **over}) for case in cases),
+        thresholds={**config.thresholds, **over},
+        device=given.device or config.device,
+        threads=given.threads or config.threads,
+        budget_s=config.budget_s if given.budget is None else parse_budget(given.budget, "--budget"),
+        fail_on=config.fail_on if given.fail_on is None else Verdict(given.fail_on),
+    )
+
+
+def _parse_threshold(text: str) -> tuple[str, str]:
+    name, equals, threshold = text.partition("=")
+    if not (name and equals and threshold):
+        raise UsageError(f"--threshold {text!r}: expected QUANTITY=T, such as step_time=3%")
+    return name.strip(), threshold.strip()
+
+
+@contextmanager
+def _prepare_order(given: CheckArguments, config: "CheckConfig") -> "Iterator[CheckOptions]":
+    """How to measure on this machine, with the progress drawn while the body runs."""
+    from rich.console import Console
+
+    from perfkit.check.cases import Machine
+    from perfkit.check.check_options import CheckOptions
+    from perfkit.devices.machine import available_cores
+    from perfkit.devices.wanted import find_device
+    from perfkit_cli.check_progress import show_check_progress
+
+    target = find_device(config.device)
+    machine = Machine(device=target.kind, name=target.name, count=target.visible, cores=available_cores())
+    console = Console(stderr=True, quiet=given.quiet or given.as_json)
+    with show_check_progress(console) as progress:
+        yield CheckOptions(machine=machine, command=_get_command_line(), timed=not given.exact, progress=progress)
+
+
+def _get_command_line() -> str:
+    return shlex.join(["perfkit", *sys.argv[1:]])

@@ -1,0 +1,66 @@
+"""`perfkit plan --learn`: learns from measured steps how fast a device runs ops, keeps it, and prints it."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+from rich.console import Console
+
+from perfkit.errors import PerfkitError, UsageError
+
+if TYPE_CHECKING:
+    from perfkit.plan.efficiencies import Measured
+    from perfkit.plan.learned import Learned
+
+
+def learn_and_show(paths: Sequence[str], gpu: str | None, console: Console) -> None:
+    """Learn from suites and traces, add it to what is kept of each device, and print what is known of it now.
+
+    What nothing can be learned from is named with the reason; where that is all, it is an error.
+    """
+    from perfkit.devices.catalogue import named
+    from perfkit.plan.known import measured_of
+    from perfkit.plan.learn import learn, sources
+    from perfkit.plan.learned import path, store
+    from perfkit_cli.listing import align_columns
+
+    entry = None if gpu is None else named(gpu)
+    kept: dict[str, Learned] = {}
+    with console.status("learning") as status:
+        for source in sources(paths):
+            status.update(f"learning from {source}")
+            try:
+                learned = learn(source, entry, _warn_left_out)
+            except PerfkitError as error:
+                _warn_left_out(str(error))
+                continue
+            kept |= {each.device: store(each) for each in learned}
+    if not kept:
+        raise UsageError("nothing could be learned from these: see above")
+    rows = [_build_row(each) for known in kept.values() for each in measured_of(known)]
+    head = ("device", "programs", "ops", "classes", "fit", "a program from the others")
+    for line in align_columns([head, *rows]):
+        click.echo(line)
+    for device in kept:
+        click.echo(f"kept in {path(device)}")
+
+
+def _warn_left_out(reason: str) -> None:
+    click.echo(f"left out: {reason}", err=True)
+
+
+def _build_row(measured: "Measured") -> tuple[str, ...]:
+    from math import exp, sqrt
+
+    threads = measured.roofs.threads
+    samples = [sample for program in measured.programs for sample in program.samples]
+    errors = measured.left_out
+    left_out = exp(sqrt(sum(error**2 for error in errors) / len(errors))) if errors else None
+    return (
+        measured.roofs.device_name + (f", {threads} thread{'' if threads == 1 else 's'}" if threads else ""),
+        ", ".join(program.name for program in measured.programs),
+        str(len({sample.op for sample in samples})),
+        str(len({sample.op_class for sample in samples})),
+        f"x{measured.compute_fit_error():.2f}",
+        "" if left_out is None else f"x{left_out:.2f}",
+    )

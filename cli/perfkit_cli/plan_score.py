@@ -1,0 +1,102 @@
+"""`perfkit plan --score`: the errors of the plans that are kept."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING
+
+import click
+
+from perfkit import units
+from perfkit_reports.wording import format_plural
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from perfkit.analysis.model.prediction import PredictedFigure
+    from perfkit.plan.score import Errors, Score, ScoredVariant
+
+_NOT_KNOWN = "–"
+
+
+def show_score(folder: Path, *, as_json: bool, console: "Console") -> None:
+    """Print a row for each variant and what they come to, or everything as JSON."""
+    import msgspec
+
+    from perfkit.plan.score import score
+    from perfkit_cli.listing import align_columns
+
+    with console.status("reading") as status:
+        found = score(folder, status.update)
+    if as_json:
+        click.echo(msgspec.json.format(msgspec.json.encode(found), indent=2))
+        return
+    if found.variants:
+        for line in align_columns([_TITLES, *map(_build_row, found.variants)]):
+            click.echo(line)
+        click.echo()
+    for line in format_summary(found):
+        click.echo(line)
+
+
+_TITLES = ("suite", "variant", "peak", "off by", "furthest category", "step", "off by", "planned")
+
+
+def _build_row(each: "ScoredVariant") -> tuple[str, ...]:
+    from perfkit_reports.cells import format_error
+
+    held = each.prediction
+    furthest = held.furthest_category
+    return (
+        each.suite,
+        each.variant,
+        _NOT_KNOWN if held.peak is None else units.nbytes(held.peak.measured),
+        _format_error(held.peak),
+        _NOT_KNOWN if furthest is None else f"{furthest.name} {format_error(furthest.error)}",
+        _NOT_KNOWN if held.step is None else units.seconds(held.step.measured),
+        _format_error(held.step),
+        "before" if held.beforehand else "after",
+    )
+
+
+def _format_error(figure: "PredictedFigure | None") -> str:
+    from perfkit_reports.cells import format_error
+
+    return _NOT_KNOWN if figure is None else format_error(figure.error)
+
+
+def format_summary(found: "Score") -> Iterator[str]:
+    """`peak: median 0.0 %, 90 % below 0.4 %, worst 3.5 % (12 variants)`, of categories and steps likewise."""
+    if not found.variants:
+        yield "no suite with a plan: perfkit bench --plan keeps one, perfkit plan --into FOLDER adds one"
+    for what, errors in (("peak", found.peak), ("furthest category", found.category), ("step time", found.step)):
+        if errors is not None:
+            yield f"{what}: {_format_errors(errors)}"
+    if found.within is not None:
+        yield f"step times within the bounds that were told: {units.percent(found.within, 0)}"
+    if found.orders:
+        typical = median(order.correlation for order in found.orders)
+        worst = min(found.orders, key=lambda order: order.correlation)
+        yield (
+            f"order of step times, rank correlation: median {typical:.2f} of {format_plural(len(found.orders), 'suite')}, "
+            f"worst {worst.correlation:.2f} ({worst.suite}, {worst.variants} variants)"
+        )
+    yield from _list_uncounted(found.variants)
+    yield from (f"not read: {reason}" for reason in found.unread)
+
+
+def _list_uncounted(variants: "Sequence[ScoredVariant]") -> Iterator[str]:
+    """A line for each suite and reason; variants are named where others of the suite are counted."""
+    left_out: dict[tuple[str, str], list[str]] = {}
+    for each in variants:
+        if each.not_counted:
+            left_out.setdefault((each.suite, each.not_counted), []).append(each.variant)
+    counted = {each.suite for each in variants if each.step is not None}
+    for (suite, reason), names in left_out.items():
+        of = f"{', '.join(names)} in {suite}" if suite in counted else suite
+        yield f"step times of {of} are not counted: {reason}"
+
+
+def _format_errors(errors: "Errors") -> str:
+    median_, p90, worst = (units.percent(value) for value in (errors.median, errors.p90, errors.worst))
+    return f"median {median_}, 90 % below {p90}, worst {worst} ({errors.count} variants)"

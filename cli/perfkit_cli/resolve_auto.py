@@ -1,0 +1,21 @@
+"""Resolves the parameters that techniques leave open, before a bench. Plans are imported where there is something to
+find."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from perfkit_cli.planning import silence_kineto
+
+if TYPE_CHECKING:
+    from perfkit.measure.events import Event
+    from perfkit.measure.left_open import Found
+    from perfkit.store.request import BenchRequest
+
+
+def resolve_auto_params(request: "BenchRequest", progress: Callable[["Event"], None]) -> "Found":
+    """As `perfkit.plan.finding.find` does."""
+    silence_kineto()
+
+    from perfkit.plan import finding
+
+    return finding.find(request, progress)

@@ -1,0 +1,122 @@
+"""Watches a program under `perfkit run`, from its first import of torch to its end."""
+
+import os
+import sys
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from perfkit.attach.folder import default_folder
+from perfkit.attach.guard import Guard
+from perfkit.attach.launched import launched_rank
+from perfkit.store.layout import SUITE_FILE
+from perfkit_cli.run_script.import_hooks import call_after_import
+from perfkit_cli.run_script.options import RunOptions
+from perfkit_cli.run_script.program import UserProgram
+from perfkit_cli.run_script.run_contents import describe_run_contents
+from perfkit_cli.run_script.run_profile import make_run_profile
+from perfkit_cli.run_script.spawned_ranks import SpawnedRank, follow_spawn
+from perfkit_cli.run_script.step_function import StepFunction
+
+if TYPE_CHECKING:
+    from perfkit.attach.profile import Profile
+
+
+class ProgramWatcher:
+    """Watches `program`. Nothing in it raises on perfkit's account.
+
+    torch is not imported for it: the program may want to set environment variables before it does so itself.
+    """
+
+    def __init__(self, options: RunOptions, program: UserProgram) -> None:
+        name = options.name or program.name
+        self.folder = Path(options.out or default_folder(name, datetime.now())).absolute()
+        self.steps = StepFunction(options.step_function) if options.step_function else None
+        self._options = options
+        self._program = program
+        self._name = name
+        self._profile: Profile | None = None
+        self._ended = False
+        self._spawned = False
+        self._process = os.getpid()
+        self._guard = Guard(lambda: None)
+
+    def start_watching(self) -> None:
+        """Wait for the program to import torch."""
+        steps = self.steps
+        if steps is not None and steps.module:
+            call_after_import(steps.module, lambda module: self._guard(steps.wrap_in_module, module))
+        call_after_import(
+            "torch.multiprocessing.spawn", lambda module: self._guard(follow_spawn, module, self._wrap_spawned)
+        )
+        call_after_import("torch", lambda _: self._guard(self._start_profile))
+
+    def announce_folder(self) -> None:
+        """Say that the program is watched, and where that will lie."""
+        if not self._options.quiet:
+            self._print_line(f"watching {self._options.program}, to be recorded in {_format_path(self.folder)}")
+
+    def cancel(self) -> None:
+        """There is no program."""
+        self._ended = True
+
+    def end(self, error: BaseException | None) -> None:
+        """The program has ended, with `error`: write what there is. A second call, or one in a forked child, does
+        nothing."""
+        if self._ended or os.getpid() != self._process:
+            return
+        self._ended = True
+        try:
+            self._guard(self._finish_report, error)
+        except KeyboardInterrupt:
+            self._print_line(f"interrupted: what was measured is in {_format_path(self.folder)}")
+
+    def _start_profile(self) -> None:
+        self._profile = make_run_profile(self._options, self.folder, self._name, logs=launched_rank() == 0)
+        self._profile.start(by_hand=self.steps is not None)
+        if self.steps is not None:
+            self.steps.on_step = self._profile.step
+
+    def _wrap_spawned(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """`function` as it is to be run in processes that the program spawns."""
+        if self._ended or self.steps is not None:  # a function of the script's is decorated in this process alone
+            return function
+        self._spawned = True
+        return SpawnedRank(function, self._options, self.folder, self._name)
+
+    def _finish_report(self, error: BaseException | None) -> None:
+        if self._profile is None:
+            if self._guard.failure is None:
+                self._print_line(f"nothing was recorded: {self._options.program} did not import torch")
+            return
+        self._profile.stop(error, elsewhere=self._spawned)
+        complaint = self.steps.describe_problem(self._program.main) if self.steps is not None else ""
+        if complaint:
+            self._print_line(complaint)
+        folder = self._profile.folder
+        if self._profile.failure:
+            if folder.is_dir():
+                what = describe_run_contents(folder)
+                drawn = f"; to be drawn by: perfkit report {_format_path(folder)}" if what else " that could be drawn"
+                self._print_line(f"kept in {_format_path(folder)}: {what or 'nothing'}{drawn}")
+        elif (self._profile.recorded or self._spawned) and (folder / "report.html").is_file():
+            self._print_line(f"report: {_format_path(folder / 'report.html')}")
+        elif (self._profile.recorded or self._spawned) and (folder / SUITE_FILE).is_file():
+            self._print_line(
+                f"recorded in {_format_path(folder)}, to be drawn by: perfkit report {_format_path(folder)}"
+            )
+        elif self._options.out is None and folder.is_dir() and not any(folder.iterdir()):
+            folder.rmdir()  # a name that perfkit chose, and nothing came of it
+
+    def _print_line(self, text: str) -> None:
+        """A line on standard error, of rank 0 alone."""
+        if launched_rank() == 0 and sys.stderr is not None:
+            sys.stderr.write(f"perfkit: {text}\n")
+            sys.stderr.flush()
+
+
+def _format_path(path: Path) -> str:
+    """As a user would type it."""
+    here = Path.cwd()
+    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)

@@ -1,0 +1,47 @@
+"""The profile that the options of `perfkit run` ask for."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from perfkit.attach.guard import LOG
+from perfkit.errors import PerfkitError
+from perfkit.integrations.table import logger_for
+from perfkit_cli.run_script.options import RunOptions
+
+if TYPE_CHECKING:
+    from perfkit.attach.logger import Logger
+    from perfkit.attach.profile import Profile
+
+
+def make_run_profile(options: RunOptions, folder: Path, name: str, *, logs: bool) -> "Profile":
+    """Not begun yet. Imports torch. With `logs` it writes to the loggers that were asked for."""
+    from perfkit.attach.profile import profile
+
+    return profile(
+        folder,
+        name=name,
+        schedule=options.schedule,
+        step_every=options.step_every,
+        units_per_step=options.units_per_step,
+        ranks=options.ranks,
+        overhead=options.overhead,
+        max_memory=options.max_memory,
+        unit=options.unit,
+        report=options.report,
+        always_on=options.always_on,
+        stacks=options.stacks,
+        plan=options.plan,
+        trace_on=options.trace_on,
+        loggers=_make_loggers(options, name) if logs else [],
+    )
+
+
+def _make_loggers(options: RunOptions, name: str) -> "list[Logger]":
+    """Those that can be had; of the others it is said why not."""
+    loggers = []
+    for text in options.log:
+        try:
+            loggers.append(logger_for(text, name))
+        except PerfkitError as error:
+            LOG.warning("perfkit does without --log %s: %s", text, error)
+    return loggers

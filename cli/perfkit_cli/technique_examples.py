@@ -1,0 +1,129 @@
+"""The measured examples on the pages of the techniques.
+
+They are read from `measured.json` of this package, which `benchmarks/technique_examples.py` writes.
+"""
+
+import shlex
+from importlib.resources import files
+
+import msgspec
+
+from perfkit.analysis.machine_load import describe_machine_load
+from perfkit.analysis.model.suite import Analysis, Variant
+from perfkit.record import Status
+from perfkit.spec import Struct
+from perfkit.units import signed_percent
+from perfkit_reports.cells import format_factor
+from perfkit_reports.environment import format_machine
+
+FILE = "measured.json"
+
+
+class Speed(Struct):
+    """How many times as fast as the baseline, with the ends of the interval."""
+
+    factor: float
+    low: float
+    high: float
+
+
+class MeasuredVariant(Struct):
+    """A variant against its baseline.
+
+    `speed` is None where there is no interval, or the machine was busy with something else; `memory_ratio` is that of
+    the peaks. `per` is the unit (`token`, `sample`) that both are of where the batches are not the baseline's.
+    """
+
+    name: str
+    techniques: tuple[str, ...]
+    speed: Speed | None
+    memory_ratio: float | None
+    per: str
+    active: bool | None
+
+
+class MeasuredSuite(Struct):
+    """A suite that examples are from. `disturbed` says what else the machine did, "" where that was little."""
+
+    workload: str
+    machine: str
+    date: str
+    command: str
+    disturbed: str
+    variants: tuple[MeasuredVariant, ...]
+
+
+def summarize_suite(analysis: Analysis) -> MeasuredSuite:
+    """What pages show of a suite: all variants that ran to their end."""
+    disturbed = describe_machine_load(analysis.load)
+    ran = [each for each in analysis.variants if each.status == Status.OK and not each.is_baseline]
+    return MeasuredSuite(
+        workload=analysis.workload,
+        machine=format_machine(analysis),
+        date=analysis.created_at[:10],
+        command=_strip_out_folder(analysis.command),
+        disturbed=disturbed,
+        variants=tuple(
+            MeasuredVariant(
+                name=each.name,
+                techniques=tuple(label.partition(":")[0] for label in each.techniques),
+                speed=None if disturbed else _compute_speed(each),
+                memory_ratio=each.memory_ratio,
+                per=each.compared_per,
+                active=each.engaged,
+            )
+            for each in ran
+        ),
+    )
+
+
+def load_measured_suites() -> tuple[MeasuredSuite, ...]:
+    """The suites that the examples are from."""
+    return msgspec.json.decode((files("perfkit_cli") / FILE).read_bytes(), type=tuple[MeasuredSuite, ...])
+
+
+def build_example(suite: MeasuredSuite, technique: str) -> tuple[str, list[tuple[str, str, str, str]], str]:
+    """Of one technique: what it was measured on, the rows of a table, and what repeats it; no rows where it was not."""
+    rows = [
+        (
+            f"`{each.name}`",
+            _format_speed(each),
+            _format_memory(each),
+            {True: "yes", False: "no", None: "n/a"}[each.active],
+        )
+        for each in suite.variants
+        if technique in each.techniques
+    ]
+    said = f"`{suite.workload}` on {suite.machine}, {suite.date}:"
+    times_left_out = f" Times are left out: {suite.disturbed}." if suite.disturbed else ""
+    return said, rows, f"By `{suite.command}`.{times_left_out}"
+
+
+def _strip_out_folder(command: str) -> str:
+    """The command without the folder that it wrote."""
+    words = shlex.split(command)
+    if "--out" in words:
+        at = words.index("--out")
+        words = words[:at] + words[at + 2 :]
+    return shlex.join(words)
+
+
+def _compute_speed(variant: Variant) -> Speed | None:
+    it = variant.difference
+    if it is None or it.low is None or it.high is None:
+        return None
+    return Speed(factor=1 / it.ratio, low=1 / it.high, high=1 / it.low)
+
+
+def _format_speed(each: MeasuredVariant) -> str:
+    if each.speed is None:
+        return "n/a"
+    return f"{format_factor(each.speed.factor)} ({format_factor(each.speed.low)} to {format_factor(each.speed.high)}){_format_unit(each)}"
+
+
+def _format_memory(each: MeasuredVariant) -> str:
+    return "n/a" if each.memory_ratio is None else f"{signed_percent(each.memory_ratio - 1)}{_format_unit(each)}"
+
+
+def _format_unit(each: MeasuredVariant) -> str:
+    return f" per {each.per}" if each.per else ""

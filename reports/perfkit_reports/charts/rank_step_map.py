@@ -1,0 +1,145 @@
+"""Ranks by steps as a map: how far each lies from the median of its figure, in colours that everyone can tell apart."""
+
+from collections.abc import Iterator, Sequence
+from statistics import median
+
+from perfkit import units
+from perfkit.analysis.model.fleet import LATE, STEP, WAIT, StepGrid
+from perfkit_reports.charts.frame import Trace, build_figure, escape_text
+from perfkit_reports.charts.ranks import get_cell_color
+from perfkit_reports.document.blocks import Chart, Group
+from perfkit_reports.palette import BLUE, VERMILLION
+from perfkit_reports.wording import format_plural
+
+_LEAST = 0.05  # of the median step: where colours end at the least, so that noise shows none
+_MOST = 1.0  # and at the most, so that one long step leaves the others their colours
+_FROM_NONE = (LATE, WAIT)  # of these none is what is expected
+_NAMED = 24  # rows beside which there is room for a name
+_HEIGHT = 420  # of many rows, pixels
+
+
+def build_charts(grid: StepGrid, name: str) -> tuple[Group, ...]:
+    """A map for each figure that is known, under its title; `name` begins their ids."""
+    return tuple(
+        Group(
+            id=f"{name}-{place}",
+            title=f"{told[0].upper()}{told[1:]} by rank and step",
+            blocks=(_build_chart(grid, told, f"{name}-chart-{place}"),),
+        )
+        for place, told in enumerate(grid.figures)
+    )
+
+
+def _build_chart(grid: StepGrid, name: str, block: str) -> Chart:
+    cells = grid.figures[name]
+    known = [value for row in cells for value in row if value is not None]
+    scale = median([value for row in grid.figures.get(STEP, cells) for value in row if value is not None])
+    middle = 0.0 if name in _FROM_NONE else median(known)
+    away = [[None if value is None else _compute_share(value - middle, scale) for value in row] for row in cells]
+    farthest = max(abs(each) for row in away for each in row if each is not None)
+    far = min(_MOST, max(_LEAST, farthest))
+    ends = "from none" if name in _FROM_NONE else "from the median of all"
+    return Chart(
+        id=block,
+        figure=_build_map(grid, name, away, far),
+        label=f"{name} of {format_plural(grid.all_ranks, 'rank')} in {format_plural(grid.all_steps, 'step')}",
+        caption=" ".join(
+            _build_caption(
+                grid, f"A column is {_describe_column(grid)}, a row {_describe_row(grid)}.", ends, far, farthest
+            )
+        ),
+        legend=[("longer", VERMILLION, ""), *([] if name in _FROM_NONE else [("shorter", BLUE, "")])],
+        height=_compute_height(len(cells)),
+    )
+
+
+def _build_caption(grid: StepGrid, what: str, ends: str, far: float, farthest: float) -> Iterator[str]:
+    yield what
+    if grid.ranks_per_row > 1 or grid.steps_per_column > 1:
+        rank = ", and names its rank" if grid.ranks_per_row > 1 else ""
+        yield f"A cell is the longest of what it stands for{rank}."
+    more = ", and what lies farther has the same" if farthest > far else ""
+    yield f"Colours go {ends} to {units.percent(far, 0)} of the median step{more}."
+
+
+def _describe_column(grid: StepGrid) -> str:
+    return "a step" if grid.steps_per_column == 1 else f"{grid.steps_per_column:,} steps"
+
+
+def _describe_row(grid: StepGrid) -> str:
+    return "a rank" if grid.ranks_per_row == 1 else f"{grid.ranks_per_row:,} ranks"
+
+
+def _build_map(grid: StepGrid, name: str, away: Sequence[Sequence[float | None]], far: float) -> dict[str, object]:
+    columns = [f"{step:,}" for step in grid.steps]
+    height = 0.92 if len(away) <= _NAMED else 1.0
+    traces: list[Trace] = [
+        {
+            "type": "bar",
+            "name": escape_text(grid.ranks[place], 18),
+            "x": columns,
+            "y": [height] * len(columns),
+            "base": place,
+            "width": 1,
+            "marker": {
+                "color": [get_cell_color(None if each is None else each / far) for each in row],
+                "line": {"width": 0},
+            },
+            "hovertext": list(_format_hovers(grid, name, place)),
+            "hovertemplate": f"<b>{_format_rows(grid, place)}, {_format_steps(grid)}</b><br>"
+            f"{escape_text(name)} %{{hovertext}}<extra></extra>",
+        }
+        for place, row in enumerate(away)
+    ]
+    few = len(away) <= _NAMED
+    every = max(1, len(away) // 8)
+    rows = range(len(away)) if few else range(0, len(away), every)
+    return build_figure(
+        traces,
+        height=_compute_height(len(away)),
+        barmode="overlay",
+        barcornerradius=0,
+        bargap=0,
+        margin={"l": 110, "r": 12, "t": 8, "b": 44},
+        xaxis={
+            "title": {"text": "step"},
+            "type": "category",
+            "tickvals": columns[:: max(1, -(-len(columns) // 8))],
+            "range": [-0.5, len(columns) - 0.5],
+            "showgrid": False,
+            "zeroline": False,
+        },
+        yaxis={
+            "tickvals": [row + 0.46 for row in rows],
+            "ticktext": [escape_text(grid.ranks[row], 16) for row in rows],
+            "range": [len(away), -0.04],
+            "showgrid": False,
+            "zeroline": False,
+            "fixedrange": True,
+        },
+    )
+
+
+def _compute_height(rows: int) -> int:
+    return 60 + 30 * rows if rows <= 12 else _HEIGHT
+
+
+def _format_hovers(grid: StepGrid, name: str, place: int) -> Iterator[str]:
+    """The values of a row, with their ranks where it stands for several."""
+    worst = grid.worst_rank.get(name)
+    for column, value in enumerate(grid.figures[name][place]):
+        told = "not known" if value is None else units.seconds(value)
+        yield told if worst is None or value is None else f"{told}, {escape_text(worst[place][column], 24)}"
+
+
+def _format_rows(grid: StepGrid, place: int) -> str:
+    first = escape_text(grid.ranks[place], 24)
+    return first if grid.ranks_per_row == 1 else f"{first} and the next {grid.ranks_per_row - 1}"
+
+
+def _format_steps(grid: StepGrid) -> str:
+    return "step %{x}" if grid.steps_per_column == 1 else f"{grid.steps_per_column:,} steps from %{{x}}"
+
+
+def _compute_share(seconds: float, step: float) -> float:
+    return seconds / step if step > 0 else 0.0

@@ -1,8 +1,0 @@
-"""Names and reasons as one line of harmless characters, for outputs that machines read line by line."""
-
-from perfkit.visible import visible
-
-
-def one_line(text: str) -> str:
-    """`text` with white space and line ends as single spaces, and what is not for reading made visible."""
-    return visible(" ".join(text.split()))

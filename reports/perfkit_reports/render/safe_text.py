@@ -1,0 +1,19 @@
+"""Text for a terminal."""
+
+from typing import Any, Self
+
+from rich.text import Text
+
+from perfkit.visible import visible
+
+
+class SafeText(Text):
+    """rich's text, in which no character of a name, a path or an error acts on the terminal."""
+
+    def __init__(self, text: str = "", style: Any = "", **options: Any) -> None:
+        super().__init__(visible(text), style, **options)
+
+    def append(self, text: Text | str, style: Any = None) -> Self:
+        """Add text, with a style of its own if it is a string."""
+        super().append(visible(text) if isinstance(text, str) else text, style)
+        return self

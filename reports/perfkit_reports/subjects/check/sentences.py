@@ -1,0 +1,177 @@
+"""The sentences of a check: its verdict, what was compared, why each verdict that is no pass, what to do."""
+
+from collections.abc import Sequence
+
+from perfkit import units
+from perfkit.analysis import machine_load
+from perfkit.check.judge.outcome import OUTCOME
+from perfkit.check.result import Check, CheckedSide, CheckedVariant, JudgedQuantity, Verdict
+from perfkit_reports.plain_text import flatten_text
+from perfkit_reports.subjects.history.changes import shorten_revision
+from perfkit_reports.wording import format_plural
+
+_Found = tuple[CheckedVariant, JudgedQuantity]
+
+_TO_DO = {
+    Verdict.PASS: "",
+    Verdict.WORSE: (
+        "A threshold is what you allow: set a narrower one in [tool.perfkit.check], or give --fail-on worse, to have "
+        "this fail."
+    ),
+    Verdict.IMPROVED: "perfkit check --update keeps what was won: a stored baseline then holds later changes to it.",
+    Verdict.FAIL: (
+        "If it is meant, set a wider threshold in [tool.perfkit.check], or write a stored baseline anew with "
+        "perfkit check --update."
+    ),
+}
+
+
+def list_gated(variant: CheckedVariant) -> tuple[JudgedQuantity, ...]:
+    """The quantities that can fail."""
+    return tuple(judged for judged in variant.judged if judged.threshold is not None)
+
+
+def list_reported(variant: CheckedVariant) -> tuple[JudgedQuantity, ...]:
+    """The quantities that no threshold is set for."""
+    return tuple(judged for judged in variant.judged if judged.threshold is None)
+
+
+def list_with_verdict(check: Check, verdict: Verdict) -> list[_Found]:
+    """Every gated quantity with this verdict, with its variant."""
+    return [
+        (variant, judged) for variant in check.variants for judged in list_gated(variant) if judged.verdict is verdict
+    ]
+
+
+def is_uneventful(variant: CheckedVariant) -> bool:
+    """It has gated quantities, and all of them pass."""
+    return bool(list_gated(variant)) and all(judged.verdict is Verdict.PASS for judged in list_gated(variant))
+
+
+def get_name(variant: CheckedVariant) -> str:
+    return flatten_text(variant.name)
+
+
+def list_notes(variant: CheckedVariant) -> list[str]:
+    """What is known of the variant besides, without what the reason of a verdict says already."""
+    told = {flatten_text(judged.reason) for judged in list_gated(variant)}
+    return [note for note in map(flatten_text, variant.notes) if note not in told]
+
+
+def list_suspects(variant: CheckedVariant) -> list[str]:
+    return [flatten_text(suspect) for suspect in variant.why.suspects] if variant.why else []
+
+
+def describe_load(variants: Sequence[CheckedVariant]) -> str:
+    """What else the machine did while times were measured that are no pass; "" where it was quiet, or nobody knows."""
+    doubtful = [variant for variant in variants if any(map(_is_doubtful, list_gated(variant)))]
+    return machine_load.describe_machine_load(
+        machine_load.combine_loads(pair.load for variant in doubtful for pair in variant.pairs)
+    )
+
+
+def _is_doubtful(judged: JudgedQuantity) -> bool:
+    return not judged.exact and judged.verdict in (Verdict.FAIL, Verdict.WORSE, Verdict.INCONCLUSIVE)
+
+
+def build_headline(check: Check) -> str:
+    """`2 of 15 gated quantities got worse, in 1 of 4 variants`: what the verdict rests on, after what to know first."""
+    first = describe_load(check.variants)
+    return f"{first}: {_describe_outcome(check)}" if first else _describe_outcome(check)
+
+
+def _describe_outcome(check: Check) -> str:
+    total = sum(len(list_gated(variant)) for variant in check.variants)
+    if not total:
+        return "nothing is gated: no variant has a quantity with a threshold"
+    rows = list_with_verdict(check, check.verdict)
+    where = _describe_where(rows, len(check.variants))
+    every = format_plural(total, "gated quantity", "gated quantities")
+    share = f"{len(rows)} of {every}"
+    match check.verdict:
+        case Verdict.FAIL if rows:
+            return f"{_describe_failures(rows, every, len(check.variants))}{_describe_also_worse(check)}"
+        case Verdict.WORSE if rows:
+            meant = ", which is to fail" if check.failed else ""
+            return f"{share} got worse by less than the threshold{where}{meant}"
+        case Verdict.IMPROVED if rows:
+            return f"{share} got better{where}, and nothing that was compared got worse"
+        case Verdict.INCONCLUSIVE if rows:
+            return f"{share} cannot be told with this much data{where}{_describe_also_worse(check)}"
+        case Verdict.PASS if len(rows) == total:
+            return f"{every}: nothing got worse by more than its threshold"
+        case Verdict.PASS if rows:
+            return f"{share} pass, the others were not compared"
+        case _:
+            return f"{len(list_with_verdict(check, Verdict.NOT_COMPARED))} of {every} could not be compared"
+
+
+def _describe_also_worse(check: Check) -> str:
+    rows = list_with_verdict(check, Verdict.WORSE)
+    return f"; {len(rows)} got worse by less than the threshold" if rows else ""
+
+
+def _describe_failures(rows: Sequence[_Found], every: str, variants: int) -> str:
+    """What got worse, and how many variants do not train at all."""
+    worse = [(variant, judged) for variant, judged in rows if judged.quantity != OUTCOME]
+    stopped = len(rows) - len(worse)
+    parts = []
+    if worse:
+        parts.append(f"{len(worse)} of {every} got worse by more than the threshold{_describe_where(worse, variants)}")
+    if stopped:
+        parts.append(f"{stopped} of {format_plural(variants, 'variant')} does not train to the end")
+    return ", and ".join(parts)
+
+
+def _describe_where(rows: Sequence[_Found], variants: int) -> str:
+    """`, in 1 of 4 variants`; empty where there is one."""
+    within = len({id(variant) for variant, _ in rows})
+    return f", in {within} of {format_plural(variants, 'variant')}" if variants > 1 else ""
+
+
+def suggest_action(check: Check) -> str:
+    """What to do now; empty where nothing is."""
+    failed = list_with_verdict(check, Verdict.FAIL)
+    if failed and all(judged.quantity == OUTCOME for _, judged in failed):
+        return "The row of the variant says why; its output is in the run's output.log."
+    if check.verdict is Verdict.WORSE and check.failed:
+        return "If it is meant, leave out --fail-on worse, or write a stored baseline anew with perfkit check --update."
+    if check.verdict in _TO_DO:
+        return _TO_DO[check.verdict]
+    undecided = [judged for _, judged in list_with_verdict(check, Verdict.INCONCLUSIVE) if judged.to_decide]
+    if undecided:
+        more = f" (and {len(undecided) - 1:,} more)" if len(undecided) > 1 else ""
+        return f"To decide {flatten_text(undecided[0].title)}: {flatten_text(undecided[0].to_decide)}{more}."
+    if not any(map(list_gated, check.variants)):
+        return "Set thresholds in [tool.perfkit.check]."
+    return "Each row says why."
+
+
+def format_sides(check: Check) -> str:
+    """`origin/main (4f2a9c1) → working tree (9c1e77a)`."""
+    return f"{format_side(check.before)} → {format_side(check.after)}"
+
+
+def format_side(known: CheckedSide) -> str:
+    """A side as a user calls it, with its revision unless that is named already."""
+    label, revision = flatten_text(known.label), flatten_text(known.revision)
+    named = bool(revision) and shorten_revision(revision) in label
+    return f"{label} ({revision})" if revision and not named else label
+
+
+def describe_sampling(check: Check) -> str:
+    """`4 variants, 57 pairs of processes in lock-step, 2 min 53 s of a budget of 3 min 0 s`."""
+    parts = [format_plural(len(check.variants), "variant")]
+    pairs = sum(len(variant.pairs) for variant in check.variants)
+    if pairs:
+        turns = sorted({flatten_text(variant.turns) for variant in check.variants if variant.turns})
+        parts.append(" ".join([f"{format_plural(pairs, 'pair')} of processes", *(f"({turn})" for turn in turns)]))
+    if check.seconds:
+        parts.append(f"took {units.seconds(check.seconds)}")
+    return ", ".join(parts)
+
+
+def list_warnings(check: Check) -> list[str]:
+    """What to know of the comparison as a whole: how the machines differ, and what happened."""
+    told = [f"the environments differ: {flatten_text(difference)}" for difference in check.differs]
+    return [*told, *map(flatten_text, check.notes)]

@@ -1,0 +1,119 @@
+"""How a loop that perfkit was attached to was watched, in words and tables."""
+
+from perfkit import units
+from perfkit.analysis.model.loop import CountPerStep, LoopAnalysis, LoopRank, Slowdown
+from perfkit.analysis.model.suite import Analysis, Variant
+from perfkit_reports.cells import format_factor, make_optional_cell
+from perfkit_reports.document.cells import Cell, make_unknown_cell
+from perfkit_reports.document.tables import Column
+from perfkit_reports.subjects.suite.cells import NO_LOADER, make_waiting_cell
+from perfkit_reports.wording import format_plural
+
+_NOT_WATCHED = "steps after all was recorded are not watched, and so not counted"
+_INSTRUMENTS = {"trace": "While traced", "memory": "While memory was recorded"}
+
+
+def list_loops(analysis: Analysis) -> list[tuple[Variant, LoopAnalysis]]:
+    """The variants that are loops of somebody else's."""
+    return [(variant, variant.loop) for variant in analysis.variants if variant.loop is not None]
+
+
+def list_facts(loop: LoopAnalysis) -> list[tuple[str, Cell]]:
+    """(name, value) of what is known of the loop and of the watching."""
+    items = [
+        ("A step ends with", Cell(loop.steps_by)),
+        ("Steps", Cell(describe_steps(loop), detail="" if loop.watched else _NOT_WATCHED)),
+        ("In a step", _make_step_cell(loop)),
+        ("Optimizers", _make_names_cell(loop.optimizers, "none was seen")),
+        ("Models", _make_names_cell(loop.models, "none was found")),
+        ("Waiting for data, of the time", make_waiting_cell(loop)),
+    ]
+    if loop.units_source and loop.steps_timed:
+        items.append((f"{loop.unit.capitalize() or 'Samples'} in a step", _make_units_cell(loop)))
+    if loop.left_out_s:
+        longest = units.seconds(max(loop.left_out_s))
+        said = f"{format_plural(len(loop.left_out_s), 'step')} with an evaluation, of up to {longest}"
+        items.append(("Left out of the step time", Cell(said)))
+    items += [
+        (_INSTRUMENTS.get(each.instrument, each.instrument), Cell(describe_slowdown(each))) for each in loop.slowdowns
+    ]
+    if loop.trigger:
+        items.append(("Triggered by", Cell(loop.trigger)))
+    return items
+
+
+def describe_steps(loop: LoopAnalysis) -> str:
+    """`60 timed, from step 11 on; 71 watched`."""
+    if not loop.steps_timed:
+        return f"none timed of {loop.steps_seen:,} watched"
+    return f"{loop.steps_timed:,} timed, from step {loop.first_timed:,} on; {loop.steps_seen:,} watched"
+
+
+def describe_slowdown(found: Slowdown) -> str:
+    """Stated, since no figure is corrected for it."""
+    of = f", median of {found.steps:,}" if found.steps > 1 else ""
+    took = f"{units.seconds(found.seconds)}{of}"
+    if found.ratio >= 1:
+        told = f"{format_factor(found.ratio)} the time of a timed step: {took}"
+    else:  # no recording makes a program faster
+        told = (
+            f"{took}, less than a timed step ({units.seconds(found.seconds / found.ratio)}): its steps differ in length"
+        )
+    if found.pause_s is not None:
+        told += f"; the loop stood still for {units.seconds(found.pause_s)}"
+    if found.peak_bytes is not None:
+        told += f", the process's peak memory rose by {units.nbytes(found.peak_bytes)}"
+    return told
+
+
+def _make_units_cell(loop: LoopAnalysis) -> Cell:
+    """`16`, counted where; all ranks together."""
+    if not loop.units_per_step:
+        return make_unknown_cell(loop.units_source.removeprefix("not known: "))
+    ranks = f", of {format_plural(len(loop.ranks), 'rank')} together" if len(loop.ranks) > 1 else ""
+    return Cell(f"{loop.units_per_step:,.10g}{ranks}", detail=loop.units_source, value=loop.units_per_step)
+
+
+def _make_step_cell(loop: LoopAnalysis) -> Cell:
+    counted = [
+        _format_count(each, one, many)
+        for each, one, many in (
+            (loop.forwards, "forward pass", "forward passes"),
+            (loop.backwards, "backward pass", "backward passes"),
+            (loop.optimizer_steps, "optimizer step", "optimizer steps"),
+        )
+        if each is not None
+    ]
+    if loop.forwards is not None and loop.forwards.most == 0:
+        counted[0] = "forward passes not seen: no model was called as a module"
+    return (
+        Cell(", ".join(counted), detail=_describe_accumulation(loop))
+        if counted
+        else make_unknown_cell("no step was timed")
+    )
+
+
+def _format_count(found: CountPerStep, one: str, many: str) -> str:
+    if found.least != found.most:
+        return f"{found.least:,} to {found.most:,} {many}"
+    return format_plural(found.most, one, many)
+
+
+def _describe_accumulation(loop: LoopAnalysis) -> str:
+    batches = loop.microbatches
+    if batches is None or batches == 1:
+        return ""
+    number = f"{batches:,.0f}" if batches == int(batches) else f"{batches:.1f} (mean)"
+    return f"gradients of {number} microbatches are accumulated"
+
+
+def _make_names_cell(names: tuple[str, ...], reason: str) -> Cell:
+    return Cell("; ".join(names)) if names else make_unknown_cell(reason)
+
+
+RANKS: tuple[Column[LoopRank], ...] = (
+    Column("Rank", lambda rank: Cell(str(rank.rank), value=rank.rank)),
+    Column("Step time", lambda rank: make_optional_cell(rank.step_s, units.seconds, "no step was timed")),
+    Column("Waits for data", lambda rank: make_optional_cell(rank.data_wait_s, units.seconds, NO_LOADER)),
+    Column("Share of the time", lambda rank: make_optional_cell(rank.data_wait_share, units.percent, NO_LOADER)),
+)

@@ -1,0 +1,125 @@
+"""The sentences on an account of memory."""
+
+from collections.abc import Sequence
+
+from perfkit import units
+from perfkit.analysis.model.memory import Fragmentation, MemoryAccount, MemoryGrowth, format_request_origin
+from perfkit_reports.holders import Holder
+from perfkit_reports.wording import format_plural, format_sentence
+
+_NAMED = 3  # categories that a headline names
+_WORTH = 0.005  # a share that rounds to nothing is not named
+
+
+def build_headline(holders: Sequence[Holder]) -> str:
+    """`Peak 22.4 GiB in backward of step 3: 61 % activation, ...`, of the holder with the highest peak."""
+    if not holders:
+        return "The file holds no allocation events."
+    highest = max(holders, key=lambda holder: holder.account.peak_bytes)
+    account = highest.account
+    where = f" on {highest.name}" if len(holders) > 1 else ""
+    if account.failed is not None:
+        asked = account.failed.bytes
+        request = "" if asked is None else f": {units.nbytes(asked)} asked for"
+        return f"Out of memory{where}{request} with {units.nbytes(account.peak_bytes)} alive at the peak{_format_split(account)}."
+    return f"Peak {units.nbytes(account.peak_bytes)}{format_moment(account)}{where}{_format_split(account)}."
+
+
+def format_moment(account: MemoryAccount) -> str:
+    """` in backward of step 3`; empty where neither is known."""
+    phase = f" in {account.peak_phase}" if account.peak_phase else ""
+    step = "" if account.peak_step is None else f"{' of' if phase else ' in'} step {account.peak_step}"
+    return phase + step
+
+
+def _format_split(account: MemoryAccount) -> str:
+    largest = sorted(account.categories, key=lambda part: -part.bytes)[:_NAMED]
+    told = [
+        f"{units.percent(part.bytes / account.peak_bytes, 0)} {part.category}"
+        for part in largest
+        if account.peak_bytes and part.bytes / account.peak_bytes >= _WORTH
+    ]
+    return f": {', '.join(told)}" if told else ""
+
+
+def describe_failure(account: MemoryAccount) -> list[str]:
+    """What was asked for when the memory ran out, where, what was alive, and what was missing; empty if it did not."""
+    request = account.failed
+    if request is None:
+        return []
+    what = (
+        "An allocation of unknown size" if request.bytes is None else f"An allocation of {units.nbytes(request.bytes)}"
+    )
+    where = format_request_origin(request)
+    told = [
+        f"{what} failed{f': {where}' if where else ''}.",
+        f"Alive at the peak of {units.nbytes(account.peak_bytes)}{_format_split(account)}.",
+        _describe_missing(account),
+        format_sentence(f"the allocator said: {request.message}") if request.message else "",
+    ]
+    return [line for line in told if line]
+
+
+def _describe_missing(account: MemoryAccount) -> str:
+    """Whether the request would have fitted into what the allocator held back."""
+    assert account.failed is not None
+    asked, held = account.failed.bytes, account.fragmentation
+    if asked is None or held is None:
+        return ""
+    free = units.nbytes(held.free_bytes)
+    if held.free_bytes < asked:
+        return f"{free} were reserved but free: at least {units.nbytes(asked - held.free_bytes)} were missing."
+    if held.largest_free_bytes is None:
+        return f"{free} were reserved but free, in pieces of unknown size."
+    largest = units.nbytes(held.largest_free_bytes)
+    if held.largest_free_bytes >= asked:
+        return f"The allocator held a free block of {largest}, which would have been enough."
+    return f"{free} were reserved but free, in pieces of at most {largest}: fragmentation, not lack of memory."
+
+
+def describe_fragmentation(account: MemoryAccount) -> str:
+    """`22.4 GiB of 24.0 GiB reserved are allocated; ...`; empty where the allocator holds nothing back."""
+    held = account.fragmentation
+    if held is None:
+        return ""
+    if not held.free_bytes:
+        return f"All of the {units.nbytes(held.reserved_bytes)} reserved are allocated at the peak."
+    allocated = f"{units.nbytes(held.allocated_bytes)} of {units.nbytes(held.reserved_bytes)} reserved are allocated"
+    if held.largest_free_bytes is None:
+        return f"{allocated} at the peak; in what pieces the other {units.nbytes(held.free_bytes)} are is not known."
+    largest = units.nbytes(held.largest_free_bytes)
+    free = units.nbytes(held.free_bytes)
+    return f"{allocated} at the peak; of the {free} that are free, {largest} could serve one request."
+
+
+def list_free_parts(held: Fragmentation) -> list[tuple[str, str, int]]:
+    """(kind, name, bytes) of what is reserved, for a bar; parts without a byte are left out."""
+    largest = held.largest_free_bytes
+    free = (
+        [("pieces", "free", held.free_bytes)]
+        if largest is None
+        else [
+            ("largest", "largest free block", largest),
+            ("pieces", "free in smaller pieces", held.free_bytes - largest),
+        ]
+    )
+    return [part for part in (("allocated", "allocated", held.allocated_bytes), *free) if part[2] > 0]
+
+
+def describe_growth(rows: Sequence[MemoryGrowth]) -> str:
+    """`1.50 MiB a step in all, over 3 steps in a row`; empty where nothing grows."""
+    if not rows:
+        return ""
+    total, steps = sum(row.bytes_per_step for row in rows), max(row.steps for row in rows)
+    return f"{units.nbytes(total)} a step from {format_plural(len(rows), 'origin')}, over {format_plural(steps, 'step')} in a row."
+
+
+def describe_step_peaks(account: MemoryAccount) -> str:
+    """The range of the peaks of the steps; empty for fewer than two."""
+    peaks = account.step_peaks
+    if len(peaks) < 2:
+        return ""
+    low, high = units.nbytes(min(peaks)), units.nbytes(max(peaks))
+    if low == high:
+        return f"All {len(peaks)} steps peak at {high}."
+    return f"The {len(peaks)} steps peak at {low} to {high}; the first at {units.nbytes(peaks[0])}."

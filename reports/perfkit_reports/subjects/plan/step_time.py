@@ -1,0 +1,42 @@
+"""How long a step would take: its parts, and how they change with the number of ranks."""
+
+from collections.abc import Iterator, Mapping
+
+from perfkit.analysis.model.plan import Plan, PlannedVariant, StepTime
+from perfkit.analysis.model.step import TimeShare
+from perfkit_reports.document.blocks import Bar, Bars, Block, Section, Text
+from perfkit_reports.document.weight import Weight
+
+_INTRO = (
+    "Modelled: each class of ops with the efficiency that the device has for it, the host where the device waits for "
+    "it, and communication that nothing hides. The parts of a bar sum to its step, to one scale."
+)
+
+
+def build_time_sections(plan: Plan) -> Iterator[Section]:
+    """None where no time was predicted."""
+    timed = [(variant, variant.step_s) for variant in plan.variants if variant.step_s is not None]
+    if timed:
+        yield Section("time", "Where the time would go", tuple(_build_blocks(timed)), nav="Time", intro=(_INTRO,))
+
+
+def _build_blocks(timed: list[tuple[PlannedVariant, StepTime]]) -> Iterator[Block]:
+    yield Bars(
+        id="time-split",
+        title="",
+        bars=tuple(Bar(variant.name, compute_shares(step.parts)) for variant, step in timed),
+        label="Predicted time of a step by part and variant",
+        to_scale=True,
+        weight=Weight.BRIEF,
+    )
+    sources = dict.fromkeys(step.source for _, step in timed)
+    yield Text(id="time-source", lines=tuple(f"Efficiencies: {source}." for source in sources), style="caption")
+
+
+def compute_shares(parts: Mapping[str, float]) -> tuple[TimeShare, ...]:
+    """Seconds as shares of their sum."""
+    whole = sum(parts.values())
+    return tuple(
+        TimeShare(category=name, seconds=seconds, share=seconds / whole if whole else 0.0)
+        for name, seconds in parts.items()
+    )

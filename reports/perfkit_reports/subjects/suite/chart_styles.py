@@ -1,0 +1,68 @@
+"""How the variants of a suite look in charts: their styles, whose memory is shown, what lies on a roofline."""
+
+import msgspec
+
+from perfkit.analysis.model.suite import Analysis
+from perfkit.analysis.model.trace import RankTrace
+from perfkit_reports import palette
+from perfkit_reports.charts.roofline_plane import RooflinePlane, RooflineSeries, select_ceilings
+from perfkit_reports.holders import Holder
+from perfkit_reports.palette import Style
+from perfkit_reports.subjects.suite.headline import find_fastest
+
+
+def assign_variant_styles(analysis: Analysis) -> dict[str, Style]:
+    """Each variant's style by name."""
+    return palette.assign_styles([(variant.name, variant.is_baseline) for variant in analysis.variants])
+
+
+def list_holders(analysis: Analysis) -> list[Holder]:
+    """The variants whose memory was recorded, those that ran out of it among them."""
+    look = assign_variant_styles(analysis)
+    return [
+        Holder(variant.name, variant.memory, look[variant.name])
+        for variant in analysis.variants
+        if variant.memory is not None
+    ]
+
+
+def list_traces(analysis: Analysis) -> list[RankTrace]:
+    """The traces of the variants whose steps were traced, called as these, that of the baseline first."""
+    ordered = sorted(analysis.variants, key=lambda variant: not variant.is_baseline)
+    return [
+        msgspec.structs.replace(variant.traced_step, label=variant.name)
+        for variant in ordered
+        if variant.traced_step is not None
+    ]
+
+
+def build_plane(analysis: Analysis) -> RooflinePlane:
+    """Every variant's points, with arrows from the baseline's step; ceilings for the threads that ran."""
+    threads = analysis.environment.threads if analysis.environment else None
+    look = assign_variant_styles(analysis)
+    shown = _list_shown(analysis)
+    baseline = next((variant.name for variant in analysis.variants if variant.is_baseline), "")
+    ceilings = select_ceilings(analysis.ceilings, threads)
+    return RooflinePlane(
+        tuple(
+            RooflineSeries(
+                variant.name,
+                variant.points,
+                look[variant.name],
+                variant.name in shown,
+                "" if variant.is_baseline else variant.difference.baseline if variant.difference else baseline,
+                analysis.ceilings.device_name if analysis.ceilings else "",
+                ceilings,
+            )
+            for variant in analysis.variants
+        )
+    )
+
+
+def _list_shown(analysis: Analysis) -> tuple[str, ...]:
+    """The layers that are on at first: the baseline and the winner, or where there is none the first two."""
+    have = [variant for variant in analysis.variants if variant.points]
+    best = find_fastest(analysis)
+    if best is None or best not in have:
+        return tuple(variant.name for variant in have[:2])
+    return tuple(variant.name for variant in have if variant.is_baseline or variant is best)

@@ -1,0 +1,155 @@
+"""The predictions of a plan beside what was measured of the variants."""
+
+from collections.abc import Callable, Iterator, Sequence
+
+from perfkit import units
+from perfkit.analysis.model.plan import Interval
+from perfkit.analysis.model.prediction import PredictedFigure, PredictedPart, Prediction
+from perfkit.analysis.model.suite import Analysis, Variant
+from perfkit_reports.cells import format_error
+from perfkit_reports.charts.memory_bars import MemoryStack, build_memory_figure, list_fills
+from perfkit_reports.document.blocks import Bar, Bars, Block, Chart, Section, Table
+from perfkit_reports.document.cells import Cell, make_unknown_cell
+from perfkit_reports.document.tables import Column
+from perfkit_reports.document.weight import Weight
+from perfkit_reports.subjects.plan.cells import format_size_span, format_time_span
+from perfkit_reports.subjects.plan.step_time import compute_shares
+from perfkit_reports.subjects.tables import make_list
+
+Held = tuple[Variant, Prediction]
+
+_MEMORY = "Above the memory at the peak as the plan said, below as it was recorded."
+_TIME = "Above the time of a step as the plan said, below that of the traced step, which tracing slows down."
+
+
+def build_prediction_sections(analysis: Analysis) -> Iterator[Section]:
+    """None where no plan of a variant is kept."""
+    rows = [(variant, variant.prediction) for variant in analysis.variants if variant.prediction is not None]
+    if rows:
+        yield Section(
+            "predicted", "Predicted and measured", tuple(_build_blocks(rows)), nav="Predicted", intro=_build_intro(rows)
+        )
+
+
+def _build_intro(rows: Sequence[Held]) -> tuple[str, ...]:
+    late = [variant.name for variant, prediction in rows if not prediction.beforehand]
+    dates = ", ".join(dict.fromkeys(prediction.planned_at[:16].replace("T", " ") for _, prediction in rows))
+    when = f"after {', '.join(late)} had been measured" if late else "before anything was measured"
+    bases = dict.fromkeys(prediction.basis for _, prediction in rows if prediction.basis)
+    return (f"Planned on {dates}, {when}.", *(f"Held against the plan of {basis}." for basis in bases))
+
+
+def _build_blocks(rows: Sequence[Held]) -> Iterator[Block]:
+    yield Table(
+        id="predictions",
+        title="",
+        columns=_build_columns(rows),
+        rows=rows,
+        what="variant",
+        data="predictions",
+        caption="Errors of the peak and of the step time are relative; that of a category is a share of the peak.",
+        weight=Weight.BRIEF,
+    )
+    stacks = [stack for row in rows if row[1].categories for stack in _build_stacks(*row)]
+    if stacks:
+        yield Chart(
+            id="predicted-memory",
+            title="Memory by category",
+            figure=build_memory_figure(stacks, "allocated at the peak", "of the peak"),
+            label="Memory at the peak by category, predicted and measured; the table above holds the errors",
+            caption=_MEMORY,
+            legend=[(name, fill.colour, fill.pattern) for name, fill in list_fills(stacks)],
+        )
+    bars = tuple(bar for row in rows if row[1].parts for bar in _build_bars(*row))
+    if bars:
+        yield Bars(
+            id="predicted-time",
+            title="Time by class of ops",
+            bars=bars,
+            label="Time of a step by class of ops, predicted and traced",
+            caption=_TIME,
+            to_scale=True,
+        )
+    yield from _build_not_predicted(rows)
+
+
+def _build_columns(rows: Sequence[Held]) -> list[Column[Held]]:
+    """Of what was predicted of any variant."""
+    peak = _build_figure_columns("Peak", lambda prediction: prediction.peak, units.nbytes, format_size_span)
+    process = _build_figure_columns("Process", lambda prediction: prediction.process, units.nbytes, format_size_span)
+    step = _build_figure_columns("Step", lambda prediction: prediction.step, units.seconds, format_time_span)
+    return [
+        Column("Variant", lambda row: Cell(row[0].name), numeric=False, weight=Weight.BRIEF),
+        *peak,
+        Column("Furthest category", lambda row: _make_furthest_cell(row[1]), numeric=False),
+        *(process if any(prediction.process for _, prediction in rows) else ()),
+        *(step if any(prediction.step for _, prediction in rows) else ()),
+    ]
+
+
+def _build_figure_columns(
+    what: str,
+    of: Callable[[Prediction], PredictedFigure | None],
+    show: Callable[[float], str],
+    span: Callable[[Interval], str],
+) -> tuple[Column[Held], ...]:
+    """As predicted with its bounds, as measured, and how far they are apart."""
+
+    def cell(told: Callable[[PredictedFigure], Cell]) -> Callable[[Held], Cell]:
+        def made(row: Held) -> Cell:
+            figure = of(row[1])
+            return (
+                make_unknown_cell(row[1].reason or "not predicted, or not measured") if figure is None else told(figure)
+            )
+
+        return made
+
+    def expected(figure: PredictedFigure) -> Cell:
+        return Cell(show(figure.predicted.value), detail=span(figure.predicted), value=figure.predicted.value)
+
+    def measured(figure: PredictedFigure) -> Cell:
+        return Cell(show(figure.measured), value=figure.measured)
+
+    return (
+        Column(f"{what} predicted", cell(expected), weight=Weight.BRIEF),
+        Column(f"{what} measured", cell(measured), weight=Weight.BRIEF),
+        Column(f"{what} off by", cell(_make_error_cell), weight=Weight.BRIEF),
+    )
+
+
+def _make_error_cell(figure: PredictedFigure) -> Cell:
+    """With whether what was measured lies between the bounds, where there are any."""
+    exact = figure.predicted.low == figure.predicted.high
+    within = "" if exact else "within the bounds" if figure.within else "outside of the bounds"
+    return Cell(format_error(figure.error), detail=within, value=figure.error)
+
+
+def _make_furthest_cell(prediction: Prediction) -> Cell:
+    part = prediction.furthest_category
+    if part is None:
+        return make_unknown_cell(prediction.reason or "its memory was not recorded")
+    named = part.name if abs(part.error) >= 0.0005 else "all alike"
+    return Cell(named, detail=f"{format_error(part.error)} of the peak", value=abs(part.error))
+
+
+def _build_stacks(variant: Variant, prediction: Prediction) -> tuple[MemoryStack, MemoryStack]:
+    def stack(which: str, amount: Callable[[PredictedPart], float]) -> MemoryStack:
+        parts = tuple((part.name, amount(part)) for part in prediction.categories if amount(part))
+        return MemoryStack(f"{variant.name}, {which}", sum(size for _, size in parts), parts)
+
+    return stack("predicted", lambda part: part.predicted), stack("measured", lambda part: part.measured)
+
+
+def _build_bars(variant: Variant, prediction: Prediction) -> tuple[Bar, Bar]:
+    def bar(which: str, seconds: Callable[[PredictedPart], float]) -> Bar:
+        return Bar(f"{variant.name}, {which}", compute_shares({part.name: seconds(part) for part in prediction.parts}))
+
+    return bar("predicted", lambda part: part.predicted), bar("traced", lambda part: part.measured)
+
+
+def _build_not_predicted(rows: Sequence[Held]) -> Iterator[Block]:
+    reasons = [f"{variant.name} was not planned: {held.reason}" for variant, held in rows if held.reason]
+    reasons += [
+        f"{variant.name}: its step is not compared, {held.step_reason}" for variant, held in rows if held.step_reason
+    ]
+    yield from make_list("not-predicted", reasons)

@@ -1,0 +1,66 @@
+"""How much of the time is explained, how the traces were read, and how each figure was obtained."""
+
+from collections.abc import Sequence
+
+from perfkit.analysis.model.trace import RankTrace
+from perfkit.analysis.model.trace_analysis import TraceAnalysis
+from perfkit_reports.document.blocks import Block, Details, Facts, Section, Text
+from perfkit_reports.document.cells import Cell
+from perfkit_reports.subjects import method as shared
+from perfkit_reports.subjects.tables import make_list, make_table
+from perfkit_reports.subjects.trace import columns, sentences
+from perfkit_reports.subjects.trace.costs import build_cost_columns as cost_columns
+from perfkit_reports.subjects.trace.headline import list_ceilings
+from perfkit_reports.subjects.trace.series import list_detailed_traces, list_traces
+from perfkit_reports.subjects.trace.trace_blocks import build_trace_blocks
+
+_NO_ESTIMATE = "No FLOP or byte estimate"
+_GRAPHS = "Replayed graphs"
+_AGAINST_COUNTERS = "The model against the hardware's counters"
+_WITHOUT_CEILINGS = (
+    "No ceiling of this device is known, so there are no percentages of a peak. Name the device with --device."
+)
+
+
+def build_coverage_section(analysis: TraceAnalysis) -> Section | None:
+    """What of the kernel time has an op, FLOPs and bytes, and what has none."""
+    blocks = build_trace_blocks("coverage", list_detailed_traces(analysis), _build_coverage)
+    return Section("coverage", "Coverage", blocks) if blocks else None
+
+
+def _build_coverage(trace: RankTrace, end: str) -> Sequence[Block]:
+    kind = "kernels" if trace.kernels else "ops"
+    wrong = [row for row in trace.kernels or trace.ops if row.above_roof]
+    costs = cost_columns(kind, trace.device_name)
+    title = f"Above a roof: {len(wrong)} with a wrong cost or ceiling"
+    above = make_table(f"above{end}", title, costs, wrong, "row", data=kind, show_title=False)
+    covered = trace.coverage
+    return (
+        Text(id=f"covered{end}", lines=(sentences.describe_coverage(trace), sentences.describe_utilization(trace))),
+        *make_table(f"graphs{end}", _GRAPHS, columns.GRAPHS, trace.graphs, "graph", sorted="Time"),
+        *make_table(f"uncovered{end}", _NO_ESTIMATE, columns.UNCOVERED, covered.uncovered, "name", sorted="Time"),
+        *make_table(f"model_error{end}", _AGAINST_COUNTERS, columns.MODEL_ERROR, covered.model_error, "class of ops"),
+        *([Details(id=f"wrong{end}", title=above[0].title, blocks=above)] if above else []),
+    )
+
+
+def build_method_section(analysis: TraceAnalysis) -> Section:
+    """The files, what was repaired or skipped in them, the ceilings."""
+    traces = list_traces(analysis)
+    told = [(f"{trace.label}: " if len(traces) > 1 else "", (*trace.reading.notes, *trace.notes)) for trace in traces]
+    notes = [f"{of}{line}" for of, lines in told for line in lines]
+    blocks: list[Block] = [*make_table("traces", "Traces", columns.TRACES, traces, "trace")]
+    blocks += make_list("notes", notes, "What was repaired, skipped or is missing", style="callout")
+    for place, trace in enumerate(list_detailed_traces(analysis)):
+        if trace.properties:
+            title = f"Device of {trace.label}, as the trace tells it"
+            items = tuple((name, Cell(str(value))) for name, value in trace.properties.items())
+            facts = Facts(id=f"properties-{place}", items=items)
+            blocks.append(Details(id=f"device-{place}", title=title, blocks=(facts,)))
+    blocks += [
+        *shared.build_ceilings(list_ceilings(traces), _WITHOUT_CEILINGS),
+        shared.build_provenance(analysis.provenance),
+    ]
+    if analysis.command:
+        blocks.append(Facts(id="command", items=(("Command", Cell(analysis.command)),)))
+    return Section("method", "How it was read and computed", tuple(blocks), nav="Method")

@@ -1,0 +1,24 @@
+"""What is left of a run after something went wrong."""
+
+from pathlib import Path
+
+from perfkit.files import write_json
+from perfkit.record import RankRecord, Samples, Status
+from perfkit_cli.run_script.run_contents import describe_run_contents
+
+
+def test_what_is_there_is_told(tmp_path: Path) -> None:
+    assert describe_run_contents(tmp_path / "nowhere") == ""
+    (tmp_path / "suite.json").touch()  # claimed, and no more
+    assert describe_run_contents(tmp_path) == ""
+    (tmp_path / "suite.json").write_text("{}")
+    assert describe_run_contents(tmp_path) == ""
+    rank = tmp_path / "train" / "0" / "rank0"
+    record = RankRecord(rank=0, world_size=1, status=Status.CRASHED, samples=Samples(wall_s=(0.1, 0.1, 0.1)))
+    write_json(rank / "record.json", record)
+    assert describe_run_contents(tmp_path) == "3 timed steps"
+    (rank / "trace.json.gz").touch()
+    assert describe_run_contents(tmp_path) == "3 timed steps, the trace"
+    (rank / "memory.parquet").touch()
+    (rank / "record.json").write_text("{ cut off")
+    assert describe_run_contents(tmp_path) == "0 timed steps, the trace, the recording of memory"
