@@ -19,7 +19,7 @@ from perfkit.analysis.suite.analyze import analyze_suite
 from perfkit.plan.advise.advise import advise
 from perfkit.plan.advise.model import Goal, Option
 from perfkit.plan.advise.subject import of_run
-from perfkit.record import Status
+from perfkit.record import RunStatus
 from perfkit.spec import parse_variants
 
 FIRST = 3
@@ -78,7 +78,7 @@ def shares(analysis: Analysis, share: Share) -> dict[str, float]:
     found: dict[str, float] = {}
     for variant in analysis.variants:
         baseline = next((each for each in analysis.variants if each.is_baseline and each.world_size == 1), None)
-        fair = variant.status == Status.OK and variant.engaged is not False and not variant.emulated
+        fair = variant.status == RunStatus.OK and variant.engaged is not False and not variant.emulated
         if baseline is None or variant.is_baseline or variant.world_size > 1 or not fair:
             continue
         value = share(variant, baseline)

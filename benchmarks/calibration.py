@@ -21,7 +21,7 @@ import msgspec
 from perfkit.devices.ceiling import Ceiling, Confidence, DeviceCeilings, Level
 from perfkit.devices.repeats import SPREAD_TOLERANCE
 from perfkit.files import read_json, write_json
-from perfkit.units import bandwidth, flops_per_s, percent
+from perfkit.units import format_bandwidth, format_flop_rate, format_percent
 
 
 class Figure(msgspec.Struct, frozen=True):
@@ -105,11 +105,11 @@ def main() -> None:
     runs, seconds = zip(*(calibrate(options.threads, options.short) for _ in range(options.runs)), strict=True)
     figures = compare(runs)
     for figure in figures:
-        show = flops_per_s if figure.unit == "FLOP/s" else bandwidth
+        show = format_flop_rate if figure.unit == "FLOP/s" else format_bandwidth
         name = f"{figure.level} {figure.dtype or ''}".strip()
         marks = " ".join(show(v) + ("?" * low) for v, low in zip(figure.values, figure.low_confidence, strict=True))
         print(
-            f"{name:14s} {figure.threads} thr.  {percent(figure.apart):>7s} apart  {verdict(figure, runs):34s} {marks}"
+            f"{name:14s} {figure.threads} thr.  {format_percent(figure.apart):>7s} apart  {verdict(figure, runs):34s} {marks}"
         )
     print("seconds per run: " + ", ".join(f"{second:.0f}" for second in seconds))
     write_json(

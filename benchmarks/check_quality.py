@@ -29,10 +29,10 @@ from perfkit.check.judge.sequential_tests import run_sequence
 from perfkit.check.judge.thresholds import parse_threshold
 from perfkit.check.result import Verdict
 from perfkit.files import write_json
-from perfkit.record import Samples
+from perfkit.record import StepSamples
 from perfkit.spec import Struct
 from perfkit.store.pairs import LOCK_STEP, Pair
-from perfkit.units import percent, seconds
+from perfkit.units import format_percent, format_seconds
 
 SERIES = Path("tests/fixtures/check_series.parquet")
 BUDGET_S = 180.0
@@ -212,7 +212,7 @@ def _swapped(pair: Pair) -> Pair:
 
 
 def slower(pair: Pair, factor: float) -> Pair:
-    after = Samples(
+    after = StepSamples(
         wall_s=tuple(step * factor for step in pair.after.wall_s),
         cpu_s=tuple(step * factor for step in pair.after.cpu_s),
     )
@@ -263,7 +263,7 @@ def as_markdown(quality: Quality) -> str:
         "    python -m benchmarks.check_quality --record 100 --memory 5",
         "    python -m benchmarks.check_quality",
         "",
-        f"`gpt:size=nano`, {quality.pairs} pairs of each kind, {seconds(quality.pair_s)} a pair, "
+        f"`gpt:size=nano`, {quality.pairs} pairs of each kind, {format_seconds(quality.pair_s)} a pair, "
         f"{quality.compared} pairs a comparison; {', '.join(f'{k} {v}' for k, v in quality.machine.items())}. "
         f"{quality.comparisons} comparisons of each kind are drawn from the pairs without replacement, those of the "
         "same code with either side first: they share pairs. Without sharing any there are "
@@ -273,7 +273,7 @@ def as_markdown(quality: Quality) -> str:
         "|---|---|---:|---:|---:|",
     ]
     lines += [
-        f"| {s.data} | {s.quantity} | {percent(s.change, 2)} | {percent(s.error, 2)} | {percent(s.spread)} |"
+        f"| {s.data} | {s.quantity} | {format_percent(s.change, 2)} | {format_percent(s.error, 2)} | {format_percent(s.spread)} |"
         for s in quality.spreads
     ]
     lines += [
@@ -285,7 +285,7 @@ def as_markdown(quality: Quality) -> str:
     ]
     for row in quality.rows:
         shares = (row.caught, row.fail, row.worse, row.passed, row.inconclusive, row.improved)
-        cells = " | ".join("" if share is None else percent(share) for share in shares)
+        cells = " | ".join("" if share is None else format_percent(share) for share in shares)
         taken = "" if row.pairs is None else f"{row.pairs:.1f}"
         lines.append(f"| {row.data} | {row.gate} | {cells} | {taken} |")
     lines += ["", "| peak allocated | failed | of |", "|---|---:|---:|"]

@@ -23,7 +23,7 @@ from perfkit.check.judge.process_pairs import CPU_TIME, compute_pair_ratio
 from perfkit.check.sides.measure import measure_pairs
 from perfkit.check.sides.side import MeasuredSide
 from perfkit.check.sides.suites import measure_sides
-from perfkit.record import Samples
+from perfkit.record import StepSamples
 from perfkit.spec import LaunchSpec, RunSpec, Struct, WorkloadSpec
 from perfkit.store.pairs import LOCK_STEP, Pair
 from perfkit.store.request import BenchRequest
@@ -43,7 +43,7 @@ import dataclasses
 
 import torch
 
-from perfkit.workloads.loss import loss_of
+from perfkit.workloads.model_loss import loss_of
 from perfkit.workloads.gpt import Gpt
 
 PRODUCTS, BYTES = {products}, {held}
@@ -139,7 +139,7 @@ def read_series(path: Path) -> Recorded:
         filled_pairs = []
         for index, pair in enumerate(pairs):
             before, after = (
-                Samples(wall_s=tuple(wall), cpu_s=tuple(cpu))
+                StepSamples(wall_s=tuple(wall), cpu_s=tuple(cpu))
                 for wall, cpu in (steps[kind, index, side] for side in SIDES)
             )
             filled_pairs.append(Pair(before=before, after=after, seconds=pair.seconds))
@@ -149,7 +149,7 @@ def read_series(path: Path) -> Recorded:
 
 
 def _emptied(pairs: Sequence[Pair]) -> tuple[Pair, ...]:
-    return tuple(Pair(before=Samples(), after=Samples(), seconds=pair.seconds) for pair in pairs)
+    return tuple(Pair(before=StepSamples(), after=StepSamples(), seconds=pair.seconds) for pair in pairs)
 
 
 def _side(folder: Path, *, products: int, held: int) -> MeasuredSide:

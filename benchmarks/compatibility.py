@@ -19,14 +19,14 @@ import torch.distributed as dist
 
 from perfkit.errors import PerfkitError, UnavailableError
 from perfkit.measure.step import train_step
-from perfkit.spec import WorkloadSpec, parse_technique, typed_params
+from perfkit.spec import WorkloadSpec, convert_params, parse_technique
 from perfkit.techniques.apply import apply_all
 from perfkit.techniques.compatibility import check
 from perfkit.techniques.state import TrainState, World
 from perfkit.techniques.table import TECHNIQUES
 from perfkit.techniques.technique import LOSSLESS, Technique
-from perfkit.workloads.table import load_workload
 from perfkit.workloads.workload import join_batches, split_batch
+from perfkit.workloads.workload_table import load_workload
 
 VARIANTS = (
     "amp",
@@ -72,7 +72,7 @@ REFUSED = "refused: "
 def techniques(names: Sequence[str]) -> list[Technique]:
     """Typed and in order, but without asking the compatibility table."""
     specs = [parse_technique(name) for name in names]
-    typed = [typed_params(TECHNIQUES.load(spec.name), "technique", spec.name, spec.params) for spec in specs]
+    typed = [convert_params(TECHNIQUES.load(spec.name), "technique", spec.name, spec.params) for spec in specs]
     order = TECHNIQUES.list_names()
     return sorted(typed, key=lambda technique: (technique.stage, order.index(technique.name)))
 

@@ -23,10 +23,10 @@ from perfkit.analysis.trace.coverage import list_uncovered_work
 from perfkit.analysis.trace.work.step_windows import find_step_windows
 from perfkit.analysis.trace.work.work_item_costs import compute_item_costs
 from perfkit.analysis.trace.work.work_items import WorkKind, collect_work_items
-from perfkit.cost.call import OpCost, Unit
+from perfkit.cost.op_call import ComputeUnit, OpCost
 from perfkit.trace.ops import read_ops
 from perfkit.trace.read import Category, read_trace
-from perfkit.trace.reading.stream import Limits
+from perfkit.trace.reading.text_blocks import ReadLimits
 
 _LEAST_SHARE = 0.0005  # of the time, for a name to be listed
 _LONGEST_NAME = 70
@@ -47,7 +47,7 @@ class Shares(NamedTuple):
 
 def shares(path: Path) -> Shares | None:
     """The coverage of a trace's computing work, with captures of its graphs beside it; None where it holds none."""
-    ops = join_captures(read_ops(read_trace(path)), str(path), (), Limits(), must_fit=False).ops
+    ops = join_captures(read_ops(read_trace(path)), str(path), (), ReadLimits(), must_fit=False).ops
     work = collect_work_items(ops, find_step_windows(ops))
     costs = compute_item_costs(work, np.full(len(work), np.nan))
     counted = work.is_kind(WorkKind.WORK)
@@ -85,10 +85,10 @@ def main() -> None:
 def print_families() -> None:
     print("| family | op | FLOPs | bytes | from |\n|---|---|---|---|---|")
     for family, (name, cost) in family_costs().items():
-        known = cost or OpCost(None, None, Unit.VECTOR, "", "")
+        known = cost or OpCost(None, None, ComputeUnit.VECTOR, "", "")
         amounts = (
-            _amount(known.flops, known.most_flops, units.flops),
-            _amount(known.bytes, known.most_bytes, units.nbytes),
+            _amount(known.flops, known.most_flops, units.format_flops),
+            _amount(known.bytes, known.most_bytes, units.format_bytes),
         )
         print(f"| {family} | `{name[:_LONGEST_NAME]}` | {amounts[0]} | {amounts[1]} | {known.source} |")
 

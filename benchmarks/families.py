@@ -5,11 +5,11 @@
 
 import math
 
-from perfkit.cost.call import Arg, OpCall, OpCost, TensorArg
-from perfkit.cost.fallback import fallback_cost
-from perfkit.cost.multi_tensor import multi_tensor_cost
-from perfkit.cost.op import op_cost
-from perfkit.cost.table_gradients import LOOKUP, NODE, table_gradient
+from perfkit.cost.fallback import estimate_fallback_cost
+from perfkit.cost.formula_table import cost_op
+from perfkit.cost.multi_tensor import cost_multi_tensor_kernel
+from perfkit.cost.op_call import Arg, OpCall, OpCost, TensorArg
+from perfkit.cost.table_gradients import LOOKUP, NODE, cost_table_gradient
 
 
 def _tensor(*shape: int, dtype: str = "bf16") -> TensorArg:
@@ -87,10 +87,10 @@ _TABLE = OpCall(
 
 def family_costs() -> dict[str, tuple[str, OpCost | None]]:
     """Of each family the op and its cost."""
-    found = {family: (call.name, op_cost(call) or fallback_cost(call)) for family, call in CALLS.items()}
+    found = {family: (call.name, cost_op(call) or estimate_fallback_cost(call)) for family, call in CALLS.items()}
     gradient = OpCall(NODE, (_tensor(32, 192, dtype="fp32"),))
     return {
         **found,
-        "gradient of tables, FBGEMM": (NODE, table_gradient(gradient, [_TABLE])),
-        "optimizer outside of ops, apex": (_ADAM, multi_tensor_cost(_ADAM, 320)),
+        "gradient of tables, FBGEMM": (NODE, cost_table_gradient(gradient, [_TABLE])),
+        "optimizer outside of ops, apex": (_ADAM, cost_multi_tensor_kernel(_ADAM, 320)),
     }

@@ -16,7 +16,7 @@ import numpy as np
 from perfkit.analysis.trace.work.step_windows import find_step_windows
 from perfkit.analysis.trace.work.work_item_costs import WorkItemCosts, compute_item_costs
 from perfkit.analysis.trace.work.work_items import WorkItems, WorkKind, collect_work_items
-from perfkit.cost.call import OpCall
+from perfkit.cost.op_call import OpCall
 from perfkit.trace.model import NONE
 from perfkit.trace.ops import read_ops
 from perfkit.trace.read import read_trace

@@ -22,7 +22,7 @@ from perfkit.analysis.model.memory import MemoryAccount
 from perfkit.analysis.model.suite import Analysis
 from perfkit.files import write_json
 from perfkit.spec import Struct
-from perfkit.units import nbytes
+from perfkit.units import format_bytes
 from tests.fixtures.memory_oracles.memory_runs import bytes_of, run_memory
 
 LLAMA = "hidden_size=256:intermediate_size=1024:num_hidden_layers=4:num_attention_heads=4:vocab_size=1024"
@@ -124,15 +124,15 @@ def _line(row: Row) -> str:
         return f"| {row.variant} | | | {row.reason} | | | | |"
     known = [(share.category, share.bytes) for share in account.categories if share.category != UNKNOWN]
     beyond = [(share.category, share.bytes) for share in account.beyond]
-    process = "not measured" if account.process_bytes is None else nbytes(account.process_bytes)
+    process = "not measured" if account.process_bytes is None else format_bytes(account.process_bytes)
     return (
-        f"| {row.variant} | {nbytes(account.peak_bytes)} | {account.peak_phase} | {_list(known)} "
+        f"| {row.variant} | {format_bytes(account.peak_bytes)} | {account.peak_phase} | {_list(known)} "
         f"| {unknown(account):.3%} | {'; '.join(faults(account)) or 'yes'} | {process} | {_list(beyond)} |"
     )
 
 
 def _list(parts: Iterable[tuple[str, int]]) -> str:
-    return ", ".join(f"{name} {nbytes(size)}" for name, size in parts)
+    return ", ".join(f"{name} {format_bytes(size)}" for name, size in parts)
 
 
 def main() -> None:

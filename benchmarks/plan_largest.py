@@ -11,15 +11,15 @@ sizes apart that are within a sixteenth of the planned one. Rows that are more t
 import argparse
 from pathlib import Path
 
-from perfkit.amounts import parse_amount
 from perfkit.devices.machine import available_cores
 from perfkit.measure.largest_batch import resolution
+from perfkit.parse_units import parse_amount
 from perfkit.plan.finding import find
 from perfkit.spec import parse_variants
 from perfkit.store.layout import BatchSearch
 from perfkit.store.request import BenchRequest
-from perfkit.units import nbytes
-from perfkit.workloads.table import sized_workload
+from perfkit.units import format_bytes
+from perfkit.workloads.workload_table import resolve_workload
 
 HERE = Path(__file__).parent
 WORKLOADS = {
@@ -46,7 +46,7 @@ def main() -> None:
 def searched(workload: str, limit_bytes: int, most: int) -> BatchSearch:
     """The search for the largest batch of a workload on this machine's CPU."""
     request = BenchRequest(
-        workload=sized_workload(workload, "cpu", None, None, 1),
+        workload=resolve_workload(workload, "cpu", None, None, 1),
         variants=tuple(parse_variants(f"batch:auto:most={most}")),
         device="cpu",
         device_count=0,
@@ -60,7 +60,7 @@ def searched(workload: str, limit_bytes: int, most: int) -> BatchSearch:
 def row(name: str, search: BatchSearch) -> str:
     """A row of the table."""
     assert search.limit_bytes is not None
-    start = f"| {name} | {nbytes(search.limit_bytes)} | "
+    start = f"| {name} | {format_bytes(search.limit_bytes)} | "
     trials = f"{len(search.trials)}"
     runs = max((trial.size for trial in search.trials if trial.fits), default=None)
     if search.predicted is None or runs is None:

@@ -31,8 +31,8 @@ from perfkit.spec import RunSpec, Schedule, parse_variants
 from perfkit.store.layout import MEMORY_FILE, get_rank_folder
 from perfkit.store.memory_file import read_allocations
 from perfkit.store.request import BenchRequest
-from perfkit.units import nbytes
-from perfkit.workloads.table import sized_workload
+from perfkit.units import format_bytes
+from perfkit.workloads.workload_table import resolve_workload
 
 HERE = Path(__file__).parent
 WORKLOADS = {
@@ -87,7 +87,7 @@ def main() -> None:
 def runs(name: str, techniques: str) -> Iterator[ScheduledRun]:
     """One run for each variant of a workload."""
     request = BenchRequest(
-        workload=sized_workload(WORKLOADS[name], "cpu", None, None, 1),
+        workload=resolve_workload(WORKLOADS[name], "cpu", None, None, 1),
         variants=tuple(parse_variants(techniques)),
         device="cpu",
         device_count=0,
@@ -104,14 +104,14 @@ def row(name: str, run: ScheduledRun, folder: Path) -> str:
         return f"{start}{run.skip} | | | | |"
     planned, measured = _planned(run.spec), _measured(run.spec, folder)
     if planned.reason or measured.reason:
-        return f"{start}{planned.reason or nbytes(planned.peak)} | {measured.reason or nbytes(measured.peak)} | | | |"
+        return f"{start}{planned.reason or format_bytes(planned.peak)} | {measured.reason or format_bytes(measured.peak)} | | | |"
     parts = planned.categories.keys() | measured.categories.keys()
     apart = {part: planned.categories.get(part, 0) - measured.categories.get(part, 0) for part in parts}
     furthest = max(apart, key=lambda part: abs(apart[part]))
     off, category = planned.peak / measured.peak - 1, apart[furthest] / measured.peak
     outside = abs(off) > MOST_OF_PEAK or abs(category) > MOST_OF_CATEGORY
     return (
-        f"{start}{nbytes(planned.peak)} | {nbytes(measured.peak)} | {100 * off:+.3f} % | "
+        f"{start}{format_bytes(planned.peak)} | {format_bytes(measured.peak)} | {100 * off:+.3f} % | "
         f"{100 * category:+.2f} % {furthest} | {'outside' if outside else ''} |"
     )
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.gpu.steps import CASES, PLANS
-from perfkit.workloads.table import load_workload
+from perfkit.workloads.workload_table import load_workload
 
 GPUS = ("h100-sxm", "h200-sxm")
 

@@ -42,7 +42,7 @@ from perfkit.plan.rehearsal import rehearse
 from perfkit.plan.step_ops import Issued
 from perfkit.plan.step_time import step_time
 from perfkit.plan.target import CPU
-from perfkit.record import Status, Unknown
+from perfkit.record import RunStatus, Unknown
 from perfkit.store.read import StoredSuite, read_suite
 
 
@@ -79,7 +79,7 @@ def _variants(suite: StoredSuite) -> Iterator[Variant]:
     by_name = {name: VariantRuns(name, tuple(run for run in suite.runs if run.variant == name)) for name in names}
     for name, runs in by_name.items():
         rounds = _rounds(runs, by_name[suite.suite.baselines.get(name, name)])
-        if runs.outcome[0] != Status.OK or not rounds or runs.main is None:
+        if runs.outcome[0] != RunStatus.OK or not rounds or runs.main is None:
             continue
         spec = runs.main.spec
         try:

@@ -29,8 +29,8 @@ import msgspec
 import pandas as pd
 
 from perfkit.analysis.trace.roofs import Roofs
-from perfkit.cost.call import Arg, OpCall, TensorArg
-from perfkit.cost.op import op_cost
+from perfkit.cost.formula_table import cost_op
+from perfkit.cost.op_call import Arg, OpCall, TensorArg
 from perfkit.devices.catalogue import named
 from perfkit.errors import PerfkitError
 from perfkit.plan.efficiencies import Measured
@@ -97,7 +97,7 @@ def _told(path: Path) -> Iterator[Learned]:
     with path.open(newline="") as file:
         for row in csv.DictReader(file):
             made = OpCall(row["op"], tuple(_operand(shape, row["dtype"]) for shape in json.loads(row["operands"])))
-            cost = op_cost(made)
+            cost = cost_op(made)
             work = None if cost is None else work_of(made, cost)
             assert work is not None, row
             calls[row["device"], row["program"]].append(Call(work, float(row["calls"]), float(row["us"]) * 1e-6))

@@ -5,7 +5,7 @@ import torch.nn.functional as F  # noqa: N812
 from torch import nn
 
 from perfkit import Workload
-from perfkit.workloads.workload import Batch, adamw
+from perfkit.workloads.workload import Batch, make_adamw
 
 
 class LanguageModel(nn.Module):
@@ -35,7 +35,7 @@ def lstm(batch_size: int = 8, seq_len: int = 64) -> Workload:
         unit="tokens",
         units_per_batch=batch_size * seq_len,
         build_model=LanguageModel,
-        build_optimizer=adamw,
+        build_optimizer=make_adamw,
         make_batch=batch,
         loss=loss,
     )
@@ -79,7 +79,7 @@ def vae(batch_size: int = 16) -> Workload:
         unit="samples",
         units_per_batch=batch_size,
         build_model=Autoencoder,
-        build_optimizer=adamw,
+        build_optimizer=make_adamw,
         make_batch=batch,
         loss=loss,
     )

@@ -22,7 +22,7 @@ import perfkit
 from perfkit.instruments.memory import profiler, record
 from perfkit.spec import Schedule
 from perfkit.store.read import read_suite
-from perfkit.units import nbytes, seconds
+from perfkit.units import format_bytes, format_seconds
 
 WIDTH = 64
 SCHEDULE = Schedule(warmup=1, max_warmup=1, timed=3, trace=3, memory=3)
@@ -91,9 +91,9 @@ def main() -> None:
         assert told is not None
         print(*run.ranks[0].record.warnings, sep="\n")
         for name, pause_s in told.pauses_s.items():
-            grown = nbytes(told.peak_bytes[name])
-            print(f"{name}: the loop stood still for {seconds(pause_s)}, peak memory rose by {grown}")
-    print("of the memory recording:", ", ".join(f"{name} {seconds(took)}" for name, took in spent.items()))
+            grown = format_bytes(told.peak_bytes[name])
+            print(f"{name}: the loop stood still for {format_seconds(pause_s)}, peak memory rose by {grown}")
+    print("of the memory recording:", ", ".join(f"{name} {format_seconds(took)}" for name, took in spent.items()))
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from perfkit.files import write_json
-from perfkit.record import How, Measurement, Run, Status, measured
+from perfkit.record import Measurement, QuantityOrigin, RunResult, RunStatus, make_measurement
 from perfkit.spec import LaunchSpec, RunSpec, WorkloadSpec, parse_variants
 from perfkit.store.layout import RUN_FILE, SPEC_FILE, SUITE_FILE, Suite, SuiteRun, get_run_path
 from perfkit.store.listing import list_runs
@@ -43,9 +43,9 @@ def write_suite(folder: Path, number: int) -> None:
                 techniques=parse_variants(variant)[0],
                 launch=LaunchSpec(),
             )
-            status = Status.OUT_OF_MEMORY if number % 7 == 0 and variant == "flash" else Status.OK
+            status = RunStatus.OUT_OF_MEMORY if number % 7 == 0 and variant == "flash" else RunStatus.OK
             write_json(folder / path / SPEC_FILE, spec)
-            write_json(folder / path / RUN_FILE, Run(status=status))
+            write_json(folder / path / RUN_FILE, RunResult(status=status))
             (folder / path / "rank0").mkdir()
             entries.append(SuiteRun(variant=variant, repeat=repeat, path=path))
     suite = Suite(
@@ -56,15 +56,17 @@ def write_suite(folder: Path, number: int) -> None:
     if number % 10 == 9:
         return
     outcomes = tuple(
-        VariantOutcome(variant=name, status=Status.OUT_OF_MEMORY if number % 7 == 0 and name == "flash" else Status.OK)
+        VariantOutcome(
+            variant=name, status=RunStatus.OUT_OF_MEMORY if number % 7 == 0 and name == "flash" else RunStatus.OK
+        )
         for name in VARIANTS
     )
     figures = RowFigures(
         of="amp+flash",
-        step=measured(0.01 + number * 1e-4, "s", "benchmark"),
-        throughput=measured(1e5 / (1 + number), "tokens/s", "benchmark"),
-        peak=measured(2**30 + number * 2**20, "bytes", "benchmark"),
-        mfu=Measurement(value=0.3 + number * 1e-4, unit="1", how=How.MODELLED, source="benchmark"),
+        step=make_measurement(0.01 + number * 1e-4, "s", "benchmark"),
+        throughput=make_measurement(1e5 / (1 + number), "tokens/s", "benchmark"),
+        peak=make_measurement(2**30 + number * 2**20, "bytes", "benchmark"),
+        mfu=Measurement(value=0.3 + number * 1e-4, unit="1", how=QuantityOrigin.MODELLED, source="benchmark"),
     )
     name = ("gpt:size=nano", "gpt:size=small", "gpt:size=medium")[number % 3]
     summary = ReportSummary(

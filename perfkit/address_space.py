@@ -1,4 +1,4 @@
-"""A bound on what this process may take, for a while."""
+"""Limits the address space that this process may take, for a while."""
 
 import sys
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ import psutil
 
 
 @contextmanager
-def address_space_bounded(more: int) -> Iterator[None]:
+def limit_address_space(more: int) -> Iterator[None]:
     """Let this process, all its threads, take `more` bytes of addresses than now and no more: allocations fail then.
 
     On Linux; elsewhere nothing is bounded.

@@ -1,4 +1,4 @@
-"""Allocation events: the one abstraction of memory, whatever recorded them.
+"""Defines allocation events, the one abstraction of memory, whatever recorded them.
 
 Written by the recorder of a run, read out of traces, allocator snapshots and memory timelines; the engine in
 `analysis/memory` takes them all alike.
@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.record import Block
+from perfkit.record import InitialBlock
+from perfkit.sanitize import escape_control_chars
 from perfkit.spec import Struct
-from perfkit.visible import visible
 
 NONE = -1
 
@@ -81,22 +81,22 @@ def is_graph_pool(pool: PoolId, streams: Iterable[int | None]) -> bool:
     return pool != SHARED_POOL and (pool[0] != 0 or _DEFAULT_STREAM not in streams)
 
 
-def cuda_units(requested: int) -> int:
+def round_cuda_size(requested: int) -> int:
     """The least bytes that CUDA's caching allocator gives for a request: whole units (`round_size`)."""
     return -(-requested // CUDA_UNIT_BYTES) * CUDA_UNIT_BYTES
 
 
-def cuda_serves(block: int, requested: int) -> bool:
+def can_cuda_serve(block: int, requested: int) -> bool:
     """Whether CUDA's caching allocator may have given a block of `block` bytes for a request.
 
     With `expandable_segments` blocks are always split; with `max_split_size_mb` larger rests than these are kept, of
     which nothing is known here.
     """
-    rest = block - cuda_units(requested)
-    return rest == 0 or (cuda_units(requested) > CUDA_SMALL_BYTES and 0 < rest <= CUDA_SMALL_BYTES)
+    rest = block - round_cuda_size(requested)
+    return rest == 0 or (round_cuda_size(requested) > CUDA_SMALL_BYTES and 0 < rest <= CUDA_SMALL_BYTES)
 
 
-class Band(Struct):
+class TimeBand(Struct):
     """A range of time above the events: `kind` is `step`, `phase` or `module`, `depth` its nesting among its kind."""
 
     kind: str
@@ -119,7 +119,7 @@ class FailedRequest(Struct):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reserved:
+class ReservedSegments:
     """What the allocator obtained from the device (positive `size`) and gave back (negative), in the order of time.
 
     `at_event` is the number of allocation events before it. `expandable` is True for a piece of an expandable segment:
@@ -133,7 +133,7 @@ class Reserved:
     expandable: NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, np.bool_))
 
     @classmethod
-    def make_empty(cls) -> "Reserved":
+    def make_empty(cls) -> "ReservedSegments":
         nothing = np.empty(0, np.int64)
         return cls(at_event=nothing, address=nothing, size=nothing)
 
@@ -197,11 +197,11 @@ class Allocations:
     dtype: Numbers
     category: Numbers
     names: tuple[str, ...]
-    known: tuple[Block, ...] = ()
+    known: tuple[InitialBlock, ...] = ()
     unexplained_bytes: int = 0
-    reserved: Reserved = field(default_factory=Reserved.make_empty)
+    reserved: ReservedSegments = field(default_factory=ReservedSegments.make_empty)
     private: tuple[PrivateSegment, ...] = ()
-    bands: tuple[Band, ...] = ()
+    bands: tuple[TimeBand, ...] = ()
     failed: FailedRequest | None = None
 
     def __len__(self) -> int:
@@ -231,7 +231,7 @@ WIDE = ("time_ns", "address", "size")  # those of 64 bits
 TEXTS = ("op", "module", "line", "shape", "dtype", "category")  # those that index `names`
 
 
-class Names:
+class TextNumbers:
     """Numbers for texts, in the order in which they come; "" is 0."""
 
     def __init__(self) -> None:
@@ -239,13 +239,13 @@ class Names:
 
     def number(self, text: str) -> int:
         known = self._numbers.get(text)
-        return self._numbers.setdefault(visible(text), len(self._numbers)) if known is None else known
+        return self._numbers.setdefault(escape_control_chars(text), len(self._numbers)) if known is None else known
 
     def list_texts(self) -> tuple[str, ...]:
         return tuple(self._numbers)
 
 
-def allocations(*, device: str, source: str, names: tuple[str, ...] = ("",), **columns: Any) -> Allocations:
+def build_allocations(*, device: str, source: str, names: tuple[str, ...] = ("",), **columns: Any) -> Allocations:
     """`Allocations` from the columns that a source has: those of texts that are missing are unknown throughout, `phase`
     and `step` NONE, `visit` 0. Fields other than columns (`known`, `bands` ...) are passed on."""
     count = len(columns["size"])

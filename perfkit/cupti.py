@@ -1,4 +1,4 @@
-"""Which versions of CUPTI, through which torch's profiler records NVIDIA's GPUs, are known to record wrongly.
+"""Versions of CUPTI, through which torch's profiler records NVIDIA's GPUs, that are known to record wrongly.
 
 - Records of kernels get zero or stale times from CUDA 12.6 update 2 until before 13.1, and Kineto drops those that seem
   to lie before the recording began: the head of a session is lost, more of it the longer the process has lived
@@ -23,7 +23,7 @@ _API_VERSIONS = {
 _DISTRIBUTIONS = ("nvidia-cuda-cupti", "nvidia-cuda-cupti-cu13", "nvidia-cuda-cupti-cu12")
 
 
-class Cupti(NamedTuple):
+class CuptiVersion(NamedTuple):
     """A version of CUPTI: `build` is the last number of its packages (12.6.80), None where only the API's is known."""
 
     major: int
@@ -50,21 +50,21 @@ class Cupti(NamedTuple):
         )
 
 
-def of_trace(properties: dict[str, str]) -> Cupti | None:
+def read_trace_version(properties: dict[str, str]) -> CuptiVersion | None:
     """The version that Kineto wrote into a trace (`cupti_version`); None where there is none, or one not known."""
     number = int(text) if (text := properties.get("cupti_version", "")).isdecimal() else 0
     if number >= 130000:
-        return Cupti(number // 10000, number // 100 % 100)
-    return Cupti(*_API_VERSIONS[number]) if number in _API_VERSIONS else None
+        return CuptiVersion(number // 10000, number // 100 % 100)
+    return CuptiVersion(*_API_VERSIONS[number]) if number in _API_VERSIONS else None
 
 
-def of_cuda(release: str) -> Cupti | None:
+def derive_cuda_version(release: str) -> CuptiVersion | None:
     """The version that comes with a release of CUDA (`12.8`); None for what is none."""
     numbers = release.split(".")[:2]
-    return Cupti(*map(int, numbers)) if len(numbers) == 2 and all(map(str.isdecimal, numbers)) else None
+    return CuptiVersion(*map(int, numbers)) if len(numbers) == 2 and all(map(str.isdecimal, numbers)) else None
 
 
-def installed() -> Cupti | None:
+def find_installed_version() -> CuptiVersion | None:
     """The version of the package that torch loads its CUPTI from; None where it comes from elsewhere."""
     for name in _DISTRIBUTIONS:
         try:
@@ -72,5 +72,5 @@ def installed() -> Cupti | None:
         except PackageNotFoundError:
             continue
         if len(numbers) >= 3 and all(part.isdecimal() for part in numbers[:3]):
-            return Cupti(*map(int, numbers[:3]))
+            return CuptiVersion(*map(int, numbers[:3]))
     return None

@@ -35,38 +35,38 @@ _FILL = re.compile(r"(cuda|cu|hip)Memset\w*")
 _WAITS_FOR_ALL = re.compile(r"(cuda|hip)DeviceSynchronize|cuCtxSynchronize(_v2)?")
 
 
-def launches_kernel(name: str) -> bool:
+def is_kernel_launch(name: str) -> bool:
     return _KERNEL.fullmatch(name) is not None
 
 
-def launches_graph(name: str) -> bool:
+def is_graph_launch(name: str) -> bool:
     """Whether the call starts a graph, which runs kernels without a call for each."""
     return _GRAPH.fullmatch(name) is not None
 
 
-def launches_cuda_graph(name: str) -> bool:
+def is_cuda_graph_launch(name: str) -> bool:
     """Whether the call starts a CUDA graph, whose kernels all have its correlation id.
 
     What roctracer records of a HIP graph's kernels differs from version to version.
     """
-    return launches_graph(name) and name.startswith("cu")
+    return is_graph_launch(name) and name.startswith("cu")
 
 
-def copies(name: str) -> bool:
+def is_copy_call(name: str) -> bool:
     return _COPY.fullmatch(name) is not None
 
 
-def fills(name: str) -> bool:
+def is_fill_call(name: str) -> bool:
     return _FILL.fullmatch(name) is not None
 
 
-def begins_capture(name: str) -> bool:
+def is_capture_begin(name: str) -> bool:
     return _CAPTURE_BEGINS.fullmatch(name) is not None
 
 
-def ends_capture(name: str) -> bool:
+def is_capture_end(name: str) -> bool:
     return _CAPTURE_ENDS.fullmatch(name) is not None
 
 
-def waits_for_all(name: str) -> bool:
+def is_device_sync(name: str) -> bool:
     return _WAITS_FOR_ALL.fullmatch(name) is not None

@@ -34,16 +34,16 @@ class UnavailableError(PerfkitError):
     """Something exists but cannot act here; the message is the reason shown beside `skipped`."""
 
 
-class Terminated(KeyboardInterrupt):
+class TerminatedError(KeyboardInterrupt):
     """SIGTERM, in the main thread: what ends in order at Ctrl-C ends so for it too, and says what it was."""
 
 
 def raise_terminated(_signal: int, _frame: FrameType | None) -> NoReturn:
     """A signal handler."""
-    raise Terminated
+    raise TerminatedError
 
 
-def unknown_name(kind: str, given: str, known: Iterable[str]) -> UsageError:
+def make_unknown_name_error(kind: str, given: str, known: Iterable[str]) -> UsageError:
     """A `UsageError` for a name that is not known, naming the nearest valid ones."""
     names = sorted(known)
     longer = [name for name in names if given and name.startswith(given)]  # `h100` is no typo of `mi100`
@@ -52,7 +52,7 @@ def unknown_name(kind: str, given: str, known: Iterable[str]) -> UsageError:
     return UsageError(f"unknown {kind} {given!r}: {hint}")
 
 
-def with_those_behind(error: BaseException) -> Iterator[BaseException]:
+def walk_exception_chain(error: BaseException) -> Iterator[BaseException]:
     """An exception and what is behind it: causes, contexts and the members of groups, each once."""
     seen: set[int] = set()
     waiting: list[BaseException | None] = [error]

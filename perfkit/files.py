@@ -1,4 +1,4 @@
-"""Reading and writing JSON files: strict in, atomic out."""
+"""Reads and writes JSON files: strict in, atomic out."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -58,13 +58,13 @@ def read_json(path: Path, kind: type[T], migrations: Migrations = _NONE) -> T:
 def decode_json(name: Path | str, data: bytes, kind: type[T], migrations: Migrations = _NONE) -> T:
     """What `read_json` makes of the bytes of a file, which errors call `name`."""
     try:
-        return msgspec.json.decode(_migrated(name, data, kind, migrations), type=kind)
+        return msgspec.json.decode(_migrate_file(name, data, kind, migrations), type=kind)
     except (msgspec.ValidationError, msgspec.DecodeError, UnicodeDecodeError) as error:
-        what = "the file is truncated: it ends in the middle of its JSON" if _ends_early(data) else error
+        what = "the file is truncated: it ends in the middle of its JSON" if _is_truncated(data) else error
         raise RunFormatError(f"{name}: not a valid {kind.__name__}: {what}") from None
 
 
-def _ends_early(data: bytes) -> bool:
+def _is_truncated(data: bytes) -> bool:
     """Whether the JSON is right up to its end, which comes too early; within a number msgspec calls that malformed."""
     try:
         msgspec.json.decode(data, type=msgspec.Raw)
@@ -82,23 +82,23 @@ def refuse_newer(name: Path | str, written: int, known: int) -> None:
         )
 
 
-class _Versioned(msgspec.Struct):
+class _VersionedFile(msgspec.Struct):
     schema_version: int
 
 
 @cache  # reading the fields of a Struct takes longer than decoding a small file
-def _known_version(kind: type[msgspec.Struct]) -> Any:
+def _get_current_version(kind: type[msgspec.Struct]) -> Any:
     """Today's format of a file; None of one that has no version."""
     return {field.name: field.default for field in msgspec.structs.fields(kind)}.get("schema_version")
 
 
-def _migrated(name: Path | str, data: bytes, kind: type[msgspec.Struct], migrations: Migrations) -> bytes:
+def _migrate_file(name: Path | str, data: bytes, kind: type[msgspec.Struct], migrations: Migrations) -> bytes:
     """The file in today's format. What has no version is left to the strict decode, which names what is wrong."""
-    known = _known_version(kind)
+    known = _get_current_version(kind)
     if known is None:
         return data
     try:
-        written = msgspec.json.decode(data, type=_Versioned).schema_version
+        written = msgspec.json.decode(data, type=_VersionedFile).schema_version
     except (msgspec.ValidationError, msgspec.DecodeError, UnicodeDecodeError):
         return data
     refuse_newer(name, written, known)

@@ -1,4 +1,4 @@
-"""Git, asked about the repository that a folder lies in, and about no other."""
+"""Runs Git in the repository that a folder lies in, and in no other."""
 
 import os
 import subprocess
@@ -19,7 +19,7 @@ class GitMissingError(UsageError):
 
 
 @dataclass(frozen=True)
-class Answer:
+class GitAnswer:
     """What git ended with: its exit code (None where it took too long), output and complaints."""
 
     code: int | None
@@ -41,10 +41,10 @@ class Answer:
         return " ".join(self.complaint.split()) or f"git ended with exit code {self.code}"
 
 
-def git(folder: Path, *arguments: str, within_s: float | None = ANSWER_S) -> Answer:
+def run_git(folder: Path, *arguments: str, within_s: float | None = ANSWER_S) -> GitAnswer:
     """Run git in `folder`. Messages are in English; nothing is asked for, paged or watched.
 
-    Raises `GitMissingError` where git is not installed. A failure, also one to answer in time, is an `Answer`.
+    Raises `GitMissingError` where git is not installed. A failure, also one to answer in time, is an `GitAnswer`.
     """
     environment = {key: value for key, value in os.environ.items() if key not in _LOCAL}
     command = ["git", "-c", "core.fsmonitor=false", "-C", str(folder), "--no-pager", *arguments]
@@ -56,30 +56,30 @@ def git(folder: Path, *arguments: str, within_s: float | None = ANSWER_S) -> Ans
     except FileNotFoundError:
         raise GitMissingError("git is needed to look at another revision, and is not installed here") from None
     except subprocess.TimeoutExpired:
-        return Answer(None, b"", f"git {arguments[0]} did not answer within {within_s:g} s in {folder}")
-    return Answer(done.returncode, done.stdout, done.stderr.decode(errors="replace"))
+        return GitAnswer(None, b"", f"git {arguments[0]} did not answer within {within_s:g} s in {folder}")
+    return GitAnswer(done.returncode, done.stdout, done.stderr.decode(errors="replace"))
 
 
-def repository_of(folder: Path) -> Path:
+def find_repository(folder: Path) -> Path:
     """The top of the working tree that a folder lies in. A `UsageError` says why there is none."""
-    answer = git(folder, "rev-parse", "--show-toplevel")
+    answer = run_git(folder, "rev-parse", "--show-toplevel")
     if not answer.ok:
         raise UsageError(f"{folder.resolve()}: git finds no repository: {answer.said}")
     return Path(answer.text)
 
 
-def top_of(folder: Path) -> Path | None:
+def find_optional_repository(folder: Path) -> Path | None:
     """The same where code need not lie in a repository: None outside of one, and where git is not installed."""
     try:
-        return repository_of(folder)
+        return find_repository(folder)
     except UsageError:
         return None
 
 
-def revision_of(folder: Path) -> str | None:
+def read_revision(folder: Path) -> str | None:
     """The short hash of the commit that is checked out, with `-dirty` for uncommitted changes; None outside of git."""
     try:
-        answer = git(folder, "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*", within_s=_REVISION_S)
+        answer = run_git(folder, "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*", within_s=_REVISION_S)
     except GitMissingError:
         return None
     return answer.text or None

@@ -1,4 +1,5 @@
-"""The Ray cluster that work is given to: that of `RAY_ADDRESS`, else one that runs here, else one started here."""
+"""Connects to the Ray cluster that work is given to: that of `RAY_ADDRESS`, else one that runs here, else one
+started here."""
 
 import os
 import signal
@@ -14,22 +15,22 @@ from perfkit.errors import UnavailableError
 _REACH_S = 10.0
 
 
-def connect() -> tuple[Any, bool]:
+def connect_ray() -> tuple[Any, bool]:
     """The module `ray`, connected, and whether it was not before: then whoever asks shuts it down.
 
     `UnavailableError` says what is missing where Ray is not installed or the cluster cannot be reached.
     """
     handler = signal.getsignal(signal.SIGTERM)
-    ray = _ray()
+    ray = _import_ray()
     if ray.is_initialized():
         return ray, False
     address = os.environ.get("RAY_ADDRESS", "")
     try:
-        _reach(address)
+        _check_reachable(address)
         ray.init(log_to_driver=False, logging_level="ERROR", include_dashboard=False)
     except (OSError, ValueError, RuntimeError) as error:
         where = f"at RAY_ADDRESS={address} " if address else ""
-        raise UnavailableError(f"no Ray cluster {where}can be reached or started: {last_line(error)}") from None
+        raise UnavailableError(f"no Ray cluster {where}can be reached or started: {get_last_line(error)}") from None
     finally:
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, handler)  # Ray puts one of its own in its place
@@ -37,7 +38,7 @@ def connect() -> tuple[Any, bool]:
 
 
 @contextmanager
-def as_raised() -> Iterator[None]:
+def keep_signal_errors() -> Iterator[None]:
     """What a handler of SIGTERM raises while Ray waits comes out of this as it was raised.
 
     Ray itself raises a plain KeyboardInterrupt in its place, whatever the signal.
@@ -66,13 +67,13 @@ def as_raised() -> Iterator[None]:
         signal.signal(signal.SIGTERM, handler)
 
 
-def last_line(error: Exception) -> str:
+def get_last_line(error: Exception) -> str:
     """What an error of Ray says in the end, after tracebacks of its own."""
     lines = str(error).strip().splitlines()
     return lines[-1].strip() if lines else type(error).__name__
 
 
-def _ray() -> Any:
+def _import_ray() -> Any:
     try:
         import ray
     except ImportError:
@@ -80,7 +81,7 @@ def _ray() -> Any:
     return ray
 
 
-def _reach(address: str) -> None:
+def _check_reachable(address: str) -> None:
     """`OSError` where nothing answers at `host:port`: Ray itself would try for minutes."""
     host, _, port = address.rpartition("://")[2].rpartition(":")
     if host and port.isdecimal():

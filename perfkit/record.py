@@ -1,4 +1,4 @@
-"""What a worker leaves behind: plain data, written by the measuring side and read by the analysing side.
+"""Records that a worker leaves behind: plain data, written by the measuring side and read by the analyzing side.
 
 Every quantity says how it was obtained, and what is not known is an `Unknown` with a reason, never a zero.
 """
@@ -16,7 +16,7 @@ STEP_MARK = MARK_PREFIX + "step"
 PHASES = ("data", "forward", "backward", "optimizer")
 
 
-class How(StrEnum):
+class QuantityOrigin(StrEnum):
     """How a number was obtained."""
 
     MEASURED = "measured"  # a clock, an allocator, a sensor
@@ -25,7 +25,7 @@ class How(StrEnum):
     DATASHEET = "datasheet"  # the vendor's figure
 
 
-class Status(StrEnum):
+class RunStatus(StrEnum):
     """How a run ended. Every one of them is a result."""
 
     OK = "ok"
@@ -45,7 +45,7 @@ class Measurement(Struct, tag="known"):
 
     value: float
     unit: str
-    how: How
+    how: QuantityOrigin
     source: str
     bound: str = ""
 
@@ -101,7 +101,7 @@ class SetupCost(Struct):
     seconds: float
 
 
-class Samples(Struct):
+class StepSamples(Struct):
     """Raw series of consecutive steps, in seconds, one entry a step.
 
     `device_s` is the time between device events, and is empty where there is no device but the CPU.
@@ -141,7 +141,7 @@ class MemoryPeaks(Struct):
 NOT_MEASURED = Unknown(reason="not measured")
 
 
-class DeviceMoment(Struct):
+class DeviceMemoryState(Struct):
     """The memory of a device at one moment, in bytes: what the caching allocator counts and what the driver sees.
 
     `process` is what this process holds of the device, `device` what all processes hold together. `driver` is what
@@ -173,14 +173,14 @@ class ProcessMemory(Struct):
     peak: Quantity = NOT_MEASURED
     mapped_after: Quantity = NOT_MEASURED
     batches: Quantity = NOT_MEASURED
-    at_context: DeviceMoment | None = None
-    at_group: DeviceMoment | None = None
-    at_warm: DeviceMoment | None = None
-    at_memory: DeviceMoment | None = None
-    at_end: DeviceMoment | None = None
+    at_context: DeviceMemoryState | None = None
+    at_group: DeviceMemoryState | None = None
+    at_warm: DeviceMemoryState | None = None
+    at_memory: DeviceMemoryState | None = None
+    at_end: DeviceMemoryState | None = None
 
 
-class Block(Struct):
+class InitialBlock(Struct):
     """A storage alive when a recording of allocations begins, with its category (`perfkit.allocations`) and name.
 
     `shape` (`[8, 1024]`) and `dtype` (`bf16`) are those of the tensor it was found by; "" where there is none.
@@ -278,7 +278,7 @@ class WorkloadFacts(Struct):
     description: str = ""
 
 
-class Attached(Struct):
+class AttachedLoop(Struct):
     """How a loop that is not perfkit's own was watched, and what was counted in its timed steps, one entry a step.
 
     `steps_by` says in words what a step was told by, `units_source` where the units of a step come from. `first_timed`
@@ -341,7 +341,7 @@ class RankRecord(Struct):
     schema_version: int = RECORD_VERSION
     rank: int
     world_size: int
-    status: Status
+    status: RunStatus
     reason: str = ""
     traceback: str = ""
     failed_pass: str = ""
@@ -351,9 +351,9 @@ class RankRecord(Struct):
     environment: Environment | None = None
     setup: tuple[SetupCost, ...] = ()
     pass_s: dict[str, float] = {}
-    warmup: Samples = Samples()
+    warmup: StepSamples = StepSamples()
     steady: bool = False
-    samples: Samples = Samples()
+    samples: StepSamples = StepSamples()
     losses: tuple[float | None, ...] = ()  # JSON has no NaN: a loss that is not finite is written as null
     echo_losses: tuple[float | None, ...] = ()
     seeded_losses: tuple[float | None, ...] = ()
@@ -367,7 +367,7 @@ class RankRecord(Struct):
     claims: tuple[Claim, ...] = ()
     facts: dict[str, float] = {}
     fact_notes: dict[str, str] = {}
-    attached: Attached | None = None
+    attached: AttachedLoop | None = None
     experts: tuple[ExpertLoad, ...] = ()
     warnings: tuple[str, ...] = ()
 
@@ -391,7 +391,7 @@ class RankWait(Struct):
     call_site: str = ""
 
 
-class Run(Struct):
+class RunResult(Struct):
     """What the parent knows of one launch: `run.json`, beside the ranks' records.
 
     `turns` names the variants whose runs were resident at the same time, its own included, and stepped by turns: the
@@ -400,7 +400,7 @@ class Run(Struct):
     """
 
     schema_version: int = RECORD_VERSION
-    status: Status
+    status: RunStatus
     reason: str = ""
     output_tail: str = ""
     exit_codes: tuple[int | None, ...] = ()
@@ -412,23 +412,25 @@ class Run(Struct):
     waits: tuple[RankWait, ...] = ()
 
 
-def told_of_rank(record: RankRecord) -> str:
+def format_rank_reason(record: RankRecord) -> str:
     """Why a rank ended as it did, as a run of several ranks says it: with the rank, unless it concerns them all."""
-    if record.world_size == 1 or not record.reason or record.status == Status.SKIPPED:
+    if record.world_size == 1 or not record.reason or record.status == RunStatus.SKIPPED:
         return record.reason
     return f"rank {record.rank}: {record.reason}"
 
 
-def traceback_of(run: Run, records: Iterable[RankRecord]) -> str:
+def find_traceback(run: RunResult, records: Iterable[RankRecord]) -> str:
     """The traceback of the rank that explains how `run` ended; "" where it left none."""
     fitting = (record for record in records if record.traceback and record.status == run.status)
-    return next((record.traceback for record in fitting if run.reason in (record.reason, told_of_rank(record))), "")
+    return next(
+        (record.traceback for record in fitting if run.reason in (record.reason, format_rank_reason(record))), ""
+    )
 
 
-def measured(value: float, unit: str, source: str) -> Measurement:
-    return Measurement(value=value, unit=unit, how=How.MEASURED, source=source)
+def make_measurement(value: float, unit: str, source: str) -> Measurement:
+    return Measurement(value=value, unit=unit, how=QuantityOrigin.MEASURED, source=source)
 
 
-def value_of(quantity: Quantity | None) -> float | None:
+def get_value(quantity: Quantity | None) -> float | None:
     """The number, or None where it is not known."""
     return quantity.value if isinstance(quantity, Measurement) else None

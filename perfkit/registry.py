@@ -1,4 +1,4 @@
-"""Names to objects, loaded when asked for, open to third parties through entry points.
+"""Resolves names to objects, loaded when asked for, open to third parties through entry points.
 
 A registry is a table `{name: "module:attribute"}`. Reading the table imports nothing, so that listing names
 costs no import of torch. Another package adds a name with an entry point of the registry's group.
@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from importlib.metadata import entry_points
 from typing import Generic, TypeVar, cast
 
-from perfkit.errors import PerfkitError, UsageError, unknown_name
+from perfkit.errors import PerfkitError, UsageError, make_unknown_name_error
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -52,12 +52,12 @@ class Registry(Generic[T]):
     def ask_object(self, name: str, question: Callable[[T], R]) -> R:
         """What `question` finds of the object called `name`; another package's that raises is a `BrokenPluginError`."""
         if name in self._table:
-            return question(cast(T, _resolved(self._table[name])))
+            return question(cast(T, _import_target(self._table[name])))
         target = self._collect_targets().get(name)
         if target is None:
-            raise unknown_name(self.kind, name, self._collect_targets())
+            raise make_unknown_name_error(self.kind, name, self._collect_targets())
         try:
-            found = _resolved(target)
+            found = _import_target(target)
             misfit = self._misfit(name, found)
             if not misfit:
                 return question(cast(T, found))
@@ -74,6 +74,6 @@ class Registry(Generic[T]):
         return BrokenPluginError(f"the {self.kind} {name!r} of {owner} ({target}) is broken: {first.rstrip(': ')}")
 
 
-def _resolved(target: str) -> object:
+def _import_target(target: str) -> object:
     module, _, attribute = target.partition(":")
     return getattr(importlib.import_module(module), attribute)

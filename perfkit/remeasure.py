@@ -1,5 +1,5 @@
-"""Measured ceilings that a suite's own work was faster than are measured again, and the suite is held against the new
-ones: its folder alone gives the same report afterwards.
+"""Measures ceilings again that a suite's own work was faster than, and stores the new ones beside the suite: its
+folder alone gives the same report afterwards.
 """
 
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from perfkit.files import write_json
 from perfkit.store.layout import CEILINGS_FILE
 
 
-def analyse_and_remeasure(
+def analyze_and_remeasure(
     folder: Path, *, calibrate: bool, progress: Callable[[str], None] = lambda _: None
 ) -> Analysis:
     """Analyse a suite that was just measured on this machine.

@@ -1,4 +1,4 @@
-"""`python -m perfkit.run [options] train.py args...`: what `perfkit run` becomes, and what torchrun starts."""
+"""Entry point `python -m perfkit.run [options] train.py args...`, which `perfkit run` becomes and torchrun starts."""
 
 import importlib
 import sys

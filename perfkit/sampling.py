@@ -1,4 +1,5 @@
-"""How many rounds of processes a comparison takes: one log ratio a round, and an interval that becomes narrow.
+"""Decides how many rounds of processes a comparison takes: one log ratio a round, and an interval that becomes
+narrow.
 
 The process is the unit of statistics: steps of one process depend on each other and on the process (Kalibera and Jones,
 ISMM 2013). docs/statistics.md has the error rates and the simulation behind them.
@@ -10,7 +11,7 @@ from statistics import fmean, median, stdev
 
 from scipy.special import stdtrit
 
-from perfkit.record import Samples
+from perfkit.record import StepSamples
 
 LEVEL = 0.95
 
@@ -21,7 +22,7 @@ LEAST_ROUNDS = 4
 _MOST_ROUNDS = 1000
 
 
-def t_quantile(probability: float, freedom: float) -> float:
+def compute_t_quantile(probability: float, freedom: float) -> float:
     """Student's t quantile with so many degrees of freedom, which need not be a whole number.
 
     `scipy.special.stdtrit` is what `scipy.stats.t.ppf` calls, without the second that importing `scipy.stats` takes.
@@ -29,7 +30,7 @@ def t_quantile(probability: float, freedom: float) -> float:
     return float(stdtrit(freedom, probability))
 
 
-def log_interval(logs: Sequence[float], *, until_narrow: bool = False) -> tuple[float, float] | None:
+def compute_log_interval(logs: Sequence[float], *, until_narrow: bool = False) -> tuple[float, float] | None:
     """Student's two-sided interval at `LEVEL` of the mean of `logs`; None for fewer than two.
 
     `until_narrow`: sampling went on until the interval was narrow, which favours samples that agree by chance. Half of
@@ -37,12 +38,12 @@ def log_interval(logs: Sequence[float], *, until_narrow: bool = False) -> tuple[
     """
     if len(logs) < 2:
         return None
-    half = _half_width(stdev(logs), len(logs), until_narrow=until_narrow)
+    half = _scale_half_width(stdev(logs), len(logs), until_narrow=until_narrow)
     centre = fmean(logs)
     return centre - half, centre + half
 
 
-def difference_interval(
+def compute_difference_interval(
     before: Sequence[float], after: Sequence[float], *, until_narrow: bool = False
 ) -> tuple[float, float] | None:
     """Welch's two-sided interval at `LEVEL` of mean(`after`) - mean(`before`) of logs that are no pairs; None where
@@ -55,24 +56,24 @@ def difference_interval(
     if not variance:
         return centre, centre
     freedom = variance**2 / sum(part**2 / free for part, free in parts)
-    half = t_quantile(1 - _error(until_narrow=until_narrow), freedom) * math.sqrt(variance)
+    half = compute_t_quantile(1 - _get_tail_error(until_narrow=until_narrow), freedom) * math.sqrt(variance)
     return centre - half, centre + half
 
 
-def half_width(logs: Sequence[float]) -> float | None:
+def compute_half_width(logs: Sequence[float]) -> float | None:
     """How far the interval of sampling until narrow reaches on either side of the ratio, relative; None for fewer than
     two."""
-    interval = log_interval(logs, until_narrow=True)
+    interval = compute_log_interval(logs, until_narrow=True)
     return None if interval is None else math.expm1((interval[1] - interval[0]) / 2)
 
 
 def is_narrow(logs: Sequence[float], precision: float) -> bool:
     """Whether so many rounds are enough: the interval reaches no further than `precision` (relative)."""
-    width = half_width(logs)
+    width = compute_half_width(logs)
     return len(logs) >= LEAST_ROUNDS and width is not None and width <= precision
 
 
-def rounds_for(logs: Sequence[float], precision: float) -> int | None:
+def predict_round_count(logs: Sequence[float], precision: float) -> int | None:
     """How many rounds are enough if the next ones vary as those so far; None where two have not been measured.
 
     Never fewer than `LEAST_ROUNDS`, and at most a thousand.
@@ -81,18 +82,20 @@ def rounds_for(logs: Sequence[float], precision: float) -> int | None:
         return None
     spread, reach = stdev(logs), math.log1p(precision)
     for count in range(max(LEAST_ROUNDS, len(logs)), _MOST_ROUNDS):
-        if _half_width(spread, count, until_narrow=True) <= reach:
+        if _scale_half_width(spread, count, until_narrow=True) <= reach:
             return count
     return _MOST_ROUNDS
 
 
-def log_ratio(reference: Samples, variant: Samples, *, by_turns: bool, cpu: bool = False) -> float | None:
+def compute_log_ratio(
+    reference: StepSamples, variant: StepSamples, *, by_turns: bool, cpu: bool = False
+) -> float | None:
     """The log of variant / reference of two processes' steps; None where there is none, or a clock shows 0.
 
     Between device events where both have them, else by the wall clock, or by the `cpu`'s. Where the steps were taken
     `by_turns`, it is the median over the ratios of turns that were next to each other; else the ratio of the medians.
     """
-    before, after = same_clock(reference, variant, cpu=cpu)
+    before, after = select_common_clock(reference, variant, cpu=cpu)
     if not before or not after:
         return None
     if not by_turns:
@@ -102,17 +105,17 @@ def log_ratio(reference: Samples, variant: Samples, *, by_turns: bool, cpu: bool
     return median(math.log(b / a) for a, b in zip(before, after, strict=False))
 
 
-def slowest(ranks: Sequence[Samples]) -> Samples:
+def merge_slowest_ranks(ranks: Sequence[StepSamples]) -> StepSamples:
     """The steps of several ranks as one: each of a step's wall, CPU and device time is that of its slowest rank."""
-    return Samples(
+    return StepSamples(
         wall_s=tuple(map(max, zip(*(rank.wall_s for rank in ranks), strict=True))),
         cpu_s=tuple(map(max, zip(*(rank.cpu_s for rank in ranks), strict=True))),
         device_s=tuple(map(max, zip(*(rank.device_s for rank in ranks), strict=True))),
     )
 
 
-def same_clock(
-    reference: Samples, variant: Samples, *, cpu: bool = False
+def select_common_clock(
+    reference: StepSamples, variant: StepSamples, *, cpu: bool = False
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """The steps of both on one clock: the device's where both have it, else the wall's; or the `cpu`'s."""
     if cpu:
@@ -122,10 +125,10 @@ def same_clock(
     return reference.wall_s, variant.wall_s
 
 
-def _half_width(spread: float, count: int, *, until_narrow: bool) -> float:
-    return t_quantile(1 - _error(until_narrow=until_narrow), count - 1) * spread / math.sqrt(count)
+def _scale_half_width(spread: float, count: int, *, until_narrow: bool) -> float:
+    return compute_t_quantile(1 - _get_tail_error(until_narrow=until_narrow), count - 1) * spread / math.sqrt(count)
 
 
-def _error(*, until_narrow: bool) -> float:
+def _get_tail_error(*, until_narrow: bool) -> float:
     """What is left to either side of the interval."""
     return (1 - LEVEL) / (4 if until_narrow else 2)

@@ -1,4 +1,4 @@
-"""What to run: `RunSpec` is the whole order given to a worker, as plain data.
+"""Specifications of runs: `RunSpec` is the whole order given to a worker, as plain data.
 
 Also the small language of the command line: `amp,ckpt,amp+ckpt,zero2:offload=cpu` is a list of variants,
 each a `+`-joined list of techniques with `:key=value` parameters.
@@ -59,7 +59,7 @@ class TechniqueSpec(Struct):
         params, name = dict(self.params), self.name
         if _SIZED.fullmatch(f"{name}{params.get('size')}"):
             name += str(params.pop("size"))
-        return ":".join((name, *starmap(shown_param, params.items())))
+        return ":".join((name, *starmap(format_param, params.items())))
 
 
 class Schedule(Struct):
@@ -114,7 +114,7 @@ class WorkloadSpec(Struct):
 
     @property
     def label(self) -> str:
-        return ":".join((self.name, *(f"{key}={shown_value(value)}" for key, value in self.params.items())))
+        return ":".join((self.name, *(f"{key}={format_param_value(value)}" for key, value in self.params.items())))
 
     def replace_params(self, **params: ParamValue) -> "WorkloadSpec":
         """The same with these parameters in place of its own of these names."""
@@ -141,11 +141,11 @@ class RunSpec(Struct):
     @property
     def variant(self) -> str:
         """`amp+ckpt`, or `baseline`; with `@N` where the world size is not 1."""
-        name = variant_label(self.techniques)
+        name = format_variant_label(self.techniques)
         return name if self.launch.world_size == 1 else f"{name}@{self.launch.world_size}"
 
 
-def variant_label(techniques: Iterable[TechniqueSpec]) -> str:
+def format_variant_label(techniques: Iterable[TechniqueSpec]) -> str:
     """The name of a combination of techniques: labels joined by `+`, or `baseline` for none."""
     return "+".join(technique.label for technique in techniques) or BASELINE
 
@@ -161,12 +161,12 @@ def parse_variants(text: str) -> list[tuple[TechniqueSpec, ...]]:
         part = part.strip()
         if not part:
             raise UsageError(f"empty technique in {text!r}: expected names separated by commas, such as amp,ckpt")
-        made = [()] if part == BASELINE else product(*(_alternatives(item) for item in part.split("+")))
+        made = [()] if part == BASELINE else product(*(_expand_alternatives(item) for item in part.split("+")))
         variants.extend(variant for variant in made if variant not in variants)
     return variants
 
 
-def _alternatives(text: str) -> list[TechniqueSpec]:
+def _expand_alternatives(text: str) -> list[TechniqueSpec]:
     """`"batch:size=4|8"` -> a TechniqueSpec for each value, of several such parameters for every combination."""
     head, *parts = text.split(":")
     choices = []
@@ -187,7 +187,7 @@ def parse_technique(text: str) -> TechniqueSpec:
     if sized := _SIZED.fullmatch(name):
         name, size = sized.groups()
         rest = [f"size={size}", *rest]
-    return TechniqueSpec(name=name, params=_params((_flag(part) for part in rest), text))
+    return TechniqueSpec(name=name, params=_parse_params((_expand_flag(part) for part in rest), text))
 
 
 def parse_workload(text: str, known: Iterable[str]) -> WorkloadSpec:
@@ -202,29 +202,29 @@ def parse_workload(text: str, known: Iterable[str]) -> WorkloadSpec:
         name_parts.append(rest.pop(0))
     if not head:
         raise UsageError(f"empty workload {text!r}: expected one of {', '.join(sorted(known))} or file.py:function")
-    return WorkloadSpec(name=":".join(name_parts), params=_params(rest, text))
+    return WorkloadSpec(name=":".join(name_parts), params=_parse_params(rest, text))
 
 
-def typed_params(cls: type[Any], kind: str, name: str, params: Mapping[str, ParamValue]) -> Any:
+def convert_params(cls: type[Any], kind: str, name: str, params: Mapping[str, ParamValue]) -> Any:
     """An instance of the msgspec Struct `cls` from parameters as given; a `UsageError` names what is wrong."""
-    from perfkit.errors import UnknownParameterError, unknown_name
+    from perfkit.errors import UnknownParameterError, make_unknown_name_error
 
     fields = {field.name: field for field in msgspec.structs.fields(cls)}
     for key in params:
         if key not in fields:
             if not fields:
                 raise UnknownParameterError(key, f"{kind} {name!r} takes no parameters, got {key!r}")
-            raise UnknownParameterError(key, str(unknown_name(f"parameter of {name}", key, fields)))
+            raise UnknownParameterError(key, str(make_unknown_name_error(f"parameter of {name}", key, fields)))
         choices = get_args(fields[key].type) if get_origin(fields[key].type) is Literal else ()
         if choices and params[key] not in choices:
             expected = " or ".join((", ".join(choices[:-1]), choices[-1])) if len(choices) > 1 else choices[0]
-            raise UsageError(f"{kind} {name!r}: {key} must be {expected}, got {shown_value(params[key])!r}")
+            raise UsageError(f"{kind} {name!r}: {key} must be {expected}, got {format_param_value(params[key])!r}")
     try:
         return msgspec.convert(dict(params), cls, strict=False)
     except msgspec.ValidationError as error:
         said, _, key = str(error).partition(" - at `$.")
         if (key := key.rstrip("`")) in params:
-            raise UsageError(f"{kind} {name!r}: {key}={shown_value(params[key])}: {said}") from None
+            raise UsageError(f"{kind} {name!r}: {key}={format_param_value(params[key])}: {said}") from None
         raise UsageError(f"{kind} {name!r}: {error}") from None
 
 
@@ -234,11 +234,11 @@ def _refuse_non_finite(name: str, params: Mapping[str, ParamValue]) -> None:
             raise UsageError(f"{name}: {key} must be a finite number or a word, got {value}")
 
 
-def _flag(part: str) -> str:
+def _expand_flag(part: str) -> str:
     return f"{part}=true" if part in _FLAGS else part
 
 
-def _params(parts: Iterable[str], text: str) -> dict[str, ParamValue]:
+def _parse_params(parts: Iterable[str], text: str) -> dict[str, ParamValue]:
     params: dict[str, ParamValue] = {}
     for part in parts:
         key, equals, value = part.partition("=")
@@ -246,11 +246,11 @@ def _params(parts: Iterable[str], text: str) -> dict[str, ParamValue]:
             raise UsageError(f"malformed parameter {part!r} in {text!r}: expected key=value")
         if key in params:
             raise UsageError(f"parameter {key!r} is given twice in {text!r}")
-        params[key] = _value(value)
+        params[key] = _parse_value(value)
     return params
 
 
-def _value(text: str) -> ParamValue:
+def _parse_value(text: str) -> ParamValue:
     if text in ("true", "false"):
         return text == "true"
     for number in (int, float):
@@ -261,11 +261,11 @@ def _value(text: str) -> ParamValue:
     return text
 
 
-def shown_param(key: str, value: ParamValue) -> str:
+def format_param(key: str, value: ParamValue) -> str:
     """A parameter of a technique as it is written: `size=8`, `auto`."""
-    return key if key in _FLAGS and value is True else f"{key}={shown_value(value)}"
+    return key if key in _FLAGS and value is True else f"{key}={format_param_value(value)}"
 
 
-def shown_value(value: ParamValue) -> str:
+def format_param_value(value: ParamValue) -> str:
     """A parameter's value as it is written: `true`, `0.5`."""
     return str(value).lower() if isinstance(value, bool) else str(value)

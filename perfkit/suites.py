@@ -1,4 +1,4 @@
-"""A suite from Python: measured, then analysed from its folder."""
+"""Measures a suite from Python, then analyzes it from its folder."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -15,12 +15,12 @@ from perfkit.measure.bench import ceilings_of, default_folder
 from perfkit.measure.events import Event
 from perfkit.measure.limits import check_limits
 from perfkit.measure.settled import settled
-from perfkit.remeasure import analyse_and_remeasure
+from perfkit.remeasure import analyze_and_remeasure
 from perfkit.spec import Schedule, parse_variants
 from perfkit.store.request import BenchRequest
 from perfkit.techniques.compose import compose
 from perfkit.techniques.every import with_all
-from perfkit.workloads.table import sized_workload
+from perfkit.workloads.workload_table import resolve_workload
 
 
 def bench(
@@ -72,7 +72,7 @@ def bench(
         compose(variant)
     plan = Schedule()
     request = BenchRequest(
-        workload=sized_workload(workload, target.kind, batch_size, seq_len),
+        workload=resolve_workload(workload, target.kind, batch_size, seq_len),
         variants=variants,
         device=target.kind,
         device_count=target.visible,
@@ -95,4 +95,4 @@ def bench(
         progress=progress,
         find=find,
     )
-    return analyse_and_remeasure(folder, calibrate=calibrate)
+    return analyze_and_remeasure(folder, calibrate=calibrate)

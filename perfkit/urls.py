@@ -1,4 +1,5 @@
-"""Places that fsspec reads and writes: `s3://bucket/runs/x`, `gs://`, `https://`, `file://`; and folders at them."""
+"""Reads and writes places through fsspec (`s3://bucket/runs/x`, `gs://`, `https://`, `file://`), and folders at
+them."""
 
 import errno
 from collections.abc import Callable, Iterator, Mapping
@@ -6,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any, NoReturn
 
-from perfkit.errors import PerfkitError, RunFormatError, with_those_behind
+from perfkit.errors import PerfkitError, RunFormatError, walk_exception_chain
 
 # Size and time of change of every file of a folder, by its name from there.
 Contents = Mapping[str, tuple[int, int]]
@@ -17,7 +18,7 @@ def is_url(name: str) -> bool:
     return "://" in name
 
 
-def file_system(url: str) -> tuple[Any, str]:
+def open_file_system(url: str) -> tuple[Any, str]:
     """fsspec's file system of a URL, and the path in it."""
     from fsspec.core import url_to_fs  # with asyncio and what else it brings, which nothing on a disk needs
 
@@ -26,19 +27,19 @@ def file_system(url: str) -> tuple[Any, str]:
 
 
 @contextmanager
-def read_from(url: str) -> Iterator[None]:
+def translate_read_errors(url: str) -> Iterator[None]:
     """What fsspec and the file systems behind it raise in this block is told as `url` that cannot be read.
 
     Raises:
         RunFormatError: there is no such file, or it cannot be read.
         PerfkitError: the kind of URL needs another package.
     """
-    with _behind(lambda error: _refuse(url, error)):
+    with _handle_errors(lambda error: _raise_unreadable(url, error)):
         yield
 
 
 @contextmanager
-def _behind(tell: Callable[[Exception], NoReturn]) -> Iterator[None]:
+def _handle_errors(tell: Callable[[Exception], NoReturn]) -> Iterator[None]:
     """A block in which other packages work. Only what they do belongs into it."""
     try:
         yield
@@ -46,55 +47,55 @@ def _behind(tell: Callable[[Exception], NoReturn]) -> Iterator[None]:
         tell(error)
 
 
-def _said(error: Exception) -> str:
+def _format_error(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
-def _refuse(url: str, error: Exception) -> NoReturn:
+def _raise_unreadable(url: str, error: Exception) -> NoReturn:
     if isinstance(error, ImportError):
         raise PerfkitError(f"{url}: this kind of URL needs another package: {error}") from None
     # Libraries wrap what went wrong: a refused connection comes out of HTTP's as a file that is not there.
-    behind = next((each for each in with_those_behind(error) if isinstance(each, OSError) and each.errno), None)
+    behind = next((each for each in walk_exception_chain(error) if isinstance(each, OSError) and each.errno), None)
     if isinstance(error, FileNotFoundError) and (behind is None or behind.errno == errno.ENOENT):
         raise RunFormatError(f"{url}: no such file") from None
-    raise RunFormatError(f"{url}: cannot be read ({_said(behind or error)})") from None
+    raise RunFormatError(f"{url}: cannot be read ({_format_error(behind or error)})") from None
 
 
 def has_file(url: str, name: str) -> bool:
-    """Whether there is a file `name` in the folder at `url`. Raises what `read_from` does where that cannot be told."""
-    with read_from(url):
-        system, path = file_system(url)
+    """Whether there is a file `name` in the folder at `url`. Raises what `translate_read_errors` does where that cannot be told."""
+    with translate_read_errors(url):
+        system, path = open_file_system(url)
         found = system.isfile(f"{path.rstrip('/')}/{name}")
     return bool(found)
 
 
-def files_in(url: str) -> tuple[str, ...]:
+def list_files(url: str) -> tuple[str, ...]:
     """The files in the folder at `url` and in those below, by their names from there; none where there is no folder."""
-    with read_from(url):
-        system, path = file_system(url)
+    with translate_read_errors(url):
+        system, path = open_file_system(url)
         found = [str(name) for name in system.find(path)] if system.exists(path) else []
     root = path.strip("/")
     inside = [PurePosixPath(name.strip("/")) for name in found]
     return tuple(sorted(str(name.relative_to(root)) for name in inside if name != PurePosixPath(root)))
 
 
-def fetch(url: str, folder: Path) -> Contents:
+def fetch_folder(url: str, folder: Path) -> Contents:
     """Copy the folder at `url`, and say what `folder` holds then."""
-    names = files_in(url)
+    names = list_files(url)
     if not names:
         raise RunFormatError(f"{url}: no such folder, or an empty one")
     if any(".." in PurePosixPath(name).parts for name in names):
         raise RunFormatError(f"{url}: a name in it leads out of it")
-    with read_from(url):
-        system, path = file_system(url)
+    with translate_read_errors(url):
+        system, path = open_file_system(url)
         for name in names:
             target = folder / name
             target.parent.mkdir(parents=True, exist_ok=True)
             system.get_file(f"{path.rstrip('/')}/{name}", str(target))
-    return contents(folder)
+    return list_contents(folder)
 
 
-def send(folder: Path, url: str, before: Contents, last: str) -> int:
+def send_folder(folder: Path, url: str, before: Contents, last: str) -> int:
     """Write to `url` what is new or other in `folder` than it was `before`, and remove there what has gone.
 
     The file called `last`, by which others know what the folder is, follows all else. Returns how many files were
@@ -103,15 +104,15 @@ def send(folder: Path, url: str, before: Contents, last: str) -> int:
     Raises:
         PerfkitError: it cannot be written; what is in `folder` is all that there is.
     """
-    now = contents(folder)
+    now = list_contents(folder)
     changed = sorted(name for name, what in now.items() if before.get(name) != what)
     changed.sort(key=lambda name: name == last)
 
     def tell(error: Exception) -> NoReturn:
-        raise PerfkitError(f"{url}: cannot be written ({_said(error)}); all of it is in {folder}") from None
+        raise PerfkitError(f"{url}: cannot be written ({_format_error(error)}); all of it is in {folder}") from None
 
-    with _behind(tell):
-        system, path = file_system(url)
+    with _handle_errors(tell):
+        system, path = open_file_system(url)
         root = path.rstrip("/")
         for name in changed:
             target = f"{root}/{name}"
@@ -122,7 +123,7 @@ def send(folder: Path, url: str, before: Contents, last: str) -> int:
     return len(changed)
 
 
-def contents(folder: Path) -> Contents:
+def list_contents(folder: Path) -> Contents:
     """What a folder holds, but for hidden files, such as locks; nothing where it is not there."""
     files = (path for path in folder.rglob("*") if path.is_file() and not path.name.startswith("."))
     stats = {path.relative_to(folder).as_posix(): path.stat() for path in files}

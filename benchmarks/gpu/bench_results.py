@@ -74,10 +74,10 @@ def read_variants(folder: Path) -> dict[str, "Variant"]:
 
 def read_variant(folder: Path, name: str) -> "Variant":
     """One variant of a report; `Skipped` where it was skipped."""
-    from perfkit.record import Status
+    from perfkit.record import RunStatus
 
     variant = read_variants(folder)[name]
-    if variant.status == Status.SKIPPED:
+    if variant.status == RunStatus.SKIPPED:
         raise Skipped(variant.reason)
     return variant
 
@@ -86,7 +86,7 @@ def describe_variant(variant: "Variant") -> tuple[dict[str, Any], list[str]]:
     """The variant's figures, and its contradictions: claims that do not hold, and another end than `ok`."""
     from perfkit.analysis.memory.process_memory import RESIDUAL
     from perfkit.analysis.model.estimate import MedianEstimate
-    from perfkit.record import Status, value_of
+    from perfkit.record import RunStatus, get_value
 
     memory = variant.memory
     unexplained = None
@@ -98,9 +98,9 @@ def describe_variant(variant: "Variant") -> tuple[dict[str, Any], list[str]]:
         "status": variant.status,
         "step_s": variant.step_time.value if isinstance(variant.step_time, MedianEstimate) else None,
         "ratio": variant.difference and variant.difference.ratio,
-        "peak_bytes": value_of(variant.peak_allocated),
-        "mfu": value_of(variant.mfu),
-        "hfu": value_of(variant.hfu),
+        "peak_bytes": get_value(variant.peak_allocated),
+        "mfu": get_value(variant.mfu),
+        "hfu": get_value(variant.hfu),
         "engaged": variant.engaged,
         "claims": {claim.statement: claim.holds for claim in variant.claims},
         "parity": variant.parity.verdict,
@@ -113,7 +113,7 @@ def describe_variant(variant: "Variant") -> tuple[dict[str, Any], list[str]]:
         "warnings": list(variant.warnings),
     }
     wrong = [f"claim fails: {claim.statement} ({claim.evidence})" for claim in variant.claims if claim.holds is False]
-    if variant.status != Status.OK:
+    if variant.status != RunStatus.OK:
         wrong.append(f"{variant.status}: {variant.reason}")
     return figures, wrong
 

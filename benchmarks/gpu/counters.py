@@ -125,7 +125,7 @@ def compare_op(op_class: str, costs: Path, export: Path, ended: Ended) -> Found:
 
 def sum_counters(export: Path) -> dict[str, Any]:
     """FLOPs, bytes of device memory and seconds of all launches of an export; None where a launch has no count."""
-    from perfkit.trace.counters.match import read_counters
+    from perfkit.trace.counters.match_counters import read_counters
 
     counters = read_counters(export)
     sums = {"flops": counters.flops, "bytes": counters.dram_bytes, "seconds": counters.seconds}

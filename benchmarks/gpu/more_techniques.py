@@ -70,10 +70,10 @@ def measure_techniques(names: Sequence[str], setting: Setting) -> Found:
 
 def check_variant(tried: Tried, variants: Mapping[str, "Variant"]) -> tuple[dict[str, Any], str, list[str]]:
     """The variant's figures, a line about it, and its contradictions; none where it was skipped."""
-    from perfkit.record import Status
+    from perfkit.record import RunStatus
 
     variant = variants[tried.variant]
-    if variant.status == Status.SKIPPED:
+    if variant.status == RunStatus.SKIPPED:
         return {"status": "skipped", "reason": variant.reason}, f"skipped: {variant.reason}", []
     figures, wrong = describe_variant(variant)
     if tried.same_losses and variant.parity.verdict == "differs":

@@ -108,12 +108,12 @@ def model_op(call: Op) -> Modelled:
     """Call an op once and model `LAUNCHES` calls of it."""
     import torch
 
-    from perfkit.cost.call import OpCall, OpCost
-    from perfkit.cost.live import CostedCalls
+    from perfkit.cost.live_flops import CostingMode
+    from perfkit.cost.op_call import OpCall, OpCost
 
     costs: dict[str, list[OpCost | None]] = {}
 
-    class Costs(CostedCalls):
+    class Costs(CostingMode):
         def called(self, call: OpCall, cost: OpCost | None, result: Any) -> None:
             costs.setdefault(call.name, []).append(cost)
 

@@ -45,9 +45,9 @@ def describe_published(publication: Published, variant: str) -> dict[str, Any]:
     """The figure with its MFU: as published, or its step time by perfkit's count of FLOPs and the device's peak."""
     mfu = publication.mfu
     if publication.step_s is not None:
-        from perfkit.workloads.gpt import SIZES, flops_per_token
+        from perfkit.workloads.gpt import SIZES, compute_flops_per_token
 
-        flops = flops_per_token(SIZES["small"], 1024) * _TOKENS
+        flops = compute_flops_per_token(SIZES["small"], 1024) * _TOKENS
         mfu = flops / publication.step_s / peak_flops(_DEVICE, variant)
     return {"what": publication.what, "source": publication.source, "step_s": publication.step_s, "mfu": mfu}
 

@@ -26,7 +26,7 @@ from benchmarks.gpu.rows import Found, Row, Setting, main
 
 if TYPE_CHECKING:
     from perfkit.measure.turns.resident import Team
-    from perfkit.record import Samples
+    from perfkit.record import StepSamples
     from perfkit.spec import WorkloadSpec
 
 T = TypeVar("T")
@@ -53,7 +53,7 @@ class Case:
     @property
     def workload(self) -> "WorkloadSpec":
         from perfkit.spec import parse_workload
-        from perfkit.workloads.table import WORKLOADS
+        from perfkit.workloads.workload_table import WORKLOADS
 
         return parse_workload(self.argument, WORKLOADS.list_names())
 
@@ -144,9 +144,9 @@ def summarize(seconds: Sequence[float]) -> Summary | None:
     """None of no values."""
     if not seconds:
         return None
-    from perfkit.sampling import log_interval
+    from perfkit.sampling import compute_log_interval
 
-    interval = log_interval([math.log(value) for value in seconds]) if len(seconds) > 1 else None
+    interval = compute_log_interval([math.log(value) for value in seconds]) if len(seconds) > 1 else None
     low, high = (None, None) if interval is None else (math.exp(interval[0]), math.exp(interval[1]))
     return Summary(statistics.median(seconds), low, high)
 
@@ -263,7 +263,7 @@ def _ask(team: "Team", word: str, steps: int, setting: Setting) -> list[float]:
     with Conversation([team], time.monotonic() + LIMIT_S[setting.device], print) as talk:
         team.say(f"{word} {steps}")
         (answers,) = talk.wait([team])
-    samples: Samples = steps_of(answers)
+    samples: StepSamples = steps_of(answers)
     return list(samples.device_s or samples.wall_s)
 
 

@@ -9,7 +9,7 @@ from rich.table import Table
 
 from perfkit.analysis.model.plan import Interval
 from perfkit.plan.advise.model import Advice, LeftOut, Option
-from perfkit.units import nbytes, percent, seconds, signed_percent
+from perfkit.units import format_bytes, format_percent, format_seconds, format_signed_percent
 from perfkit_cli.report_output import make_console
 from perfkit_reports.render.safe_text import SafeText
 
@@ -42,9 +42,9 @@ def show_advice(advice: Advice, top: int) -> None:
 
 
 def _format_headline(advice: Advice) -> str:
-    step = "" if advice.step_s is None else f": a step of {seconds(advice.step_s)}"
+    step = "" if advice.step_s is None else f": a step of {format_seconds(advice.step_s)}"
     peak = "" if advice.peak_bytes is None else f", peak {_format_bytes(advice.peak_bytes)}"
-    limit = "" if advice.limit_bytes is None else f" of {nbytes(advice.limit_bytes)}"
+    limit = "" if advice.limit_bytes is None else f" of {format_bytes(advice.limit_bytes)}"
     return f"{advice.subject} on {advice.device}{step}{peak}{limit}; ranked by {advice.goal}"
 
 
@@ -75,10 +75,10 @@ def _format_time(option: Option) -> SafeText:
         return SafeText("no change")
     style = _BETTER if share > 0 else _WORSE
     if saving.bound == "at most":
-        return SafeText(f"{signed_percent(-saving.high * scale, 0)} at most", style=style)
+        return SafeText(f"{format_signed_percent(-saving.high * scale, 0)} at most", style=style)
     low, high = (f"{-end * scale * 100:+.0f}" for end in (saving.high, saving.low))
     ends = "" if low == high else f" ({low} to {high})"
-    return SafeText(f"{signed_percent(-share, 0)}{ends}", style=style)
+    return SafeText(f"{format_signed_percent(-share, 0)}{ends}", style=style)
 
 
 def _format_memory(option: Option) -> SafeText:
@@ -88,15 +88,17 @@ def _format_memory(option: Option) -> SafeText:
     change = -option.saves_bytes / before if before else 0.0
     fits = {None: "", True: ", fits", False: ", too much"}[option.fits]
     style = _WORSE if option.fits is False or change > 0 else _BETTER if change < 0 else ""
-    changed = "" if abs(change) < _NO_CHANGE else f"{signed_percent(change, 0)} "
-    return SafeText(f"{changed}{nbytes(option.peak_bytes.value)}{fits}", style=style)
+    changed = "" if abs(change) < _NO_CHANGE else f"{format_signed_percent(change, 0)} "
+    return SafeText(f"{changed}{format_bytes(option.peak_bytes.value)}{fits}", style=style)
 
 
 def _format_loss(option: Option) -> SafeText:
     risk = option.risk
     if not risk.comparable:
         return SafeText("not comparable")
-    return SafeText("the same" if risk.basis.startswith("lossless") else f"within {percent(risk.tolerance or 0.0)}")
+    return SafeText(
+        "the same" if risk.basis.startswith("lossless") else f"within {format_percent(risk.tolerance or 0.0)}"
+    )
 
 
 class _Column(NamedTuple):
@@ -118,10 +120,10 @@ _COLUMNS = (
 def _format_measured(option: Option) -> tuple[SafeText, SafeText, SafeText]:
     found = option.measured
     assert found is not None
-    time = "not known" if found.time_ratio is None else signed_percent(found.time_ratio - 1, 0)
+    time = "not known" if found.time_ratio is None else format_signed_percent(found.time_ratio - 1, 0)
     if found.low is not None and found.high is not None:
         time += f" ({found.low * 100 - 100:+.0f} to {found.high * 100 - 100:+.0f})"
-    peak = "not known" if found.peak_bytes is None else nbytes(found.peak_bytes)
+    peak = "not known" if found.peak_bytes is None else format_bytes(found.peak_bytes)
     acted = {True: "", False: "did not act", None: "not verified"}[found.engaged]
     return SafeText(time), SafeText(peak), SafeText(found.reason or acted)
 
@@ -154,5 +156,5 @@ def _group_by_reason(left_out: Iterable[LeftOut]) -> dict[str, list[str]]:
 
 def _format_bytes(interval: Interval) -> str:
     if interval.low == interval.high:
-        return nbytes(interval.value)
-    return f"{nbytes(interval.low)} to {nbytes(interval.high)}"
+        return format_bytes(interval.value)
+    return f"{format_bytes(interval.low)} to {format_bytes(interval.high)}"

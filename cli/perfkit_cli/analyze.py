@@ -146,21 +146,21 @@ def command(
 
     from perfkit.analysis.trace.trace_analysis import analyze_traces
     from perfkit.store.summary import TRACE_REPORT_FILE
-    from perfkit.trace.flight import dumps_among
-    from perfkit.trace.reading.source import expand
-    from perfkit.trace.reading.stream import Limits
+    from perfkit.trace.flight_dumps import select_dumps
+    from perfkit.trace.reading.text_blocks import ReadLimits
+    from perfkit.trace.reading.trace_sources import expand_sources
     from perfkit_cli.trace_progress import show_reading
 
-    if dumps := dumps_among(traces):
+    if dumps := select_dumps(traces):
         options = {"against": against, "device": device, "counters": counters, "capture": capture, "what-if": what_ifs}
         amounts = {"jobs": jobs, "max-bytes": max_bytes, "time-limit": time_limit}
         _refuse_trace_options({**options, **amounts, "engine": engine != ENGINES[0], "export": exports})
         _analyze_dumps(dumps, out, static=static, as_json=as_json, verbose=verbose, quiet=quiet)
         return
-    sources = expand(traces)
+    sources = expand_sources(traces)
     if exports:
         _check_exports(exports, sources, as_json=as_json)
-    limits = Limits(json_bytes=max_bytes, seconds=math.inf if time_limit is None else time_limit)
+    limits = ReadLimits(json_bytes=max_bytes, seconds=math.inf if time_limit is None else time_limit)
     folder = (
         None
         if as_json
@@ -193,7 +193,12 @@ def command(
         from perfkit.analysis.export.export_files import write_exports
 
         for path in write_exports(
-            analysis, folder, exports, captures=expand(capture) if capture else (), counted=counters, limits=limits
+            analysis,
+            folder,
+            exports,
+            captures=expand_sources(capture) if capture else (),
+            counted=counters,
+            limits=limits,
         ):
             if not quiet:
                 click.echo(f"export: {path}")
@@ -234,7 +239,7 @@ def _analyze_dumps(
 def _check_exports(exports: tuple[str, ...], sources: tuple[str, ...], *, as_json: bool) -> None:
     """What cannot be exported is known before anything is read."""
     from perfkit.errors import UsageError
-    from perfkit.trace.reading.source import STANDARD_INPUT
+    from perfkit.trace.reading.trace_sources import STANDARD_INPUT
 
     if as_json:
         raise UsageError("--export writes into the report's folder, and --json writes no report")
@@ -244,8 +249,8 @@ def _check_exports(exports: tuple[str, ...], sources: tuple[str, ...], *, as_jso
 
 def _derive_report_name(sources: tuple[str, ...]) -> str:
     """A name for the report's folder: the trace's, or that of the folder the traces are in."""
-    from perfkit.trace.reading.source import trace_name
+    from perfkit.trace.reading.trace_sources import derive_trace_name
 
     first = sources[0]
-    name = trace_name(first) if len(sources) == 1 else Path(first).absolute().parent.name
+    name = derive_trace_name(first) if len(sources) == 1 else Path(first).absolute().parent.name
     return re.sub(r"[^\w.-]+", "-", name).strip("-.") or "trace"

@@ -302,7 +302,7 @@ def _prepare_new_suite(ctx: click.Context, folder: Path, console: "Console") -> 
     from perfkit.measure.schedule import check_launcher
     from perfkit.measure.settled import settled
     from perfkit.store.request import BenchRequest
-    from perfkit.workloads.table import sized_workload
+    from perfkit.workloads.workload_table import resolve_workload
     from perfkit_cli.planning import plan_bench
     from perfkit_cli.progress import show_progress
     from perfkit_cli.resolve_auto import resolve_auto_params
@@ -318,7 +318,7 @@ def _prepare_new_suite(ctx: click.Context, folder: Path, console: "Console") -> 
     ncu = require_ncu(target.kind) if options["counters"] else None
     sizes = options["batch_size"], options["seq_len"], options["accumulate"]
     request = BenchRequest(
-        workload=sized_workload(options["workload"], target.kind, *sizes),
+        workload=resolve_workload(options["workload"], target.kind, *sizes),
         variants=(),
         device=target.kind,
         device_count=target.visible,
@@ -351,9 +351,9 @@ def _prepare_new_suite(ctx: click.Context, folder: Path, console: "Console") -> 
 
 
 def _get_exit_code(analysis: "Analysis") -> int:
-    from perfkit.record import Status
+    from perfkit.record import RunStatus
     from perfkit_cli.main import EXIT_FAILED
 
-    fine = (Status.OK, Status.SKIPPED)
+    fine = (RunStatus.OK, RunStatus.SKIPPED)
     trained = all(variant.status in fine and variant.parity.not_finite_step is None for variant in analysis.variants)
     return 0 if trained else EXIT_FAILED

@@ -24,14 +24,14 @@ from perfkit_cli.bench_request import (
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from perfkit.growing import Opened
+    from perfkit.resume import OpenedSuite
 
 
 def prepare_existing_suite(ctx: click.Context, console: "Console") -> tuple[Path, Callable[[], None]]:
     """The folder, and what measures what is left or was asked for; a wrong request is a `UsageError` before."""
     from perfkit.devices.wanted import find_device
-    from perfkit.growing import measure, suite_request
     from perfkit.measure.launch.table import STARTS_HERE
+    from perfkit.resume import measure_remaining, read_first_request
     from perfkit.store.lock import lock_folder
     from perfkit_cli.progress import show_progress
     from perfkit_cli.resolve_auto import resolve_auto_params
@@ -48,7 +48,7 @@ def prepare_existing_suite(ctx: click.Context, console: "Console") -> tuple[Path
         if options["retry"] is None and not get_given_options(ctx, ("technique",)):
             raise UsageError("--into adds to a suite: name a --technique, or --retry failed")
     refuse_given(ctx, ("plan",), f"perfkit plan --into {folder} plans what a suite was asked for")
-    stored = suite_request(folder)
+    stored = read_first_request(folder)
     if not os.access(folder, os.W_OK | os.X_OK):
         raise UsageError(f"{folder}: you may not write to it; copy the suite to where you may, and name the copy")
     ncu = require_ncu(stored.device) if options["counters"] else None
@@ -64,7 +64,7 @@ def prepare_existing_suite(ctx: click.Context, console: "Console") -> tuple[Path
             )
             ceilings = resolve_ceilings(opened.whole, name, calibrate=calibrate, console=console)
             with show_progress(console) as progress:
-                measure(
+                measure_remaining(
                     opened,
                     command=get_command_line(),
                     ceilings=ceilings,
@@ -77,14 +77,16 @@ def prepare_existing_suite(ctx: click.Context, console: "Console") -> tuple[Path
     return folder, work
 
 
-def _open_suite(ctx: click.Context, folder: Path, console: "Console", *, resumed: bool) -> "Opened":
-    from perfkit.growing import suite_request, to_grow, to_resume
+def _open_suite(ctx: click.Context, folder: Path, console: "Console", *, resumed: bool) -> "OpenedSuite":
     from perfkit.measure.schedule import check_launcher
+    from perfkit.resume import open_to_extend, open_to_resume, read_first_request
 
     if resumed:
-        return to_resume(folder)
-    request = apply_options(suite_request(folder), get_given_options(ctx))
+        return open_to_resume(folder)
+    request = apply_options(read_first_request(folder), get_given_options(ctx))
     refuse_energy(request)
     check_launcher(request)
     added = choose_variants(ctx.params, request, console) if get_given_options(ctx, ("technique",)) else ()
-    return to_grow(folder, msgspec.structs.replace(request, variants=added), failed=ctx.params["retry"] is not None)
+    return open_to_extend(
+        folder, msgspec.structs.replace(request, variants=added), failed=ctx.params["retry"] is not None
+    )

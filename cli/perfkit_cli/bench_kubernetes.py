@@ -79,7 +79,7 @@ def _check_options(options: dict[str, Any], url: str | None) -> None:
     """What is wrong is told here and not minutes later by a pod."""
     from perfkit.measure.limits import check_limits, check_sampling
     from perfkit.spec import parse_workload
-    from perfkit.workloads.table import WORKLOADS, load_workload
+    from perfkit.workloads.workload_table import WORKLOADS, load_workload
     from perfkit_cli.variants import parse_named_variants
 
     for option, what in (

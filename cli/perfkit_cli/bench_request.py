@@ -136,7 +136,7 @@ def _update_schedule(schedule: Schedule, options: Mapping[str, Any]) -> Schedule
 
 def _resolve_workload(known: WorkloadSpec, options: Mapping[str, Any]) -> WorkloadSpec:
     """A parameter that is not given is that of the same workload."""
-    from perfkit.workloads.table import WORKLOADS
+    from perfkit.workloads.workload_table import WORKLOADS
 
     named = parse_workload(options["workload"], WORKLOADS.list_names()) if "workload" in options else known
     if named.name == known.name:

@@ -106,13 +106,14 @@ def _calibrate_links(target: "Device", ranks: int, *, short: bool, force: bool) 
 def _describe_disk(force: bool) -> str:
     """How fast tensors are offloaded to files, which `perfkit plan` goes by; measured where it is not known."""
     from perfkit.plan.disk import disk, measure_disk
-    from perfkit.units import bandwidth, seconds
+    from perfkit.units import format_bandwidth, format_seconds
 
     known = (None if force else disk()) or measure_disk()
     if known is None:
         return "files of offloaded tensors: those in the folder for temporary files (TMPDIR) are in memory"
     written, read = (
-        f"{bandwidth(each.bytes_per_s)} and {seconds(each.start_s)} a file" for each in (known.write, known.read)
+        f"{format_bandwidth(each.bytes_per_s)} and {format_seconds(each.start_s)} a file"
+        for each in (known.write, known.read)
     )
     return f"files of offloaded tensors in {known.mount}: written at {written}, read at {read}, through the page cache"
 

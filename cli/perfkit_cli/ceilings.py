@@ -4,10 +4,10 @@ from collections.abc import Iterator, Sequence
 
 from rich.table import Table
 
-from perfkit.cost.link_ceiling import bus_bandwidth
+from perfkit.cost.link_ceiling import compute_bus_bandwidth
 from perfkit.devices.ceiling import Ceiling, Confidence, DeviceCeilings, Kind, LinkRate
 from perfkit.devices.unit_names import unit_name
-from perfkit.units import bandwidth, flops_per_s, nbytes, percent, seconds
+from perfkit.units import format_bandwidth, format_bytes, format_flop_rate, format_percent, format_seconds
 
 # Columns of text that the table needs to say where each figure comes from, too.
 _WIDE = 120
@@ -34,9 +34,9 @@ def _format_cells(ceiling: Ceiling, device_name: str) -> tuple[str, ...]:
         unit_name(ceiling.level, device_name),
         ceiling.dtype or "",
         "" if ceiling.threads is None else str(ceiling.threads),
-        flops_per_s(ceiling.value) if ceiling.unit == "FLOP/s" else bandwidth(ceiling.value),
+        format_flop_rate(ceiling.value) if ceiling.unit == "FLOP/s" else format_bandwidth(ceiling.value),
         ceiling.kind.value if ceiling.kind == Kind.DATASHEET else ceiling.measured_at[:10],
-        "" if ceiling.spread is None else percent(ceiling.spread),
+        "" if ceiling.spread is None else format_percent(ceiling.spread),
         "disturbed" if ceiling.disturbed else confidence,
         ceiling.source,
     )
@@ -56,14 +56,14 @@ def build_links_table(rates: Sequence[LinkRate], ranks: int) -> Table:
         made.add_column(name, justify="right")
     mark = "" if all(map(_is_doubtful, rates)) else "? "
     for size in sorted({rate.bytes for rate in rates}):
-        made.add_row(nbytes(size), *(_format_link_rate(of.get((name, size)), mark) for name in collectives))
+        made.add_row(format_bytes(size), *(_format_link_rate(of.get((name, size)), mark) for name in collectives))
     return made
 
 
 def _format_link_rate(rate: LinkRate | None, mark: str) -> str:
     if rate is None:
         return "-"
-    return f"{mark if _is_doubtful(rate) else ''}{bandwidth(bus_bandwidth(rate))}\n{seconds(rate.seconds)}"
+    return f"{mark if _is_doubtful(rate) else ''}{format_bandwidth(compute_bus_bandwidth(rate))}\n{format_seconds(rate.seconds)}"
 
 
 def _is_doubtful(rate: LinkRate) -> bool:
@@ -78,6 +78,6 @@ def describe_links(rates: Sequence[LinkRate]) -> Iterator[str]:
         worst = max((rate.spread or 0.0 for rate in doubtful), default=0.0)
         how_many = "all of them" if len(doubtful) == len(rates) else f"{len(doubtful)} of {len(rates)}, marked ?"
         yield (
-            f"low confidence, {how_many}: halves of the repeats differ by up to {percent(worst)}, "
+            f"low confidence, {how_many}: halves of the repeats differ by up to {format_percent(worst)}, "
             "or the machine was busy; `--force` on a quiet machine measures again"
         )

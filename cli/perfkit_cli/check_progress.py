@@ -8,8 +8,8 @@ from rich.console import Console
 from perfkit.check.events import CheckEvent, SamplingEvent, SideEvent
 from perfkit.check.sides.measure import PairFinished, PairProgress, PairStarted
 from perfkit.measure.events import PassStarted, RunFinished, RunStarted
-from perfkit.record import Status
-from perfkit.units import seconds
+from perfkit.record import RunStatus
+from perfkit.units import format_seconds
 from perfkit_cli.live_lines import draw_line, make_live_line
 
 
@@ -38,18 +38,18 @@ def _format_run(event: SideEvent) -> str:
         case PassStarted(name=name):
             return name
         case RunFinished(variant=variant, status=status, reason=reason, seconds=taken):
-            end = str(status) if status == Status.OK else f"{status}: {reason}"
-            return f"{variant} {end} after {seconds(taken)}"
+            end = str(status) if status == RunStatus.OK else f"{status}: {reason}"
+            return f"{variant} {end} after {format_seconds(taken)}"
 
 
 def _format_pair(event: SamplingEvent) -> str:
     match event.event:
         case PairStarted(index=index, spent_s=spent):
-            return f"pair {index + 1} of processes, {seconds(spent)} so far"
+            return f"pair {index + 1} of processes, {format_seconds(spent)} so far"
         case PairProgress(text=text):
             return text
         case PairFinished(index=index, pair=pair):
-            return f"pair {index + 1} of processes took {seconds(pair.seconds)}"
+            return f"pair {index + 1} of processes took {format_seconds(pair.seconds)}"
 
 
 def _print_end_line(event: CheckEvent, console: Console) -> None:

@@ -80,7 +80,7 @@ def command(
 
 def _derive_report_name(runs: tuple[str, ...]) -> str:
     """`a-b`, of the last parts of their paths."""
-    from perfkit.trace.reading.source import trace_name
+    from perfkit.trace.reading.trace_sources import derive_trace_name
 
-    parts = (re.sub(r"[^\w.@+-]+", "-", trace_name(run.rstrip("/"))).strip("-.") for run in runs)
+    parts = (re.sub(r"[^\w.@+-]+", "-", derive_trace_name(run.rstrip("/"))).strip("-.") for run in runs)
     return "-".join(filter(None, parts))[:120] or "runs"

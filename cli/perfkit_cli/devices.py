@@ -62,7 +62,7 @@ def _build_header(entries: Sequence[Entry]) -> tuple[str, ...]:
 
 
 def _build_row(entry: Entry) -> tuple[str, ...]:
-    from perfkit.units import bandwidth, flops_per_s
+    from perfkit.units import format_bandwidth, format_flop_rate
 
     known = {(ceiling.level, ceiling.dtype): ceiling.value for ceiling in ceilings(entry)}
 
@@ -70,7 +70,7 @@ def _build_row(entry: Entry) -> tuple[str, ...]:
         value = next((known[key] for key in wanted if key in known), None)
         if value is None:
             return "-"
-        return flops_per_s(value) if wanted[0][1] is not None else bandwidth(value)
+        return format_flop_rate(value) if wanted[0][1] is not None else format_bandwidth(value)
 
     return (
         entry.id,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from perfkit.errors import UsageError, unknown_name
+from perfkit.errors import UsageError, make_unknown_name_error
 
 EXAMPLES = """\b
 Examples:
@@ -33,7 +33,7 @@ def command(finding_id: str | None, as_json: bool, docs: Path | None) -> None:
     if docs is not None and finding_id is not None:
         raise UsageError(f"--docs writes the page of all findings: leave out {finding_id}")
     if finding_id is not None and finding_id not in kinds:
-        raise unknown_name("finding", finding_id, kinds)
+        raise make_unknown_name_error("finding", finding_id, kinds)
     if docs is not None:
         docs.write_text(format_page())
     elif as_json:

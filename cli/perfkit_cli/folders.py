@@ -57,7 +57,7 @@ def _find_other_report(folder: Path, marker: str, sources: Sequence[str]) -> str
     """What the report in a folder is on, if on other files than `sources`; None where there is none, or on the same."""
     from perfkit.files import read_json
     from perfkit.store.summary import SUMMARY_FILE, ReportSummary, compute_digest
-    from perfkit.trace.reading.source import STANDARD_INPUT
+    from perfkit.trace.reading.trace_sources import STANDARD_INPUT
 
     if not (folder / marker).is_file():
         return None

@@ -6,7 +6,7 @@ import sys
 import click
 
 import perfkit
-from perfkit.errors import PerfkitError, RunFormatError, Terminated, UsageError, unknown_name
+from perfkit.errors import PerfkitError, RunFormatError, TerminatedError, UsageError, make_unknown_name_error
 
 # Subcommand -> module with a `command`. Modules import what they measure with inside their functions, so that
 # help is there at once: importing torch takes seconds.
@@ -79,7 +79,7 @@ class CommandGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            raise UsageMessage(str(unknown_name("command", args[0], COMMANDS)))
+            raise UsageMessage(str(make_unknown_name_error("command", args[0], COMMANDS)))
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> object:
@@ -105,7 +105,7 @@ class CommandGroup(click.Group):
 
 def describe_interrupt(error: KeyboardInterrupt) -> tuple[str, int]:
     """What ended a command from outside, in a word, and its exit code."""
-    return ("terminated", EXIT_TERMINATED) if isinstance(error, Terminated) else ("interrupted", EXIT_INTERRUPTED)
+    return ("terminated", EXIT_TERMINATED) if isinstance(error, TerminatedError) else ("interrupted", EXIT_INTERRUPTED)
 
 
 @click.group(

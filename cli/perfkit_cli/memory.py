@@ -67,6 +67,6 @@ def command(*, file: str, out: Path | None, static: bool, as_json: bool, verbose
 
 def _derive_report_name(file: str) -> str:
     """A name for the report's folder: the file's, without what its kind is told by."""
-    from perfkit.trace.reading.source import trace_name
+    from perfkit.trace.reading.trace_sources import derive_trace_name
 
-    return re.sub(r"[^\w.-]+", "-", trace_name(file).split(".")[0]).strip("-.") or "memory"
+    return re.sub(r"[^\w.-]+", "-", derive_trace_name(file).split(".")[0]).strip("-.") or "memory"

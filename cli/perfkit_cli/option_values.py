@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable
 
 import click
 
-from perfkit.amounts import parse_amount
-from perfkit.errors import UsageError, unknown_name
+from perfkit.errors import UsageError, make_unknown_name_error
+from perfkit.parse_units import parse_amount
 from perfkit.store.price import Price, parse_price
 
 Callback = Callable[[click.Context, click.Parameter, str | None], str | None]
@@ -56,7 +56,7 @@ def require_one_of(kind: str, names: Iterable[str]) -> Callback:
 
     def check(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:  # noqa: ARG001
         if value is not None and value not in known:
-            raise unknown_name(kind, value, known)
+            raise make_unknown_name_error(kind, value, known)
         return value
 
     return check

@@ -168,10 +168,10 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     if options["into"] is not None:
         asked = [name for name in _OF_A_PLAN if name not in ("world_sizes", *_OF_A_GPU)]
         refuse_given(ctx, (*asked, "as_json"), "--into plans what the suite was asked for")
-        from perfkit.growing import suite_request
+        from perfkit.resume import read_first_request
         from perfkit_reports.subjects.registry import load_document
 
-        if suite_request(options["into"]).device == "cpu":
+        if read_first_request(options["into"]).device == "cpu":
             refuse_given(ctx, _OF_A_GPU, _LINKS_OF_A_CPU)
         plan_suite(options["into"], options["memory"], console, options["world_sizes"], **_select_links(options))
         write_and_show(load_document(options["into"]), options["into"], **shown)
@@ -244,12 +244,12 @@ def build_plan_request(options: Mapping[str, Any], world_sizes: Sequence[int]) -
     from perfkit.devices.machine import available_cores
     from perfkit.plan.quiet import quiet_libraries
     from perfkit.store.request import BenchRequest, make_rank_fields
-    from perfkit.workloads.table import sized_workload
+    from perfkit.workloads.workload_table import resolve_workload
     from perfkit_cli.variants import parse_named_variants
 
     sizes = options["batch_size"], options["seq_len"], options["accumulate"]
     with quiet_libraries():  # Transformers imports torchao
-        workload = sized_workload(options["workload"], "cuda" if options["gpu"] else "cpu", *sizes)
+        workload = resolve_workload(options["workload"], "cuda" if options["gpu"] else "cpu", *sizes)
     return BenchRequest(
         workload=workload,
         variants=parse_named_variants(options["technique"]),

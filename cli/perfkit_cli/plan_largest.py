@@ -11,9 +11,9 @@ from perfkit.errors import UsageError
 from perfkit.measure.own_size import batch_size
 from perfkit.plan.largest import largest_batch
 from perfkit.plan.target import Target
-from perfkit.spec import variant_label
+from perfkit.spec import format_variant_label
 from perfkit.store.request import BenchRequest
-from perfkit.units import nbytes, percent
+from perfkit.units import format_bytes, format_percent
 from perfkit_cli.listing import align_columns
 
 _FITS = {True: "fits", False: "does not fit", None: "not known"}
@@ -26,7 +26,7 @@ def find_largest_batches(
     if target.limit_bytes is None:
         raise UsageError("--max batch_size fits a batch into memory: say how much, --memory 6GiB or --gpu h100-80g")
     first = batch_size(request.workload, target.kind) or 1
-    variants = {variant_label(techniques): techniques for techniques in ((), *request.variants)}
+    variants = {format_variant_label(techniques): techniques for techniques in ((), *request.variants)}
     found = []
     with console.status("planning") as status:
         for place, (name, techniques) in enumerate(variants.items(), start=1):
@@ -45,7 +45,7 @@ def format_largest(found: Sequence[LargestBatch], target: Target) -> Iterator[st
     """A line for each variant, and what was asked for."""
     limit, margin = found[0].limit_bytes, found[0].margin
     alone = "" if target.kind != "cpu" else "; by the peak of torch's allocator alone: a process takes more"
-    yield f"of {nbytes(limit)}, {percent(margin, 0)} left free{alone}:"
+    yield f"of {format_bytes(limit)}, {format_percent(margin, 0)} left free{alone}:"
     yield from align_columns([("variant", "largest batch", "needs", "sizes planned"), *map(_build_row, found)])
 
 
@@ -66,4 +66,4 @@ def _build_row(found: LargestBatch) -> tuple[str, str, str, str]:
 
 
 def _format_needed(planned: PlannedBatch) -> str:
-    return "" if planned.needed_bytes is None else nbytes(planned.needed_bytes.high)
+    return "" if planned.needed_bytes is None else format_bytes(planned.needed_bytes.high)

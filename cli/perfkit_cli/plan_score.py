@@ -50,10 +50,10 @@ def _build_row(each: "ScoredVariant") -> tuple[str, ...]:
     return (
         each.suite,
         each.variant,
-        _NOT_KNOWN if held.peak is None else units.nbytes(held.peak.measured),
+        _NOT_KNOWN if held.peak is None else units.format_bytes(held.peak.measured),
         _format_error(held.peak),
         _NOT_KNOWN if furthest is None else f"{furthest.name} {format_error(furthest.error)}",
-        _NOT_KNOWN if held.step is None else units.seconds(held.step.measured),
+        _NOT_KNOWN if held.step is None else units.format_seconds(held.step.measured),
         _format_error(held.step),
         "before" if held.beforehand else "after",
     )
@@ -73,7 +73,7 @@ def format_summary(found: "Score") -> Iterator[str]:
         if errors is not None:
             yield f"{what}: {_format_errors(errors)}"
     if found.within is not None:
-        yield f"step times within the bounds that were told: {units.percent(found.within, 0)}"
+        yield f"step times within the bounds that were told: {units.format_percent(found.within, 0)}"
     if found.orders:
         typical = median(order.correlation for order in found.orders)
         worst = min(found.orders, key=lambda order: order.correlation)
@@ -98,5 +98,5 @@ def _list_uncounted(variants: "Sequence[ScoredVariant]") -> Iterator[str]:
 
 
 def _format_errors(errors: "Errors") -> str:
-    median_, p90, worst = (units.percent(value) for value in (errors.median, errors.p90, errors.worst))
+    median_, p90, worst = (units.format_percent(value) for value in (errors.median, errors.p90, errors.worst))
     return f"median {median_}, 90 % below {p90}, worst {worst} ({errors.count} variants)"

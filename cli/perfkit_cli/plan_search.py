@@ -13,7 +13,7 @@ from perfkit.plan.plan import planned, scheduled
 from perfkit.plan.search import search
 from perfkit.plan.target import Target
 from perfkit.store.request import BenchRequest
-from perfkit.units import nbytes, significant
+from perfkit.units import format_bytes, format_significant
 from perfkit_cli.listing import align_columns
 
 
@@ -61,6 +61,6 @@ def summarize_variant(variant: PlannedVariant) -> dict[str, Any]:
 
 def _build_row(variant: PlannedVariant) -> tuple[str, str, str, str]:
     needed = variant.needed_bytes
-    step = "" if variant.step_s is None else f"{significant(variant.step_s.total.value * 1e3, 3)} ms"
-    flops = "" if variant.flops is None else f"{significant(variant.flops / 1e9, 3)} G"
-    return variant.name, step, flops, "" if needed is None else nbytes(needed.high)
+    step = "" if variant.step_s is None else f"{format_significant(variant.step_s.total.value * 1e3, 3)} ms"
+    flops = "" if variant.flops is None else f"{format_significant(variant.flops / 1e9, 3)} G"
+    return variant.name, step, flops, "" if needed is None else format_bytes(needed.high)

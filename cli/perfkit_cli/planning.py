@@ -61,15 +61,15 @@ def plan_suite(folder: Path, memory: str | None, console: "Console", further: Se
     from msgspec.structs import replace
 
     from perfkit.files import write_json
-    from perfkit.growing import whole_request
     from perfkit.measure.settled import settled
     from perfkit.plan.onwards import onwards
     from perfkit.plan.target import target_of_run
+    from perfkit.resume import read_whole_request
     from perfkit.store.read import read_suite
     from perfkit.store.request import make_rank_fields
     from perfkit.store.summary import PLAN_FILE
 
-    request = whole_request(folder)
+    request = read_whole_request(folder)
     places = (rank.record.environment for run in read_suite(folder).runs for rank in run.ranks)
     environment = next((each for each in places if each is not None), None)
     name = "" if environment is None else environment.device_name

@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.live import Live
 
 from perfkit.measure.events import Event, PassStarted, RoundFinished, RoundStarted, RunFinished, RunStarted
-from perfkit.record import Status
-from perfkit.units import percent, seconds
+from perfkit.record import RunStatus
+from perfkit.units import format_percent, format_seconds
 from perfkit_cli.live_lines import draw_line, make_live_line
 from perfkit_reports.render.safe_text import SafeText
 
@@ -38,7 +38,7 @@ class ProgressText:
             case PassStarted():
                 return self._format_running(event.name)
             case RunFinished():
-                if self._round is None and event.status != Status.SKIPPED:
+                if self._round is None and event.status != RunStatus.SKIPPED:
                     self._first_s.append(event.seconds)
                 return _format_finished(event)
             case RoundStarted():
@@ -58,7 +58,7 @@ class ProgressText:
         """As long for each first run as those before took on average: all of them have the same passes."""
         if not self._first_s:
             return ""
-        return f", about {seconds((event.total - event.index) * fmean(self._first_s))} left of the first runs"
+        return f", about {format_seconds((event.total - event.index) * fmean(self._first_s))} left of the first runs"
 
 
 @contextmanager
@@ -97,24 +97,24 @@ def _make_plain_report(console: Console) -> Report:
 
 
 def _format_left(left_s: float | None) -> str:
-    return "" if left_s is None else f", about {seconds(left_s)} left"
+    return "" if left_s is None else f", about {format_seconds(left_s)} left"
 
 
 def _format_finished(event: RunFinished) -> str:
-    if event.status == Status.SKIPPED:
+    if event.status == RunStatus.SKIPPED:
         return f"{_format_label(event)}: skipped: {event.reason}"
-    end = "done" if event.status == Status.OK else f"{event.status}: {event.reason}"
-    return f"{_format_label(event)}: {end} ({seconds(event.seconds)})"
+    end = "done" if event.status == RunStatus.OK else f"{event.status}: {event.reason}"
+    return f"{_format_label(event)}: {end} ({format_seconds(event.seconds)})"
 
 
 def _format_round_finished(event: RoundFinished) -> str:
     """With how precisely each comparison is known by now."""
     widths = {name: width for name, width in event.widths.items() if width is not None}
-    known = ", ".join(f"{name} ±{percent(width)}" for name, width in widths.items())
+    known = ", ".join(f"{name} ±{format_percent(width)}" for name, width in widths.items())
     if len(widths) > _NAMED:
         widest = max(widths, key=widths.__getitem__)
-        known = f"{len(widths)} variants, of which {widest} is known the least, ±{percent(widths[widest])}"
-    return f"round {event.number}: {known or 'done'} ({seconds(event.seconds)})"
+        known = f"{len(widths)} variants, of which {widest} is known the least, ±{format_percent(widths[widest])}"
+    return f"round {event.number}: {known or 'done'} ({format_seconds(event.seconds)})"
 
 
 def _format_names(variants: Sequence[str]) -> str:

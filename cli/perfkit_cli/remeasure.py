@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
 def analyze_measured_suite(folder: Path, *, calibrate: bool, console: "Console") -> "Analysis":
     """The analysis of a suite of this machine; a calibration that it takes is shown line by line."""
-    from perfkit.remeasure import analyse_and_remeasure
+    from perfkit.remeasure import analyze_and_remeasure
     from perfkit_cli.live_lines import show_lines
 
     with show_lines(console) as tell:
-        return analyse_and_remeasure(folder, calibrate=calibrate, progress=tell)
+        return analyze_and_remeasure(folder, calibrate=calibrate, progress=tell)

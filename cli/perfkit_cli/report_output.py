@@ -8,8 +8,8 @@ import click
 from rich.console import Console
 
 from perfkit.analysis.model.suite import Analysis
-from perfkit.record import Status
-from perfkit.visible import visible
+from perfkit.record import RunStatus
+from perfkit.sanitize import escape_control_chars
 
 if TYPE_CHECKING:
     from perfkit_reports.document.document import Document
@@ -54,13 +54,15 @@ def show_tracebacks(analysis: Analysis) -> None:
     """What the user's own code raised, once where several variants failed in the same way, and who waited where."""
     from perfkit_reports import waits
 
-    failed = [variant for variant in analysis.variants if variant.status == Status.FAILED and variant.traceback]
+    failed = [variant for variant in analysis.variants if variant.status == RunStatus.FAILED and variant.traceback]
     for traceback in dict.fromkeys(variant.traceback for variant in failed):
         names = ", ".join(variant.name for variant in failed if variant.traceback == traceback)
-        click.echo(f"{names} failed:\n{visible(traceback)}\n", err=True)
+        click.echo(f"{names} failed:\n{escape_control_chars(traceback)}\n", err=True)
     for variant in analysis.variants:
         if told := [*waits.describe_waits(variant)]:
-            click.echo("\n".join((f"{variant.name}: where its ranks were:", *map(visible, told), "")), err=True)
+            click.echo(
+                "\n".join((f"{variant.name}: where its ranks were:", *map(escape_control_chars, told), "")), err=True
+            )
 
 
 def show_paths(paths: list[Path]) -> None:

@@ -89,34 +89,34 @@ def _get_launcher(ctx: click.Context) -> str:
     existing = ctx.params["resume"] or ctx.params["into"]
     if existing is None or get_given_options(ctx, ("launcher",)):
         return str(ctx.params["launcher"])
-    from perfkit.growing import suite_request
+    from perfkit.resume import read_first_request
 
-    return suite_request(existing).launcher
+    return read_first_request(existing).launcher
 
 
 def _build_request(ctx: click.Context, folder: Path) -> "BenchRequest":
     """What is asked for, as far as another machine can tell: wrong names are told before anything waits in a queue."""
-    from perfkit.growing import suite_request, whole_request
     from perfkit.measure.occupied import refuse_occupied
+    from perfkit.resume import read_first_request, read_whole_request
     from perfkit.spec import parse_variants, parse_workload
     from perfkit.store.request import BenchRequest
     from perfkit.techniques.every import with_all
-    from perfkit.workloads.table import WORKLOADS, sized_workload
+    from perfkit.workloads.workload_table import WORKLOADS, resolve_workload
     from perfkit_cli.folders import refuse_impossible
 
     options: dict[str, Any] = ctx.params
     if options["resume"] is not None:
-        return whole_request(folder)
+        return read_whole_request(folder)
     variants = tuple(parse_variants(with_all(options["technique"])))
     if options["into"] is not None:
-        return apply_options(suite_request(folder), {**get_given_options(ctx), "variants": variants})
+        return apply_options(read_first_request(folder), {**get_given_options(ctx), "variants": variants})
     refuse_impossible(folder)
     refuse_occupied(folder)
     device = "cpu" if options["device"] == "auto" else options["device"]
     workload = parse_workload(options["workload"], WORKLOADS.list_names())
     if workload.name in WORKLOADS.list_names():  # a user's own may need what only the job's nodes have
         sizes = options["batch_size"], options["seq_len"], options["accumulate"]
-        workload = sized_workload(options["workload"], device, *sizes)
+        workload = resolve_workload(options["workload"], device, *sizes)
     request = BenchRequest(workload=workload, variants=variants, device=device, device_count=0, cores=1)
     return apply_options(request, {name: options[name] for name in TAKEN})
 

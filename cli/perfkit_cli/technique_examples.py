@@ -10,9 +10,9 @@ import msgspec
 
 from perfkit.analysis.machine_load import describe_machine_load
 from perfkit.analysis.model.suite import Analysis, Variant
-from perfkit.record import Status
+from perfkit.record import RunStatus
 from perfkit.spec import Struct
-from perfkit.units import signed_percent
+from perfkit.units import format_signed_percent
 from perfkit_reports.cells import format_factor
 from perfkit_reports.environment import format_machine
 
@@ -56,7 +56,7 @@ class MeasuredSuite(Struct):
 def summarize_suite(analysis: Analysis) -> MeasuredSuite:
     """What pages show of a suite: all variants that ran to their end."""
     disturbed = describe_machine_load(analysis.load)
-    ran = [each for each in analysis.variants if each.status == Status.OK and not each.is_baseline]
+    ran = [each for each in analysis.variants if each.status == RunStatus.OK and not each.is_baseline]
     return MeasuredSuite(
         workload=analysis.workload,
         machine=format_machine(analysis),
@@ -122,7 +122,7 @@ def _format_speed(each: MeasuredVariant) -> str:
 
 
 def _format_memory(each: MeasuredVariant) -> str:
-    return "n/a" if each.memory_ratio is None else f"{signed_percent(each.memory_ratio - 1)}{_format_unit(each)}"
+    return "n/a" if each.memory_ratio is None else f"{format_signed_percent(each.memory_ratio - 1)}{_format_unit(each)}"
 
 
 def _format_unit(each: MeasuredVariant) -> str:

@@ -10,9 +10,9 @@ from perfkit.spec import BASELINE, WorkloadSpec
 from perfkit.techniques.ranks import mesh_of, ranks_needed
 from perfkit.techniques.state import TrainState, World
 from perfkit.techniques.technique import LOSSLESS, Planned, Technique, first_example
-from perfkit.units import percent
-from perfkit.workloads.table import load_workload
-from perfkit.workloads.workload import built_model
+from perfkit.units import format_percent
+from perfkit.workloads.workload import make_model
+from perfkit.workloads.workload_table import load_workload
 from perfkit_cli.listing import list_parameters
 from perfkit_cli.technique_examples import build_example, load_measured_suites
 
@@ -81,7 +81,7 @@ def _build_claims(kind: type[Technique]) -> list[str]:
     workload = load_workload(_WORKLOAD)
     technique, device = first_example(kind), torch.device("cpu")
     world = World(size=ranks_needed((technique,)).least)
-    state = TrainState(workload=workload, model=built_model(workload), device=device, world=world)
+    state = TrainState(workload=workload, model=make_model(workload), device=device, world=world)
     state.mesh = mesh_of((technique,), world, device)
     state.build_optimizers()
     try:
@@ -96,7 +96,9 @@ def _build_claims(kind: type[Technique]) -> list[str]:
 
 def _format_claim(claim: Claim) -> str:
     of = {"": "", BASELINE: " of the baseline's"}.get(claim.relative_to, f" of `{claim.relative_to}`")
-    return f"`{claim.fact}` {_RELATIONS[claim.relation]} {percent(claim.value) if of else f'{claim.value:g}'}{of}"
+    return (
+        f"`{claim.fact}` {_RELATIONS[claim.relation]} {format_percent(claim.value) if of else f'{claim.value:g}'}{of}"
+    )
 
 
 def _build_examples(kind: type[Technique]) -> list[str]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from perfkit.units import nbytes
+from perfkit.units import format_bytes
 from perfkit_cli.live_lines import show_lines
 
 if TYPE_CHECKING:
@@ -29,5 +29,5 @@ def format_trace_read(read: "TraceProgress") -> str:
     place = f"[{read.number}/{read.total}] {read.source}"
     if read.error:
         return f"{place}: left out: {read.error}"
-    speed = f" at {nbytes(round(read.json_bytes / read.seconds))}/s" if read.seconds > 0 else ""
-    return f"{place}: {nbytes(read.json_bytes)}{speed}"
+    speed = f" at {format_bytes(round(read.json_bytes / read.seconds))}/s" if read.seconds > 0 else ""
+    return f"{place}: {format_bytes(read.json_bytes)}{speed}"

@@ -9,7 +9,7 @@ import click
 from perfkit.errors import UsageError
 from perfkit.store.layout import SUITE_FILE
 from perfkit.store.summary import SUMMARY_FILE
-from perfkit.urls import fetch, files_in, has_file, is_url, send
+from perfkit.urls import fetch_folder, has_file, is_url, list_files, send_folder
 
 _HERE = Path("runs")
 _AT = "@"  # between a suite and one of its variants
@@ -43,10 +43,10 @@ class FolderOrUrl(_Type):
 
     def _fetch_before(self, url: str, here: Path) -> Any:
         if not self._new:
-            held = fetch(url, here)
+            held = fetch_folder(url, here)
             click.echo(f"{url} is copied to {here}", err=True)
             return held
-        if files_in(url):
+        if list_files(url):
             raise UsageError(f"{url} exists already and is never overwritten: name another, or add to it with --into")
         return {}
 
@@ -70,12 +70,12 @@ def make_local_copy(ctx: click.Context, named: str) -> str:
     copies = TemporaryDirectory(prefix="perfkit-copy-")
     ctx.call_on_close(copies.cleanup)
     here = Path(copies.name) / _get_url_name(folder)
-    fetch(folder, here)
+    fetch_folder(folder, here)
     return f"{here}{at}{variant}"
 
 
 def _send_back(here: Path, url: str, before: Any) -> None:
-    if send(here, url, before, last=SUITE_FILE):
+    if send_folder(here, url, before, last=SUITE_FILE):
         click.echo(f"{here} is copied to {url}", err=True)
 
 

@@ -5,7 +5,7 @@ from itertools import combinations
 from typing import NamedTuple
 
 from perfkit.errors import UsageError
-from perfkit.spec import TechniqueSpec, parse_variants, variant_label
+from perfkit.spec import TechniqueSpec, format_variant_label, parse_variants
 from perfkit.techniques.compose import compose
 from perfkit.techniques.every import with_all
 from perfkit.techniques.technique import Technique
@@ -39,17 +39,17 @@ def combine_variants(
     `refusal` says why a technique cannot act here whatever it is combined with, empty if it can: what names such a one
     is in no union, and is told once. A union that names one technique twice with different parameters is no variant.
     """
-    made = {variant_label(variant): variant for variant in named}
+    made = {format_variant_label(variant): variant for variant in named}
     left_out = []
     for variant in tuple(named):
         reason = next(filter(None, map(refusal, compose(variant))), "")
         if reason:
-            left_out.append(ClashingCombination(f"combinations with {variant_label(variant)}", reason))
+            left_out.append(ClashingCombination(f"combinations with {format_variant_label(variant)}", reason))
             named = tuple(other for other in named if other != variant)
     for size in range(2, len(named) + 1):
         for group in combinations([variant for variant in named if variant], size):
             union = _merge_techniques(group)
-            label = variant_label(union)
+            label = format_variant_label(union)
             if label in made or len({technique.name for technique in union}) < len(union):
                 continue
             try:

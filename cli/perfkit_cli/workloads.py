@@ -13,7 +13,7 @@ Your own workload is named by its function: --workload path/to/file.py:function 
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(as_json: bool) -> None:
     """List the workloads, their parameters, and which of them can be built on this machine."""
-    from perfkit.workloads.table import describe
+    from perfkit.workloads.workload_table import describe_workloads
     from perfkit_cli.listing import ListedItem, show_listing
 
     items = [
@@ -24,6 +24,6 @@ def command(as_json: bool) -> None:
             unavailable=item.unavailable,
             broken=item.broken,
         )
-        for item in describe()
+        for item in describe_workloads()
     ]
     show_listing(items, as_json=as_json)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from perfkit.record import MachineLoad
-from perfkit.units import percent
+from perfkit.units import format_percent
 
 # The share of the cores that other processes and the hypervisor may take before it is worth a word.
 BUSY = 0.1
@@ -43,7 +43,7 @@ def describe_machine_load(load: MachineLoad | None) -> str:
         if cores is not None and cores / load.cores >= BUSY
     ]
     if load.throttled is not None and load.throttled >= THROTTLED:
-        taken.append(f"the container's CPU limit stopped it in {percent(load.throttled, 0)} of all periods")
+        taken.append(f"the container's CPU limit stopped it in {format_percent(load.throttled, 0)} of all periods")
     return f"{', '.join(taken)} while this was measured" if taken else ""
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 
 from perfkit.devices.machine import CGROUP, container_memory_limit
-from perfkit.units import nbytes, percent, seconds
+from perfkit.units import format_bytes, format_percent, format_seconds
 
 # Recordings may take so much of the time that has passed since the watching began, and in any case so many seconds:
 # they come early, when a share of the time that has passed is next to nothing.
@@ -128,27 +128,29 @@ class Budget:
         if allowed is None:
             allowed, said = _PART * self._at_start.available, "a quarter of what was available (--max-memory)"
         else:
-            said = f"--max-memory {nbytes(allowed)}"
+            said = f"--max-memory {format_bytes(allowed)}"
         needed = _CLOSING * (now.resident - self._at_start.resident)
         if needed > allowed:
-            return f"it would have taken about {nbytes(needed)} of memory to its end, more than {said}"
+            return f"it would have taken about {format_bytes(needed)} of memory to its end, more than {said}"
         return self._explain_low_memory(now, max(0.0, needed * (1 - 1 / _CLOSING)))
 
     def _explain_low_memory(self, now: HostMemory, needed: float = 0.0) -> str:
         reserve = min(_RESERVE * now.total, _MOST_RESERVED)
         if now.available - needed >= reserve:
             return ""
-        return f"the host had {nbytes(now.available)} of memory left, of {nbytes(now.total)}"
+        return f"the host had {format_bytes(now.available)} of memory left, of {format_bytes(now.total)}"
 
     def _explain_too_long(self, more_s: float) -> str:
         more_s = max(0.0, more_s)
         allowed = max(FLOOR_S, self._overhead * (self._clock() - self._began))
         if self.spent_s + more_s <= allowed:
             return ""
-        costs = f"{seconds(self.spent_s)} were spent" + (f", and about {seconds(more_s)} more needed" if more_s else "")
+        costs = f"{format_seconds(self.spent_s)} were spent" + (
+            f", and about {format_seconds(more_s)} more needed" if more_s else ""
+        )
         return (
-            f"{costs}, of {seconds(allowed)} that recordings may take (--overhead {percent(self._overhead, 0)}; at "
-            f"least {seconds(FLOOR_S)})"
+            f"{costs}, of {format_seconds(allowed)} that recordings may take (--overhead {format_percent(self._overhead, 0)}; at "
+            f"least {format_seconds(FLOOR_S)})"
         )
 
 

@@ -22,7 +22,7 @@ from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 import perfkit
 from perfkit.attach.guard import Guard
-from perfkit.errors import with_those_behind
+from perfkit.errors import walk_exception_chain
 from perfkit.instruments.compiling import is_compiling, never_compiled, uncompiled
 from perfkit.techniques.calls import Call, put_around
 
@@ -170,7 +170,7 @@ def _within_another_step() -> bool:
 
 def without_our_frames(error: BaseException) -> None:
     """Take the frames of the hooks out of the tracebacks of a program's own exception and of those behind it."""
-    for raised in with_those_behind(error):
+    for raised in walk_exception_chain(error):
         _clean(raised.__traceback__)
 
 

@@ -12,7 +12,6 @@ import msgspec
 from torch import nn
 from torch.optim import Optimizer
 
-from perfkit.amounts import parse_amount
 from perfkit.attach.budget import OVERHEAD
 from perfkit.attach.folder import default_folder, plan_in
 from perfkit.attach.guard import LOG
@@ -25,7 +24,8 @@ from perfkit.attach.logger import Logger
 from perfkit.attach.session import Wishes
 from perfkit.attach.summary import Summary, summary_of
 from perfkit.attach.watcher import Order, Watcher
-from perfkit.errors import UsageError, unknown_name
+from perfkit.errors import UsageError, make_unknown_name_error
+from perfkit.parse_units import parse_amount
 from perfkit.spec import Schedule
 
 # The one that is watching: torch has one profiler, and steps are found by hooks that are there once.
@@ -176,7 +176,7 @@ def profile(
     """
     for reason in trace_on:
         if reason not in REASONS:
-            raise unknown_name("reason to trace", reason, REASONS)
+            raise make_unknown_name_error("reason to trace", reason, REASONS)
     if ranks is not None and (not ranks or min(ranks) < 0):
         raise UsageError(f"ranks must name one at least, from 0 on, got {sorted(ranks)}")
     if stacks is not None and stacks not in range(1, MOST_HZ + 1):

@@ -28,10 +28,10 @@ from perfkit.instruments.recording import EndNow, Recording
 from perfkit.instruments.tensors import trained_blocks
 from perfkit.instruments.trace import lead_steps, traced
 from perfkit.instruments.warmup import is_steady
-from perfkit.record import Status
+from perfkit.record import RunStatus
 from perfkit.store.layout import HISTORY_FILE, MEMORY_FILE, TRACE_FILE
 from perfkit.store.memory_file import write_allocations
-from perfkit.units import percent, seconds
+from perfkit.units import format_percent, format_seconds
 
 # How deep the modules that a program calls may lie below the outermost (Lightning calls what is inside of its module).
 _DEEPEST = 4
@@ -78,7 +78,7 @@ def program(session: LoopSession, recording: VariantRecording, hooks: LoopHooks)
             _tell(session, recording, f"no memory was recorded: {_BEGAN}")
         except OpenRangeError as error:
             _tell(session, recording, f"no memory was recorded: {error}")
-    recording.recorder.update(status=Status.OK, reason="")
+    recording.recorder.update(status=RunStatus.OK, reason="")
     yield from _stacks(session, recording)
 
 
@@ -144,7 +144,7 @@ def _capture(session: LoopSession, reason: str) -> Recording[None]:
     yield from _trace(session, recording)
     session.loop.sizing = False
     yield from _stacks(session, recording)
-    session.end(recording, Status.OK)
+    session.end(recording, RunStatus.OK)
 
 
 def _skipped(watch: LiveWatch, recording: Recording[None]) -> Recording[None]:
@@ -269,8 +269,8 @@ def _too_dear(session: LoopSession, recording: VariantRecording) -> Recording[st
     if not reason or not wait_s:
         return reason
     share = math.ceil(100 * budget.compute_share(expected_s)) / 100
-    ways = [f"with --overhead {percent(share, 0)}"] if share <= 1 else []
-    ways += [f"{seconds(wait_s)} later"] if math.isfinite(wait_s) else []
+    ways = [f"with --overhead {format_percent(share, 0)}"] if share <= 1 else []
+    ways += [f"{format_seconds(wait_s)} later"] if math.isfinite(wait_s) else []
     reason += f"; it would have begun {' or '.join(ways)}" if ways else ""
     if session.world.size > 1 or wait_s > _LONGEST_WAIT_S:
         return reason

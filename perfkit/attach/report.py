@@ -13,7 +13,7 @@ from perfkit.attach.delivery import Delivery
 from perfkit.attach.guard import LOG
 from perfkit.devices.ceiling import Ceiling
 from perfkit.files import read_json
-from perfkit.record import RankRecord, Status
+from perfkit.record import RankRecord, RunStatus
 from perfkit.store.layout import RECORD_FILE, REPORT_JSON, get_rank_folder
 
 # How long rank 0 waits for what the others write, and for loggers that may wait for a network.
@@ -73,4 +73,4 @@ def deliver(deliveries: Sequence[Delivery], report: Path | None) -> None:
 
 
 def _has_ended(path: Path) -> bool:
-    return path.is_file() and read_json(path, RankRecord).status != Status.CRASHED
+    return path.is_file() and read_json(path, RankRecord).status != RunStatus.CRASHED

@@ -33,7 +33,7 @@ from perfkit.files import write_bytes, write_json
 from perfkit.instruments.graph_capture import capturing
 from perfkit.instruments.marks import step_mark
 from perfkit.instruments.trained import Trained
-from perfkit.record import Run, Status, value_of
+from perfkit.record import RunResult, RunStatus, get_value
 from perfkit.spec import LaunchSpec, RunSpec, Schedule, WorkloadSpec
 from perfkit.store.layout import CEILINGS_FILE, RUN_FILE, SPEC_FILE, SUITE_FILE, Suite, SuiteRun, get_run_path
 from perfkit.store.summary import PLAN_FILE
@@ -185,7 +185,7 @@ class LoopSession:
         wishes = self.wishes
         return recording.write_timing(wishes.name, self.steps, units_per_step=wishes.units_per_step, unit=wishes.unit)
 
-    def end(self, recording: VariantRecording, status: Status, reason: str = "", traceback: str = "") -> None:
+    def end(self, recording: VariantRecording, status: RunStatus, reason: str = "", traceback: str = "") -> None:
         """Write how a recording ended. Rank 0 does so for all."""
         if recording.recorder.record.workload is None:  # the loop ended before all timed steps were through
             self.write_timing(recording)
@@ -196,9 +196,9 @@ class LoopSession:
         """Write why nothing more is recorded, where the recording had not ended and its folder can be written."""
         if self.main is not None and not (self.main.folder / RUN_FILE).exists():
             with suppress(OSError):
-                if self.main.recorder.record.status == Status.CRASHED:
-                    self.main.recorder.update(status=Status.FAILED, reason=reason)
-                self._write_run(self.main, Status.FAILED, reason)
+                if self.main.recorder.record.status == RunStatus.CRASHED:
+                    self.main.recorder.update(status=RunStatus.FAILED, reason=reason)
+                self._write_run(self.main, RunStatus.FAILED, reason)
 
     def collect_figures(self, recording: VariantRecording) -> dict[str, float]:
         """What the timed steps came to, by the names that trackers have for it; what is not known is left out."""
@@ -215,9 +215,9 @@ class LoopSession:
             "step_max_s": max(times),
             "data_wait_s": fmean(waits) if waits else None,
             "units_per_s": record.workload.units_per_batch / step_s if record.workload.units_per_batch else None,
-            "allocated_bytes": value_of(record.memory.allocated),
-            "reserved_bytes": value_of(record.memory.reserved),
-            "rss_bytes": value_of(record.memory.rss),
+            "allocated_bytes": get_value(record.memory.allocated),
+            "reserved_bytes": get_value(record.memory.reserved),
+            "rss_bytes": get_value(record.memory.rss),
         }
         return {SCALARS[field].name: value for field, value in known.items() if value is not None}
 
@@ -232,10 +232,10 @@ class LoopSession:
             self._mark.__exit__(None, None, None)
         self._mark = None
 
-    def _write_run(self, recording: VariantRecording, status: Status, reason: str) -> None:
+    def _write_run(self, recording: VariantRecording, status: RunStatus, reason: str) -> None:
         if self.world.rank == 0:
             started_at, start = self._began
-            run = Run(
+            run = RunResult(
                 status=status,
                 reason=reason,
                 started_at=started_at.isoformat(timespec="seconds"),

@@ -8,7 +8,7 @@ import torch
 
 from perfkit.attach.loop import Loop, StepCounts
 from perfkit.instruments.recording import Recording
-from perfkit.record import Samples
+from perfkit.record import StepSamples
 
 
 class Stamp(NamedTuple):
@@ -42,13 +42,13 @@ class StepSeries:
     def wall_s(self) -> list[float]:
         return [(after.wall_ns - before.wall_ns) / 1e9 for before, after in self._pair_stamps()]
 
-    def samples(self, chosen: list[int]) -> Samples:
+    def samples(self, chosen: list[int]) -> StepSamples:
         """The times of the chosen steps. On a GPU this waits for the last of them."""
         pairs = self._pair_stamps()
         steps = [pairs[index] for index in chosen]
         if steps and steps[-1][1].event is not None:
             steps[-1][1].event.synchronize()
-        return Samples(
+        return StepSamples(
             wall_s=tuple((after.wall_ns - before.wall_ns) / 1e9 for before, after in steps),
             cpu_s=tuple((after.cpu_ns - before.cpu_ns) / 1e9 for before, after in steps),
             device_s=tuple(

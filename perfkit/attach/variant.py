@@ -27,7 +27,7 @@ from perfkit.instruments.recording import EndNow, Recording
 from perfkit.instruments.sensors import Sensors, open_sensors
 from perfkit.instruments.tensors import compute_dtype, parameter_facts, short_dtype
 from perfkit.instruments.trained import Trained
-from perfkit.record import Attached, RankRecord, Status, WorkloadFacts
+from perfkit.record import AttachedLoop, RankRecord, RunStatus, WorkloadFacts
 from perfkit.store.layout import get_rank_folder
 from perfkit.techniques.state import World
 
@@ -73,10 +73,10 @@ class VariantRecording:
         record = RankRecord(
             rank=world.rank,
             world_size=world.size,
-            status=Status.CRASHED,
+            status=RunStatus.CRASHED,
             reason="the program ended without saying why before all was recorded",
             environment=environment(trained.device),
-            attached=Attached(steps_by=loop.steps_by()),  # a reader must know at once that its end may yet come
+            attached=AttachedLoop(steps_by=loop.steps_by()),  # a reader must know at once that its end may yet come
         )
         self.recorder = Recorder(get_rank_folder(folder, world.rank), record)
 
@@ -230,7 +230,7 @@ class VariantRecording:
                 parameters=sum(parameter.numel() for _, parameter in self._trained.named_parameters()),
                 description=f"{name}, a loop that perfkit was attached to",
             ),
-            attached=Attached(
+            attached=AttachedLoop(
                 steps_by=self._loop.steps_by(),
                 optimizers=tuple(_described(optimizer) for optimizer in self._trained.optimizers),
                 models=tuple(type(unwrapped_module(model)).__name__ for model in self._trained.models.values()),
@@ -261,7 +261,7 @@ class VariantRecording:
         dtype = self._loop.autocast or max(sizes, key=sizes.__getitem__, default=torch.float32)
         return compute_dtype(short_dtype(dtype), self._trained.device)
 
-    def close(self, steps: int, status: Status, reason: str = "", traceback: str = "") -> None:
+    def close(self, steps: int, status: RunStatus, reason: str = "", traceback: str = "") -> None:
         """Write how the recording ended, after `steps` steps of the loop."""
         attached = self.recorder.record.attached
         assert attached is not None, "the timing is written first"
@@ -269,7 +269,7 @@ class VariantRecording:
             status=status,
             reason=reason,
             traceback=traceback,
-            failed_step=None if status == Status.OK else steps,
+            failed_step=None if status == RunStatus.OK else steps,
             warnings=tuple(self.warnings),
             attached=msgspec.structs.replace(
                 attached,

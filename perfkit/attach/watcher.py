@@ -28,7 +28,7 @@ from perfkit.attach.thread_end import ThreadEnd
 from perfkit.attach.variant import VariantRecording
 from perfkit.instruments.failure import first_line, status_of
 from perfkit.instruments.recording import EndNow, Recording
-from perfkit.record import Status
+from perfkit.record import RunStatus
 
 _KINETO_LEVEL, _KINETO_SILENT = "KINETO_LOG_LEVEL", "6"
 
@@ -103,9 +103,9 @@ class Watcher:
                 )
             return
         regular = error is None or _is_regular(error)
-        status = Status.OK if error is None or regular else status_of(error)
+        status = RunStatus.OK if error is None or regular else status_of(error)
         reason = "" if error is None or regular else first_line(error)
-        if unfinished and regular and recording.recorder.record.status != Status.OK:  # else but stacks are missing
+        if unfinished and regular and recording.recorder.record.status != RunStatus.OK:  # else but stacks are missing
             recording.warnings.append(recording.waiting or _too_short(session, recording))
         text = "" if error is None or regular else "".join(traceback.format_exception(error)).rstrip()
         if session.watch is not None:
@@ -114,10 +114,10 @@ class Watcher:
         written = False
         if self._order.report and session.world.rank == 0:
             await_ranks(recording.folder, session.world.size)
-            if status == Status.OK:
+            if status == RunStatus.OK:
                 session.calibrate()
             written = write_report(session.folder)
-            if written and status == Status.OK and session.remeasure_ceilings():
+            if written and status == RunStatus.OK and session.remeasure_ceilings():
                 written = write_report(session.folder)
         if session.watch is None:
             for delivery in self._deliveries:

@@ -10,9 +10,9 @@ from perfkit.errors import UsageError
 from perfkit.measure.bench import ranks_needed
 from perfkit.measure.left_open import refuse_left_open
 from perfkit.measure.schedule import bench_schedule
-from perfkit.spec import ENERGY_S, RunSpec, Schedule, WorkloadSpec, parse_variants, parse_workload, variant_label
+from perfkit.spec import ENERGY_S, RunSpec, Schedule, WorkloadSpec, format_variant_label, parse_variants, parse_workload
 from perfkit.store.request import BenchRequest
-from perfkit.workloads.table import WORKLOADS
+from perfkit.workloads.workload_table import WORKLOADS
 
 # What is counted needs few steps; times come from elsewhere. All losses that are compared are among them.
 COUNTED = Schedule(warmup=5, max_warmup=5, timed=5)
@@ -82,11 +82,11 @@ def _plan_case(number: int, case: CheckCase, config: CheckConfig, machine: Machi
         world_size=case.world_size,
         threads=config.threads,
     )
-    wanted = {variant_label(techniques) for techniques in named}
+    wanted = {format_variant_label(techniques) for techniques in named}
     specs = tuple(
         item.spec
         for item in bench_schedule(request, ranks_needed).runs
-        if variant_label(item.spec.techniques) in wanted
+        if format_variant_label(item.spec.techniques) in wanted
     )
     folder = f"{number}-{re.sub(r'[^A-Za-z0-9._-]+', '-', request.workload.label).strip('-')[:60]}"
     return PlannedCase(case=case, request=request, specs=specs, folder=folder)

@@ -11,11 +11,11 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 
-from perfkit.amounts import parse_amount
 from perfkit.check.judge.quantities import QUANTITIES, GatedQuantity
 from perfkit.check.judge.thresholds import Threshold, get_default_thresholds, parse_threshold
 from perfkit.check.result import Verdict
-from perfkit.errors import UsageError, unknown_name
+from perfkit.errors import UsageError, make_unknown_name_error
+from perfkit.parse_units import parse_amount
 from perfkit.spec import BASELINE, Struct
 from perfkit.store.baseline import BASELINE_FILE
 
@@ -108,7 +108,7 @@ def parse_thresholds(written: Mapping[str, str | int | float], where: str) -> Th
     for key, text in written.items():
         name = key.replace("-", "_")
         if name not in _BY_NAME:
-            error = unknown_name("quantity", key, _BY_NAME)
+            error = make_unknown_name_error("quantity", key, _BY_NAME)
             raise UsageError(f"{where}: {error}")
         thresholds[name] = _parse_quantity_threshold(_BY_NAME[name], text, where)
     return thresholds
@@ -177,7 +177,7 @@ def _convert_table(kind: type[T], table: Mapping[str, Any], where: str) -> T:
     plain = {key.replace("-", "_"): value for key, value in table.items()}
     for key in plain:
         if key not in fields:
-            error = unknown_name("key", key, fields)
+            error = make_unknown_name_error("key", key, fields)
             raise UsageError(f"{where}: {error}")
     try:
         return msgspec.convert(plain, kind)

@@ -23,7 +23,7 @@ from perfkit.check.sides.revision import open_worktree, read_working_tree
 from perfkit.check.sides.side import MeasuredSide, SideFailedError, make_side
 from perfkit.check.sides.suites import measure_sides
 from perfkit.check.variant_check import check_variant
-from perfkit.record import Environment, Status
+from perfkit.record import Environment, RunStatus
 from perfkit.spec import RunSpec
 from perfkit.store.layout import get_run_path
 from perfkit.store.pairs import ALTERNATING, LOCK_STEP, Pairs
@@ -161,7 +161,7 @@ def sample_pairs(
 
 def _has_trained(side: ObservedCase, spec: RunSpec) -> bool:
     result = side.variants[spec.variant].result
-    return result is not None and result.status == Status.OK
+    return result is not None and result.status == RunStatus.OK
 
 
 def _find_environment(side: ObservedCase) -> Environment | None:

@@ -6,7 +6,7 @@ from perfkit.check.judge.looks import LookPlan, plan_looks_for_budget
 from perfkit.check.judge.process_pairs import Gate, judge_pairs
 from perfkit.check.judge.sequential_tests import is_settled
 from perfkit.store.pairs import Pairs
-from perfkit.units import seconds
+from perfkit.units import format_seconds
 
 # However much time there is: beyond it each pair narrows an interval by less than a thousandth of its width.
 MOST_PAIRS = 500
@@ -32,7 +32,9 @@ class PairSampling:
                 return "all that is gated is decided"
         if count >= self.plan.maximum:
             first_s = pairs.pairs[0].seconds
-            return f"no more fit into {seconds(self.budget_s)} where the first one took {seconds(first_s)}"
+            return (
+                f"no more fit into {format_seconds(self.budget_s)} where the first one took {format_seconds(first_s)}"
+            )
         return ""
 
     def plan_at(self, pairs: Pairs) -> LookPlan | None:

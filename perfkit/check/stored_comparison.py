@@ -21,7 +21,7 @@ from perfkit.check.sides.side import make_side
 from perfkit.check.sides.suites import measure_side
 from perfkit.check.variant_check import check_variant
 from perfkit.errors import PerfkitError, UsageError
-from perfkit.record import Environment, Status
+from perfkit.record import Environment, RunStatus
 from perfkit.spec import Schedule
 from perfkit.store.baseline import Baseline, StoredVariant
 
@@ -89,7 +89,7 @@ def build_baseline(source: FigureSource, *, timed: bool) -> Baseline:
     """
     for case in source.cases.values():
         for name, observed in case.variants.items():
-            if observed.result is not None and observed.result.status != Status.OK:
+            if observed.result is not None and observed.result.status != RunStatus.OK:
                 why = f"{observed.result.status}: {observed.result.reason}"
                 raise PerfkitError(f"{case.workload} {name} cannot be a baseline: {why}")
     environment = source.environment

@@ -1,1 +1,1 @@
-"""FLOPs and bytes of an op from its recorded inputs."""
+"""Computes FLOPs and bytes of an op from its recorded inputs."""

@@ -10,20 +10,20 @@ import math
 from perfkit.cost.args import (
     Args,
     Formula,
-    UnmodelledError,
-    all_tensors,
-    dtype_argument,
-    integer,
-    integers,
-    matrix,
+    UnmodeledError,
+    count_output_bytes,
+    count_read_bytes,
+    get_dtype_argument,
+    get_integer,
+    get_integers,
+    get_optional_tensor,
+    get_tensor,
+    make_matrix_cost,
+    make_vector_cost,
     numel,
-    optional_tensor,
-    out_bytes,
-    read_bytes,
-    tensor,
-    vector,
+    walk_tensors,
 )
-from perfkit.cost.call import OpCost
+from perfkit.cost.op_call import OpCost
 
 _CONVERSION = "conversion"
 _OPTIMIZER = "optimizer"
@@ -32,78 +32,80 @@ _QUANTISED_BY = 3
 _TWO_STATES, _ONE_STATE = 14, 10
 
 
-def _quantised(elements: int, code: int) -> float:
+def _count_quantize_flops(elements: int, code: int) -> float:
     return (_QUANTISED_BY + math.log2(code)) * elements
 
 
-def _quantise_8_bits(args: Args) -> OpCost:
+def _cost_quantize_8_bits(args: Args) -> OpCost:
     """quantize_blockwise(A, code, blocksize)."""
-    x, code, block = tensor(args, 0), tensor(args, 1), integer(args, 2)
-    nbytes = read_bytes(x, code) + numel(x) + _SCALE * math.ceil(numel(x) / block)
-    return vector(_quantised(numel(x), numel(code)), nbytes, "fp32", _CONVERSION)
+    x, code, block = get_tensor(args, 0), get_tensor(args, 1), get_integer(args, 2)
+    nbytes = count_read_bytes(x, code) + numel(x) + _SCALE * math.ceil(numel(x) / block)
+    return make_vector_cost(_count_quantize_flops(numel(x), numel(code)), nbytes, "fp32", _CONVERSION)
 
 
-def _quantise_4_bits(args: Args) -> OpCost:
+def _cost_quantize_4_bits(args: Args) -> OpCost:
     """quantize_4bit(A, blocksize, quant_type, quant_storage)."""
-    x, block = tensor(args, 0), integer(args, 1)
-    nbytes = read_bytes(x) + math.ceil(numel(x) / 2) + _SCALE * math.ceil(numel(x) / block)
-    return vector(_quantised(numel(x), 16), nbytes, "fp32", _CONVERSION)
+    x, block = get_tensor(args, 0), get_integer(args, 1)
+    nbytes = count_read_bytes(x) + math.ceil(numel(x) / 2) + _SCALE * math.ceil(numel(x) / block)
+    return make_vector_cost(_count_quantize_flops(numel(x), 16), nbytes, "fp32", _CONVERSION)
 
 
-def _dequantised(args: Args, elements: int, operands: int, dtype_at: int) -> OpCost:
-    dtype = dtype_argument(args, dtype_at)
+def _cost_dequantize(args: Args, elements: int, operands: int, dtype_at: int) -> OpCost:
+    dtype = get_dtype_argument(args, dtype_at)
     if dtype is None:
-        raise UnmodelledError("the dtype of the result was not recorded")
-    nbytes = read_bytes(*(tensor(args, at) for at in range(operands))) + out_bytes(elements, dtype)
-    return vector(elements, nbytes, "fp32", _CONVERSION)
+        raise UnmodeledError("the dtype of the result was not recorded")
+    nbytes = count_read_bytes(*(get_tensor(args, at) for at in range(operands))) + count_output_bytes(elements, dtype)
+    return make_vector_cost(elements, nbytes, "fp32", _CONVERSION)
 
 
-def _dequantise_8_bits(args: Args) -> OpCost:
+def _cost_dequantize_8_bits(args: Args) -> OpCost:
     """dequantize_blockwise(A, absmax, code, blocksize, dtype)."""
-    return _dequantised(args, numel(tensor(args, 0)), 3, 4)
+    return _cost_dequantize(args, numel(get_tensor(args, 0)), 3, 4)
 
 
-def _dequantise_4_bits(args: Args) -> OpCost:
+def _cost_dequantize_4_bits(args: Args) -> OpCost:
     """dequantize_4bit(A, absmax, blocksize, quant_type, shape, dtype)."""
-    return _dequantised(args, math.prod(integers(args, 4)), 2, 5)
+    return _cost_dequantize(args, math.prod(get_integers(args, 4)), 2, 5)
 
 
-def _product(args: Args) -> OpCost:
+def _cost_product(args: Args) -> OpCost:
     """gemm_4bit(A, B, shapeB, absmax, ...), gemv_4bit(A, B, shapeB, absmax, code, ...): A (..., k) times the transpose
     of B, whose shape is (n, k) before it is packed."""
-    x, (columns, depth) = tensor(args, 0), integers(args, 2)
+    x, (columns, depth) = get_tensor(args, 0), get_integers(args, 2)
     outputs = numel(x) // depth * columns
-    nbytes = read_bytes(*all_tensors(args)) + out_bytes(outputs, x.dtype)
-    return matrix(2.0 * outputs * depth, nbytes, x.dtype, "matrix product")
+    nbytes = count_read_bytes(*walk_tensors(args)) + count_output_bytes(outputs, x.dtype)
+    return make_matrix_cost(2.0 * outputs * depth, nbytes, x.dtype, "matrix product")
 
 
-def _update(scales: int | None) -> Formula:
+def _make_update(scales: int | None) -> Formula:
     """optimizer_update_32bit(name, g, p, state1, state2, ...), optimizer_update_8bit_blockwise(as before, ...).
 
     Parameters and states are read and written, of states in 8 bits also their `scales`, which begin at that argument.
     """
 
     def formula(args: Args) -> OpCost:
-        parameter, second = tensor(args, 2), optional_tensor(args, 4)
-        states = [tensor(args, 3)] if second is None else [tensor(args, 3), second]
+        parameter, second = get_tensor(args, 2), get_optional_tensor(args, 4)
+        states = [get_tensor(args, 3)] if second is None else [get_tensor(args, 3), second]
         count = float(_ONE_STATE if second is None else _TWO_STATES)
         written = [parameter, *states]
         if scales is not None:
-            count += len(states) * (1 + _quantised(1, 256))
-            written += [tensor(args, scales + place) for place in range(len(states))]
-        nbytes = read_bytes(*all_tensors(args)) + sum(out_bytes(numel(each), each.dtype) for each in written)
-        return vector(count * numel(parameter), nbytes, "fp32", _OPTIMIZER)
+            count += len(states) * (1 + _count_quantize_flops(1, 256))
+            written += [get_tensor(args, scales + place) for place in range(len(states))]
+        nbytes = count_read_bytes(*walk_tensors(args)) + sum(
+            count_output_bytes(numel(each), each.dtype) for each in written
+        )
+        return make_vector_cost(count * numel(parameter), nbytes, "fp32", _OPTIMIZER)
 
     return formula
 
 
 FORMULAS: dict[str, Formula] = {
-    "bitsandbytes::quantize_blockwise": _quantise_8_bits,
-    "bitsandbytes::quantize_4bit": _quantise_4_bits,
-    "bitsandbytes::dequantize_blockwise": _dequantise_8_bits,
-    "bitsandbytes::dequantize_4bit": _dequantise_4_bits,
-    "bitsandbytes::gemm_4bit": _product,
-    "bitsandbytes::gemv_4bit": _product,
-    "bitsandbytes::optimizer_update_32bit": _update(scales=None),
-    "bitsandbytes::optimizer_update_8bit_blockwise": _update(scales=14),
+    "bitsandbytes::quantize_blockwise": _cost_quantize_8_bits,
+    "bitsandbytes::quantize_4bit": _cost_quantize_4_bits,
+    "bitsandbytes::dequantize_blockwise": _cost_dequantize_8_bits,
+    "bitsandbytes::dequantize_4bit": _cost_dequantize_4_bits,
+    "bitsandbytes::gemm_4bit": _cost_product,
+    "bitsandbytes::gemv_4bit": _cost_product,
+    "bitsandbytes::optimizer_update_32bit": _make_update(scales=None),
+    "bitsandbytes::optimizer_update_8bit_blockwise": _make_update(scales=14),
 }

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from perfkit.cost.dtypes import BY_NAME
 
 
-class Kind(StrEnum):
+class CollectiveType(StrEnum):
     """A collective, whatever a backend calls it."""
 
     ALL_REDUCE = "all-reduce"
@@ -31,7 +31,7 @@ class Kind(StrEnum):
 class Message(NamedTuple):
     """What a collective moves: its size in bytes as nccl-tests counts it, and the factor of its bus bandwidth."""
 
-    kind: Kind
+    kind: CollectiveType
     bytes: float
     bus_factor: float
 
@@ -46,31 +46,34 @@ class Message(NamedTuple):
 
 # Names of c10d's backends, of NCCL's kernels and of ranges, without underscores and in lower case; a longer one that
 # holds another comes first.
-_KINDS: tuple[tuple[str, Kind], ...] = (
-    ("crossdevicereduce", Kind.ALL_REDUCE),  # the custom all-reduce of vLLM, SGLang and aiter
-    ("allreduce", Kind.ALL_REDUCE),
-    ("reducescatter", Kind.REDUCE_SCATTER),
-    ("allgather", Kind.ALL_GATHER),
-    ("alltoall", Kind.ALL_TO_ALL),
-    ("broadcast", Kind.BROADCAST),
-    ("barrier", Kind.BARRIER),
-    ("sendrecv", Kind.ALL_TO_ALL),  # NCCL's kernel for point-to-point messages, of which an all-to-all is made
-    ("gather", Kind.GATHER),
-    ("scatter", Kind.SCATTER),
-    ("reduce", Kind.REDUCE),
-    ("send", Kind.SEND),
-    ("recv", Kind.RECEIVE),
+_KINDS: tuple[tuple[str, CollectiveType], ...] = (
+    ("crossdevicereduce", CollectiveType.ALL_REDUCE),  # the custom all-reduce of vLLM, SGLang and aiter
+    ("allreduce", CollectiveType.ALL_REDUCE),
+    ("reducescatter", CollectiveType.REDUCE_SCATTER),
+    ("allgather", CollectiveType.ALL_GATHER),
+    ("alltoall", CollectiveType.ALL_TO_ALL),
+    ("broadcast", CollectiveType.BROADCAST),
+    ("barrier", CollectiveType.BARRIER),
+    (
+        "sendrecv",
+        CollectiveType.ALL_TO_ALL,
+    ),  # NCCL's kernel for point-to-point messages, of which an all-to-all is made
+    ("gather", CollectiveType.GATHER),
+    ("scatter", CollectiveType.SCATTER),
+    ("reduce", CollectiveType.REDUCE),
+    ("send", CollectiveType.SEND),
+    ("recv", CollectiveType.RECEIVE),
 )
 
 
 # Bus bandwidth over algorithm bandwidth in units of (n - 1) / n, for n ranks; 1 for those not listed, whatever n is.
 _SHARES = {
-    Kind.ALL_REDUCE: 2,
-    Kind.ALL_GATHER: 1,
-    Kind.REDUCE_SCATTER: 1,
-    Kind.ALL_TO_ALL: 1,
-    Kind.GATHER: 1,
-    Kind.SCATTER: 1,
+    CollectiveType.ALL_REDUCE: 2,
+    CollectiveType.ALL_GATHER: 1,
+    CollectiveType.REDUCE_SCATTER: 1,
+    CollectiveType.ALL_TO_ALL: 1,
+    CollectiveType.GATHER: 1,
+    CollectiveType.SCATTER: 1,
 }
 
 # c10's names of dtypes, and those in NCCL's kernels.
@@ -107,25 +110,25 @@ _RANKS = tuple(
 )
 
 
-def ranks_in_kernel(name: str) -> int | None:
+def parse_kernel_ranks(name: str) -> int | None:
     """How many ranks a kernel that reads and writes their memory was built for; None where its name does not tell."""
     named = next((match for pattern in _RANKS if (match := pattern.search(name))), None)
     ranks = 0 if named is None else int(named[1])
     return ranks if ranks > 1 else None
 
 
-def collective_kind(name: str) -> Kind | None:
+def classify_collective(name: str) -> CollectiveType | None:
     """The collective that a name of a backend (`_allgather_base`, `nccl:all_to_all`) or of a kernel stands for."""
     plain = name.lower().replace("_", "").replace("-", "")
     return next((kind for text, kind in _KINDS if text in plain), None)
 
 
-def dtype_name(name: str) -> str | None:
+def normalize_dtype_name(name: str) -> str | None:
     """Our name of a dtype as c10 (`BFloat16`) or NCCL (`bf16`) calls it; None for one that is not known."""
     return _DTYPES.get(name.lower().replace("_", "").replace(":", "").removeprefix("c10").removeprefix("at"))
 
 
-def kernel_collective(name: str) -> tuple[Kind, str | None] | None:
+def parse_kernel_collective(name: str) -> tuple[CollectiveType, str | None] | None:
     """Kind and dtype that a kernel's name tells, for traces without the collective's arguments.
 
     `ncclDevKernel_AllReduce_Sum_bf16_RING_LL` and `ncclKernel_AllReduce_RING_LL_Sum_float` name both; None for a name
@@ -134,42 +137,44 @@ def kernel_collective(name: str) -> tuple[Kind, str | None] | None:
     kernel = _KERNEL.search(name)
     if kernel is None:
         return None
-    kind = collective_kind(kernel["kind"])
+    kind = classify_collective(kernel["kind"])
     if kind is None:
         return None
     words = (kernel["rest"] or "").replace("int8_t", "int8").replace("int32_t", "int32").replace("int64_t", "int64")
-    dtype = next((known for word in reversed(words.split("_")) if (known := dtype_name(word)) is not None), None)
+    dtype = next(
+        (known for word in reversed(words.split("_")) if (known := normalize_dtype_name(word)) is not None), None
+    )
     return kind, dtype
 
 
-def message(name: str, dtype: str, sent: int, received: int, ranks: int) -> Message | None:
+def make_message(name: str, dtype: str, sent: int, received: int, ranks: int) -> Message | None:
     """The message of a collective of which a rank sends and receives so many elements (negative: not recorded).
 
     None where the name or the dtype is not known, the sizes were not recorded, or the group is not.
     """
-    kind, size = collective_kind(name), BY_NAME.get(dtype_name(dtype) or "")
+    kind, size = classify_collective(name), BY_NAME.get(normalize_dtype_name(dtype) or "")
     if kind is None or ranks < 1:
         return None
-    if kind is Kind.BARRIER:
+    if kind is CollectiveType.BARRIER:
         return Message(kind, 0.0, 0.0)
-    elements = _elements(kind, sent, received, ranks)
+    elements = _count_elements(kind, sent, received, ranks)
     if size is None or elements is None:
         return None
-    return message_of_size(kind, float(elements * size.size), ranks)
+    return make_message_of_size(kind, float(elements * size.size), ranks)
 
 
-def message_of_size(kind: Kind, nbytes: float, ranks: int) -> Message:
+def make_message_of_size(kind: CollectiveType, nbytes: float, ranks: int) -> Message:
     """The message of a collective whose largest side, of what a rank sends and receives, is so many bytes."""
     return Message(kind, nbytes, _SHARES[kind] * (ranks - 1) / ranks if kind in _SHARES else 1.0)
 
 
-def _elements(kind: Kind, sent: int, received: int, ranks: int) -> int | None:
+def _count_elements(kind: CollectiveType, sent: int, received: int, ranks: int) -> int | None:
     """Elements of the message: of the side that holds all ranks' parts; the other one tells it where that is lost."""
     known = max(sent, received)
     if known < 0:
         return None
-    if kind in (Kind.ALL_GATHER, Kind.GATHER):
+    if kind in (CollectiveType.ALL_GATHER, CollectiveType.GATHER):
         return received if received > 0 else sent * ranks
-    if kind in (Kind.REDUCE_SCATTER, Kind.SCATTER):
+    if kind in (CollectiveType.REDUCE_SCATTER, CollectiveType.SCATTER):
         return sent if sent > 0 else received * ranks
     return known

@@ -56,12 +56,12 @@ def is_floating(name: str) -> bool:
     return name == UNKNOWN or BY_NAME[name].rank >= 2
 
 
-def peak_name(name: str) -> str:
+def get_peak_name(name: str) -> str:
     """The name under which ceilings list this dtype: both kinds of 8-bit floats are `fp8`."""
     return BY_NAME[name].peak if name in BY_NAME else name
 
 
-def promote(first: str, second: str) -> str:
+def promote_dtypes(first: str, second: str) -> str:
     """The dtype of an operation on two tensors, neither of which is a scalar (torch's type promotion)."""
     if UNKNOWN in (first, second):
         return first or second

@@ -10,17 +10,17 @@ import math
 from perfkit.cost.args import (
     Args,
     Formula,
-    UnmodelledError,
-    all_tensors,
-    broadcast,
+    UnmodeledError,
+    broadcast_shapes,
+    count_output_bytes,
+    count_read_bytes,
+    get_tensor,
+    infer_result_dtype,
+    make_vector_cost,
     numel,
-    out_bytes,
-    read_bytes,
-    result_dtype,
-    tensor,
-    vector,
+    walk_tensors,
 )
-from perfkit.cost.call import OpCost
+from perfkit.cost.op_call import OpCost
 
 _SOURCE = "element-wise"
 
@@ -69,144 +69,152 @@ _COMPARISONS = "eq ne lt le gt ge"  # 1 FLOP, written as bool
 _TESTS = "isnan isinf isneginf isposinf signbit logical_and logical_or logical_not logical_xor"
 
 
-def elementwise(count: int, out_dtype: str | None = None, tensors: int | None = None, widening: int = 1) -> Formula:
+def make_elementwise(
+    count: int, out_dtype: str | None = None, tensors: int | None = None, widening: int = 1
+) -> Formula:
     """At most `tensors` tensor arguments (all if None) are combined element by element into a new tensor.
 
     Its elements are `widening` times as large as the inputs' (two real numbers become a complex one).
     """
 
     def formula(args: Args) -> OpCost:
-        inputs = tuple(all_tensors(args))[:tensors]
+        inputs = tuple(walk_tensors(args))[:tensors]
         if not inputs:
-            raise UnmodelledError("no tensor argument")
-        elements = math.prod(broadcast(operand.shape for operand in inputs))
-        dtype = result_dtype(inputs)
-        nbytes = read_bytes(*inputs) + widening * out_bytes(elements, out_dtype or dtype)
-        return vector(count * elements, nbytes, dtype, _SOURCE)
+            raise UnmodeledError("no tensor argument")
+        elements = math.prod(broadcast_shapes(operand.shape for operand in inputs))
+        dtype = infer_result_dtype(inputs)
+        nbytes = count_read_bytes(*inputs) + widening * count_output_bytes(elements, out_dtype or dtype)
+        return make_vector_cost(count * elements, nbytes, dtype, _SOURCE)
 
     return formula
 
 
-def in_place(count: int) -> Formula:
+def make_in_place(count: int) -> Formula:
     """The result replaces the first tensor."""
 
     def formula(args: Args) -> OpCost:
-        first = tensor(args, 0)
+        first = get_tensor(args, 0)
         elements = numel(first)
-        nbytes = read_bytes(*all_tensors(args)) + out_bytes(elements, first.dtype)
-        return vector(count * elements, nbytes, first.dtype, _SOURCE)
+        nbytes = count_read_bytes(*walk_tensors(args)) + count_output_bytes(elements, first.dtype)
+        return make_vector_cost(count * elements, nbytes, first.dtype, _SOURCE)
 
     return formula
 
 
-def _dropout(args: Args) -> OpCost:
+def _cost_dropout(args: Args) -> OpCost:
     """native_dropout(input, p, train): scale and mask; writes the output and a mask of bool."""
-    x = tensor(args, 0)
+    x = get_tensor(args, 0)
     elements = numel(x)
-    nbytes = read_bytes(x) + out_bytes(elements, x.dtype) + elements
-    return vector(2 * elements, nbytes, x.dtype, _SOURCE)
+    nbytes = count_read_bytes(x) + count_output_bytes(elements, x.dtype) + elements
+    return make_vector_cost(2 * elements, nbytes, x.dtype, _SOURCE)
 
 
-def _dropout_backward(args: Args) -> OpCost:
+def _cost_dropout_backward(args: Args) -> OpCost:
     """native_dropout_backward(grad, mask, scale)."""
-    grad, mask = tensor(args, 0), tensor(args, 1)
+    grad, mask = get_tensor(args, 0), get_tensor(args, 1)
     elements = numel(grad)
-    return vector(2 * elements, read_bytes(grad, mask) + out_bytes(elements, grad.dtype), grad.dtype, _SOURCE)
+    return make_vector_cost(
+        2 * elements, count_read_bytes(grad, mask) + count_output_bytes(elements, grad.dtype), grad.dtype, _SOURCE
+    )
 
 
-def _glu(args: Args) -> OpCost:
+def _cost_glu(args: Args) -> OpCost:
     """glu(self, dim): one half times the sigmoid of the other."""
-    x = tensor(args, 0)
+    x = get_tensor(args, 0)
     elements = numel(x) // 2
-    return vector(5 * elements, read_bytes(x) + out_bytes(elements, x.dtype), x.dtype, _SOURCE)
+    return make_vector_cost(5 * elements, count_read_bytes(x) + count_output_bytes(elements, x.dtype), x.dtype, _SOURCE)
 
 
-def _glu_backward(args: Args) -> OpCost:
+def _cost_glu_backward(args: Args) -> OpCost:
     """glu_backward(grad_output, self, dim): the sigmoid again (4), g s (1), g a s (1 - s) (4) for each output."""
-    grad, x = tensor(args, 0), tensor(args, 1)
-    return vector(9 * numel(grad), read_bytes(grad, x) + out_bytes(numel(x), x.dtype), x.dtype, _SOURCE)
+    grad, x = get_tensor(args, 0), get_tensor(args, 1)
+    return make_vector_cost(
+        9 * numel(grad), count_read_bytes(grad, x) + count_output_bytes(numel(x), x.dtype), x.dtype, _SOURCE
+    )
 
 
-def _prelu_backward(args: Args) -> OpCost:
+def _cost_prelu_backward(args: Args) -> OpCost:
     """_prelu_kernel_backward(grad_output, self, weight): both gradients in full; the weight's is summed afterwards."""
-    grad, x, weight = tensor(args, 0), tensor(args, 1), tensor(args, 2)
-    nbytes = read_bytes(grad, x, weight) + 2 * out_bytes(numel(x), x.dtype)
-    return vector(4 * numel(x), nbytes, x.dtype, _SOURCE)
+    grad, x, weight = get_tensor(args, 0), get_tensor(args, 1), get_tensor(args, 2)
+    nbytes = count_read_bytes(grad, x, weight) + 2 * count_output_bytes(numel(x), x.dtype)
+    return make_vector_cost(4 * numel(x), nbytes, x.dtype, _SOURCE)
 
 
-def _rrelu(args: Args) -> OpCost:
+def _cost_rrelu(args: Args) -> OpCost:
     """rrelu_with_noise(self, noise, ...): draws the noise that scales what is negative, and writes it."""
-    x, noise = tensor(args, 0), tensor(args, 1)
-    nbytes = read_bytes(x) + out_bytes(numel(noise), noise.dtype) + out_bytes(numel(x), x.dtype)
-    return vector(2 * numel(x), nbytes, x.dtype, _SOURCE)
+    x, noise = get_tensor(args, 0), get_tensor(args, 1)
+    nbytes = count_read_bytes(x) + count_output_bytes(numel(noise), noise.dtype) + count_output_bytes(numel(x), x.dtype)
+    return make_vector_cost(2 * numel(x), nbytes, x.dtype, _SOURCE)
 
 
-def _log_sigmoid(args: Args) -> OpCost:
+def _cost_log_sigmoid(args: Args) -> OpCost:
     """log_sigmoid_forward(self) -> output, buffer: the buffer is as large on a CPU and empty on a GPU, which is why
     it is not counted."""
-    x = tensor(args, 0)
-    return vector(4 * numel(x), read_bytes(x) + out_bytes(numel(x), x.dtype), x.dtype, _SOURCE)
+    x = get_tensor(args, 0)
+    return make_vector_cost(4 * numel(x), count_read_bytes(x) + count_output_bytes(numel(x), x.dtype), x.dtype, _SOURCE)
 
 
-def _log_sigmoid_backward(args: Args) -> OpCost:
+def _cost_log_sigmoid_backward(args: Args) -> OpCost:
     """log_sigmoid_backward(grad_output, self, buffer): exp, add, divide, and two to combine."""
-    grad, x = tensor(args, 0), tensor(args, 1)
-    return vector(5 * numel(x), read_bytes(grad, x) + out_bytes(numel(x), x.dtype), x.dtype, _SOURCE)
+    grad, x = get_tensor(args, 0), get_tensor(args, 1)
+    return make_vector_cost(
+        5 * numel(x), count_read_bytes(grad, x) + count_output_bytes(numel(x), x.dtype), x.dtype, _SOURCE
+    )
 
 
-def _fake_quantize(args: Args) -> OpCost:
+def _cost_fake_quantize(args: Args) -> OpCost:
     """fake_quantize(self, scale, zero_point, ...) -> output, mask: divide, round, shift, clamp (2), shift, multiply."""
-    x = tensor(args, 0)
-    others = read_bytes(*(operand for operand in all_tensors(args[1:]) if len(operand.shape) < 2))
-    nbytes = read_bytes(x) + others + out_bytes(numel(x), x.dtype) + numel(x)
-    return vector(7 * numel(x), nbytes, x.dtype, _SOURCE)
+    x = get_tensor(args, 0)
+    others = count_read_bytes(*(operand for operand in walk_tensors(args[1:]) if len(operand.shape) < 2))
+    nbytes = count_read_bytes(x) + others + count_output_bytes(numel(x), x.dtype) + numel(x)
+    return make_vector_cost(7 * numel(x), nbytes, x.dtype, _SOURCE)
 
 
-def _quantize(args: Args) -> OpCost:
+def _cost_quantize(args: Args) -> OpCost:
     """quantize_per_tensor(self, scale, zero_point, dtype), ..._per_channel: divide, round, shift, clamp (2); 8 bits."""
-    x = tensor(args, 0)
-    return vector(5 * numel(x), read_bytes(*all_tensors(args)) + numel(x), x.dtype, _SOURCE)
+    x = get_tensor(args, 0)
+    return make_vector_cost(5 * numel(x), count_read_bytes(*walk_tensors(args)) + numel(x), x.dtype, _SOURCE)
 
 
-def _dequantize(args: Args) -> OpCost:
+def _cost_dequantize(args: Args) -> OpCost:
     """dequantize(self) -> fp32: shift and multiply."""
-    x = tensor(args, 0)
-    return vector(2 * numel(x), read_bytes(x) + 4 * numel(x), "fp32", _SOURCE)
+    x = get_tensor(args, 0)
+    return make_vector_cost(2 * numel(x), count_read_bytes(x) + 4 * numel(x), "fp32", _SOURCE)
 
 
-def _table() -> dict[str, Formula]:
+def _build_table() -> dict[str, Formula]:
     formulas: dict[str, Formula] = {
-        "aten::native_dropout": _dropout,
-        "aten::_fused_dropout": _dropout,
-        "aten::native_dropout_backward": _dropout_backward,
-        "aten::_masked_scale": _dropout_backward,
-        "aten::glu": _glu,
-        "aten::glu_backward": _glu_backward,
-        "aten::_prelu_kernel_backward": _prelu_backward,
-        "aten::rrelu_with_noise": _rrelu,
-        "aten::rrelu_with_noise_": _rrelu,
-        "aten::rrelu_with_noise_backward": elementwise(2),
-        "aten::log_sigmoid_forward": _log_sigmoid,
-        "aten::log_sigmoid_backward": _log_sigmoid_backward,
-        "aten::_amp_update_scale_": in_place(1),
-        "aten::fake_quantize_per_tensor_affine_cachemask": _fake_quantize,
-        "aten::fake_quantize_per_channel_affine_cachemask": _fake_quantize,
-        "aten::_fake_quantize_per_tensor_affine_cachemask_tensor_qparams": _fake_quantize,
-        "aten::quantize_per_tensor": _quantize,
-        "aten::quantize_per_channel": _quantize,
-        "aten::dequantize": _dequantize,
+        "aten::native_dropout": _cost_dropout,
+        "aten::_fused_dropout": _cost_dropout,
+        "aten::native_dropout_backward": _cost_dropout_backward,
+        "aten::_masked_scale": _cost_dropout_backward,
+        "aten::glu": _cost_glu,
+        "aten::glu_backward": _cost_glu_backward,
+        "aten::_prelu_kernel_backward": _cost_prelu_backward,
+        "aten::rrelu_with_noise": _cost_rrelu,
+        "aten::rrelu_with_noise_": _cost_rrelu,
+        "aten::rrelu_with_noise_backward": make_elementwise(2),
+        "aten::log_sigmoid_forward": _cost_log_sigmoid,
+        "aten::log_sigmoid_backward": _cost_log_sigmoid_backward,
+        "aten::_amp_update_scale_": make_in_place(1),
+        "aten::fake_quantize_per_tensor_affine_cachemask": _cost_fake_quantize,
+        "aten::fake_quantize_per_channel_affine_cachemask": _cost_fake_quantize,
+        "aten::_fake_quantize_per_tensor_affine_cachemask_tensor_qparams": _cost_fake_quantize,
+        "aten::quantize_per_tensor": _cost_quantize,
+        "aten::quantize_per_channel": _cost_quantize,
+        "aten::dequantize": _cost_dequantize,
     }
     for count, names in COUNTS.items():
         for name in names.split():
             out_dtype = "bool" if name in _TESTS.split() else None
             widening = 2 if name in ("polar", "complex") else 1
-            formulas[f"aten::{name}"] = elementwise(count, out_dtype, _TENSORS.get(name, 1), widening)
+            formulas[f"aten::{name}"] = make_elementwise(count, out_dtype, _TENSORS.get(name, 1), widening)
             if not name.endswith("_backward") and name not in _WITHOUT_TWIN.split():
-                formulas[f"aten::{name}_"] = in_place(count)
+                formulas[f"aten::{name}_"] = make_in_place(count)
     for name in _COMPARISONS.split():
-        formulas[f"aten::{name}"] = elementwise(1, "bool", 2)
-        formulas[f"aten::{name}_"] = in_place(1)
+        formulas[f"aten::{name}"] = make_elementwise(1, "bool", 2)
+        formulas[f"aten::{name}_"] = make_in_place(1)
     return formulas
 
 
-FORMULAS = _table()
+FORMULAS = _build_table()

@@ -1,4 +1,4 @@
-"""What is known of ops that no formula covers.
+"""Estimates the cost of ops that no formula covers.
 
 Ops that only move data have no FLOPs, though a trace may have lost how much they move (lists of tensors, any sizes at
 all). Of the ops of other packages the outputs are not recorded and what they compute is not known: their FLOPs are
@@ -9,11 +9,11 @@ that can be said.
 
 import re
 
-from perfkit.cost.args import all_tensors, numel, read_bytes, result_dtype
-from perfkit.cost.call import OpCall, OpCost, TensorArg, Unit
+from perfkit.cost.args import count_read_bytes, infer_result_dtype, numel, walk_tensors
 from perfkit.cost.dtypes import BY_NAME, UNKNOWN
-from perfkit.cost.free import COMPOSITES, is_free
-from perfkit.cost.moves import MOVES
+from perfkit.cost.free_ops import COMPOSITES, is_free
+from perfkit.cost.move_ops import MOVES
+from perfkit.cost.op_call import ComputeUnit, OpCall, OpCost, TensorArg
 
 RECORDED_INPUTS = "estimate: recorded arguments once"  # the source of such a cost
 BY_DATA = "what it touches is data, or not recorded"
@@ -50,7 +50,7 @@ def is_custom(name: str) -> bool:
     )
 
 
-def fallback_cost(call: OpCall) -> OpCost | None:
+def estimate_fallback_cost(call: OpCall) -> OpCost | None:
     """Of an op that only moves data: no FLOPs, bytes unknown. Else an estimate of its bytes, FLOPs unknown; both
     unknown where data decide what it touches; None where no tensor was recorded.
 
@@ -58,20 +58,20 @@ def fallback_cost(call: OpCall) -> OpCost | None:
     (`is_custom`, `MOVES`, and generated or hand-written kernels that are recorded under their own name).
     """
     if call.name in MOVES:
-        return OpCost(0.0, None, Unit.VECTOR, "", _UNSIZED)
-    tensors = [operand for operand in all_tensors(call.args) if operand.dtype != UNKNOWN]
+        return OpCost(0.0, None, ComputeUnit.VECTOR, "", _UNSIZED)
+    tensors = [operand for operand in walk_tensors(call.args) if operand.dtype != UNKNOWN]
     if not tensors or not any(map(numel, tensors)):
         return None
-    dtype = result_dtype([operand for operand in tensors if operand.shape] or tensors)
+    dtype = infer_result_dtype([operand for operand in tensors if operand.shape] or tensors)
     peak = BY_NAME[dtype].peak if dtype in BY_NAME else dtype
     pool = _POOL.search(call.name) is not None and not _BACKWARD.search(call.name)
-    if pool or any(map(_holds_positions, tensors)):
-        unit = Unit.MATRIX if _MULTIPLIES.search(call.name) else Unit.VECTOR
+    if pool or any(map(_has_positions, tensors)):
+        unit = ComputeUnit.MATRIX if _MULTIPLIES.search(call.name) else ComputeUnit.VECTOR
         return OpCost(None, None, unit, peak, _BY_LAYER.get(call.name, BY_DATA))
-    nbytes = read_bytes(*tensors)
-    return OpCost(None, nbytes, Unit.VECTOR, peak, RECORDED_INPUTS) if nbytes else None
+    nbytes = count_read_bytes(*tensors)
+    return OpCost(None, nbytes, ComputeUnit.VECTOR, peak, RECORDED_INPUTS) if nbytes else None
 
 
-def _holds_positions(value: TensorArg) -> bool:
+def _has_positions(value: TensorArg) -> bool:
     """Integers of 32 or 64 bits say where; several of them, for one may be a count or a seed."""
     return value.dtype in ("int64", "int32") and numel(value) > 1

@@ -1,4 +1,4 @@
-"""In what a product of fp32 operands is computed: torch decides it by the kind of op, and its peak follows.
+"""Resolves in what a product of fp32 operands is computed: torch decides it by the kind of op, and its peak follows.
 
 A matrix product follows the setting of matrix products, a convolution and a recurrent layer those of cuDNN, which takes
 TF32 unless it is told otherwise. Memory-efficient attention follows none: from compute capability 8.0 on its kernels
@@ -30,7 +30,7 @@ _EFFICIENT_ATTENTION = (
 )
 
 
-def computed_in(op: str, dtype: str, settings: Fp32Settings | None) -> str:
+def resolve_compute_dtype(op: str, dtype: str, settings: Fp32Settings | None) -> str:
     """What the op computes products of operands of `dtype` in: `tf32` or `3xtf32` for some of `fp32`, else `dtype`.
 
     `settings` are those of a GPU; None where fp32 is fp32, as on a CPU.
@@ -43,10 +43,10 @@ def computed_in(op: str, dtype: str, settings: Fp32Settings | None) -> str:
     return TF32 if setting == TF32 else dtype
 
 
-def by_dtype(flops: Mapping[tuple[str, str], float], settings: Fp32Settings | None) -> dict[str, float]:
+def group_by_compute_dtype(flops: Mapping[tuple[str, str], float], settings: Fp32Settings | None) -> dict[str, float]:
     """FLOPs by (op, dtype of its operands), by what they are computed in."""
     by_computed: dict[str, float] = {}
     for (op, dtype), amount in flops.items():
-        computed = computed_in(op, dtype, settings)
+        computed = resolve_compute_dtype(op, dtype, settings)
         by_computed[computed] = by_computed.get(computed, 0.0) + amount
     return by_computed

@@ -1,4 +1,4 @@
-"""Which unit and precision a matrix kernel used, from its name.
+"""Tells which unit and precision a matrix kernel used, from its name.
 
 The operands do not tell: fp32 products may run on tensor cores as TF32, and odd shapes on vector units. The names of
 cuBLAS, cuDNN, CUTLASS, hipBLASLt, rocBLAS, MIOpen, Composable Kernel and FlashAttention do. A name that tells a library
@@ -8,10 +8,10 @@ but no precision (`attn_fwd`) gives nothing. Precision is that of the multiplica
 import re
 from functools import lru_cache
 
-from perfkit.cost.call import Unit
+from perfkit.cost.op_call import ComputeUnit
 from perfkit.devices.peak import THREE_TF32
 
-_MATRIX, _VECTOR = Unit.MATRIX, Unit.VECTOR
+_MATRIX, _VECTOR = ComputeUnit.MATRIX, ComputeUnit.VECTOR
 
 # Only such names are matrix kernels; a copy, a sum of partial products or a conversion has types in its name, too.
 _IS_MATRIX = re.compile(
@@ -86,7 +86,7 @@ _TABLE = tuple(
 
 
 @lru_cache(maxsize=16384)
-def matrix_unit(kernel_name: str) -> tuple[Unit, str] | None:
+def classify_matrix_unit(kernel_name: str) -> tuple[ComputeUnit, str] | None:
     """Unit and dtype of a matrix kernel, as ceilings call them (`tf32`, `bf16`); None where its name does not tell."""
     if not _IS_MATRIX.search(kernel_name) or _IS_NOT.search(kernel_name):
         return None
@@ -102,11 +102,11 @@ _CUDNN_16_BIT = re.compile(r"cudnn_generated\w*sdpa\w*_f16")
 
 def is_gemm(kernel_name: str) -> bool:
     """Whether a kernel is a product of matrices, by its name, and neither attention nor a convolution."""
-    return _GEMM.search(kernel_name) is not None and multiplies(kernel_name)
+    return _GEMM.search(kernel_name) is not None and is_matrix_kernel(kernel_name)
 
 
 @lru_cache(maxsize=16384)
-def multiplies(kernel_name: str) -> bool:
+def is_matrix_kernel(kernel_name: str) -> bool:
     """Whether a kernel multiplies matrices, also where its name tells no precision."""
     generated = _GENERATED.match(kernel_name)
     if generated is not None:
@@ -117,7 +117,7 @@ def multiplies(kernel_name: str) -> bool:
 
 
 @lru_cache(maxsize=16384)
-def only_helps(kernel_name: str) -> bool:
+def is_helper_kernel(kernel_name: str) -> bool:
     """Whether a kernel, copy or fill of a product is known not to multiply: it packs, converts or sums."""
     if _CUDNN_ATTENTION.search(kernel_name):
         return False
@@ -125,14 +125,14 @@ def only_helps(kernel_name: str) -> bool:
 
 
 @lru_cache(maxsize=16384)
-def operand_dtypes(kernel_name: str) -> frozenset[str]:
+def infer_operand_dtypes(kernel_name: str) -> frozenset[str]:
     """The dtypes that a matrix kernel's operands may have; empty where its name tells none, or it multiplies nothing.
 
     cuDNN's attention calls both types of 16 bits f16.
     """
-    if not multiplies(kernel_name) or _GENERATED.match(kernel_name):
+    if not is_matrix_kernel(kernel_name) or _GENERATED.match(kernel_name):
         return frozenset()
     if _CUDNN_16_BIT.search(kernel_name):
         return frozenset({"bf16", "fp16"})
-    named = matrix_unit(kernel_name)
+    named = classify_matrix_unit(kernel_name)
     return frozenset() if named is None else frozenset({"fp32" if named[1] == "tf32" else named[1]})

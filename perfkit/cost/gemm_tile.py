@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 
-class Along(IntEnum):
+class TileAxis(IntEnum):
     """Which dimension of the result a tile's first size lies along."""
 
     M = 0
@@ -19,13 +19,13 @@ class Along(IntEnum):
     UNKNOWN = 2
 
 
-class Tile(NamedTuple):
+class GemmTile(NamedTuple):
     """Sizes as the name has them: `depth` is the part of K that is loaded at once, None where it is not told."""
 
     first: int
     second: int
     depth: int | None
-    along: Along
+    along: TileAxis
 
     def __str__(self) -> str:
         return "x".join(str(size) for size in (self.first, self.second, self.depth) if size is not None)
@@ -36,20 +36,20 @@ _TABLE = tuple(
     (re.compile(pattern), along)
     for pattern, along in (
         # cuBLAS: cutlass_80_tensorop_bf16_s16816gemm_relu_bf16_256x128_64x3_tn_align8, of 64 x 3 stages in K.
-        (r"cutlass_\d+_\w*gemm\w*?_(\d+)x(\d+)_(\d+)x\d+_[nt]{2}(?:_|\b)", Along.N),
+        (r"cutlass_\d+_\w*gemm\w*?_(\d+)x(\d+)_(\d+)x\d+_[nt]{2}(?:_|\b)", TileAxis.N),
         # ampere_bf16_s16816gemm_bf16_128x64_ldg8_f2f_stages_32x6_tn, ampere_sgemm_128x64_nn
-        (r"(?:volta|turing|ampere)_\w*gemm\w*?_(\d+)x(\d+)(?:_\w*?stages_(\d+)x\d+)?(?:_|\b)", Along.N),
+        (r"(?:volta|turing|ampere)_\w*gemm\w*?_(\d+)x(\d+)(?:_\w*?stages_(\d+)x\d+)?(?:_|\b)", TileAxis.N),
         # sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_warpgroupsize1x1x1
-        (r"xmma_\w*tilesize(\d+)x(\d+)x(\d+)", Along.UNKNOWN),
+        (r"xmma_\w*tilesize(\d+)x(\d+)x(\d+)", TileAxis.UNKNOWN),
         # nvjet_hsh_128x256_64x4_1x2_h_bz_coopA_NNT, of 64 x 4 stages in K and clusters of 1 x 2
-        (r"nvjet(?:_sm\d+)?_[a-z]+_(\d+)x(\d+)_(\d+)x\d+_", Along.UNKNOWN),
+        (r"nvjet(?:_sm\d+)?_[a-z]+_(\d+)x(\d+)_(\d+)x\d+_", TileAxis.UNKNOWN),
         # cutlass3x_sm90_tensorop_s64x128x16gemm_f16_f16_f32_f16_f16_128x128x64_2x1x1_0_ttt_align8, by the tile's size
         # and the cluster's (CUTLASS, media/docs/cpp/profiler.md)
-        (r"cutlass3x_\w*?gemm\w*?_(\d+)x(\d+)x(\d+)_\d+x\d+x\d+_", Along.UNKNOWN),
+        (r"cutlass3x_\w*?gemm\w*?_(\d+)x(\d+)x(\d+)_\d+x\d+x\d+_", TileAxis.UNKNOWN),
         # Tensile (rocBLAS, hipBLASLt): the macro tile
-        (r"Cijk_\w*_MT(\d+)x(\d+)x(\d+)_", Along.N),
+        (r"Cijk_\w*_MT(\d+)x(\d+)x(\d+)_", TileAxis.N),
         # Triton kernels that carry their configuration
-        (r"BLOCK(?:_SIZE)?_M_?(\d+)\w*?_BLOCK(?:_SIZE)?_N_?(\d+)\w*?_BLOCK(?:_SIZE)?_K_?(\d+)", Along.M),
+        (r"BLOCK(?:_SIZE)?_M_?(\d+)\w*?_BLOCK(?:_SIZE)?_N_?(\d+)\w*?_BLOCK(?:_SIZE)?_K_?(\d+)", TileAxis.M),
     )
 )
 
@@ -60,21 +60,21 @@ _GRID_OF_THREADS = re.compile(r"Cijk_")
 
 
 @lru_cache(maxsize=16384)
-def tile_of(kernel_name: str) -> Tile | None:
+def parse_tile(kernel_name: str) -> GemmTile | None:
     """The tile that a kernel's name tells, None where it tells none."""
     for pattern, along in _TABLE:
         found = pattern.search(kernel_name)
         if found is not None:
             first, second, depth = found.groups()
-            return Tile(int(first), int(second), None if depth is None else int(depth), along)
+            return GemmTile(int(first), int(second), None if depth is None else int(depth), along)
     return None
 
 
-def takes_whole_tiles(kernel_name: str) -> bool:
+def has_whole_tiles(kernel_name: str) -> bool:
     """Whether a kernel with fewer blocks than tiles is known to split none of them among its blocks."""
     return _WHOLE_TILES.search(kernel_name) is not None
 
 
-def grid_counts_threads(kernel_name: str) -> bool:
+def has_grid_of_threads(kernel_name: str) -> bool:
     """Whether the grid that a trace records of such a kernel is in threads."""
     return _GRID_OF_THREADS.match(kernel_name) is not None

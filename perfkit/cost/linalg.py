@@ -7,133 +7,154 @@ the usual number of iterations is taken.
 import math
 from collections.abc import Callable
 
-from perfkit.cost.args import Args, Formula, UnmodelledError, numel, out_bytes, read_bytes, tensor, vector
-from perfkit.cost.call import OpCost, TensorArg
+from perfkit.cost.args import (
+    Args,
+    Formula,
+    UnmodeledError,
+    count_output_bytes,
+    count_read_bytes,
+    get_tensor,
+    make_vector_cost,
+    numel,
+)
+from perfkit.cost.op_call import OpCost, TensorArg
 
 _SOURCE = "linear algebra"
 _PIVOT = 4  # bytes of an int32 pivot, which LAPACK keeps for every row
 
 
-def _matrices(x: TensorArg) -> tuple[int, int, int]:
+def _get_matrix_sizes(x: TensorArg) -> tuple[int, int, int]:
     """(number, rows, columns)."""
     if len(x.shape) < 2:
-        raise UnmodelledError("no matrix")
+        raise UnmodeledError("no matrix")
     return math.prod(x.shape[:-2]), x.shape[-2], x.shape[-1]
 
 
-def _square(flops: Callable[[int], float], outputs: int = 1, pivots: bool = False) -> Formula:
+def _make_square(flops: Callable[[int], float], outputs: int = 1, pivots: bool = False) -> Formula:
     """op(A): `outputs` further matrices of the same size are written."""
 
     def formula(args: Args) -> OpCost:
-        x = tensor(args, 0)
-        batch, _, n = _matrices(x)
-        nbytes = read_bytes(x) + outputs * out_bytes(numel(x), x.dtype) + (_PIVOT * batch * n if pivots else 0)
-        return vector(batch * flops(n), nbytes, x.dtype, _SOURCE)
+        x = get_tensor(args, 0)
+        batch, _, n = _get_matrix_sizes(x)
+        nbytes = (
+            count_read_bytes(x)
+            + outputs * count_output_bytes(numel(x), x.dtype)
+            + (_PIVOT * batch * n if pivots else 0)
+        )
+        return make_vector_cost(batch * flops(n), nbytes, x.dtype, _SOURCE)
 
     return formula
 
 
-def _solve(flops: Callable[[int, int], float], matrix_at: int = 0, right_at: int = 1, factors: bool = False) -> Formula:
+def _make_solve(
+    flops: Callable[[int, int], float], matrix_at: int = 0, right_at: int = 1, factors: bool = False
+) -> Formula:
     """op(A, B) for n x n and n x k: `factors` tells whether the decomposition of A is written, too."""
 
     def formula(args: Args) -> OpCost:
-        a, b = tensor(args, matrix_at), tensor(args, right_at)
-        batch, _, n = _matrices(a)
+        a, b = get_tensor(args, matrix_at), get_tensor(args, right_at)
+        batch, _, n = _get_matrix_sizes(a)
         columns = numel(b) // max(batch * n, 1)
-        kept = out_bytes(numel(a), a.dtype) + _PIVOT * batch * n if factors else 0.0
-        nbytes = read_bytes(a, b) + out_bytes(numel(b), b.dtype) + kept
-        return vector(batch * flops(n, columns), nbytes, a.dtype, _SOURCE)
+        kept = count_output_bytes(numel(a), a.dtype) + _PIVOT * batch * n if factors else 0.0
+        nbytes = count_read_bytes(a, b) + count_output_bytes(numel(b), b.dtype) + kept
+        return make_vector_cost(batch * flops(n, columns), nbytes, a.dtype, _SOURCE)
 
     return formula
 
 
-def _qr(args: Args) -> OpCost:
+def _cost_qr(args: Args) -> OpCost:
     """linalg_qr(A, mode), reduced: Householder 2 m n^2 - 2/3 n^3, and as much to form Q."""
-    x = tensor(args, 0)
-    batch, rows, columns = _matrices(x)
+    x = get_tensor(args, 0)
+    batch, rows, columns = _get_matrix_sizes(x)
     m, n = max(rows, columns), min(rows, columns)
     outputs = batch * (rows * n + n * columns)
     flops = batch * 2 * (2 * m * n**2 - 2 / 3 * n**3)
-    return vector(flops, read_bytes(x) + out_bytes(outputs, x.dtype), x.dtype, _SOURCE)
+    return make_vector_cost(flops, count_read_bytes(x) + count_output_bytes(outputs, x.dtype), x.dtype, _SOURCE)
 
 
-def _svd(args: Args) -> OpCost:
+def _cost_svd(args: Args) -> OpCost:
     """_linalg_svd(A, full_matrices, compute_uv): 6 m n^2 + 20 n^3 with vectors, 2 m n^2 + 2 n^3 without."""
-    x = tensor(args, 0)
-    batch, rows, columns = _matrices(x)
+    x = get_tensor(args, 0)
+    batch, rows, columns = _get_matrix_sizes(x)
     m, n = max(rows, columns), min(rows, columns)
     vectors = len(args) <= 2 or args[2] is not False
     flops = 6 * m * n**2 + 20 * n**3 if vectors else 2 * m * n**2 + 2 * n**3
     outputs = batch * (n + (rows * n + n * columns if vectors else 0))
-    return vector(batch * flops, read_bytes(x) + out_bytes(outputs, x.dtype), x.dtype, _SOURCE)
+    return make_vector_cost(batch * flops, count_read_bytes(x) + count_output_bytes(outputs, x.dtype), x.dtype, _SOURCE)
 
 
-def _eigh(args: Args) -> OpCost:
+def _cost_eigh(args: Args) -> OpCost:
     """_linalg_eigh(A, UPLO, compute_v): 9 n^3 with vectors, 4/3 n^3 without."""
-    x = tensor(args, 0)
-    batch, _, n = _matrices(x)
+    x = get_tensor(args, 0)
+    batch, _, n = _get_matrix_sizes(x)
     vectors = len(args) <= 2 or args[2] is not False
     outputs = batch * n + (numel(x) if vectors else 0)
     flops = batch * (9 if vectors else 4 / 3) * n**3
-    return vector(flops, read_bytes(x) + out_bytes(outputs, x.dtype), x.dtype, _SOURCE)
+    return make_vector_cost(flops, count_read_bytes(x) + count_output_bytes(outputs, x.dtype), x.dtype, _SOURCE)
 
 
-def _determinant(args: Args) -> OpCost:
+def _cost_determinant(args: Args) -> OpCost:
     """_linalg_det(A) -> result, LU, pivots; slogdet gives a sign, too."""
-    x = tensor(args, 0)
-    batch, _, n = _matrices(x)
-    nbytes = read_bytes(x) + out_bytes(numel(x) + batch, x.dtype) + _PIVOT * batch * n
-    return vector(batch * 2 / 3 * n**3, nbytes, x.dtype, _SOURCE)
+    x = get_tensor(args, 0)
+    batch, _, n = _get_matrix_sizes(x)
+    nbytes = count_read_bytes(x) + count_output_bytes(numel(x) + batch, x.dtype) + _PIVOT * batch * n
+    return make_vector_cost(batch * 2 / 3 * n**3, nbytes, x.dtype, _SOURCE)
 
 
-def _cross(args: Args) -> OpCost:
+def _cost_cross(args: Args) -> OpCost:
     """linalg_cross(self, other): 6 products and 3 differences for 3 elements."""
-    a, b = tensor(args, 0), tensor(args, 1)
+    a, b = get_tensor(args, 0), get_tensor(args, 1)
     elements = max(numel(a), numel(b))
-    return vector(3 * elements, read_bytes(a, b) + out_bytes(elements, a.dtype), a.dtype, _SOURCE)
+    return make_vector_cost(
+        3 * elements, count_read_bytes(a, b) + count_output_bytes(elements, a.dtype), a.dtype, _SOURCE
+    )
 
 
-def _cdist(args: Args) -> OpCost:
+def _cost_cdist(args: Args) -> OpCost:
     """_cdist_forward(x1, x2, p, ...): subtract, power, add for every pair of rows and every column."""
-    a, b = tensor(args, 0), tensor(args, 1)
-    batch, rows, width = _matrices(a)
+    a, b = get_tensor(args, 0), get_tensor(args, 1)
+    batch, rows, width = _get_matrix_sizes(a)
     pairs = batch * rows * b.shape[-2]
-    return vector(3 * pairs * width, read_bytes(a, b) + out_bytes(pairs, a.dtype), a.dtype, "distances")
+    return make_vector_cost(
+        3 * pairs * width, count_read_bytes(a, b) + count_output_bytes(pairs, a.dtype), a.dtype, "distances"
+    )
 
 
-def _cdist_backward(args: Args) -> OpCost:
+def _cost_cdist_backward(args: Args) -> OpCost:
     """_cdist_backward(grad, x1, x2, p, cdist): the gradient of x1; 4 for every pair and column."""
-    grad, a = tensor(args, 0), tensor(args, 1)
-    nbytes = read_bytes(grad, a, tensor(args, 2), tensor(args, 4)) + out_bytes(numel(a), a.dtype)
-    return vector(4 * numel(grad) * a.shape[-1], nbytes, a.dtype, "distances")
+    grad, a = get_tensor(args, 0), get_tensor(args, 1)
+    nbytes = count_read_bytes(grad, a, get_tensor(args, 2), get_tensor(args, 4)) + count_output_bytes(numel(a), a.dtype)
+    return make_vector_cost(4 * numel(grad) * a.shape[-1], nbytes, a.dtype, "distances")
 
 
-def _pdist(args: Args) -> OpCost:
+def _cost_pdist(args: Args) -> OpCost:
     """_pdist_forward(self, p): each pair of rows once."""
-    x = tensor(args, 0, 2)
+    x = get_tensor(args, 0, 2)
     pairs = x.shape[0] * (x.shape[0] - 1) // 2
-    return vector(3 * pairs * x.shape[1], read_bytes(x) + out_bytes(pairs, x.dtype), x.dtype, "distances")
+    return make_vector_cost(
+        3 * pairs * x.shape[1], count_read_bytes(x) + count_output_bytes(pairs, x.dtype), x.dtype, "distances"
+    )
 
 
 FORMULAS: dict[str, Formula] = {
-    "aten::cholesky": _square(lambda n: n**3 / 3),
-    "aten::linalg_cholesky_ex": _square(lambda n: n**3 / 3),
-    "aten::cholesky_inverse": _square(lambda n: 2 / 3 * n**3),
-    "aten::linalg_inv_ex": _square(lambda n: 2 * n**3),
-    "aten::linalg_lu_factor_ex": _square(lambda n: 2 / 3 * n**3, pivots=True),
-    "aten::_linalg_solve_ex": _solve(lambda n, k: 2 / 3 * n**3 + 2 * n**2 * k, factors=True),
-    "aten::linalg_solve_triangular": _solve(lambda n, k: n**2 * k),
-    "aten::triangular_solve": _solve(lambda n, k: n**2 * k, matrix_at=1, right_at=0),
-    "aten::cholesky_solve": _solve(lambda n, k: 2 * n**2 * k, matrix_at=1, right_at=0),
-    "aten::linalg_lu_solve": _solve(lambda n, k: 2 * n**2 * k, right_at=2),
-    "aten::linalg_qr": _qr,
-    "aten::_linalg_svd": _svd,
-    "aten::_linalg_eigh": _eigh,
-    "aten::_linalg_det": _determinant,
-    "aten::_linalg_slogdet": _determinant,
-    "aten::linalg_cross": _cross,
-    "aten::_cdist_forward": _cdist,
-    "aten::_euclidean_dist": _cdist,
-    "aten::_cdist_backward": _cdist_backward,
-    "aten::_pdist_forward": _pdist,
+    "aten::cholesky": _make_square(lambda n: n**3 / 3),
+    "aten::linalg_cholesky_ex": _make_square(lambda n: n**3 / 3),
+    "aten::cholesky_inverse": _make_square(lambda n: 2 / 3 * n**3),
+    "aten::linalg_inv_ex": _make_square(lambda n: 2 * n**3),
+    "aten::linalg_lu_factor_ex": _make_square(lambda n: 2 / 3 * n**3, pivots=True),
+    "aten::_linalg_solve_ex": _make_solve(lambda n, k: 2 / 3 * n**3 + 2 * n**2 * k, factors=True),
+    "aten::linalg_solve_triangular": _make_solve(lambda n, k: n**2 * k),
+    "aten::triangular_solve": _make_solve(lambda n, k: n**2 * k, matrix_at=1, right_at=0),
+    "aten::cholesky_solve": _make_solve(lambda n, k: 2 * n**2 * k, matrix_at=1, right_at=0),
+    "aten::linalg_lu_solve": _make_solve(lambda n, k: 2 * n**2 * k, right_at=2),
+    "aten::linalg_qr": _cost_qr,
+    "aten::_linalg_svd": _cost_svd,
+    "aten::_linalg_eigh": _cost_eigh,
+    "aten::_linalg_det": _cost_determinant,
+    "aten::_linalg_slogdet": _cost_determinant,
+    "aten::linalg_cross": _cost_cross,
+    "aten::_cdist_forward": _cost_cdist,
+    "aten::_euclidean_dist": _cost_cdist,
+    "aten::_cdist_backward": _cost_cdist_backward,
+    "aten::_pdist_forward": _cost_pdist,
 }

@@ -2,22 +2,24 @@
 
 from collections.abc import Sequence
 
-from perfkit.cost.collective import Kind, Message, message_of_size
+from perfkit.cost.collective import CollectiveType, Message, make_message_of_size
 from perfkit.devices.ceiling import Ceiling, Level, LinkRate
 from perfkit.devices.ceiling import Kind as Obtained
 from perfkit.devices.links.rates import at_size
-from perfkit.units import nbytes
+from perfkit.units import format_bytes
 
 # Both ends of a message between two ranks take equally long.
-_MEASURED_AS = {Kind.RECEIVE: Kind.SEND}
+_MEASURED_AS = {CollectiveType.RECEIVE: CollectiveType.SEND}
 
 
-def bus_bandwidth(rate: LinkRate) -> float:
+def compute_bus_bandwidth(rate: LinkRate) -> float:
     """Bytes a second that the links carried for each rank, by nccl-tests' factors."""
-    return message_of_size(Kind(rate.collective), rate.bytes, rate.ranks).compute_bus_bandwidth(rate.seconds)
+    return make_message_of_size(CollectiveType(rate.collective), rate.bytes, rate.ranks).compute_bus_bandwidth(
+        rate.seconds
+    )
 
 
-def link_ceiling(rates: Sequence[LinkRate], message: Message, ranks: int) -> Ceiling | None:
+def find_link_ceiling(rates: Sequence[LinkRate], message: Message, ranks: int) -> Ceiling | None:
     """The bus bandwidth that collectives of this kind and size reached among so many ranks; None where not timed."""
     found = at_size(rates, _MEASURED_AS.get(message.kind, message.kind), ranks, message.bytes)
     if found is None:
@@ -25,10 +27,10 @@ def link_ceiling(rates: Sequence[LinkRate], message: Message, ranks: int) -> Cei
     return Ceiling(
         level=Level.INTERCONNECT,
         dtype=None,
-        value=bus_bandwidth(found),
+        value=compute_bus_bandwidth(found),
         unit="B/s",
         kind=Obtained.MEASURED,
-        source=f"{found.collective} of {nbytes(found.bytes)} among {ranks} ranks by {found.backend}{_among(found)}",
+        source=f"{found.collective} of {format_bytes(found.bytes)} among {ranks} ranks by {found.backend}{_format_gpus(found)}",
         spread=found.spread,
         confidence=found.confidence,
         measured_at=found.measured_at,
@@ -36,6 +38,6 @@ def link_ceiling(rates: Sequence[LinkRate], message: Message, ranks: int) -> Cei
     )
 
 
-def _among(rate: LinkRate) -> str:
+def _format_gpus(rate: LinkRate) -> str:
     """The GPUs that it was measured on, and the slowest link between them."""
     return f" on GPUs {', '.join(map(str, rate.gpus))} ({rate.link})" if rate.gpus else ""

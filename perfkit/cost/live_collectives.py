@@ -1,4 +1,4 @@
-"""Collectives of a program while it runs: what a call of c10d's ops exchanges, by its arguments."""
+"""Describes collectives of a program while it runs: what a call of c10d's ops exchanges, by its arguments."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -9,11 +9,11 @@ from torch.distributed import ProcessGroup
 from torch.distributed.distributed_c10d import GroupName, get_process_group_ranks
 from torch.utils._pytree import tree_leaves
 
-from perfkit.cost.collective import Kind, Message, collective_kind, message_of_size
-from perfkit.cost.free import COLLECTIVES
+from perfkit.cost.collective import CollectiveType, Message, classify_collective, make_message_of_size
+from perfkit.cost.free_ops import COLLECTIVES
 
 
-class Exchange(NamedTuple):
+class CollectiveExchange(NamedTuple):
     """What so many ranks exchange, those of the `group` of this name.
 
     `functional` are collectives whose result is awaited as soon as it is asked for.
@@ -28,32 +28,34 @@ class Exchange(NamedTuple):
 _NAMESPACES = frozenset(name.removesuffix("::") for name in COLLECTIVES if name.endswith("::"))
 
 
-def exchange(func: Any, args: Sequence[Any], result: Any) -> Exchange | None:
+def describe_exchange(func: Any, args: Sequence[Any], result: Any) -> CollectiveExchange | None:
     """What a call of an op that gave `result` exchanges; None for one that is no collective, or waits for one."""
     if func.namespace not in _NAMESPACES:
         return None
     name: str = func._schema.name
-    kind = collective_kind(name.partition("::")[2])
+    kind = classify_collective(name.partition("::")[2])
     if kind is None:
         return None
-    group = _group(func._schema, args)
+    group = _get_group(func._schema, args)
     ranks = group.size()
     sides = (*args, *result) if isinstance(result, tuple) else (*args, result)
-    nbytes = 0 if kind is Kind.BARRIER else max(map(tensor_bytes, sides))
-    return Exchange(message_of_size(kind, nbytes, ranks), ranks, name.startswith("_c10d_functional"), group.group_name)
+    nbytes = 0 if kind is CollectiveType.BARRIER else max(map(count_tensor_bytes, sides))
+    return CollectiveExchange(
+        make_message_of_size(kind, nbytes, ranks), ranks, name.startswith("_c10d_functional"), group.group_name
+    )
 
 
-def group_ranks(group: str) -> tuple[int, ...]:
+def get_group_ranks(group: str) -> tuple[int, ...]:
     """The ranks of a process group, in its order."""
     return tuple(get_process_group_ranks(_resolve_process_group(GroupName(group))))
 
 
-def tensor_bytes(tree: Any) -> int:
+def count_tensor_bytes(tree: Any) -> int:
     """Bytes of all tensors in a value of nested containers."""
     return sum(leaf.nbytes for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor))
 
 
-def _group(schema: Any, args: Sequence[Any]) -> ProcessGroup:
+def _get_group(schema: Any, args: Sequence[Any]) -> ProcessGroup:
     """Of c10d's op the group that is its argument, of a functional one the group that it names."""
     at = next(index for index, each in enumerate(schema.arguments) if each.name in ("process_group", "group_name"))
     group = args[at]

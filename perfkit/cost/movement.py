@@ -5,103 +5,120 @@ import math
 from perfkit.cost.args import (
     Args,
     Formula,
-    UnmodelledError,
-    dtype_argument,
-    integer,
-    integers,
+    UnmodeledError,
+    count_output_bytes,
+    count_read_bytes,
+    get_dtype_argument,
+    get_integer,
+    get_integers,
+    get_tensor,
+    get_tensor_list,
+    make_vector_cost,
     numel,
-    out_bytes,
-    read_bytes,
-    tensor,
-    tensor_list,
-    vector,
 )
-from perfkit.cost.call import OpCost
+from perfkit.cost.op_call import OpCost
 
 
-def _moved(nbytes: float, dtype: str, adds: float = 0.0) -> OpCost:
-    return vector(adds, nbytes, dtype, "data movement")
+def _cost_moved(nbytes: float, dtype: str, adds: float = 0.0) -> OpCost:
+    return make_vector_cost(adds, nbytes, dtype, "data movement")
 
 
-def _copy(args: Args) -> OpCost:
+def _cost_copy(args: Args) -> OpCost:
     """copy_(self, src): reads the source and writes the destination, which is not read."""
-    destination, source = tensor(args, 0), tensor(args, 1)
-    return _moved(read_bytes(source) + out_bytes(numel(destination), destination.dtype), destination.dtype)
+    destination, source = get_tensor(args, 0), get_tensor(args, 1)
+    return _cost_moved(
+        count_read_bytes(source) + count_output_bytes(numel(destination), destination.dtype), destination.dtype
+    )
 
 
-def _clone(args: Args) -> OpCost:
-    x = tensor(args, 0)
-    return _moved(read_bytes(x) + out_bytes(numel(x), x.dtype), x.dtype)
+def _cost_clone(args: Args) -> OpCost:
+    x = get_tensor(args, 0)
+    return _cost_moved(count_read_bytes(x) + count_output_bytes(numel(x), x.dtype), x.dtype)
 
 
-def _convert(args: Args) -> OpCost:
+def _cost_convert(args: Args) -> OpCost:
     """_to_copy(self, dtype, ...)."""
-    x = tensor(args, 0)
-    return _moved(read_bytes(x) + out_bytes(numel(x), dtype_argument(args, 1) or x.dtype), x.dtype)
+    x = get_tensor(args, 0)
+    return _cost_moved(
+        count_read_bytes(x) + count_output_bytes(numel(x), get_dtype_argument(args, 1) or x.dtype), x.dtype
+    )
 
 
-def _repeat(args: Args) -> OpCost:
-    x = tensor(args, 0)
-    return _moved(read_bytes(x) + out_bytes(numel(x) * math.prod(integers(args, 1)), x.dtype), x.dtype)
+def _cost_repeat(args: Args) -> OpCost:
+    x = get_tensor(args, 0)
+    return _cost_moved(
+        count_read_bytes(x) + count_output_bytes(numel(x) * math.prod(get_integers(args, 1)), x.dtype), x.dtype
+    )
 
 
-def _lists(*positions: int) -> Formula:
+def _make_list_copy(*positions: int) -> Formula:
     """Every tensor of the lists is read, and as much is written (cat, stack, splitting copies)."""
 
     def formula(args: Args) -> OpCost:
-        tensors = [operand for position in positions for operand in tensor_list(args, position)]
+        tensors = [operand for position in positions for operand in get_tensor_list(args, position)]
         if not tensors:
-            raise UnmodelledError("the list is empty or was lost")
+            raise UnmodeledError("the list is empty or was lost")
         dtype = tensors[0].dtype
-        return _moved(
-            read_bytes(*tensors) + sum(out_bytes(numel(operand), operand.dtype) for operand in tensors), dtype
+        return _cost_moved(
+            count_read_bytes(*tensors) + sum(count_output_bytes(numel(operand), operand.dtype) for operand in tensors),
+            dtype,
         )
 
     return formula
 
 
-def _into_zeros(args: Args) -> OpCost:
+def _cost_into_zeros(args: Args) -> OpCost:
     """slice_backward, select_backward(grad, input_sizes, ...): the gradient within a tensor of zeros."""
-    grad = tensor(args, 0)
-    return _moved(read_bytes(grad) + out_bytes(math.prod(integers(args, 1)), grad.dtype), grad.dtype)
+    grad = get_tensor(args, 0)
+    return _cost_moved(
+        count_read_bytes(grad) + count_output_bytes(math.prod(get_integers(args, 1)), grad.dtype), grad.dtype
+    )
 
 
-def _scalar(args: Args) -> OpCost:
+def _cost_scalar(args: Args) -> OpCost:
     """_local_scalar_dense(self): one element to the host."""
-    x = tensor(args, 0)
-    return _moved(out_bytes(1, x.dtype), x.dtype)
+    x = get_tensor(args, 0)
+    return _cost_moved(count_output_bytes(1, x.dtype), x.dtype)
 
 
-def _slice_copy(args: Args) -> OpCost:
+def _cost_slice_copy(args: Args) -> OpCost:
     """slice_scatter, select_scatter, diagonal_scatter(self, src, ...): self anew, with src at some places."""
-    x, source = tensor(args, 0), tensor(args, 1)
+    x, source = get_tensor(args, 0), get_tensor(args, 1)
     kept = max(numel(x) - numel(source), 0)
-    return _moved(read_bytes(source) + out_bytes(kept, x.dtype) + out_bytes(numel(x), x.dtype), x.dtype)
+    return _cost_moved(
+        count_read_bytes(source) + count_output_bytes(kept, x.dtype) + count_output_bytes(numel(x), x.dtype), x.dtype
+    )
 
 
-def _diag_embed(args: Args) -> OpCost:
+def _cost_diag_embed(args: Args) -> OpCost:
     """diag_embed(self, offset, ...): the last dimension on the diagonal of a matrix of zeros."""
-    x = tensor(args, 0)
-    offset = integer(args, 1) if len(args) > 1 else 0
+    x = get_tensor(args, 0)
+    offset = get_integer(args, 1) if len(args) > 1 else 0
     side = x.shape[-1] + abs(offset)
-    return _moved(read_bytes(x) + out_bytes(numel(x) // max(x.shape[-1], 1) * side**2, x.dtype), x.dtype)
+    return _cost_moved(
+        count_read_bytes(x) + count_output_bytes(numel(x) // max(x.shape[-1], 1) * side**2, x.dtype), x.dtype
+    )
 
 
-def _to_padded(args: Args) -> OpCost:
+def _cost_to_padded(args: Args) -> OpCost:
     """_jagged_to_padded_dense_forward(values, offsets[], max_lengths[], padding): rows of each sample, padded."""
-    values, offsets, lengths = tensor(args, 0), tensor_list(args, 1), integers(args, 2)
+    values, offsets, lengths = get_tensor(args, 0), get_tensor_list(args, 1), get_integers(args, 2)
     if not offsets:
-        raise UnmodelledError("no offsets")
+        raise UnmodeledError("no offsets")
     outputs = (offsets[0].shape[0] - 1) * math.prod(lengths) * math.prod(values.shape[1:])
     offset_bytes = sum(8 * numel(offset) for offset in offsets)
-    return _moved(read_bytes(values) + offset_bytes + out_bytes(outputs, values.dtype), values.dtype)
+    return _cost_moved(
+        count_read_bytes(values) + offset_bytes + count_output_bytes(outputs, values.dtype), values.dtype
+    )
 
 
-def _to_jagged(args: Args) -> OpCost:
+def _cost_to_jagged(args: Args) -> OpCost:
     """_padded_dense_to_jagged_forward(dense, offsets[], total_L): only the rows that are kept are read."""
-    dense, offsets, rows = tensor(args, 0), tensor_list(args, 1), integer(args, 2)
+    dense, offsets, rows = get_tensor(args, 0), get_tensor_list(args, 1), get_integer(args, 2)
     kept = rows * math.prod(dense.shape[1 + len(offsets) :])
-    return _moved(2 * out_bytes(kept, dense.dtype) + sum(8 * numel(offset) for offset in offsets), dense.dtype)
+    return _cost_moved(
+        2 * count_output_bytes(kept, dense.dtype) + sum(8 * numel(offset) for offset in offsets), dense.dtype
+    )
 
 
 # Views whose result is written out (functionalisation, and older compilers), and ops that only rearrange.
@@ -114,31 +131,31 @@ _CLONES = (
 )
 
 FORMULAS: dict[str, Formula] = {
-    "aten::copy_": _copy,
-    "aten::copy": _copy,
-    "aten::_copy_from": _copy,
-    "aten::_copy_from_and_resize": _copy,
-    **{f"aten::{name}": _clone for name in _CLONES.split()},
-    "aten::_to_copy": _convert,
-    "aten::repeat": _repeat,
-    "aten::cat": _lists(0),
-    "aten::_cat": _lists(0),
-    "aten::stack": _lists(0),
-    "aten::_stack": _lists(0),
-    "aten::_chunk_cat": _lists(0),
-    "fsdp::chunk_cat": _lists(0),
-    "fsdp::all_gather_copy_in": _lists(0),
-    "fsdp::split_with_sizes_copy": _clone,
-    "aten::slice_backward": _into_zeros,
-    "aten::select_backward": _into_zeros,
-    "aten::diagonal_backward": _into_zeros,
-    "aten::slice_scatter": _slice_copy,
-    "aten::select_scatter": _slice_copy,
-    "aten::diagonal_scatter": _slice_copy,
-    "aten::as_strided_scatter": _slice_copy,
-    "aten::diag_embed": _diag_embed,
-    "aten::_jagged_to_padded_dense_forward": _to_padded,
-    "aten::_padded_dense_to_jagged_forward": _to_jagged,
-    "aten::_local_scalar_dense": _scalar,
-    "aten::_assert_async": _scalar,
+    "aten::copy_": _cost_copy,
+    "aten::copy": _cost_copy,
+    "aten::_copy_from": _cost_copy,
+    "aten::_copy_from_and_resize": _cost_copy,
+    **{f"aten::{name}": _cost_clone for name in _CLONES.split()},
+    "aten::_to_copy": _cost_convert,
+    "aten::repeat": _cost_repeat,
+    "aten::cat": _make_list_copy(0),
+    "aten::_cat": _make_list_copy(0),
+    "aten::stack": _make_list_copy(0),
+    "aten::_stack": _make_list_copy(0),
+    "aten::_chunk_cat": _make_list_copy(0),
+    "fsdp::chunk_cat": _make_list_copy(0),
+    "fsdp::all_gather_copy_in": _make_list_copy(0),
+    "fsdp::split_with_sizes_copy": _cost_clone,
+    "aten::slice_backward": _cost_into_zeros,
+    "aten::select_backward": _cost_into_zeros,
+    "aten::diagonal_backward": _cost_into_zeros,
+    "aten::slice_scatter": _cost_slice_copy,
+    "aten::select_scatter": _cost_slice_copy,
+    "aten::diagonal_scatter": _cost_slice_copy,
+    "aten::as_strided_scatter": _cost_slice_copy,
+    "aten::diag_embed": _cost_diag_embed,
+    "aten::_jagged_to_padded_dense_forward": _cost_to_padded,
+    "aten::_padded_dense_to_jagged_forward": _cost_to_jagged,
+    "aten::_local_scalar_dense": _cost_scalar,
+    "aten::_assert_async": _cost_scalar,
 }

@@ -9,9 +9,9 @@ one), csrc/multi_tensor_apply.cuh of apex, csrc/adam/multi_tensor_apply.cuh of D
 import re
 from typing import NamedTuple
 
-from perfkit.cost.args import size_of, vector
-from perfkit.cost.call import OpCost
+from perfkit.cost.args import get_element_size, make_vector_cost
 from perfkit.cost.dtypes import BY_TRACE_NAME
+from perfkit.cost.op_call import OpCost
 
 CHUNK = 65536
 _MOST_TENSORS = (110, 64, 48, 36, 30)  # by depth
@@ -30,7 +30,7 @@ _READ = re.compile(r"\s*,\s*[1-5]\s*,\s*([1-5])\s*,\s*[0-4]\s*$")
 _FOREACH_FLOPS = {"Unary": 1, "Binary": 1, "Pointwise": 3, "Ternary": 3}
 
 
-class _Functor(NamedTuple):
+class _FunctorCost(NamedTuple):
     """FLOPs an element, and how many of its lists are read and written, by depth."""
 
     flops: int
@@ -38,18 +38,18 @@ class _Functor(NamedTuple):
 
 
 _FUNCTORS = {
-    "FusedAdamMathFunctor": _Functor(14, {4: (4, 3), 5: (5, 4)}),  # parameter, gradient, moments
-    "AdamFunctor": _Functor(14, {4: (4, 3)}),
-    "FusedSgdMathFunctor": _Functor(4, {3: (3, 2)}),
-    "SGDFunctor": _Functor(4, {3: (3, 2), 4: (3, 3)}),  # of four the last is a copy in 16 bits
-    "FusedAdagradMathFunctor": _Functor(6, {3: (3, 2)}),
-    "L2NormFunctor": _Functor(2, {1: (1, 0)}),
-    "LpNormFunctor": _Functor(2, {1: (1, 0)}),
-    "ScaleFunctor": _Functor(1, {2: (1, 1)}),
+    "FusedAdamMathFunctor": _FunctorCost(14, {4: (4, 3), 5: (5, 4)}),  # parameter, gradient, moments
+    "AdamFunctor": _FunctorCost(14, {4: (4, 3)}),
+    "FusedSgdMathFunctor": _FunctorCost(4, {3: (3, 2)}),
+    "SGDFunctor": _FunctorCost(4, {3: (3, 2), 4: (3, 3)}),  # of four the last is a copy in 16 bits
+    "FusedAdagradMathFunctor": _FunctorCost(6, {3: (3, 2)}),
+    "L2NormFunctor": _FunctorCost(2, {1: (1, 0)}),
+    "LpNormFunctor": _FunctorCost(2, {1: (1, 0)}),
+    "ScaleFunctor": _FunctorCost(1, {2: (1, 1)}),
 }
 
 
-def multi_tensor_cost(name: str, blocks: int, elements: float | None = None) -> OpCost | None:
+def cost_multi_tensor_kernel(name: str, blocks: int, elements: float | None = None) -> OpCost | None:
     """The cost of a kernel over lists with so many blocks: of `elements` where they are known, else from the least to
     the most that there can be; None for other kernels."""
     kernel = _KERNEL.search(name)
@@ -57,21 +57,21 @@ def multi_tensor_cost(name: str, blocks: int, elements: float | None = None) -> 
     if kernel is None or functor is None or not 0 < blocks <= _MOST_BLOCKS:
         return None
     depth, dtype = int(kernel["depth"]), BY_TRACE_NAME.get(functor["dtype"].strip())
-    known = _FUNCTORS.get(functor["name"]) or _foreach(functor["name"], functor["more"], depth)
+    known = _FUNCTORS.get(functor["name"]) or _parse_foreach_functor(functor["name"], functor["more"], depth)
     if known is None or dtype is None or depth not in known.moved:
         return None
-    element = sum(known.moved[depth]) * size_of(dtype.name)
+    element = sum(known.moved[depth]) * get_element_size(dtype.name)
     if elements is not None:
-        return vector(known.flops * elements, element * elements, dtype.name, SIZED)
+        return make_vector_cost(known.flops * elements, element * elements, dtype.name, SIZED)
     tensors = min((_MOST_TENSORS_OF_TORCH if "at::native" in name else _MOST_TENSORS)[depth - 1], blocks)
     most = blocks * CHUNK
     least = (blocks - tensors) * CHUNK + tensors
-    found = vector(known.flops * least, element * least, dtype.name, NAME_AND_GRID)
+    found = make_vector_cost(known.flops * least, element * least, dtype.name, NAME_AND_GRID)
     return found._replace(most_flops=float(known.flops * most), most_bytes=element * most)
 
 
-def _foreach(name: str, more: str, depth: int) -> _Functor | None:
+def _parse_foreach_functor(name: str, more: str, depth: int) -> _FunctorCost | None:
     kind, read = _FOREACH.match(name), _READ.match(more)
     if kind is None or read is None or kind["kind"] not in _FOREACH_FLOPS:
         return None
-    return _Functor(_FOREACH_FLOPS[kind["kind"]], {depth: (int(read[1]), 1)})
+    return _FunctorCost(_FOREACH_FLOPS[kind["kind"]], {depth: (int(read[1]), 1)})

@@ -10,24 +10,24 @@ from typing import NamedTuple
 from perfkit.cost.args import (
     Args,
     Formula,
-    UnmodelledError,
-    matrix,
+    UnmodeledError,
+    count_output_bytes,
+    count_read_bytes,
+    get_element_size,
+    get_optional_tensor,
+    get_tensor,
+    make_matrix_cost,
     numel,
-    optional_tensor,
-    out_bytes,
-    read_bytes,
-    size_of,
-    tensor,
 )
-from perfkit.cost.attention_mask import FULL, Mask, Range, Sequences, packed_pairs
-from perfkit.cost.call import OpCost, TensorArg
+from perfkit.cost.attention_mask import FULL, AttentionMask, PackedSequences, PairRange, count_packed_pairs
+from perfkit.cost.op_call import OpCost, TensorArg
 
 _SOURCE = "attention"
 BOUNDED = "attention: the lengths are data"
 _MASK_LOST = "attention: its mask is not recorded"
 
 
-class Lengths(NamedTuple):
+class LengthArguments(NamedTuple):
     """Where an op has the offsets of packed queries and keys, the used part of a cache, and its table of blocks."""
 
     queries: int
@@ -36,57 +36,61 @@ class Lengths(NamedTuple):
     table: int | None = None
 
 
-def attention_cost(
-    per_pair: float, computed: Range, unmasked: int, nbytes: float, dtype: str, *, lost: str = _MASK_LOST
+def make_attention_cost(
+    per_pair: float, computed: PairRange, unmasked: int, nbytes: float, dtype: str, *, lost: str = _MASK_LOST
 ) -> OpCost:
     """The cost of so many pairs, at so many FLOPs each; `lost` says why only bounds are known where that is so."""
     exact = computed.least == computed.most
-    cost_of_least = matrix(per_pair * computed.least, nbytes, dtype, _SOURCE if exact else lost)
+    cost_of_least = make_matrix_cost(per_pair * computed.least, nbytes, dtype, _SOURCE if exact else lost)
     return cost_of_least._replace(
         most_flops=None if exact else per_pair * computed.most,
         unmasked_flops=None if unmasked <= computed.least else per_pair * unmasked,
     )
 
 
-def packed(fixed: Formula, at: Lengths, mask_of: Callable[[Args], Mask | None], *, backward: bool = False) -> Formula:
+def make_packed(
+    fixed: Formula, at: LengthArguments, mask_of: Callable[[Args], AttentionMask | None], *, backward: bool = False
+) -> Formula:
     """The formula of an op that takes (total, head, width) with offsets, a cache with used lengths, or what `fixed`
     counts."""
     first = 1 if backward else 0
 
     def formula(args: Args) -> OpCost:
-        offsets = optional_tensor(args, at.queries) or optional_tensor(args, at.keys)
-        used = None if at.used is None else optional_tensor(args, at.used)
+        offsets = get_optional_tensor(args, at.queries) or get_optional_tensor(args, at.keys)
+        used = None if at.used is None else get_optional_tensor(args, at.used)
         if offsets is None and used is None:
             return fixed(args)
-        query, key, value = (tensor(args, first + index) for index in range(3))
+        query, key, value = (get_tensor(args, first + index) for index in range(3))
         if len(query.shape) < 3 or len(key.shape) not in (3, 4):
-            raise UnmodelledError("queries have no heads, or keys another layout")
+            raise UnmodeledError("queries have no heads, or keys another layout")
         mask = mask_of(args) or FULL
-        sequences = _sequences(args, at, query, key, mask)
-        computed = packed_pairs(sequences, mask)
+        sequences = _read_sequences(args, at, query, key, mask)
+        computed = count_packed_pairs(sequences, mask)
         if mask_of(args) is None:
-            computed = Range(packed_pairs(sequences, Mask(None, 0)).least, computed.most)
-        unmasked = packed_pairs(sequences, FULL).least
+            computed = PairRange(count_packed_pairs(sequences, AttentionMask(None, 0)).least, computed.most)
+        unmasked = count_packed_pairs(sequences, FULL).least
         heads, d, d_v = query.shape[-2], query.shape[-1], value.shape[-1]
         rows = sequences.queries * heads
-        nbytes = read_bytes(query) + out_bytes(rows * d_v, query.dtype) + 4 * rows
+        nbytes = count_read_bytes(query) + count_output_bytes(rows * d_v, query.dtype) + 4 * rows
         if backward:  # the output, too, and its gradient; writes three gradients
-            nbytes += read_bytes(tensor(args, 0)) + sum(
-                out_bytes(numel(operand), operand.dtype) for operand in (query, key, value)
+            nbytes += count_read_bytes(get_tensor(args, 0)) + sum(
+                count_output_bytes(numel(operand), operand.dtype) for operand in (query, key, value)
             )
         paged = sequences.keys is None
-        kept = _cache_bytes(sequences, key, value) if paged else (read_bytes(key, value),) * 2
+        kept = _count_cache_bytes(sequences, key, value) if paged else (count_read_bytes(key, value),) * 2
         per_pair = 2.0 * heads * (3 * d + 2 * d_v if backward else d + d_v)
-        cost = attention_cost(per_pair, computed, unmasked, nbytes + kept[0], query.dtype, lost=BOUNDED)
+        cost = make_attention_cost(per_pair, computed, unmasked, nbytes + kept[0], query.dtype, lost=BOUNDED)
         return cost if kept[0] == kept[1] else cost._replace(most_bytes=nbytes + kept[1], source=BOUNDED)
 
     return formula
 
 
-def _sequences(args: Args, at: Lengths, query: TensorArg, key: TensorArg, mask: Mask) -> Sequences:
-    offsets, key_offsets = optional_tensor(args, at.queries), optional_tensor(args, at.keys)
-    table = None if at.table is None else optional_tensor(args, at.table)
-    used = None if at.used is None else optional_tensor(args, at.used)
+def _read_sequences(
+    args: Args, at: LengthArguments, query: TensorArg, key: TensorArg, mask: AttentionMask
+) -> PackedSequences:
+    offsets, key_offsets = get_optional_tensor(args, at.queries), get_optional_tensor(args, at.keys)
+    table = None if at.table is None else get_optional_tensor(args, at.table)
+    used = None if at.used is None else get_optional_tensor(args, at.used)
     rows = numel(query) // max(query.shape[-1] * query.shape[-2], 1)
     packed_by = offsets or key_offsets
     longest: tuple[int | None, int | None]
@@ -94,7 +98,7 @@ def _sequences(args: Args, at: Lengths, query: TensorArg, key: TensorArg, mask: 
         count, longest = query.shape[0], (query.shape[1], None)
     else:
         assert packed_by is not None
-        count, longest = numel(packed_by) - 1, _longest(args, at.queries)
+        count, longest = numel(packed_by) - 1, _find_longest(args, at.queries)
     longest_query, longest_key = longest
     if table is not None and len(table.shape) == 2:  # as many blocks as the table has, of as many positions
         room = table.shape[1] * key.shape[1]
@@ -103,13 +107,13 @@ def _sequences(args: Args, at: Lengths, query: TensorArg, key: TensorArg, mask: 
         longest_key = min(longest_key or key.shape[1], key.shape[1])
     in_cache = table is not None or used is not None
     if not in_cache and len(key.shape) != len(query.shape):
-        raise UnmodelledError("keys lie in a pool whose table is not where it is expected")
+        raise UnmodeledError("keys lie in a pool whose table is not where it is expected")
     keys = None if in_cache else numel(key) // max(key.shape[-1] * key.shape[-2], 1)
     prefix = mask.at_end and mask.right == 0
-    return Sequences(max(count, 1), rows, keys, longest_query, longest_key, prefix)
+    return PackedSequences(max(count, 1), rows, keys, longest_query, longest_key, prefix)
 
 
-def _longest(args: Args, start: int) -> tuple[int | None, int | None]:
+def _find_longest(args: Args, start: int) -> tuple[int | None, int | None]:
     """max_seqlen_q and max_seqlen_k: the first integers after the offsets and before the first number or flag."""
     for index in range(start, len(args)):
         value = args[index]
@@ -121,10 +125,12 @@ def _longest(args: Args, start: int) -> tuple[int | None, int | None]:
     return None, None
 
 
-def _cache_bytes(of: Sequences, key: TensorArg, value: TensorArg) -> tuple[float, float]:
+def _count_cache_bytes(of: PackedSequences, key: TensorArg, value: TensorArg) -> tuple[float, float]:
     """The least and the most that is read of keys and values in a cache."""
-    row = key.shape[-2] * (key.shape[-1] * size_of(key.dtype) + value.shape[-1] * size_of(value.dtype))
+    row = key.shape[-2] * (
+        key.shape[-1] * get_element_size(key.dtype) + value.shape[-1] * get_element_size(value.dtype)
+    )
     if of.longest_key is None:
-        raise UnmodelledError("the number of keys is not recorded")
+        raise UnmodeledError("the number of keys is not recorded")
     least = of.queries if of.prefix else of.number
     return row * least, row * max(least, of.number * of.longest_key)

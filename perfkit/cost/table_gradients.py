@@ -1,4 +1,4 @@
-"""The gradient of FBGEMM's pooled lookups with row-wise Adagrad fused into it.
+"""Costs the gradient of FBGEMM's pooled lookups with row-wise Adagrad fused into it.
 
 The node of autograd is given the gradient of the pooled rows alone: how many indices there were, the lookups of the
 trace with an output of that shape tell. How many distinct rows these name is data: at least one, at most all.
@@ -11,17 +11,17 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from perfkit.cost.args import (
-    UnmodelledError,
-    integer,
+    UnmodeledError,
+    count_output_bytes,
+    count_read_bytes,
+    get_element_size,
+    get_integer,
+    get_optional_tensor,
+    get_tensor,
+    make_vector_cost,
     numel,
-    optional_tensor,
-    out_bytes,
-    read_bytes,
-    size_of,
-    tensor,
-    vector,
 )
-from perfkit.cost.call import OpCall, OpCost, TensorArg
+from perfkit.cost.op_call import OpCall, OpCost, TensorArg
 
 NODE = "torch::autograd::CppNode<SplitLookupFunction_rowwise_adagrad_Op>"
 LOOKUP = "fbgemm::split_embedding_codegen_lookup_rowwise_adagrad_function"
@@ -30,7 +30,7 @@ _SOURCE = "gradient of embedding tables: which rows repeat is data"
 _UPDATE = 4  # FLOPs an element of a distinct row: its square, their sum, the step's product and difference
 
 
-class _Lookup(NamedTuple):
+class _TableLookup(NamedTuple):
     """A call of the lookup: what it gathers, and the shape of its output."""
 
     positions: float  # bytes of indices and offsets
@@ -43,53 +43,59 @@ class _Lookup(NamedTuple):
     total: int
 
 
-def table_gradient(call: OpCall, lookups: Sequence[OpCall]) -> OpCost | None:
+def cost_table_gradient(call: OpCall, lookups: Sequence[OpCall]) -> OpCost | None:
     """The cost of `NODE`, from all calls of `LOOKUP` in the trace; None where none of them has such an output."""
-    gradient = optional_tensor(call.args, 0)
+    gradient = get_optional_tensor(call.args, 0)
     if gradient is None or len(gradient.shape) != 2:
         return None
-    found = [lookup for lookup in map(_lookup, lookups) if lookup is not None]
+    found = [lookup for lookup in map(_parse_lookup, lookups) if lookup is not None]
     found = [lookup for lookup in found if (lookup.batch, lookup.total) == gradient.shape]
     if not found:
         return None
-    least = min((_cost(gradient, lookup, 1) for lookup in found), key=_bytes)
-    most = max((_cost(gradient, lookup, min(lookup.indices, lookup.rows)) for lookup in found), key=_bytes)
+    least = min((_cost_lookup_gradient(gradient, lookup, 1) for lookup in found), key=_get_bytes)
+    most = max(
+        (_cost_lookup_gradient(gradient, lookup, min(lookup.indices, lookup.rows)) for lookup in found), key=_get_bytes
+    )
     return least._replace(most_flops=most.flops, most_bytes=most.bytes)
 
 
-def _bytes(cost: OpCost) -> float:
+def _get_bytes(cost: OpCost) -> float:
     return cost.bytes or 0.0
 
 
-def _cost(gradient: TensorArg, lookup: _Lookup, distinct: int) -> OpCost:
+def _cost_lookup_gradient(gradient: TensorArg, lookup: _TableLookup, distinct: int) -> OpCost:
     """Each index adds its bag's gradient (times its weight) to its row's; a distinct row and its state are read and
     written."""
     added = lookup.indices * lookup.width * (2 if lookup.weighted else 1)
     updated = distinct * lookup.width
-    nbytes = read_bytes(gradient) + lookup.positions + 2 * (updated * lookup.element + out_bytes(distinct, "fp32"))
-    return vector(added + _UPDATE * updated, nbytes, "fp32", _SOURCE)
+    nbytes = (
+        count_read_bytes(gradient)
+        + lookup.positions
+        + 2 * (updated * lookup.element + count_output_bytes(distinct, "fp32"))
+    )
+    return make_vector_cost(added + _UPDATE * updated, nbytes, "fp32", _SOURCE)
 
 
-def _lookup(call: OpCall) -> _Lookup | None:
+def _parse_lookup(call: OpCall) -> _TableLookup | None:
     """`(host_weights, dev_weights, uvm_weights, cache, placements, weights_offsets, D_offsets, total_D, max_D, ...,
     indices (11), offsets (12), pooling_mode, indice_weights (14), ..., state (20), ...)`; rows are as wide as on
     average."""
     args = call.args
     try:
-        weights, indices, offsets, state = (tensor(args, index) for index in (1, 11, 12, 20))
-        tables = max(tensor(args, 6).shape[0] - 1, 1)
+        weights, indices, offsets, state = (get_tensor(args, index) for index in (1, 11, 12, 20))
+        tables = max(get_tensor(args, 6).shape[0] - 1, 1)
         rows = numel(state)
-        width = numel(weights) // rows if rows and numel(weights) % rows == 0 else integer(args, 7) // tables
-    except (UnmodelledError, IndexError):
+        width = numel(weights) // rows if rows and numel(weights) % rows == 0 else get_integer(args, 7) // tables
+    except (UnmodeledError, IndexError):
         return None
-    scales = optional_tensor(args, 14)
+    scales = get_optional_tensor(args, 14)
     weighted = scales is not None and numel(scales) > 0
-    return _Lookup(
-        positions=read_bytes(indices, offsets, scales),
+    return _TableLookup(
+        positions=count_read_bytes(indices, offsets, scales),
         indices=numel(indices),
         rows=rows,
         width=width,
-        element=size_of(weights.dtype),
+        element=get_element_size(weights.dtype),
         weighted=weighted,
         batch=(offsets.shape[0] - 1) // tables,
         total=width * tables,

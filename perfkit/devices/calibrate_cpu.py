@@ -23,7 +23,7 @@ from perfkit.devices.measure import (
 )
 from perfkit.devices.peak import IEEE
 from perfkit.devices.repeats import SPREAD_TOLERANCE
-from perfkit.units import bandwidth, flops_per_s, percent
+from perfkit.units import format_bandwidth, format_flop_rate, format_percent
 
 SHORT = Effort(repeats=5, windows=150, budget_s=0.06, quantile=0.99)
 FULL = Effort(repeats=7, windows=300, budget_s=0.4, quantile=0.99)
@@ -105,7 +105,7 @@ def plausible(measured: Sequence[Ceiling]) -> tuple[list[Ceiling], list[str]]:
         if slower_than is None:
             kept.append(ceiling)
             continue
-        show = flops_per_s if ceiling.unit == "FLOP/s" else bandwidth
+        show = format_flop_rate if ceiling.unit == "FLOP/s" else format_bandwidth
         name = f"{ceiling.dtype or ''} {ceiling.level}".strip()
         notes.append(
             f"{name} with {threads_text(ceiling.threads or 1)} is left out: it measured {show(ceiling.value)}, less "
@@ -217,7 +217,9 @@ def downgraded(ceiling: Ceiling, *pressures: float | None) -> Ceiling:
     if most <= BUSY:
         return ceiling
     if ceiling.confidence == Confidence.LOW:
-        return _disturbed(ceiling, f"tasks waited for a CPU in {percent(most)} of the time, and its repeats differ")
+        return _disturbed(
+            ceiling, f"tasks waited for a CPU in {format_percent(most)} of the time, and its repeats differ"
+        )
     return msgspec.structs.replace(ceiling, confidence=Confidence.LOW)
 
 

@@ -14,7 +14,7 @@ from math import ceil
 import msgspec
 
 from perfkit.devices.ceiling import Cache, Ceiling, Kind, Level
-from perfkit.errors import unknown_name
+from perfkit.errors import make_unknown_name_error
 from perfkit.spec import Struct
 
 Sourced = tuple[float, str]  # a value, and a key of `Catalogue.sources`
@@ -122,7 +122,7 @@ def named(text: str) -> Entry:
     entry = by_id.get(given) or find(text) or _of_model(given)
     if entry is None:
         shared = {entry.id for entry in candidates(text)}
-        raise unknown_name("device", given, shared or by_id)
+        raise make_unknown_name_error("device", given, shared or by_id)
     return entry
 
 

@@ -69,7 +69,7 @@ class Cache(Struct):
 
 
 class LinkRate(Struct):
-    """What a collective (`all-reduce`, as `perfkit.cost.collective.Kind` calls it) takes at best among ranks of one
+    """What a collective (`all-reduce`, as `perfkit.cost.collective.CollectiveType` calls it) takes at best among ranks of one
     machine, of a message of so many bytes as nccl-tests counts them.
 
     `spread` is the relative difference between the best of two halves of the repeats, `repeats_s` are those themselves;

@@ -13,7 +13,7 @@ from perfkit.devices.catalogue import Entry
 from perfkit.devices.ceiling import Level
 from perfkit.devices.fp32 import set_matmul_precision
 from perfkit.devices.measure import FAILURES, Call, Kernel, Timer, Window, reason
-from perfkit.units import seconds
+from perfkit.units import format_seconds
 
 PROBE_SIZE = 1024
 CANARY_SIZE = 4096
@@ -90,7 +90,7 @@ def kernels(
         if allowed != list(sizes):
             notes.append(
                 f"{product.dtype} products are measured up to n={allowed[-1]}: larger ones take more than "
-                f"{seconds(limits.window_s)} or too much memory"
+                f"{format_seconds(limits.window_s)} or too much memory"
             )
         chosen += [_kernel(product, size) for size in allowed]
         canary = canary or _kernel(product, allowed_sizes((CANARY_SIZE,), rate, limits)[0])

@@ -8,7 +8,7 @@ import pynvml
 
 from perfkit.devices import machine, nvml
 from perfkit.errors import UsageError
-from perfkit.units import nbytes
+from perfkit.units import format_bytes
 
 DEVICES = ("cpu", "cuda")
 
@@ -46,7 +46,10 @@ def _cpu_parts() -> list[str]:
         "no container limit" if limit is None else f"container limit {limit:g} CPUs",
         "flags " + (" ".join(machine.cpu_flags()) or "unknown"),
         "caches "
-        + (", ".join(f"L{k} {c.instances} x {nbytes(c.size_bytes)}" for k, c in sorted(caches.items())) or "unknown"),
+        + (
+            ", ".join(f"L{k} {c.instances} x {format_bytes(c.size_bytes)}" for k, c in sorted(caches.items()))
+            or "unknown"
+        ),
     ]
 
 
@@ -58,7 +61,7 @@ def _gpu_parts(device_name: str) -> list[str]:
             for index in range(pynvml.nvmlDeviceGetCount()):
                 handle = pynvml.nvmlDeviceGetHandleByIndex(index)
                 if nvml.text(pynvml.nvmlDeviceGetName(handle)) == device_name:
-                    parts.append(nbytes(pynvml.nvmlDeviceGetMemoryInfo(handle).total))
+                    parts.append(format_bytes(pynvml.nvmlDeviceGetMemoryInfo(handle).total))
                     break
             return parts
     except pynvml.NVMLError as error:

@@ -5,7 +5,7 @@ from collections.abc import Collection
 from msgspec.structs import replace
 
 from perfkit.devices.ceiling import Ceiling, DeviceCeilings, Kind, Level
-from perfkit.units import bandwidth, flops_per_s
+from perfkit.units import format_bandwidth, format_flop_rate
 
 _OF_ARITHMETIC = (Level.MATRIX, Level.VECTOR)
 
@@ -16,7 +16,7 @@ def faster_than(ceiling: Ceiling, what: str = "this", *, ranks: int | None = Non
     `ranks` are those of a ceiling of links.
     """
     is_rate = ceiling.unit == "FLOP/s"
-    rate = flops_per_s(ceiling.value) if is_rate else bandwidth(ceiling.value)
+    rate = format_flop_rate(ceiling.value) if is_rate else format_bandwidth(ceiling.value)
     if ceiling.kind == Kind.DATASHEET:
         amount = "FLOPs are" if is_rate else "bytes are"
         return (

@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Mapping
 
-from perfkit.cost.collective import dtype_name
+from perfkit.cost.collective import normalize_dtype_name
 from perfkit.cost.dtypes import BY_NAME
 from perfkit.spec import Struct
 
@@ -39,7 +39,7 @@ class Tensors(Struct):
     @property
     def bytes(self) -> int | None:
         """None where a dtype is not known."""
-        known = [BY_NAME.get(dtype_name(dtype) or "") for dtype in self.dtypes]
+        known = [BY_NAME.get(normalize_dtype_name(dtype) or "") for dtype in self.dtypes]
         total = 0
         for shape, dtype in zip(self.shapes, known, strict=False):
             if dtype is None:
@@ -49,7 +49,7 @@ class Tensors(Struct):
 
     def __str__(self) -> str:
         """`[4, 1024] fp32, [7] int64`; of many tensors the first ones."""
-        names = [dtype_name(dtype) or dtype for dtype in self.dtypes] + [""] * len(self.shapes)
+        names = [normalize_dtype_name(dtype) or dtype for dtype in self.dtypes] + [""] * len(self.shapes)
         pairs = zip(self.shapes[:_MOST_SHOWN], names, strict=False)
         shown = [f"{list(shape)} {name}".rstrip() for shape, name in pairs]
         more = len(self.shapes) - len(shown)

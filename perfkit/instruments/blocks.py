@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.profiler import ProfilerActivity, profile, record_function
 
-from perfkit.cost.live import FlopCounter
+from perfkit.cost.live_flops import FlopCounter
 from perfkit.instruments.around import around
 from perfkit.instruments.saved import Forward
 from perfkit.techniques.own_step import run_step

@@ -9,7 +9,7 @@ from typing import Protocol
 
 import torch
 
-from perfkit.record import Samples
+from perfkit.record import StepSamples
 
 Step = Callable[[int], None]
 
@@ -17,7 +17,7 @@ Step = Callable[[int], None]
 class Clock(Protocol):
     """Times `count` consecutive steps, `step(first)` to `step(first + count - 1)`."""
 
-    def time_steps(self, step: Step, first: int, count: int) -> Samples: ...
+    def time_steps(self, step: Step, first: int, count: int) -> StepSamples: ...
 
 
 class HostClock:
@@ -29,14 +29,14 @@ class HostClock:
         self._wall_ns = wall_ns
         self._cpu_ns = cpu_ns
 
-    def time_steps(self, step: Step, first: int, count: int) -> Samples:
+    def time_steps(self, step: Step, first: int, count: int) -> StepSamples:
         wall = [self._wall_ns()]
         cpu = [self._cpu_ns()]
         for index in range(first, first + count):
             step(index)
             wall.append(self._wall_ns())
             cpu.append(self._cpu_ns())
-        return Samples(wall_s=_seconds_between(wall), cpu_s=_seconds_between(cpu))
+        return StepSamples(wall_s=_seconds_between(wall), cpu_s=_seconds_between(cpu))
 
 
 class CudaClock:
@@ -50,7 +50,7 @@ class CudaClock:
     def __init__(self, device: torch.device) -> None:
         self._device = device
 
-    def time_steps(self, step: Step, first: int, count: int) -> Samples:
+    def time_steps(self, step: Step, first: int, count: int) -> StepSamples:
         events = [torch.cuda.Event(enable_timing=True) for _ in range(count + 1)]
         torch.cuda.synchronize(self._device)
         wall = [time.perf_counter_ns()]
@@ -64,7 +64,7 @@ class CudaClock:
             wall.append(time.perf_counter_ns())
             cpu.append(time.process_time_ns())
         device = tuple(before.elapsed_time(after) * 1e-3 for before, after in pairwise(events))
-        return Samples(wall_s=_seconds_between(wall), cpu_s=_seconds_between(cpu), device_s=device)
+        return StepSamples(wall_s=_seconds_between(wall), cpu_s=_seconds_between(cpu), device_s=device)
 
 
 class CycleClock:
@@ -78,9 +78,9 @@ class CycleClock:
         self._clock = clock
         self._cycle = cycle
 
-    def time_steps(self, step: Step, first: int, count: int) -> Samples:
+    def time_steps(self, step: Step, first: int, count: int) -> StepSamples:
         steps = self._clock.time_steps(step, first, whole_cycles(count, self._cycle))
-        return Samples(
+        return StepSamples(
             wall_s=self._average_cycles(steps.wall_s),
             cpu_s=self._average_cycles(steps.cpu_s),
             device_s=self._average_cycles(steps.device_s),
@@ -102,14 +102,14 @@ def clock_for(device: torch.device, cycle: int = 1) -> Clock:
     return CycleClock(clock, cycle) if cycle > 1 else clock
 
 
-def step_times(samples: Samples) -> tuple[float, ...]:
+def step_times(samples: StepSamples) -> tuple[float, ...]:
     """The step times in seconds: the device's where it has its own, else wall time."""
     return samples.device_s or samples.wall_s
 
 
-def joined(first: Samples, second: Samples) -> Samples:
+def joined(first: StepSamples, second: StepSamples) -> StepSamples:
     """Two consecutive series as one."""
-    return Samples(
+    return StepSamples(
         wall_s=first.wall_s + second.wall_s,
         cpu_s=first.cpu_s + second.cpu_s,
         device_s=first.device_s + second.device_s,

@@ -18,8 +18,8 @@ from typing import NamedTuple
 import torch
 
 from perfkit.instruments.sensors import Sensors
-from perfkit.record import Quantity, Unknown, measured
-from perfkit.units import percent
+from perfkit.record import Quantity, Unknown, make_measurement
+from perfkit.units import format_percent
 
 LEAST_S = 2.0
 
@@ -77,9 +77,9 @@ class EnergyWindow:
         joules, tick_s = first.joules - self._before, second.time_s - first.time_s
         source = (
             f"NVML energy counter over {steps:,} step{'' if steps == 1 else 's'}, {seconds:.1f} s; it moves every "
-            f"{tick_s * 1e3:.0f} ms: ± {percent(self._uncertain_ticks * tick_s / seconds)}"
+            f"{tick_s * 1e3:.0f} ms: ± {format_percent(self._uncertain_ticks * tick_s / seconds)}"
         )
-        return Energy(measured(joules / steps, "J", source), measured(joules / seconds, "W", source))
+        return Energy(make_measurement(joules / steps, "J", source), make_measurement(joules / seconds, "W", source))
 
     def _wait_for_tick(self) -> _Tick | None:
         """Wait until the counter moves; None where it does not."""

@@ -12,7 +12,7 @@ import torch
 
 from perfkit.devices.fp32 import fp32_settings
 from perfkit.devices.machine import container_cpu_limit, container_memory_limit, cpu_model, usable_cpus
-from perfkit.git import revision_of
+from perfkit.git import read_revision
 from perfkit.instruments.variables import recorded_variables
 from perfkit.record import Environment
 
@@ -42,7 +42,7 @@ def environment(device: torch.device) -> Environment:
         memory_total_bytes=psutil.virtual_memory().total,
         container_cpu_limit=container_cpu_limit(),
         container_memory_limit_bytes=container_memory_limit(),
-        git_revision=revision_of(Path()),
+        git_revision=read_revision(Path()),
         packages=_packages(),
         variables=recorded_variables(os.environ, on_gpu=device.type == "cuda"),
     )

@@ -6,11 +6,18 @@ from typing import Any
 
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from perfkit.cost.collective import Kind
-from perfkit.cost.live_collectives import exchange, group_ranks
+from perfkit.cost.collective import CollectiveType
+from perfkit.cost.live_collectives import describe_exchange, get_group_ranks
 
 # Counted also where there are none of them, so that a claim about them can fail.
-_ALWAYS = (Kind.ALL_REDUCE, Kind.ALL_GATHER, Kind.REDUCE_SCATTER, Kind.ALL_TO_ALL, Kind.SEND, Kind.RECEIVE)
+_ALWAYS = (
+    CollectiveType.ALL_REDUCE,
+    CollectiveType.ALL_GATHER,
+    CollectiveType.REDUCE_SCATTER,
+    CollectiveType.ALL_TO_ALL,
+    CollectiveType.SEND,
+    CollectiveType.RECEIVE,
+)
 
 
 class ExchangedBytes(TorchDispatchMode):
@@ -29,7 +36,7 @@ class ExchangedBytes(TorchDispatchMode):
         self._lines = lines
         self._bytes: Counter[str] = Counter(dict.fromkeys(_ALWAYS, 0))
         self._bytes.update({f"{kind}:{dimension}": 0 for kind in _ALWAYS for dimension in lines})
-        self._carried: Counter[Kind] = Counter(dict.fromkeys(_ALWAYS, 0))
+        self._carried: Counter[CollectiveType] = Counter(dict.fromkeys(_ALWAYS, 0))
 
     def collect_facts(self, steps: int = 1) -> dict[str, float]:
         """What was exchanged in a step, of each kind of collective.
@@ -47,11 +54,11 @@ class ExchangedBytes(TorchDispatchMode):
         if any(hasattr(kind, "to_local") for kind in types):
             return NotImplemented
         result = func(*args, **(kwargs or {}))
-        found = exchange(func, args, result)
+        found = describe_exchange(func, args, result)
         if found is not None:
             message, size = found.message, int(found.message.bytes)
             self._bytes[message.kind] += size
             self._carried[message.kind] += round(message.bus_factor * message.bytes)
-            ranks = group_ranks(found.group)
+            ranks = get_group_ranks(found.group)
             self._bytes.update({f"{message.kind}:{name}": size for name, line in self._lines.items() if line == ranks})
         return result

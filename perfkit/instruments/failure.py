@@ -5,7 +5,7 @@ import re
 import torch
 
 from perfkit.errors import UnavailableError
-from perfkit.record import Status
+from perfkit.record import RunStatus
 
 # What is said when an allocation fails.
 _SAID = (
@@ -28,17 +28,17 @@ _SAID = (
 _OUT_OF_MEMORY = re.compile("|".join(_SAID))
 
 
-def status_of(error: BaseException) -> Status:
+def status_of(error: BaseException) -> RunStatus:
     """SKIPPED for a technique that cannot act, OUT_OF_MEMORY for any allocator's failure, INTERRUPTED, else FAILED."""
     if isinstance(error, UnavailableError):
-        return Status.SKIPPED
+        return RunStatus.SKIPPED
     if isinstance(error, KeyboardInterrupt):
-        return Status.INTERRUPTED
+        return RunStatus.INTERRUPTED
     if isinstance(error, MemoryError | torch.OutOfMemoryError):
-        return Status.OUT_OF_MEMORY
+        return RunStatus.OUT_OF_MEMORY
     if isinstance(error, RuntimeError | OSError) and _OUT_OF_MEMORY.search(str(error)):
-        return Status.OUT_OF_MEMORY
-    return Status.FAILED
+        return RunStatus.OUT_OF_MEMORY
+    return RunStatus.FAILED
 
 
 def line_of_allocation(message: str) -> str:

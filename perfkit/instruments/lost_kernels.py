@@ -8,9 +8,9 @@ import torch
 from torch._C._autograd import DeviceType
 
 from perfkit import cupti
-from perfkit.device_calls import TOLERATED, begins_capture, ends_capture, launches_cuda_graph, launches_kernel
+from perfkit.device_calls import TOLERATED, is_capture_begin, is_capture_end, is_cuda_graph_launch, is_kernel_launch
 from perfkit.record import STEP_MARK
-from perfkit.units import percent
+from perfkit.units import format_percent
 
 
 class KinetoEvent(Protocol):
@@ -76,20 +76,20 @@ def _launches(host: Iterable[KinetoEvent], steps: Sequence[tuple[int, int]]) -> 
     captures = 0
     for event in sorted(host, key=lambda one: one.start_ns()):
         name = event.name()
-        if begins_capture(name):
+        if is_capture_begin(name):
             captures += 1
-        elif ends_capture(name):
+        elif is_capture_end(name):
             captures = max(0, captures - 1)
-        elif captures or not (launches_kernel(name) or launches_cuda_graph(name)):
+        elif captures or not (is_kernel_launch(name) or is_cuda_graph_launch(name)):
             continue
         elif any(start <= event.start_ns() < end for start, end in steps):
-            launches.append((event.correlation_id(), launches_cuda_graph(name)))
+            launches.append((event.correlation_id(), is_cuda_graph_launch(name)))
     return launches
 
 
-def cupti_here() -> cupti.Cupti | None:
+def cupti_here() -> cupti.CuptiVersion | None:
     """The version of CUPTI that torch records with: its package's, else that of the CUDA which torch was built with."""
-    return cupti.installed() or cupti.of_cuda(torch.version.cuda or "")
+    return cupti.find_installed_version() or cupti.derive_cuda_version(torch.version.cuda or "")
 
 
 def remarks(count: KernelCount | None, session: int) -> list[str]:
@@ -101,7 +101,7 @@ def remarks(count: KernelCount | None, session: int) -> list[str]:
         known = f": {version} is known to lose some" if version is not None and version.loses_records else ""
         said.append(
             f"the profiler lost {count.lost:,} of {count.launched:,} kernels of the traced steps "
-            f"({percent(count.share)}){known}"
+            f"({format_percent(count.share)}){known}"
         )
     if count.graphs and session > 1 and version is not None and version.mixes_up_graphs:
         said.append(

@@ -8,12 +8,12 @@ import torch
 
 from perfkit.allocations import SHARED_POOL, PoolId, is_graph_pool
 from perfkit.instruments.sensors import Sensors
-from perfkit.record import MemoryPeaks, Unknown, measured
+from perfkit.record import MemoryPeaks, Unknown, make_measurement
 
 
 def memory_peaks(device: torch.device, sensors: Sensors | None, over: str) -> MemoryPeaks:
     """The peaks so far of the device's allocator and of the process; `over` says since when the allocator counts."""
-    rss = measured(peak_rss_bytes(), "bytes", "the process's largest resident set (getrusage)")
+    rss = make_measurement(peak_rss_bytes(), "bytes", "the process's largest resident set (getrusage)")
     if device.type != "cuda":
         no_statistics = Unknown(reason="the CPU allocator keeps no statistics; the memory pass counts its events")
         return MemoryPeaks(
@@ -26,11 +26,11 @@ def memory_peaks(device: torch.device, sensors: Sensors | None, over: str) -> Me
     with_pools = f"{source}, and what private pools of CUDA graphs hold besides" if pools else source
     memory = sensors.memory() if sensors else None
     return MemoryPeaks(
-        allocated=measured(torch.cuda.max_memory_allocated(device) + pools, "bytes", with_pools),
-        reserved=measured(torch.cuda.max_memory_reserved(device), "bytes", source),
+        allocated=make_measurement(torch.cuda.max_memory_allocated(device) + pools, "bytes", with_pools),
+        reserved=make_measurement(torch.cuda.max_memory_reserved(device), "bytes", source),
         driver_used=Unknown(reason="NVML does not report it")
         if memory is None
-        else measured(memory.used, "bytes", "NVML, all processes of the device, after the timed steps"),
+        else make_measurement(memory.used, "bytes", "NVML, all processes of the device, after the timed steps"),
         rss=rss,
     )
 

@@ -10,7 +10,7 @@ from perfkit.errors import UnavailableError, UsageError
 from perfkit.instruments.sensors import open_sensors
 from perfkit.instruments.stacks.collapsed import read_collapsed
 from perfkit.instruments.stacks.spy import spy
-from perfkit.record import Quantity, Unknown, measured
+from perfkit.record import Quantity, Unknown, make_measurement
 from perfkit.store.process import ProcessFacts
 from perfkit.store.stacks import SampledThread
 
@@ -48,8 +48,8 @@ def look(process: psutil.Process, file: Path, *, seconds: float, hz: int) -> tup
         command=command,
         directory=directory,
         age_s=age,
-        cpu=none if used is None else measured(used / elapsed, "1", "CPU time of the process and its children"),
-        resident=measured(resident, "bytes", "the operating system, this process"),
+        cpu=none if used is None else make_measurement(used / elapsed, "1", "CPU time of the process and its children"),
+        resident=make_measurement(resident, "bytes", "the operating system, this process"),
         threads=threads,
         children=len(family) - 1,
         device_memory=device_memory,
@@ -83,5 +83,5 @@ def _device_memory(pids: list[int]) -> Quantity:
     found = [sensors.process_used_bytes(pid) for uuid in uuids if (sensors := open_sensors(uuid)) for pid in pids]
     known = [used.value for used in found if not isinstance(used, Unknown)]
     if known:
-        return measured(sum(known), "bytes", "NVML, the process and its children")
+        return make_measurement(sum(known), "bytes", "NVML, the process and its children")
     return found[0] if found else Unknown(reason="NVML lists no device")

@@ -12,7 +12,7 @@ import torch
 import torch.distributed as dist
 
 from perfkit.instruments.sensors import Sensors
-from perfkit.record import NOT_MEASURED, DeviceMoment, ProcessMemory, Quantity, Unknown, measured
+from perfkit.record import NOT_MEASURED, DeviceMemoryState, ProcessMemory, Quantity, Unknown, make_measurement
 from perfkit.techniques.state import World
 
 # proc(5): the sizes in `status`, and what is written to `clear_refs` so that the peak is counted anew.
@@ -53,16 +53,18 @@ def before_model(device: torch.device, sensors: Sensors | None, world: World) ->
     )
 
 
-def device_moment(device: torch.device, sensors: Sensors | None) -> DeviceMoment:
+def device_moment(device: torch.device, sensors: Sensors | None) -> DeviceMemoryState:
     """The memory of a CUDA device now; waiting for the device creates the context where there is none."""
     torch.cuda.synchronize(device)
     no_nvml = Unknown(reason="NVML is not available")
     memory = sensors.memory() if sensors else None
-    return DeviceMoment(
+    return DeviceMemoryState(
         allocated=torch.cuda.memory_allocated(device),
         reserved=torch.cuda.memory_reserved(device),
         process=sensors.process_used_bytes(os.getpid()) if sensors else no_nvml,
-        device=no_nvml if memory is None else measured(memory.used, "bytes", "NVML, all processes of the device"),
+        device=no_nvml
+        if memory is None
+        else make_measurement(memory.used, "bytes", "NVML, all processes of the device"),
         driver=no_nvml if memory is None else _reserved(memory.reserved),
     )
 
@@ -70,7 +72,7 @@ def device_moment(device: torch.device, sensors: Sensors | None) -> DeviceMoment
 def _reserved(size: int | None) -> Quantity:
     if size is None:
         return Unknown(reason="this driver's NVML does not tell what it reserves from what is used")
-    return measured(size, "bytes", "NVML, reserved for the driver and the firmware")
+    return make_measurement(size, "bytes", "NVML, reserved for the driver and the firmware")
 
 
 @contextmanager
@@ -90,7 +92,7 @@ def peak_rss_during(proc: Path = PROC) -> Iterator[ResidentPeak]:
         resident.peak = reset if isinstance(reset, Unknown) else _peak(proc)
 
 
-def _first_collective(device: torch.device, sensors: Sensors | None) -> DeviceMoment:
+def _first_collective(device: torch.device, sensors: Sensors | None) -> DeviceMemoryState:
     """The device after the first collective, for which NCCL sets up its communicator and buffers."""
     dist.all_reduce(torch.zeros(1, device=device))
     return device_moment(device, sensors)
@@ -103,7 +105,7 @@ def peak_resident_bytes(proc: Path = PROC) -> int | None:
 
 def _resident(proc: Path, when: str) -> Quantity:
     size = _status(proc).get(_RESIDENT)
-    return _no_status(proc) if size is None else measured(size, "bytes", f"resident set {when}")
+    return _no_status(proc) if size is None else make_measurement(size, "bytes", f"resident set {when}")
 
 
 def _mapped(proc: Path, when: str) -> Quantity:
@@ -111,14 +113,16 @@ def _mapped(proc: Path, when: str) -> Quantity:
     status = _status(proc)
     if not all(name in status for name in _MAPPED):
         return _no_status(proc)
-    return measured(sum(status[name] for name in _MAPPED), "bytes", f"resident pages of files and shared memory {when}")
+    return make_measurement(
+        sum(status[name] for name in _MAPPED), "bytes", f"resident pages of files and shared memory {when}"
+    )
 
 
 def _peak(proc: Path) -> Quantity:
     size = _status(proc).get(_PEAK)
     if size is None:
         return _no_status(proc)
-    return measured(size, "bytes", "largest resident set over the memory pass (the kernel's high-water mark)")
+    return make_measurement(size, "bytes", "largest resident set over the memory pass (the kernel's high-water mark)")
 
 
 def _reset_peak(proc: Path) -> Unknown | None:

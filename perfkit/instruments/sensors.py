@@ -17,7 +17,7 @@ import msgspec
 import pynvml
 
 from perfkit.devices.nvml import handle_of
-from perfkit.record import DeviceSample, Quantity, Unknown, measured
+from perfkit.record import DeviceSample, Quantity, Unknown, make_measurement
 
 PERIOD_S = 0.1
 
@@ -95,7 +95,7 @@ class Sensors:
         used = [size for size in mine if size is not None]
         if len(used) < len(mine):
             return Unknown(reason="NVML does not tell this process's memory here")
-        return measured(sum(used), "bytes", "NVML, this process")
+        return make_measurement(sum(used), "bytes", "NVML, this process")
 
     def _read_power_instant_w(self) -> float | None:
         """What the device draws at this moment, where the driver (R525 and later) tells it beside the mean."""

@@ -2,7 +2,7 @@
 
 from contextlib import ExitStack
 
-from perfkit.cost.live import FlopCounter
+from perfkit.cost.live_flops import FlopCounter
 from perfkit.instruments.around import around
 from perfkit.instruments.tensors import category_bytes, trained_blocks
 from perfkit.instruments.trained import Trained

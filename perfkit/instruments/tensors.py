@@ -8,11 +8,11 @@ from torch import nn
 from torch.optim import Optimizer
 
 from perfkit.cost.dtypes import BY_NAME, BY_TORCH_NAME
-from perfkit.cost.fp32_products import MATMUL, computed_in
+from perfkit.cost.fp32_products import MATMUL, resolve_compute_dtype
 from perfkit.devices.fp32 import fp32_settings
 from perfkit.devices.peak import Fp32Settings
 from perfkit.instruments.trained import Trained, trained_of
-from perfkit.record import Block
+from perfkit.record import InitialBlock
 from perfkit.techniques.paged_optimizer import local_optimizer
 from perfkit.techniques.paged_tensors import local_part
 from perfkit.techniques.state import TrainState
@@ -51,9 +51,9 @@ def held_tensors(value: object) -> Iterator[torch.Tensor]:
         yield from held_tensors(value.ortho_matrix)
 
 
-def trained_blocks(trained: Trained) -> tuple[Block, ...]:
+def trained_blocks(trained: Trained) -> tuple[InitialBlock, ...]:
     """The distinct storages on the training device whose category follows from what is trained."""
-    blocks: dict[int, Block] = {}
+    blocks: dict[int, InitialBlock] = {}
 
     def add(category: str, tensors: Iterable[tuple[str, torch.Tensor]]) -> None:
         for name, tensor in tensors:
@@ -69,18 +69,18 @@ def trained_blocks(trained: Trained) -> tuple[Block, ...]:
     return tuple(blocks.values())
 
 
-def known_blocks(state: TrainState) -> tuple[Block, ...]:
+def known_blocks(state: TrainState) -> tuple[InitialBlock, ...]:
     """`trained_blocks` of what a worker trains."""
     return trained_blocks(trained_of(state))
 
 
-def add_block(blocks: dict[int, Block], tensor: torch.Tensor, category: str, name: str) -> None:
+def add_block(blocks: dict[int, InitialBlock], tensor: torch.Tensor, category: str, name: str) -> None:
     """Add the storage of `tensor`, unless it is empty or there already."""
     storage = tensor.untyped_storage()
     address = address_of(storage)
     if storage.nbytes() and address not in blocks:
         whole = tensor.nbytes == storage.nbytes()
-        blocks[address] = Block(
+        blocks[address] = InitialBlock(
             address=address,
             size_bytes=storage.nbytes(),
             category=category,
@@ -95,7 +95,7 @@ def address_of(storage: torch.UntypedStorage) -> int:
     return int(storage._cdata) if storage.device.type == "meta" else storage.data_ptr()
 
 
-def category_bytes(blocks: Iterable[Block], category: str) -> int:
+def category_bytes(blocks: Iterable[InitialBlock], category: str) -> int:
     """Bytes of one category."""
     return sum(block.size_bytes for block in blocks if block.category == category)
 
@@ -160,7 +160,7 @@ def short_dtype(dtype: torch.dtype) -> str:
 
 def compute_dtype(dtype: str, device: torch.device) -> str:
     """What matrix products of operands of `dtype` are computed in: fp32 ones in TF32 where torch lets a GPU do so."""
-    return computed_in(MATMUL, dtype, product_settings(device))
+    return resolve_compute_dtype(MATMUL, dtype, product_settings(device))
 
 
 def product_settings(device: torch.device) -> Fp32Settings | None:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from statistics import median
 
 from perfkit.instruments.clock import Clock, Step, joined, step_times
-from perfkit.record import Samples
+from perfkit.record import StepSamples
 
 WINDOW = 5
 AGREEMENT = 0.03
@@ -19,7 +19,7 @@ def is_steady(times: Sequence[float], window: int = WINDOW, agreement: float = A
     return abs(after - before) <= agreement * before
 
 
-def is_warm_by_turns(steps: Samples) -> bool:
+def is_warm_by_turns(steps: StepSamples) -> bool:
     """The same of steps taken by turns with other processes, on the CPU's clock.
 
     Drift is shared there, so that warm-up need only outlast what a process does once: looser than alone.
@@ -29,12 +29,12 @@ def is_warm_by_turns(steps: Samples) -> bool:
 
 def warm_up(
     step: Step, clock: Clock, *, least: int, most: int, agree: Callable[[bool], bool] = bool
-) -> tuple[Samples, bool]:
+) -> tuple[StepSamples, bool]:
     """Run at least `least` and at most `most` steps until steady. Returns their times and whether they got steady.
 
     Ranks must run the same number of steps: `agree` turns a rank's own answer into that of all ranks.
     """
-    samples = clock.time_steps(step, 0, least) if least else Samples()
+    samples = clock.time_steps(step, 0, least) if least else StepSamples()
     steady = agree(is_steady(step_times(samples)))
     while len(times := step_times(samples)) < most and not steady:
         samples = joined(samples, clock.time_steps(step, len(times), 1))

@@ -6,12 +6,12 @@ from typing import Any
 
 from perfkit.attach.profile import Profile
 from perfkit.integrations.attachment import Attachment, Ending
-from perfkit.missing import missing
+from perfkit.optional_deps import explain_import_error
 
 try:
     from accelerate.tracking import GeneralTracker
 except ModuleNotFoundError as error:
-    raise missing("accelerate", "'perfkit[accelerate]'", error) from None
+    raise explain_import_error("accelerate", "'perfkit[accelerate]'", error) from None
 
 
 class PerfkitTracker(Ending, GeneralTracker):  # type: ignore[misc]  # Accelerate has no types

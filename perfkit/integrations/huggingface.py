@@ -4,12 +4,12 @@ from pathlib import Path
 from typing import Any
 
 from perfkit.integrations.attachment import Attachment, Ending, unwrapped
-from perfkit.missing import missing
+from perfkit.optional_deps import explain_import_error
 
 try:
     from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 except ModuleNotFoundError as error:
-    raise missing("transformers", "'perfkit[hf]' accelerate", error) from None
+    raise explain_import_error("transformers", "'perfkit[hf]' accelerate", error) from None
 
 
 class PerfkitCallback(Ending, TrainerCallback):  # type: ignore[misc, unused-ignore]  # untyped without transformers

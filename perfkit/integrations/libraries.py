@@ -3,7 +3,7 @@
 import importlib
 from typing import Any
 
-from perfkit.missing import missing
+from perfkit.optional_deps import explain_import_error
 
 
 def library(module: str, *, package: str, extra: str) -> Any:
@@ -11,4 +11,4 @@ def library(module: str, *, package: str, extra: str) -> Any:
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
-        raise missing(package, f"'perfkit[{extra}]'", error) from None
+        raise explain_import_error(package, f"'perfkit[{extra}]'", error) from None

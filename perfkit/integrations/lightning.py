@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from perfkit.integrations.attachment import Attachment, Ending
-from perfkit.missing import needs
+from perfkit.optional_deps import make_missing_package_error
 
 
 def _callback_classes() -> tuple[type, ...]:
@@ -15,7 +15,7 @@ def _callback_classes() -> tuple[type, ...]:
         name for name in ("lightning.pytorch", "pytorch_lightning") if importlib.util.find_spec(name.partition(".")[0])
     ]
     if not modules:
-        raise needs("lightning", "'perfkit[lightning]'")
+        raise make_missing_package_error("lightning", "'perfkit[lightning]'")
     return tuple(importlib.import_module(name).Callback for name in modules)
 
 

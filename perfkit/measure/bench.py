@@ -37,8 +37,8 @@ from perfkit.measure.schedule import (
     world_size_for,
 )
 from perfkit.measure.settled import settled
-from perfkit.record import Run, Status
-from perfkit.spec import RunSpec, variant_label
+from perfkit.record import RunResult, RunStatus
+from perfkit.spec import RunSpec, format_variant_label
 from perfkit.store.layout import COUNTERS_FILE, Suite, get_counters_path, get_rank_folder, get_run_path
 from perfkit.store.lock import lock_folder
 from perfkit.store.price import Price
@@ -46,7 +46,7 @@ from perfkit.store.request import BenchRequest
 from perfkit.techniques import dtypes, ranks
 from perfkit.techniques.compose import compose, left_open
 from perfkit.techniques.technique import Ranks, Technique, cannot_act
-from perfkit.workloads.sources import sources_of
+from perfkit.workloads.source_digests import compute_source_digests
 
 _NO_REFUSALS: Mapping[str, str] = {}
 
@@ -77,7 +77,7 @@ def bench(
     request = settled(request)
     schedule = _schedule(request)
     with lock_folder(folder):
-        sources = sources_of(request.workload.name)
+        sources = compute_source_digests(request.workload.name)
         making = new_suite(schedule, folder, command=command, ceilings=ceilings, request=request, sources=sources)
         return go_on(making, progress, ncu, price, find)
 
@@ -165,7 +165,7 @@ def _schedule(request: BenchRequest, refusals: Mapping[str, str] = _NO_REFUSALS)
     """The runs of a suite, in which sizes that the workload has anyway are skipped, and what `refusals` has by name."""
 
     def refusal(techniques: Techniques, device: str, dtype: str) -> str:
-        known = refusals.get(variant_label(techniques))
+        known = refusals.get(format_variant_label(techniques))
         return known or refusal_of(techniques, device, dtype) or own_size(request, techniques)
 
     return bench_schedule(request, ranks_needed, refusal)
@@ -203,11 +203,11 @@ def _count_one(
     making: SuiteInMaking,
     counting: Callable[[Path], tuple[str, ...]],
     progress: Callable[[Event], None],
-) -> tuple[Run, str]:
+) -> tuple[RunResult, str]:
     """How the launch ended, and why it left no counts; empty where it did."""
     if spec.launch.world_size > 1:
         reason = "ncu runs each kernel several times, and a collective waits for ranks that run theirs once"
-        return Run(status=Status.SKIPPED, reason=reason, perfkit=perfkit.__version__), reason
+        return RunResult(status=RunStatus.SKIPPED, reason=reason, perfkit=perfkit.__version__), reason
     own = making.folder / get_counters_path(spec.variant)
     if own.exists():  # it was interrupted
         shutil.rmtree(own)
@@ -217,7 +217,7 @@ def _count_one(
     once = msgspec.structs.replace(spec, passes=("counters",), schedule=schedule, launch=alone)
     run = launch(once, own, lambda name: progress(PassStarted(name)), under=counting(export))
     reason = refusal(export)
-    if run.status != Status.OK and (not reason or not export.is_file()):
+    if run.status != RunStatus.OK and (not reason or not export.is_file()):
         reason = f"{run.status}: {run.reason}"
     if not reason:
         write_bytes(_counts(making, spec), export.read_bytes())

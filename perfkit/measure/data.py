@@ -8,7 +8,7 @@ import torch
 
 from perfkit.errors import UsageError
 from perfkit.instruments.tensors import address_of
-from perfkit.workloads.workload import Batch, Workload, join_batches, samples_of, split_batch
+from perfkit.workloads.workload import Batch, Workload, count_samples, join_batches, split_batch
 
 POOL_BATCHES = 16
 POOL_BYTES = 256 * 2**20
@@ -146,6 +146,6 @@ def batch_facts(batch: Batch) -> dict[str, float]:
     Each is left out where the tensors do not agree on one.
     """
     lengths = {tensor.shape[1] for tensor in batch.values() if tensor.dim() == 2 and not tensor.is_floating_point()}
-    samples = samples_of(batch)
+    samples = count_samples(batch)
     found = {"batch_size": samples, "sequence_length": lengths.pop() if len(lengths) == 1 else None}
     return {name: float(value) for name, value in found.items() if value is not None}

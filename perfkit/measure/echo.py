@@ -17,7 +17,7 @@ from perfkit.instruments.tensors import plain_parts
 from perfkit.measure.session import Session, mean_losses
 from perfkit.measure.step import train_step
 from perfkit.techniques.as_built import as_built
-from perfkit.workloads.workload import built_model
+from perfkit.workloads.workload import make_model
 
 # Where a rounding decides is a matter of chance: one that turns a ReLU's sign or a pooling's choice lets programs part
 # at once, another not for steps. Of four, the first to part ends the comparison.
@@ -71,7 +71,7 @@ def _trained_again(session: Session, change: Callable[[nn.Module], None] = lambd
     spec, state = session.spec, session.state
     torch.manual_seed(spec.seed)
     with as_built(state.model):
-        state.model.load_state_dict(built_model(state.workload).state_dict())
+        state.model.load_state_dict(make_model(state.workload).state_dict())
     change(state.model)
     state.build_optimizers()
     torch.manual_seed(spec.seed + 1)

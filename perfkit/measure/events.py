@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from perfkit.record import Status
+from perfkit.record import RunStatus
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class RunFinished:
     total: int
     variant: str
     repeat: int
-    status: Status
+    status: RunStatus
     reason: str
     seconds: float
 

@@ -13,16 +13,16 @@ from perfkit.measure.events import Event
 from perfkit.measure.limits import MARGIN
 from perfkit.measure.schedule import ScheduledRun, Techniques
 from perfkit.measure.trial import lacked_memory, shortened, tried
-from perfkit.record import Measurement, RankRecord, Run, Status
-from perfkit.spec import RunSpec, TechniqueSpec, variant_label
+from perfkit.record import Measurement, RankRecord, RunResult, RunStatus
+from perfkit.spec import RunSpec, TechniqueSpec, format_variant_label
 from perfkit.store.layout import RECORD_FILE, BatchSearch, BatchTrial
 from perfkit.techniques.batch import Batch
-from perfkit.units import nbytes, percent
+from perfkit.units import format_bytes, format_percent
 
 # Sizes closer together than this share are not told apart.
 _RESOLUTION = 1 / 16
 
-Launch = Callable[[RunSpec, int], tuple[Run, list[RankRecord]]]  # a run, as the trial of this number
+Launch = Callable[[RunSpec, int], tuple[RunResult, list[RankRecord]]]  # a run, as the trial of this number
 
 
 def largest_fitting(fits: Callable[[int], bool | None], first: int, most: int, step: int | None = None) -> int:
@@ -84,8 +84,8 @@ def with_largest_batch(
     size = largest_fitting(search.try_size, predicted or first, most, step)
     found = sized(techniques, size or search.trials[-1].size)
     return found, BatchSearch(
-        asked=variant_label(techniques),
-        found=variant_label(found) if size else None,
+        asked=format_variant_label(techniques),
+        found=format_variant_label(found) if size else None,
         limit_bytes=search.limit_bytes,
         margin=MARGIN,
         most=most,
@@ -120,7 +120,7 @@ class _Search:
                 return None
             if (expected := self._predict_peak(size)) > self._usable:
                 return self._record_trial(
-                    BatchTrial(size=size, fits=False, reason=f"not run: {nbytes(expected)} expected")
+                    BatchTrial(size=size, fits=False, reason=f"not run: {format_bytes(expected)} expected")
                 )
         run, records = self.launch(spec, len(self.trials))
         return self._record_trial(self._judge_trial(size, run, records))
@@ -142,9 +142,9 @@ class _Search:
         assert self.limit_bytes is not None
         return (1 - MARGIN) * self.limit_bytes
 
-    def _judge_trial(self, size: int, run: Run, records: list[RankRecord]) -> BatchTrial:
+    def _judge_trial(self, size: int, run: RunResult, records: list[RankRecord]) -> BatchTrial:
         seconds = run.seconds
-        if run.status != Status.OK:
+        if run.status != RunStatus.OK:
             fits = False if lacked_memory(run) else None
             return BatchTrial(size=size, fits=fits, seconds=seconds, reason=f"{run.status}: {run.reason}")
         memory = [record.memory for record in records if record.memory is not None]
@@ -157,7 +157,11 @@ class _Search:
         if not found or self.limit_bytes is None:
             return BatchTrial(size=size, fits=None, seconds=seconds, reason="its memory is not known")
         peak = max(found)
-        reason = "" if peak <= self._usable else f"leaves less than {percent(MARGIN, 0)} of {nbytes(self.limit_bytes)}"
+        reason = (
+            ""
+            if peak <= self._usable
+            else f"leaves less than {format_percent(MARGIN, 0)} of {format_bytes(self.limit_bytes)}"
+        )
         return BatchTrial(size=size, fits=not reason, peak_bytes=peak, seconds=seconds, reason=reason)
 
     def _list_known_peaks(self) -> list[tuple[int, float]]:
@@ -180,7 +184,7 @@ class _Search:
         return trial.fits
 
 
-def _launched(spec: RunSpec, number: int, *, progress: Callable[[Event], None]) -> tuple[Run, list[RankRecord]]:
+def _launched(spec: RunSpec, number: int, *, progress: Callable[[Event], None]) -> tuple[RunResult, list[RankRecord]]:
     run, records = tried(spec, number, progress, _record)
     return run, [record for record in records if record is not None]
 

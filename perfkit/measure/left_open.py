@@ -6,7 +6,7 @@ from typing import NamedTuple
 from perfkit.errors import UsageError
 from perfkit.measure.events import Event
 from perfkit.measure.schedule import Techniques
-from perfkit.spec import variant_label
+from perfkit.spec import format_variant_label
 from perfkit.store.layout import BatchSearch, RecomputationSearch
 from perfkit.store.request import BenchRequest
 from perfkit.techniques.compose import left_open
@@ -39,6 +39,6 @@ def refuse_left_open(techniques: Techniques) -> None:
     technique = left_open(techniques)
     if technique is not None:
         raise UsageError(
-            f"{variant_label(techniques)} leaves {technique.describe_open_params()} open, which perfkit bench finds: name what it "
+            f"{format_variant_label(techniques)} leaves {technique.describe_open_params()} open, which perfkit bench finds: name what it "
             "found"
         )

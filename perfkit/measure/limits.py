@@ -3,7 +3,7 @@
 import math
 
 from perfkit.errors import UsageError
-from perfkit.units import nbytes
+from perfkit.units import format_bytes
 
 # Importing torch alone takes 0.6 GiB of addresses and seconds, on any machine.
 _LEAST_MEMORY_BYTES = 512 * 2**20
@@ -24,7 +24,7 @@ def check_limits(timeout_s: float, memory_limit_bytes: int | None) -> None:
         )
     if memory_limit_bytes is not None and memory_limit_bytes < _LEAST_MEMORY_BYTES:
         raise UsageError(
-            f"--memory-limit is {nbytes(memory_limit_bytes)}, and importing torch alone takes more: did you mean "
+            f"--memory-limit is {format_bytes(memory_limit_bytes)}, and importing torch alone takes more: did you mean "
             f"another unit? It is the address space of a rank, such as 6GiB"
         )
 

@@ -14,8 +14,8 @@ from torch.utils.data import DataLoader
 from perfkit.errors import UnavailableError
 from perfkit.instruments.batch_calls import batch_calls
 from perfkit.measure.data import checked, data_seed, in_dtype
-from perfkit.workloads.loaders import Loading, begin_epoch, made_loader, with_options
-from perfkit.workloads.workload import Batch, Workload, no_batch
+from perfkit.workloads.loaders import LoaderChanges, build_loader, rebuild_loader, start_epoch
+from perfkit.workloads.workload import Batch, Workload, make_no_batch_error
 
 
 class LoadedBatches:
@@ -28,7 +28,7 @@ class LoadedBatches:
         waited_s: how long was waited for batches in all.
     """
 
-    def __init__(self, workload: Workload, *, seed: int, rank: int, dtype: torch.dtype, loading: Loading) -> None:
+    def __init__(self, workload: Workload, *, seed: int, rank: int, dtype: torch.dtype, loading: LoaderChanges) -> None:
         self.waited_s = 0.0
         self._workload = workload
         self._seed, self._rank = seed, rank
@@ -67,7 +67,7 @@ class LoadedBatches:
     def count_batch_calls(self) -> dict[str, float]:
         """What `batch_calls` finds; nothing where the DataLoader is of a class of somebody's own."""
         try:
-            return batch_calls(with_options(self._make_loader(), {"num_workers": 0}))
+            return batch_calls(rebuild_loader(self._make_loader(), {"num_workers": 0}))
         except UnavailableError:
             return {}
 
@@ -100,21 +100,21 @@ class LoadedBatches:
             torch.default_generator.manual_seed(data_seed(self._seed, self._rank, epoch))
             if self._loader is None:
                 self._loader = self._make_loader()
-            begin_epoch(self._loader, epoch)
+            start_epoch(self._loader, epoch)
             if epoch and self._loader.persistent_workers:
                 # Workers that are started anew are seeded, from the generator that may be the order's, too.
                 torch.empty((), dtype=torch.int64).random_(generator=self._loader.generator)
             self._batches = iter(self._loader)
             batch = next(self._batches, None)
         if batch is None:
-            raise no_batch(self._workload)
+            raise make_no_batch_error(self._workload)
         self._epoch = epoch
         self._observe_workers(batch)
         return batch
 
     def _make_loader(self) -> DataLoader[Any]:
         generator = torch.Generator().manual_seed(data_seed(self._seed, self._rank, 0))
-        return made_loader(self._workload, generator, self._loading)
+        return build_loader(self._workload, generator, self._loading)
 
     def _observe_workers(self, batch: object) -> None:
         """Once an epoch, and not in every step, whose time it would take."""

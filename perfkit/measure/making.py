@@ -21,8 +21,8 @@ from perfkit.measure.schedule import BenchSchedule, ScheduledRun
 from perfkit.measure.turns.cores import cores_of_round
 from perfkit.measure.turns.lockstep import step_by_turns
 from perfkit.measure.turns.resident import Team, TeamFailedError
-from perfkit.record import Measurement, RankRecord, Run, Samples, Status
-from perfkit.sampling import slowest
+from perfkit.record import Measurement, RankRecord, RunResult, RunStatus, StepSamples
+from perfkit.sampling import merge_slowest_ranks
 from perfkit.spec import RunSpec
 from perfkit.store.layout import (
     CEILINGS_FILE,
@@ -104,7 +104,7 @@ class SuiteInMaking:
         folder = self.folder / get_run_path(variant, item.repeat)
         run = _launch(item, folder, progress, self._add_caches(variant, place))
         progress(RunFinished(index, total, variant, before, run.status, run.reason, run.seconds))
-        if run.status != Status.OK:
+        if run.status != RunStatus.OK:
             self.ended.add(variant)
 
     def run_by_turns(
@@ -155,19 +155,19 @@ class SuiteInMaking:
         except BaseException:
             self._remove_runs(names, repeat)
             raise
-        ended = _stamped(Run(status=Status.OK, turns=names), started_at, before)
+        ended = _stamped(RunResult(status=RunStatus.OK, turns=names), started_at, before)
         for team in teams:
             write_json(team.folder / RUN_FILE, msgspec.structs.replace(ended, exit_codes=team.exit_codes))
         return True
 
     def turns(self, variant: str, repeat: int) -> tuple[str, ...]:
         """The variants that a run took turns with, its own among them; none where it had the machine to itself."""
-        return read_json(self.folder / get_run_path(variant, repeat) / RUN_FILE, Run).turns
+        return read_json(self.folder / get_run_path(variant, repeat) / RUN_FILE, RunResult).turns
 
-    def samples(self, spec: RunSpec, repeat: int) -> Samples:
+    def samples(self, spec: RunSpec, repeat: int) -> StepSamples:
         """The steps of a run that has ended, those of several ranks as one; none where there is no such run."""
         records = self._read_records(spec, repeat)
-        return slowest([record.samples for record in records]) if records else Samples()
+        return merge_slowest_ranks([record.samples for record in records]) if records else StepSamples()
 
     def resident_bytes(self, spec: RunSpec) -> float | None:
         """What all ranks of a variant's first run held in main memory at most; None where one did not record it."""
@@ -247,16 +247,16 @@ def new_suite(
     return SuiteInMaking(folder, suite)
 
 
-def _launch(item: ScheduledRun, folder: Path, progress: Progress, place: RankPlace) -> Run:
+def _launch(item: ScheduledRun, folder: Path, progress: Progress, place: RankPlace) -> RunResult:
     if not item.skip:
         return launch(item.spec, folder, lambda name: progress(PassStarted(name)), place=place)
-    run = Run(status=Status.SKIPPED, reason=item.skip, perfkit=perfkit.__version__)
+    run = RunResult(status=RunStatus.SKIPPED, reason=item.skip, perfkit=perfkit.__version__)
     write_json(folder / SPEC_FILE, item.spec)
     write_json(folder / RUN_FILE, run)
     return run
 
 
-def _stamped(run: Run, started_at: str, before: LoadReading) -> Run:
+def _stamped(run: RunResult, started_at: str, before: LoadReading) -> RunResult:
     load = load_between(before, read_load())
     return msgspec.structs.replace(
         run, started_at=started_at, seconds=load.seconds, perfkit=perfkit.__version__, load=load

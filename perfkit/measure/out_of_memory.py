@@ -11,7 +11,7 @@ from perfkit.instruments.process_memory import peak_rss_during
 from perfkit.instruments.tensors import known_blocks
 from perfkit.instruments.trained import trained_of
 from perfkit.measure.session import Session, keep_peak
-from perfkit.record import Status
+from perfkit.record import RunStatus
 from perfkit.store.layout import MEMORY_FILE
 from perfkit.store.memory_file import write_allocations
 
@@ -47,4 +47,4 @@ def record_failure(session: Session, request: FailedRequest) -> None:
 
 
 def _failure(error: BaseException) -> FailedRequest | None:
-    return failed_request(error) if status_of(error) == Status.OUT_OF_MEMORY else None
+    return failed_request(error) if status_of(error) == RunStatus.OUT_OF_MEMORY else None

@@ -8,8 +8,8 @@ from perfkit.measure.schedule import Techniques
 from perfkit.spec import WorkloadSpec
 from perfkit.store.request import BenchRequest
 from perfkit.techniques.compose import resized
-from perfkit.workloads.table import load_workload
-from perfkit.workloads.workload import Workload, first_batch, samples_of
+from perfkit.workloads.workload import Workload, count_samples, draw_first_batch
+from perfkit.workloads.workload_table import load_workload
 
 
 def own_size(request: BenchRequest, techniques: Techniques) -> str:
@@ -34,8 +34,8 @@ def own_size(request: BenchRequest, techniques: Techniques) -> str:
 def batch_size(workload: WorkloadSpec, device: str) -> int | None:
     """Samples in a batch of the workload as it is on a kind of device; None where its batches do not tell."""
     built = load_workload(workload, device=device)
-    return samples_of(first_batch(built, torch.Generator().manual_seed(0)))
+    return count_samples(draw_first_batch(built, torch.Generator().manual_seed(0)))
 
 
 def _sizes(workload: Workload) -> dict[str, float]:
-    return batch_facts(first_batch(workload, torch.Generator().manual_seed(0)))
+    return batch_facts(draw_first_batch(workload, torch.Generator().manual_seed(0)))

@@ -6,8 +6,8 @@ from statistics import median
 
 import torch
 
-from perfkit.cost.fp32_products import by_dtype
-from perfkit.cost.live import count_flops
+from perfkit.cost.fp32_products import group_by_compute_dtype
+from perfkit.cost.live_flops import count_flops
 from perfkit.instruments.blocks import block_facts
 from perfkit.instruments.clock import step_times
 from perfkit.instruments.compiling import holds_compiled
@@ -39,11 +39,11 @@ from perfkit.instruments.zero_weights import zero_weight_share
 from perfkit.measure.loading import LoadedBatches
 from perfkit.measure.session import Session, keep_moment, keep_peak, mean_losses
 from perfkit.measure.step import counted_backward_passes, train_step
-from perfkit.record import Flops, How, Measurement, Quantity, Unknown
+from perfkit.record import Flops, Measurement, Quantity, QuantityOrigin, Unknown
 from perfkit.store.layout import HISTORY_FILE, MEMORY_FILE
 from perfkit.store.memory_file import write_allocations
 from perfkit.techniques.compile_facts import compile_facts, compile_notes
-from perfkit.workloads.workload import to_device
+from perfkit.workloads.workload import move_to_device
 
 ENERGY_REMEDY = "perfkit bench --energy"
 
@@ -154,7 +154,7 @@ def evidence_pass(session: Session) -> None:
     session.recorder.update(
         claims=tuple(claim for technique in session.techniques for claim in technique.claims(state))
     )
-    batch = to_device(next(iter(session.batches(session.next_step))), state.device)
+    batch = move_to_device(next(iter(session.batches(session.next_step))), state.device)
     session.recorder.update(experts=expert_loads(state, batch))
     compiled = _model_is_compiled(session)
     with convolution_layouts(state.model) as layouts:
@@ -237,10 +237,10 @@ def _count_step(session: Session) -> None:
     hardware = Measurement(
         value=count.matrix,
         unit="FLOP",
-        how=How.COUNTED,
+        how=QuantityOrigin.COUNTED,
         source=source + (", without torch.compile's own recomputation" if compiled else ""),
     )
     flops = session.recorder.record.flops
     model: Quantity = flops.model if flops else Unknown(reason="the unmodified model was not measured")
-    computed = by_dtype(count.matrix_by_operands, product_settings(state.device))
+    computed = group_by_compute_dtype(count.matrix_by_operands, product_settings(state.device))
     session.recorder.update(flops=Flops(model=model, hardware=hardware, uncounted=count.uncounted, by_dtype=computed))

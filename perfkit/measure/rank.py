@@ -26,15 +26,15 @@ from perfkit.measure.placing import join_group, open_store, take_device
 from perfkit.measure.session import Session
 from perfkit.measure.setup import set_up
 from perfkit.measure.trace_pass import trace_pass
-from perfkit.record import RankRecord, Status, Unknown
+from perfkit.record import RankRecord, RunStatus, Unknown
 from perfkit.spec import RunSpec
 from perfkit.store.layout import get_rank_folder
 from perfkit.techniques.compose import compose
 from perfkit.techniques.ranks import mesh_of
 from perfkit.techniques.state import World
 from perfkit.techniques.technique import refused
-from perfkit.units import nbytes
-from perfkit.workloads.user import source_file, user_traceback
+from perfkit.units import format_bytes
+from perfkit.workloads.user_workload import format_user_traceback, get_source_file
 
 Pass = Callable[[Session], None]
 
@@ -60,7 +60,7 @@ def run_rank(
     local_rank: int,
     report: Callable[[str], None],
     chosen: Mapping[str, Pass] | None = None,
-) -> Status:
+) -> RunStatus:
     """Run all passes of `spec`, or `chosen` in their place, in this process.
 
     The record under `folder` is complete whatever happens. An instrumented pass that raises costs what it measures,
@@ -68,7 +68,7 @@ def run_rank(
     """
     world = World(rank=rank, size=spec.launch.world_size, local_rank=local_rank)
     unfinished = RankRecord(
-        rank=rank, world_size=world.size, status=Status.CRASHED, reason="the process ended without saying why"
+        rank=rank, world_size=world.size, status=RunStatus.CRASHED, reason="the process ended without saying why"
     )
     recorder = Recorder(get_rank_folder(folder, rank), unfinished)
     session: Session | None = None
@@ -104,23 +104,23 @@ def run_rank(
             taken[name] = perf_counter() - start
             recorder.update(pass_s=dict(taken))
         check_imports()  # again: a step may import too
-        recorder.update(status=Status.OK, reason="")
+        recorder.update(status=RunStatus.OK, reason="")
     except (Exception, KeyboardInterrupt, SystemExit) as error:  # noqa: BLE001 - however it ends, the record says so
         traceback.print_exception(error)  # the whole of it, for the log
         recorder.update(**_ending(error, spec, name, session))
-        if recorder.record.status == Status.OUT_OF_MEMORY:
+        if recorder.record.status == RunStatus.OUT_OF_MEMORY:
             request = failed_request(error)
     try:
-        if dist.is_initialized() and recorder.record.status not in (Status.OK, Status.SKIPPED):
+        if dist.is_initialized() and recorder.record.status not in (RunStatus.OK, RunStatus.SKIPPED):
             _leave_flight_record(recorder)  # now that the exception and what its frames held are gone
         if session is not None and request is not None and "memory" in spec.passes:
             _tell_failure(session, request, report)
     finally:
         if session is not None:
             session.state.close()
-    if left and recorder.record.status == Status.OK:
-        return Status.CRASHED  # to the parent alone, which gives the others seconds to notice
-    if dist.is_initialized() and recorder.record.status in (Status.OK, Status.SKIPPED):
+    if left and recorder.record.status == RunStatus.OK:
+        return RunStatus.CRASHED  # to the parent alone, which gives the others seconds to notice
+    if dist.is_initialized() and recorder.record.status in (RunStatus.OK, RunStatus.SKIPPED):
         dist.destroy_process_group()
     return recorder.record.status
 
@@ -164,17 +164,17 @@ def _ending(error: BaseException, spec: RunSpec, name: str, session: Session | N
     step = session.next_step if session is not None else None
     reason = str(error).splitlines()[0] if isinstance(error, PerfkitError) else first_line(error)
     if session is not None and (cannot := refused(error, session.techniques)):
-        status, reason = Status.SKIPPED, cannot
-    if status == Status.OUT_OF_MEMORY:
+        status, reason = RunStatus.SKIPPED, cannot
+    if status == RunStatus.OUT_OF_MEMORY:
         on_gpu = spec.launch.device == "cuda"
         peak = torch.cuda.max_memory_allocated() if on_gpu else peak_rss_bytes()
         when = "while setting up" if step is None else f"at step {step}"
         of = "allocated" if on_gpu else "resident"
-        reason = f"out of memory {when}, peak {nbytes(peak)} {of}"
-    text = "" if status == Status.SKIPPED else _traceback(error, source_file(spec.workload.name))
+        reason = f"out of memory {when}, peak {format_bytes(peak)} {of}"
+    text = "" if status == RunStatus.SKIPPED else _traceback(error, get_source_file(spec.workload.name))
     return {"status": status, "reason": reason, "traceback": text, "failed_pass": name, "failed_step": step}
 
 
 def _traceback(error: BaseException, user_file: Path | None) -> str:
     """A user's error shows the user's frames only; an error in a built-in workload shows all."""
-    return user_traceback(error, user_file) if user_file else "".join(traceback.format_exception(error)).rstrip()
+    return format_user_traceback(error, user_file) if user_file else "".join(traceback.format_exception(error)).rstrip()

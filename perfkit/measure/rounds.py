@@ -16,11 +16,18 @@ import psutil
 from perfkit.measure.events import Event, RoundFinished, RoundStarted
 from perfkit.measure.making import SuiteInMaking
 from perfkit.measure.schedule import BenchSchedule, ScheduledRun
-from perfkit.sampling import LEAST_ROUNDS, half_width, is_narrow, log_ratio, rounds_for, same_clock
+from perfkit.sampling import (
+    LEAST_ROUNDS,
+    compute_half_width,
+    compute_log_ratio,
+    is_narrow,
+    predict_round_count,
+    select_common_clock,
+)
 from perfkit.spec import RunSpec
 from perfkit.store.layout import SuiteSampling
 from perfkit.store.request import BenchRequest
-from perfkit.units import percent, seconds
+from perfkit.units import format_percent, format_seconds
 
 BUDGET_S = 300.0
 
@@ -138,12 +145,12 @@ class _Rounds:
         if not any(not {name, reference} & self.making.ended for name, reference in self.references.items()):
             return "nothing is left to compare"
         if not self._list_open_comparisons():
-            return f"every interval is within {percent(self.request.precision)}"
+            return f"every interval is within {format_percent(self.request.precision)}"
         if rounds is not None:
             return (
                 "" if done < rounds else "1 round was asked for" if rounds == 1 else f"{rounds} rounds were asked for"
             )
-        return "" if self._choose_next(spent_s) else f"the budget of {seconds(self._budget_s)} is used up"
+        return "" if self._choose_next(spent_s) else f"the budget of {format_seconds(self._budget_s)} is used up"
 
     def _choose_next(self, spent_s: float) -> list[str]:
         """Who is in the next round: what is not precise yet, and as far as it fits into the budget."""
@@ -164,7 +171,7 @@ class _Rounds:
         if self.request.rounds is not None:
             return (self.request.rounds - self._done) * each
         needed = [
-            (rounds_for(self.logs[name], self.request.precision) or LEAST_ROUNDS) - len(self.logs[name])
+            (predict_round_count(self.logs[name], self.request.precision) or LEAST_ROUNDS) - len(self.logs[name])
             for name in self._choose_next(spent_s)
         ]
         return min(max(needed, default=0) * each, max(self._budget_s - spent_s, each))
@@ -189,7 +196,7 @@ class _Rounds:
                 self._learn_round([name for name in going_on if name in group], self.repeat, together=together)
             self.cost_s |= dict.fromkeys(group, self.clock() - before)
         self.round_s.append(self.clock() - begun)
-        widths = {name: half_width(self.logs[name]) for name in going_on}
+        widths = {name: compute_half_width(self.logs[name]) for name in going_on}
         self.progress(RoundFinished(number, self.round_s[-1], widths))
 
     def _split_groups(self, reference: str, members: Sequence[str]) -> list[tuple[list[str], bool]]:
@@ -205,7 +212,7 @@ class _Rounds:
     def _get_first_step_s(self, name: str) -> float:
         """0 where the first run recorded no step."""
         samples = self.making.samples(self.specs[name], self.making.first_repeat(name) or 0)
-        steps, _ = same_clock(samples, samples)
+        steps, _ = select_common_clock(samples, samples)
         return median(steps) if steps else 0.0
 
     def _split_by_memory(self, reference: str, others: Sequence[str]) -> list[tuple[list[str], bool]]:
@@ -253,9 +260,9 @@ class _Rounds:
                 continue
             ours = self.making.samples(self.specs[name], repeat)
             if name == reference:
-                steps, _ = same_clock(ours, ours)
+                steps, _ = select_common_clock(ours, ours)
                 log = math.log(median(steps)) if steps else None
             else:
-                log = log_ratio(self.making.samples(self.specs[reference], repeat), ours, by_turns=together)
+                log = compute_log_ratio(self.making.samples(self.specs[reference], repeat), ours, by_turns=together)
             if log is not None:
                 self.logs[name].append(log)

@@ -14,8 +14,8 @@ from perfkit.spec import LaunchSpec, RunSpec, TechniqueSpec
 from perfkit.store.request import BenchRequest
 from perfkit.techniques.ranks import lacks
 from perfkit.techniques.technique import Ranks
-from perfkit.workloads.table import load_workload
-from perfkit.workloads.user import UserCodeError
+from perfkit.workloads.user_workload import UserCodeError
+from perfkit.workloads.workload_table import load_workload
 
 PASSES = ("trace", "memory", "evidence")
 BASELINE_PASSES = (*PASSES, "echo")

@@ -10,8 +10,8 @@ import psutil
 import torch
 from torch import nn
 
-from perfkit.address_space import address_space_bounded
-from perfkit.cost.live import count_flops
+from perfkit.address_space import limit_address_space
+from perfkit.cost.live_flops import count_flops
 from perfkit.errors import UnavailableError
 from perfkit.instruments.clock import clock_for
 from perfkit.instruments.environment import environment, with_fp32
@@ -28,15 +28,15 @@ from perfkit.measure.loading import LoadedBatches
 from perfkit.measure.session import Session
 from perfkit.record import (
     Flops,
-    How,
     Measurement,
     ParityRule,
     Quantity,
+    QuantityOrigin,
+    RunStatus,
     SetupCost,
-    Status,
     Unknown,
     WorkloadFacts,
-    measured,
+    make_measurement,
 )
 from perfkit.spec import RunSpec
 from perfkit.techniques.apply import apply_all
@@ -45,9 +45,9 @@ from perfkit.techniques.own_step import rehearse
 from perfkit.techniques.ranks import mesh_of
 from perfkit.techniques.state import TrainState, World
 from perfkit.techniques.technique import refused
-from perfkit.workloads.loaders import Loading
-from perfkit.workloads.table import check_microbatches, load_workload
-from perfkit.workloads.workload import Batch, Workload, built_model, samples_of, to_device
+from perfkit.workloads.loaders import LoaderChanges
+from perfkit.workloads.workload import Batch, Workload, count_samples, make_model, move_to_device
+from perfkit.workloads.workload_table import check_microbatches, load_workload
 
 # Losses of a model whose parameters have few bits are compared with that precision: a few roundings a step.
 _PARITY_EPSILONS = 8
@@ -70,9 +70,9 @@ def set_up(
     memory = before_model(device, sensors, world)
     start = perf_counter()
     dtype = torch_dtype(spec.dtype)
-    model = built_model(workload).to(device=device, dtype=dtype)
+    model = make_model(workload).to(device=device, dtype=dtype)
     loading = workload.make_loader is not None
-    data = _loaded(spec, workload, world, Loading()) if loading else _pool(spec, workload, (world.rank,), device)
+    data = _loaded(spec, workload, world, LoaderChanges()) if loading else _pool(spec, workload, (world.rank,), device)
     first = next(iter(data.step(0, 1)))
     if isinstance(data, LoadedBatches):
         data.close()
@@ -97,10 +97,10 @@ def set_up(
     if "evidence" in spec.passes:
         report("measuring the unmodified model")
         mesh = mesh_of(techniques, world, device)
-        joined, samples = len(mesh.samples_of), samples_of(first)
+        joined, samples = len(mesh.samples_of), count_samples(first)
         parts = math.prod(each.count_batch_parts(samples, joined, mesh.size(each.dimension)) for each in techniques)
         try:
-            saved = _measure_reference(spec, state, to_device(first, device), recorder, parts)
+            saved = _measure_reference(spec, state, move_to_device(first, device), recorder, parts)
         except (RuntimeError, ValueError) as error:  # of a part of a batch as a technique takes it
             if reason := refused(error, techniques):
                 raise UnavailableError(reason) from error
@@ -146,7 +146,7 @@ def _pool(spec: RunSpec, workload: Workload, ranks: Sequence[int], device: torch
     return BatchPool(workload, seed=spec.seed, ranks=ranks, dtype=dtype, pinned=pinned)
 
 
-def _loaded(spec: RunSpec, workload: Workload, world: World, loading: Loading) -> LoadedBatches:
+def _loaded(spec: RunSpec, workload: Workload, world: World, loading: LoaderChanges) -> LoadedBatches:
     return LoadedBatches(workload, seed=spec.seed, rank=world.rank, dtype=torch_dtype(spec.dtype), loading=loading)
 
 
@@ -154,7 +154,7 @@ def _kept(data: Source) -> Quantity:
     """What all batches take in main memory."""
     loading = isinstance(data, LoadedBatches)
     kept = "steps load them" if loading else "the batches that all steps are trained on, made before the first"
-    return measured(data.nbytes, "bytes", kept)
+    return make_measurement(data.nbytes, "bytes", kept)
 
 
 def _uuid(device: torch.device) -> str:
@@ -191,7 +191,7 @@ def _measure_reference(
     """
     workload, model, device = state.workload, state.model, state.device
 
-    size = (samples_of(batch) or 0) / parts  # where that is no number of samples the techniques are refused
+    size = (count_samples(batch) or 0) / parts  # where that is no number of samples the techniques are refused
     microbatch = (
         batch if parts == 1 or not size.is_integer() else {name: part[: int(size)] for name, part in batch.items()}
     )
@@ -219,12 +219,12 @@ def _measure_reference(
         model_flops: Quantity = Measurement(
             value=count.unmasked * spec.accumulation,
             unit="FLOP",
-            how=How.COUNTED,
+            how=QuantityOrigin.COUNTED,
             source=f"GEMMs, convolutions and attention of {counted} of the unmodified model" + count.convention,
         )
         uncounted = count.uncounted
     except (RuntimeError, MemoryError) as error:
-        if status_of(error) != Status.OUT_OF_MEMORY:
+        if status_of(error) != RunStatus.OUT_OF_MEMORY:
             raise
         model_flops = _closed_form(spec, workload)
     model.zero_grad(set_to_none=True)
@@ -248,7 +248,7 @@ def _available(state: TrainState) -> AbstractContextManager[None]:
     """Lets an allocation fail before the system has no memory left and kills processes: on a CPU nothing else would."""
     if state.device.type != "cpu":
         return nullcontext()
-    return address_space_bounded(int((1 - MARGIN) * psutil.virtual_memory().available / state.world.size))
+    return limit_address_space(int((1 - MARGIN) * psutil.virtual_memory().available / state.world.size))
 
 
 def _closed_form(spec: RunSpec, workload: Workload) -> Quantity:
@@ -257,6 +257,6 @@ def _closed_form(spec: RunSpec, workload: Workload) -> Quantity:
     return Measurement(
         value=workload.model_flops_per_unit * workload.units_per_batch * spec.accumulation,
         unit="FLOP",
-        how=How.MODELLED,
+        how=QuantityOrigin.MODELLED,
         source="the workload's closed form, because the unmodified model does not fit in memory",
     )

@@ -9,7 +9,7 @@ from perfkit.instruments.marks import phase, step_mark
 from perfkit.measure.data import Microbatches
 from perfkit.techniques.own_step import run_step
 from perfkit.techniques.state import TrainState
-from perfkit.workloads.workload import Batch, to_device
+from perfkit.workloads.workload import Batch, move_to_device
 
 
 def train_step(state: TrainState, batches: list[Batch] | Microbatches, index: int) -> torch.Tensor:
@@ -29,14 +29,14 @@ def train_step(state: TrainState, batches: list[Batch] | Microbatches, index: in
             return state.engine(fetched, phase)
         if state.workload.step is not None:
             with phase("data"):
-                batch = to_device(next(coming), state.device, state.non_blocking)
+                batch = move_to_device(next(coming), state.device, state.non_blocking)
             return run_step(state, batch, phase)
         for number in range(count):
             last = number == count - 1
             quiet = state.no_sync if state.no_sync is not None and not last else nullcontext
             with quiet():
                 with phase("data"):
-                    batch = to_device(next(coming), state.device, state.non_blocking)
+                    batch = move_to_device(next(coming), state.device, state.non_blocking)
                 with phase("forward"):
                     loss = state.loss(batch) / count
                 with phase("backward"):

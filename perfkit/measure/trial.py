@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from perfkit.measure.events import Event, PassStarted, RunFinished, RunStarted
 from perfkit.measure.launch.launch import launch
 from perfkit.measure.launch.outcome import killed_by_system
-from perfkit.record import Run, Status
+from perfkit.record import RunResult, RunStatus
 from perfkit.spec import RunSpec, Schedule
 from perfkit.store.layout import get_rank_folder
 
@@ -26,7 +26,7 @@ def shortened(spec: RunSpec, passes: tuple[str, ...] = ()) -> RunSpec:
 
 def tried(
     spec: RunSpec, number: int, progress: Callable[[Event], None], read: Callable[[Path], T]
-) -> tuple[Run, list[T]]:
+) -> tuple[RunResult, list[T]]:
     """How the `number`-th trial of a search ended, and what `read` finds in the folder of each of its ranks."""
     label = f"{spec.variant} (trial)"
     progress(RunStarted(number, number + 1, label, 0))
@@ -40,6 +40,6 @@ def tried(
     return run, found
 
 
-def lacked_memory(run: Run) -> bool:
+def lacked_memory(run: RunResult) -> bool:
     """Whether memory is what ended a run."""
-    return run.status == Status.OUT_OF_MEMORY or killed_by_system(run)
+    return run.status == RunStatus.OUT_OF_MEMORY or killed_by_system(run)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from perfkit.devices.mig import instance_variables
 from perfkit.files import read_json
 from perfkit.measure.channel import end_with_parent, progress_channel
-from perfkit.record import Status
+from perfkit.record import RunStatus
 from perfkit.spec import RunSpec
 from perfkit.store.layout import OUTPUT_FILE, SPEC_FILE, get_rank_folder
 
@@ -58,7 +58,7 @@ def work(passes: Callable[[Callable[[str], None]], "Mapping[str, Pass] | None"],
     sys.stdout.flush()
     sys.stderr.flush()
     # Threads of a process group whose other ranks are gone would keep a failed process alive.
-    os._exit(0 if status in (Status.OK, Status.SKIPPED) else 1)
+    os._exit(0 if status in (RunStatus.OK, RunStatus.SKIPPED) else 1)
 
 
 def _silent(_report: str) -> None:

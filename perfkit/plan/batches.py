@@ -9,7 +9,7 @@ from perfkit.instruments.tensors import address_of, torch_dtype
 from perfkit.measure.data import BatchPool
 from perfkit.measure.loading import LoadedBatches
 from perfkit.spec import RunSpec
-from perfkit.workloads.loaders import Loading
+from perfkit.workloads.loaders import LoaderChanges
 from perfkit.workloads.workload import Batch, Workload
 
 
@@ -23,7 +23,7 @@ class LikeTheFirst:
                 seed=spec.seed,
                 rank=rank,
                 dtype=torch_dtype(spec.dtype),
-                loading=Loading(options={"num_workers": 0}),
+                loading=LoaderChanges(options={"num_workers": 0}),
             )
             (first,) = loaded.step(0, 1)
         self._batch = {

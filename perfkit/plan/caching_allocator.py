@@ -10,7 +10,7 @@ from bisect import bisect_left, insort
 from dataclasses import dataclass
 from operator import attrgetter
 
-from perfkit.allocations import CUDA_SMALL_BYTES, CUDA_UNIT_BYTES, cuda_units
+from perfkit.allocations import CUDA_SMALL_BYTES, CUDA_UNIT_BYTES, round_cuda_size
 
 SMALL_SEGMENT = 2 << 20
 LARGE_SEGMENT = 20 << 20
@@ -72,7 +72,7 @@ class CachingAllocator:
         Raises:
             OutOfMemoryError: it does not fit in the capacity.
         """
-        size = max(CUDA_UNIT_BYTES, cuda_units(requested))
+        size = max(CUDA_UNIT_BYTES, round_cuda_size(requested))
         small = size <= CUDA_SMALL_BYTES
         block = self._find_best_fit(size, small, pool) or self._allocate_block(size, small, pool)
         if self._is_split(block.size - size, small):

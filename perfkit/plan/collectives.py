@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from perfkit.analysis.model.plan import Interval
-from perfkit.cost.collective import Kind, Message, message_of_size
+from perfkit.cost.collective import CollectiveType, Message, make_message_of_size
 
 
 class Protocol(NamedTuple):
@@ -61,7 +61,7 @@ class Interconnect(NamedTuple):
     protocols: tuple[Protocol, ...]
     spread: float
     source: str
-    by_others: Mapping[Kind, Kind] = MappingProxyType({})
+    by_others: Mapping[CollectiveType, CollectiveType] = MappingProxyType({})
     fewer: tuple[Reach, ...] = ()
     one_to_one: float | None = None
     in_switch: InSwitch | None = None
@@ -71,7 +71,7 @@ class Interconnect(NamedTuple):
 
         `summed` says that a switch could do it: an all-reduce by sum, of a dtype that it knows.
         """
-        message = message_of_size(self.by_others.get(message.kind, message.kind), message.bytes, ranks)
+        message = make_message_of_size(self.by_others.get(message.kind, message.kind), message.bytes, ranks)
         if ranks == 1:
             return Interval(value=0.0, low=0.0, high=0.0)
         near = (each for each in self.fewer if ranks <= min(each.most_ranks, self.ranks_per_node))
@@ -87,7 +87,7 @@ class Interconnect(NamedTuple):
                 + _hop_s(message.kind, protocol, ranks, nodes)
                 + message.bus_factor * message.bytes / (factor * bandwidth * protocol.share)
                 for protocol in reach.protocols
-                if message.kind is Kind.ALL_REDUCE or not protocol.tree
+                if message.kind is CollectiveType.ALL_REDUCE or not protocol.tree
             ]
             return min(by_ranks + self._time_in_switch(message, ranks, factor) if summed else by_ranks)
 
@@ -96,11 +96,11 @@ class Interconnect(NamedTuple):
     def _time_in_switch(self, message: Message, ranks: int, factor: float) -> list[float]:
         """Seconds in the switch, nothing where it does not do it: what was measured is the least time."""
         switch = self.in_switch
-        if switch is None or message.kind is not Kind.ALL_REDUCE or ranks not in switch.bytes_per_s:
+        if switch is None or message.kind is not CollectiveType.ALL_REDUCE or ranks not in switch.bytes_per_s:
             return []
         return [switch.start_s + message.bytes / (switch.bytes_per_s[ranks] * min(1.0, factor))]
 
-    def _compute_bandwidth(self, kind: Kind, ranks: int, within: float) -> float | None:
+    def _compute_bandwidth(self, kind: CollectiveType, ranks: int, within: float) -> float | None:
         """What the links of each rank carry of its share of the message.
 
         Rings enter and leave a node once over the links of all its ranks together; an all-to-all sends what is for
@@ -110,7 +110,7 @@ class Interconnect(NamedTuple):
             return self.one_to_one if self.one_to_one is not None and kind in _PAIRS else within
         if self.across is None:
             return None
-        if kind is not Kind.ALL_TO_ALL:
+        if kind is not CollectiveType.ALL_TO_ALL:
             # A node that is not full has fewer links, and every ring goes through it.
             in_last = ranks - (math.ceil(ranks / self.ranks_per_node) - 1) * self.ranks_per_node
             return min(self.within, self.across * in_last)
@@ -118,15 +118,15 @@ class Interconnect(NamedTuple):
         return min(self.within / (1 - outside), self.across / outside) if outside < 1 else self.across
 
 
-_PAIRS = (Kind.SEND, Kind.RECEIVE)
-_ONCE = (Kind.BROADCAST, Kind.REDUCE, Kind.SEND, Kind.RECEIVE)
+_PAIRS = (CollectiveType.SEND, CollectiveType.RECEIVE)
+_ONCE = (CollectiveType.BROADCAST, CollectiveType.REDUCE, CollectiveType.SEND, CollectiveType.RECEIVE)
 
 
-def _hop_s(kind: Kind, protocol: Protocol, ranks: int, nodes: int) -> float:
+def _hop_s(kind: CollectiveType, protocol: Protocol, ranks: int, nodes: int) -> float:
     """Seconds of all hops one after the other, of which those across nodes are slower."""
     if protocol.tree:
         return 2 * ((math.ceil(ranks / nodes) - 1) * protocol.hop_s + math.log2(nodes) * protocol.across_hop_s)
     if kind in _ONCE:
         return protocol.hop_s if nodes == 1 else protocol.across_hop_s
-    rounds = 2 if kind is Kind.ALL_REDUCE else 1
+    rounds = 2 if kind is CollectiveType.ALL_REDUCE else 1
     return rounds * ((ranks - nodes) * protocol.hop_s + (nodes - 1) * protocol.across_hop_s)

@@ -23,7 +23,7 @@ from perfkit.allocations import UNKNOWN
 from perfkit.instruments.memory.profiled import Allocation, Call, Range, Recorded, Use
 from perfkit.instruments.tensors import address_of, has_storage
 from perfkit.plan.alone import Alone
-from perfkit.record import Block
+from perfkit.record import InitialBlock
 
 _ENTER = torch.ops.profiler._record_function_enter_new.default
 _EXIT = torch.ops.profiler._record_function_exit._RecordFunction
@@ -85,10 +85,12 @@ class FakeMemory:
         self._now += 1
         return self._now
 
-    def list_other_blocks(self, known: Collection[int]) -> list[Block]:
+    def list_other_blocks(self, known: Collection[int]) -> list[InitialBlock]:
         """What is alive beside the `known` addresses."""
         return [
-            Block(address=address, size_bytes=size, category=UNKNOWN, name="a tensor outside of the training state")
+            InitialBlock(
+                address=address, size_bytes=size, category=UNKNOWN, name="a tensor outside of the training state"
+            )
             for address, size in self._alive.items()
             if address not in known
         ]

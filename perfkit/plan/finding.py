@@ -18,7 +18,7 @@ from perfkit.plan.plan import plan_of
 from perfkit.plan.predicted_batch import predicted_batch
 from perfkit.plan.recomputation_trials import trials_of
 from perfkit.plan.target import Target, nothing_known, target_here
-from perfkit.spec import variant_label
+from perfkit.spec import format_variant_label
 from perfkit.store.layout import BatchSearch, RecomputationSearch
 from perfkit.store.request import BenchRequest
 from perfkit.techniques.batch import Batch
@@ -99,6 +99,6 @@ def _with_least_recomputation(
     if target is None:
         limit_bytes = asked.limit_bytes
         return techniques, RecomputationSearch(
-            asked=variant_label(techniques), found=None, limit_bytes=limit_bytes, trials=(), reason=unknown
+            asked=format_variant_label(techniques), found=None, limit_bytes=limit_bytes, trials=(), reason=unknown
         )
     return least_recomputation(techniques, asked.limit_bytes, plan_of(request, target), trials_of(request, progress))

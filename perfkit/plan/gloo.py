@@ -6,7 +6,7 @@ They are those of `perfkit calibrate`, which keeps what each collective of each 
 import sys
 from collections.abc import Sequence
 
-from perfkit.cost.collective import Kind, message_of_size
+from perfkit.cost.collective import CollectiveType, make_message_of_size
 from perfkit.devices.ceiling import LinkRate
 from perfkit.devices.links.calibrate import known
 from perfkit.devices.peak import CPU
@@ -29,13 +29,14 @@ def fitted(rates: Sequence[LinkRate]) -> Interconnect | None:
 
     One among n ranks has 2 (n - 1) hops, and a rank's links carry the message 2 (n - 1) / n times.
     """
-    reduced = [rate for rate in rates if rate.collective == Kind.ALL_REDUCE]
+    reduced = [rate for rate in rates if rate.collective == CollectiveType.ALL_REDUCE]
     if not reduced:
         return None
     ranks = min(rate.ranks for rate in reduced)
     of_these = [rate for rate in reduced if rate.ranks == ranks]
     line = alpha_beta.fitted(
-        (message_of_size(Kind.ALL_REDUCE, rate.bytes, ranks).bus_factor * rate.bytes, rate.seconds) for rate in of_these
+        (make_message_of_size(CollectiveType.ALL_REDUCE, rate.bytes, ranks).bus_factor * rate.bytes, rate.seconds)
+        for rate in of_these
     )
     hop_s = line.start_s / (2 * (ranks - 1))
     return Interconnect(
@@ -45,5 +46,7 @@ def fitted(rates: Sequence[LinkRate]) -> Interconnect | None:
         protocols=(Protocol(start_s=0.0, hop_s=hop_s, across_hop_s=hop_s, share=1.0),),
         spread=line.spread,
         source=f"gloo between {ranks} ranks on this machine",
-        by_others={Kind.REDUCE_SCATTER: Kind.ALL_REDUCE},  # whole, then sliced: torch's ProcessGroupGloo
+        by_others={
+            CollectiveType.REDUCE_SCATTER: CollectiveType.ALL_REDUCE
+        },  # whole, then sliced: torch's ProcessGroupGloo
     )

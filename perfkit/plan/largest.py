@@ -8,7 +8,7 @@ from perfkit.measure.largest_batch import largest_fitting, sized
 from perfkit.measure.schedule import ScheduledRun, Techniques
 from perfkit.plan.plan import planned, scheduled
 from perfkit.plan.target import Target
-from perfkit.spec import variant_label
+from perfkit.spec import format_variant_label
 from perfkit.store.request import BenchRequest
 
 
@@ -50,7 +50,7 @@ def largest_batch(
 
     largest = largest_fitting(fits, first, most)
     return LargestBatch(
-        variant=variant_label(techniques),
+        variant=format_variant_label(techniques),
         size=largest or None,
         limit_bytes=target.limit_bytes,
         margin=margin,

@@ -25,7 +25,7 @@ from perfkit.store.layout import CEILINGS_FILE, SUITE_FILE
 from perfkit.store.read import StoredRun, StoredSuite, read_suite
 from perfkit.trace.ops import read_ops
 from perfkit.trace.read import NONE, read_trace
-from perfkit.trace.reading.source import expand, trace_name
+from perfkit.trace.reading.trace_sources import derive_trace_name, expand_sources
 from perfkit.urls import is_url
 
 # A recorded step that took so many times what steps without a profiler took was disturbed by something else.
@@ -39,7 +39,7 @@ def sources(paths: Iterable[str]) -> Iterator[str]:
     """The suites and traces that files, folders and patterns name; of a folder with suites in it these."""
     for path in paths:
         suites = [] if is_url(path) else sorted(Path(path).rglob(SUITE_FILE))
-        yield from (str(suite.parent) for suite in suites) if suites else expand(path)
+        yield from (str(suite.parent) for suite in suites) if suites else expand_sources(path)
 
 
 def learn(
@@ -69,7 +69,7 @@ def _of_trace(source: str, gpu: Entry | None) -> Learned:
         raise UnavailableError(f"{source}: {told}: say which it is with --gpu")
     roofs = roofs_of_gpu(entry)
     analysed = analyze_with_details(read_ops(trace), roofs.ceilings, device_name=roofs.device_name)
-    program = Program(name=trace_name(source), samples=samples_of(calls_of(analysed.engine), roofs))
+    program = Program(name=derive_trace_name(source), samples=samples_of(calls_of(analysed.engine), roofs))
     return _checked(
         Learned(device=entry.id, device_name=roofs.device_name, programs=(_fed(program, analysed),)), source
     )

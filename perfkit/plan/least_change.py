@@ -12,7 +12,7 @@ from perfkit.plan.plan import plan_schedule, planned
 from perfkit.plan.target import Target
 from perfkit.spec import TechniqueSpec, parse_variants
 from perfkit.store.request import BenchRequest
-from perfkit.units import percent
+from perfkit.units import format_percent
 
 # Techniques that save memory; those that leave the losses as they are come first. Those of several ranks are for
 # variants that have them.
@@ -71,4 +71,4 @@ def _more_flops(variant: PlannedVariant, found: PlannedVariant) -> str:
     if not variant.flops or not found.flops:
         return ""
     more = variant.flops / found.flops - 1
-    return f" ({percent(more, 0)} more FLOPs)" if more >= 0.005 else " (no more FLOPs)"
+    return f" ({format_percent(more, 0)} more FLOPs)" if more >= 0.005 else " (no more FLOPs)"

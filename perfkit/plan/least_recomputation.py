@@ -7,10 +7,10 @@ from msgspec.structs import replace
 
 from perfkit.analysis.model.plan import PlannedVariant
 from perfkit.measure.schedule import Techniques
-from perfkit.spec import variant_label
+from perfkit.spec import format_variant_label
 from perfkit.store.layout import RecomputationSearch, RecomputationTrial
 from perfkit.techniques.recomputation import rungs
-from perfkit.units import nbytes
+from perfkit.units import format_bytes
 
 Plan = Callable[[Techniques], PlannedVariant]
 Try = Callable[[Techniques, RecomputationTrial], RecomputationTrial]  # a trial as planned, and as a few steps had it
@@ -36,8 +36,8 @@ def least_recomputation(techniques: Techniques, limit_bytes: float, plan: Plan, 
     search = _Search(limit_bytes, plan, run)
     found, reason = search.search_techniques(techniques)
     return techniques if found is None else found, RecomputationSearch(
-        asked=variant_label(techniques),
-        found=None if found is None else variant_label(found),
+        asked=format_variant_label(techniques),
+        found=None if found is None else format_variant_label(found),
         limit_bytes=limit_bytes,
         trials=tuple(search.trials.values()),
         reason=reason,
@@ -59,7 +59,7 @@ class _Search:
         planned = self._plan(without)
         self._record_trial(without, planned)
         if planned.peak_allocated_bytes is None:
-            return None, f"{variant_label(without)} cannot be planned: {planned.reason}"
+            return None, f"{format_variant_label(without)} cannot be planned: {planned.reason}"
         left = rungs(techniques, planned.blocks)
         most = next(rung[-1] for rung in reversed(left) if rung)
         while (place := self._find_first_fit(left)) is not None:
@@ -78,13 +78,13 @@ class _Search:
         return None
 
     def _is_fitting(self, techniques: Techniques) -> bool:
-        known = self.trials.get(variant_label(techniques))
+        known = self.trials.get(format_variant_label(techniques))
         return bool((known or self._record_trial(techniques, self._plan(techniques))).fits)
 
     def _record_trial(self, techniques: Techniques, planned: PlannedVariant) -> RecomputationTrial:
         peak = planned.peak_allocated_bytes
         trial = RecomputationTrial(
-            variant=variant_label(techniques),
+            variant=format_variant_label(techniques),
             planned_bytes=None if peak is None else float(peak.high),
             fits=None if peak is None else peak.high <= self._limit_bytes,
             reason=planned.reason,
@@ -94,7 +94,7 @@ class _Search:
 
     def _is_confirmed(self, techniques: Techniques) -> bool:
         """Whether a run does not refute it, as one that ends for another reason than memory does not."""
-        name = variant_label(techniques)
+        name = format_variant_label(techniques)
         trial = self._run(techniques, self.trials[name])
         if trial.measured_bytes is not None:
             trial = replace(trial, fits=trial.measured_bytes <= self._limit_bytes)
@@ -102,7 +102,9 @@ class _Search:
         return trial.fits is not False
 
     def _explain_shortfall(self, techniques: Techniques) -> str:
-        trial = self.trials[variant_label(techniques)]
+        trial = self.trials[format_variant_label(techniques)]
         peaks = ((trial.measured_bytes, "measured"), (trial.planned_bytes, "planned"))
-        known = next((f"a peak of {nbytes(peak)} is {how}" for peak, how in peaks if peak is not None), trial.reason)
-        return f"not even {trial.variant} fits into {nbytes(self._limit_bytes)}: {known}"
+        known = next(
+            (f"a peak of {format_bytes(peak)} is {how}" for peak, how in peaks if peak is not None), trial.reason
+        )
+        return f"not even {trial.variant} fits into {format_bytes(self._limit_bytes)}: {known}"

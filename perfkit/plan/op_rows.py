@@ -10,7 +10,7 @@ from perfkit.analysis.model.step import OpRow
 from perfkit.analysis.trace.roofline import UNKNOWN, RooflineLimit, compute_limits
 from perfkit.analysis.trace.roofs import Roofs
 from perfkit.analysis.trace.work.roofline_rows import compute_roof_share
-from perfkit.cost.call import Unit
+from perfkit.cost.op_call import ComputeUnit
 from perfkit.plan.efficiencies import Efficiencies
 from perfkit.plan.step_ops import Issued, StepOp
 from perfkit.plan.work import Work
@@ -24,7 +24,7 @@ class _Kind(NamedTuple):
 
     op: str
     dtype: str
-    unit: Unit
+    unit: ComputeUnit
 
 
 class _Sum(NamedTuple):
@@ -45,7 +45,7 @@ def op_rows(issued: Sequence[Issued], efficiencies: Efficiencies, step_s: float)
     works: dict[_Kind, Counter[Work]] = {}
     for each in issued:
         if isinstance(each, StepOp):
-            unit = Unit.MATRIX if each.work.matrix else Unit.VECTOR
+            unit = ComputeUnit.MATRIX if each.work.matrix else ComputeUnit.VECTOR
             works.setdefault(_Kind(each.work.op, each.work.dtype, unit), Counter())[each.work] += 1
     if not works:
         return ()
@@ -71,7 +71,7 @@ def _compute_s(kind: _Kind, flops: float, roofs: Roofs) -> float:
     """FLOPs of vector units in a dtype without a peak are left out, as their bytes take longer."""
     peak = roofs.compute(kind.unit, kind.dtype)
     if peak is None:
-        return np.nan if kind.unit == Unit.MATRIX else 0.0
+        return np.nan if kind.unit == ComputeUnit.MATRIX else 0.0
     return flops / peak.value
 
 

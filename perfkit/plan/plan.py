@@ -22,7 +22,7 @@ from perfkit.plan.step_ops import StepOp
 from perfkit.plan.target import CPU, Target
 from perfkit.plan.timed import with_time
 from perfkit.plan.verdict import judged
-from perfkit.spec import variant_label
+from perfkit.spec import format_variant_label
 from perfkit.store.request import BenchRequest
 
 PlanOne = Callable[[Techniques], PlannedVariant]  # the plan of one combination of techniques
@@ -46,7 +46,7 @@ def plan_schedule(
     """The runs that are planned. What a GPU lacks is found out when its step is gone through."""
 
     def refusal(techniques: Techniques, _device: str, dtype: str) -> str:
-        return refusals.get(variant_label(techniques)) or refusal_of(techniques, target.kind, dtype)
+        return refusals.get(format_variant_label(techniques)) or refusal_of(techniques, target.kind, dtype)
 
     return bench_schedule(replace(request, device="cpu", device_count=0), ranks_needed, refusal)
 
@@ -56,7 +56,7 @@ def plan_of(request: BenchRequest, target: Target, progress: Callable[[str], Non
     known: dict[str, PlannedVariant] = {}
 
     def planned_once(techniques: Techniques) -> PlannedVariant:
-        name = variant_label(techniques)
+        name = format_variant_label(techniques)
         if name in known:
             return known[name]
         ranks, _ = world_size_for(request, ranks_needed(techniques))

@@ -14,7 +14,7 @@ from perfkit.measure.events import Event
 from perfkit.measure.schedule import Techniques
 from perfkit.measure.trial import lacked_memory, shortened, tried
 from perfkit.plan.least_recomputation import Try
-from perfkit.record import Measurement, RankRecord, Status
+from perfkit.record import Measurement, RankRecord, RunStatus
 from perfkit.store.layout import MEMORY_FILE, RECORD_FILE, RecomputationTrial
 from perfkit.store.memory_file import read_allocations
 from perfkit.store.request import BenchRequest
@@ -32,7 +32,7 @@ def trials_of(request: BenchRequest, progress: Callable[[Event], None]) -> Try:
         passes = ("memory",) if item.spec.launch.device == "cpu" else ()
         run, peaks = tried(shortened(item.spec, passes), next(numbers), progress, allocator_peak)
         told = replace(planned, seconds=run.seconds)
-        if run.status != Status.OK:
+        if run.status != RunStatus.OK:
             fits = False if lacked_memory(run) else None
             return replace(told, fits=fits, reason=f"{run.status}: {run.reason}")
         known = [peak for peak in peaks if peak is not None]

@@ -44,8 +44,8 @@ from perfkit.techniques.apply import apply_all
 from perfkit.techniques.paged_optimizer import local_optimizer
 from perfkit.techniques.pipeline_schedules import BUBBLE
 from perfkit.techniques.state import TrainState
-from perfkit.workloads.table import check_microbatches, load_workload
-from perfkit.workloads.workload import built_model
+from perfkit.workloads.workload import make_model
+from perfkit.workloads.workload_table import check_microbatches, load_workload
 
 SOURCE = "every storage of one step on fake tensors, after one that makes the optimizer's state"
 
@@ -127,7 +127,7 @@ def rehearse(spec: RunSpec, gpu: Entry | None = None) -> Rehearsed:
         for context in (*stores, more_fake_ops(alone), mode, converts_fakes(), copies_fakes(), eager_linear()):
             stack.enter_context(context)
         stack.enter_context(memory.record_allocations(alone))
-        model = places.model = without_contents(built_model(workload), mode).to(dtype=dtype)
+        model = places.model = without_contents(make_model(workload), mode).to(dtype=dtype)
         parameters = sum(parameter.numel() for parameter in model.parameters())
         trainable = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
         stack.enter_context(eager_transformers())

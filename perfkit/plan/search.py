@@ -12,7 +12,7 @@ from typing import NamedTuple
 from perfkit.analysis.model.plan import PlannedVariant, PlanSearch
 from perfkit.errors import UsageError
 from perfkit.measure.schedule import Techniques
-from perfkit.spec import TechniqueSpec, parse_variants, variant_label
+from perfkit.spec import TechniqueSpec, format_variant_label, parse_variants
 from perfkit.techniques.compose import compose
 
 # Each next takes no more memory than the one before. Precisions are no such ladder: casts of weights are kept, too.
@@ -49,7 +49,7 @@ def search(plan: Plan, ranks: int, progress: Callable[[int, int, PlannedVariant]
     plans: dict[str, PlannedVariant] = {}
 
     def once(techniques: Techniques) -> PlannedVariant:
-        name = variant_label(techniques)
+        name = format_variant_label(techniques)
         if name not in plans:
             plans[name] = plan(techniques)
         return plans[name]

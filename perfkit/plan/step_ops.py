@@ -8,12 +8,12 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 from perfkit.analysis.trace.op_class import classify_op
-from perfkit.cost.args import all_tensors, read_bytes
-from perfkit.cost.call import OpCall, OpCost
-from perfkit.cost.collective import Kind, Message
-from perfkit.cost.free import is_free
-from perfkit.cost.live import CostedCalls
-from perfkit.cost.live_collectives import exchange, tensor_bytes
+from perfkit.cost.args import count_read_bytes, walk_tensors
+from perfkit.cost.collective import CollectiveType, Message
+from perfkit.cost.free_ops import is_free
+from perfkit.cost.live_collectives import count_tensor_bytes, describe_exchange
+from perfkit.cost.live_flops import CostingMode
+from perfkit.cost.op_call import OpCall, OpCost
 from perfkit.devices.peak import Fp32Settings
 from perfkit.plan.disk import mount_of
 from perfkit.plan.fake_disk import Paging
@@ -71,7 +71,7 @@ class StepCopy(NamedTuple):
 Issued = StepOp | StepCollective | StepPage | StepCopy
 
 
-class StepOps(CostedCalls):
+class StepOps(CostingMode):
     """Records in `issued` what is called while entered: within a mode of fake tensors, as it would be on a device.
 
     `fp32` says what a GPU computes products of fp32 in; None where that is fp32.
@@ -94,7 +94,7 @@ class StepOps(CostedCalls):
             self._marks.append(args[0])
         elif func is _EXIT:
             self._marks.pop()
-        elif result is not NotImplemented and (found := exchange(func, args, result)) is not None:
+        elif result is not NotImplemented and (found := describe_exchange(func, args, result)) is not None:
             self.issued.append(
                 StepCollective(
                     message=found.message,
@@ -102,7 +102,7 @@ class StepOps(CostedCalls):
                     phase=self._get_phase(),
                     functional=found.functional,
                     group=found.group,
-                    summed=found.message.kind is Kind.ALL_REDUCE and _is_summed(args),
+                    summed=found.message.kind is CollectiveType.ALL_REDUCE and _is_summed(args),
                 )
             )
         return result
@@ -149,8 +149,13 @@ def _modelled(call: OpCall, cost: OpCost | None, fp32: Fp32Settings | None) -> W
 
 
 def _moved(call: OpCall, result: Any) -> Work:
-    tensors = tuple(all_tensors(call.args))
+    tensors = tuple(walk_tensors(call.args))
     dtype = tensors[0].dtype if tensors else ""
     return Work(
-        classify_op(call.name), dtype, 0.0, read_bytes(*tensors) + tensor_bytes(result), matrix=False, op=call.name
+        classify_op(call.name),
+        dtype,
+        0.0,
+        count_read_bytes(*tensors) + count_tensor_bytes(result),
+        matrix=False,
+        op=call.name,
     )

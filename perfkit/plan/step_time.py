@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from perfkit.analysis.model.plan import DISK, GAPS, Interval, StepTime
 from perfkit.analysis.trace.op_class import OpClass
-from perfkit.cost.collective import Kind
+from perfkit.cost.collective import CollectiveType
 from perfkit.devices.peak import CPU
 from perfkit.plan.collectives import Interconnect
 from perfkit.plan.disk import Disk
@@ -235,11 +235,11 @@ class _Copies:
 
 def _prefetched(collective: StepCollective) -> bool:
     """FSDP2 gathers the parameters of a block while those before it compute: nothing that they compute is in them."""
-    return collective.message.kind is Kind.ALL_GATHER and not collective.functional
+    return collective.message.kind is CollectiveType.ALL_GATHER and not collective.functional
 
 
 def _hidden_in_backward(collective: StepCollective) -> bool:
     """Gradients are reduced beside backward, bucket by bucket (DDP, arXiv 2006.15704, section 3.2.3) or block by block
     (FSDP2), and awaited at its end."""
-    reduces = collective.message.kind in (Kind.ALL_REDUCE, Kind.REDUCE_SCATTER)
+    reduces = collective.message.kind in (CollectiveType.ALL_REDUCE, CollectiveType.REDUCE_SCATTER)
     return reduces and collective.phase == "backward" and not collective.functional

@@ -4,14 +4,14 @@ import os
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
-from perfkit.amounts import parse_amount
 from perfkit.devices.catalogue import Entry, named, with_memory
 from perfkit.devices.machine import memory_bytes
 from perfkit.devices.nvml import memory_of
 from perfkit.errors import UsageError
+from perfkit.parse_units import parse_amount
 from perfkit.plan.allocator_settings import EXPANDABLE_SEGMENTS, allocator_settings
 from perfkit.record import Environment
-from perfkit.units import nbytes
+from perfkit.units import format_bytes
 
 
 class Target(NamedTuple):
@@ -133,5 +133,5 @@ def _limit(memory: str, capacity: int, whose: str) -> int:
     except UsageError as error:
         raise UsageError(f"--memory: {error}, or a share of the device such as 0.9") from None
     if not 0 < limit <= capacity:
-        raise UsageError(f"--memory {memory} is {nbytes(limit)}, and {whose} has {nbytes(capacity)}")
+        raise UsageError(f"--memory {memory} is {format_bytes(limit)}, and {whose} has {format_bytes(capacity)}")
     return int(limit)

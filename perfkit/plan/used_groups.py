@@ -5,7 +5,7 @@ from typing import Any
 
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from perfkit.cost.live_collectives import exchange
+from perfkit.cost.live_collectives import describe_exchange
 
 
 class UsedGroups(TorchDispatchMode):
@@ -19,7 +19,7 @@ class UsedGroups(TorchDispatchMode):
         self, func: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         result = func(*args, **(kwargs or {}))
-        found = exchange(func, args, result)
+        found = describe_exchange(func, args, result)
         if found is not None:
             self.ranks[found.group] = found.ranks
         return result

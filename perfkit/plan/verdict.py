@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from perfkit.analysis.model.plan import Interval, PlannedVariant
 from perfkit.plan.target import Target
-from perfkit.units import nbytes, significant
+from perfkit.units import format_bytes, format_significant
 
 _UNITS = ((2**30, "GiB"), (2**20, "MiB"))
 
@@ -38,11 +38,11 @@ def verdict(needed: Interval, limit: float) -> str:
 def too_much(needed: Interval, limit: float) -> str:
     """By how much an interval is beyond a limit that holds no part of it: its low end, which is certain."""
     at_least = "at least " if needed.low < needed.high else ""
-    return f"{at_least}{nbytes(needed.low - limit)} too much"
+    return f"{at_least}{format_bytes(needed.low - limit)} too much"
 
 
 def _amounts(needed: Interval, limit: float, digits: int) -> str:
     """`61 to 66 GiB of 80`, in the unit of the limit."""
     size, unit = next(((size, unit) for size, unit in _UNITS if limit >= size), _UNITS[-1])
-    low, high = (significant(bound / size, digits) for bound in (needed.low, needed.high))
+    low, high = (format_significant(bound / size, digits) for bound in (needed.low, needed.high))
     return f"{low if low == high else f'{low} to {high}'} {unit} of {limit / size:.4g}"

@@ -9,7 +9,7 @@ from perfkit.plan.known import ceilings_of_target
 from perfkit.plan.target import Target
 from perfkit.store.layout import RecomputationSearch
 from perfkit.store.request import BenchRequest
-from perfkit.workloads.sources import sources_of
+from perfkit.workloads.source_digests import compute_source_digests
 
 
 def whole_plan(
@@ -31,7 +31,7 @@ def whole_plan(
         scaling=request.scaling,
         variants=planned,
         recomputations=tuple(recomputations),
-        sources=sources_of(request.workload.name),
+        sources=compute_source_digests(request.workload.name),
         device=target.kind,
         device_name="" if target.entry is None else target.device,
         limit_bytes=target.limit_bytes,

@@ -6,9 +6,9 @@ from perfkit.analysis.trace.matmul_operands import describe_layout, list_contigu
 from perfkit.analysis.trace.op_class import OpClass, classify_op
 from perfkit.analysis.trace.roofline import COMPUTE, MEMORY
 from perfkit.analysis.trace.roofs import Roofs
-from perfkit.cost.call import OpCall, OpCost, TensorArg, Unit
 from perfkit.cost.dtypes import BY_NAME
-from perfkit.cost.fp32_products import computed_in
+from perfkit.cost.fp32_products import resolve_compute_dtype
+from perfkit.cost.op_call import ComputeUnit, OpCall, OpCost, TensorArg
 from perfkit.devices.peak import Fp32Settings
 
 # Kinds of matrix products that take far longer than others: of 16-bit operands whose rows do not begin at multiples of
@@ -46,10 +46,10 @@ def work_of(call: OpCall, cost: OpCost, fp32: Fp32Settings | None = None) -> Wor
     Vector work of unknown FLOPs counts as none, as its bytes take longer. `fp32` are the settings of a GPU, None where
     products of fp32 are computed in fp32.
     """
-    matrix = cost.unit == Unit.MATRIX
+    matrix = cost.unit == ComputeUnit.MATRIX
     if cost.bytes is None or (matrix and cost.flops is None):
         return None
-    dtype = computed_in(call.name, cost.dtype, fp32) if matrix else cost.dtype
+    dtype = resolve_compute_dtype(call.name, cost.dtype, fp32) if matrix else cost.dtype
     return Work(_class(call, cost.dtype), dtype, cost.flops or 0.0, cost.bytes, matrix, call.name)
 
 
@@ -86,7 +86,7 @@ def least_time(work: Work, roofs: Roofs) -> Least | None:
 
     What a cache serves takes less. The FLOPs of vector work in a dtype without a peak are left out.
     """
-    memory, unit = roofs.find_bandwidth(), Unit.MATRIX if work.matrix else Unit.VECTOR
+    memory, unit = roofs.find_bandwidth(), ComputeUnit.MATRIX if work.matrix else ComputeUnit.VECTOR
     own = roofs.compute(unit, work.dtype)
     stands_in = own is None and work.matrix
     compute = roofs.compute(unit, _USUAL) if stands_in else own

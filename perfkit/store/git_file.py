@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from perfkit.errors import UsageError
-from perfkit.git import git
+from perfkit.git import run_git
 from perfkit.store.baseline import BASELINE_FILE, Baseline, decode_baseline
 
 
@@ -27,19 +27,19 @@ def read_file_at(revision: str, path: Path) -> bytes:
         )
     folder, inner = _find_existing_folder(path.absolute())
     _require_repository(folder)
-    known = git(folder, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}")
+    known = run_git(folder, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}")
     if not known.ok:
         raise NoRevisionError(
             f"git knows no revision {revision!r} in {folder}: fetch it first (`git fetch origin "
             f"{revision.removeprefix('origin/')}`; in CI also check out more than the last commit)"
         )
     name = f"{known.text}:./{inner.as_posix()}"
-    if git(folder, "cat-file", "-t", name).text != "blob":
+    if run_git(folder, "cat-file", "-t", name).text != "blob":
         raise UsageError(
             f"{revision} has no file {path}: write one there with `perfkit check --update` and commit it "
             f"({BASELINE_FILE} where no other name is given)"
         )
-    return git(folder, "cat-file", "blob", name).output
+    return run_git(folder, "cat-file", "blob", name).output
 
 
 def _find_existing_folder(path: Path) -> tuple[Path, Path]:
@@ -49,7 +49,7 @@ def _find_existing_folder(path: Path) -> tuple[Path, Path]:
 
 
 def _require_repository(folder: Path) -> None:
-    answer = git(folder, "rev-parse", "--is-inside-work-tree")
+    answer = run_git(folder, "rev-parse", "--is-inside-work-tree")
     if answer.text == "true":
         return
     # Any other reason than the plain one, such as a folder of somebody else's, is git's to tell.

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from perfkit.errors import RunFormatError
 from perfkit.files import read_json
-from perfkit.record import Status, Unknown, measured
+from perfkit.record import RunStatus, Unknown, make_measurement
 from perfkit.spec import RunSpec, Struct
 from perfkit.store.layout import RUN_FILE, SPEC_FILE, SUITE_FILE, Suite, SuiteRun
 from perfkit.store.live import LIVE_FILE
@@ -214,7 +214,7 @@ def _is_complete(path: Path, summary: ReportSummary, suite: Suite) -> bool:
     """Whether the report that a summary is of holds everything: each run, or what was ever written of the last."""
     if summary.created_at != suite.created_at:
         return False
-    if all(outcome.status != Status.INTERRUPTED for outcome in summary.outcomes):
+    if all(outcome.status != RunStatus.INTERRUPTED for outcome in summary.outcomes):
         return summary.runs == len(suite.runs)
     return not suite.runs or find_last_write(path, suite.runs[-1]) <= get_write_time(path / SUMMARY_FILE)
 
@@ -252,8 +252,8 @@ def _read_live_figures(logs: Sequence[LogEnd], otherwise: str) -> RowFigures:
     absent = Unknown(reason="the live log does not tell")
     unit = log.start.unit if log.start is not None else ""
     return RowFigures(
-        step=measured(window.step_s, "s", source),
+        step=make_measurement(window.step_s, "s", source),
         throughput=absent if window.units_per_s is None else make_throughput(window.units_per_s, unit, source),
-        peak=absent if window.allocated_bytes is None else measured(window.allocated_bytes, "bytes", source),
-        mfu=absent if window.mfu is None else measured(window.mfu, "1", source),
+        peak=absent if window.allocated_bytes is None else make_measurement(window.allocated_bytes, "bytes", source),
+        mfu=absent if window.mfu is None else make_measurement(window.mfu, "1", source),
     )

@@ -7,10 +7,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from perfkit.allocations import COLUMNS, TEXTS, WIDE, Allocations, Band, FailedRequest, Reserved
+from perfkit.allocations import COLUMNS, TEXTS, WIDE, Allocations, FailedRequest, ReservedSegments, TimeBand
 from perfkit.errors import RunFormatError
 from perfkit.files import refuse_newer, write_bytes
-from perfkit.record import Block
+from perfkit.record import InitialBlock
 from perfkit.spec import Struct
 
 MEMORY_FILE_VERSION = 1
@@ -20,18 +20,18 @@ _KEY = b"perfkit"
 class _FileMetadata(Struct):
     """What the columns do not hold, as JSON in the file's metadata.
 
-    `reserved` is (at_event, address, size), `expandable` which of these are, as in `Reserved`.
+    `reserved` is (at_event, address, size), `expandable` which of these are, as in `ReservedSegments`.
     """
 
     schema_version: int = MEMORY_FILE_VERSION
     device: str
     source: str
     names: tuple[str, ...]
-    known: tuple[Block, ...]
+    known: tuple[InitialBlock, ...]
     unexplained_bytes: int
     reserved: tuple[tuple[int, int, int], ...]
     expandable: tuple[bool, ...] = ()
-    bands: tuple[Band, ...]
+    bands: tuple[TimeBand, ...]
     failed: FailedRequest | None
 
 
@@ -84,7 +84,7 @@ def read_allocations(path: Path) -> Allocations:
         names=rest.names,
         known=rest.known,
         unexplained_bytes=rest.unexplained_bytes,
-        reserved=Reserved(
+        reserved=ReservedSegments(
             at_event=held[:, 0].copy(),
             address=held[:, 1].copy(),
             size=held[:, 2].copy(),

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from perfkit.files import write_json
-from perfkit.record import MachineLoad, Samples
+from perfkit.record import MachineLoad, StepSamples
 from perfkit.spec import Struct
 
 PAIRS_VERSION = 2
@@ -23,8 +23,8 @@ class Pair(Struct):
     included, and `load` how busy the machine was with something else in that time.
     """
 
-    before: Samples
-    after: Samples
+    before: StepSamples
+    after: StepSamples
     seconds: float
     load: MachineLoad | None = None
 

@@ -5,7 +5,7 @@ from decimal import Decimal
 
 from perfkit.errors import UsageError
 from perfkit.spec import Struct
-from perfkit.units import significant
+from perfkit.units import format_significant
 
 _HOUR_S = 3600.0
 _PRICE = re.compile(
@@ -29,7 +29,7 @@ class Price(Struct):
 
     def format_amount(self, amount: float) -> str:
         """`$2.49`, `2.49 EUR`, `2.49`."""
-        return self._add_currency(significant(amount))
+        return self._add_currency(format_significant(amount))
 
     @property
     def label(self) -> str:

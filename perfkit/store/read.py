@@ -11,7 +11,7 @@ from typing import Any
 from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.errors import RunFormatError
 from perfkit.files import Migrations, read_json
-from perfkit.record import RankRecord, Run, Status
+from perfkit.record import RankRecord, RunResult, RunStatus
 from perfkit.spec import RunSpec
 from perfkit.store.layout import (
     CEILINGS_FILE,
@@ -53,7 +53,7 @@ class StoredRun:
     repeat: int
     path: str
     spec: RunSpec
-    run: Run
+    run: RunResult
     ranks: tuple[StoredRank, ...]
 
     @property
@@ -112,7 +112,7 @@ def _read_run(suite_folder: Path, entry: SuiteRun) -> StoredRun:
     run_file = folder / RUN_FILE
     stored = (_read_rank(get_rank_folder(folder, rank), rank, spec) for rank in range(spec.launch.world_size))
     ranks = tuple(rank for rank in stored if rank is not None)
-    run = read_json(run_file, Run) if run_file.is_file() else _make_unfinished_run(ranks)
+    run = read_json(run_file, RunResult) if run_file.is_file() else _make_unfinished_run(ranks)
     return StoredRun(
         variant=entry.variant,
         repeat=entry.repeat,
@@ -123,10 +123,10 @@ def _read_run(suite_folder: Path, entry: SuiteRun) -> StoredRun:
     )
 
 
-def _make_unfinished_run(ranks: tuple[StoredRank, ...]) -> Run:
+def _make_unfinished_run(ranks: tuple[StoredRank, ...]) -> RunResult:
     if any(rank.record.attached is not None for rank in ranks):
-        return Run(status=Status.INTERRUPTED, reason="its end was not recorded: it still runs, or was killed")
-    return Run(status=Status.INTERRUPTED, reason="the suite ended before this run did")
+        return RunResult(status=RunStatus.INTERRUPTED, reason="its end was not recorded: it still runs, or was killed")
+    return RunResult(status=RunStatus.INTERRUPTED, reason="the suite ended before this run did")
 
 
 def _read_rank(folder: Path, rank: int, spec: RunSpec) -> StoredRank | None:

@@ -6,7 +6,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from perfkit.files import read_json
-from perfkit.record import Run, Status
+from perfkit.record import RunResult, RunStatus
 from perfkit.spec import RunSpec
 from perfkit.store.layout import RUN_FILE, SPEC_FILE, SUITE_FILE, Suite, SuiteRun
 from perfkit.store.live_tail import SILENT_S, LogEnd
@@ -26,21 +26,21 @@ class SuiteState(StrEnum):
 
 def read_variant_outcomes(path: Path, suite: Suite) -> tuple[tuple[VariantOutcome, ...], SuiteRun | None]:
     """How each variant ended, the worst of its repeats, and the last run that has not ended."""
-    statuses: dict[str, list[Status]] = {variant: [] for variant in suite.variants}
+    statuses: dict[str, list[RunStatus]] = {variant: [] for variant in suite.variants}
     unfinished = None
     for entry in suite.runs:
         file = path / entry.path / RUN_FILE
-        ended = read_json(file, Run).status if file.is_file() else Status.INTERRUPTED
+        ended = read_json(file, RunResult).status if file.is_file() else RunStatus.INTERRUPTED
         unfinished = unfinished if file.is_file() else entry
         statuses.setdefault(entry.variant, []).append(ended)
     outcomes = (VariantOutcome(variant=variant, status=_find_worst(ends)) for variant, ends in statuses.items())
     return tuple(outcomes), unfinished
 
 
-def _find_worst(statuses: Sequence[Status]) -> Status:
+def _find_worst(statuses: Sequence[RunStatus]) -> RunStatus:
     """A variant with a failed repeat has failed; one of which no run began was interrupted."""
-    order = sorted(statuses, key=lambda status: (status == Status.OK, status == Status.INTERRUPTED))
-    return order[0] if order else Status.INTERRUPTED
+    order = sorted(statuses, key=lambda status: (status == RunStatus.OK, status == RunStatus.INTERRUPTED))
+    return order[0] if order else RunStatus.INTERRUPTED
 
 
 def find_suite_state(
@@ -65,11 +65,11 @@ def _read_limit_s(spec: Path) -> float:
 def get_ended_state(outcomes: Sequence[VariantOutcome]) -> tuple[SuiteState, str]:
     """The state of a suite whose variants ended so, with those that did not end well."""
     by_status = Counter(outcome.status for outcome in outcomes)
-    fine = {Status.OK, Status.SKIPPED}
-    told = ", ".join(f"{outcome.variant} {outcome.status}" for outcome in outcomes if outcome.status != Status.OK)
-    if by_status.keys() - fine - {Status.INTERRUPTED}:
+    fine = {RunStatus.OK, RunStatus.SKIPPED}
+    told = ", ".join(f"{outcome.variant} {outcome.status}" for outcome in outcomes if outcome.status != RunStatus.OK)
+    if by_status.keys() - fine - {RunStatus.INTERRUPTED}:
         return SuiteState.FAILED, told
-    if by_status[Status.INTERRUPTED] or not outcomes:
+    if by_status[RunStatus.INTERRUPTED] or not outcomes:
         return SuiteState.INTERRUPTED, told or "it ended before its first run"
     return SuiteState.OK, told
 

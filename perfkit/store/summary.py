@@ -5,7 +5,7 @@ import hashlib
 import os
 from collections.abc import Iterable
 
-from perfkit.record import Measurement, Quantity, Status, Unknown, measured
+from perfkit.record import Measurement, Quantity, RunStatus, Unknown, make_measurement
 from perfkit.spec import Struct
 
 REPORT_FILE = "report.html"
@@ -43,7 +43,7 @@ class VariantOutcome(Struct):
     """How one variant ended."""
 
     variant: str
-    status: Status
+    status: RunStatus
 
 
 class ReportSummary(Struct):
@@ -82,4 +82,4 @@ def make_unknown_figures(reason: str) -> RowFigures:
 
 def make_throughput(value: float, unit: str, source: str) -> Measurement:
     """A throughput of `unit` (`tokens`, `samples`) a second."""
-    return measured(value, f"{unit or 'units'}/s", source)
+    return make_measurement(value, f"{unit or 'units'}/s", source)

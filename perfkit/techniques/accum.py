@@ -12,7 +12,7 @@ from perfkit.spec import BASELINE
 from perfkit.techniques.microbatch_losses import not_their_mean
 from perfkit.techniques.state import TrainState
 from perfkit.techniques.technique import Stage, Technique
-from perfkit.workloads.workload import first_batch, samples_of
+from perfkit.workloads.workload import count_samples, draw_first_batch
 
 # What a microbatch saves for backward beside its share of the activations, as a share of the whole batch's.
 _FIXED = 0.1
@@ -53,7 +53,7 @@ class Accum(Technique):
         workload = state.workload
         if workload.step is not None:
             raise UnavailableError(f"the workload {workload.name} has a step of its own, which takes a whole batch")
-        samples = samples_of(first_batch(workload, torch.Generator().manual_seed(0)))
+        samples = count_samples(draw_first_batch(workload, torch.Generator().manual_seed(0)))
         if samples is None:
             raise UnavailableError(f"the tensors of a batch of {workload.name} do not share their first dimension")
         if samples % self.steps:

@@ -9,8 +9,8 @@ import msgspec
 from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
 from torch.utils.checkpoint import create_selective_checkpoint_contexts
 
-from perfkit.amounts import parse_amount
 from perfkit.errors import UnavailableError, UsageError
+from perfkit.parse_units import parse_amount
 from perfkit.record import Claim, Relation
 from perfkit.techniques.chained import not_chained
 from perfkit.techniques.saved_ops import FACT, PRODUCTS, named_ops, saving

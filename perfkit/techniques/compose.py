@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from perfkit.errors import UsageError
-from perfkit.spec import TechniqueSpec, WorkloadSpec, typed_params
+from perfkit.spec import TechniqueSpec, WorkloadSpec, convert_params
 from perfkit.techniques.compatibility import check, shown
 from perfkit.techniques.ranks import check_shares
 from perfkit.techniques.table import TECHNIQUES
@@ -18,7 +18,7 @@ def compose(specs: Sequence[TechniqueSpec]) -> tuple[Technique, ...]:
     """
     techniques: list[Technique] = []
     for spec in specs:
-        technique: Technique = typed_params(TECHNIQUES.load(spec.name), "technique", spec.name, spec.params)
+        technique: Technique = convert_params(TECHNIQUES.load(spec.name), "technique", spec.name, spec.params)
         if any(technique.name == other.name for other in techniques):
             raise UsageError(
                 f"the technique {spec.name!r} is given twice in {'+'.join(item.label for item in specs)!r}"

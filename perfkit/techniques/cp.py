@@ -21,8 +21,8 @@ from perfkit.techniques.ranks import check_joined
 from perfkit.techniques.state import TrainState
 from perfkit.techniques.technique import Plannable, Planned, Stage, Technique
 from perfkit.techniques.trial import trial_batch
-from perfkit.workloads.loss import loss_of, returned
-from perfkit.workloads.workload import Batch, Workload, first_batch
+from perfkit.workloads.model_loss import call_loss, compute_loss
+from perfkit.workloads.workload import Batch, Workload, draw_first_batch
 
 _CALLS = "attention_calls"
 _GATHER, _ALL_TO_ALL = "_c10d_functional::all_gather_into_tensor", "_c10d_functional::all_to_all_single"
@@ -89,7 +89,7 @@ class Cp(Technique):
                 f"the workload {workload.name} does not say where its sequences are (sequence_dimensions, use_sdpa)"
             )
         check_joined(workload)
-        _check_batch(workload.name, first_batch(workload, torch.Generator().manual_seed(0)), dimensions, ranks)
+        _check_batch(workload.name, draw_first_batch(workload, torch.Generator().manual_seed(0)), dimensions, ranks)
         workload.use_sdpa(state.model)
         state.enter(sdpa_kernel(_KERNELS))
         state.facts[_CALLS] = float(_calls(state))
@@ -134,7 +134,7 @@ class _Parts:
                 no_restore_buffers=set(cut),
             )
         )
-        return loss_of(workload, model, part)
+        return compute_loss(workload, model, part)
 
     def backward(self, before: Callable[[torch.Tensor], None], loss: torch.Tensor) -> None:
         before(loss)
@@ -171,7 +171,7 @@ def _calls(state: TrainState) -> int:
         return call.run_with(attention)
 
     with trial_batch(state) as batch, attention_by(counted), state.enter_forward_contexts(), torch.no_grad():
-        returned(state.workload, state.model, batch)
+        call_loss(state.workload, state.model, batch)
     if not calls:
         raise UnavailableError("the model calls no torch.nn.functional.scaled_dot_product_attention by this name")
     return calls

@@ -12,7 +12,7 @@ from perfkit.errors import UnavailableError
 from perfkit.record import Claim, ParityRule, Relation
 from perfkit.techniques.state import TrainState
 from perfkit.techniques.technique import Package, Plannable, Planned, Stage, Technique
-from perfkit.workloads.loaders import Loading, begin_alike, draws_at_random, made_loader
+from perfkit.workloads.loaders import LoaderChanges, build_loader, has_equal_first_batch, is_random
 
 _DEFAULT_PREFETCH = 2  # torch's own, where there are workers
 
@@ -96,9 +96,9 @@ class Data(Technique):
             raise UnavailableError(
                 f"the batches of {workload.name} are made before it trains: there is no DataLoader (make_loader)"
             )
-        loader = made_loader(workload, torch.Generator().manual_seed(0), Loading())
+        loader = build_loader(workload, torch.Generator().manual_seed(0), LoaderChanges())
         changed = self._build_loading(loader)
-        other = made_loader(workload, torch.Generator().manual_seed(0), changed)
+        other = build_loader(workload, torch.Generator().manual_seed(0), changed)
         if self.non_blocking and not (self.pin or loader.pin_memory):
             raise UnavailableError("copies from memory that is not pinned are waited for: add pin=true")
         if self.prefetch is not None and not _most_ahead(other):
@@ -119,7 +119,7 @@ class Data(Technique):
         workers = state.loading.options["num_workers"] if self.workers is None else self.workers
         return tuple(self._make_claims(workers, state))
 
-    def _build_loading(self, loader: DataLoader[Any]) -> Loading:
+    def _build_loading(self, loader: DataLoader[Any]) -> LoaderChanges:
         workers = max(1, loader.num_workers) if self.workers is None else self.workers
         options: dict[str, Any] = {"num_workers": workers}
         if self.prefetch is not None:
@@ -129,16 +129,16 @@ class Data(Technique):
         if self.pin:
             options["pin_memory"] = True
         asked = {"format": self.format, "augment": self.augment}
-        return Loading({name: value for name, value in asked.items() if value is not None}, options)
+        return LoaderChanges({name: value for name, value in asked.items() if value is not None}, options)
 
     def _make_parity_rules(self, loader: DataLoader[Any], other: DataLoader[Any]) -> Iterator[ParityRule]:
-        if (self.format or self.augment) and not begin_alike(loader, other):
+        if (self.format or self.augment) and not has_equal_first_batch(loader, other):
             yield ParityRule(relative=None, basis="the first batch is another: other samples, order or augmentation")
         if other.num_workers == loader.num_workers and type(other.dataset) is type(loader.dataset):
             return
         if isinstance(other.dataset, IterableDataset) and max(other.num_workers, loader.num_workers) > 1:
             yield ParityRule(relative=None, basis="batches come by turns from each worker's part of the data")
-        elif draws_at_random(other):
+        elif is_random(other):
             basis = "the dataset draws from the random numbers of its process, which are others in another process"
             yield ParityRule(relative=None, basis=basis)
 
@@ -147,7 +147,7 @@ class Data(Technique):
             "so many worker processes make batches", "loader_workers", Relation.EQUAL, float(workers)
         )
         if self.prefetch is not None:
-            loader = made_loader(state.workload, torch.Generator().manual_seed(0), state.loading)
+            loader = build_loader(state.workload, torch.Generator().manual_seed(0), state.loading)
             ahead = min(workers * self.prefetch, _most_ahead(loader))
             yield self._make_claim(
                 "so many batches are asked for ahead", "loader_prefetched", Relation.EQUAL, float(ahead)

@@ -11,14 +11,14 @@ import torch.nn.functional as F  # noqa: N812
 from torch import nn
 from torch.nn.modules.linear import NonDynamicallyQuantizableLinear
 
-from perfkit.cost.live import count_flops
+from perfkit.cost.live_flops import count_flops
 from perfkit.errors import UnavailableError
 from perfkit.record import Claim, ParityRule, Relation
 from perfkit.techniques.logits import Logits
 from perfkit.techniques.state import TrainState
 from perfkit.techniques.technique import Package, Stage, Technique
 from perfkit.techniques.trial import trial_batch
-from perfkit.workloads.loss import loss_of, returned
+from perfkit.workloads.model_loss import call_loss, compute_loss
 from perfkit.workloads.workload import Batch, Workload, split_batch
 
 
@@ -76,7 +76,7 @@ class Distill(Technique):
             part = split_batch(batch, state.microbatches)[0]
             student, theirs = Logits(), list[torch.Tensor]()
             with student:
-                forward = count_flops(lambda: returned(own, state.model, part))
+                forward = count_flops(lambda: call_loss(own, state.model, part))
             teaching = count_flops(lambda: theirs.extend(_logits(own, teacher, part)))
         _check_comparable(own.name, student.found, theirs)
         counted = teaching if self.teacher == "own" else forward
@@ -129,7 +129,7 @@ class _Distilled:
     def __call__(self, model: nn.Module, batch: Batch) -> torch.Tensor:
         student = Logits()
         with student:
-            hard = loss_of(self.own, model, batch)
+            hard = compute_loss(self.own, model, batch)
         pairs = zip(student.found, _logits(self.own, self.teacher, batch), strict=True)
         soft = torch.stack([soft_loss(ours, theirs, self.temperature) for ours, theirs in pairs]).sum()
         return (1 - self.weight) * hard + self.weight * soft
@@ -158,7 +158,7 @@ def _check_comparable(workload: str, student: Sequence[torch.Tensor], teacher: S
 def _logits(own: Workload, teacher: nn.Module, batch: Batch) -> list[torch.Tensor]:
     logits = Logits(instead=True)
     with torch.no_grad(), logits:
-        returned(own, teacher, batch)
+        call_loss(own, teacher, batch)
     return logits.found
 
 

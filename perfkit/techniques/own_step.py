@@ -13,7 +13,7 @@ from perfkit.errors import UsageError
 from perfkit.techniques.phases import Mark, Phases
 from perfkit.techniques.state import Closure, TrainState
 from perfkit.workloads.training import Losses
-from perfkit.workloads.workload import Batch, built_optimizers
+from perfkit.workloads.workload import Batch, make_optimizers
 
 Update = Callable[[Optimizer, Closure | None], object]
 
@@ -34,7 +34,7 @@ def rehearse(state: TrainState, batch: Batch) -> torch.Tensor:
     """One step that leaves the state as it is: optimizers of its own that do not update, and cleared gradients."""
     model = state.model
     with state.unwrap_model():
-        optimizers = built_optimizers(state.workload, model)
+        optimizers = make_optimizers(state.workload, model)
     kept = [(tensor, tensor.detach().clone()) for tensor in (*model.parameters(), *model.buffers())]
     try:
         return _Training(state, optimizers, _evaluate).run(batch)
@@ -93,7 +93,7 @@ class _Training:
 
 
 class _Updates:
-    """Implements `perfkit.workloads.training.Updates`."""
+    """Implements `perfkit.workloads.training.StepOptimizer`."""
 
     def __init__(
         self, optimizer: Optimizer, update: Update, within: Callable[[str], AbstractContextManager[None]]

@@ -18,8 +18,8 @@ from perfkit.techniques.phases import Mark
 from perfkit.techniques.pipeline_cut import Cut
 from perfkit.techniques.pipeline_split import Stages
 from perfkit.techniques.state import TrainState
-from perfkit.workloads.loss import loss_of
-from perfkit.workloads.workload import Batch, samples_of, to_device
+from perfkit.workloads.model_loss import compute_loss
+from perfkit.workloads.workload import Batch, count_samples, move_to_device
 
 # Counters, of a step.
 BUSY, PIPELINE = "stage_busy_s", "pipeline_s"
@@ -60,7 +60,7 @@ class PipelineSteps:
         state, stages = self._state, self.stages
         self._mark, self.busy_s = mark, 0.0
         with mark("data"):
-            self._batches = [to_device(batch, state.device, state.non_blocking) for batch in batches]
+            self._batches = [move_to_device(batch, state.device, state.non_blocking) for batch in batches]
         self._check_batches()
         if len(batches) not in self._schedules:
             self._schedules[len(batches)] = self._make_schedule(len(batches))
@@ -113,7 +113,7 @@ class PipelineSteps:
     def _run_stage(self, stage: int, received: torch.Tensor | None, batch: Batch) -> torch.Tensor:
         state = self._state
         with state.enter_forward_contexts():
-            return self._cut.run(stage, received, lambda: loss_of(state.workload, state.called[""], batch))
+            return self._cut.run(stage, received, lambda: compute_loss(state.workload, state.called[""], batch))
 
     def _run_microbatch(self, stage: int, number: int, received: torch.Tensor | None) -> torch.Tensor:
         sent = self._run_stage(stage, received, self._batches[number])
@@ -131,7 +131,7 @@ class PipelineSteps:
         for batch in self._batches:
             shapes = {name: tensor.shape for name, tensor in batch.items()}
             self._shapes = self._shapes or shapes
-            if samples_of(batch) != self.stages.samples or shapes != self._shapes:
+            if count_samples(batch) != self.stages.samples or shapes != self._shapes:
                 said = ", ".join(f"{name} {list(shape)}" for name, shape in shapes.items())
                 raise UnavailableError(
                     f"pp needs microbatches of one size, of {self.stages.samples} samples each, and one has {said}"

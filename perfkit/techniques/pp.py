@@ -29,7 +29,7 @@ from perfkit.techniques.technique import LOSSLESS, Plannable, Stage
 from perfkit.techniques.tensor_parallel import exchange_facts
 from perfkit.techniques.trial import nothing_kept, trial_samples
 from perfkit.techniques.zero1 import SLACK
-from perfkit.workloads.workload import Batch, first_batch, samples_of
+from perfkit.workloads.workload import Batch, count_samples, draw_first_batch
 
 # Facts.
 _HELD, _TRAINED, _SENT = "stage_parameter_bytes", "stage_gradient_bytes", "stage_message_bytes"
@@ -112,8 +112,8 @@ class Pp(ModelParallel):
     def apply(self, state: TrainState) -> TrainState:
         ranks, rank = state.mesh.size("pp"), state.mesh.place("pp")
         names = state.block_names
-        first = first_batch(state.workload, torch.Generator().manual_seed(0))
-        samples = (samples_of(first) or 0) * len(state.batches_of_ranks)
+        first = draw_first_batch(state.workload, torch.Generator().manual_seed(0))
+        samples = (count_samples(first) or 0) * len(state.batches_of_ranks)
         parts = dealt(len(names), ranks * self._stages)
         self._check_division(state, samples, parts)
         microbatches = self._choose_microbatches(samples, ranks)

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from perfkit.errors import UnavailableError
-from perfkit.missing import needs
+from perfkit.optional_deps import make_missing_package_error
 from perfkit.record import Claim, Relation
 from perfkit.techniques.adapters import Adapters, adaptable_layers
 from perfkit.techniques.lora import Lora
@@ -38,7 +38,7 @@ class Qlora(Lora):
         return Package("bitsandbytes", "bitsandbytes")
 
     def unavailable(self, device: torch.device) -> str | None:
-        return None if find_spec("peft") else str(needs("peft", "peft"))
+        return None if find_spec("peft") else str(make_missing_package_error("peft", "peft"))
 
     def apply(self, state: TrainState) -> TrainState:
         from transformers.pytorch_utils import Conv1D

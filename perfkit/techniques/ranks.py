@@ -12,7 +12,7 @@ from perfkit.techniques.compatibility import shown
 from perfkit.techniques.mesh import DIMENSIONS, Dimension, Mesh
 from perfkit.techniques.state import World
 from perfkit.techniques.technique import Ranks, Technique
-from perfkit.workloads.workload import Workload, first_batch, samples_of
+from perfkit.workloads.workload import Workload, count_samples, draw_first_batch
 
 
 class ModelParallel(Technique):
@@ -94,5 +94,5 @@ def check_joined(workload: Workload) -> None:
         raise UnavailableError(f"the workload {workload.name} has a step of its own, which takes its rank's batch")
     if workload.make_batch is None:
         raise UnavailableError(f"the DataLoader of {workload.name} makes each rank's batches, and all need the same")
-    if samples_of(first_batch(workload, torch.Generator().manual_seed(0))) is None:
+    if count_samples(draw_first_batch(workload, torch.Generator().manual_seed(0))) is None:
         raise UnavailableError(f"the tensors of a batch of {workload.name} do not share their first dimension")

@@ -15,9 +15,9 @@ from perfkit.techniques.as_built import as_built
 from perfkit.techniques.mesh import Mesh
 from perfkit.techniques.phases import Mark
 from perfkit.techniques.segments import Joined
-from perfkit.workloads.loaders import Loading
-from perfkit.workloads.loss import loss_of
-from perfkit.workloads.workload import Batch, Models, Workload, built_optimizers
+from perfkit.workloads.loaders import LoaderChanges
+from perfkit.workloads.model_loss import compute_loss
+from perfkit.workloads.workload import Batch, Models, Workload, make_optimizers
 
 if TYPE_CHECKING:
     from perfkit.techniques.tensor_parallel import Exchange  # imports what other runs do not need
@@ -122,7 +122,7 @@ class TrainState:
     checkpointed: tuple[str, ...] = ()
     skipped_updates: list[bool | torch.Tensor] = field(default_factory=list)
     accumulation: int = 1
-    loading: Loading = field(default_factory=Loading)
+    loading: LoaderChanges = field(default_factory=LoaderChanges)
     non_blocking: bool = True
     microbatches: int = 1
     parity_rules: list[ParityRule] = field(default_factory=list)
@@ -189,7 +189,7 @@ class TrainState:
         if self.own_forward is not None:
             return self.own_forward(batch)
         with self.enter_forward_contexts():
-            return loss_of(self.workload, self.called[""], batch)
+            return compute_loss(self.workload, self.called[""], batch)
 
     @contextmanager
     def enter_forward_contexts(self) -> Iterator[None]:
@@ -209,7 +209,7 @@ class TrainState:
         Raises `UnavailableError` where another optimizer would take the place of one that a scheduler acts on.
         """
         with self.unwrap_model():
-            own = built_optimizers(self.workload, self.model)
+            own = make_optimizers(self.workload, self.model)
         for group_change in self.group_changes:
             for optimizer in own.values():
                 group_change(optimizer)

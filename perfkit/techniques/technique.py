@@ -7,9 +7,9 @@ from typing import ClassVar, NamedTuple
 
 import torch
 
-from perfkit.missing import needs
+from perfkit.optional_deps import make_missing_package_error
 from perfkit.record import Claim, ParityRule, Relation
-from perfkit.spec import Struct, WorkloadSpec, parse_variants, typed_params
+from perfkit.spec import Struct, WorkloadSpec, convert_params, parse_variants
 from perfkit.techniques.mesh import Dimension
 from perfkit.techniques.state import TrainState
 
@@ -184,7 +184,7 @@ def cannot_act(technique: Technique, device: torch.device) -> str | None:
     """Why a technique cannot act on this kind of device: its package is missing, or its own reason; None if it can."""
     package = technique.package()
     if package is not None and find_spec(package.module) is None:
-        return str(needs(*package))
+        return str(make_missing_package_error(*package))
     return technique.unavailable(device)
 
 
@@ -212,5 +212,5 @@ def first_example(kind: type[Technique]) -> Technique:
     """The technique with the parameters that the first of its examples gives it."""
     specs = next(iter(parse_variants((kind.examples or (kind.name,))[0])))
     params = next(spec.params for spec in specs if spec.name == kind.name)
-    technique: Technique = typed_params(kind, "technique", kind.name, params)
+    technique: Technique = convert_params(kind, "technique", kind.name, params)
     return technique

@@ -11,7 +11,7 @@ from torch.distributed.tensor import DTensor
 from torch.distributed.tensor.parallel import loss_parallel
 from torch.optim import Optimizer
 
-from perfkit.cost.collective import Kind
+from perfkit.cost.collective import CollectiveType
 from perfkit.errors import UnavailableError
 from perfkit.record import Claim, Relation
 from perfkit.techniques.mesh import Dimension
@@ -29,8 +29,8 @@ from perfkit.techniques.tensor_parallel import (
     split_layers,
 )
 from perfkit.techniques.trial import trial_forward
-from perfkit.workloads.loss import loss_of
-from perfkit.workloads.workload import Batch, Split, Workload
+from perfkit.workloads.model_loss import compute_loss
+from perfkit.workloads.workload import Batch, TensorParallelSplit, Workload
 
 # Facts.
 _HELD = "split_parameter_bytes"
@@ -39,7 +39,7 @@ _HELD = "split_parameter_bytes"
 class _Collective(NamedTuple):
     """What split layers call: its op, what becomes of activations, and the fact of who calls it in backward."""
 
-    kind: Kind
+    kind: CollectiveType
     op: str
     done: str
     in_backward: str
@@ -48,10 +48,12 @@ class _Collective(NamedTuple):
 # With sequence parallelism and without.
 _COLLECTIVES = {
     True: (
-        _Collective(Kind.ALL_GATHER, "_c10d_functional::all_gather_into_tensor", "gathered", ROWS),
-        _Collective(Kind.REDUCE_SCATTER, "_c10d_functional::reduce_scatter_tensor", "summed into parts", COLUMNS),
+        _Collective(CollectiveType.ALL_GATHER, "_c10d_functional::all_gather_into_tensor", "gathered", ROWS),
+        _Collective(
+            CollectiveType.REDUCE_SCATTER, "_c10d_functional::reduce_scatter_tensor", "summed into parts", COLUMNS
+        ),
     ),
-    False: (_Collective(Kind.ALL_REDUCE, "_c10d_functional::all_reduce", "summed", COLUMNS),),
+    False: (_Collective(CollectiveType.ALL_REDUCE, "_c10d_functional::all_reduce", "summed", COLUMNS),),
 }
 
 
@@ -102,7 +104,7 @@ class Tp(ModelParallel):
                 f"the workload {state.workload.name} does not say how its layers are split (tensor_parallel_plan)"
             )
         ranks = state.mesh.size("tp")
-        plan = plan_of(state.model, Split(ranks, self.sp, self.loss))
+        plan = plan_of(state.model, TensorParallelSplit(ranks, self.sp, self.loss))
         split = split_layers(state.model, plan, ranks)
         state.exchanges = exchanged(state.model, plan, partial(trial_forward, state))
         state.parameter_share *= split.parameter_bytes / sum(each.nbytes for each in state.model.parameters())
@@ -137,7 +139,7 @@ class Tp(ModelParallel):
 
 def _local_loss(workload: Workload, model: nn.Module, batch: Batch) -> torch.Tensor:
     """The loss, which all ranks have, as a plain tensor."""
-    loss = loss_of(workload, model, batch)
+    loss = compute_loss(workload, model, batch)
     return loss.to_local() if isinstance(loss, DTensor) else loss
 
 

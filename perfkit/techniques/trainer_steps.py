@@ -17,7 +17,7 @@ from torch.optim import Optimizer
 from perfkit.techniques.engine import placed
 from perfkit.techniques.phases import Mark, Phases
 from perfkit.techniques.state import TrainState
-from perfkit.workloads.workload import Batch, to_device
+from perfkit.workloads.workload import Batch, move_to_device
 
 
 class TrainerSteps:
@@ -101,7 +101,7 @@ class _Training(LightningModule):
 
     def transfer_batch_to_device(self, batch: Batch, device: torch.device, dataloader_idx: int) -> Batch:
         with self._phases.within("data"):
-            return to_device(batch, device, self.state.non_blocking)
+            return move_to_device(batch, device, self.state.non_blocking)
 
     def training_step(self, batch: Batch, batch_idx: int) -> torch.Tensor:
         with self._phases.within("forward"):

@@ -7,8 +7,8 @@ import torch
 from torch.autograd.graph import saved_tensors_hooks
 
 from perfkit.techniques.state import TrainState
-from perfkit.workloads.loss import returned
-from perfkit.workloads.workload import Batch, batches_of, join_batches, samples_of
+from perfkit.workloads.model_loss import call_loss
+from perfkit.workloads.workload import Batch, count_samples, draw_batches, join_batches
 
 
 @contextmanager
@@ -26,7 +26,7 @@ def trial_samples(state: TrainState, count: int) -> Iterator[Batch]:
     """The same, of so many samples; their number of one batch must be known."""
     with trial_batches(state) as batches:
         drawn = [next(batches)]
-        while sum(samples_of(batch) or count for batch in drawn) < count:
+        while sum(count_samples(batch) or count for batch in drawn) < count:
             drawn.append(next(batches))
         yield {name: tensor[:count] for name, tensor in join_batches(drawn).items()}
 
@@ -34,7 +34,7 @@ def trial_samples(state: TrainState, count: int) -> Iterator[Batch]:
 @contextmanager
 def trial_batches(state: TrainState) -> Iterator[Iterator[Batch]]:
     """The same, without end; on all ranks the same."""
-    drawn = batches_of(state.workload, torch.Generator().manual_seed(0))
+    drawn = draw_batches(state.workload, torch.Generator().manual_seed(0))
     dtype = next((p.dtype for p in state.model.parameters() if p.is_floating_point()), torch.float32)
     kept = {name: buffer.clone() for name, buffer in state.model.named_buffers()}
     with torch.random.fork_rng(devices=[state.device] if state.device.type == "cuda" else []):
@@ -49,7 +49,7 @@ def trial_batches(state: TrainState) -> Iterator[Iterator[Batch]]:
 def trial_forward(state: TrainState) -> None:
     """A forward pass of one rank's batch, of which nothing is kept for backward."""
     with trial_batch(state) as batch, nothing_kept(), state.enter_forward_contexts():
-        returned(state.workload, state.model, batch)
+        call_loss(state.workload, state.model, batch)
 
 
 def nothing_kept() -> saved_tensors_hooks:

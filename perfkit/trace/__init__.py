@@ -1,1 +1,1 @@
-"""Reading traces of torch.profiler."""
+"""Reads traces of torch.profiler."""

@@ -36,7 +36,7 @@ _PHASE_NAMES = {
 _PHASE = re.compile("|".join(f"(?P<{phase}>{'|'.join(patterns)})" for phase, patterns in _PHASE_NAMES.items()))
 
 
-def phase_of(name: str) -> int | None:
+def match_phase(name: str) -> int | None:
     """The index in `PHASES` of the phase that a range of this name marks, None where it marks none."""
     match = _PHASE.fullmatch(name.lower())
     return None if match is None else next(PHASES.index(phase) for phase in _PHASE_NAMES if match[phase] is not None)

@@ -1,11 +1,11 @@
-"""What a kernel's function is called, without its type, template arguments and parameters."""
+"""Name of a kernel's function, without its type, template arguments and parameters."""
 
 import re
 
 _UNNAMED = re.compile(r"\(anonymous namespace\)::|<unnamed>::|\(anonymous class\)::")
 
 
-def function_name(name: str) -> str:
+def extract_function_name(name: str) -> str:
     """`vllm::cross_device_reduce_1stage` of `void vllm::cross_device_reduce_1stage<__half, 8>(...)`.
 
     Namespaces without a name are left out. Names of other writers are as they are.

@@ -1,4 +1,4 @@
-"""What ran on a device, each linked to the op that launched it."""
+"""Links kernels, copies and fills of a device to the ops that launched them."""
 
 import re
 from dataclasses import dataclass, field
@@ -9,15 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.trace.annotations import COLLECTIVE_RANGES
-from perfkit.trace.compact import Compact
-from perfkit.trace.function_name import function_name
-from perfkit.trace.matching import flow_pairs, latest_before, processes
-from perfkit.trace.naming import named
-from perfkit.trace.nesting import around_times
+from perfkit.trace.compact_ints import Compact
+from perfkit.trace.event_names import mark_named
+from perfkit.trace.event_nesting import find_around_times
+from perfkit.trace.function_name import extract_function_name
+from perfkit.trace.match_ids import find_latest_before, map_processes, match_flows
 from perfkit.trace.read import COMPILED_GRAPH, DEVICE_CATEGORIES, NONE, Category, Ints, Trace
 
 
-class Link(IntEnum):
+class KernelLink(IntEnum):
     """How a kernel's op is known."""
 
     UNLINKED = 0
@@ -60,40 +60,42 @@ def link_kernels(trace: Trace, ops: Ints, parent: Ints) -> Kernels:
     if not len(events):
         return Kernels(events, events, events, np.empty(0, np.int8))
     launches = trace.select_events(Category.LAUNCH)
-    ids = _Ids.from_trace(trace, events, launches)
+    ids = _LinkIds.from_trace(trace, events, launches)
     launch_of = _match_launches(trace, events, launches, ids)
     by_flow = np.zeros(len(events), np.bool_)
     if (launch_of == NONE).any():
-        source, target = flow_pairs(trace, "launch", launches, events)
+        source, target = match_flows(trace, "launch", launches, events)
         fresh = launch_of[target] == NONE
         launch_of[target[fresh]] = source[fresh]
         by_flow[target[fresh]] = True
     launched = np.flatnonzero(launch_of != NONE)
     around = np.full(len(events), NONE, np.int64)
     calls = launches[launch_of[launched]]
-    around[launched] = around_times(trace, ops, trace.thread[calls], trace.start_ns[calls], parent)
-    link = np.where(around == NONE, Link.UNLINKED, np.where(by_flow, Link.FLOW, Link.CORRELATION)).astype(np.int8)
+    around[launched] = find_around_times(trace, ops, trace.thread[calls], trace.start_ns[calls], parent)
+    link = np.where(
+        around == NONE, KernelLink.UNLINKED, np.where(by_flow, KernelLink.FLOW, KernelLink.CORRELATION)
+    ).astype(np.int8)
     loose = np.flatnonzero(around == NONE)
     if len(loose) and ids.name_ops:
-        by_id = latest_before(
+        by_id = find_latest_before(
             ids.external[loose], trace.start_ns[events[loose]], trace.external_id[ops], trace.start_ns[ops]
         )
         around[loose] = by_id
-        link[loose[by_id != NONE]] = Link.EXTERNAL_ID
+        link[loose[by_id != NONE]] = KernelLink.EXTERNAL_ID
     op, launch = np.full(len(events), NONE, np.int64), np.full(len(events), NONE, np.int64)
     launch[launched] = calls
     loose = np.flatnonzero(around == NONE)
     if len(loose):
-        source, target = flow_pairs(trace, "op", ops, events[loose])
+        source, target = match_flows(trace, "op", ops, events[loose])
         around[loose[target]] = source
-        link[loose[target]] = Link.FLOW
+        link[loose[target]] = KernelLink.FLOW
     known = around != NONE
     op[known] = ops[around[known]]
-    return Kernels(events, op, launch, link, _clock_skew(trace, events, launch))
+    return Kernels(events, op, launch, link, _measure_clock_skew(trace, events, launch))
 
 
 @dataclass(frozen=True)
-class _Ids:
+class _LinkIds:
     """What connects kernels and launches, and the ids of ops on kernels; `name_ops` tells whether those are such."""
 
     kernel: Ints
@@ -102,7 +104,7 @@ class _Ids:
     name_ops: bool
 
     @classmethod
-    def from_trace(cls, trace: Trace, events: Ints, launches: Ints) -> "_Ids":
+    def from_trace(cls, trace: Trace, events: Ints, launches: Ints) -> "_LinkIds":
         kernel, launch = trace.correlation[events], trace.correlation[launches]
         external = trace.external_id[events]
         if (kernel == NONE).all() and (external != NONE).any():
@@ -116,24 +118,26 @@ class _Ids:
         return cls(kernel, launch, np.where(external == kernel, NONE, external), name_ops=True)
 
 
-def _match_launches(trace: Trace, events: Ints, launches: Ints, ids: _Ids) -> Ints:
+def _match_launches(trace: Trace, events: Ints, launches: Ints, ids: _LinkIds) -> Ints:
     """For each kernel the position of its launch, NONE where none has its id."""
     starts, launch_starts = trace.start_ns[events], trace.start_ns[launches]
-    process = processes(trace)[trace.thread[launches]] if len(launches) else trace.thread[launches]
+    process = map_processes(trace)[trace.thread[launches]] if len(launches) else trace.thread[launches]
     given = ids.launch[ids.launch != NONE]
     if len(np.unique(process)) < 2 or len(np.unique(given)) == len(given):
-        return latest_before(ids.kernel, starts, ids.launch, launch_starts)
+        return find_latest_before(ids.kernel, starts, ids.launch, launch_starts)
     # Processes number their launches independently of each other: a device's kernels come from the process that has
     # most of their ids before them, with the same op's id if there is one, and has them soonest before.
     result = np.full(len(events), NONE, np.int64)
-    where = np.stack([processes(trace)[trace.thread[events]].astype(np.int64), trace.device[events]])
+    where = np.stack([map_processes(trace)[trace.thread[events]].astype(np.int64), trace.device[events]])
     _, device = np.unique(where, axis=1, return_inverse=True)
     members = [np.flatnonzero(process == launcher) for launcher in np.unique(process)]
     for number in range(int(device.max()) + 1):
         mine = np.flatnonzero(device == number)
         best = (-1, -1, 0.0)
         for candidates in members:
-            launch_of = latest_before(ids.kernel[mine], starts[mine], ids.launch[candidates], launch_starts[candidates])
+            launch_of = find_latest_before(
+                ids.kernel[mine], starts[mine], ids.launch[candidates], launch_starts[candidates]
+            )
             known = launch_of != NONE
             delay = starts[mine][known] - launch_starts[candidates[launch_of[known]]]
             same = trace.external_id[events[mine][known]] == trace.external_id[launches[candidates[launch_of[known]]]]
@@ -144,7 +148,7 @@ def _match_launches(trace: Trace, events: Ints, launches: Ints, ids: _Ids) -> In
     return result
 
 
-def _clock_skew(trace: Trace, events: Ints, launch: Ints) -> dict[int, int]:
+def _measure_clock_skew(trace: Trace, events: Ints, launch: Ints) -> dict[int, int]:
     known = launch != NONE
     delay = trace.start_ns[events[known]] - trace.start_ns[launch[known]]
     device = trace.device[events[known]]
@@ -181,7 +185,7 @@ def is_collective_kernel(name: str) -> bool:
     """Whether ranks exchange data in a kernel of this name."""
     if _COLLECTIVE_KERNEL.search(name) is not None:
         return True
-    function = function_name(name)
+    function = extract_function_name(name)
     # What is compiled to run after a collective bears its name: triton_poi_fused_add_all_reduce_4.
     return _PEER_KERNEL.search(function) is not None and not (
         _COMPUTES.search(function.rpartition("::")[2]) or is_compiled_kernel(name)
@@ -206,11 +210,11 @@ def is_compiled_region(name: str) -> bool:
     return is_compiled_graph(name) or name.startswith(("CompiledFunction", "Torch-Compiled Region"))
 
 
-def communication(trace: Trace) -> Ints:
+def find_communication(trace: Trace) -> Ints:
     """Events during which ranks exchanged data: collective kernels, or a backend's ranges where there are none."""
     kernels = trace.select_events(Category.KERNEL)
-    events = kernels[named(trace, kernels, is_collective_kernel)]
+    events = kernels[mark_named(trace, kernels, is_collective_kernel)]
     if len(events):
         return events
     ranges = trace.select_events(Category.RANGE)
-    return ranges[named(trace, ranges, lambda name: name.startswith(COLLECTIVE_RANGES))]
+    return ranges[mark_named(trace, ranges, lambda name: name.startswith(COLLECTIVE_RANGES))]

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.trace.compact import Compact
+from perfkit.trace.compact_ints import Compact
 
 Ints = NDArray[np.int64]
 Small = NDArray[np.int32]
@@ -67,7 +67,7 @@ class MemoryEvents:
         return len(self.time_ns)
 
 
-class Collective(NamedTuple):
+class CollectiveRecord(NamedTuple):
     """What a trace recorded of a collective: elements sent and received by this rank, NONE where it does not tell."""
 
     name: str  # as the backend calls it: `allreduce`, `_allgather_base`, `reduce_scatter` ...
@@ -79,7 +79,7 @@ class Collective(NamedTuple):
     group_size: int
 
 
-class Stated(NamedTuple):
+class EventStatement(NamedTuple):
     """What few events state of themselves, NONE where they do not."""
 
     flops: int  # of a kernel, as its compiler counted them (XLA)
@@ -106,7 +106,7 @@ class Flows:
 
 
 @dataclass(frozen=True)
-class Syncs:
+class SyncRecords:
     """Who waited for what on a device, one row a record: `kind` indexes `SYNC_KINDS`.
 
     Attributes:
@@ -188,12 +188,12 @@ class Trace:
     collective: Small
     stated: Small
     node: Compact
-    statements: list[Stated]
-    collectives: list[Collective]
+    statements: list[EventStatement]
+    collectives: list[CollectiveRecord]
     geometries: list[bytes]
     flows: Flows
     memory: MemoryEvents
-    syncs: Syncs
+    syncs: SyncRecords
     source: str = ""
     runtime: str = ""
     thread_names: list[str] = field(default_factory=list)

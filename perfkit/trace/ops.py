@@ -12,17 +12,17 @@ from functools import cached_property, partial
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.trace.backward import find_backward
-from perfkit.trace.compact import Compact, compact
-from perfkit.trace.costing import CostedCall, Role, cost_ops
+from perfkit.trace.backward_ops import find_backward
+from perfkit.trace.compact_ints import Compact, compact_ints
+from perfkit.trace.cost_ops import CostedCall, OpRole, cost_ops
+from perfkit.trace.event_nesting import compute_self_time, find_parents
 from perfkit.trace.kernels import Kernels, link_kernels
-from perfkit.trace.modules import Modules, find_modules
-from perfkit.trace.nesting import parents, self_time
-from perfkit.trace.phases import PhaseRanges, op_phases
+from perfkit.trace.module_calls import ModuleCalls, find_modules
+from perfkit.trace.phases import PhaseRanges, assign_op_phases
 from perfkit.trace.read import NONE, Category, Ints, Trace
-from perfkit.trace.steps import Steps, find_steps
+from perfkit.trace.steps import StepIntervals, find_steps
 
-__all__ = ["CostedCall", "Ops", "Role", "read_ops"]
+__all__ = ["CostedCall", "Ops", "OpRole", "read_ops"]
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Ops:
     """
 
     trace: Trace
-    steps: Steps
+    steps: StepIntervals
     event: Compact
     parent: Compact
     owner: Compact
@@ -67,7 +67,7 @@ class Ops:
     kernel_step: Compact
     kernel_phase: Compact
     kernel_module: Compact
-    calls_of_modules: Modules
+    calls_of_modules: ModuleCalls
 
     def __len__(self) -> int:
         return len(self.event)
@@ -106,22 +106,22 @@ class Ops:
 def read_ops(trace: Trace) -> Ops:
     """Nest, link and cost the ops of a trace. Steps and phases are NONE where none can be told."""
     # Each column is compacted as soon as it is known: there are many, and as many rows as ops.
-    event = compact(trace.select_events(Category.OP))
-    parent = compact(parents(trace, event))
-    kernels = _compacted(link_kernels(trace, event, parent))
-    kernel_op = compact(np.where(kernels.op == NONE, NONE, np.searchsorted(event, kernels.op)))
+    event = compact_ints(trace.select_events(Category.OP))
+    parent = compact_ints(find_parents(trace, event))
+    kernels = _compact_kernels(link_kernels(trace, event, parent))
+    kernel_op = compact_ints(np.where(kernels.op == NONE, NONE, np.searchsorted(event, kernels.op)))
     start = trace.start_ns[event]
     steps = find_steps(trace, event, parent)
     costs = cost_ops(trace, event, parent, kernel_op, trace.name[kernels.event])
-    owner, call = compact(costs.owner), compact(costs.call)
+    owner, call = compact_ints(costs.owner), compact_ints(costs.call)
     owners = np.append(owner, NONE)[kernel_op]
     backward = find_backward(trace, event, parent)
     modules = find_modules(trace)
     module = modules.locate_modules(trace, trace.thread[event], start)
     of_forward = np.append(module, NONE)[backward.forward]  # NONE (-1) takes the last entry, which is NONE
-    module = compact(np.where(of_forward == NONE, module, of_forward))
+    module = compact_ints(np.where(of_forward == NONE, module, of_forward))
     ranges = PhaseRanges.from_trace(trace)
-    phase = compact(op_phases(trace, event, backward.node, steps, ranges))
+    phase = compact_ints(assign_op_phases(trace, event, backward.node, steps, ranges))
     return Ops(
         trace=trace,
         steps=steps,
@@ -131,37 +131,39 @@ def read_ops(trace: Trace) -> Ops:
         role=costs.role,
         call=call,
         calls=costs.calls,
-        step=compact(steps.locate_times(start)),
+        step=compact_ints(steps.locate_times(start)),
         phase=phase,
         module=module,
         modules=modules.paths,
-        forward=compact(backward.forward),
+        forward=compact_ints(backward.forward),
         recomputed=backward.recomputed,
-        self_ns=self_time(start, trace.end_ns[event], parent),
+        self_ns=compute_self_time(start, trace.end_ns[event], parent),
         kernels=kernels,
         kernel_op=kernel_op,
-        kernel_owner=compact(np.where(owners == NONE, kernel_op, owners)),
-        kernel_step=compact(_kernel_steps(trace, kernels, steps)),
-        kernel_phase=compact(_of_op_or_launch(trace, phase, kernels, kernel_op, ranges.locate_phases)),
-        kernel_module=compact(
-            _of_op_or_launch(trace, module, kernels, kernel_op, partial(modules.locate_modules, trace))
+        kernel_owner=compact_ints(np.where(owners == NONE, kernel_op, owners)),
+        kernel_step=compact_ints(_find_kernel_steps(trace, kernels, steps)),
+        kernel_phase=compact_ints(_take_from_op_or_launch(trace, phase, kernels, kernel_op, ranges.locate_phases)),
+        kernel_module=compact_ints(
+            _take_from_op_or_launch(trace, module, kernels, kernel_op, partial(modules.locate_modules, trace))
         ),
         calls_of_modules=modules,
     )
 
 
-def _compacted(kernels: Kernels) -> Kernels:
-    return replace(kernels, event=compact(kernels.event), op=compact(kernels.op), launch=compact(kernels.launch))
+def _compact_kernels(kernels: Kernels) -> Kernels:
+    return replace(
+        kernels, event=compact_ints(kernels.event), op=compact_ints(kernels.op), launch=compact_ints(kernels.launch)
+    )
 
 
-def _kernel_steps(trace: Trace, kernels: Kernels, steps: Steps) -> Ints:
+def _find_kernel_steps(trace: Trace, kernels: Kernels, steps: StepIntervals) -> Ints:
     if steps.on_device:
         return steps.locate_times(trace.start_ns[kernels.event])
     asked_by = np.where(kernels.launch == NONE, kernels.op, kernels.launch)
     return steps.locate_times(trace.start_ns[np.where(asked_by == NONE, kernels.event, asked_by)])
 
 
-def _of_op_or_launch(
+def _take_from_op_or_launch(
     trace: Trace,
     of_op: Compact,
     kernels: Kernels,

@@ -1,16 +1,16 @@
-"""Which optimizers a trace shows stepping."""
+"""Finds the optimizers that a trace shows stepping."""
 
 from perfkit.trace.annotations import OPTIMIZER_STEP
-from perfkit.trace.naming import numbered
+from perfkit.trace.event_names import map_names
 from perfkit.trace.read import Category, Trace
 
 
-def optimizers_of(trace: Trace) -> tuple[str, ...]:
+def find_optimizers(trace: Trace) -> tuple[str, ...]:
     """The classes of those whose steps were recorded, by name; empty where none was (other writers, C++)."""
-    _, names = numbered(trace, trace.select_events(Category.RANGE, Category.OP), _class)
+    _, names = map_names(trace, trace.select_events(Category.RANGE, Category.OP), _parse_class)
     return tuple(sorted(set(names.values())))
 
 
-def _class(name: str) -> str | None:
+def _parse_class(name: str) -> str | None:
     match = OPTIMIZER_STEP.match(name)
     return (match["optimizer"] or None) if match is not None else None

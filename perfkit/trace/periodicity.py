@@ -1,4 +1,4 @@
-"""Steps that nobody marked: found where the same work repeats."""
+"""Finds steps that nobody marked: where the same work repeats."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ _SAMPLE = 256
 _MOST_COMPARISONS = 1000
 
 
-def period(sequence: NDArray[np.integer]) -> int | None:
+def find_period(sequence: NDArray[np.integer]) -> int | None:
     """The smallest p for which each element equals the one p before it, if p fits in at least three times.
 
     The whole sequence has to repeat: the layers of one pass over a model do, too, but for what comes before and after
@@ -36,12 +36,12 @@ def period(sequence: NDArray[np.integer]) -> int | None:
     return None
 
 
-def repeats(sequence: NDArray[np.integer], starts: Ints, end: int) -> tuple[Ints, Ints, int] | None:
+def find_repeats(sequence: NDArray[np.integer], starts: Ints, end: int) -> tuple[Ints, Ints, int] | None:
     """Where whole repeats begin and end in time, and their length in elements; None where nothing repeats.
 
     `starts` are the times of the elements; `end` is when the last one's work is over.
     """
-    length = period(sequence)
+    length = find_period(sequence)
     if length is None:
         return None
     whole = len(sequence) // length

@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.record import MARK_PREFIX, PHASES
-from perfkit.trace.annotations import phase_of
-from perfkit.trace.naming import named, numbered
-from perfkit.trace.nesting import around_times
+from perfkit.trace.annotations import match_phase
+from perfkit.trace.event_names import map_names, mark_named
+from perfkit.trace.event_nesting import find_around_times
 from perfkit.trace.read import NONE, Category, Ints, Trace
-from perfkit.trace.steps import Steps, containing
+from perfkit.trace.steps import StepIntervals, find_intervals
 
 _FORWARD, _BACKWARD, _OPTIMIZER = (PHASES.index(phase) for phase in ("forward", "backward", "optimizer"))
 
@@ -21,7 +21,7 @@ _OPTIMIZER_OPS = re.compile(r"aten::_foreach_\w+|aten::_fused_(adam|adamw|sgd|ad
 
 
 @dataclass(frozen=True)
-class Phases:
+class PhaseIntervals:
     """Marked ranges in the order of time; `phase` indexes `perfkit.record.PHASES`."""
 
     phase: Ints
@@ -36,7 +36,7 @@ class Phases:
 
         Time decides, not the thread: backward runs on threads of its own while the marking thread waits for it.
         """
-        interval = containing(self.start_ns, self.end_ns, times)
+        interval = find_intervals(self.start_ns, self.end_ns, times)
         return np.where(interval == NONE, NONE, self.phase[interval]) if len(self) else interval
 
 
@@ -46,7 +46,7 @@ class PhaseRanges:
     where perfkit marked none."""
 
     trace: Trace
-    marked: Phases
+    marked: PhaseIntervals
     events: Ints
     phase: Ints
 
@@ -54,7 +54,7 @@ class PhaseRanges:
     def from_trace(cls, trace: Trace) -> "PhaseRanges":
         marked = find_phases(trace)
         nothing = np.empty(0, np.int64)
-        return cls(trace, marked, *((nothing, nothing) if len(marked) else _ranges(trace, phase_of)))
+        return cls(trace, marked, *((nothing, nothing) if len(marked) else _find_ranges(trace, match_phase)))
 
     def locate_phases(self, threads: NDArray[np.int32], times: Ints) -> Ints:
         """For times on threads of the host the phase that ranges tell, NONE elsewhere."""
@@ -65,24 +65,24 @@ class PhaseRanges:
         if not len(self.events):
             nothing = np.full(len(times), NONE, np.int64)
             return nothing, nothing.copy(), nothing.copy()
-        at = around_times(self.trace, self.events, threads, times)
+        at = find_around_times(self.trace, self.events, threads, times)
         none, event = at == NONE, self.events[at]
         phase, start, end = self.phase[at], self.trace.start_ns[event], self.trace.end_ns[event]
         return np.where(none, NONE, phase), np.where(none, NONE, start), np.where(none, NONE, end)
 
 
-def find_phases(trace: Trace) -> Phases:
+def find_phases(trace: Trace) -> PhaseIntervals:
     """The phases that perfkit marked in a trace; empty where it marked none."""
     by_name = {MARK_PREFIX + phase: index for index, phase in enumerate(PHASES)}
-    events, phases = _ranges(trace, by_name.get)
-    return Phases(phases, trace.start_ns[events], trace.end_ns[events])
+    events, phases = _find_ranges(trace, by_name.get)
+    return PhaseIntervals(phases, trace.start_ns[events], trace.end_ns[events])
 
 
-def op_phases(trace: Trace, event: Ints, node: Ints, steps: Steps, ranges: PhaseRanges) -> Ints:
+def assign_op_phases(trace: Trace, event: Ints, node: Ints, steps: StepIntervals, ranges: PhaseRanges) -> Ints:
     """The phase of each op (rows in the order of time): index into `PHASES`, NONE where it is not known.
 
     Where we marked phases, those. Else, the innermost deciding: what runs beneath an autograd `node` is backward, what
-    lies in a range whose name says so (`phase_of`) is of its phase, but for the forward passes that an optimizer calls
+    lies in a range whose name says so (`match_phase`) is of its phase, but for the forward passes that an optimizer calls
     itself. Then ops that only optimizers call are theirs, and the rest from the first op that records gradients up to
     backward is forward; all of it where nothing is trained.
     """
@@ -92,29 +92,29 @@ def op_phases(trace: Trace, event: Ints, node: Ints, steps: Steps, ranges: Phase
     phase, since, until = ranges.find_around(trace.thread[event], starts)
     within = node != NONE
     phase[within & ((phase == NONE) | (starts[node] >= since))] = _BACKWARD
-    phase[_evaluated(trace, event, phase, since, until)] = _FORWARD
+    phase[_find_evaluations(trace, event, phase, since, until)] = _FORWARD
     if not len(event):
         return phase
-    phase[(phase == NONE) & _on_engine_threads(trace, event, within)] = _BACKWARD
+    phase[(phase == NONE) & _mark_engine_ops(trace, event, within)] = _BACKWARD
     trained = bool((phase == _BACKWARD).any() or (phase == _OPTIMIZER).any())
     if trained:
-        listed = named(trace, event, lambda name: _OPTIMIZER_OPS.fullmatch(name) is not None)
+        listed = mark_named(trace, event, lambda name: _OPTIMIZER_OPS.fullmatch(name) is not None)
         phase[(phase == NONE) & listed] = _OPTIMIZER
     # A trace without steps is taken as one.
     step = steps.locate_times(starts) if len(steps) else np.zeros(len(event), np.int64)
     rest = (phase == NONE) & (step != NONE)
-    phase[_before_backward(trace, event, step, phase, rest) if trained else rest] = _FORWARD
+    phase[_find_before_backward(trace, event, step, phase, rest) if trained else rest] = _FORWARD
     return phase
 
 
-def _ranges(trace: Trace, phase_of_name: Callable[[str], int | None]) -> tuple[Ints, Ints]:
+def _find_ranges(trace: Trace, phase_of_name: Callable[[str], int | None]) -> tuple[Ints, Ints]:
     """The ranges that have a phase by their name, in the order of time, and the phase of each."""
     ranges = trace.select_events(Category.RANGE, Category.OP)  # old versions wrote ranges as ops
-    events, phases = numbered(trace, ranges, phase_of_name)
+    events, phases = map_names(trace, ranges, phase_of_name)
     return events, np.asarray([phases[name] for name in trace.name[events].tolist()], np.int64)
 
 
-def _evaluated(trace: Trace, event: Ints, phase: Ints, since: Ints, until: Ints) -> NDArray[np.bool_]:
+def _find_evaluations(trace: Trace, event: Ints, phase: Ints, since: Ints, until: Ints) -> NDArray[np.bool_]:
     """The forward passes of closures: in an optimizer's range, what runs from an op that records gradients to the
     backward pass that follows in the same range. An update records none."""
     starts = trace.start_ns[event]
@@ -131,7 +131,7 @@ def _evaluated(trace: Trace, event: Ints, phase: Ints, since: Ints, until: Ints)
     return evaluated
 
 
-def _on_engine_threads(trace: Trace, event: Ints, within: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _mark_engine_ops(trace: Trace, event: Ints, within: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Ops of threads that run autograd nodes and record no gradients outside of them: hooks after backward."""
     thread = trace.thread[event]
     engine = np.zeros(len(trace.threads), np.bool_)
@@ -140,7 +140,9 @@ def _on_engine_threads(trace: Trace, event: Ints, within: NDArray[np.bool_]) -> 
     return engine[thread]
 
 
-def _before_backward(trace: Trace, event: Ints, step: Ints, phase: Ints, rest: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _find_before_backward(
+    trace: Trace, event: Ints, step: Ints, phase: Ints, rest: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
     """Of the ops without a phase those from the first that records gradients to the last backward of their step."""
     starts = trace.start_ns[event]
     first = np.full(int(step.max()) + 2, np.iinfo(np.int64).max)

@@ -1,10 +1,11 @@
-"""Reading a trace: any torch.profiler, ROCm, XPU, Chrome or XLA trace as JSON, whole or damaged, into columns."""
+"""Reads a trace: any torch.profiler, ROCm, XPU, Chrome or XLA trace as JSON, whole or damaged, into columns."""
 
 from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
 
 from perfkit.errors import RunFormatError
+from perfkit.sanitize import escape_control_chars
 from perfkit.trace.model import (
     COMPILED_GRAPH,
     DEVICE_CATEGORIES,
@@ -12,41 +13,40 @@ from perfkit.trace.model import (
     NONE,
     SYNC_KINDS,
     Category,
-    Collective,
+    CollectiveRecord,
+    EventStatement,
     Flows,
     Ints,
     MemoryEvents,
     Signature,
     Small,
-    Stated,
-    Syncs,
+    SyncRecords,
     Trace,
 )
-from perfkit.trace.reading.classify import classify, place_on_devices, runtime_of
-from perfkit.trace.reading.collect import (
-    Collection,
-    correlate_by_external_id,
+from perfkit.trace.reading.begin_end_pairs import pair_begins_and_ends
+from perfkit.trace.reading.classify_events import classify_events, find_runtime, place_on_devices
+from perfkit.trace.reading.drop_own_events import drop_own_events
+from perfkit.trace.reading.event_columns import ColumnBuilder, PieceColumns
+from perfkit.trace.reading.event_splitter import EventSplitter
+from perfkit.trace.reading.growing_columns import reorder_columns, share_empty_columns
+from perfkit.trace.reading.kineto import AnyEvent, pause_gc
+from perfkit.trace.reading.parallel_decoding import PieceDistributor, RefusedPieces
+from perfkit.trace.reading.profiler_overhead import sum_overhead_us
+from perfkit.trace.reading.remarks import format_remarks
+from perfkit.trace.reading.tables import TraceTables
+from perfkit.trace.reading.text_blocks import ReadLimits, TextBlocks
+from perfkit.trace.reading.thread_info import read_thread_info
+from perfkit.trace.reading.trace_collector import (
+    TraceCollector,
     drop_impossible,
     drop_untimed,
     end_and_order,
+    link_by_external_id,
     move_sizes_to_copies,
 )
-from perfkit.trace.reading.columns import Builder, Part
-from perfkit.trace.reading.growing import reorder, without_room_for_nothing
-from perfkit.trace.reading.kineto import AnyEvent, without_gc
-from perfkit.trace.reading.ours import drop_ours
-from perfkit.trace.reading.overhead import overhead_us
-from perfkit.trace.reading.pairs import pair
-from perfkit.trace.reading.parallel import Refused, Sharing
-from perfkit.trace.reading.places import places
-from perfkit.trace.reading.remarks import remarks
-from perfkit.trace.reading.source import open_source
-from perfkit.trace.reading.splitter import Splitter
-from perfkit.trace.reading.stream import Limits, TextBlocks
-from perfkit.trace.reading.surroundings import rank_in_name, read_surroundings
-from perfkit.trace.reading.tables import Tables
-from perfkit.trace.reading.unfinished import end_with_the_recording
-from perfkit.visible import visible
+from perfkit.trace.reading.trace_metadata import parse_rank_in_name, read_trace_metadata
+from perfkit.trace.reading.trace_sources import open_source
+from perfkit.trace.reading.unfinished_ranges import end_unfinished_ranges
 
 __all__ = [
     "COMPILED_GRAPH",
@@ -55,15 +55,15 @@ __all__ = [
     "NONE",
     "SYNC_KINDS",
     "Category",
-    "Collective",
+    "CollectiveRecord",
     "Flows",
     "Ints",
-    "Limits",
+    "ReadLimits",
     "MemoryEvents",
     "Signature",
     "Small",
-    "Stated",
-    "Syncs",
+    "EventStatement",
+    "SyncRecords",
     "Trace",
     "read_trace",
 ]
@@ -78,7 +78,7 @@ _SHARED_FROM = 32 << 20  # bytes of JSON from which another process pays
 def read_trace(
     source: str | Path,
     *,
-    limits: Limits = Limits(),  # noqa: B008 - a frozen value
+    limits: ReadLimits = ReadLimits(),  # noqa: B008 - a frozen value
     workers: int = 1,
     allocations: bool = True,
 ) -> Trace:
@@ -90,16 +90,16 @@ def read_trace(
     """
     label = str(source)
     file, file_bytes = open_source(source)
-    with file, without_gc():
+    with file, pause_gc():
         blocks = TextBlocks(file, label, file_bytes, limits)
-        collection = Collection(Tables(limits.names), allocations)
+        collection = TraceCollector(TraceTables(limits.names), allocations)
         splitter = _read_blocks(blocks, collection, label, workers - 1, limits.names)
-    return _trace(source, file_bytes, blocks, splitter, collection)
+    return _build_trace(source, file_bytes, blocks, splitter, collection)
 
 
-def _read_blocks(blocks: TextBlocks, collection: Collection, label: str, helpers: int, names: int) -> Splitter:
-    builder = Builder(collection.tables)
-    sharing: Sharing | None = None
+def _read_blocks(blocks: TextBlocks, collection: TraceCollector, label: str, helpers: int, names: int) -> EventSplitter:
+    builder = ColumnBuilder(collection.tables)
+    sharing: PieceDistributor | None = None
 
     def add(piece: bytes) -> bool:
         if sharing is not None:
@@ -110,21 +110,21 @@ def _read_blocks(blocks: TextBlocks, collection: Collection, label: str, helpers
     def add_events(events: list[AnyEvent], text: bytes) -> bool:
         return add_part(builder.build(events, text))
 
-    def add_part(part: Part | None) -> bool:
+    def add_part(part: PieceColumns | None) -> bool:
         if part is not None:
             collection.add(part)
         return part is not None
 
     add(b"")  # so that there are columns, if empty ones
-    splitter = Splitter(label, add, add_events, lambda: builder.decoders)
+    splitter = EventSplitter(label, add, add_events, lambda: builder.decoders)
     with ExitStack() as stack:
         for block in blocks:
             if helpers and sharing is None and blocks.json_bytes > _SHARED_FROM and splitter.has_begun:
-                sharing = Sharing(collection, helpers, names)
+                sharing = PieceDistributor(collection, helpers, names)
                 stack.callback(sharing.close)
             try:
                 splitter.take_block(block)
-            except Refused as refused:
+            except RefusedPieces as refused:
                 sharing, helpers = None, 0  # the rest is damaged, or not events any more
                 splitter.resume(refused.pieces)
             if collection.is_empty and blocks.json_bytes > _LONGEST_WITHOUT_EVENT:
@@ -135,49 +135,49 @@ def _read_blocks(blocks: TextBlocks, collection: Collection, label: str, helpers
             shared, sharing = sharing, None
             try:
                 shared.collect_all()
-            except Refused as refused:
+            except RefusedPieces as refused:
                 splitter.resume(refused.pieces)
         splitter.finish()
     return splitter
 
 
-def _name(text: str) -> str:
-    return visible(text if len(text) <= _LONGEST_NAME else f"{text[:_LONGEST_NAME]}…")
+def _clean_name(text: str) -> str:
+    return escape_control_chars(text if len(text) <= _LONGEST_NAME else f"{text[:_LONGEST_NAME]}…")
 
 
-def _trace(
-    source: str | Path, file_bytes: int, blocks: TextBlocks, splitter: Splitter, collection: Collection
+def _build_trace(
+    source: str | Path, file_bytes: int, blocks: TextBlocks, splitter: EventSplitter, collection: TraceCollector
 ) -> Trace:
     tables = collection.tables
     counts: Counter[str] = collection.notes + splitter.notes
     rows = collection.take_rows()
     cats = ["" if cat is None else cat for cat in tables.cat]
-    drop_ours(rows, cats)
+    drop_own_events(rows, cats)
     if counts["broken event"] and not (len(rows["kind"]) or collection.metadata):
         raise RunFormatError(
             f"{source}: not a trace of torch.profiler: a list of {counts['broken event']} values, none of them an event"
         )
-    counts["unpaired"] = pair(rows)
+    counts["unpaired"] = pair_begins_and_ends(rows)
     counts["impossible duration"] += drop_impossible(rows)
     threads = [(str(process), str(thread)) for process, thread in tables.thread]
-    where = places(threads, collection.metadata)
-    names = ["" if name is None else _name(str(name)) for name in tables.name]
-    category = classify(rows, cats, names, where)
-    counts["unfinished"] = end_with_the_recording(rows, cats, category)
-    counts["overhead"] = overhead_us(rows, cats)
+    where = read_thread_info(threads, collection.metadata)
+    names = ["" if name is None else _clean_name(str(name)) for name in tables.name]
+    category = classify_events(rows, cats, names, where)
+    counts["unfinished"] = end_unfinished_ranges(rows, cats, category)
+    counts["overhead"] = sum_overhead_us(rows, cats)
     del rows["cat"], rows["hlo"], rows["numbered"], rows["kind"]
     place_on_devices(rows, category, threads, where)
-    correlate_by_external_id(rows, category)
+    link_by_external_id(rows, category)
     move_sizes_to_copies(rows, category)
     rows["category"] = category
     untimed = drop_untimed(rows)
     counts["untimed"] = len(untimed)
-    reorder(rows, end_and_order(rows))
-    without_room_for_nothing(rows)
-    around = read_surroundings(splitter.surroundings)
+    reorder_columns(rows, end_and_order(rows))
+    share_empty_columns(rows)
+    around = read_trace_metadata(splitter.surroundings)
     rank = around.rank
     if rank is None:
-        rank = rank_in_name(str(source))
+        rank = parse_rank_in_name(str(source))
         counts["rank by name"] = int(rank is not None)
     counts["names"], counts["signatures"] = tables.name.overflowed, tables.signature.overflowed
     return Trace(
@@ -186,7 +186,7 @@ def _trace(
         file_bytes=file_bytes,
         json_bytes=blocks.json_bytes,
         cut=bool(blocks.damage) or splitter.cut_at is not None,
-        notes=remarks(counts, blocks, splitter, around),
+        notes=format_remarks(counts, blocks, splitter, around),
         rank=rank,
         world_size=around.world_size,
         group_sizes=around.group_sizes,
@@ -196,10 +196,10 @@ def _trace(
         names=names,
         threads=threads,
         thread_names=where.names,
-        runtime=runtime_of(cats),
+        runtime=find_runtime(cats),
         signatures=[Signature(*signature.split(b"\0")) for signature in tables.signature],
         geometries=list(tables.geometry),
-        statements=[each._replace(kernel=_name(each.kernel)) if each.kernel else each for each in tables.stated],
+        statements=[each._replace(kernel=_clean_name(each.kernel)) if each.kernel else each for each in tables.stated],
         collectives=list(tables.collective),
         flows=collection.build_flows(),
         memory=collection.build_memory_events(),

@@ -1,4 +1,4 @@
-"""From the inputs that a trace recorded of an op to the arguments its cost is computed from."""
+"""Parses the inputs that a trace recorded of an op into the arguments its cost is computed from."""
 
 import math
 from collections.abc import Sequence
@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from perfkit.cost.call import Arg, Scalar, TensorArg
 from perfkit.cost.dtypes import BY_TRACE_NAME, UNKNOWN
+from perfkit.cost.op_call import Arg, Scalar, TensorArg
 from perfkit.trace.read import Signature
 
 _TENSOR_LIST = "TensorList"
@@ -18,7 +18,7 @@ _LONGEST_INTEGER = 2**63
 _SCALARS = {"True": True, "False": False, "": None, "None": None}
 
 
-def arguments(signature: Signature) -> tuple[Arg, ...] | None:
+def parse_arguments(signature: Signature) -> tuple[Arg, ...] | None:
     """The arguments in the order of the op's schema; None where the trace's lists do not fit together.
 
     What a trace loses becomes None: strings, optional lists of tensors, values where no concrete inputs were recorded,
@@ -33,16 +33,16 @@ def arguments(signature: Signature) -> tuple[Arg, ...] | None:
     except msgspec.DecodeError:
         return None
     if isinstance(types, str) and isinstance(dims, str):  # Ascend: "64,32;32,16" and "float;float", empty for no tensor
-        types, dims = types.split(";"), [_listed(row) for row in dims.split(";")]
+        types, dims = types.split(";"), [_parse_sizes(row) for row in dims.split(";")]
         strides, concrete = [], []
     if not all(isinstance(field, list) for field in (types, dims, strides, concrete)) or len(dims) != len(types):
         return None
     strides += [None] * (len(types) - len(strides))
     concrete += [""] * (len(types) - len(concrete))
-    return tuple(map(_argument, types, dims, strides, concrete))
+    return tuple(map(_parse_argument, types, dims, strides, concrete))
 
 
-def lacks_strides(signature: Signature) -> bool:
+def has_missing_strides(signature: Signature) -> bool:
     """Whether one of the tensors has sizes but no strides, as torch records those that are sparse, or oneDNN's own."""
     if b"[]" not in signature.strides:
         return False
@@ -53,52 +53,52 @@ def lacks_strides(signature: Signature) -> bool:
         return False
     if not isinstance(dims, list) or not isinstance(strides, list):
         return False
-    return any(_are_integers(sizes) and sizes and row == [] for sizes, row in zip(dims, strides, strict=False))
+    return any(_is_integer_list(sizes) and sizes and row == [] for sizes, row in zip(dims, strides, strict=False))
 
 
-def _listed(text: str) -> list[int]:
+def _parse_sizes(text: str) -> list[int]:
     return [int(number) for number in text.split(",") if number.strip().isdecimal()]
 
 
-def _argument(kind: Any, dims: Any, strides: Any, concrete: Any) -> Arg:
+def _parse_argument(kind: Any, dims: Any, strides: Any, concrete: Any) -> Arg:
     dtype = BY_TRACE_NAME.get(kind) if isinstance(kind, str) else None
     if dtype is not None:
-        return _tensor(dims, strides, dtype.name)
+        return _make_tensor(dims, strides, dtype.name)
     if kind == _TENSOR_LIST and isinstance(dims, list):
         if not dims and strides is None:
             return None  # versions that recorded no strides recorded no sizes of lists either
         rows = strides if isinstance(strides, list) and len(strides) == len(dims) else [None] * len(dims)
-        return tuple(_tensor(sizes, row, UNKNOWN) for sizes, row in zip(dims, rows, strict=True))
-    return _literal(concrete) if isinstance(concrete, str) else None
+        return tuple(_make_tensor(sizes, row, UNKNOWN) for sizes, row in zip(dims, rows, strict=True))
+    return _parse_literal(concrete) if isinstance(concrete, str) else None
 
 
-def _tensor(dims: Any, strides: Any, dtype: str) -> TensorArg | None:
-    if not _are_integers(dims) or any(size < 0 for size in dims) or math.prod(dims) > _MOST_ELEMENTS:
+def _make_tensor(dims: Any, strides: Any, dtype: str) -> TensorArg | None:
+    if not _is_integer_list(dims) or any(size < 0 for size in dims) or math.prod(dims) > _MOST_ELEMENTS:
         return None
     shape = tuple(dims)
-    if _are_integers(strides) and len(strides) == len(shape):
+    if _is_integer_list(strides) and len(strides) == len(shape):
         return TensorArg(shape, tuple(strides), dtype)
-    return TensorArg(shape, contiguous(shape), dtype)
+    return TensorArg(shape, compute_contiguous_strides(shape), dtype)
 
 
-def _are_integers(value: Any) -> bool:
+def _is_integer_list(value: Any) -> bool:
     return isinstance(value, list) and all(type(number) is int and abs(number) < _LONGEST_INTEGER for number in value)
 
 
-def contiguous(shape: Sequence[int]) -> tuple[int, ...]:
+def compute_contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
     """Strides of a tensor whose last dimension varies fastest."""
     return tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
 
 
-def _literal(text: str) -> Arg:
+def _parse_literal(text: str) -> Arg:
     """`"0.5"`, `"True"` or `"[1, 2]"`; anything else (an absent value, a device, a name) is None."""
     if text.startswith("[") and text.endswith("]"):
         inner = text[1:-1].strip()
-        return tuple(_scalar(item.strip()) for item in inner.split(",")) if inner else ()
-    return _scalar(text)
+        return tuple(_parse_scalar(item.strip()) for item in inner.split(",")) if inner else ()
+    return _parse_scalar(text)
 
 
-def _scalar(text: str) -> Scalar:
+def _parse_scalar(text: str) -> Scalar:
     if text in _SCALARS:
         return _SCALARS[text]
     try:

@@ -1,11 +1,11 @@
-"""Which of the ranges that a program marked are its steps."""
+"""Finds which of the ranges that a program marked are its steps."""
 
 import re
 
 import numpy as np
 
-from perfkit.trace.annotations import COLLECTIVE_RANGES, phase_of
-from perfkit.trace.naming import numbered
+from perfkit.trace.annotations import COLLECTIVE_RANGES, match_phase
+from perfkit.trace.event_names import map_names
 from perfkit.trace.read import DEVICE_CATEGORIES, NONE, Category, Ints, Trace
 
 # Names that programs give to the range around a step, without their numbers, in lower case.
@@ -27,7 +27,7 @@ _LEAST_COVER = 0.8
 _NUMBER = re.compile(r"[\s_#:\[(]*\d+[\])]?\W*$")
 
 
-def program_steps(trace: Trace, ops: Ints) -> tuple[Ints, str] | None:
+def find_program_steps(trace: Trace, ops: Ints) -> tuple[Ints, str] | None:
     """The ranges around the steps of a program, and what it calls them; None where there are none.
 
     Ranges of one name on one thread that follow each other, from the first to the last around most of the work.
@@ -36,7 +36,7 @@ def program_steps(trace: Trace, ops: Ints) -> tuple[Ints, str] | None:
     `ops` are those within no other.
     """
     work = trace.start_ns[ops if len(ops) else trace.select_events(*DEVICE_CATEGORIES)]
-    events, stems = numbered(trace, trace.select_events(Category.RANGE), _stem)
+    events, stems = map_names(trace, trace.select_events(Category.RANGE), _extract_stem)
     if not len(events) or not len(work):
         return None
     alike = {stem: number for number, stem in enumerate(sorted(set(stems.values())))}
@@ -51,7 +51,7 @@ def program_steps(trace: Trace, ops: Ints) -> tuple[Ints, str] | None:
     begin, end = starts[first], ends[last - 1]
     around = np.searchsorted(work, end) - np.searchsorted(work, begin)
     covered = np.add.reduceat(ends - starts, first)
-    least = np.asarray([_least_cover(stems[name]) for name in trace.name[events[first]].tolist()])
+    least = np.asarray([_get_least_cover(stems[name]) for name in trace.name[events[first]].tolist()])
     says_so = least < _LEAST_COVER
     fits = (around >= _LEAST_COVER * len(work)) & (covered >= least * (end - begin))
     candidates = []
@@ -67,18 +67,18 @@ def program_steps(trace: Trace, ops: Ints) -> tuple[Ints, str] | None:
     return None
 
 
-def _stem(name: str) -> str | None:
+def _extract_stem(name: str) -> str | None:
     """A range's name without its number; None for what is no step: collectives, phases and parts of a model."""
-    served = _served(name)
+    served = _match_serving(name)
     if served is not None:
         return served
     stem = _NUMBER.sub("", name)
-    if name.startswith(COLLECTIVE_RANGES) or _PARTS.search(stem.lower()) or phase_of(name) is not None:
+    if name.startswith(COLLECTIVE_RANGES) or _PARTS.search(stem.lower()) or match_phase(name) is not None:
         return None
     return stem
 
 
-def _least_cover(stem: str) -> float:
+def _get_least_cover(stem: str) -> float:
     """How much of the time from the first to the last range of a stem has to be within them, for them to be steps.
 
     Between two batches a server does other things or waits; a program may load its data between what it calls steps.
@@ -88,13 +88,13 @@ def _least_cover(stem: str) -> float:
     return 0.3 if _STEP_NAMES.fullmatch(stem.lower()) else _LEAST_COVER
 
 
-def _served(name: str) -> str | None:
+def _match_serving(name: str) -> str | None:
     return next((stem for pattern, stem in _SERVING if pattern.fullmatch(name)), None)
 
 
-def number_in(name: str) -> int:
+def parse_step_number(name: str) -> int:
     """The number of a step by the name of its range, NONE where that has none."""
-    if _served(name) is not None:
+    if _match_serving(name) is not None:
         return NONE
     numbers = re.findall(r"\d+", name)
     return int(numbers[-1]) if numbers and len(numbers[-1]) < 19 else NONE

@@ -1,4 +1,5 @@
-"""The steps of a trace: marked by us, by torch.profiler or by the program, or found where the same work repeats."""
+"""Finds the steps of a trace: marked by us, by torch.profiler or by the program, or found where the same work
+repeats."""
 
 import re
 from collections.abc import Callable
@@ -8,10 +9,10 @@ import numpy as np
 
 from perfkit.record import STEP_MARK
 from perfkit.trace.annotations import OPTIMIZER_STEP
-from perfkit.trace.naming import named, numbered
-from perfkit.trace.periodicity import repeats
+from perfkit.trace.event_names import map_names, mark_named
+from perfkit.trace.periodicity import find_repeats
 from perfkit.trace.read import DEVICE_CATEGORIES, NONE, Category, Ints, Trace
-from perfkit.trace.step_ranges import number_in, program_steps
+from perfkit.trace.step_ranges import find_program_steps, parse_step_number
 
 _PROFILER = re.compile(r"ProfilerStep ?#(\d{1,18})")
 _MARKS = (
@@ -21,7 +22,7 @@ _MARKS = (
 
 
 @dataclass(frozen=True)
-class Steps:
+class StepIntervals:
     """Steps in the order of time: their numbers as marked, when the host began and ended them, and on which thread.
 
     They do not overlap. `basis` tells in words how they were found, and is empty where there are none. `on_device`
@@ -40,10 +41,10 @@ class Steps:
 
     def locate_times(self, times: Ints) -> Ints:
         """For each time the index of the step it lies in, NONE outside of all."""
-        return containing(self.start_ns, self.end_ns, times)
+        return find_intervals(self.start_ns, self.end_ns, times)
 
 
-def find_steps(trace: Trace, ops: Ints, parent: Ints) -> Steps:
+def find_steps(trace: Trace, ops: Ints, parent: Ints) -> StepIntervals:
     """The steps of a trace whose `ops` (events in the order of time) nest by `parent`; empty where none are found.
 
     In this order: `perfkit::step#n`, `ProfilerStep#n`, the steps of XLA's profiler on a device, ranges of the program
@@ -51,31 +52,38 @@ def find_steps(trace: Trace, ops: Ints, parent: Ints) -> Steps:
     (where there are none, of kernels) that repeats from beginning to end.
     """
     top = ops[parent == NONE]
-    for find in (_marked, _steps_lane, _annotated, _between_optimizers, _marked_on_device, _periodic):
+    for find in (
+        _find_marked,
+        _find_on_steps_lane,
+        _find_annotated,
+        _find_between_optimizers,
+        _find_marked_on_device,
+        _find_periodic,
+    ):
         steps = find(trace, top)
         if len(steps):
             return steps
-    return _none()
+    return _make_empty()
 
 
-def _none() -> Steps:
+def _make_empty() -> StepIntervals:
     empty = np.empty(0, np.int64)
-    return Steps(empty, empty, empty, empty)
+    return StepIntervals(empty, empty, empty, empty)
 
 
-def _marked(trace: Trace, ops: Ints) -> Steps:
+def _find_marked(trace: Trace, ops: Ints) -> StepIntervals:
     ranges = trace.select_events(Category.RANGE, Category.OP)  # old versions wrote ranges as ops
     for pattern, basis in _MARKS:
-        events, numbers = numbered(trace, ranges, _number_by(pattern))
+        events, numbers = map_names(trace, ranges, _make_number_parser(pattern))
         if len(events):
-            events = _busiest_thread(trace, events, ops)
+            events = _select_busiest_thread(trace, events, ops)
             if pattern is _PROFILER:
-                events = _with_work(trace, events)
-            return _from_ranges(trace, events, numbers.__getitem__, basis)
-    return _none()
+                events = _drop_idle_ranges(trace, events)
+            return _build_from_ranges(trace, events, numbers.__getitem__, basis)
+    return _make_empty()
 
 
-def _number_by(pattern: re.Pattern[str]) -> Callable[[str], int | None]:
+def _make_number_parser(pattern: re.Pattern[str]) -> Callable[[str], int | None]:
     def number(name: str) -> int | None:
         match = pattern.fullmatch(name)
         return int(match[1]) if match else None
@@ -87,15 +95,15 @@ _XLA_STEPS = "Steps"
 _XLA_STEP = re.compile(r"(?:.*\D)?(\d{1,18})")
 
 
-def _steps_lane(trace: Trace, _: Ints) -> Steps:
+def _find_on_steps_lane(trace: Trace, _: Ints) -> StepIntervals:
     """XLA's profiler shows steps as a device ran them on a thread of their own; the host may be ahead of it."""
     lanes = np.asarray([name == _XLA_STEPS for name in trace.thread_names] or [False])
     ranges = trace.select_events(Category.GPU_RANGE)
-    events, numbers = numbered(trace, ranges[lanes[trace.thread[ranges]]], _number_by(_XLA_STEP))
+    events, numbers = map_names(trace, ranges[lanes[trace.thread[ranges]]], _make_number_parser(_XLA_STEP))
     if not len(events):
-        return _none()
-    events = events[trace.thread[events] == _busiest(trace, events)]
-    steps = _from_ranges(trace, events, numbers.__getitem__, "marked by the profiler on the device")
+        return _make_empty()
+    events = events[trace.thread[events] == _find_busiest(trace, events)]
+    steps = _build_from_ranges(trace, events, numbers.__getitem__, "marked by the profiler on the device")
     return replace(steps, on_device=True)
 
 
@@ -103,21 +111,21 @@ def _steps_lane(trace: Trace, _: Ints) -> Steps:
 _ON_DEVICE = re.compile(r"(?:ProfilerStep ?#)?(\d{1,18})")
 
 
-def _marked_on_device(trace: Trace, _: Ints) -> Steps:
-    events, numbers = numbered(trace, trace.select_events(Category.GPU_RANGE), _number_by(_ON_DEVICE))
+def _find_marked_on_device(trace: Trace, _: Ints) -> StepIntervals:
+    events, numbers = map_names(trace, trace.select_events(Category.GPU_RANGE), _make_number_parser(_ON_DEVICE))
     if not len(events):
-        return _none()
-    events = events[trace.thread[events] == _busiest(trace, events)]
-    steps = _from_ranges(trace, events, numbers.__getitem__, "marked by the profiler on the device")
+        return _make_empty()
+    events = events[trace.thread[events] == _find_busiest(trace, events)]
+    steps = _build_from_ranges(trace, events, numbers.__getitem__, "marked by the profiler on the device")
     return replace(steps, on_device=True)
 
 
-def _busiest(trace: Trace, events: Ints) -> int:
+def _find_busiest(trace: Trace, events: Ints) -> int:
     """The thread whose events take the most time."""
     return int(np.bincount(trace.thread[events], weights=trace.end_ns[events] - trace.start_ns[events]).argmax())
 
 
-def _from_ranges(trace: Trace, events: Ints, number_of: Callable[[int], int], basis: str) -> Steps:
+def _build_from_ranges(trace: Trace, events: Ints, number_of: Callable[[int], int], basis: str) -> StepIntervals:
     """One step a range, counted from 0 where not all have numbers.
 
     A range that mostly lies in the one before repeats it and is left out.
@@ -136,19 +144,19 @@ def _from_ranges(trace: Trace, events: Ints, number_of: Callable[[int], int], ba
     numbers = [number_of(int(name)) for name in trace.name[events[keep]]]
     if NONE in numbers:
         numbers = list(range(len(keep)))
-    return Steps(
+    return StepIntervals(
         np.asarray(numbers, np.int64), starts[keep], ends[keep], trace.thread[events[keep]].astype(np.int64), basis
     )
 
 
-def _with_work(trace: Trace, events: Ints) -> Ints:
+def _drop_idle_ranges(trace: Trace, events: Ints) -> Ints:
     """Without ranges in which nothing began: the profiler opens one more when the last step ends."""
     begun = trace.start_ns[trace.select_events(Category.OP, Category.LAUNCH, *DEVICE_CATEGORIES)]
     count = np.searchsorted(begun, trace.end_ns[events]) - np.searchsorted(begun, trace.start_ns[events])
     return events[count > 0] if (count > 0).any() else events
 
 
-def _busiest_thread(trace: Trace, ranges: Ints, ops: Ints) -> Ints:
+def _select_busiest_thread(trace: Trace, ranges: Ints, ops: Ints) -> Ints:
     """Of ranges on several threads or of several processes those of the thread with the most ops."""
     threads = np.unique(trace.thread[ranges])
     if len(threads) == 1:
@@ -158,48 +166,50 @@ def _busiest_thread(trace: Trace, ranges: Ints, ops: Ints) -> Ints:
     return of_thread
 
 
-def _annotated(trace: Trace, ops: Ints) -> Steps:
-    marked = program_steps(trace, ops)
+def _find_annotated(trace: Trace, ops: Ints) -> StepIntervals:
+    marked = find_program_steps(trace, ops)
     if marked is None:
-        return _none()
+        return _make_empty()
     events, stem = marked
     basis = f"marked by the program ({stem})"
-    return _from_ranges(trace, events, lambda name: number_in(trace.names[name]), basis)
+    return _build_from_ranges(trace, events, lambda name: parse_step_number(trace.names[name]), basis)
 
 
-def _between_optimizers(trace: Trace, ops: Ints) -> Steps:
+def _find_between_optimizers(trace: Trace, ops: Ints) -> StepIntervals:
     """From the end of one call of the optimizer to the end of the next; the first from the first op."""
     ranges = trace.select_events(Category.RANGE, Category.OP)
-    events = ranges[named(trace, ranges, lambda name: OPTIMIZER_STEP.match(name) is not None)]
+    events = ranges[mark_named(trace, ranges, lambda name: OPTIMIZER_STEP.match(name) is not None)]
     if not len(events) or not len(ops):
-        return _none()
-    events = _busiest_thread(trace, events, ops)
+        return _make_empty()
+    events = _select_busiest_thread(trace, events, ops)
     names, counts = np.unique(trace.name[events], return_counts=True)
     # Several optimizers in a step: the one that is called least.
     events = events[trace.name[events] == names[int(counts.argmin())]]
     if len(events) < 2:
-        return _none()
+        return _make_empty()
     ends = trace.end_ns[events]
     starts = np.append(min(int(trace.start_ns[ops[0]]), int(trace.start_ns[events[0]])), ends[:-1])
     basis = f"found by periodicity: {len(events)} calls of {trace.names[int(trace.name[events[0]])]}"
-    return Steps(np.arange(len(events)), starts, ends, trace.thread[events].astype(np.int64), basis)
+    return StepIntervals(np.arange(len(events)), starts, ends, trace.thread[events].astype(np.int64), basis)
 
 
-def _periodic(trace: Trace, ops: Ints) -> Steps:
+def _find_periodic(trace: Trace, ops: Ints) -> StepIntervals:
     events, what = (ops, "ops") if len(ops) else (trace.select_events(*DEVICE_CATEGORIES), "kernels")
     if not len(events):
-        return _none()
-    thread = _busiest(trace, events)
+        return _make_empty()
+    thread = _find_busiest(trace, events)
     busiest = events[trace.thread[events] == thread]
-    repeated = repeats(trace.name[busiest], trace.start_ns[busiest], int(trace.end_ns[events].max()))
+    repeated = find_repeats(trace.name[busiest], trace.start_ns[busiest], int(trace.end_ns[events].max()))
     if repeated is None or repeated[2] == 1:  # one op again and again is a loop, but no step
-        return _none()
+        return _make_empty()
     starts, ends, length = repeated
     basis = f"found by periodicity: {len(starts)} repeats of {length} {what}"
-    return Steps(np.arange(len(starts)), starts, ends, np.full(len(starts), thread, np.int64), basis, not len(ops))
+    return StepIntervals(
+        np.arange(len(starts)), starts, ends, np.full(len(starts), thread, np.int64), basis, not len(ops)
+    )
 
 
-def containing(starts: Ints, ends: Ints, times: Ints) -> Ints:
+def find_intervals(starts: Ints, ends: Ints, times: Ints) -> Ints:
     """For each time the index of the interval (sorted, not overlapping) it lies in, or NONE."""
     if not len(starts):
         return np.full(len(times), NONE, np.int64)

@@ -1,1 +1,1 @@
-"""What is trained."""
+"""Workloads: the models, optimizers, batches and losses that are trained."""

@@ -1,4 +1,4 @@
-"""From a decoded image to what a network is given: a random part of it, resized, perhaps flipped, normalised.
+"""Turns a decoded image into what a network is given: a random part of it, resized, perhaps flipped, normalized.
 
 Szegedy et al. 2014 (arXiv 1409.4842, section 6): the part has 8 to 100 % of the area, and sides of 3:4 to 4:3.
 """
@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
-from perfkit.missing import missing
+from perfkit.optional_deps import explain_import_error
 
 SCALE = (0.08, 1.0)
 RATIO = (3 / 4, 4 / 3)
@@ -33,22 +33,22 @@ class PillowAugment:
         self.size = size
 
     def __call__(self, image: Any, drawn: np.random.Generator) -> torch.Tensor:
-        box = random_part(image.width, image.height, drawn)
+        box = draw_random_crop(image.width, image.height, drawn)
         part = image.resize((self.size, self.size), Image.Resampling.BILINEAR, box=box)
         if drawn.random() < 0.5:
             part = part.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
         pixels: NDArray[np.float32] = np.asarray(part, np.float32) / np.float32(255)
-        return _channels_first((pixels - _MEAN) / _STD)
+        return _move_channels_first((pixels - _MEAN) / _STD)
 
 
-class Albumentations:
+class AlbumentationsAugment:
     """The same by albumentations, which works on arrays with OpenCV. Its random numbers are others."""
 
     def __init__(self, size: int) -> None:
         try:
             import albumentations
         except ModuleNotFoundError as error:
-            raise missing("albumentations", "albumentations albucore==0.0.24", error) from error
+            raise explain_import_error("albumentations", "albumentations albucore==0.0.24", error) from error
 
         self._compose = albumentations.Compose(
             [
@@ -60,13 +60,13 @@ class Albumentations:
 
     def __call__(self, image: Any, drawn: np.random.Generator) -> torch.Tensor:
         self._compose.set_random_seed(int(drawn.integers(2**32)))
-        return _channels_first(self._compose(image=np.asarray(image))["image"])
+        return _move_channels_first(self._compose(image=np.asarray(image))["image"])
 
 
-AUGMENTS: dict[str, Callable[[int], Augment]] = {"pillow": PillowAugment, "albumentations": Albumentations}
+AUGMENTS: dict[str, Callable[[int], Augment]] = {"pillow": PillowAugment, "albumentations": AlbumentationsAugment}
 
 
-def random_part(width: int, height: int, drawn: np.random.Generator) -> tuple[float, float, float, float]:
+def draw_random_crop(width: int, height: int, drawn: np.random.Generator) -> tuple[float, float, float, float]:
     """The box (left, top, right, bottom) of a random part; where none fits in ten trials the largest square."""
     for _ in range(_TRIALS):
         area = drawn.uniform(*SCALE) * width * height
@@ -80,5 +80,5 @@ def random_part(width: int, height: int, drawn: np.random.Generator) -> tuple[fl
     return left, top, left + side, top + side
 
 
-def _channels_first(pixels: NDArray[np.float32]) -> torch.Tensor:
+def _move_channels_first(pixels: NDArray[np.float32]) -> torch.Tensor:
     return torch.from_numpy(np.ascontiguousarray(pixels.transpose(2, 0, 1), np.float32))

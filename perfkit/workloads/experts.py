@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import nn
 
-from perfkit.workloads.routing import Kind, Routing, slots_of
+from perfkit.workloads.routing import RouterKind, Routing, compute_slots
 
 
 class Router(nn.Module):
@@ -17,7 +17,7 @@ class Router(nn.Module):
     send a token elsewhere.
     """
 
-    def __init__(self, width: int, experts: int, kind: Kind, capacity: float) -> None:
+    def __init__(self, width: int, experts: int, kind: RouterKind, capacity: float) -> None:
         super().__init__()
         self.gate = nn.Linear(width, experts, bias=False)
         self.kind = kind
@@ -28,7 +28,7 @@ class Router(nn.Module):
             scores = self.gate(x.to(self.gate.weight.dtype))
         probabilities = scores.float().softmax(dim=-1)
         count, experts = probabilities.shape
-        return self.kind.route(probabilities, slots_of(count, experts, self.capacity))
+        return self.kind.route(probabilities, compute_slots(count, experts, self.capacity))
 
 
 class Experts(nn.Module):
@@ -52,7 +52,7 @@ class Experts(nn.Module):
 class MixtureOfExperts(nn.Module):
     """(batch, time, width) -> the same: of each token what its experts make of it, weighted; 0 where it has none.
 
-    `auxiliary` is the loss of the last forward pass that evens the load out, kept within `auxiliary_losses` only.
+    `auxiliary` is the loss of the last forward pass that evens the load out, kept within `keep_auxiliary_losses` only.
     """
 
     def __init__(self, router: Router, experts: nn.Module) -> None:
@@ -75,7 +75,7 @@ class MixtureOfExperts(nn.Module):
 
 
 @contextmanager
-def auxiliary_losses(model: nn.Module) -> Iterator[tuple[MixtureOfExperts, ...]]:
+def keep_auxiliary_losses(model: nn.Module) -> Iterator[tuple[MixtureOfExperts, ...]]:
     """While it is entered, a forward pass of `model` leaves the losses that even out the load in these layers.
 
     Not what a block computes again in backward, which would be kept beyond it.

@@ -16,17 +16,17 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import nn
 
-from perfkit.errors import UsageError, unknown_name
-from perfkit.workloads import synthetic
+from perfkit.errors import UsageError, make_unknown_name_error
+from perfkit.workloads import synthetic_data
 from perfkit.workloads.parameters import Count, Parameters
-from perfkit.workloads.workload import Batch, LinearLoss, Split, Workload, adamw
+from perfkit.workloads.workload import Batch, LinearLoss, TensorParallelSplit, Workload, make_adamw
 
 if TYPE_CHECKING:
     from torch.distributed.tensor.parallel import ParallelStyle
 
 
 @dataclass(frozen=True)
-class Shape:
+class GptShape:
     """The sizes of a model and of the batch that suits it. `positions` is the length of the position table."""
 
     layers: int
@@ -52,12 +52,12 @@ class Shape:
 # whole tensors are sharded, since every size of tensor occurs an even number of times (the token table, the position
 # table and the attention outputs are equally large). micro lies between nano and GPT-2.
 SIZES = {
-    "nano": Shape(layers=4, heads=4, width=256, positions=256, vocab=256, batch_size=2),
-    "micro": Shape(layers=6, heads=6, width=384, positions=512, vocab=8192, batch_size=4),
-    "small": Shape(layers=12, heads=12, width=768, batch_size=8),
-    "medium": Shape(layers=24, heads=16, width=1024),
-    "large": Shape(layers=36, heads=20, width=1280, batch_size=2),
-    "1.5b": Shape(layers=48, heads=25, width=1600, batch_size=1),
+    "nano": GptShape(layers=4, heads=4, width=256, positions=256, vocab=256, batch_size=2),
+    "micro": GptShape(layers=6, heads=6, width=384, positions=512, vocab=8192, batch_size=4),
+    "small": GptShape(layers=12, heads=12, width=768, batch_size=8),
+    "medium": GptShape(layers=24, heads=16, width=1024),
+    "large": GptShape(layers=36, heads=20, width=1280, batch_size=2),
+    "1.5b": GptShape(layers=48, heads=25, width=1600, batch_size=1),
 }
 ALIASES = {"124m": "small", "350m": "medium", "774m": "large", "xl": "1.5b"}
 
@@ -77,9 +77,9 @@ class Gpt(Parameters):
         str | None, msgspec.Meta(title="|".join(SIZES), description="size of the model that distill:teacher=own has")
     ] = None
 
-    def resolve_shape(self) -> Shape:
+    def resolve_shape(self) -> GptShape:
         """The sizes of this model; an unknown size, or a vocabulary of one token, is a `UsageError`."""
-        shape = _of_size(self.size)
+        shape = _get_size_shape(self.size)
         if self.vocab == 1:
             raise UsageError(f"{self.usage}: vocab must be at least 2, or there is nothing to predict")
         return replace(
@@ -94,36 +94,36 @@ class Gpt(Parameters):
         seq_len = self.seq_len or shape.positions
         teacher = None
         if self.teacher is not None:
-            sized = replace(_of_size(self.teacher), vocab=shape.vocab, positions=shape.positions)
+            sized = replace(_get_size_shape(self.teacher), vocab=shape.vocab, positions=shape.positions)
             teacher = partial(GptModel, sized, seq_len)
         return Workload(
             name=f"gpt {self.size}",
             unit="tokens",
             units_per_batch=shape.batch_size * seq_len,
             build_model=partial(GptModel, shape, seq_len),
-            build_optimizer=adamw,
-            make_batch=partial(_batch, shape=shape, seq_len=seq_len),
-            loss=loss,
+            build_optimizer=make_adamw,
+            make_batch=partial(_make_batch, shape=shape, seq_len=seq_len),
+            loss=compute_loss,
             blocks=lambda _model: tuple(f"blocks.{index}" for index in range(shape.layers)),
             use_sdpa=use_sdpa,
             sequence_dimensions={"inputs": 1, "targets": 1},
-            linear_loss=linear_loss,
+            linear_loss=compute_linear_loss,
             build_teacher=teacher,
-            tensor_parallel_plan=partial(_tensor_parallel_plan, shape.heads, seq_len),
-            model_flops_per_unit=float(flops_per_token(shape, seq_len)),
+            tensor_parallel_plan=partial(_plan_tensor_parallel, shape.heads, seq_len),
+            model_flops_per_unit=float(compute_flops_per_token(shape, seq_len)),
             description=f"{shape.layers} layers, {shape.heads} heads, width {shape.width}, vocab {shape.vocab:,}, "
             f"{shape.parameters / 1e6:,.1f}M parameters, batch {shape.batch_size} x {seq_len} tokens",
         )
 
 
-def _of_size(name: str) -> Shape:
+def _get_size_shape(name: str) -> GptShape:
     size = ALIASES.get(name, name)
     if size not in SIZES:
-        raise unknown_name("size of gpt", name, [*SIZES, *ALIASES])
+        raise make_unknown_name_error("size of gpt", name, [*SIZES, *ALIASES])
     return SIZES[size]
 
 
-def flops_per_token(shape: Shape, seq_len: int) -> int:
+def compute_flops_per_token(shape: GptShape, seq_len: int) -> int:
     """Model FLOPs of forward and backward per token, 6N + 12LHQT (PaLM, arXiv 2204.02311, appendix B).
 
     N is every parameter but the position table: the tied embedding is in it, once, as the head's matrix; looking up
@@ -139,7 +139,7 @@ class Attention(nn.Module):
 
     causal_mask: torch.Tensor
 
-    def __init__(self, shape: Shape, seq_len: int) -> None:
+    def __init__(self, shape: GptShape, seq_len: int) -> None:
         super().__init__()
         self.head_dim = shape.width // shape.heads
         self.explicit = True
@@ -167,7 +167,7 @@ class Attention(nn.Module):
 class Block(nn.Module):
     """Attention and MLP, each behind a norm and beside a residual connection."""
 
-    def __init__(self, shape: Shape, seq_len: int, make_mlp: Callable[[Shape], nn.Module]) -> None:
+    def __init__(self, shape: GptShape, seq_len: int, make_mlp: Callable[[GptShape], nn.Module]) -> None:
         super().__init__()
         self.norm1 = nn.LayerNorm(shape.width)
         self.attention = Attention(shape, seq_len)
@@ -181,7 +181,7 @@ class Block(nn.Module):
         return out
 
 
-def dense_mlp(shape: Shape) -> nn.Module:
+def build_dense_mlp(shape: GptShape) -> nn.Module:
     """(batch, time, width) -> the same, through four times the width."""
     return nn.Sequential(
         nn.Linear(shape.width, 4 * shape.width),
@@ -193,10 +193,12 @@ def dense_mlp(shape: Shape) -> nn.Module:
 class GptModel(nn.Module):
     """Token ids (batch, time) -> logits (batch, time, vocab), or with targets (batch, time) -> the loss.
 
-    `make_mlp` makes the second half of each block, whose output layer is scaled here where it is `dense_mlp`'s.
+    `make_mlp` makes the second half of each block, whose output layer is scaled here where it is `build_dense_mlp`'s.
     """
 
-    def __init__(self, shape: Shape, seq_len: int, make_mlp: Callable[[Shape], nn.Module] = dense_mlp) -> None:
+    def __init__(
+        self, shape: GptShape, seq_len: int, make_mlp: Callable[[GptShape], nn.Module] = build_dense_mlp
+    ) -> None:
         super().__init__()
         self.tokens = nn.Embedding(shape.vocab, shape.width)
         self.positions = nn.Embedding(shape.positions, shape.width)
@@ -204,7 +206,7 @@ class GptModel(nn.Module):
         self.norm = nn.LayerNorm(shape.width)
         self.head = nn.Linear(shape.width, shape.vocab, bias=False)
         self.head.weight = self.tokens.weight
-        self.apply(_initialise)
+        self.apply(_init_weights)
         for name, parameter in self.named_parameters():
             if name.endswith(("attention.out.weight", "mlp.2.weight")):  # GPT-2: the deeper, the smaller the branches
                 nn.init.normal_(parameter, std=0.02 / math.sqrt(2 * shape.layers))
@@ -234,31 +236,33 @@ def use_sdpa(model: nn.Module) -> None:
             module.explicit = False
 
 
-def _initialise(module: nn.Module) -> None:
+def _init_weights(module: nn.Module) -> None:
     if isinstance(module, nn.Linear | nn.Embedding):
         nn.init.normal_(module.weight, std=0.02)
     if isinstance(module, nn.Linear) and module.bias is not None:
         nn.init.zeros_(module.bias)
 
 
-def _batch(generator: torch.Generator, shape: Shape, seq_len: int) -> Batch:
-    ids = synthetic.tokens(generator, shape.batch_size, seq_len + 1, shape.vocab)
+def _make_batch(generator: torch.Generator, shape: GptShape, seq_len: int) -> Batch:
+    ids = synthetic_data.draw_tokens(generator, shape.batch_size, seq_len + 1, shape.vocab)
     return {"inputs": ids[:, :-1].contiguous(), "targets": ids[:, 1:].contiguous()}
 
 
-def loss(model: nn.Module, batch: Batch) -> torch.Tensor:
+def compute_loss(model: nn.Module, batch: Batch) -> torch.Tensor:
     """Cross-entropy of the next tokens."""
     logits = model(batch["inputs"], positions=batch.get("positions"))
     return F.cross_entropy(logits.flatten(0, 1), batch["targets"].flatten())
 
 
-def _tensor_parallel_plan(heads: int, seq_len: int, _model: nn.Module, split: Split) -> "dict[str, ParallelStyle]":
-    from perfkit.workloads.gpt_split import split_gpt  # imports what other runs do not need
+def _plan_tensor_parallel(
+    heads: int, seq_len: int, _model: nn.Module, split: TensorParallelSplit
+) -> "dict[str, ParallelStyle]":
+    from perfkit.workloads.gpt_tensor_parallel import split_gpt  # imports what other runs do not need
 
     return split_gpt(heads, seq_len, split)
 
 
-def linear_loss(model: nn.Module, batch: Batch, loss: LinearLoss) -> torch.Tensor:
-    """The same, with the output layer left to `loss`."""
+def compute_linear_loss(model: nn.Module, batch: Batch, loss: LinearLoss) -> torch.Tensor:
+    """The same, with the output layer left to `compute_loss`."""
     found: torch.Tensor = model(batch["inputs"], batch["targets"], loss, batch.get("positions"))
     return found

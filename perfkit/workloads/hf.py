@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 import msgspec
 from torch import nn
 
-from perfkit.errors import UnavailableError, UsageError, unknown_name
-from perfkit.spec import ParamValue, typed_params
+from perfkit.errors import UnavailableError, UsageError, make_unknown_name_error
+from perfkit.spec import ParamValue, convert_params
 from perfkit.workloads.hf_config import MISSING, import_transformers, load_config
-from perfkit.workloads.hf_tasks import TASKS, Task, heads
+from perfkit.workloads.hf_tasks import TASKS, HeadTask, find_heads
 from perfkit.workloads.parameters import Count, Parameters
-from perfkit.workloads.workload import Split, Workload, adamw
+from perfkit.workloads.workload import TensorParallelSplit, Workload, make_adamw
 
 if TYPE_CHECKING:
     from torch.distributed.tensor.parallel import ParallelStyle
@@ -60,15 +60,15 @@ class HuggingFace(Parameters):
         own = {key: value for key, value in params.items() if key in ("task", "batch_size", "seq_len")}
         overrides = {key: value for key, value in params.items() if key not in own}
         given: dict[str, Any] = {**own, "config": argument, "overrides": overrides}
-        typed: Self = typed_params(cls, "workload", f"hf:{argument}", given)
+        typed: Self = convert_params(cls, "workload", f"hf:{argument}", given)
         return typed
 
     def build(self) -> Workload:
         config = load_config(self.config, self.overrides)
-        task_name, model_class = _head(config, self.task)
+        task_name, model_class = _choose_head(config, self.task)
         task = TASKS[task_name]
         seq_len = self._resolve_sequence_length(config, task)
-        _prepare(config, self.overrides, task_name)
+        _prepare_config(config, self.overrides, task_name)
         tokens = " + ".join([str(seq_len)] * task.sequences)
         size = f"{self.batch_size} x {tokens} tokens" if task.text else f"{self.batch_size} images"
         return Workload(
@@ -76,16 +76,16 @@ class HuggingFace(Parameters):
             unit="tokens" if task.per_token else "samples",
             units_per_batch=self.batch_size * (task.sequences * seq_len if task.per_token else 1),
             build_model=partial(_build_model, task.auto_class, config),
-            build_optimizer=adamw,
+            build_optimizer=make_adamw,
             make_batch=lambda generator: task.make_batch(generator, config, self.batch_size, seq_len),
             blocks=find_blocks,
             use_sdpa=use_sdpa,
-            tensor_parallel_plan=_tensor_parallel_plan,
-            expert_parallel=experts_of,
+            tensor_parallel_plan=_plan_tensor_parallel,
+            expert_parallel=find_experts,
             description=f"{model_class} from {self.config}, {task_name}, batch {size}",
         )
 
-    def _resolve_sequence_length(self, config: Any, task: Task) -> int:
+    def _resolve_sequence_length(self, config: Any, task: HeadTask) -> int:
         """The length given, or the default within what the architecture has positions for; 0 for images."""
         if not task.text:
             if self.seq_len is not None:
@@ -105,13 +105,13 @@ class HuggingFace(Parameters):
 def find_blocks(model: nn.Module) -> tuple[str, ...]:
     """Names of the repeated blocks: of a transformer its layers, of an encoder-decoder those of both."""
     if not model.config.is_encoder_decoder:  # type: ignore[union-attr]
-        return longest_list(model)
+        return find_longest_list(model)
     names = {id(module): name for name, module in model.named_modules()}
     parts = (model.get_encoder(), model.get_decoder())  # type: ignore[operator]
-    return tuple(f"{names[id(part)]}.{block}" for part in parts for block in longest_list(part))
+    return tuple(f"{names[id(part)]}.{block}" for part in parts for block in find_longest_list(part))
 
 
-def longest_list(model: nn.Module) -> tuple[str, ...]:
+def find_longest_list(model: nn.Module) -> tuple[str, ...]:
     """The entries of the longest `nn.ModuleList` that lies in no other one: experts or heads in a layer are none."""
     outermost: dict[str, int] = {}
     for name, module in model.named_modules():
@@ -123,7 +123,7 @@ def longest_list(model: nn.Module) -> tuple[str, ...]:
     return tuple(f"{name}.{index}" for index in range(outermost[name]))
 
 
-def experts_of(model: nn.Module) -> tuple[str, ...]:
+def find_experts(model: nn.Module) -> tuple[str, ...]:
     """Names of the modules that hold a layer's experts: Transformers calls all of them in one way."""
     return tuple(
         name
@@ -142,17 +142,17 @@ def use_sdpa(model: nn.Module) -> None:
         raise UnavailableError(f"{type(model).__name__} cannot change its attention after it is built")
 
 
-def _tensor_parallel_plan(model: nn.Module, split: Split) -> "dict[str, ParallelStyle]":
-    from perfkit.workloads.hf_split import split_by_its_plan  # imports what other runs do not need
+def _plan_tensor_parallel(model: nn.Module, split: TensorParallelSplit) -> "dict[str, ParallelStyle]":
+    from perfkit.workloads.hf_tensor_parallel import split_by_model_plan  # imports what other runs do not need
 
-    return split_by_its_plan(model, split)
+    return split_by_model_plan(model, split)
 
 
-def _head(config: Any, wanted: str) -> tuple[str, str]:
+def _choose_head(config: Any, wanted: str) -> tuple[str, str]:
     """The task and the class of the model: the one wanted, or the one the config names, or the first there is."""
     if wanted not in (*TASKS, AUTO):
-        raise unknown_name("task of hf", wanted, [*TASKS, AUTO])
-    available = heads(config)
+        raise make_unknown_name_error("task of hf", wanted, [*TASKS, AUTO])
+    available = find_heads(config)
     if not available:
         raise UsageError(f"hf: {type(config).__name__} has none of the heads supported: {', '.join(TASKS)}")
     if wanted != AUTO:
@@ -166,7 +166,7 @@ def _head(config: Any, wanted: str) -> tuple[str, str]:
     return task, available[task][0]
 
 
-def _prepare(config: Any, overrides: Mapping[str, ParamValue], task_name: str) -> None:
+def _prepare_config(config: Any, overrides: Mapping[str, ParamValue], task_name: str) -> None:
     """Make the config one to train and compare with: no dropout, no cache, a label and a padding token."""
     for part in (config, config.get_text_config()):
         for key, value in vars(part).items():

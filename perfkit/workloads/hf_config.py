@@ -1,4 +1,4 @@
-"""A Transformers config from a local file or a class name, with attributes overridden; nothing is downloaded."""
+"""Builds a Transformers config from a local file or a class name, with attributes overridden; nothing is downloaded."""
 
 import difflib
 import importlib
@@ -8,11 +8,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from perfkit.errors import UnavailableError, UsageError, unknown_name
-from perfkit.missing import needs
+from perfkit.errors import UnavailableError, UsageError, make_unknown_name_error
+from perfkit.optional_deps import make_missing_package_error
 from perfkit.spec import ParamValue
 
-MISSING = str(needs("transformers", "'perfkit[hf]'"))
+MISSING = str(make_missing_package_error("transformers", "'perfkit[hf]'"))
 
 # Not part of an architecture: where its weights and code came from, and the dtype they were saved in.
 _IGNORED_KEYS = ("auto_map", "torch_dtype", "dtype", "transformers_version", "_name_or_path")
@@ -39,8 +39,8 @@ def load_config(argument: str, overrides: Mapping[str, ParamValue]) -> Any:
     path = Path(argument)
     if path.exists() or path.suffix == ".json":
         file = path / "config.json" if path.is_dir() else path
-        values = _read(file)
-        cls = _class_of_type(values, file)
+        values = _read_values(file)
+        cls = _find_class_of_type(values, file)
     elif "/" in argument:
         raise UsageError(
             f"hf: there is no file or folder {argument!r}. Nothing is downloaded: save the model's config.json "
@@ -48,12 +48,12 @@ def load_config(argument: str, overrides: Mapping[str, ParamValue]) -> Any:
         )
     else:
         values = {}
-        cls = _class_of_name(transformers, argument)
+        cls = _find_class_of_name(transformers, argument)
     _check_overrides(cls, values, overrides)
-    return _construct(cls, values | dict(overrides), argument)
+    return _build_config(cls, values | dict(overrides), argument)
 
 
-def _read(file: Path) -> dict[str, Any]:
+def _read_values(file: Path) -> dict[str, Any]:
     if not file.is_file():
         raise UsageError(f"hf: there is no file {str(file)!r}: expected a config.json, its folder, or a config class")
     try:
@@ -65,26 +65,26 @@ def _read(file: Path) -> dict[str, Any]:
     return {key: value for key, value in values.items() if key not in _IGNORED_KEYS}
 
 
-def _class_of_type(values: Mapping[str, Any], file: Path) -> Any:
+def _find_class_of_type(values: Mapping[str, Any], file: Path) -> Any:
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
     model_type = values["model_type"]
     if model_type not in CONFIG_MAPPING:
         raise UsageError(
             f"hf: {str(file)!r}: model_type {model_type!r} is not known to the installed transformers "
-            f"(nearest: {_nearest(model_type, CONFIG_MAPPING.keys())}); code that comes with a checkpoint is not run"
+            f"(nearest: {_format_nearest(model_type, CONFIG_MAPPING.keys())}); code that comes with a checkpoint is not run"
         )
     return CONFIG_MAPPING[model_type]
 
 
-def _class_of_name(transformers: Any, name: str) -> Any:
+def _find_class_of_name(transformers: Any, name: str) -> Any:
     from transformers.models.auto import configuration_auto
 
     names = set(configuration_auto.CONFIG_MAPPING_NAMES.values())  # type: ignore[attr-defined]
     if name not in names:
         raise UsageError(
             f"hf: {name!r} is neither a file nor a config class of transformers {transformers.__version__} "
-            f"(nearest: {_nearest(name, names)})"
+            f"(nearest: {_format_nearest(name, names)})"
         )
     return getattr(transformers, name)
 
@@ -96,10 +96,10 @@ def _check_overrides(cls: Any, values: Mapping[str, Any], overrides: Mapping[str
             near = difflib.get_close_matches(key, known, n=3, cutoff=0.5)
             if not near:
                 raise UsageError(f"hf: {cls.__name__} has no attribute {key!r}: it has {', '.join(sorted(known))}")
-            raise unknown_name(f"attribute of {cls.__name__}", key, near)
+            raise make_unknown_name_error(f"attribute of {cls.__name__}", key, near)
 
 
-def _construct(cls: Any, values: dict[str, Any], argument: str) -> Any:
+def _build_config(cls: Any, values: dict[str, Any], argument: str) -> Any:
     from huggingface_hub.errors import StrictDataclassError
 
     try:
@@ -109,7 +109,7 @@ def _construct(cls: Any, values: dict[str, Any], argument: str) -> Any:
         raise UsageError(f"hf: {cls.__name__} refuses what {argument!r} and the parameters say: {reason}") from error
 
 
-def _nearest(given: str, names: Iterable[str]) -> str:
+def _format_nearest(given: str, names: Iterable[str]) -> str:
     """The three names most alike, whatever their case: there are too many to list them all."""
     by_lower = {name.lower(): name for name in names}
     return ", ".join(by_lower[near] for near in difflib.get_close_matches(given.lower(), by_lower, n=3, cutoff=0.0))

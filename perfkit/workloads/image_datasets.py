@@ -12,14 +12,14 @@ import torch
 from PIL import Image
 from torch.utils.data import Dataset, IterableDataset
 
-from perfkit.missing import missing
+from perfkit.optional_deps import explain_import_error
 from perfkit.workloads.augmentations import Augment
 from perfkit.workloads.jpegs import Jpegs
 
 Sample = dict[str, torch.Tensor | int]
 
 
-class _Samples:
+class _JpegSamples:
     """What both datasets share: from the bytes of a JPEG to a sample."""
 
     def __init__(self, jpegs: Jpegs, augment: Augment, seed: int) -> None:
@@ -40,7 +40,7 @@ class _Samples:
         return {"images": self.augment(decoded, drawn), "labels": self.jpegs.label(index)}
 
 
-class ImageFiles(_Samples, Dataset[Sample]):
+class ImageFiles(_JpegSamples, Dataset[Sample]):
     """One file an image."""
 
     def __init__(self, jpegs: Jpegs, augment: Augment, seed: int) -> None:
@@ -54,7 +54,7 @@ class ImageFiles(_Samples, Dataset[Sample]):
         return self.sample(index, self._files[index].read_bytes())
 
 
-class ImageShards(_Samples, IterableDataset[Sample]):
+class ImageShards(_JpegSamples, IterableDataset[Sample]):
     """Tar shards, read by webdataset one after the other; each worker reads those that fall to it."""
 
     def __init__(self, jpegs: Jpegs, augment: Augment, seed: int) -> None:
@@ -62,10 +62,10 @@ class ImageShards(_Samples, IterableDataset[Sample]):
         try:
             import webdataset
         except ModuleNotFoundError as error:
-            raise missing("webdataset", "webdataset", error) from error
+            raise explain_import_error("webdataset", "webdataset", error) from error
 
         self._packed = webdataset.WebDataset(
-            list(map(str, jpegs.list_shards())), shardshuffle=False, nodesplitter=_all_of_them
+            list(map(str, jpegs.list_shards())), shardshuffle=False, nodesplitter=_keep_all_shards
         )
 
     def __iter__(self) -> Iterator[Sample]:
@@ -73,6 +73,6 @@ class ImageShards(_Samples, IterableDataset[Sample]):
             yield self.sample(int(packed["__key__"]), packed["jpg"])
 
 
-def _all_of_them(shards: Iterator[Any]) -> Iterator[Any]:
+def _keep_all_shards(shards: Iterator[Any]) -> Iterator[Any]:
     """Every rank reads all, as it reads all files, and augments them differently."""
     return shards

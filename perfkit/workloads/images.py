@@ -56,7 +56,7 @@ class Images(Parameters):
             network,
             name=f"images, {network.name}",
             make_batch=None,
-            make_loader=partial(_loader, parameters=self),
+            make_loader=partial(_make_loader, parameters=self),
             description=f"{network.description}, of {data}",
         )
 
@@ -65,7 +65,7 @@ class Images(Parameters):
 FORMATS: Mapping[str, Callable[[Jpegs, Augment, int], Dataset[Sample]]] = {"files": ImageFiles, "shards": ImageShards}
 
 
-def _loader(
+def _make_loader(
     generator: torch.Generator, parameters: Images, format: str = "files", augment: str = "pillow"
 ) -> DataLoader[Any]:
     """In the order in which they lie on disk: they were drawn at random, so that no order is better than another."""

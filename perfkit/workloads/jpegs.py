@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from perfkit.devices.cache import folder
-from perfkit.missing import missing
-from perfkit.workloads import synthetic
+from perfkit.optional_deps import explain_import_error
+from perfkit.workloads import synthetic_data
 
 QUALITY = 90
 SHARDS = 8  # so that as many workers have one each
@@ -34,12 +34,12 @@ class Jpegs(NamedTuple):
 
     def list_files(self) -> list[Path]:
         """One file an image, in their order; made where they are not there."""
-        made = _made(self._get_folder("files"), self._write_files)
+        made = _ensure_folder(self._get_folder("files"), self._write_files)
         return sorted(made.iterdir())
 
     def list_shards(self) -> list[Path]:
         """Tar files with equally many of them, in the same order; made where they are not there."""
-        made = _made(self._get_folder("shards"), self._write_shards)
+        made = _ensure_folder(self._get_folder("shards"), self._write_shards)
         return sorted(made.iterdir())
 
     def label(self, index: int) -> int:
@@ -57,7 +57,7 @@ class Jpegs(NamedTuple):
         try:
             import webdataset
         except ModuleNotFoundError as error:
-            raise missing("webdataset", "webdataset", error) from error
+            raise explain_import_error("webdataset", "webdataset", error) from error
 
         files = self.list_files()
         for shard, part in enumerate(np.array_split(np.arange(self.images), min(SHARDS, self.images))):
@@ -70,7 +70,7 @@ class Jpegs(NamedTuple):
         for index in range(self.images):
             label = self.label(index)
             generator = np.random.default_rng((_VERSION, index))
-            drawn = _enlarged(_wave(label, self.classes, generator), self.pixels)
+            drawn = _scale_image(_draw_wave(label, self.classes, generator), self.pixels)
             tint = np.asarray(colorsys.hsv_to_rgb(label / self.classes, 0.6, 1.0), np.float32)
             grain = generator.normal(0.0, _GRAIN, drawn.shape).astype(np.float32)
             pixels = (drawn * tint + grain).clip(0, 255).astype(np.uint8)
@@ -79,18 +79,20 @@ class Jpegs(NamedTuple):
             yield jpeg.getvalue()
 
 
-def _wave(label: int, classes: int, generator: np.random.Generator) -> NDArray[np.uint8]:
-    wave = synthetic.wave(torch.tensor([label]), torch.tensor(generator.uniform(size=(1, 3, 1, 1))), _PATTERN, classes)
+def _draw_wave(label: int, classes: int, generator: np.random.Generator) -> NDArray[np.uint8]:
+    wave = synthetic_data.compute_wave(
+        torch.tensor([label]), torch.tensor(generator.uniform(size=(1, 3, 1, 1))), _PATTERN, classes
+    )
     shade: NDArray[np.uint8] = (127.5 + 90 * wave[0].permute(1, 2, 0).numpy()).astype(np.uint8)
     return shade
 
 
-def _enlarged(image: NDArray[np.uint8], pixels: int) -> NDArray[np.float32]:
+def _scale_image(image: NDArray[np.uint8], pixels: int) -> NDArray[np.float32]:
     enlarged = Image.fromarray(image).resize((pixels, pixels), Image.Resampling.BICUBIC)
     return np.asarray(enlarged, np.float32)
 
 
-def _made(to: Path, write: Callable[[Path], None]) -> Path:
+def _ensure_folder(to: Path, write: Callable[[Path], None]) -> Path:
     """The folder, written whole or not at all: several processes may find it missing at once."""
     if to.is_dir():
         return to

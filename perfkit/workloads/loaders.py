@@ -1,4 +1,4 @@
-"""A workload's DataLoader, as it is or with other options, and whether what it gives is random."""
+"""Builds a workload's DataLoader, as it is or with other options, and tells whether what it gives is random."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -33,7 +33,7 @@ _WITHOUT_WORKERS: Mapping[str, Any] = {
 
 
 @dataclass
-class Loading:
+class LoaderChanges:
     """What is changed of a workload's DataLoader: `arguments` are given to its `make_loader` beside the generator,
     `options` to torch in place of the DataLoader's own."""
 
@@ -41,7 +41,7 @@ class Loading:
     options: dict[str, Any] = field(default_factory=dict)
 
 
-def made_loader(workload: Workload, generator: torch.Generator, loading: Loading) -> DataLoader[Any]:
+def build_loader(workload: Workload, generator: torch.Generator, loading: LoaderChanges) -> DataLoader[Any]:
     """The workload's DataLoader with what is changed of it.
 
     Raises `UsageError` where `make_loader` returns something else, and `UnavailableError` where it does not take the
@@ -49,7 +49,7 @@ def made_loader(workload: Workload, generator: torch.Generator, loading: Loading
     """
     make = workload.make_loader
     assert make is not None, "only asked for where the workload has a DataLoader"
-    lacking = [name for name in loading.arguments if not _takes(make, name)]
+    lacking = [name for name in loading.arguments if not _can_take(make, name)]
     if lacking:
         raise UnavailableError(f"make_loader of {workload.name} takes no {' or '.join(lacking)}")
     loader = make(generator, **loading.arguments)
@@ -57,15 +57,15 @@ def made_loader(workload: Workload, generator: torch.Generator, loading: Loading
         raise UsageError(
             f"make_loader of {workload.name} returned a {type(loader).__name__}; expected a torch.utils.data.DataLoader"
         )
-    return with_options(loader, loading.options)
+    return rebuild_loader(loader, loading.options)
 
 
-def _takes(function: Callable[..., object], name: str) -> bool:
+def _can_take(function: Callable[..., object], name: str) -> bool:
     parameters = inspect.signature(function).parameters
     return name in parameters or any(each.kind is each.VAR_KEYWORD for each in parameters.values())
 
 
-def with_options(loader: DataLoader[Any], options: Mapping[str, Any]) -> DataLoader[Any]:
+def rebuild_loader(loader: DataLoader[Any], options: Mapping[str, Any]) -> DataLoader[Any]:
     """A DataLoader of the same samples in the same batches and order, with these options in place of its own.
 
     Raises `UnavailableError` for a class of somebody's own, which may take other arguments or do more than torch's.
@@ -80,10 +80,10 @@ def with_options(loader: DataLoader[Any], options: Mapping[str, Any]) -> DataLoa
     kept = {name: getattr(loader, name) for name in _KEPT}
     if options.get("num_workers", loader.num_workers) == 0:
         kept |= _WITHOUT_WORKERS
-    return DataLoader(loader.dataset, **_sampling(loader), **{**kept, **options})
+    return DataLoader(loader.dataset, **_get_sampling(loader), **{**kept, **options})
 
 
-def _sampling(loader: DataLoader[Any]) -> dict[str, Any]:
+def _get_sampling(loader: DataLoader[Any]) -> dict[str, Any]:
     if isinstance(loader.dataset, IterableDataset):
         return {"batch_size": loader.batch_size, "drop_last": loader.drop_last}
     if loader.batch_sampler is None:
@@ -91,33 +91,33 @@ def _sampling(loader: DataLoader[Any]) -> dict[str, Any]:
     return {"batch_sampler": loader.batch_sampler}
 
 
-def draws_at_random(loader: DataLoader[Any]) -> bool:
+def is_random(loader: DataLoader[Any]) -> bool:
     """Whether the same samples come out differently when they are asked for again.
 
     Then they depend on random numbers of the process that makes them, and in another process are others.
     """
     with torch.random.fork_rng(devices=[]):
-        first, again = _first_batch_twice(loader)
-    return not _equal(first, again)
+        first, again = _load_first_batch_twice(loader)
+    return not _is_equal(first, again)
 
 
-def begin_alike(loader: DataLoader[Any], other: DataLoader[Any]) -> bool:
+def has_equal_first_batch(loader: DataLoader[Any], other: DataLoader[Any]) -> bool:
     """Whether the first batches of both are equal, if torch draws the same random numbers for both."""
     batches = []
     for each in (loader, other):
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(0)
-            batches.append(next(iter(with_options(each, {"num_workers": 0}))))
-    return _equal(*batches)
+            batches.append(next(iter(rebuild_loader(each, {"num_workers": 0}))))
+    return _is_equal(*batches)
 
 
-def _equal(batch: Batch, other: Batch) -> bool:
+def _is_equal(batch: Batch, other: Batch) -> bool:
     return batch.keys() == other.keys() and all(torch.equal(batch[name], other[name]) for name in batch)
 
 
-def _first_batch_twice(loader: DataLoader[Any]) -> tuple[Batch, Batch]:
+def _load_first_batch_twice(loader: DataLoader[Any]) -> tuple[Batch, Batch]:
     if isinstance(loader.dataset, IterableDataset):
-        here = with_options(loader, {"num_workers": 0})
+        here = rebuild_loader(loader, {"num_workers": 0})
         return next(iter(here)), next(iter(here))
     if loader.batch_sampler is None:
         index = next(iter(loader.sampler))
@@ -127,7 +127,7 @@ def _first_batch_twice(loader: DataLoader[Any]) -> tuple[Batch, Batch]:
     return loader.collate_fn(first), loader.collate_fn(again)
 
 
-def begin_epoch(loader: DataLoader[Any], epoch: int) -> None:
+def start_epoch(loader: DataLoader[Any], epoch: int) -> None:
     """Tell its dataset and samplers which time they are gone through, as training loops do: `set_epoch`."""
     for part in (loader.dataset, loader.sampler, loader.batch_sampler):
         set_epoch = getattr(part, "set_epoch", None)

@@ -11,10 +11,10 @@ from torch import nn
 
 from perfkit.errors import UsageError
 from perfkit.workloads import gpt
-from perfkit.workloads.experts import Experts, MixtureOfExperts, Router, auxiliary_losses
-from perfkit.workloads.gpt import Gpt, GptModel, Shape
+from perfkit.workloads.experts import Experts, MixtureOfExperts, Router, keep_auxiliary_losses
+from perfkit.workloads.gpt import Gpt, GptModel, GptShape
 from perfkit.workloads.parameters import Count
-from perfkit.workloads.routing import ROUTERS, slots_of
+from perfkit.workloads.routing import ROUTERS, compute_slots
 from perfkit.workloads.workload import Batch, LinearLoss, Workload
 
 AUXILIARY_WEIGHT = 0.01  # alpha of Switch Transformers, section 2.2
@@ -44,65 +44,67 @@ class Moe(Gpt):
         seq_len = self.seq_len or shape.positions
         tokens = dense.units_per_batch
         capacity = kind.capacity if self.capacity is None else self.capacity
-        slots = slots_of(tokens, self.experts, capacity)
-        parameters = parameters_of(shape, self.experts)
+        slots = compute_slots(tokens, self.experts, capacity)
+        parameters = count_parameters(shape, self.experts)
         return replace(
             dense,
             name=f"moe {self.size}",
-            build_model=partial(GptModel, shape, seq_len, partial(_mixture, self.router, self.experts, capacity)),
-            loss=_loss,
-            linear_loss=_linear_loss,
+            build_model=partial(GptModel, shape, seq_len, partial(_build_mixture, self.router, self.experts, capacity)),
+            loss=_compute_loss,
+            linear_loss=_compute_linear_loss,
             tensor_parallel_plan=None,
             sequence_dimensions=None,
-            expert_parallel=experts_of,
-            model_flops_per_unit=float(flops_per_token(shape, seq_len, self.experts, self.experts * slots / tokens)),
+            expert_parallel=find_experts,
+            model_flops_per_unit=float(
+                compute_flops_per_token(shape, seq_len, self.experts, self.experts * slots / tokens)
+            ),
             description=f"{shape.layers} layers, {shape.heads} heads, width {shape.width}, vocab {shape.vocab:,}, "
             f"{self.experts} experts a layer, {self.router} routing, {slots:,} slots an expert (capacity factor "
             f"{capacity:g}), {parameters / 1e6:,.1f}M parameters, batch {shape.batch_size} x {seq_len} tokens",
         )
 
 
-def parameters_of(shape: Shape, experts: int) -> int:
+def count_parameters(shape: GptShape, experts: int) -> int:
     """All parameters of a model whose layers have so many experts each."""
-    return shape.parameters + round(_more(shape, experts, experts))
+    return shape.parameters + round(_count_extra_parameters(shape, experts, experts))
 
 
-def flops_per_token(shape: Shape, seq_len: int, experts: int, active: float) -> float:
+def compute_flops_per_token(shape: GptShape, seq_len: int, experts: int, active: float) -> float:
     """Model FLOPs of forward and backward per token, 6N + 12LHQT as those of `gpt`, N being the active parameters.
 
     A token takes `active` of the experts, and all of the router. Slots are counted, filled or not, since the products
     are computed: `active` is the capacity factor.
     """
-    return gpt.flops_per_token(shape, seq_len) + 6 * _more(shape, experts, active)
+    return gpt.compute_flops_per_token(shape, seq_len) + 6 * _count_extra_parameters(shape, experts, active)
 
 
-def _more(shape: Shape, experts: int, active: float) -> float:
+def _count_extra_parameters(shape: GptShape, experts: int, active: float) -> float:
     """Parameters beside those of `gpt`, which has one MLP a layer: of experts, and of the router."""
     return shape.layers * ((active - 1) * (8 * shape.width**2 + 5 * shape.width) + experts * shape.width)
 
 
-def experts_of(model: nn.Module) -> tuple[str, ...]:
+def find_experts(model: nn.Module) -> tuple[str, ...]:
     """Names of the modules whose parameters have the expert as first dimension."""
     return tuple(name for name, module in model.named_modules() if isinstance(module, Experts))
 
 
-def _mixture(router: str, experts: int, capacity: float, shape: Shape) -> nn.Module:
+def _build_mixture(router: str, experts: int, capacity: float, shape: GptShape) -> nn.Module:
     kind = ROUTERS[router]
     scale = 1 / math.sqrt(2 * shape.layers)  # as the output layers of gpt's branches
     return MixtureOfExperts(Router(shape.width, experts, kind, capacity), Experts(shape.width, experts, scale))
 
 
-def _loss(model: nn.Module, batch: Batch) -> torch.Tensor:
-    with auxiliary_losses(model) as layers:
-        return _evened(gpt.loss(model, batch), layers)
+def _compute_loss(model: nn.Module, batch: Batch) -> torch.Tensor:
+    with keep_auxiliary_losses(model) as layers:
+        return _add_auxiliary_losses(gpt.compute_loss(model, batch), layers)
 
 
-def _linear_loss(model: nn.Module, batch: Batch, loss: LinearLoss) -> torch.Tensor:
-    with auxiliary_losses(model) as layers:
-        return _evened(gpt.linear_loss(model, batch, loss), layers)
+def _compute_linear_loss(model: nn.Module, batch: Batch, loss: LinearLoss) -> torch.Tensor:
+    with keep_auxiliary_losses(model) as layers:
+        return _add_auxiliary_losses(gpt.compute_linear_loss(model, batch, loss), layers)
 
 
-def _evened(loss: torch.Tensor, layers: tuple[MixtureOfExperts, ...]) -> torch.Tensor:
+def _add_auxiliary_losses(loss: torch.Tensor, layers: tuple[MixtureOfExperts, ...]) -> torch.Tensor:
     for layer in layers:
         if layer.auxiliary is not None:
             loss = loss + AUXILIARY_WEIGHT * layer.auxiliary

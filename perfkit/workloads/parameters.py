@@ -1,4 +1,4 @@
-"""What the built-in workloads share: typed parameters, and what they are on a GPU."""
+"""Base of the built-in workloads: typed parameters, and what they are on a GPU."""
 
 from collections.abc import Mapping
 from typing import Annotated, ClassVar, Self
@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Self
 import msgspec
 
 from perfkit.errors import UsageError
-from perfkit.spec import ParamValue, Struct, typed_params
+from perfkit.spec import ParamValue, Struct, convert_params
 from perfkit.workloads.workload import Workload
 
 Count = Annotated[int, msgspec.Meta(ge=1)]
@@ -31,7 +31,7 @@ class Parameters(Struct):
         """
         if argument:
             raise UsageError(f"workload {cls.usage!r} takes parameters as key=value, got {argument!r}")
-        typed: Self = typed_params(cls, "workload", cls.usage, params)
+        typed: Self = convert_params(cls, "workload", cls.usage, params)
         return typed
 
     @classmethod
@@ -44,7 +44,7 @@ class Parameters(Struct):
         raise NotImplementedError
 
 
-def misfit(_name: str, found: object) -> str:
+def explain_misfit(_name: str, found: object) -> str:
     """Why what a package registers as a workload is none; empty if it is one."""
     if not isinstance(found, type) or not issubclass(found, Parameters):
         return "it is no subclass of perfkit.workloads.parameters.Parameters"

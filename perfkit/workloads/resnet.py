@@ -14,7 +14,7 @@ from torch import nn
 from torch.optim import Optimizer
 
 from perfkit.errors import UsageError
-from perfkit.workloads import synthetic
+from perfkit.workloads import synthetic_data
 from perfkit.workloads.parameters import Count, Parameters
 from perfkit.workloads.workload import Batch, Workload
 
@@ -30,11 +30,11 @@ class BasicBlock(nn.Module):
 
     def __init__(self, channels: int, width: int, stride: int) -> None:
         super().__init__()
-        self.conv1 = _conv(channels, width, 3, stride)
+        self.conv1 = _make_conv(channels, width, 3, stride)
         self.bn1 = nn.BatchNorm2d(width)
-        self.conv2 = _conv(width, width, 3, 1)
+        self.conv2 = _make_conv(width, width, 3, 1)
         self.bn2 = nn.BatchNorm2d(width)
-        self.downsample = _shortcut(channels, width, stride)
+        self.downsample = _make_shortcut(channels, width, stride)
         self.relu = nn.ReLU()
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -51,13 +51,13 @@ class Bottleneck(nn.Module):
 
     def __init__(self, channels: int, width: int, stride: int) -> None:
         super().__init__()
-        self.conv1 = _conv(channels, width, 1, 1)
+        self.conv1 = _make_conv(channels, width, 1, 1)
         self.bn1 = nn.BatchNorm2d(width)
-        self.conv2 = _conv(width, width, 3, stride)
+        self.conv2 = _make_conv(width, width, 3, stride)
         self.bn2 = nn.BatchNorm2d(width)
-        self.conv3 = _conv(width, 4 * width, 1, 1)
+        self.conv3 = _make_conv(width, 4 * width, 1, 1)
         self.bn3 = nn.BatchNorm2d(4 * width)
-        self.downsample = _shortcut(channels, 4 * width, stride)
+        self.downsample = _make_shortcut(channels, 4 * width, stride)
         self.relu = nn.ReLU()
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -81,8 +81,8 @@ class ResNetModel(nn.Module):
     def __init__(self, depth: int, classes: int, width: int = WIDTH) -> None:
         super().__init__()
         block, counts = DEPTHS[depth]
-        widths = stage_widths(width)
-        self.conv1 = _conv(3, widths[0], STEM_KERNEL, 2)
+        widths = get_stage_widths(width)
+        self.conv1 = _make_conv(3, widths[0], STEM_KERNEL, 2)
         self.bn1 = nn.BatchNorm2d(widths[0])
         self.relu = nn.ReLU()
         channels = widths[0]
@@ -135,36 +135,36 @@ class ResNet(Parameters):
             unit="samples",
             units_per_batch=self.batch_size,
             build_model=partial(ResNetModel, self.depth, self.classes, self.width),
-            build_optimizer=partial(_sgd, batch_size=self.batch_size),
-            make_batch=partial(_batch, parameters=self),
-            loss=_loss,
-            blocks=lambda _model: block_names(self.depth),
-            model_flops_per_unit=float(flops_per_image(self.depth, self.image_size, self.classes, self.width)),
+            build_optimizer=partial(_make_sgd, batch_size=self.batch_size),
+            make_batch=partial(_make_batch, parameters=self),
+            loss=_compute_loss,
+            blocks=lambda _model: list_block_names(self.depth),
+            model_flops_per_unit=float(compute_flops_per_image(self.depth, self.image_size, self.classes, self.width)),
             description=f"{self.classes} classes, batch {self.batch_size} of {size} pixels",
         )
 
 
-def stage_widths(width: int) -> tuple[int, ...]:
+def get_stage_widths(width: int) -> tuple[int, ...]:
     """Channels of the stages, where the first has `width`."""
     return tuple(width * 2**stage for stage in range(STAGES))
 
 
-def flops_per_image(depth: int, image_size: int, classes: int, width: int = WIDTH) -> int:
+def compute_flops_per_image(depth: int, image_size: int, classes: int, width: int = WIDTH) -> int:
     """FLOPs of forward and backward per image, two per multiply-add of convolutions and classifier.
 
     Backward costs twice forward, except in the first convolution, whose input (the image) needs no gradient.
     """
     block, counts = DEPTHS[depth]
-    size = _halved(image_size)
-    widths = stage_widths(width)
+    size = _compute_halved_size(image_size)
+    widths = get_stage_widths(width)
     stem = size**2 * STEM_KERNEL**2 * 3 * widths[0]
-    size = _halved(size)  # max pooling
+    size = _compute_halved_size(size)  # max pooling
     macs = stem
     channels = widths[0]
     for stage, (width, count) in enumerate(zip(widths, counts, strict=True)):
         out_channels = width * block.expansion
         for index in range(count):
-            out = _halved(size) if stage > 0 and index == 0 else size
+            out = _compute_halved_size(size) if stage > 0 and index == 0 else size
             if block is BasicBlock:
                 macs += out**2 * 9 * (channels * width + width * width)
             else:
@@ -176,36 +176,38 @@ def flops_per_image(depth: int, image_size: int, classes: int, width: int = WIDT
     return 6 * macs - 2 * stem
 
 
-def _halved(size: int) -> int:
+def _compute_halved_size(size: int) -> int:
     return (size + 1) // 2  # what a stride of 2 with "same" padding leaves
 
 
-def _conv(channels: int, out_channels: int, kernel: int, stride: int) -> nn.Conv2d:
+def _make_conv(channels: int, out_channels: int, kernel: int, stride: int) -> nn.Conv2d:
     return nn.Conv2d(channels, out_channels, kernel, stride=stride, padding=kernel // 2, bias=False)
 
 
-def _shortcut(channels: int, out_channels: int, stride: int) -> nn.Module:
+def _make_shortcut(channels: int, out_channels: int, stride: int) -> nn.Module:
     if stride == 1 and channels == out_channels:
         return nn.Identity()
-    return nn.Sequential(_conv(channels, out_channels, 1, stride), nn.BatchNorm2d(out_channels))
+    return nn.Sequential(_make_conv(channels, out_channels, 1, stride), nn.BatchNorm2d(out_channels))
 
 
-def block_names(depth: int) -> tuple[str, ...]:
+def list_block_names(depth: int) -> tuple[str, ...]:
     """Names of the residual blocks, first to last."""
     counts = DEPTHS[depth][1]
     return tuple(f"layer{stage}.{index}" for stage, count in enumerate(counts, start=1) for index in range(count))
 
 
-def _batch(generator: torch.Generator, parameters: ResNet) -> Batch:
-    images, labels = synthetic.images(generator, parameters.batch_size, 3, parameters.image_size, parameters.classes)
+def _make_batch(generator: torch.Generator, parameters: ResNet) -> Batch:
+    images, labels = synthetic_data.draw_images(
+        generator, parameters.batch_size, 3, parameters.image_size, parameters.classes
+    )
     return {"images": images, "labels": labels}
 
 
-def _loss(model: nn.Module, batch: Batch) -> torch.Tensor:
+def _compute_loss(model: nn.Module, batch: Batch) -> torch.Tensor:
     return F.cross_entropy(model(batch["images"]), batch["labels"])
 
 
-def _sgd(model: nn.Module, batch_size: int) -> Optimizer:
+def _make_sgd(model: nn.Module, batch_size: int) -> Optimizer:
     """He et al. 2015, section 3.4: momentum 0.9, decay 1e-4, and a rate of 0.1 for a batch of 256, scaled to this one.
 
     Not AdamW: its first updates follow the signs of gradients, many of them near zero, so that a rounding grows a

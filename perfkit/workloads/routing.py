@@ -1,4 +1,4 @@
-"""How tokens are dealt to experts: each expert has as many slots, and a router says which token lies in each.
+"""Routes tokens to experts: each expert has as many slots, and a router says which token lies in each.
 
 Slots make all shapes known beforehand, whatever the tokens are: experts compute all of them, filled or not.
 """
@@ -42,7 +42,7 @@ class Routing(NamedTuple):
         return (~found[: self.total]).sum()
 
 
-class Kind(NamedTuple):
+class RouterKind(NamedTuple):
     """A way to route: `route` is given probabilities (tokens, experts) and the slots of an expert."""
 
     route: Callable[[torch.Tensor, int], Routing]
@@ -50,26 +50,26 @@ class Kind(NamedTuple):
     active: int | None  # experts that a token goes to; None: as many as the capacity factor says, in the mean
 
 
-def slots_of(tokens: int, experts: int, capacity: float) -> int:
+def compute_slots(tokens: int, experts: int, capacity: float) -> int:
     """The slots of an expert, tokens / experts x capacity factor, rounded up (Switch, arXiv 2101.03961, equation 3)."""
     exactly = Fraction(str(capacity))  # of floats 100 x 1.1 / 10 is more than 11
     return min(math.ceil(tokens * exactly / experts), tokens)
 
 
-def switch(probabilities: torch.Tensor, slots: int) -> Routing:
+def route_switch(probabilities: torch.Tensor, slots: int) -> Routing:
     """Each token to its most probable expert, weighted by the probability (Fedus et al., Switch Transformers,
     arXiv 2101.03961, section 2.1). Tokens of an expert without a free slot, in the order of the batch, are dropped."""
-    return _to_their_experts(probabilities, 1, slots)
+    return _route_to_experts(probabilities, 1, slots)
 
 
-def gshard(probabilities: torch.Tensor, slots: int) -> Routing:
+def route_gshard(probabilities: torch.Tensor, slots: int) -> Routing:
     """Each token to its two most probable experts, whose weights add up to 1 (Lepikhin et al., GShard,
     arXiv 2006.16668, algorithm 1). First choices of all tokens come before second ones. Second choices are all sent,
     and not at random by their weight, so that runs can be compared."""
-    return _to_their_experts(probabilities, 2, slots)
+    return _route_to_experts(probabilities, 2, slots)
 
 
-def expert_choice(probabilities: torch.Tensor, slots: int) -> Routing:
+def route_expert_choice(probabilities: torch.Tensor, slots: int) -> Routing:
     """Each expert takes the tokens that are most probable to be its own (Zhou et al., Mixture-of-Experts with Expert
     Choice Routing, arXiv 2202.09368, section 3.2). All slots are filled; a token goes to any number of experts, or
     to none."""
@@ -78,13 +78,13 @@ def expert_choice(probabilities: torch.Tensor, slots: int) -> Routing:
 
 
 ROUTERS = {
-    "switch": Kind(switch, capacity=1.25, active=1),
-    "gshard": Kind(gshard, capacity=2.0, active=2),
-    "expert_choice": Kind(expert_choice, capacity=2.0, active=None),
+    "switch": RouterKind(route_switch, capacity=1.25, active=1),
+    "gshard": RouterKind(route_gshard, capacity=2.0, active=2),
+    "expert_choice": RouterKind(route_expert_choice, capacity=2.0, active=None),
 }
 
 
-def _to_their_experts(probabilities: torch.Tensor, choices: int, slots: int) -> Routing:
+def _route_to_experts(probabilities: torch.Tensor, choices: int, slots: int) -> Routing:
     """Each token to so many experts; the loss is about the first of them."""
     experts = probabilities.shape[1]
     weights, chosen = probabilities.topk(choices, dim=1)
@@ -92,11 +92,13 @@ def _to_their_experts(probabilities: torch.Tensor, choices: int, slots: int) -> 
         weights = weights / weights.sum(dim=1, keepdim=True)
     wanted = chosen.T.flatten()[:, None] == torch.arange(experts, device=chosen.device)  # first choices first
     first = wanted[: len(chosen)].sum(dim=0)
-    tokens, kept = _in_slots(wanted, weights.T.flatten(), slots, count=len(chosen))
-    return Routing(len(chosen), tokens, kept, wanted.sum(dim=0), _unevenness(probabilities, first))
+    tokens, kept = _fill_slots(wanted, weights.T.flatten(), slots, count=len(chosen))
+    return Routing(len(chosen), tokens, kept, wanted.sum(dim=0), _compute_load_balance_loss(probabilities, first))
 
 
-def _in_slots(wanted: torch.Tensor, weights: torch.Tensor, slots: int, count: int) -> tuple[torch.Tensor, torch.Tensor]:
+def _fill_slots(
+    wanted: torch.Tensor, weights: torch.Tensor, slots: int, count: int
+) -> tuple[torch.Tensor, torch.Tensor]:
     """Token and weight of each slot: choices, in their order, take the next free one of the expert that they want.
 
     `wanted` is one-hot, (choices, experts), and `weights` (choices,); choice n is one of token n modulo `count`.
@@ -111,7 +113,7 @@ def _in_slots(wanted: torch.Tensor, weights: torch.Tensor, slots: int, count: in
     return torch.where(choice == choices, count, choice % count), padded[choice]
 
 
-def _unevenness(probabilities: torch.Tensor, first: torch.Tensor) -> torch.Tensor:
+def _compute_load_balance_loss(probabilities: torch.Tensor, first: torch.Tensor) -> torch.Tensor:
     """experts x the sum over experts of share of tokens x mean probability (Switch, equation 4; GShard's is
     experts^2 times less, and is scaled like this in Mesh TensorFlow and what came after it)."""
     count, experts = probabilities.shape

@@ -1,4 +1,5 @@
-"""What a workload's own step is given: the models and optimizers as techniques left them, and the backward pass."""
+"""Interface that a workload's own step is given: the models and optimizers as techniques left them, and the backward
+pass."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
@@ -10,7 +11,7 @@ from torch import nn
 Losses = torch.Tensor | float | Mapping[str, torch.Tensor | float]
 
 
-class Updates(Protocol):
+class StepOptimizer(Protocol):
     """An optimizer within a step."""
 
     @property
@@ -37,7 +38,7 @@ class Training(Protocol):
         ...
 
     @property
-    def optimizers(self) -> Mapping[str, Updates]:
+    def optimizers(self) -> Mapping[str, StepOptimizer]:
         """The optimizers by the names that `build_optimizer` gave them; "" where it returned one."""
         ...
 

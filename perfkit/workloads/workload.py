@@ -1,4 +1,4 @@
-"""What a workload is: a model, an optimizer, batches and a loss, as plain functions."""
+"""Definition of a workload: a model, an optimizer, batches and a loss, as plain functions."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,8 +10,8 @@ from torch.optim import Optimizer
 from torch.utils.data import DataLoader
 
 from perfkit.errors import UsageError
-from perfkit.workloads.signature import takes_one
 from perfkit.workloads.training import Losses, Training
+from perfkit.workloads.user_signature import can_take_one
 
 if TYPE_CHECKING:
     from torch.distributed.tensor.parallel import ParallelStyle
@@ -24,7 +24,7 @@ LinearLoss = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 WithLinearLoss = Callable[[nn.Module, Batch, LinearLoss], torch.Tensor]
 
 
-class Split(NamedTuple):
+class TensorParallelSplit(NamedTuple):
     """How tensor parallelism splits a model over so many ranks.
 
     `sequence`: what lies between the layers that are split is split along the sequence (sequence parallelism). `loss`:
@@ -36,10 +36,10 @@ class Split(NamedTuple):
     loss: bool
 
 
-TensorParallelPlan = Callable[[nn.Module, Split], Mapping[str, "ParallelStyle"]]
+TensorParallelPlan = Callable[[nn.Module, TensorParallelSplit], Mapping[str, "ParallelStyle"]]
 
 
-def _no_blocks(_model: nn.Module) -> tuple[str, ...]:
+def _list_no_blocks(_model: nn.Module) -> tuple[str, ...]:
     return ()
 
 
@@ -61,7 +61,7 @@ class Workload:
         make_loader: in place of `make_batch` a DataLoader of microbatches, whose loading is a part of every step. What
             is random in it (order, augmentation) follows from the given generator. It may take `format` and `augment`
             besides, by name and with defaults.
-        loss: the scalar training loss of a microbatch, or what holds it (`perfkit.workloads.loss`). None where the
+        loss: the scalar training loss of a microbatch, or what holds it (`perfkit.workloads.model_loss`). None where the
             model computes it: it is called with the batch as keyword arguments.
         step: a training step that is more than one loss, one backward pass and one update. It does all of it.
         blocks: names (as in `model.get_submodule`) of the repeated blocks that checkpointing, sharding and
@@ -95,7 +95,7 @@ class Workload:
     make_loader: Callable[..., DataLoader[Any]] | None = None
     loss: Callable[[nn.Module, Batch], object] | None = None
     step: Callable[[Training, Batch], Losses] | None = None
-    blocks: Callable[[nn.Module], tuple[str, ...]] = _no_blocks
+    blocks: Callable[[nn.Module], tuple[str, ...]] = _list_no_blocks
     use_sdpa: Callable[[nn.Module], None] | None = None
     sequence_dimensions: Mapping[str, int] | None = None
     linear_loss: WithLinearLoss | None = None
@@ -111,20 +111,20 @@ class Workload:
         if (self.make_batch is None) == (self.make_loader is None):
             raise UsageError(f"the workload {self.name} must have either make_batch or make_loader")
         for name, function, given in (("make_batch", self.make_batch, "generator"), ("blocks", self.blocks, "model")):
-            if function is not None and not takes_one(function):
+            if function is not None and not can_take_one(function):
                 raise UsageError(f"{name} of the workload {self.name} must take the {given} alone")
 
 
-def first_batch(workload: Workload, generator: torch.Generator) -> Batch:
+def draw_first_batch(workload: Workload, generator: torch.Generator) -> Batch:
     """A microbatch of the workload, the first that it draws from the generator.
 
     A DataLoader draws the seed of its workers from torch's generator of the process, which stays as it was.
     """
     with torch.random.fork_rng(devices=[]):
-        return next(batches_of(workload, generator))
+        return next(draw_batches(workload, generator))
 
 
-def batches_of(workload: Workload, generator: torch.Generator) -> Iterator[Batch]:
+def draw_batches(workload: Workload, generator: torch.Generator) -> Iterator[Batch]:
     """Microbatches of the workload without end; those of a DataLoader, which must have one, again and again."""
     if workload.make_batch is not None:
         while True:
@@ -135,17 +135,17 @@ def batches_of(workload: Workload, generator: torch.Generator) -> Iterator[Batch
         batches = iter(loader)
         first: Batch | None = next(batches, None)
         if first is None:
-            raise no_batch(workload)
+            raise make_no_batch_error(workload)
         yield first
         yield from batches
 
 
-def no_batch(workload: Workload) -> UsageError:
+def make_no_batch_error(workload: Workload) -> UsageError:
     """What is said of a DataLoader that ends before its first batch."""
     return UsageError(f"make_loader of {workload.name}: its DataLoader gives no batch")
 
 
-def samples_of(batch: Batch) -> int | None:
+def count_samples(batch: Batch) -> int | None:
     """How many samples a batch has: the first dimension of all its tensors; None where they do not share one."""
     sizes = {tensor.shape[0] if tensor.dim() else None for tensor in batch.values()}
     return sizes.pop() if len(sizes) == 1 else None
@@ -166,7 +166,7 @@ def join_batches(batches: Sequence[Batch]) -> Batch:
     return {name: torch.cat([batch[name] for batch in batches]) for name in batches[0]}
 
 
-def to_device(batch: Batch, device: torch.device, non_blocking: bool = True) -> Batch:
+def move_to_device(batch: Batch, device: torch.device, non_blocking: bool = True) -> Batch:
     """The batch in memory of its own on `device`; the host waits for the copy unless told not to."""
     if device.type == "cpu":
         return {name: tensor.clone() for name, tensor in batch.items()}
@@ -177,7 +177,7 @@ class Models(nn.ModuleDict):
     """Several models that one step trains, by name: `models["generator"]`, `models.generator`."""
 
 
-def built_model(workload: Workload) -> nn.Module:
+def make_model(workload: Workload) -> nn.Module:
     """The workload's model, or the `Models` it made; a `UsageError` for anything else."""
     made = workload.build_model()
     if isinstance(made, nn.Module):
@@ -194,7 +194,7 @@ def built_model(workload: Workload) -> nn.Module:
     return Models(made)
 
 
-def built_optimizers(workload: Workload, model: nn.Module) -> dict[str, Optimizer]:
+def make_optimizers(workload: Workload, model: nn.Module) -> dict[str, Optimizer]:
     """The workload's optimizers by name: "" where there is one, places where they come in a list.
 
     Raises `UsageError` for anything else than optimizers.
@@ -214,6 +214,6 @@ def built_optimizers(workload: Workload, model: nn.Module) -> dict[str, Optimize
     return named
 
 
-def adamw(model: nn.Module, **options: Any) -> Optimizer:
+def make_adamw(model: nn.Module, **options: Any) -> Optimizer:
     """The optimizer of the built-in workloads: AdamW at a learning rate of 1e-3, torch's defaults otherwise."""
     return torch.optim.AdamW(model.parameters(), lr=1e-3, **options)

@@ -35,11 +35,11 @@ def _make_named_cell(shown: str, whole: str) -> Cell:
 
 
 def make_seconds_cell(value: float) -> Cell:
-    return Cell(units.seconds(value), value=value)
+    return Cell(units.format_seconds(value), value=value)
 
 
 def make_bytes_cell(value: int) -> Cell:
-    return Cell(units.nbytes(value), value=value)
+    return Cell(units.format_bytes(value), value=value)
 
 
 def make_integer_cell(value: int) -> Cell:
@@ -51,7 +51,7 @@ def make_calls_cell(value: float) -> Cell:
 
 
 def make_share_cell(value: float) -> Cell:
-    return Cell(units.percent(value), value=value)
+    return Cell(units.format_percent(value), value=value)
 
 
 def make_growth_cell(change: float, show: Callable[[float], str]) -> Cell:
@@ -69,20 +69,20 @@ def make_quantity_cell(item: Quantity) -> Cell:
     if not isinstance(item, Measurement):
         return make_unknown_cell(item.reason)
     show = {
-        "s": units.seconds,
-        "bytes": units.nbytes,
-        "FLOP": units.flops,
-        "FLOP/s": units.flops_per_s,
-        "B/s": units.bandwidth,
-        "1": units.percent,
+        "s": units.format_seconds,
+        "bytes": units.format_bytes,
+        "FLOP": units.format_flops,
+        "FLOP/s": units.format_flop_rate,
+        "B/s": units.format_bandwidth,
+        "1": units.format_percent,
     }.get(item.unit)
-    shown = format_bounded(show(item.value) if show else units.si(item.value, item.unit), item.bound)
+    shown = format_bounded(show(item.value) if show else units.format_si(item.value, item.unit), item.bound)
     return Cell(shown, detail=f"{item.how.value}: {item.source}" if item.source else item.how.value, value=item.value)
 
 
 def format_count(value: float) -> str:
     """A number of calls per step: whole where it is, else three digits."""
-    return f"{value:,.0f}" if value == round(value) else units.significant(value)
+    return f"{value:,.0f}" if value == round(value) else units.format_significant(value)
 
 
 def format_factor(factor: float) -> str:
@@ -102,13 +102,13 @@ def format_relative(value: float) -> str:
 def format_change(value: float) -> str:
     """A relative change: `+7.8 %`; one that would read as 0 with as many digits as it takes."""
     if value == 0 or abs(value) >= 0.0005:
-        return units.signed_percent(value)
+        return units.format_signed_percent(value)
     return f"{'+' if value > 0 else ''}{format_relative(value * 100)} %"
 
 
 def format_error(error: float) -> str:
     """A relative error: `+7.8 %`, `0.0 %` where it rounds to nothing."""
-    return units.signed_percent(error) if abs(error) >= 0.0005 else units.percent(0)
+    return units.format_signed_percent(error) if abs(error) >= 0.0005 else units.format_percent(0)
 
 
 def format_bounds(low: float, high: float) -> str:

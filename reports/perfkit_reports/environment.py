@@ -46,7 +46,10 @@ def list_environment_items(environment: Environment) -> list[tuple[str, Cell]]:
         ("Threads", _make_known_cell(environment.threads)),
         ("Memory", _make_bytes_cell(environment.memory_total_bytes)),
         ("Container CPU limit", _make_optional_cell(environment.container_cpu_limit, "{:g} cores".format, "none")),
-        ("Container memory limit", _make_optional_cell(environment.container_memory_limit_bytes, units.nbytes, "none")),
+        (
+            "Container memory limit",
+            _make_optional_cell(environment.container_memory_limit_bytes, units.format_bytes, "none"),
+        ),
         ("Git revision", _make_known_cell(environment.git_revision)),
     ]
     items += [(f"${name}", Cell(value)) for name, value in sorted(environment.variables.items())]
@@ -76,7 +79,7 @@ def build_ceiling_columns(device_name: str) -> list[Column[Ceiling]]:
         Column("Kind", lambda ceiling: Cell(ceiling.kind.value), numeric=False),
         Column("Measured on", lambda ceiling: Cell(ceiling.measured_at[:10] or NOTHING), numeric=False),
         Column("Threads", lambda ceiling: _make_optional_cell(ceiling.threads, str)),
-        Column("Spread", lambda ceiling: _make_optional_cell(ceiling.spread, units.percent)),
+        Column("Spread", lambda ceiling: _make_optional_cell(ceiling.spread, units.format_percent)),
         Column("Confidence", confidence, numeric=False),
         Column("Source", lambda ceiling: Cell(ceiling.source), numeric=False, wrap=True),
     ]
@@ -96,7 +99,7 @@ def format_machine(analysis: Analysis) -> str:
 
 
 def _format_rate(ceiling: Ceiling) -> str:
-    return units.flops_per_s(ceiling.value) if ceiling.unit == "FLOP/s" else units.bandwidth(ceiling.value)
+    return units.format_flop_rate(ceiling.value) if ceiling.unit == "FLOP/s" else units.format_bandwidth(ceiling.value)
 
 
 def _make_optional_cell(value: float | str | None, show: Callable[[Any], str], absent: str = NOTHING) -> Cell:
@@ -109,7 +112,7 @@ def _make_known_cell(value: str | int | None) -> Cell:
 
 
 def _make_bytes_cell(value: int | None) -> Cell:
-    return make_unknown_cell(_UNREAD) if value is None else Cell(units.nbytes(value))
+    return make_unknown_cell(_UNREAD) if value is None else Cell(units.format_bytes(value))
 
 
 def _format_ranges(numbers: tuple[int, ...]) -> str:

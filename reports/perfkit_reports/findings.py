@@ -27,7 +27,7 @@ def format_gain(finding: Finding) -> str:
     if finding.expected_s is not None:
         parts.append(_format_time(finding, finding.expected_s))
     if finding.gain_bytes is not None:
-        parts.append(units.nbytes(finding.gain_bytes))
+        parts.append(units.format_bytes(finding.gain_bytes))
     return " and ".join(parts)
 
 
@@ -55,7 +55,7 @@ def format_summed_gain(finding: Finding) -> str:
     # What goes beside the work itself (launches, waits) may save more than its sum.
     most = " at most" if finding.gain_bound == AT_MOST and finding.gain_s >= finding.simulated_s else ""
     per = "" if has_own_gain(finding) or not finding.per_step else " a step"
-    return f"summed {units.seconds(finding.gain_s)}{per}{most}"
+    return f"summed {units.format_seconds(finding.gain_s)}{per}{most}"
 
 
 def has_own_gain(finding: Finding) -> bool:
@@ -66,7 +66,7 @@ def has_own_gain(finding: Finding) -> bool:
 
 
 def _format_time(finding: Finding, time_s: float) -> str:
-    return f"{units.seconds(time_s)} {'a step' if finding.per_step else 'total'}"
+    return f"{units.format_seconds(time_s)} {'a step' if finding.per_step else 'total'}"
 
 
 def format_evidence(finding: Finding) -> str:

@@ -22,6 +22,6 @@ def _describe_wait(wait: RankWait) -> str:
     """`waits in all_reduce 12 of default_pg, [1024] fp32, 4.00 KiB, called at train.py:12 (loss)`."""
     collective = f"{wait.op} {wait.sequence} of {wait.group}"
     doing = f"last entered {collective}, which has ended" if wait.finished else f"waits in {collective}"
-    size = "" if not wait.bytes else units.nbytes(wait.bytes)
+    size = "" if not wait.bytes else units.format_bytes(wait.bytes)
     site = f"called at {wait.call_site}" if wait.call_site else ""
     return ", ".join(part for part in (doing, wait.tensors, size, site) if part)

@@ -24,4 +24,4 @@ def format_bounded(text: str, bound: str) -> str:
 
 
 def format_signed_seconds(value: float) -> str:
-    return f"{'+' if value > 0 else ''}{units.seconds(value)}"
+    return f"{'+' if value > 0 else ''}{units.format_seconds(value)}"

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from perfkit.files import write_json
-from perfkit.record import Run, Status
+from perfkit.record import RunResult, RunStatus
 from perfkit.store.layout import RUN_FILE
 from perfkit.store.live import LiveEvent
 from perfkit_reports.view.server import open_server
@@ -153,7 +153,7 @@ def test_the_list_refreshes_and_keeps_filter_and_order(show: Show) -> None:
 def test_a_job_that_ends_is_no_longer_shown_as_running(show: Show) -> None:
     shown = show()
     assert "running" in shown.row("job")
-    write_json(shown.folder / "job/baseline@2/0" / RUN_FILE, Run(status=Status.OK))
+    write_json(shown.folder / "job/baseline@2/0" / RUN_FILE, RunResult(status=RunStatus.OK))
     expect(shown.page.locator('#list tr[data-path="job"] .pill')).to_have_text("ok")
 
 

@@ -17,7 +17,7 @@ from perfkit.errors import PerfkitError
 from perfkit.measure.launch import ray as on_ray
 from perfkit.measure.launch.launch import launch
 from perfkit.measure.launch.ranks import RankPlace
-from perfkit.record import Run, Status
+from perfkit.record import RunResult, RunStatus
 from perfkit.spec import LaunchSpec, RunSpec, Schedule, TechniqueSpec, WorkloadSpec
 from tests.conftest import TINY
 from tests.fixtures.ray_nodes import two_ray_nodes
@@ -54,7 +54,7 @@ def _is_rank(process: psutil.Process) -> bool:
         return False
 
 
-def run_with(fault: str, folder: Path, timeout_s: float = 120.0, **launched: Any) -> Run:
+def run_with(fault: str, folder: Path, timeout_s: float = 120.0, **launched: Any) -> RunResult:
     (folder / "mine.py").write_text(WORKLOAD)
     spec = RunSpec(
         workload=WorkloadSpec(name="mine.py:build", params={"fault": fault}),
@@ -82,7 +82,7 @@ def test_a_bench_on_two_nodes_has_all_that_its_ranks_wrote(perfkit: Any) -> None
 
 def test_a_rank_that_raises_is_told_with_its_own_traceback(tmp_path: Path) -> None:
     run = run_with("raise", tmp_path)
-    assert (run.status, run.reason) == (Status.FAILED, "rank 1: RuntimeError: the user's own mistake")
+    assert (run.status, run.reason) == (RunStatus.FAILED, "rank 1: RuntimeError: the user's own mistake")
     assert 'raise RuntimeError("the user\'s own mistake")' in run.output_tail
     assert run.exit_codes == (1, 1)
     assert [(wait.rank, wait.op) for wait in run.waits] == [(0, "all_reduce"), (1, "all_reduce")]
@@ -90,14 +90,14 @@ def test_a_rank_that_raises_is_told_with_its_own_traceback(tmp_path: Path) -> No
 
 def test_a_rank_that_hangs_is_ended_and_named(tmp_path: Path) -> None:
     run = run_with("hang", tmp_path, timeout_s=40.0)
-    assert run.status == Status.TIMEOUT
+    assert run.status == RunStatus.TIMEOUT
     assert "rank 1 had not entered all_reduce" in run.reason
     assert run.exit_codes == (-signal.SIGTERM, -signal.SIGTERM)
 
 
 def test_a_rank_that_is_killed_is_told_from_one_that_lost_it(tmp_path: Path) -> None:
     run = run_with("kill", tmp_path)
-    assert (run.status, run.exit_codes) == (Status.CRASHED, (1, -signal.SIGKILL))
+    assert (run.status, run.exit_codes) == (RunStatus.CRASHED, (1, -signal.SIGKILL))
     assert run.reason.startswith("rank 1 was killed (SIGKILL)")
 
 
@@ -106,7 +106,7 @@ def test_a_node_that_is_lost_is_named(tmp_path: Path) -> None:
     killed.start()
     run = run_with("hang", tmp_path)
     killed.join()
-    assert run.status == Status.CRASHED
+    assert run.status == RunStatus.CRASHED
     assert run.reason.startswith("the Ray node of rank 1 ended: ")
     assert run.exit_codes[1] is None
     [left] = _folders()  # nobody was there to remove it

@@ -14,10 +14,12 @@ from pathlib import Path
 
 import atheris
 
-with atheris.instrument_imports(include=["perfkit.flight", "perfkit.trace.flight", "perfkit.trace.reading.unpickle"]):
+with atheris.instrument_imports(
+    include=["perfkit.flight", "perfkit.trace.flight_dumps", "perfkit.trace.reading.plain_pickle"]
+):
     from perfkit.errors import PerfkitError
     from perfkit.flight.match import find_mismatches
-    from perfkit.trace.flight import is_dump_file, read_dump
+    from perfkit.trace.flight_dumps import is_dump_file, read_dump
 
 PACKED = (bytes, bytes, bytes, lambda data: zlib.compress(data, wbits=31))
 

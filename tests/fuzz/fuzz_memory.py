@@ -17,7 +17,7 @@ import atheris
 
 with atheris.instrument_imports(include=["perfkit.trace.memory"]):
     from perfkit.errors import PerfkitError
-    from perfkit.trace.memory.read import read_memory
+    from perfkit.trace.memory.read_memory import read_memory
 
 PACKED = (bytes, bytes, bytes, lambda data: zlib.compress(data, wbits=31))
 

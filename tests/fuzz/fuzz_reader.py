@@ -15,9 +15,9 @@ import atheris
 
 with atheris.instrument_imports(include=["perfkit.trace"]):
     from perfkit.errors import PerfkitError
-    from perfkit.trace.read import Limits, read_trace
+    from perfkit.trace.read import ReadLimits, read_trace
 
-LIMITS = Limits(json_bytes=1 << 22, names=100)
+LIMITS = ReadLimits(json_bytes=1 << 22, names=100)
 COMPRESSIONS = (bytes, bytes, bytes, lambda data: zlib.compress(data, wbits=31))
 
 EVENTS = [

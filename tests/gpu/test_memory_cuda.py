@@ -20,7 +20,7 @@ from perfkit.instruments.memory.history import allocator_history
 from perfkit.instruments.memory.profiler import AllocationProfiler
 from perfkit.instruments.process_memory import before_model, device_moment
 from perfkit.instruments.sensors import Sensors
-from perfkit.record import Measurement, RankRecord, Status
+from perfkit.record import Measurement, RankRecord, RunStatus
 from perfkit.techniques.state import World
 from perfkit.trace.memory.snapshot import read_snapshot
 
@@ -104,7 +104,7 @@ def test_the_process_balances_with_nvml(step: Callable[[], None]) -> None:
     record = RankRecord(
         rank=0,
         world_size=1,
-        status=Status.OK,
+        status=RunStatus.OK,
         environment=environment(device),
         process_memory=type(memory)(at_context=memory.at_context, at_end=end),
     )

@@ -23,7 +23,7 @@ from perfkit.analysis.model.loop import LoopAnalysis
 from perfkit.analysis.model.suite import Variant
 from perfkit.attach.loop import Loop as Attending
 from perfkit.instruments.memory.holders import held_tensors
-from perfkit.record import Status
+from perfkit.record import RunStatus
 from perfkit.spec import Schedule
 
 QUICK = Schedule(warmup=3, max_warmup=3, timed=4, trace=3, memory=3)
@@ -242,7 +242,7 @@ def test_a_recording_that_perfkit_gave_up_says_why(tmp_path: Path, monkeypatch: 
                 monkeypatch.setattr(Attending, "forward", broken)
             step(model, optimizer)
     (variant,) = perfkit.analyse(tmp_path / "run").variants
-    assert variant.status == Status.FAILED
+    assert variant.status == RunStatus.FAILED
     assert variant.reason == "perfkit switched itself off: RuntimeError: perfkit is broken here"
     assert variant.step_time is not None
 

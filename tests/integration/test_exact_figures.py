@@ -13,10 +13,10 @@ from perfkit.check.judge.quantities import QUANTITIES
 from perfkit.check.judge.thresholds import Threshold
 from perfkit.check.result import Verdict
 from perfkit.files import write_json
-from perfkit.record import Run, Status
+from perfkit.record import RunResult, RunStatus
 from perfkit.spec import LaunchSpec, RunSpec, Schedule, parse_variants, parse_workload
 from perfkit.store.layout import RUN_FILE, SPEC_FILE, SuiteRun
-from perfkit.workloads.table import WORKLOADS
+from perfkit.workloads.workload_table import WORKLOADS
 from tests.fixtures.suites import write_suite_file
 
 pytestmark = pytest.mark.slow
@@ -38,10 +38,10 @@ def measure(folder: Path, workload: str = GPT, technique: str = "baseline", *, w
     subprocess.run(
         [sys.executable, "-m", "perfkit.measure.worker", str(run)], check=True, timeout=300, capture_output=True
     )
-    write_json(run / RUN_FILE, Run(status=Status.OK))
+    write_json(run / RUN_FILE, RunResult(status=RunStatus.OK))
     write_suite_file(folder, [technique], [SuiteRun(variant=technique, repeat=0, path=f"{technique}/0")])
     (variant,) = analyze_suite(folder).variants
-    assert variant.status == Status.OK, variant.reason
+    assert variant.status == RunStatus.OK, variant.reason
     return read_figures(variant)
 
 

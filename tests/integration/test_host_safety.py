@@ -24,7 +24,7 @@ from perfkit.analysis.model.suite import Variant
 from perfkit.attach.loop import Loop
 from perfkit.attach.session import LoopSession
 from perfkit.instruments.recorder import Recorder
-from perfkit.record import Status
+from perfkit.record import RunStatus
 from perfkit.spec import Schedule
 from tests.fixtures.attached import (
     PROGRAMS,
@@ -123,7 +123,7 @@ def complaints(caplog: pytest.LogCaptureFixture) -> list[str]:
 def test_nothing_is_left_behind_and_nothing_changed(tmp_path: Path, losses: list[str]) -> None:
     with watching(tmp_path / "run"):
         assert train() == losses
-    assert the_variant(tmp_path / "run").status == Status.OK
+    assert the_variant(tmp_path / "run").status == RunStatus.OK
 
 
 @pytest.mark.usefixtures("losses", "untouched")  # torch wraps the step of a class with the first optimizer of it
@@ -273,17 +273,17 @@ def test_an_unwritable_folder_costs_a_run_its_profile_alone(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("how", "code", "status", "reason"),
     [
-        ("raise", 1, Status.FAILED, "ValueError: the loss of step 8 is of no use: ünïcode"),
-        ("exit:3", 3, Status.FAILED, "3"),
-        ("exit:0", 0, Status.OK, ""),
-        ("message", 1, Status.FAILED, "enough of this"),
-        ("oom", 1, Status.OUT_OF_MEMORY, "can't allocate memory"),
-        ("sigint", -signal.SIGINT, Status.INTERRUPTED, "KeyboardInterrupt"),
-        ("sigterm", -signal.SIGTERM, Status.INTERRUPTED, "killed"),
-        ("kill", -signal.SIGKILL, Status.INTERRUPTED, "killed"),
+        ("raise", 1, RunStatus.FAILED, "ValueError: the loss of step 8 is of no use: ünïcode"),
+        ("exit:3", 3, RunStatus.FAILED, "3"),
+        ("exit:0", 0, RunStatus.OK, ""),
+        ("message", 1, RunStatus.FAILED, "enough of this"),
+        ("oom", 1, RunStatus.OUT_OF_MEMORY, "can't allocate memory"),
+        ("sigint", -signal.SIGINT, RunStatus.INTERRUPTED, "KeyboardInterrupt"),
+        ("sigterm", -signal.SIGTERM, RunStatus.INTERRUPTED, "killed"),
+        ("kill", -signal.SIGKILL, RunStatus.INTERRUPTED, "killed"),
     ],
 )
-def test_a_program_ends_as_it_would_alone(how: str, code: int, status: Status, reason: str, tmp_path: Path) -> None:
+def test_a_program_ends_as_it_would_alone(how: str, code: int, status: RunStatus, reason: str, tmp_path: Path) -> None:
     """Its exit code, its output and its traceback, to the byte; and the run can be read."""
     arguments = ("fails.py", "--how", how, "--at", "8")
     alone = bare(*arguments, cwd=tmp_path)
@@ -305,7 +305,7 @@ def test_a_handler_of_the_program_is_called(tmp_path: Path) -> None:
     process = watched(*arguments, cwd=tmp_path)
     assert (process.returncode, process.stdout) == (alone.returncode, alone.stdout) == (7, alone.stdout)
     assert b"checkpoint saved" in process.stdout
-    assert the_variant(tmp_path / "run").status != Status.OK
+    assert the_variant(tmp_path / "run").status != RunStatus.OK
 
 
 @pytest.mark.slow
@@ -318,7 +318,7 @@ def test_a_signal_from_outside(number: signal.Signals, tmp_path: Path) -> None:
     process.send_signal(number)
     _, err = process.communicate(timeout=60)
     assert process.returncode == -number, err.decode()
-    assert the_variant(tmp_path / "run").status != Status.OK
+    assert the_variant(tmp_path / "run").status != RunStatus.OK
 
 
 @pytest.mark.slow
@@ -326,7 +326,7 @@ def test_a_killed_run_keeps_what_was_recorded(tmp_path: Path) -> None:
     process = watched("fails.py", "--how", "kill", "--at", "60", "--steps", "80", cwd=tmp_path)
     assert process.returncode == -signal.SIGKILL
     variant = the_variant(tmp_path / "run")
-    assert variant.status == Status.INTERRUPTED
+    assert variant.status == RunStatus.INTERRUPTED
     assert isinstance(variant.step_time, MedianEstimate)
     assert variant.time_split
     assert variant.memory is not None
@@ -340,7 +340,7 @@ def test_a_profile_entered_twice_at_once(tmp_path: Path, losses: list[str]) -> N
     profile = watching(tmp_path / "run")
     with profile, profile:
         assert train() == losses
-    assert the_variant(tmp_path / "run").status == Status.OK
+    assert the_variant(tmp_path / "run").status == RunStatus.OK
 
 
 # --- processes and threads --------------------------------------------------------------------------------------------
@@ -368,7 +368,7 @@ def test_workers_of_a_dataloader_by_fork(tmp_path: Path) -> None:
     alone = batches()
     with watching(tmp_path / "run"):
         assert batches() == alone
-    assert the_variant(tmp_path / "run").status == Status.OK
+    assert the_variant(tmp_path / "run").status == RunStatus.OK
 
 
 FORKS = """
@@ -411,7 +411,7 @@ def test_a_child_that_trains_and_exits_does_not_touch_the_run(before: int, leave
     process = finished([*PYTHON, "-c", code], cwd=tmp_path, env={"OMP_NUM_THREADS": "1"})
     assert process.returncode == 0, process.stderr.decode()
     variant = the_variant(tmp_path / "run")
-    assert variant.status == Status.OK
+    assert variant.status == RunStatus.OK
     assert variant.loop.steps_seen <= before + 16
 
 
@@ -464,7 +464,7 @@ def test_entered_in_a_thread(tmp_path: Path, losses: list[str]) -> None:
     thread.start()
     thread.join()
     assert found == [losses]
-    assert the_variant(tmp_path / "run").status == Status.OK
+    assert the_variant(tmp_path / "run").status == RunStatus.OK
 
 
 # --- places -----------------------------------------------------------------------------------------------------------
@@ -533,7 +533,7 @@ def test_a_notebook(tmp_path: Path) -> None:
         exec(cell, namespace)  # the notebook's way
     assert str(namespace["summary"]).strip()
     assert "<" in namespace["summary"]._repr_html_()
-    assert the_variant(tmp_path / "run").status == Status.OK
+    assert the_variant(tmp_path / "run").status == RunStatus.OK
 
 
 @pytest.mark.slow
@@ -544,7 +544,7 @@ def test_a_prompt_without_a_file(tmp_path: Path) -> None:
     assert process.returncode == 0, process.stderr.decode()
     (folder,) = (tmp_path / "runs").iterdir()
     assert folder.name.endswith("-training")
-    assert the_variant(folder).status == Status.OK
+    assert the_variant(folder).status == RunStatus.OK
 
 
 def test_each_claims_a_folder_of_its_own(tmp_path: Path) -> None:
@@ -593,7 +593,7 @@ def test_a_thread_that_ends_under_an_instrument(steps: int, tmp_path: Path) -> N
     assert (process.returncode, process.stdout) == (0, b"trained on\n"), process.stderr.decode()
     assert b"perfkit switched itself off" not in process.stderr
     variant = the_variant(tmp_path / "run")
-    assert variant.status == Status.OK
+    assert variant.status == RunStatus.OK
     assert isinstance(variant.step_time, MedianEstimate)
     assert any("before all was recorded" in each for each in variant.warnings)
 

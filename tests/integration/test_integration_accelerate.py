@@ -10,7 +10,7 @@ from torch import nn
 
 from perfkit.attach.profile import Profile
 from perfkit.integrations.accelerate import PerfkitTracker
-from perfkit.record import Status
+from perfkit.record import RunStatus
 from tests.fixtures.integration_runs import (
     BATCH,
     OPTIONS,
@@ -70,7 +70,7 @@ def test_an_exception_is_recorded_where_the_tracker_is_entered(tmp_path: Path) -
     with pytest.raises(RuntimeError, match="cats"), PerfkitTracker(tmp_path / "x", **OPTIONS) as tracker:
         train([tracker], fails_at=20)
     record = record_of(tmp_path / "x")
-    assert record.status == Status.FAILED
+    assert record.status == RunStatus.FAILED
     assert "the disk is full of cats" in record.reason
 
 

@@ -9,7 +9,7 @@ from lightning.fabric import Fabric
 from torch import nn
 
 from perfkit.integrations.fabric import PerfkitFabricCallback
-from perfkit.record import Status
+from perfkit.record import RunStatus
 from tests.fixtures.integration_runs import BATCH, OPTIONS, STEPS, Net, accumulated, batches, record_of
 from tests.fixtures.random_states import random_states, seeded
 
@@ -67,7 +67,7 @@ def test_an_exception_is_recorded_where_the_callback_is_entered(tmp_path: Path) 
     with pytest.raises(RuntimeError, match="cats"), PerfkitFabricCallback(tmp_path / "x", **OPTIONS) as callback:
         train([callback], fails_at=20)
     record = record_of(tmp_path / "x")
-    assert record.status == Status.FAILED
+    assert record.status == RunStatus.FAILED
     assert "the disk is full of cats" in record.reason
 
 
@@ -78,7 +78,7 @@ def test_an_exception_is_recorded_where_fabric_is_told_of_it(tmp_path: Path) -> 
         train([callback], fails_at=20)
     except RuntimeError as error:
         fabric.call("on_exception", error)
-    assert record_of(tmp_path / "x").status == Status.FAILED
+    assert record_of(tmp_path / "x").status == RunStatus.FAILED
 
 
 def test_a_profile_that_has_ended_does_not_begin_again(tmp_path: Path) -> None:
@@ -101,6 +101,6 @@ def test_two_models_with_an_optimizer_each_are_one_loop(tmp_path: Path) -> None:
             optimizer.step()
     fabric.call("on_train_end")
     record = record_of(tmp_path / "x")
-    assert record.status == Status.OK
+    assert record.status == RunStatus.OK
     assert record.attached.optimizer_steps == (2,) * 6
     assert len(record.attached.models) == 2

@@ -13,7 +13,7 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 from transformers import Trainer, TrainerCallback, TrainingArguments
 
 from perfkit.integrations.huggingface import PerfkitCallback
-from perfkit.record import Status
+from perfkit.record import RunStatus
 from tests.fixtures.integration_runs import BATCH, OPTIONS, STEPS, Net, accumulated, finished_job, points, record_of
 from tests.fixtures.random_states import random_states, seeded
 
@@ -107,7 +107,7 @@ def test_an_exception_is_recorded_where_the_callback_is_entered(tmp_path: Path) 
     with pytest.raises(RuntimeError, match="cats"), PerfkitCallback(tmp_path / "x", **OPTIONS) as callback:
         trainer(tmp_path, [callback, FailsAt(9)]).train()
     record = record_of(tmp_path / "x")
-    assert record.status == Status.FAILED
+    assert record.status == RunStatus.FAILED
     assert "the disk is full of cats" in record.reason
     assert "FailsAt" not in record.reason
     assert "on_step_end" in record.traceback
@@ -121,9 +121,9 @@ def test_training_again_after_an_exception_finishes_the_first_run_and_records_an
     failing.remove_callback(FailsAt)
     failing.train()
     first, second = record_of(tmp_path / "x"), record_of(tmp_path / "x-2")
-    assert first.status == Status.FAILED
+    assert first.status == RunStatus.FAILED
     assert "began again" in first.reason
-    assert second.status == Status.OK
+    assert second.status == RunStatus.OK
 
 
 @pytest.mark.slow
@@ -133,5 +133,5 @@ def test_an_exception_that_ends_the_program_is_recorded(tmp_path: Path) -> None:
     assert ended.returncode == 1
     assert ended.stderr.rstrip().splitlines()[-1].startswith("RuntimeError: the disk is full of cats")
     record = record_of(tmp_path / "x")
-    assert record.status == Status.FAILED
+    assert record.status == RunStatus.FAILED
     assert "the disk is full of cats" in record.reason

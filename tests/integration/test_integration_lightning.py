@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from perfkit.integrations.lightning import PerfkitCallback
-from perfkit.record import Status
+from perfkit.record import RunStatus
 from tests.fixtures.integration_runs import (
     OPTIONS,
     STEPS,
@@ -104,7 +104,7 @@ def test_a_step_is_an_update_over_all_batches_that_it_accumulates(tmp_path: Path
 def test_a_batch_is_a_step_however_many_optimizers_step_in_it(tmp_path: Path) -> None:
     fit(tmp_path, Adversarial(), [PerfkitCallback(tmp_path / "x", **OPTIONS)], max_steps=3 * STEPS // 2)
     record = record_of(tmp_path / "x")
-    assert record.status == Status.OK
+    assert record.status == RunStatus.OK
     assert record.attached.steps_seen == STEPS
     assert sorted(record.attached.optimizer_steps) == [1, 1, 1, 2, 2, 2]
     assert record.attached.optimizers == ("SGD, 4 parameters",) * 2
@@ -134,7 +134,7 @@ def test_an_exception_is_recorded(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="cats"):
         fit(tmp_path, module, [PerfkitCallback(tmp_path / "x", **OPTIONS)])
     record = record_of(tmp_path / "x")
-    assert record.status == Status.FAILED
+    assert record.status == RunStatus.FAILED
     assert "the disk is full of cats" in record.reason
     assert "training_step" in record.traceback
 

@@ -18,7 +18,7 @@ from perfkit.check.sides.side import SideFailedError, make_side
 from perfkit.check.sides.suites import measure_sides
 from perfkit.files import read_json
 from perfkit.measure.turns.lockstep import LEAST_TURNS
-from perfkit.record import RankRecord, Status
+from perfkit.record import RankRecord, RunStatus
 from perfkit.spec import LaunchSpec, RunSpec, Schedule, WorkloadSpec
 from perfkit.store.pairs import ALTERNATING, LOCK_STEP, PAIRS_FILE, Pairs
 from perfkit.store.request import BenchRequest
@@ -126,7 +126,7 @@ def test_each_side_runs_its_own_code(repository, tmp_path, turns):
         assert sum(pair.before.wall_s) + sum(pair.after.wall_s) < pair.seconds
         for name, width in (("before", 8), ("after", 16)):
             rank = record(tmp_path / "pairs" / f"{index:03}" / name)
-            assert rank.status == Status.OK
+            assert rank.status == RunStatus.OK
             assert rank.workload.parameters == width * width
     assert alive(workers_of(os.getpid())) == []
 
@@ -141,7 +141,7 @@ def test_several_ranks_step_together(repository, tmp_path):
     with sides(repository) as (before, after):
         pairs = measure(before, after, spec(world_size=2), tmp_path / "pairs")
     assert len(pairs.pairs[0].before.wall_s) >= LEAST_TURNS
-    assert [record(tmp_path / "pairs" / "000" / "after", rank).status for rank in (0, 1)] == [Status.OK] * 2
+    assert [record(tmp_path / "pairs" / "000" / "after", rank).status for rank in (0, 1)] == [RunStatus.OK] * 2
 
 
 def test_code_from_the_other_tree_is_found_out(repository, tmp_path, monkeypatch):
@@ -160,10 +160,10 @@ def test_code_from_the_other_tree_is_found_out(repository, tmp_path, monkeypatch
 @pytest.mark.parametrize(
     ("body", "status", "reason"),
     [
-        ("assert batch is None, 'no such thing'", Status.FAILED, "no such thing"),
-        ("if batch is not None: raise MemoryError", Status.OUT_OF_MEMORY, "out of memory at step 0"),
-        ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", Status.CRASHED, "SIGKILL"),
-        ("import os; print('last words', flush=True); os._exit(0)", Status.CRASHED, "last words"),
+        ("assert batch is None, 'no such thing'", RunStatus.FAILED, "no such thing"),
+        ("if batch is not None: raise MemoryError", RunStatus.OUT_OF_MEMORY, "out of memory at step 0"),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", RunStatus.CRASHED, "SIGKILL"),
+        ("import os; print('last words', flush=True); os._exit(0)", RunStatus.CRASHED, "last words"),
     ],
 )
 def test_a_side_that_fails_is_named_and_nothing_is_left_running(repository, tmp_path, body, status, reason):
@@ -173,7 +173,7 @@ def test_a_side_that_fails_is_named_and_nothing_is_left_running(repository, tmp_
     assert caught.value.label == after.label
     assert caught.value.run.status == status
     assert reason in str(caught.value)
-    if status == Status.FAILED:
+    if status == RunStatus.FAILED:
         assert "src/model.py" in caught.value.traceback
     assert alive(workers_of(os.getpid())) == []
 
@@ -183,7 +183,7 @@ def test_a_side_that_hangs_runs_into_the_limit(repository, tmp_path):
     commit(repository, width=16, body=body)
     with sides(repository) as (before, after), pytest.raises(SideFailedError) as caught:
         measure(before, after, spec(timeout_s=20.0), tmp_path / "pairs")
-    assert (caught.value.label, caught.value.run.status) == (after.label, Status.TIMEOUT)
+    assert (caught.value.label, caught.value.run.status) == (after.label, RunStatus.TIMEOUT)
     assert alive(workers_of(os.getpid())) == []
 
 
@@ -248,7 +248,7 @@ def test_both_sides_leave_ordinary_suites(repository, tmp_path):
     for name, width in (("before", 8), ("after", 16)):
         analysis = analyze_suite(tmp_path / "suites" / name)
         (variant,) = analysis.variants
-        assert variant.status == Status.OK
+        assert variant.status == RunStatus.OK
         first = tmp_path / "suites" / name / "baseline" / "0"
         assert record(first).workload.parameters == width * width
         assert (first / "rank0" / "trace.json.gz").is_file()

@@ -11,7 +11,7 @@ import pytest
 
 from perfkit.measure.launch.launch import launch
 from perfkit.measure.launch.ranks import RankPlace
-from perfkit.record import Status
+from perfkit.record import RunStatus
 from perfkit.spec import LaunchSpec, RunSpec, Schedule, TechniqueSpec, WorkloadSpec
 
 TURNS = int(os.environ.get("PERFKIT_SOAK", "1"))
@@ -56,10 +56,10 @@ def build(fault):
     )
 """
 EXPECTED = {
-    "raise": (Status.FAILED, "rank 1: RuntimeError: the user's own mistake"),
-    "kill": (Status.CRASHED, "rank 1 was killed (SIGKILL)"),
-    "memory": (Status.OUT_OF_MEMORY, "rank 1: out of memory at step 2"),
-    "hang": (Status.TIMEOUT, "not done after 20.0 s (--timeout); rank 1 had not entered all_reduce "),
+    "raise": (RunStatus.FAILED, "rank 1: RuntimeError: the user's own mistake"),
+    "kill": (RunStatus.CRASHED, "rank 1 was killed (SIGKILL)"),
+    "memory": (RunStatus.OUT_OF_MEMORY, "rank 1: out of memory at step 2"),
+    "hang": (RunStatus.TIMEOUT, "not done after 20.0 s (--timeout); rank 1 had not entered all_reduce "),
 }
 
 

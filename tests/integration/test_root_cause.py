@@ -7,7 +7,7 @@ import pytest
 from perfkit.files import read_json
 from perfkit.measure.launch.launch import launch
 from perfkit.measure.launch.ranks import RankPlace
-from perfkit.record import RankRecord, Run, Status, traceback_of
+from perfkit.record import RankRecord, RunResult, RunStatus, find_traceback
 from perfkit.spec import LaunchSpec, RunSpec, Schedule, parse_workload
 
 WORKLOAD = """
@@ -39,7 +39,7 @@ def build(fault):
 """
 
 
-def run_two(folder: Path, fault: str) -> tuple[Run, str]:
+def run_two(folder: Path, fault: str) -> tuple[RunResult, str]:
     (folder / "mine.py").write_text(WORKLOAD)
     spec = RunSpec(
         workload=parse_workload(f"mine.py:build:fault={fault}", ()),
@@ -49,20 +49,20 @@ def run_two(folder: Path, fault: str) -> tuple[Run, str]:
     )
     run = launch(spec, folder / "run", lambda _: None, place=RankPlace(folder=folder))
     records = [read_json(path, RankRecord) for path in sorted((folder / "run").glob("rank*/record.json"))]
-    return run, traceback_of(run, records)
+    return run, find_traceback(run, records)
 
 
 @pytest.mark.parametrize(
     ("fault", "status", "reason", "traceback"),
     [
-        ("raise", Status.FAILED, "rank 1: ValueError: the cause", 'raise ValueError("the cause")'),
-        ("kill", Status.CRASHED, "rank 1 was killed (SIGKILL)", ""),
-        ("exit", Status.FAILED, "rank 1: SystemExit: 3", "sys.exit(3)"),
-        ("_exit", Status.CRASHED, "rank 1 ended with exit code 7", ""),
+        ("raise", RunStatus.FAILED, "rank 1: ValueError: the cause", 'raise ValueError("the cause")'),
+        ("kill", RunStatus.CRASHED, "rank 1 was killed (SIGKILL)", ""),
+        ("exit", RunStatus.FAILED, "rank 1: SystemExit: 3", "sys.exit(3)"),
+        ("_exit", RunStatus.CRASHED, "rank 1 ended with exit code 7", ""),
     ],
 )
 def test_the_rank_that_failed_by_itself_is_named(
-    tmp_path: Path, fault: str, status: Status, reason: str, traceback: str
+    tmp_path: Path, fault: str, status: RunStatus, reason: str, traceback: str
 ) -> None:
     run, shown = run_two(tmp_path, fault)
     assert run.status == status

@@ -10,7 +10,7 @@ import perfkit
 from perfkit.analysis.model.estimate import MedianEstimate
 from perfkit.analysis.model.loop import LoopAnalysis
 from perfkit.analysis.model.suite import Variant
-from perfkit.record import Status
+from perfkit.record import RunStatus
 from perfkit_reports.render import markdown
 from perfkit_reports.subjects.suite.document import build_document
 from tests.fixtures import train_workload
@@ -66,7 +66,7 @@ def test_training_of_a_built_in_workload(workload: str, by_hand: bool, alone: by
     assert with_it.stdout == alone
     # It did record while these losses came about.
     variant = the_variant(tmp_path / "run")
-    assert variant.status == Status.OK
+    assert variant.status == RunStatus.OK
     assert isinstance(variant.step_time, MedianEstimate)
     assert variant.time_split
     assert variant.memory is not None
@@ -130,7 +130,7 @@ def test_recordings_that_do_not_fit_their_budget_end_within_a_step_and_the_repor
     loop = compared(tmp_path, "lbfgs.py", "--steps", "40", options=(*SMALL, "--no-report", *budget))
     assert loop.steps_timed == 12
     variant = the_variant(tmp_path / "run")
-    assert variant.status == Status.OK
+    assert variant.status == RunStatus.OK
     assert (variant.time_split, variant.memory) == ((), None)
     trace, memory, *_ = variant.warnings
     assert trace.startswith("no trace was recorded: in the middle of a step it would have taken about ")

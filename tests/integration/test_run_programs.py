@@ -12,7 +12,7 @@ from perfkit.analysis.model.estimate import MedianEstimate
 from perfkit.analysis.model.loop import LoopAnalysis
 from perfkit.analysis.model.memory import MemoryAccount
 from perfkit.analysis.model.suite import Analysis, Variant
-from perfkit.record import Status, value_of
+from perfkit.record import RunStatus, get_value
 from tests.fixtures.attached import PROGRAMS, PYTHON, SMALL, TORCHRUN, UNDER_PERFKIT, Completed, finished, lines_of
 
 pytestmark = pytest.mark.slow
@@ -174,7 +174,7 @@ def test_the_program_does_what_it_does_alone_to_the_last_bit(run: Watched) -> No
 
 
 def test_it_is_told_as_one_run_that_went_well(run: Watched) -> None:
-    assert run.variant.status == Status.OK
+    assert run.variant.status == RunStatus.OK
     assert run.variant.name == run.program.script
     assert run.variant.world_size == run.program.ranks
     assert not [each for each in (*run.variant.warnings, *run.analysis.warnings) if "before all was recorded" in each]
@@ -225,7 +225,7 @@ def test_the_time_split_sums_to_the_traced_step(run: Watched) -> None:
 
 
 def test_flops_come_from_the_trace(run: Watched) -> None:
-    counted = value_of(run.variant.hardware_flops)
+    counted = get_value(run.variant.hardware_flops)
     assert counted is not None, run.variant.hardware_flops
     # More than none, and for these models (each parameter used at most some hundred times per sample) not absurd.
     count, _ = run.parameters

@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from perfkit.record import Status
+from perfkit.record import RunStatus
 from perfkit.store.read import read_suite
 from tests.fixtures.slurm import Slurm, two_nodes
 
@@ -66,12 +66,12 @@ def test_each_run_is_a_step_on_both_nodes_and_a_rank_that_is_killed_is_named(slu
     assert "runs on n[1-2]" in err
     assert "report: suite/report.html" in out
     baseline, sharded = read_suite(folder / "suite").runs
-    assert baseline.run.status == Status.OK
+    assert baseline.run.status == RunStatus.OK
     assert [rank.record.samples.wall_s != () for rank in baseline.ranks] == [True, True]
     for rank in (0, 1):
         said = (folder / "suite" / baseline.path / f"rank{rank}" / "output.log").read_text()
         assert f"on n{rank + 1} rank {rank}" in said
-    assert sharded.run.status == Status.CRASHED
+    assert sharded.run.status == RunStatus.CRASHED
     assert sharded.run.reason.startswith("rank 1 was killed (SIGKILL)")
     assert [wait.rank for wait in sharded.run.waits] == [0]
     assert nothing_is_left(slurm, folder)

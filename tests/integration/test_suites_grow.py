@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from perfkit.record import Status
+from perfkit.record import RunStatus
 from perfkit.store.layout import SUITE_FILE
 from perfkit.store.read import read_suite
 
@@ -65,7 +65,7 @@ def test_a_killed_suite_is_resumed_and_then_grows(tmp_path: Path) -> None:
     stored = read_suite(suite)
     by_turns = Counter(run.variant for run in stored.runs if run.run.turns)
     assert by_turns == {"baseline": 2, "amp": 2}
-    assert {run.run.status for run in stored.runs} == {Status.OK}
+    assert {run.run.status for run in stored.runs} == {RunStatus.OK}
     assert stored.suite.sampling is not None
     assert stored.suite.sampling.ended == "2 rounds were asked for"
 

@@ -7,7 +7,7 @@ import pytest
 from perfkit.errors import PerfkitError
 from perfkit.measure.launch.launch import launch
 from perfkit.measure.launch.ranks import RankPlace
-from perfkit.record import Status
+from perfkit.record import RunStatus
 from perfkit.spec import LaunchSpec, RunSpec, Schedule, TechniqueSpec, WorkloadSpec
 from tests.fixtures.endpoints import free_endpoint
 from tests.integration.test_rank_failures import WORKLOAD
@@ -28,7 +28,7 @@ def test_a_rank_that_is_killed_on_the_other_is_named(perfkit, monkeypatch) -> No
         passes=(),
     )
     run = launch(spec, folder / "run", lambda _: None, place=RankPlace(folder=folder))
-    assert run.status == Status.CRASHED, run
+    assert run.status == RunStatus.CRASHED, run
     assert run.reason.startswith("rank 1 was killed (SIGKILL)")
     assert [(wait.rank, wait.op) for wait in run.waits] == [(0, "all_reduce")]
     assert other.poll() is None  # it waits for the next

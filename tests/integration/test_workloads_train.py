@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from perfkit.spec import parse_workload
-from perfkit.workloads.loss import loss_of
-from perfkit.workloads.table import WORKLOADS, load_workload
+from perfkit.workloads.model_loss import compute_loss
+from perfkit.workloads.workload_table import WORKLOADS, load_workload
 
 FILES = Path(__file__).parents[1] / "fixtures" / "workloads"
 DOCS = Path(__file__).parents[2] / "docs"
@@ -66,7 +66,7 @@ def train(text: str, steps: int) -> list[float]:
     generator = torch.Generator().manual_seed(0)
     losses = []
     for _ in range(steps):
-        loss = loss_of(workload, model, workload.make_batch(generator))
+        loss = compute_loss(workload, model, workload.make_batch(generator))
         loss.backward()
         optimizer.step()
         optimizer.zero_grad()

@@ -3,30 +3,33 @@ from perfkit.errors import (
     RunFormatError,
     UnavailableError,
     UsageError,
-    unknown_name,
-    with_those_behind,
+    make_unknown_name_error,
+    walk_exception_chain,
 )
 
 
 def test_unknown_name_proposes_the_nearest_valid_name() -> None:
-    error = unknown_name("technique", "ampp", ["amp", "ckpt", "zero1"])
+    error = make_unknown_name_error("technique", "ampp", ["amp", "ckpt", "zero1"])
     assert isinstance(error, UsageError)
     assert str(error) == "unknown technique 'ampp': did you mean 'amp'?"
 
 
 def test_unknown_name_proposes_what_goes_on_like_it_before_what_is_like_it() -> None:
-    error = unknown_name("device", "h100", ["mi100", "h100-sxm", "h100-pcie", "a100"])
+    error = make_unknown_name_error("device", "h100", ["mi100", "h100-sxm", "h100-pcie", "a100"])
     assert str(error) == "unknown device 'h100': did you mean 'h100-pcie' or 'h100-sxm'?"
 
 
 def test_unknown_name_proposes_several_close_names() -> None:
-    message = str(unknown_name("technique", "zero", ["zero1", "zero2", "amp"]))
+    message = str(make_unknown_name_error("technique", "zero", ["zero1", "zero2", "amp"]))
     assert "'zero1' or 'zero2'" in message or "'zero2' or 'zero1'" in message
     assert "amp" not in message
 
 
 def test_unknown_name_lists_everything_when_nothing_is_near() -> None:
-    assert str(unknown_name("workload", "qqq", ["resnet", "gpt"])) == "unknown workload 'qqq': choose from: gpt, resnet"
+    assert (
+        str(make_unknown_name_error("workload", "qqq", ["resnet", "gpt"]))
+        == "unknown workload 'qqq': choose from: gpt, resnet"
+    )
 
 
 def test_every_error_for_users_can_be_caught_as_one() -> None:
@@ -38,7 +41,7 @@ def test_what_is_behind_an_exception_comes_once() -> None:
     group = BaseExceptionGroup("several", [member, cause])
     group.__cause__, group.__context__ = cause, context
     context.__context__ = group
-    behind = list(with_those_behind(group))
+    behind = list(walk_exception_chain(group))
     assert behind[0] is group
     assert {id(error) for error in behind} == {id(error) for error in (group, cause, context, member)}
     assert len(behind) == 4

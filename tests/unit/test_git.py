@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from perfkit.git import GitMissingError, git, revision_of, top_of
+from perfkit.git import GitMissingError, find_optional_repository, read_revision, run_git
 
 IDENTITY = ("-c", "user.name=nobody", "-c", "user.email=nobody@example.com")
 
@@ -24,23 +24,23 @@ def repository(folder: Path, text: str) -> Path:
 def test_a_hook_of_another_repository_does_not_redirect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mine, other = repository(tmp_path / "mine", "mine"), repository(tmp_path / "other", "other")
     monkeypatch.setenv("GIT_DIR", str(other / ".git"))
-    assert git(mine, "show", "HEAD:file").output == b"mine"
-    assert top_of(mine) == mine
+    assert run_git(mine, "show", "HEAD:file").output == b"mine"
+    assert find_optional_repository(mine) == mine
 
 
 def test_uncommitted_changes_show_in_the_revision(tmp_path: Path) -> None:
     mine = repository(tmp_path / "mine", "mine")
-    clean = revision_of(mine)
+    clean = read_revision(mine)
     assert clean is not None
-    assert clean == git(mine, "rev-parse", "--short=12", "HEAD").text
+    assert clean == run_git(mine, "rev-parse", "--short=12", "HEAD").text
     (mine / "file").write_text("changed")
-    assert revision_of(mine) == f"{clean}-dirty"
+    assert read_revision(mine) == f"{clean}-dirty"
 
 
 def test_outside_of_git_there_is_nothing(tmp_path: Path) -> None:
-    assert top_of(tmp_path) is None
-    assert revision_of(tmp_path) is None
-    answer = git(tmp_path, "rev-parse", "--show-toplevel")
+    assert find_optional_repository(tmp_path) is None
+    assert read_revision(tmp_path) is None
+    answer = run_git(tmp_path, "rev-parse", "--show-toplevel")
     assert not answer.ok
     assert "not a git repository" in answer.said
 
@@ -48,9 +48,9 @@ def test_outside_of_git_there_is_nothing(tmp_path: Path) -> None:
 def test_without_git_it_is_said_or_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     with pytest.raises(GitMissingError, match="not installed"):
-        git(tmp_path, "status")
-    assert top_of(tmp_path) is None
-    assert revision_of(tmp_path) is None
+        run_git(tmp_path, "status")
+    assert find_optional_repository(tmp_path) is None
+    assert read_revision(tmp_path) is None
 
 
 def test_an_answer_that_does_not_come_is_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,6 +58,6 @@ def test_an_answer_that_does_not_come_is_a_failure(tmp_path: Path, monkeypatch: 
     slow.write_text("#!/bin/sh\nexec /bin/sleep 60\n")
     slow.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    answer = git(tmp_path, "status", within_s=0.2)
+    answer = run_git(tmp_path, "status", within_s=0.2)
     assert not answer.ok
     assert "git status did not answer within 0.2 s" in answer.said

@@ -10,8 +10,8 @@ from perfkit.analysis.suite.analyze import analyze_suite
 from perfkit.devices import cache, resolve
 from perfkit.devices.ceiling import DeviceCeilings, Kind, Level
 from perfkit.devices.fingerprint import fingerprint
-from perfkit.record import Unknown, value_of
-from perfkit.remeasure import analyse_and_remeasure
+from perfkit.record import Unknown, get_value
+from perfkit.remeasure import analyze_and_remeasure
 from tests.fixtures.rank_traces import ceiling
 from tests.fixtures.suites import record, write_suite
 
@@ -47,7 +47,7 @@ def suite(tmp_path: Path, ceilings: DeviceCeilings) -> Path:
 
 
 def mfu(folder: Path) -> float | None:
-    return value_of(analyze_suite(folder).variants[0].mfu)
+    return get_value(analyze_suite(folder).variants[0].mfu)
 
 
 def test_a_refuted_ceiling_is_measured_again_and_the_folder_tells_the_same(
@@ -57,10 +57,10 @@ def test_a_refuted_ceiling_is_measured_again_and_the_folder_tells_the_same(
     low = cache.store(known(1e9, "2026-01-01", 1, 2), [], full=True).measured
     folder = suite(tmp_path, low)
     assert mfu(folder) is None
-    mended = analyse_and_remeasure(folder, calibrate=True, progress=lines.append)
+    mended = analyze_and_remeasure(folder, calibrate=True, progress=lines.append)
     assert asked == [(2,)]  # only the threads that were used
     assert lines[0] == "work ran faster than the measured ceiling of 1.00 GFLOP/s: measuring it again"
-    assert value_of(mended.variants[0].mfu) == pytest.approx(0.2)
+    assert get_value(mended.variants[0].mfu) == pytest.approx(0.2)
     assert mfu(folder) == pytest.approx(0.2)
     kept = cache.load(KEY)
     assert kept is not None
@@ -73,7 +73,7 @@ def test_a_refuted_ceiling_is_measured_again_and_the_folder_tells_the_same(
 def test_without_calibration_it_is_kept_for_the_next_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = machine_of(monkeypatch, 1e11)
     folder = suite(tmp_path, cache.store(known(1e9, "2026-01-01"), [], full=True).measured)
-    left = analyse_and_remeasure(folder, calibrate=False)
+    left = analyze_and_remeasure(folder, calibrate=False)
     assert isinstance(left.variants[0].mfu, Unknown)
     assert asked == []
     resolve.ceilings_for("cpu", "Test CPU", [2], calibrate=True)
@@ -85,7 +85,7 @@ def test_what_measuring_does_not_find_stays_unknown_and_is_not_measured_each_tim
 ) -> None:
     asked = machine_of(monkeypatch, 1.5e10)
     folder = suite(tmp_path, cache.store(known(1e9, "2026-01-01"), [], full=True).measured)
-    analysis = analyse_and_remeasure(folder, calibrate=True)
+    analysis = analyze_and_remeasure(folder, calibrate=True)
     assert isinstance(analysis.variants[0].mfu, Unknown)
     assert "15.0 GFLOP/s" in analysis.variants[0].mfu.reason
     resolve.ceilings_for("cpu", "Test CPU", [2], calibrate=True)
@@ -98,14 +98,14 @@ def test_a_calibration_of_another_day_that_was_better_is_taken_as_it_is(
     asked = machine_of(monkeypatch, 1e11)
     folder = suite(tmp_path, known(1e9, "2026-01-01"))
     cache.store(known(2e11, "2026-01-31"), [], full=True)
-    assert value_of(analyse_and_remeasure(folder, calibrate=True).variants[0].mfu) == pytest.approx(0.1)
+    assert get_value(analyze_and_remeasure(folder, calibrate=True).variants[0].mfu) == pytest.approx(0.1)
     assert asked == []
 
 
 def test_a_suite_of_another_machine_is_left_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = machine_of(monkeypatch, 1e11)
     folder = suite(tmp_path, replace(known(1e9, "2026-01-01"), fingerprint="elsewhere"))
-    assert isinstance(analyse_and_remeasure(folder, calibrate=True).variants[0].mfu, Unknown)
+    assert isinstance(analyze_and_remeasure(folder, calibrate=True).variants[0].mfu, Unknown)
     assert asked == []
 
 
@@ -113,6 +113,6 @@ def test_without_a_refuted_ceiling_nothing_is_done(tmp_path: Path, monkeypatch: 
     asked = machine_of(monkeypatch, 1e11)
     folder = suite(tmp_path, known(1e11, "2026-01-01"))
     before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
-    assert value_of(analyse_and_remeasure(folder, calibrate=True).variants[0].mfu) == pytest.approx(0.2)
+    assert get_value(analyze_and_remeasure(folder, calibrate=True).variants[0].mfu) == pytest.approx(0.2)
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
     assert (asked, cache.load(KEY)) == ([], None)

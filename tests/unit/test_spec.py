@@ -12,11 +12,11 @@ from perfkit.spec import (
     Struct,
     TechniqueSpec,
     WorkloadSpec,
+    convert_params,
+    format_variant_label,
     parse_technique,
     parse_variants,
     parse_workload,
-    typed_params,
-    variant_label,
 )
 
 
@@ -35,12 +35,12 @@ class Plain(Struct):
 
 def test_variants_are_separated_by_commas_and_joined_by_plus() -> None:
     variants = parse_variants("amp, ckpt ,amp+ckpt:mode=selective")
-    assert [variant_label(variant) for variant in variants] == ["amp", "ckpt", "amp+ckpt:mode=selective"]
+    assert [format_variant_label(variant) for variant in variants] == ["amp", "ckpt", "amp+ckpt:mode=selective"]
 
 
 def test_baseline_is_the_variant_without_techniques_and_duplicates_count_once() -> None:
     assert parse_variants("baseline,amp,amp") == [(), (TechniqueSpec(name="amp"),)]
-    assert variant_label(()) == "baseline"
+    assert format_variant_label(()) == "baseline"
 
 
 def test_parameters_get_the_type_they_look_like() -> None:
@@ -83,7 +83,7 @@ def test_workloads(text: str, name: str, params: dict[str, object]) -> None:
 
 
 def test_typed_params_convert_and_keep_defaults() -> None:
-    made = typed_params(Example, "technique", "example", {"every": 4, "fraction": 1, "pinned": True})
+    made = convert_params(Example, "technique", "example", {"every": 4, "fraction": 1, "pinned": True})
     assert made == Example(every=4, fraction=1.0, pinned=True)
 
 
@@ -112,7 +112,7 @@ def test_structs_are_immutable_and_keyword_only() -> None:
 
 
 def typed(kind: type[Struct], name: str, **params: object) -> Callable[[str], object]:
-    return lambda _: typed_params(kind, "technique", name, params)  # type: ignore[arg-type]
+    return lambda _: convert_params(kind, "technique", name, params)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

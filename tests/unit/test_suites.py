@@ -10,7 +10,7 @@ from perfkit.devices import wanted
 from perfkit.errors import UsageError
 from perfkit.files import write_json
 from perfkit.measure import making
-from perfkit.record import RankRecord, Run, Samples, Status
+from perfkit.record import RankRecord, RunResult, RunStatus, StepSamples
 from perfkit.spec import RunSpec
 from perfkit.store.layout import RUN_FILE, SPEC_FILE
 
@@ -20,10 +20,12 @@ def launched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[RunSpec]:
     """The runs that were launched; each leaves a record at once."""
     specs: list[RunSpec] = []
 
-    def launch(spec: RunSpec, folder: Path, report: object, **_: object) -> Run:
+    def launch(spec: RunSpec, folder: Path, report: object, **_: object) -> RunResult:
         specs.append(spec)
-        run = Run(status=Status.OK)
-        record = RankRecord(rank=0, world_size=1, status=Status.OK, samples=Samples(wall_s=(0.1, 0.1)), steady=True)
+        run = RunResult(status=RunStatus.OK)
+        record = RankRecord(
+            rank=0, world_size=1, status=RunStatus.OK, samples=StepSamples(wall_s=(0.1, 0.1)), steady=True
+        )
         for name, value in ((SPEC_FILE, spec), (RUN_FILE, run), ("rank0/record.json", record)):
             write_json(folder / name, value)
         return run

@@ -10,17 +10,17 @@ from perfkit import units
     [(0, "0"), (1234.5, "1,234"), (0.01234, "0.0123"), (9.876, "9.88"), (-12.34, "-12.3"), (1e6, "1,000,000")],
 )
 def test_significant_has_three_digits_and_no_exponent(value: float, text: str) -> None:
-    assert units.significant(value) == text
+    assert units.format_significant(value) == text
 
 
 @pytest.mark.parametrize(("value", "text"), [(9.999, "10.0"), (99.99, "100"), (0.9999, "1.00"), (0.09996, "0.100")])
 def test_a_value_that_rounds_up_to_a_power_of_ten_keeps_three_digits(value: float, text: str) -> None:
-    assert units.significant(value) == text
+    assert units.format_significant(value) == text
 
 
 def test_values_that_are_not_finite_are_said_to_be_so() -> None:
-    assert units.significant(math.inf) == "inf"
-    assert units.significant(math.nan) == "nan"
+    assert units.format_significant(math.inf) == "inf"
+    assert units.format_significant(math.nan) == "nan"
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def test_values_that_are_not_finite_are_said_to_be_so() -> None:
     ],
 )
 def test_rates_use_powers_of_a_thousand(value: float, text: str) -> None:
-    assert units.flops_per_s(value) == text
+    assert units.format_flop_rate(value) == text
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_rates_use_powers_of_a_thousand(value: float, text: str) -> None:
     [(999.9e9, "1.00 TFLOP"), (999.9e12, "1.00 PFLOP"), (999.4e9, "999 GFLOP")],
 )
 def test_a_value_that_rounds_up_to_a_thousand_takes_the_next_prefix(value: float, text: str) -> None:
-    assert units.flops(value) == text
+    assert units.format_flops(value) == text
 
 
 @pytest.mark.parametrize(
@@ -57,12 +57,12 @@ def test_a_value_that_rounds_up_to_a_thousand_takes_the_next_prefix(value: float
     ],
 )
 def test_memory_uses_powers_of_1024(value: float, text: str) -> None:
-    assert units.nbytes(value) == text
+    assert units.format_bytes(value) == text
 
 
 def test_bandwidth_is_always_in_gb_per_s() -> None:
-    assert units.bandwidth(3.35e12) == "3,350 GB/s"
-    assert units.bandwidth(5e8) == "0.500 GB/s"
+    assert units.format_bandwidth(3.35e12) == "3,350 GB/s"
+    assert units.format_bandwidth(5e8) == "0.500 GB/s"
 
 
 @pytest.mark.parametrize(
@@ -79,15 +79,15 @@ def test_bandwidth_is_always_in_gb_per_s() -> None:
     ],
 )
 def test_seconds(value: float, text: str) -> None:
-    assert units.seconds(value) == text
+    assert units.format_seconds(value) == text
 
 
 def test_minutes_never_show_sixty_seconds() -> None:
-    assert units.seconds(179.7) == "3 min 0 s"
+    assert units.format_seconds(179.7) == "3 min 0 s"
 
 
 def test_shares_and_changes() -> None:
-    assert units.percent(0.1234) == "12.3 %"
-    assert units.percent(0.5, digits=0) == "50 %"
-    assert units.signed_percent(0.05) == "+5.0 %"
-    assert units.signed_percent(-0.031) == "-3.1 %"
+    assert units.format_percent(0.1234) == "12.3 %"
+    assert units.format_percent(0.5, digits=0) == "50 %"
+    assert units.format_signed_percent(0.05) == "+5.0 %"
+    assert units.format_signed_percent(-0.031) == "-3.1 %"

@@ -10,7 +10,7 @@ from benchmarks.gpu.fixtures import list_dumps as list_fixture_dumps
 from benchmarks.gpu.more_techniques import TRIED, Tried, check_variant
 from benchmarks.gpu.ranks import BENCHES
 from perfkit.analysis.model.suite import Variant
-from perfkit.record import Status
+from perfkit.record import RunStatus
 from perfkit.spec import parse_variants
 from perfkit.techniques.compose import compose
 from tests.fixtures.sample_analysis import realistic
@@ -72,7 +72,7 @@ def test_every_variant_is_known(variant: str) -> None:
 
 
 def sample(verdict: str, **changed: Any) -> dict[str, Variant]:
-    found = next(each for each in realistic().variants if each.status == Status.OK)
+    found = next(each for each in realistic().variants if each.status == RunStatus.OK)
     parity = msgspec.structs.replace(found.parity, verdict=verdict)
     return {"amp": msgspec.structs.replace(found, **{"claims": (), "memory": None, "parity": parity, **changed})}
 
@@ -85,5 +85,5 @@ def test_losses_of_another_optimizer_may_differ(same: bool, verdict: str, wrong:
 
 
 def test_a_skipped_variant_is_listed_and_not_wrong() -> None:
-    figures, _, wrong = check_variant(Tried("amp"), sample("unknown", status=Status.SKIPPED, reason="needs liger"))
+    figures, _, wrong = check_variant(Tried("amp"), sample("unknown", status=RunStatus.SKIPPED, reason="needs liger"))
     assert (figures, wrong) == ({"status": "skipped", "reason": "needs liger"}, [])

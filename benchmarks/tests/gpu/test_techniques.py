@@ -7,13 +7,13 @@ from benchmarks.gpu.techniques import ROWS, check_gpu_figures
 from perfkit.analysis.memory.process_memory import CONTEXT, RESIDUAL
 from perfkit.analysis.model.memory import MemoryShare
 from perfkit.analysis.model.suite import ClaimResult, Parity, Variant
-from perfkit.record import Status
+from perfkit.record import RunStatus
 from tests.fixtures.sample_analysis import realistic
 
 
 @pytest.fixture
 def variant() -> Variant:
-    found = next(each for each in realistic().variants if each.status == Status.OK and each.memory is not None)
+    found = next(each for each in realistic().variants if each.status == RunStatus.OK and each.memory is not None)
     parity = Parity(verdict="equal", max_relative=0.0, tolerance=0.0, basis="", steps=10)
     memory = msgspec.structs.replace(found.memory, beyond=(), process_bytes=None)
     return msgspec.structs.replace(found, claims=(), parity=parity, memory=memory)

@@ -5,7 +5,7 @@ from pathlib import Path
 from types import TracebackType
 
 import perfkit
-from perfkit.errors import with_those_behind
+from perfkit.errors import walk_exception_chain
 
 _ROOT = Path(perfkit.__file__).parent
 _OURS = (
@@ -18,7 +18,7 @@ _STARTED_US = "<frozen runpy>"
 
 def strip_own_frames(error: BaseException) -> None:
     """Take perfkit's frames out of the tracebacks of `error` and of the exceptions that led to it."""
-    for raised in with_those_behind(error):
+    for raised in walk_exception_chain(error):
         raised.__traceback__ = _filter_frames(raised.__traceback__)
 
 

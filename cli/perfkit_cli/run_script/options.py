@@ -7,12 +7,12 @@ from typing import Any
 
 import click
 
-from perfkit.amounts import parse_amount
 from perfkit.attach.folder import plan_in
 from perfkit.attach.launched import MOST_HZ, STACKS_HZ
 from perfkit.attach.live.triggers import REASONS
-from perfkit.errors import UsageError, unknown_name
+from perfkit.errors import UsageError, make_unknown_name_error
 from perfkit.integrations.table import LOGGERS
+from perfkit.parse_units import parse_amount
 from perfkit.spec import Schedule
 
 _DEFAULTS = Schedule()
@@ -159,13 +159,13 @@ def check_run_options(
     reasons = tuple(word.strip() for word in trace_on.split(",") if word.strip())
     for reason in reasons:
         if reason not in REASONS:
-            raise unknown_name("reason to trace", reason, REASONS)
+            raise make_unknown_name_error("reason to trace", reason, REASONS)
     if reasons and not always_on:
         raise UsageError("--trace-on is for a loop that is watched all the time: give --always-on as well")
     for logger in log:
         tracker = logger.partition(":")[0]
         if tracker not in LOGGERS.list_names():
-            raise unknown_name("logger", tracker, LOGGERS.list_names())
+            raise make_unknown_name_error("logger", tracker, LOGGERS.list_names())
     if step_function and step_every is not None:
         raise UsageError("--step-function and --step-every both say what a step is: give one of them")
     if step_function and not all(part.isidentifier() for part in step_function.replace(":", ".", 1).split(".")):

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
 
-from perfkit.errors import unknown_name
+from perfkit.errors import make_unknown_name_error
 
 # The name under which the decorator is found in the globals of the script.
 DECORATOR = "__perfkit_step__"
@@ -94,7 +94,7 @@ class StepFunction:
         choices = _list_defined_functions(module) if self.module or self._choices is None else self._choices
         if not choices:
             return f"--step-function: there is no function {self.function!r} in {where}, which defines none with def"
-        return f"--step-function: {unknown_name(f'function of {where}', self.function, choices)}"
+        return f"--step-function: {make_unknown_name_error(f'function of {where}', self.function, choices)}"
 
     def _report_call(self) -> None:
         if self.on_step is not None:

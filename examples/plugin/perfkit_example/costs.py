@@ -1,6 +1,6 @@
-from perfkit.cost.args import numel, read_bytes, tensor, vector
+from perfkit.cost.args import count_read_bytes, get_tensor, make_vector_cost, numel
 
 
 def squared_relu(args):
-    x = tensor(args, 0)  # an element is compared and multiplied, read once and written once
-    return vector(2 * numel(x), 2 * read_bytes(x), x.dtype, "example: 2 FLOPs an element")
+    x = get_tensor(args, 0)  # an element is compared and multiplied, read once and written once
+    return make_vector_cost(2 * numel(x), 2 * count_read_bytes(x), x.dtype, "example: 2 FLOPs an element")

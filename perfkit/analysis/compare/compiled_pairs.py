@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from perfkit.analysis.compare.op_pair import COMPILED, OpPair
-from perfkit.cost.compiled import fused_ops
+from perfkit.cost.compiled_kernels import parse_fused_ops
 from perfkit.trace.kernels import is_compiled_kernel, is_compiled_region
 
 _OP = re.compile(r"aten::(?:_foreach_)?(?P<base>\w+?)_?")
@@ -98,5 +98,5 @@ def _is_one_sided(pair: OpPair) -> bool:
 @lru_cache(maxsize=8192)
 def _list_fused_ops(name: str) -> frozenset[str]:
     """The ops that the name of compiled code lists; `_ANY` where it does not tell them."""
-    listed = fused_ops(_CPP.sub("triton_poi", name)) if is_compiled_kernel(name) else None
+    listed = parse_fused_ops(_CPP.sub("triton_poi", name)) if is_compiled_kernel(name) else None
     return frozenset(_PRODUCT if op in _PRODUCTS else op for op in listed) if listed else frozenset({_ANY})

@@ -14,7 +14,7 @@ from perfkit.analysis.model.step import OpRow
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.trace.work.inferred_calls import INFERRED
 from perfkit.analysis.trace.work.roofline_rows import NO_OP
-from perfkit.units import percent
+from perfkit.units import format_percent
 
 # Rows beyond these have changed least; their time is in the rest.
 MOST_CHANGES = 1000
@@ -205,7 +205,7 @@ def _collect_notes(after: RankTrace, before: RankTrace, pairs: Sequence[OpPair])
     now, then = _compute_unlinked_share(after.ops), _compute_unlinked_share(before.ops)
     if abs(now - then) > _OTHER_SHAPES:
         yield (
-            f"{percent(now)} of the time has no op recorded, {percent(then)} before: "
+            f"{format_percent(now)} of the time has no op recorded, {format_percent(then)} before: "
             "what is new or gone may only be linked differently"
         )
     total = fsum(pair.after_s for pair in pairs)
@@ -213,9 +213,9 @@ def _collect_notes(after: RankTrace, before: RankTrace, pairs: Sequence[OpPair])
     retyped = fsum(pair.after_s for pair in unlike if not _has_changed_shapes(pair, _DTYPE))
     other = fsum(pair.after_s for pair in unlike if _has_changed_shapes(pair, _DTYPE))
     if total > 0 and other > _OTHER_SHAPES * total:
-        yield f"ops with {percent(other / total)} of the time have other shapes than before: the work is not the same"
+        yield f"ops with {format_percent(other / total)} of the time have other shapes than before: the work is not the same"
     if total > 0 and retyped > _OTHER_SHAPES * total and not other_dtypes:
-        yield f"ops with {percent(retyped / total)} of the time have other dtypes than before"
+        yield f"ops with {format_percent(retyped / total)} of the time have other dtypes than before"
 
 
 def _get_dtype_shares(trace: RankTrace) -> dict[str, float]:
@@ -229,7 +229,7 @@ def _get_dtype_shares(trace: RankTrace) -> dict[str, float]:
 
 def _format_dtype_shares(shares: dict[str, float]) -> str:
     return ", ".join(
-        f"{percent(share, 0)} {dtype}" for dtype, share in sorted(shares.items(), key=lambda item: -item[1])
+        f"{format_percent(share, 0)} {dtype}" for dtype, share in sorted(shares.items(), key=lambda item: -item[1])
     )
 
 

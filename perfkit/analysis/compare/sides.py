@@ -17,7 +17,7 @@ from perfkit.analysis.suite.analyze import SuiteInspection, inspect_suite
 from perfkit.analysis.suite.runs import VariantRuns
 from perfkit.analysis.trace.read_analysis import read_trace_analysis
 from perfkit.analysis.trace.trace_analysis import WHOLE_RANKS, analyze_traces
-from perfkit.errors import RunFormatError, UsageError, unknown_name
+from perfkit.errors import RunFormatError, UsageError, make_unknown_name_error
 from perfkit.store.layout import SUITE_FILE, get_rank_folder
 from perfkit.store.live import LIVE_FILE, LiveWindow, read_live
 from perfkit.store.read import read_suite
@@ -93,7 +93,7 @@ def _load_suite_variant(path: str, variant: str, examined: SuiteInspection) -> L
     analysis = examined.analysis
     by_name = {each.name: each for each in analysis.variants}
     if variant and variant not in by_name:
-        raise unknown_name(f"variant of {path}", variant, by_name)
+        raise make_unknown_name_error(f"variant of {path}", variant, by_name)
     chosen = by_name[variant] if variant else next((v for v in analysis.variants if v.is_baseline), None)
     chosen = chosen or next(iter(analysis.variants), None)
     if chosen is None:

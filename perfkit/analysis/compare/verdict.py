@@ -6,7 +6,7 @@ from math import fsum
 from perfkit.analysis.compare.groups import KIND, NOT_WORK, TIME
 from perfkit.analysis.model import time_split
 from perfkit.analysis.model.difference import GroupChange, TraceDifference
-from perfkit.units import percent, seconds
+from perfkit.units import format_percent, format_seconds
 
 # From here on a time is told as a multiple of the other.
 _TWICE = 2.0
@@ -44,7 +44,7 @@ def format_verdict(difference: TraceDifference, before: str) -> str:
     old, new = difference.before_step_s, difference.after_step_s
     whole = " a step" if difference.before_trace.steps else ""
     if old <= 0:
-        return f"{seconds(new)}{whole}, nothing to hold it against in {before}"
+        return f"{format_seconds(new)}{whole}, nothing to hold it against in {before}"
     said = f"{format_speed_change(old, new, before)}: {format_time_change(old, new)}{whole}"
     cause = format_causes(difference)
     return f"{said}; {cause}" if cause else said
@@ -65,12 +65,12 @@ def _format_ratio(ratio: float) -> tuple[str, str]:
     if ratio <= 1 / _TWICE:
         return f"{1 / ratio:.3g} times as fast", "as"
     change = abs(ratio - 1)
-    return f"{percent(change, 0 if change >= 0.1 else 1)} {'slower' if ratio > 1 else 'faster'}", "than"
+    return f"{format_percent(change, 0 if change >= 0.1 else 1)} {'slower' if ratio > 1 else 'faster'}", "than"
 
 
 def format_time_change(before_s: float, after_s: float) -> str:
     """`77.5 to 124 ms`: the unit once where both have it."""
-    old, new = seconds(before_s), seconds(after_s)
+    old, new = format_seconds(before_s), format_seconds(after_s)
     if old == new:
         return old
     unit = new.rpartition(" ")[2]
@@ -131,10 +131,10 @@ def _format_largest_causes(blamed: Sequence[tuple[str, float]], total: float, of
     more = "more" if total > 0 else "less"
     for place, (name, change) in enumerate(blamed[:2]):
         if place == 0:
-            yield f"{seconds(abs(change))}{of} {more} in {name}"
+            yield f"{format_seconds(abs(change))}{of} {more} in {name}"
         elif abs(change) >= _NOTABLE * abs(total):
-            yield f"{seconds(abs(change))} in {name}"
+            yield f"{format_seconds(abs(change))} in {name}"
 
 
 def _format_cause(name: str, change: float) -> str:
-    return f"{name} {'+' if change > 0 else '-'}{seconds(abs(change))}"
+    return f"{name} {'+' if change > 0 else '-'}{format_seconds(abs(change))}"

@@ -8,15 +8,15 @@ from typing import BinaryIO, cast
 from isal import igzip
 
 from perfkit.errors import PerfkitError, RunFormatError, UsageError
-from perfkit.trace.reading.source import open_source
-from perfkit.trace.reading.splitter import events_begin
-from perfkit.trace.reading.stream import Limits, TextBlocks
+from perfkit.trace.reading.event_splitter import find_events_begin
+from perfkit.trace.reading.text_blocks import ReadLimits, TextBlocks
+from perfkit.trace.reading.trace_sources import open_source
 
 _BLANK = b" \n\r\t"
 _AT_ONCE = 4096  # events that are compressed together
 
 
-def write_spliced_trace(source: str, events: Iterable[bytes], path: Path, limits: Limits) -> None:
+def write_spliced_trace(source: str, events: Iterable[bytes], path: Path, limits: ReadLimits) -> None:
     """Write the trace with more `events` (JSON each), gzipped; whole or not at all.
 
     `RunFormatError` where the file cannot be read, `PerfkitError` where it cannot be written. A file that begins with
@@ -54,7 +54,7 @@ def _read_head(source: str, blocks: Iterator[bytes]) -> tuple[bytes, bytes]:
     text = b""
     for block in blocks:
         text += block
-        at = events_begin(text)
+        at = find_events_begin(text)
         if at is not None:
             return text[:at], text[at:]
     raise RunFormatError(f"{source}: no list of events in it")

@@ -8,7 +8,7 @@ from perfkit.analysis.export.perfetto import write_perfetto
 from perfkit.analysis.export.speedscope import build_speedscope
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.files import write_bytes
-from perfkit.trace.reading.stream import Limits
+from perfkit.trace.reading.text_blocks import ReadLimits
 
 PERFETTO, SPEEDSCOPE = "perfetto", "speedscope"
 
@@ -20,7 +20,7 @@ def write_exports(
     *,
     captures: Sequence[str] = (),
     counted: str | Path | None = None,
-    limits: Limits = Limits(),  # noqa: B008 - a frozen value
+    limits: ReadLimits = ReadLimits(),  # noqa: B008 - a frozen value
 ) -> Iterator[Path]:
     """Write every trace of an analysis in some formats, and yield each path as it is there.
 

@@ -11,11 +11,11 @@ from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.replay.replay import replay_trace
 from perfkit.analysis.trace.capture_joining import join_captures
 from perfkit.analysis.trace.rank_trace import analyze_with_details
-from perfkit.trace.counters.match import read_counters
+from perfkit.trace.counters.match_counters import read_counters
 from perfkit.trace.ops import read_ops
 from perfkit.trace.read import read_trace
 from perfkit.trace.reading.remarks import IN_NANOSECONDS
-from perfkit.trace.reading.stream import Limits
+from perfkit.trace.reading.text_blocks import ReadLimits
 
 
 def write_perfetto(
@@ -25,7 +25,7 @@ def write_perfetto(
     *,
     captures: Sequence[str] = (),
     counted: str | Path | None = None,
-    limits: Limits = Limits(),  # noqa: B008 - a frozen value
+    limits: ReadLimits = ReadLimits(),  # noqa: B008 - a frozen value
 ) -> Path:
     """Read the file behind an analysed trace once more and write it to `path` with our tracks; returns the path.
 

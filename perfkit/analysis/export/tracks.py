@@ -19,10 +19,10 @@ from perfkit.analysis.trace.work.grouping import Floats
 from perfkit.analysis.trace.work.roofline_rows import RooflineGroups, build_op_rows, get_module
 from perfkit.analysis.trace.work.work_analysis import WorkAnalysis
 from perfkit.analysis.trace.work.work_items import WorkItems
-from perfkit.trace.memory.from_trace import ops_allocations
+from perfkit.trace.memory.trace_allocations import build_ops_allocations
 from perfkit.trace.ops import Ops
 from perfkit.trace.read import NONE, Ints
-from perfkit.units import percent, seconds
+from perfkit.units import format_percent, format_seconds
 
 _ROOFLINE = "% of roofline"
 # A kernel that follows within this time keeps a counter from falling to zero in between.
@@ -52,7 +52,7 @@ def build_counter_tracks(ops: Ops, engine: WorkAnalysis) -> Iterator[CounterTrac
     shares = _compute_roofline_shares(engine.placed)
     for lane, named in enumerate(_name_lanes(engine.pieces)):
         yield CounterTrack(named, _sample_rates(engine, shares, lane))
-    for allocations in ops_allocations(ops):
+    for allocations in build_ops_allocations(ops):
         over = build_category_timeline(allocations)
         if over is not None:
             times, categories = over
@@ -70,7 +70,9 @@ def _build_step_slices(engine: WorkAnalysis) -> Iterator[Slice]:
     spans = engine.windows
     for index, (number, (begin, end)) in enumerate(zip(spans.number.tolist(), spans.spans.tolist(), strict=True)):
         shares = {
-            share.category: percent(share.share) for share in engine.split.compute_shares(window=index) if share.seconds
+            share.category: format_percent(share.share)
+            for share in engine.split.compute_shares(window=index)
+            if share.seconds
         }
         yield Slice(begin, end, f"step {number}", shares)
 
@@ -81,9 +83,9 @@ def _build_finding_slices(engine: WorkAnalysis, findings: Sequence[Finding]) -> 
     for finding in findings:
         args = {"evidence": finding.evidence, "fix": finding.action}
         if finding.simulated_s is not None:
-            args["gain, simulated"] = f"{seconds(finding.simulated_s)}{' a step' if finding.per_step else ''}"
+            args["gain, simulated"] = f"{format_seconds(finding.simulated_s)}{' a step' if finding.per_step else ''}"
         if finding.gain_s is not None:
-            args["gain, summed"] = f"{finding.gain_bound} {seconds(finding.gain_s)}"
+            args["gain, summed"] = f"{finding.gain_bound} {format_seconds(finding.gain_s)}"
         yield Slice(begin, end, f"{finding.severity}: {finding.title}", {k: v for k, v in args.items() if v})
 
 

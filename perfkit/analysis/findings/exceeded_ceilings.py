@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from perfkit.devices.ceiling import DeviceCeilings
-from perfkit.units import flops_per_s
+from perfkit.units import format_flop_rate
 
 
 class CeilingWarning(NamedTuple):
@@ -22,7 +22,7 @@ def describe_exceeded_ceilings(known: DeviceCeilings | None) -> CeilingWarning |
     day = f" of {low.measured_at[:10]}" if low.measured_at else ""
     return CeilingWarning(
         f"Work ran faster than the measured ceiling of {names}",
-        f"the calibration{day} found {flops_per_s(low.value)}: the machine was busy then, or its clock slower. No "
+        f"the calibration{day} found {format_flop_rate(low.value)}: the machine was busy then, or its clock slower. No "
         "share of it is shown",
         low.refuted.partition(": ")[2].capitalize(),
     )

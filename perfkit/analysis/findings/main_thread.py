@@ -7,7 +7,7 @@ from typing import NamedTuple
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.stacks.hot_lines import LEAST_SAMPLES
 from perfkit.store.stacks import PROGRAM, SampledThread
-from perfkit.units import percent
+from perfkit.units import format_percent
 
 _LEAST = 0.1  # of the samples: less is not worth a change
 
@@ -87,7 +87,7 @@ def find_in_main_thread(
             severity="warning",
             title=pattern.title,
             variant="",
-            evidence=f"{percent(count / samples, 0)} of {samples:,} samples",
+            evidence=f"{format_percent(count / samples, 0)} of {samples:,} samples",
             action=pattern.action,
             figures={"share": count / samples, "samples": samples},
         )

@@ -15,7 +15,7 @@ from perfkit.analysis.model.scaling import SuiteScaling
 from perfkit.analysis.model.suite import MeasuredSession, Variant
 from perfkit.analysis.suite.passes import PassResults
 from perfkit.devices.ceiling import DeviceCeilings
-from perfkit.record import Environment, Status
+from perfkit.record import Environment, RunStatus
 from perfkit.store.layout import SuiteSampling
 
 # Gains told of the baseline: what others would be is measured by trying techniques, not by reading on.
@@ -84,7 +84,7 @@ def _collect_from_memory(suite: SuiteView) -> Iterator[Finding]:
         if variant in suite.advised:
             gains = [finding for finding in findings if finding.severity == "gain"]
             yield from (finding for finding in findings if finding not in gains[_MOST_MEMORY_GAINS:])
-        elif variant.status == Status.OUT_OF_MEMORY or not growing:
+        elif variant.status == RunStatus.OUT_OF_MEMORY or not growing:
             yield from (finding for finding in findings if finding.severity == "warning")
 
 
@@ -103,7 +103,7 @@ def _map_tried_techniques(suite: SuiteView) -> dict[str, str]:
 
 
 def _describe_memory_outcome(variant: Variant) -> str:
-    if variant.status != Status.OK:
+    if variant.status != RunStatus.OK:
         return f"tried as {variant.name}: {variant.status}"
     if variant.engaged is not True or variant.memory_ratio is None:
         return f"tried as {variant.name}, without a result that can be credited to it"

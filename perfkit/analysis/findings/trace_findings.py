@@ -15,7 +15,7 @@ from perfkit.analysis.model.fleet import Fleet
 from perfkit.analysis.model.step import AT_LEAST
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.trace.trace_memory import make_fullness_key
-from perfkit.units import percent, seconds
+from perfkit.units import format_percent, format_seconds
 
 _NAMED = 4  # other traces with the same finding
 _FEW = 0.1  # of the sum: who gains less is told what the time is spent on instead
@@ -75,7 +75,7 @@ def _add_simulated_gain(finding: Finding, trace: RankTrace) -> Finding:
     if trace.replay is None or gain_s >= _FEW * finding.gain_s:
         return found
     kind, spent = max(trace.replay.critical_path.items(), key=lambda item: item[1])
-    return _add_detail(found, f"{percent(spent / trace.replay.replayed_s, 0)} of the critical path is {kind}")
+    return _add_detail(found, f"{format_percent(spent / trace.replay.replayed_s, 0)} of the critical path is {kind}")
 
 
 def _bound_gain(result: RuleResult, view: TraceView) -> RuleResult:
@@ -106,7 +106,7 @@ def _merge_same_findings(same: Sequence[Finding], first: Collection[str] | None)
     if first is None:
         more = f" and {len(others) - _NAMED} more" if len(others) > _NAMED else ""
         return _add_detail(chosen, f"likewise in {', '.join(list(others)[:_NAMED])}{more}")
-    told = (label if gain_s is None else f"{label} ({seconds(gain_s)})" for label, gain_s in others.items())
+    told = (label if gain_s is None else f"{label} ({format_seconds(gain_s)})" for label, gain_s in others.items())
     return _add_detail(chosen, f"likewise in {', '.join(told)}")
 
 

@@ -11,7 +11,7 @@ from perfkit.analysis.model.provenance import Provenance
 from perfkit.errors import RunFormatError
 from perfkit.flight.match import find_mismatches
 from perfkit.flight.model import FlightRecord
-from perfkit.trace.flight import ranks_of, read_dump
+from perfkit.trace.flight_dumps import map_ranks, read_dump
 
 
 def analyze_flight(files: Sequence[str], *, command: str = "") -> FlightAnalysis:
@@ -20,7 +20,7 @@ def analyze_flight(files: Sequence[str], *, command: str = "") -> FlightAnalysis
     A file that cannot be read becomes a warning where others can be; where none can, its error is raised
     (`RunFormatError`). Files whose names tell no rank, or the same one, are a `UsageError`.
     """
-    named = ranks_of(files)
+    named = map_ranks(files)
     records: dict[int, FlightRecord] = {}
     failed: list[RunFormatError] = []
     for rank, file in named.items():

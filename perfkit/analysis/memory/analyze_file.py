@@ -13,8 +13,8 @@ from perfkit.analysis.model.memory import MemoryAccount
 from perfkit.analysis.model.memory_analysis import MemoryAnalysis
 from perfkit.analysis.model.provenance import Provenance
 from perfkit.errors import RunFormatError
-from perfkit.trace.memory.read import read_memory
-from perfkit.trace.reading.source import trace_name
+from perfkit.trace.memory.read_memory import read_memory
+from perfkit.trace.reading.trace_sources import derive_trace_name
 
 
 def analyze_memory(path: str | Path, *, command: str = "") -> MemoryAnalysis:
@@ -39,7 +39,7 @@ def analyze_memory(path: str | Path, *, command: str = "") -> MemoryAnalysis:
         )
     accounts = tuple(accounted for _, accounted in pairs)
     return MemoryAnalysis(
-        title=trace_name(str(path)),
+        title=derive_trace_name(str(path)),
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
         perfkit=perfkit.__version__,
         command=command,

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from perfkit.allocations import NONE, Allocations, Ints, Reserved
+from perfkit.allocations import NONE, Allocations, Ints, ReservedSegments
 from perfkit.analysis.memory.allocation_lifetimes import AT_START, Lifetimes
 from perfkit.analysis.model.memory import Fragmentation
 
@@ -38,11 +38,11 @@ def compute_fragmentation(allocations: Allocations, lives: Lifetimes, peak_event
     )
 
 
-def _select_reserved_until(reserved: Reserved, event: int) -> Reserved:
+def _select_reserved_until(reserved: ReservedSegments, event: int) -> ReservedSegments:
     """What was obtained and given back up to an event."""
     past = reserved.at_event <= max(event, 0)
     expandable = reserved.expandable if len(reserved.expandable) else np.zeros(len(reserved), np.bool_)
-    return Reserved(
+    return ReservedSegments(
         at_event=reserved.at_event[past],
         address=reserved.address[past],
         size=reserved.size[past],
@@ -62,7 +62,7 @@ def _find_addresses(allocations: Allocations, lives: Lifetimes) -> Ints:
     return address
 
 
-def _find_free_pieces(held: Reserved, address: Ints, size: Ints) -> Ints | None:
+def _find_free_pieces(held: ReservedSegments, address: Ints, size: Ints) -> Ints | None:
     """Sizes of the free pieces of what is held, in a sweep over addresses; None where blocks do not lie in it.
 
     Each piece obtained raises the level between its ends by one and each given back lowers it, so that a part cut out

@@ -20,13 +20,13 @@ from perfkit.allocations import (
     WORKSPACE,
     Allocations,
     Ints,
-    Names,
     Numbers,
-    Reserved,
-    cuda_serves,
+    ReservedSegments,
+    TextNumbers,
+    can_cuda_serve,
 )
 from perfkit.cost.workspaces import CUBLAS_BYTES, CUBLAS_HOPPER_BYTES
-from perfkit.record import Block
+from perfkit.record import InitialBlock
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def join_history(allocations: Allocations, history: Allocations) -> Allocations:
     first event on.
     """
     pairs = _join_events(allocations, history)
-    names = Names()
+    names = TextNumbers()
     for text in allocations.names:
         names.number(text)
     numbers = np.array([names.number(text) for text in history.names], np.int32)
@@ -83,7 +83,7 @@ def join_history(allocations: Allocations, history: Allocations) -> Allocations:
     )
 
 
-def _apply_block_sizes(allocations: Allocations, history: Allocations) -> tuple[Block, ...]:
+def _apply_block_sizes(allocations: Allocations, history: Allocations) -> tuple[InitialBlock, ...]:
     """The recorder's known blocks with the sizes that the allocator gave them, of those that both saw stand throughout.
 
     The recorder, which no event told of them, knows the tensors' sizes; a block may not have been split off for one.
@@ -93,23 +93,23 @@ def _apply_block_sizes(allocations: Allocations, history: Allocations) -> tuple[
         given.pop(address, None)
     return tuple(
         msgspec.structs.replace(block, size_bytes=given[block.address])
-        if block.address in given and cuda_serves(given[block.address], block.size_bytes)
+        if block.address in given and can_cuda_serve(given[block.address], block.size_bytes)
         else block
         for block in allocations.known
     )
 
 
-def _find_cublas_workspaces(known: tuple[Block, ...], history: Allocations) -> tuple[Block, ...]:
+def _find_cublas_workspaces(known: tuple[InitialBlock, ...], history: Allocations) -> tuple[InitialBlock, ...]:
     """Blocks of the sizes of cuBLAS' workspaces that stood throughout and that no tensor was found in."""
     held = {block.address for block in known}
     return tuple(
-        Block(address=block.address, size_bytes=block.size_bytes, category=WORKSPACE, name="cuBLAS")
+        InitialBlock(address=block.address, size_bytes=block.size_bytes, category=WORKSPACE, name="cuBLAS")
         for block in history.known
         if block.address not in held and block.size_bytes in (CUBLAS_BYTES, CUBLAS_HOPPER_BYTES)
     )
 
 
-def _drop_replayed_blocks(known: tuple[Block, ...], history: Allocations) -> tuple[Block, ...]:
+def _drop_replayed_blocks(known: tuple[InitialBlock, ...], history: Allocations) -> tuple[InitialBlock, ...]:
     """Without tensors of which the allocator knows nothing, since a graph's replay gave them their memory."""
     allocated = {block.address for block in history.known}
     private = [range(segment.address, segment.address + segment.size_bytes) for segment in history.private]
@@ -120,19 +120,19 @@ def _drop_replayed_blocks(known: tuple[Block, ...], history: Allocations) -> tup
     return tuple(block for block in known if not replayed(block.address))
 
 
-def _list_private_pools(history: Allocations) -> tuple[Block, ...]:
+def _list_private_pools(history: Allocations) -> tuple[InitialBlock, ...]:
     """What private pools hold and have given to nobody: whole, since no other can use it.
 
     Their addresses are odd, which no block's is: one may begin where its segment does.
     """
     return tuple(
-        Block(address=segment.address + 1, size_bytes=segment.unused_bytes, category=GRAPH_POOL, name="")
+        InitialBlock(address=segment.address + 1, size_bytes=segment.unused_bytes, category=GRAPH_POOL, name="")
         for segment in history.private
         if segment.unused_bytes
     )
 
 
-def _sum_bytes(blocks: tuple[Block, ...]) -> int:
+def _sum_bytes(blocks: tuple[InitialBlock, ...]) -> int:
     return sum(block.size_bytes for block in blocks)
 
 
@@ -185,7 +185,7 @@ def _fill_column(own: Numbers, told: Numbers, numbers: Numbers, pairs: _EventPai
     return column
 
 
-def _place_segments(reserved: Reserved, pairs: _EventPairs) -> Reserved:
+def _place_segments(reserved: ReservedSegments, pairs: _EventPairs) -> ReservedSegments:
     """The history's segments among the recorder's events: after the last joined event that came before them."""
     order = np.argsort(pairs.told, kind="stable")
     told, recorded = pairs.told[order], pairs.recorded[order]

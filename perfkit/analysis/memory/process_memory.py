@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from perfkit.analysis.memory.non_allocator_memory import RESERVED_FREE, NonAllocatorMemory
 from perfkit.analysis.model.memory import MemoryShare
-from perfkit.record import DeviceMoment, Measurement, ProcessMemory, Quantity, RankRecord, value_of
+from perfkit.record import DeviceMemoryState, Measurement, ProcessMemory, Quantity, RankRecord, get_value
 
 CONTEXT = "CUDA context"
 NCCL = "NCCL"
@@ -93,13 +93,13 @@ def _make_shares(parts: Iterable[tuple[str, int | None]]) -> tuple[MemoryShare, 
     return tuple(MemoryShare(category=name, bytes=size) for name, size in parts if size is not None)
 
 
-def _get_non_allocator_bytes(moment: DeviceMoment | None) -> int | None:
+def _get_non_allocator_bytes(moment: DeviceMemoryState | None) -> int | None:
     """What the process held of the device beside what its allocator had reserved."""
     process = None if moment is None else _get_bytes(moment.process)
     return None if moment is None or process is None else process - moment.reserved
 
 
-def _compute_non_allocator_growth(before: DeviceMoment | None, after: DeviceMoment | None) -> int | None:
+def _compute_non_allocator_growth(before: DeviceMemoryState | None, after: DeviceMemoryState | None) -> int | None:
     start, end = _get_non_allocator_bytes(before), _get_non_allocator_bytes(after)
     return None if start is None or end is None else end - start
 
@@ -121,5 +121,5 @@ def _subtract_quantities(after: Quantity, before: Quantity) -> int | None:
 
 
 def _get_bytes(quantity: Quantity) -> int | None:
-    value = value_of(quantity)
+    value = get_value(quantity)
     return None if value is None else int(value)

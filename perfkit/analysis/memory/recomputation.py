@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from perfkit.allocations import Allocations, Band, Ints
+from perfkit.allocations import Allocations, Ints, TimeBand
 from perfkit.analysis.memory.allocation_context import BACKWARD, AllocationContext, Mask
 from perfkit.analysis.memory.op_rules import BACKWARD_OP, FORWARD_OP, match_names
 
@@ -25,7 +25,7 @@ def find_recomputed_blocks(allocations: Allocations, births: AllocationContext) 
     return (forward | within) & np.isin(births.visit, np.unique(births.visit[sure]))
 
 
-def _mask_within_bands(bands: Sequence[Band], times: Ints) -> Mask:
+def _mask_within_bands(bands: Sequence[TimeBand], times: Ints) -> Mask:
     """Which times lie in one of the bands, which may nest."""
     order = sorted(bands, key=lambda band: band.start_ns)
     starts = np.array([band.start_ns for band in order], np.int64)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.allocations import CATEGORIES, NONE, Allocations, Band, Ints
+from perfkit.allocations import CATEGORIES, NONE, Allocations, Ints, TimeBand
 from perfkit.analysis.memory.allocation_lifetimes import AT_START, Lifetimes
 from perfkit.analysis.memory.totals import find_steps
 from perfkit.analysis.model.memory import TimelineBand
@@ -127,7 +127,7 @@ def _compute_series(lives: Lifetimes, categories: NDArray[np.int8], moments: Int
     return np.cumsum(changes[:, :-1], axis=1)
 
 
-def _clip_bands(bands: Iterable[Band], window: _Window) -> tuple[TimelineBand, ...]:
+def _clip_bands(bands: Iterable[TimeBand], window: _Window) -> tuple[TimelineBand, ...]:
     """The outermost `BANDS` over a window, the longest first among equally deep ones; in the order of nesting."""
     over = [
         (_KINDS.index(band.kind), band.depth, start, end, band)

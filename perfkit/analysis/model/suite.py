@@ -18,7 +18,7 @@ from perfkit.analysis.model.sweep import Sweep
 # Not at the top: the results of traces are made of what stands above.
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.devices.ceiling import DeviceCeilings
-from perfkit.record import NOT_MEASURED, Environment, ExpertLoad, MachineLoad, Quantity, RankWait, SetupCost, Status
+from perfkit.record import NOT_MEASURED, Environment, ExpertLoad, MachineLoad, Quantity, RankWait, RunStatus, SetupCost
 from perfkit.spec import Struct
 from perfkit.store.layout import BatchSearch, RecomputationSearch, SuiteSampling
 from perfkit.store.price import Price
@@ -111,7 +111,7 @@ class Variant(Struct):
     techniques: tuple[str, ...]
     world_size: int
     is_baseline: bool
-    status: Status
+    status: RunStatus
     reason: str
     traceback: str
     runs: tuple[str, ...]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 from perfkit.analysis.parallel import processes, ray_tasks
-from perfkit.errors import PerfkitError, unknown_name
+from perfkit.errors import PerfkitError, make_unknown_name_error
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -34,7 +34,7 @@ def run_parallel(
     early, also by Ctrl-C, ends all work at once.
     """
     if engine not in ENGINES:
-        raise unknown_name("engine", engine, ENGINES)
+        raise make_unknown_name_error("engine", engine, ENGINES)
     if engine == RAY:
         return ray_tasks.run_on_ray(function, items, jobs)
     return processes.run_in_processes(function, items, jobs)

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from perfkit.analysis.parallel.processes import try_item
 from perfkit.errors import PerfkitError
-from perfkit.ray_cluster import connect, last_line
+from perfkit.ray_cluster import connect_ray, get_last_line
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -21,8 +21,8 @@ _IN_FLIGHT_PER_CPU = 2
 def run_on_ray(
     function: Callable[[Item], Result], items: Sequence[Item], jobs: int | None = None
 ) -> Iterator[tuple[Item, Result | PerfkitError]]:
-    """See `engines.run`. Raises what `connect` does."""
-    ray, connected_here = connect()
+    """See `engines.run`. Raises what `connect_ray` does."""
+    ray, connected_here = connect_ray()
     # A node that is lost does not cost its items: working on a trace twice does no harm.
     task = ray.remote(num_cpus=1, max_retries=2)(_run_task)
     waiting = iter(items)
@@ -69,4 +69,4 @@ def _fetch_result(ray: Any, reference: Any, item: object) -> Any:
     try:
         return ray.get(reference)
     except ray.exceptions.RayError as error:
-        return PerfkitError(f"{item}: failed on Ray: {last_line(error)}")
+        return PerfkitError(f"{item}: failed on Ray: {get_last_line(error)}")

@@ -7,17 +7,23 @@ import numpy as np
 
 from perfkit.analysis.trace.work.collective_messages import find_recorded_collectives, find_recorded_numbers
 from perfkit.analysis.trace.work.grouping import group_rows
-from perfkit.cost.collective import Kind, collective_kind
+from perfkit.cost.collective import CollectiveType, classify_collective
 from perfkit.trace.annotations import COLLECTIVE_RANGES
-from perfkit.trace.kernels import communication
-from perfkit.trace.naming import named
-from perfkit.trace.nesting import around_times
+from perfkit.trace.event_names import mark_named
+from perfkit.trace.event_nesting import find_around_times
+from perfkit.trace.kernels import find_communication
 from perfkit.trace.ops import Ops
-from perfkit.trace.read import NONE, Category, Collective, Ints, Small
+from perfkit.trace.read import NONE, Category, CollectiveRecord, Ints, Small
 
 # In these no rank is done before the last one has come: they show waiting, and they end together. A broadcast's root
 # need not wait for anyone, nor may the sender of a message.
-SYNCHRONISING = (Kind.ALL_REDUCE, Kind.ALL_GATHER, Kind.REDUCE_SCATTER, Kind.ALL_TO_ALL, Kind.BARRIER)
+SYNCHRONISING = (
+    CollectiveType.ALL_REDUCE,
+    CollectiveType.ALL_GATHER,
+    CollectiveType.REDUCE_SCATTER,
+    CollectiveType.ALL_TO_ALL,
+    CollectiveType.BARRIER,
+)
 
 # These backends' ranges on the host only enqueue; what they enqueued is timed on the device.
 _ENQUEUE = ("nccl:", "xccl:")
@@ -67,7 +73,7 @@ class Arrivals:
 def find_arrivals(ops: Ops) -> Arrivals:
     """The collectives of a trace in which all ranks wait for each other; of backends on the host its ranges."""
     trace = ops.trace
-    events = communication(trace)
+    events = find_communication(trace)
     kernel: Ints | None = None
     if len(events) and trace.category[events[0]] == Category.KERNEL:
         kernel = np.searchsorted(ops.kernels.event, events)  # both in the order of time
@@ -75,7 +81,7 @@ def find_arrivals(ops: Ops) -> Arrivals:
         name = _name_kernels(ops, events, ops.kernels.launch[kernel])
         step, given = ops.kernel_step[kernel], find_recorded_numbers(ops, events, ops.kernel_op[kernel])
     else:
-        events = events[~named(trace, events, lambda name: name.startswith(_ENQUEUE))]
+        events = events[~mark_named(trace, events, lambda name: name.startswith(_ENQUEUE))]
         record = find_recorded_collectives(ops, events, np.full(len(events), NONE, np.int64))
         name = trace.name[events].astype(np.int64)
         step = ops.steps.locate_times(trace.start_ns[events])
@@ -103,9 +109,9 @@ def _name_kernels(ops: Ops, events: Ints, launch: Ints) -> Ints:
     trace = ops.trace
     name = trace.name[events].astype(np.int64)
     ranges = trace.select_events(Category.RANGE)
-    ranges = ranges[named(trace, ranges, lambda name: name.startswith(COLLECTIVE_RANGES))]
+    ranges = ranges[mark_named(trace, ranges, lambda name: name.startswith(COLLECTIVE_RANGES))]
     known = np.flatnonzero(launch != NONE)
-    around = around_times(trace, ranges, trace.thread[launch[known]], trace.start_ns[launch[known]])
+    around = find_around_times(trace, ranges, trace.thread[launch[known]], trace.start_ns[launch[known]])
     inside = around != NONE
     name[known[inside]] = trace.name[ranges[around[inside]]]
     return name
@@ -115,7 +121,7 @@ def _number_kind(table: dict[CollectiveKind, int], ops: Ops, record: int, name: 
     """The kind's number in `table`; NONE for what does not make all ranks wait for each other."""
     about = None if record == NONE else ops.trace.collectives[record]
     text = ops.trace.names[name] if about is None else about.name
-    kind = collective_kind(text)
+    kind = classify_collective(text)
     # A kernel that sends and receives may be an all-to-all or a message to one rank: its name alone cannot tell.
     if kind not in SYNCHRONISING or "sendrecv" in text.lower():
         return NONE
@@ -126,11 +132,11 @@ def _number_kind(table: dict[CollectiveKind, int], ops: Ops, record: int, name: 
     return table.setdefault(key, len(table))
 
 
-def _count_elements(about: Collective) -> int:
-    kind = collective_kind(about.name)
-    if kind in (Kind.ALL_REDUCE, Kind.REDUCE_SCATTER):
+def _count_elements(about: CollectiveRecord) -> int:
+    kind = classify_collective(about.name)
+    if kind in (CollectiveType.ALL_REDUCE, CollectiveType.REDUCE_SCATTER):
         return about.sent
-    return about.received if kind is Kind.ALL_GATHER else NONE
+    return about.received if kind is CollectiveType.ALL_GATHER else NONE
 
 
 def _get_step_numbers(ops: Ops) -> Ints:

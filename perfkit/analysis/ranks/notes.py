@@ -9,7 +9,7 @@ from perfkit.analysis.model.fleet import RankRow
 from perfkit.analysis.ranks.arrivals import CollectiveKind
 from perfkit.analysis.ranks.clocks import CLOCK_ERROR_NS, RankClock
 from perfkit.analysis.ranks.skew import MatchedCollectives
-from perfkit.units import seconds
+from perfkit.units import format_seconds
 
 _MOST_NAMED = 8
 
@@ -76,7 +76,7 @@ def _check_matching(
     if matched.apart.any():
         yield (
             f"{int(matched.apart.sum())} collectives are left out: with the clock skew removed (to within "
-            f"{seconds(CLOCK_ERROR_NS / 1e9)}) not all ranks are in them at one time, so they are not the same ones"
+            f"{format_seconds(CLOCK_ERROR_NS / 1e9)}) not all ranks are in them at one time, so they are not the same ones"
         )
     used = np.unique(matched.kind[matched.counted]).tolist()
     if any(not kinds[kind].group for kind in used):

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import replace
 
 from perfkit.analysis.model.pipeline import Pipeline, PipelineRank, StageAction, StageActions
-from perfkit.record import NOT_MEASURED, How, Measurement, Quantity, Unknown
+from perfkit.record import NOT_MEASURED, Measurement, Quantity, QuantityOrigin, Unknown
 
 
 def build_pipeline(ranks: Mapping[int, StageActions], ahead_ns: Mapping[int, int] = {}) -> Pipeline | None:
@@ -60,7 +60,7 @@ def _measure_bubble(facts: Mapping[str, float], device: str) -> Quantity:
     return Measurement(
         value=1 - busy / whole,
         unit="1",
-        how=How.MEASURED,
+        how=QuantityOrigin.MEASURED,
         source="the timed steps, from the first microbatch until all ranks had done the last one",
     )
 

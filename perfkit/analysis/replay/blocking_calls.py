@@ -13,7 +13,7 @@ from perfkit.analysis.replay.edges import Flags
 from perfkit.analysis.replay.recorded_waits import match_host_waits
 from perfkit.analysis.trace.host_calls import is_allocation
 from perfkit.analysis.trace.work.launch_queue import is_synchronizing
-from perfkit.trace.naming import named
+from perfkit.trace.event_names import mark_named
 from perfkit.trace.ops import Ops
 from perfkit.trace.read import NONE, Category, Ints
 
@@ -57,8 +57,8 @@ def find_blocking_calls(ops: Ops, device: DeviceActivities, threads: Ints) -> Bl
     started = np.zeros(len(trace), np.bool_)
     started[device.launch[device.launched]] = True
     calls = calls[~started[calls]]
-    waiting = calls[named(trace, calls, is_synchronizing)]
-    releasing = calls[named(trace, calls, is_allocation)]
+    waiting = calls[mark_named(trace, calls, is_synchronizing)]
+    releasing = calls[mark_named(trace, calls, is_allocation)]
     longer = trace.end_ns[releasing] - trace.start_ns[releasing] > _RETURNS_NS
     waiting = np.union1d(waiting, releasing[longer])
     copies = np.flatnonzero(device.launched & device.leads & (device.kind != Category.KERNEL))
@@ -76,7 +76,7 @@ def find_blocking_calls(ops: Ops, device: DeviceActivities, threads: Ints) -> Bl
     until = np.where(at_begin, np.append(device.begun, 0)[waits_for], np.append(device.ended, 0)[waits_for])
     known = (waits_for != NONE) & (until <= end)
     # A call that released memory and waited for nothing that is known is host work.
-    keep = (end > begin) & (known | (row != NONE) | named(trace, event, is_synchronizing))
+    keep = (end > begin) & (known | (row != NONE) | mark_named(trace, event, is_synchronizing))
     waited = known & (until > begin)
     tails = (end - until)[waited & (end - until <= _RETURNS_NS)]
     usual = int(np.median(tails)) if len(tails) else 0
@@ -114,7 +114,7 @@ def _find_awaited_work(ops: Ops, device: DeviceActivities, calls: Ints) -> Ints:
     result = np.full(len(calls), NONE, np.int64)
     if not len(rows) or not len(calls):
         return result
-    of_all = named(trace, calls, lambda name: _OF_ALL.fullmatch(name) is not None)
+    of_all = mark_named(trace, calls, lambda name: _OF_ALL.fullmatch(name) is not None)
     # Everything that was launched before: what of it ended last.
     latest = _find_last_maxima(device.ended[rows])
     count = np.searchsorted(called[rows], begin)

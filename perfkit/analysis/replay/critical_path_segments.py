@@ -8,7 +8,7 @@ from perfkit.analysis.replay.path_work import build_path_work
 from perfkit.analysis.replay.replay import ReplayResult
 from perfkit.analysis.trace.host_places import HostEvents
 from perfkit.analysis.trace.work.grouping import group_rows
-from perfkit.trace.memory.lines import line_of
+from perfkit.trace.memory.source_lines import parse_line
 from perfkit.trace.read import NONE, Ints
 
 # Those beyond are too short to matter.
@@ -44,7 +44,7 @@ def build_path_rows(replayed: ReplayResult, path: PathSpans, host: HostEvents | 
                 op=names[op],
                 call=names[call],
                 module=modules[module],
-                line=line_of(names[own]) or "",
+                line=parse_line(names[own]) or "",
                 stretches=int(begins[number + 1] - begins[number]),
                 seconds=float(taken[number]) / 1e9,
                 longest_s=float(lasts[longest]) / 1e9,

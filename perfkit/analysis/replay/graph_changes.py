@@ -14,7 +14,7 @@ from perfkit.analysis.replay.replay_work import ReplayWork
 from perfkit.analysis.replay.what_if_syntax import RANGE, WhatIf
 from perfkit.analysis.trace.intervals import Intervals, is_inside, merge_intervals
 from perfkit.errors import UsageError
-from perfkit.trace.naming import named
+from perfkit.trace.event_names import mark_named
 from perfkit.trace.read import NONE, Category, Ints
 
 # A graph's kernels follow each other more closely, and its launch takes about this.
@@ -86,7 +86,7 @@ def _scale_ranges(graph: DependencyGraph, result: ModifiedGraph, pattern: str, f
     """Let what a program does in some of its ranges take `factor` of its time: host, waits, and what it launches."""
     trace, device, blocks = graph.ops.trace, graph.device, graph.blocking
     ranges = trace.select_events(Category.RANGE, Category.OP)  # old versions wrote ranges as ops
-    ranges = ranges[named(trace, ranges, lambda name: fnmatchcase(name, pattern))]
+    ranges = ranges[mark_named(trace, ranges, lambda name: fnmatchcase(name, pattern))]
     if not len(ranges):
         raise UsageError(f"--what-if {RANGE}{pattern}: no range of the trace has this name")
     for thread in np.unique(trace.thread[ranges]).tolist():
@@ -184,7 +184,7 @@ def _is_blocked_between(graph: DependencyGraph, calls: Ints) -> Flags:
     one before it."""
     trace, points = graph.ops.trace, graph.points
     events = trace.select_events(Category.LAUNCH)
-    events = events[named(trace, events, lambda name: "Event" in name)]
+    events = events[mark_named(trace, events, lambda name: "Event" in name)]
     marks = points.at_ns[np.isin(points.role, (PointRole.MARK, PointRole.WAKES))]
     between = np.sort(np.concatenate([graph.blocking.begin, trace.start_ns[events], marks]))
     before = np.searchsorted(between, graph.device.called[calls])

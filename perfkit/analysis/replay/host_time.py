@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from perfkit.analysis.replay.edges import Floats
-from perfkit.trace.nesting import depths, parents_of
+from perfkit.trace.event_nesting import compute_depths, compute_parents
 from perfkit.trace.read import Ints
 
 
@@ -42,8 +42,8 @@ def build_removed_time(begin: Ints, end: Ints, share: Floats) -> RemovedTime:
     """A share of each span of one thread goes (below 0: it takes longer); where several overlap, the largest."""
     order = np.lexsort((-end, begin))
     begin, end, share = begin[order], end[order], share[order]
-    parent = parents_of(np.zeros(len(begin), np.int32), begin, end)
-    depth = depths(parent)
+    parent = compute_parents(np.zeros(len(begin), np.int32), begin, end)
+    depth = compute_depths(parent)
     most = share.copy()
     for level in range(1, int(depth.max(initial=0)) + 1):
         rows = np.flatnonzero(depth == level)

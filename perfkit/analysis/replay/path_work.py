@@ -11,7 +11,7 @@ from perfkit.analysis.replay.replay import ReplayResult
 from perfkit.analysis.trace.host_places import HostEvents, HostPlaces, ThreadSpans
 from perfkit.analysis.trace.intervals import find_overlaps, sort_unique
 from perfkit.trace.annotations import is_autograd_node
-from perfkit.trace.naming import named
+from perfkit.trace.event_names import mark_named
 from perfkit.trace.ops import Ops
 from perfkit.trace.read import NONE, Ints, Small
 
@@ -73,7 +73,7 @@ def _look_up_places(ops: Ops, host: HostEvents, spans: PathSpans, kernel: Ints) 
 def _cut_at_ops(ops: Ops, spans: PathSpans) -> PathSpans:
     """Host time cut where the outermost ops begin and end; autograd's nodes are none."""
     trace = ops.trace
-    node = named(trace, ops.event, is_autograd_node)
+    node = mark_named(trace, ops.event, is_autograd_node)
     outermost = ~node & ((ops.parent == NONE) | np.append(node, True)[ops.parent])
     event = ops.event[outermost]
     host = spans.kind == KINDS.index(HOST)

@@ -4,7 +4,7 @@ import numpy as np
 
 from perfkit.analysis.replay.device_activities import DeviceActivities
 from perfkit.analysis.replay.edges import Flags
-from perfkit.trace.matching import latest_before
+from perfkit.trace.match_ids import find_latest_before
 from perfkit.trace.ops import Ops
 from perfkit.trace.read import NONE, SYNC_KINDS, Category, Ints
 
@@ -68,7 +68,7 @@ def _find_calls(ops: Ops, correlation: Ints, time_ns: Ints) -> Ints:
     """The events of the calls that correlation ids mean at these times."""
     trace = ops.trace
     calls = trace.select_events(Category.LAUNCH)
-    known = latest_before(correlation, time_ns, trace.correlation[calls], trace.start_ns[calls])
+    known = find_latest_before(correlation, time_ns, trace.correlation[calls], trace.start_ns[calls])
     return np.where(known == NONE, NONE, np.append(calls, NONE)[known])
 
 

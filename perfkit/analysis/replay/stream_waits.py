@@ -7,7 +7,7 @@ import numpy as np
 from perfkit.analysis.replay.device_activities import DeviceActivities
 from perfkit.analysis.replay.edges import EdgeKind, Edges, Flags, Floats, make_edges
 from perfkit.analysis.replay.recorded_waits import has_recorded_waits, match_stream_waits
-from perfkit.trace.naming import named
+from perfkit.trace.event_names import mark_named
 from perfkit.trace.ops import Ops
 from perfkit.trace.read import Category, Ints
 
@@ -42,8 +42,8 @@ def _match_event_calls(ops: Ops, device: DeviceActivities) -> tuple[Ints, Ints]:
     """
     trace = ops.trace
     calls = trace.select_events(Category.LAUNCH)
-    records = calls[named(trace, calls, lambda name: _RECORDS.fullmatch(name) is not None)]
-    waits = calls[named(trace, calls, lambda name: _WAITS.fullmatch(name) is not None)]
+    records = calls[mark_named(trace, calls, lambda name: _RECORDS.fullmatch(name) is not None)]
+    waits = calls[mark_named(trace, calls, lambda name: _WAITS.fullmatch(name) is not None)]
     sources, targets = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     order = device.by_call
     for thread in np.unique(trace.thread[waits]).tolist():
@@ -81,4 +81,4 @@ def infer_edges(ops: Ops, device: DeviceActivities, explained: Floats) -> Edges:
 def _is_amd(ops: Ops) -> bool:
     trace = ops.trace
     calls = trace.select_events(Category.LAUNCH)
-    return bool(named(trace, calls, lambda name: name.startswith("hip")).any())
+    return bool(mark_named(trace, calls, lambda name: name.startswith("hip")).any())

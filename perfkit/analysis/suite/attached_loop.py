@@ -8,7 +8,7 @@ from statistics import fmean, median
 from perfkit.analysis.model.loop import CountPerStep, LiveSummary, LoopAnalysis, LoopRank, Slowdown, StepOutliers
 from perfkit.analysis.stacks.hot_lines import summarize_loop_stacks
 from perfkit.analysis.suite.runs import get_step_times
-from perfkit.record import Attached, RankRecord
+from perfkit.record import AttachedLoop, RankRecord
 from perfkit.store.live import LiveEvent, LiveLine, LiveWindow, read_live
 from perfkit.store.stacks import SampledStacks
 
@@ -90,7 +90,7 @@ def _compute_median_step(record: RankRecord) -> float:
     return median(steps) if steps else 0.0
 
 
-def _summarize_rank(record: RankRecord, attached: Attached) -> LoopRank:
+def _summarize_rank(record: RankRecord, attached: AttachedLoop) -> LoopRank:
     wall, waits = record.samples.wall_s, attached.data_wait_s
     # The mean counts: where workers fetch ahead, every so many steps one waits long and the others not at all.
     mean = fmean(waits) if waits else None
@@ -107,7 +107,7 @@ def _summarize_counts(counts: Sequence[int]) -> CountPerStep | None:
     return CountPerStep(median=median(counts), least=min(counts), most=max(counts)) if counts else None
 
 
-def _infer_microbatches(told: Attached) -> float | None:
+def _infer_microbatches(told: AttachedLoop) -> float | None:
     """Backward passes of an optimizer step, None where they need not be of a microbatch each.
 
     With several optimizers each pass may be for another one (a GAN's), so that only a single pass a step is clear.
@@ -125,7 +125,7 @@ def _infer_microbatches(told: Attached) -> float | None:
     return backwards / steps
 
 
-def _compute_slowdowns(watched: Sequence[tuple[RankRecord, Attached]]) -> tuple[Slowdown, ...]:
+def _compute_slowdowns(watched: Sequence[tuple[RankRecord, AttachedLoop]]) -> tuple[Slowdown, ...]:
     """Of each instrument the slowest rank's median step under it, against the slowest's of the timed steps."""
     timed = max((median(record.samples.wall_s) for record, _ in watched if record.samples.wall_s), default=0.0)
     if timed <= 0:
@@ -150,7 +150,7 @@ def _compute_slowdowns(watched: Sequence[tuple[RankRecord, Attached]]) -> tuple[
     )
 
 
-def _get_waits(record: RankRecord, attached: Attached) -> tuple[float, ...]:
+def _get_waits(record: RankRecord, attached: AttachedLoop) -> tuple[float, ...]:
     """How long each timed step waited for data; empty where that is not known of each."""
     waits = attached.data_wait_s
     return waits if len(waits) == len(get_step_times(record.samples)) else ()

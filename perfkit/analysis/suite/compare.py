@@ -10,7 +10,7 @@ from statistics import fmean, stdev
 
 from perfkit.analysis.model.estimate import Difference
 from perfkit.analysis.suite.runs import VariantRuns, merge_rank_steps
-from perfkit.sampling import is_narrow, log_interval, log_ratio, rounds_for, t_quantile
+from perfkit.sampling import compute_log_interval, compute_log_ratio, compute_t_quantile, is_narrow, predict_round_count
 
 # An interval that contains 1 shows `no difference` only if it lies within these bounds, else it is inconclusive.
 EQUIVALENCE = 1.05
@@ -30,7 +30,7 @@ def compute_log_ratios(reference: VariantRuns, variant: VariantRuns, *, cpu: boo
         if other is None:
             continue
         together = reference.name in run.run.turns
-        ratio = log_ratio(merge_rank_steps(other), merge_rank_steps(run), by_turns=together, cpu=cpu)
+        ratio = compute_log_ratio(merge_rank_steps(other), merge_rank_steps(run), by_turns=together, cpu=cpu)
         if ratio is not None:
             (by_turns if together else alone).append(ratio)
     return by_turns or alone
@@ -40,7 +40,7 @@ def compare_to_baseline(baseline: str, logs: Sequence[float], *, precision: floa
     """The ratio variant / reference of a positive figure, from the log ratio of each pair; None without a pair.
 
     `baseline` is the baseline's name; `precision` is what pairs were measured until, None for a fixed number:
-    the interval then keeps back what stopping when it is narrow costs (`perfkit.sampling.log_interval`).
+    the interval then keeps back what stopping when it is narrow costs (`perfkit.sampling.compute_log_interval`).
 
     `ratio` is the geometric mean of the pairs' ratios, the centre of the 95 % t-interval. The verdict is
     `faster` or `slower` where the interval excludes 1, `no difference` where it contains 1 and stays within
@@ -51,7 +51,7 @@ def compare_to_baseline(baseline: str, logs: Sequence[float], *, precision: floa
     """
     if not logs:
         return None
-    interval = log_interval(logs, until_narrow=precision is not None)
+    interval = compute_log_interval(logs, until_narrow=precision is not None)
     low, high = (None, None) if interval is None else (math.exp(interval[0]), math.exp(interval[1]))
     return Difference(
         baseline=baseline,
@@ -76,7 +76,7 @@ def _decide_verdict(low: float | None, high: float | None) -> str:
 
 
 def _estimate_more_pairs(logs: Sequence[float], precision: float) -> int | None:
-    needed = rounds_for(logs, precision)
+    needed = predict_round_count(logs, precision)
     return None if needed is None or is_narrow(logs, precision) else max(1, needed - len(logs))
 
 
@@ -84,4 +84,6 @@ def _compute_detectable(logs: Sequence[float]) -> float | None:
     n = len(logs)
     if n < 2:
         return None
-    return math.exp((t_quantile(0.975, n - 1) + t_quantile(POWER, n - 1)) * stdev(logs) / math.sqrt(n)) - 1
+    return (
+        math.exp((compute_t_quantile(0.975, n - 1) + compute_t_quantile(POWER, n - 1)) * stdev(logs) / math.sqrt(n)) - 1
+    )

@@ -8,7 +8,7 @@ from statistics import median
 from perfkit.analysis.model.estimate import Difference
 from perfkit.analysis.model.suite import CompileSummary, WarmCompile
 from perfkit.record import SetupCost
-from perfkit.units import seconds
+from perfkit.units import format_seconds
 
 _BETWEEN_REASONS = re.compile(r"; (?=\d+ x )")
 
@@ -89,9 +89,9 @@ def _compute_break_even(cost_s: float | None, saved_s: float | None) -> tuple[in
     if saved_s is None:
         return None, "unknown: its steps are not compared with a baseline's"
     if saved_s <= 0:
-        return None, f"never: a step takes {seconds(-saved_s)} longer than the baseline's"
+        return None, f"never: a step takes {format_seconds(-saved_s)} longer than the baseline's"
     step = max(0, math.ceil(cost_s / saved_s))
-    return step, f"after {step:,} steps: {seconds(cost_s)} spent, {seconds(saved_s)} saved per step"
+    return step, f"after {step:,} steps: {format_seconds(cost_s)} spent, {format_seconds(saved_s)} saved per step"
 
 
 def _describe_cache(hits: float | None, misses: float | None) -> str:

@@ -6,7 +6,7 @@ from statistics import median
 
 from perfkit.analysis.suite.runs import VariantRuns, sum_over_ranks
 from perfkit.record import Measurement, Quantity, RankRecord, Unknown
-from perfkit.units import si
+from perfkit.units import format_si
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ def _combine_processes(runs: VariantRuns, pick: Callable[[RankRecord], Quantity]
         return known[0]
     values = sorted(measurement.value for measurement in known)
     first = known[0]
-    spread = f"{si(values[0], first.unit)} to {si(values[-1], first.unit)}"
+    spread = f"{format_si(values[0], first.unit)} to {format_si(values[-1], first.unit)}"
     source = f"{first.source}; median of {len(known)} processes, {spread}"
     return Measurement(value=median(values), unit=first.unit, how=first.how, source=source)
 

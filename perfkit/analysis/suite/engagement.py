@@ -14,7 +14,7 @@ from perfkit.analysis.model.suite import ClaimResult
 from perfkit.analysis.suite.facts import STANDS_FOR
 from perfkit.analysis.trace.fact_bounds import FactBounds, Facts, get_bounds
 from perfkit.record import Claim, Relation
-from perfkit.units import flops, nbytes, percent, seconds, significant
+from perfkit.units import format_bytes, format_flops, format_percent, format_seconds, format_significant
 
 BASELINE = "baseline"
 ALREADY = "already so in the baseline"
@@ -102,9 +102,11 @@ def _check_rank(claim: Claim, facts: Facts, baseline: Facts | None) -> ClaimResu
         if reference is None:
             return _make_undecided(claim, f"{_format_bounds(claim, bounds)} found, but {origin}", bounds.low)
         expected = claim.value * reference
-        origin = f" ({significant(claim.value)} x {origin} of {show_fact(claim.fact, reference)})"
+        origin = f" ({format_significant(claim.value)} x {origin} of {show_fact(claim.fact, reference)})"
     holds = _check_relation(claim, bounds, expected)
-    allowance = f" within {percent(claim.tolerance)}" if claim.relation == Relation.EQUAL and claim.tolerance else ""
+    allowance = (
+        f" within {format_percent(claim.tolerance)}" if claim.relation == Relation.EQUAL and claim.tolerance else ""
+    )
     evidence = (
         f"{_format_fact_name(claim.fact)}: {_format_bounds(claim, bounds)}, "
         f"expected {_RELATIONS[claim.relation]} {show_fact(claim.fact, expected)}{allowance}{origin}"
@@ -180,14 +182,14 @@ def show_fact(fact: str, value: float) -> str:
     """A fact's value with the unit its name tells: bytes, seconds, a share, else a count."""
     name = fact.partition(":")[0]
     if name.endswith("_bytes") or name.startswith("bytes_"):
-        return nbytes(value)
+        return format_bytes(value)
     if name.endswith("_s"):
-        return seconds(value)
+        return format_seconds(value)
     if name.endswith("_flops"):
-        return flops(value)
+        return format_flops(value)
     if name.endswith("_share"):
-        return percent(value)
-    return f"{value:,.0f}" if value == round(value) else significant(value)
+        return format_percent(value)
+    return f"{value:,.0f}" if value == round(value) else format_significant(value)
 
 
 def _format_fact_name(fact: str) -> str:

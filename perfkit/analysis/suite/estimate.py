@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from statistics import median
 
 from perfkit.analysis.model.estimate import MedianEstimate
-from perfkit.sampling import LEVEL, log_interval
+from perfkit.sampling import LEVEL, compute_log_interval
 
 
 def estimate_over_processes(
@@ -23,7 +23,7 @@ def estimate_over_processes(
     extended to the median. With one process there is no interval.
     """
     value = median(per_process)
-    interval = log_interval([math.log(figure) for figure in per_process])
+    interval = compute_log_interval([math.log(figure) for figure in per_process])
     return MedianEstimate(
         value=value,
         unit=unit,

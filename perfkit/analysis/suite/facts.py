@@ -10,13 +10,13 @@ from collections.abc import Iterable, Mapping
 from perfkit.analysis.trace.fact_bounds import Fact, FactBounds
 from perfkit.analysis.trace.matmul_time import measure_matmul_time, shorten_names
 from perfkit.analysis.trace.replayed_ops import count_replayed_calls, is_part_of_model, match_any
-from perfkit.cost.call import Unit
-from perfkit.cost.gemm_kernel import matrix_unit, multiplies
+from perfkit.cost.gemm_kernel import classify_matrix_unit, is_matrix_kernel
+from perfkit.cost.op_call import ComputeUnit
 from perfkit.record import Claim
-from perfkit.trace.counts import kernel_calls, op_calls, range_calls, replayed_kernels
-from perfkit.trace.ops import Ops, Role
+from perfkit.trace.call_counts import count_kernel_calls, count_op_calls, count_range_calls, count_replayed_kernels
+from perfkit.trace.graph_replays import GraphReplays, find_graph_replays
+from perfkit.trace.ops import OpRole, Ops
 from perfkit.trace.read import NONE
-from perfkit.trace.replays import Replays, replays
 
 OP_CALLS = "op_calls"
 BACKWARD_OP_CALLS = "backward_op_calls"
@@ -58,7 +58,7 @@ def derive_trace_facts(ops: Ops, names: Iterable[str]) -> dict[str, Fact]:
     `matmul_time_share:<dtype>` stands for it. `graph_launches` counts launches of CUDA graphs; it is absent where no
     device was traced.
     """
-    graphs = replays(ops)
+    graphs = find_graph_replays(ops)
     facts: dict[str, Fact] = {}
     for name in names:
         kind, _, detail = name.partition(":")
@@ -67,12 +67,12 @@ def derive_trace_facts(ops: Ops, names: Iterable[str]) -> dict[str, Fact]:
         elif kind == BACKWARD_OP_CALLS:
             facts[name] = _count_op_calls(ops, graphs, detail, "backward")
         elif kind == RANGE_CALLS:
-            facts[name] = _count_matching(range_calls(ops), detail)
+            facts[name] = _count_matching(count_range_calls(ops), detail)
         elif kind == KERNEL_CALLS:
-            facts[name] = _count_matching(kernel_calls(ops), detail)
+            facts[name] = _count_matching(count_kernel_calls(ops), detail)
         elif kind == MATMUL_KERNEL_CALLS:
             facts[name] = sum(
-                count for called, count in kernel_calls(ops).items() if _get_matmul_dtype(called) == detail
+                count for called, count in count_kernel_calls(ops).items() if _get_matmul_dtype(called) == detail
             )
         elif kind == MATMUL_FLOPS_SHARE:
             facts |= _compute_matmul_share(ops, graphs, detail)
@@ -87,7 +87,7 @@ def _count_matching(calls: Mapping[str, float], globs: str) -> float:
 
 
 def _get_matmul_dtype(kernel_name: str) -> str | None:
-    named = matrix_unit(kernel_name)
+    named = classify_matrix_unit(kernel_name)
     return None if named is None else named[1]
 
 
@@ -95,12 +95,12 @@ def _split_patterns(globs: str) -> list[str]:
     return [pattern for pattern in globs.split(",") if pattern]
 
 
-def _count_op_calls(ops: Ops, graphs: Replays, globs: str, phase: str | None = None) -> Fact:
+def _count_op_calls(ops: Ops, graphs: GraphReplays, globs: str, phase: str | None = None) -> Fact:
     """Calls that were seen, and those that replayed kernels stand for."""
-    seen, patterns = _count_matching(op_calls(ops, phase), globs), _split_patterns(globs)
+    seen, patterns = _count_matching(count_op_calls(ops, phase), globs), _split_patterns(globs)
     if not graphs or all(pattern.startswith("##") for pattern in patterns):  # ranges are recorded in any case
         return seen
-    kernels = replayed_kernels(ops, graphs, phase)
+    kernels = count_replayed_kernels(ops, graphs, phase)
     replayed = count_replayed_calls(kernels, patterns)
     notes = []
     if replayed.sure:
@@ -113,14 +113,14 @@ def _count_op_calls(ops: Ops, graphs: Replays, globs: str, phase: str | None = N
     if graphs.lost:
         high = math.inf
         notes.append(_describe_lost_replays(graphs))
-    if low and not replayed.sure and is_part_of_model(patterns) and any(map(multiplies, kernels)):
+    if low and not replayed.sure and is_part_of_model(patterns) and any(map(is_matrix_kernel, kernels)):
         # The model's products are within graphs. A call outside of them says nothing of those within.
         low = 0.0
         notes.append("those seen were called outside of the graphs, where most of the model is not")
     return FactBounds(low, high, "; ".join(notes))
 
 
-def _compute_matmul_share(ops: Ops, graphs: Replays, dtype: str) -> dict[str, Fact]:
+def _compute_matmul_share(ops: Ops, graphs: GraphReplays, dtype: str) -> dict[str, Fact]:
     time = measure_matmul_time(ops, graphs)
     by_time = time.share(dtype)
     if by_time is not None and (time.unseen or graphs.lost):
@@ -133,17 +133,17 @@ def _compute_matmul_share(ops: Ops, graphs: Replays, dtype: str) -> dict[str, Fa
     return {f"{MATMUL_FLOPS_SHARE}:{dtype}": shares.get(dtype, 0.0)} if shares else {}
 
 
-def _describe_lost_replays(graphs: Replays) -> str:
+def _describe_lost_replays(graphs: GraphReplays) -> str:
     return f"of {graphs.lost} of {graphs.launches} replays of CUDA graphs no kernels were recorded"
 
 
 def _compute_matmul_flops_shares(ops: Ops) -> dict[str, float]:
     flops: dict[str, float] = {}
     for role, step, call in zip(ops.role.tolist(), ops.step.tolist(), ops.call.tolist(), strict=True):
-        if role != Role.COSTED or (step == NONE and len(ops.steps)):
+        if role != OpRole.COSTED or (step == NONE and len(ops.steps)):
             continue
         cost = ops.calls[call].cost
-        if cost.unit == Unit.MATRIX and cost.flops:
+        if cost.unit == ComputeUnit.MATRIX and cost.flops:
             flops[cost.dtype] = flops.get(cost.dtype, 0.0) + cost.flops
     total = sum(flops.values())
     return {dtype: value / total for dtype, value in flops.items()} if total else {}

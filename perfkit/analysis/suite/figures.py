@@ -12,9 +12,9 @@ from perfkit.analysis.suite.runs import VariantRuns, get_largest_over_ranks, get
 from perfkit.analysis.trace.flops_utilization import PeakRate, compute_utilization, find_peak, find_peak_of_mix
 from perfkit.analysis.trace.roofs import build_roofs
 from perfkit.analysis.trace.trace_flops import find_trace_peak, sum_trace_flops
-from perfkit.cost.call import Unit
+from perfkit.cost.op_call import ComputeUnit
 from perfkit.devices.ceiling import Ceiling, DeviceCeilings
-from perfkit.record import Flops, Quantity, Status, Unknown, measured
+from perfkit.record import Flops, Quantity, RunStatus, Unknown, make_measurement
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class VariantFigures:
 def compute_figures(runs: VariantRuns, passes: PassResults, ceilings: DeviceCeilings | None) -> VariantFigures:
     """The figures of a variant's runs, each unknown with the reason where it is not known."""
     status, reason = runs.outcome
-    why = f"{status}: {reason}" if status != Status.OK else "no timed steps were recorded"
+    why = f"{status}: {reason}" if status != RunStatus.OK else "no timed steps were recorded"
     steps, cpu_steps = runs.list_median_steps(get_step_times), runs.list_median_steps(lambda samples: samples.cpu_s)
     step_time = _make_estimate(steps, why, "s", _describe_clock(runs))
     flops, limit = _count_flops(runs, passes, why), _find_peak(runs, passes, ceilings)
@@ -116,7 +116,7 @@ def _find_peak(runs: VariantRuns, passes: PassResults, ceilings: DeviceCeilings 
     if runs.attached:
         return find_trace_peak(passes.traces, roofs, runs.world_size)
     if first.flops is not None and first.flops.by_dtype:
-        computed = {(Unit.MATRIX, dtype): amount for dtype, amount in first.flops.by_dtype.items()}
+        computed = {(ComputeUnit.MATRIX, dtype): amount for dtype, amount in first.flops.by_dtype.items()}
         return find_peak_of_mix(roofs, computed, runs.world_size)
     return find_peak(roofs, first.compute_dtype, runs.world_size)
 
@@ -126,7 +126,7 @@ def _get_peak_allocated(runs: VariantRuns, account: MemoryAccount | None) -> Qua
     recorded = [record.memory.allocated for record in runs.records if record.memory is not None]
     quantity = get_largest_over_ranks(recorded, "no run recorded its memory")
     if isinstance(quantity, Unknown) and account is not None:
-        return measured(account.peak_bytes, "bytes", account.source)
+        return make_measurement(account.peak_bytes, "bytes", account.source)
     if isinstance(quantity, Unknown) and runs.attached and recorded:
         return Unknown(reason="no step's allocations were recorded, and the allocator itself tells no peak")
     return quantity

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from perfkit.analysis.model.estimate import MedianEstimate
 from perfkit.analysis.model.suite import Variant
-from perfkit.record import Status, value_of
+from perfkit.record import RunStatus, get_value
 
 
 def find_pareto_front(variants: Sequence[Variant]) -> tuple[str, ...]:
@@ -17,11 +17,11 @@ def find_pareto_front(variants: Sequence[Variant]) -> tuple[str, ...]:
     points = [
         (variant.name, variant.throughput.value, memory)
         for variant in variants
-        if variant.status == Status.OK
+        if variant.status == RunStatus.OK
         and (variant.is_baseline or variant.engaged is True)
         and not variant.emulated
         and isinstance(variant.throughput, MedianEstimate)
-        and (memory := value_of(variant.peak_allocated)) is not None
+        and (memory := get_value(variant.peak_allocated)) is not None
     ]
     front = [
         (name, rate)

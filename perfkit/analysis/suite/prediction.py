@@ -17,7 +17,7 @@ from perfkit.analysis.suite.runs import VariantRuns
 from perfkit.analysis.suite.verdicts import VariantData
 from perfkit.analysis.trace.op_class import OpClass, classify_work
 from perfkit.devices.catalogue import with_memory
-from perfkit.record import Environment, value_of
+from perfkit.record import Environment, get_value
 from perfkit.spec import RunSpec
 from perfkit.store.layout import Suite
 from perfkit.store.read import StoredSuite
@@ -98,7 +98,7 @@ def build_prediction(beside: SuitePlan, subject: VariantData) -> Prediction | No
         beforehand=_is_planned_before(beside.created_at, runs),
         basis=beside.basis,
         reason=planned.reason,
-        peak=_compare_figure(None if peak is None else peak.bounds, value_of(figures.allocated)),
+        peak=_compare_figure(None if peak is None else peak.bounds, get_value(figures.allocated)),
         categories=_compare_categories(planned, passes.account),
         process=_compare_figure(needed, process),
         step=_compare_figure(None if step is None else step.total, step_s),

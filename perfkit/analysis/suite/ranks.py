@@ -8,7 +8,7 @@ import numpy as np
 from perfkit.analysis.model.fleet import CPU_TIME, STEP, StepGrid, TimedRank
 from perfkit.analysis.ranks.grid import build_step_grid
 from perfkit.analysis.suite.runs import VariantRuns, get_step_times
-from perfkit.record import Samples
+from perfkit.record import StepSamples
 from perfkit.store.read import StoredRun
 
 
@@ -51,7 +51,7 @@ def build_timed_grid(runs: VariantRuns) -> StepGrid | None:
     return build_step_grid([f"rank {rank}" for rank in ranks], range(steps), alike)
 
 
-def _get_cpu_times(samples: Samples) -> Sequence[float]:
+def _get_cpu_times(samples: StepSamples) -> Sequence[float]:
     return samples.cpu_s
 
 

@@ -24,7 +24,7 @@ from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.devices.peak import CPU
 from perfkit.record import Environment
 from perfkit.store.read import StoredRank
-from perfkit.trace.counters.match import read_counters
+from perfkit.trace.counters.match_counters import read_counters
 from perfkit.trace.ops import Ops, read_ops
 from perfkit.trace.read import read_trace
 

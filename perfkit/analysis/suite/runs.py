@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from statistics import median
 
-from perfkit.record import Measurement, Quantity, RankRecord, RankWait, Samples, Status, Unknown, traceback_of
-from perfkit.sampling import slowest
+from perfkit.record import Measurement, Quantity, RankRecord, RankWait, RunStatus, StepSamples, Unknown, find_traceback
+from perfkit.sampling import merge_slowest_ranks
 from perfkit.spec import BASELINE
 from perfkit.store.read import StoredRun
 
@@ -52,19 +52,19 @@ class VariantRuns:
         return () if name == BASELINE else tuple(name.split("+"))
 
     @property
-    def outcome(self) -> tuple[Status, str]:
+    def outcome(self) -> tuple[RunStatus, str]:
         """How the variant ended, with the reason.
 
         A variant with a failed repeat has failed, although what the others measured is kept. Being interrupted
         after a repeat that ended well takes nothing from that repeat.
         """
         if not self.runs:
-            return Status.INTERRUPTED, "the suite ended before this variant was run"
-        bad = [run for run in self.runs if run.run.status != Status.OK]
+            return RunStatus.INTERRUPTED, "the suite ended before this variant was run"
+        bad = [run for run in self.runs if run.run.status != RunStatus.OK]
         if len(bad) < len(self.runs):
-            bad = [run for run in bad if run.run.status != Status.INTERRUPTED]
+            bad = [run for run in bad if run.run.status != RunStatus.INTERRUPTED]
         if not bad:
-            return Status.OK, ""
+            return RunStatus.OK, ""
         first = bad[0]
         reason = first.run.reason or next((rank.record.reason for rank in first.ranks if rank.record.reason), "")
         where = f"{self._describe_run(first)}: " if len(bad) < len(self.runs) else ""
@@ -79,7 +79,7 @@ class VariantRuns:
         bad = self._first_failed
         if bad is None:
             return ""
-        return traceback_of(bad.run, (rank.record for rank in bad.ranks)) or bad.run.output_tail
+        return find_traceback(bad.run, (rank.record for rank in bad.ranks)) or bad.run.output_tail
 
     @property
     def waits(self) -> tuple[RankWait, ...]:
@@ -88,7 +88,7 @@ class VariantRuns:
 
     @property
     def _first_failed(self) -> StoredRun | None:
-        return next((run for run in self.runs if run.run.status not in (Status.OK, Status.SKIPPED)), None)
+        return next((run for run in self.runs if run.run.status not in (RunStatus.OK, RunStatus.SKIPPED)), None)
 
     @property
     def unit(self) -> str:
@@ -121,11 +121,11 @@ class VariantRuns:
         """
         return tuple(run for run in self.runs if run.run.turns) or self.runs
 
-    def list_median_steps(self, series: Callable[[Samples], tuple[float, ...]]) -> list[float]:
+    def list_median_steps(self, series: Callable[[StepSamples], tuple[float, ...]]) -> list[float]:
         """The median step of each timed run; only of runs in which every rank has samples."""
         return [median(steps) for run in self.timed if (steps := series(merge_rank_steps(run)))]
 
-    def get_slowest_samples(self, pick: Callable[[RankRecord], Samples]) -> tuple[tuple[float, ...], ...]:
+    def get_slowest_samples(self, pick: Callable[[RankRecord], StepSamples]) -> tuple[tuple[float, ...], ...]:
         """Per run, the step times of the rank whose median is the largest."""
         per_run = []
         for run in self.timed:
@@ -154,14 +154,14 @@ class VariantRuns:
         return tuple(warnings)
 
 
-def merge_rank_steps(run: StoredRun) -> Samples:
+def merge_rank_steps(run: StoredRun) -> StepSamples:
     """The steps of a run, those of several ranks as one; none where a rank has none, or not as many as the others."""
     ranks = [rank.record.samples for rank in run.ranks]
     whole = run.complete and len({(len(each.wall_s), len(each.cpu_s), len(each.device_s)) for each in ranks}) == 1
-    return slowest(ranks) if whole else Samples()
+    return merge_slowest_ranks(ranks) if whole else StepSamples()
 
 
-def get_step_times(samples: Samples) -> tuple[float, ...]:
+def get_step_times(samples: StepSamples) -> tuple[float, ...]:
     """Step times: between device events where there is a device, else by the wall clock."""
     return samples.device_s or samples.wall_s
 

@@ -13,8 +13,8 @@ from perfkit.analysis.model.time_split import COMMUNICATION
 from perfkit.analysis.suite.prediction import SuitePlan
 from perfkit.analysis.suite.runs import VariantRuns, get_step_times
 from perfkit.analysis.suite.sessions import split_by_session
-from perfkit.record import Status
-from perfkit.sampling import difference_interval
+from perfkit.record import RunStatus
+from perfkit.sampling import compute_difference_interval
 from perfkit.spec import BASELINE, Scaling
 from perfkit.store.layout import Suite
 
@@ -56,7 +56,7 @@ def build_scaling(
     )
     families: dict[str, list[Variant]] = {}
     for variant in sorted(variants, key=lambda variant: variant.world_size):
-        if variant.status == Status.OK:
+        if variant.status == RunStatus.OK:
             families.setdefault(_get_techniques(variant.name), []).append(variant)
     whole = next(iter(families.get(BASELINE, [])), None)
     curves = [_build_curve(name, members, whole, measured, runs, beside) for name, members in families.items()]
@@ -113,7 +113,7 @@ def _estimate_efficiency(
         return MissingEstimate(reason=f"it was not timed in one session with {reference.name}")
     steps = max(together, key=lambda each: min(len(each[variant.name]), len(each[reference.name])))
     before, after = ([math.log(each) for each in steps[of.name]] for of in (reference, variant))
-    bounds = difference_interval(before, after, until_narrow=measured.until_narrow)
+    bounds = compute_difference_interval(before, after, until_narrow=measured.until_narrow)
 
     def at(log: float) -> float:
         return compute_efficiency(measured.mode, variant.world_size, reference.world_size, math.exp(log))

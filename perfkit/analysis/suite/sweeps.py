@@ -8,7 +8,7 @@ from itertools import pairwise
 from perfkit.analysis.model.estimate import MedianEstimate
 from perfkit.analysis.model.suite import Variant
 from perfkit.analysis.model.sweep import Sweep, SweepPoint
-from perfkit.record import Status, value_of
+from perfkit.record import RunStatus, get_value
 from perfkit.spec import parse_technique
 
 # Two points are a line, whatever the curve.
@@ -27,7 +27,7 @@ def find_sweeps(variants: Sequence[Variant]) -> tuple[Sweep, ...]:
     families: dict[tuple[str, str, str], dict[float, Variant]] = defaultdict(dict)
     for variant in variants:
         measured = (
-            variant.status == Status.OK and isinstance(variant.step_time, MedianEstimate) and variant.units_per_step
+            variant.status == RunStatus.OK and isinstance(variant.step_time, MedianEstimate) and variant.units_per_step
         )
         if measured and variant.engaged is True and not variant.emulated:
             for technique, parameter, value, rest in _list_numeric_parameters(variant):
@@ -73,7 +73,7 @@ def _build_sweep(technique: str, parameter: str, rest: str, members: dict[float,
 def _build_point(value: float, variant: Variant, before: SweepPoint | None) -> SweepPoint:
     assert isinstance(variant.step_time, MedianEstimate)
     assert variant.units_per_step
-    step_s, peak = variant.step_time.value, value_of(variant.peak_allocated)
+    step_s, peak = variant.step_time.value, get_value(variant.peak_allocated)
     return SweepPoint(
         variant=variant.name,
         value=value,

@@ -14,7 +14,7 @@ from perfkit.analysis.suite.parity import NOT_COMPARABLE, check_parity, find_non
 from perfkit.analysis.suite.passes import PassResults
 from perfkit.analysis.suite.runs import VariantRuns
 from perfkit.analysis.suite.work import WorkRatio, compute_work_ratio
-from perfkit.record import RankRecord, value_of
+from perfkit.record import RankRecord, get_value
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def get_emulation_reason(records: Sequence[RankRecord]) -> str:
 
 
 def _compute_memory_ratio(subject: VariantData, baseline: VariantData, work: WorkRatio) -> float | None:
-    ours, theirs = value_of(subject.figures.allocated), value_of(baseline.figures.allocated)
+    ours, theirs = get_value(subject.figures.allocated), get_value(baseline.figures.allocated)
     return None if ours is None or not theirs else ours / theirs / work.value
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from perfkit.analysis.model.fleet import CollectiveVolume
 from perfkit.analysis.model.trace import CollectiveRow, RankTrace
 from perfkit.analysis.suite.runs import VariantRuns
-from perfkit.cost.collective import Kind, collective_kind
+from perfkit.cost.collective import CollectiveType, classify_collective
 
 
 def compute_volumes(runs: VariantRuns, trace: RankTrace | None) -> tuple[CollectiveVolume, ...]:
@@ -16,7 +16,7 @@ def compute_volumes(runs: VariantRuns, trace: RankTrace | None) -> tuple[Collect
         if row.calls:
             rows.setdefault(_get_asked_kind(row), []).append(row)
     found = []
-    for kind in Kind:
+    for kind in CollectiveType:
         asked, least = (facts.get(f"collective_{what}:{kind}") for what in ("bytes", "volume"))
         if asked or kind in rows:
             found.append(_build_volume(kind, asked, least, rows.get(kind, [])))
@@ -25,12 +25,12 @@ def compute_volumes(runs: VariantRuns, trace: RankTrace | None) -> tuple[Collect
 
 def _get_asked_kind(row: CollectiveRow) -> str:
     """The kind that the program called: what ran may be another."""
-    called = {collective_kind(name.rpartition("::")[2]) for name in row.asked.split(", ")} if row.asked else set()
+    called = {classify_collective(name.rpartition("::")[2]) for name in row.asked.split(", ")} if row.asked else set()
     return str(called.pop()) if len(called) == 1 else row.kind
 
 
 def _build_volume(
-    kind: Kind, asked: float | None, least: float | None, rows: Sequence[CollectiveRow]
+    kind: CollectiveType, asked: float | None, least: float | None, rows: Sequence[CollectiveRow]
 ) -> CollectiveVolume:
     carried = [row.volume_bytes for row in rows]
     wall_s, exposed_s = sum(row.wall_s for row in rows), sum(row.exposed_s for row in rows)

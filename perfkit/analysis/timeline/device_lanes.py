@@ -11,7 +11,7 @@ from perfkit.analysis.timeline.trace_context import TraceContext
 from perfkit.analysis.trace.op_class import OpClass
 from perfkit.analysis.trace.work.collective_messages import build_message
 from perfkit.analysis.trace.work.grouping import group_rows
-from perfkit.trace.nesting import depths, parents_of
+from perfkit.trace.event_nesting import compute_depths, compute_parents
 from perfkit.trace.ops import Ops
 from perfkit.trace.read import NONE, Category, Ints
 
@@ -40,7 +40,7 @@ def build_stream_lanes(whole: TraceContext, texts: TextTable, rows: Ints) -> Ite
     kind = _classify_kernels(whole, texts, rows)
     launch = kernels.launch[rows].astype(np.int64)
     link = np.where(launch == NONE, op_event, launch)
-    depth = depths(parents_of(groups.of, start, end)).astype(np.int64)
+    depth = compute_depths(compute_parents(groups.of, start, end)).astype(np.int64)
     several = len(np.unique(trace.device[event])) > 1
     busy = np.bincount(groups.of, end - start)
     for number in np.argsort(-busy, kind="stable").tolist():
@@ -81,7 +81,7 @@ def build_collectives_lane(whole: TraceContext, texts: TextTable, begin: int, en
     name = texts.add_texts(trace.name[events].astype(np.int64), trace.names.__getitem__)
     shapes = texts.add_texts(which, lambda number: _describe_collective(ops, number))
     kind = np.full(len(events), texts.number(OpClass.COMMUNICATION.value))
-    depth = depths(parents_of(np.zeros(len(events), np.int64), start, until)).astype(np.int64)
+    depth = compute_depths(compute_parents(np.zeros(len(events), np.int64), start, until)).astype(np.int64)
     yield make_slices(words.COLLECTIVES, "collectives", start, until, name=name, kind=kind, depth=depth, shapes=shapes)
 
 
@@ -91,7 +91,7 @@ def _describe_collective(ops: Ops, number: int) -> str:
     moved = build_message(about)
     parts = (
         about.name,
-        units.nbytes(moved.bytes) if moved else "",
+        units.format_bytes(moved.bytes) if moved else "",
         about.dtype,
         about.group_description or about.group,
     )

@@ -6,8 +6,8 @@ import numpy as np
 
 from perfkit.analysis.model.timeline import MemoryLine
 from perfkit.analysis.timeline.column_packing import pack_column, take_differences
-from perfkit.trace.memory.consistency import bytes_before, counted
-from perfkit.trace.memory.devices import by_device, device_of
+from perfkit.trace.memory.consistency import compute_bytes_before, has_allocator_count
+from perfkit.trace.memory.device_names import get_device_name, group_by_device
 from perfkit.trace.model import Ints, MemoryEvents
 
 _BINS = 400
@@ -15,25 +15,25 @@ _BINS = 400
 
 def build_memory_lines(memory: MemoryEvents, begin: int, end: int) -> Iterator[MemoryLine]:
     """A line for each device whose allocations were recorded; of a CPU that counts nothing since the first event."""
-    for mine in by_device(memory):
+    for mine in group_by_device(memory):
         served = mine[~memory.failed[mine]]
         if not len(served):
             continue
         time = memory.time_ns[served]
-        held = memory.allocated[served] if counted(memory, served) else _sum_sizes(memory, served)
+        held = memory.allocated[served] if has_allocator_count(memory, served) else _sum_sizes(memory, served)
         here = np.flatnonzero((time >= begin) & (time < end))
         if len(here) < 2:
             continue
         kept = here[_thin_rows(time[here] - begin, held[here], end - begin)]
         yield MemoryLine(
-            device=device_of(memory, int(served[0])),
+            device=get_device_name(memory, int(served[0])),
             time_ns=pack_column(take_differences(time[kept] - begin)),
             bytes=pack_column(take_differences(held[kept])),
         )
 
 
 def _sum_sizes(memory: MemoryEvents, mine: Ints) -> Ints:
-    total: Ints = np.cumsum(memory.size[mine]) + (bytes_before(memory, mine) or 0)
+    total: Ints = np.cumsum(memory.size[mine]) + (compute_bytes_before(memory, mine) or 0)
     return total
 
 

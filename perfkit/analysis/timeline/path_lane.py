@@ -8,7 +8,7 @@ from perfkit.analysis.model import timeline as words
 from perfkit.analysis.replay.path_spans import KINDS
 from perfkit.analysis.timeline.lane_slices import LaneSlices, TextTable, make_slices
 from perfkit.analysis.timeline.trace_context import TraceContext
-from perfkit.trace.nesting import around_times
+from perfkit.trace.event_nesting import find_around_times
 from perfkit.trace.read import NONE, Ints
 
 
@@ -32,7 +32,7 @@ def build_path_lane(whole: TraceContext, texts: TextTable, host: Ints, begin: in
     kind, thread, kernel = kind[first], thread[first], kernel[first]
     runs = path.runs[here[first]]
     # The host between two launches is in many things: where it is in the middle stands for them.
-    on_host = np.append(host, NONE)[around_times(ops.trace, host, thread.astype(np.int32), (start + until) // 2)]
+    on_host = np.append(host, NONE)[find_around_times(ops.trace, host, thread.astype(np.int32), (start + until) // 2)]
     event = np.where(runs, np.append(ops.kernels.event, NONE)[kernel], np.where(thread == NONE, NONE, on_host))
     name = texts.add_texts(kind, KINDS.__getitem__)
     op = texts.add_texts(np.append(ops.trace.name, NONE)[event].astype(np.int64), ops.trace.names.__getitem__)

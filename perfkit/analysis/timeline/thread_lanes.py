@@ -10,7 +10,7 @@ from perfkit.analysis.model import timeline as words
 from perfkit.analysis.timeline.lane_slices import LaneSlices, TextTable, make_slices
 from perfkit.analysis.timeline.trace_context import TraceContext
 from perfkit.analysis.trace.op_class import OpClass, classify_op
-from perfkit.trace.nesting import depths, grouped, parents
+from perfkit.trace.event_nesting import compute_depths, find_parents, sort_by_group
 from perfkit.trace.ops import Ops
 from perfkit.trace.read import NONE, Category, Ints, Trace
 
@@ -25,7 +25,7 @@ def build_thread_lanes(whole: TraceContext, texts: TextTable, events: Ints) -> I
     ops, trace = whole.ops, whole.ops.trace
     if not len(events):
         return
-    depth = depths(parents(trace, events)).astype(np.int64)
+    depth = compute_depths(find_parents(trace, events)).astype(np.int64)
     name = texts.add_texts(trace.name[events].astype(np.int64), trace.names.__getitem__)
     kind = _classify_events(trace, texts, events)
     row = np.searchsorted(ops.event, events)
@@ -72,6 +72,6 @@ def _classify_op_name(name: str) -> str:
 def group_by_thread(ops: Ops, thread: NDArray[np.integer]) -> list[Ints]:
     """Rows by their thread: those of the thread that steps run on first, then the most."""
     steps = set(np.unique(ops.steps.thread).tolist())
-    order = grouped(thread)
+    order = sort_by_group(thread)
     groups = np.split(order, np.flatnonzero(np.diff(thread[order])) + 1) if len(order) else []
     return sorted(groups, key=lambda mine: (int(thread[mine[0]]) not in steps, -len(mine)))

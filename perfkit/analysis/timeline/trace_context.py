@@ -10,12 +10,12 @@ from perfkit.analysis.replay.replay_work import collect_work
 from perfkit.analysis.trace.idle_gaps import describe_idle_places
 from perfkit.analysis.trace.idle_time import IdleTime
 from perfkit.analysis.trace.work.shape_texts import show_shapes
-from perfkit.trace.kernels import communication
-from perfkit.trace.memory.spans import phase_spans
+from perfkit.trace.kernels import find_communication
+from perfkit.trace.memory.phase_spans import find_phase_spans
 from perfkit.trace.ops import Ops
-from perfkit.trace.phases import PhaseRanges, Phases
+from perfkit.trace.phases import PhaseIntervals, PhaseRanges
 from perfkit.trace.read import Ints
-from perfkit.trace.signatures import arguments
+from perfkit.trace.signatures import parse_arguments
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class TraceContext:
     """
 
     ops: Ops
-    phases: Phases
+    phases: PhaseIntervals
     classes: NDArray[np.int8]
     collectives: Ints
     idle: IdleTime | None
@@ -38,7 +38,7 @@ class TraceContext:
     def format_shapes(self, signature: int) -> str:
         """Those of recorded inputs; steps of a trace call the same."""
         if signature not in self._shapes:
-            self._shapes[signature] = show_shapes(arguments(self.ops.trace.signatures[signature]) or ())
+            self._shapes[signature] = show_shapes(parse_arguments(self.ops.trace.signatures[signature]) or ())
         return self._shapes[signature]
 
     @classmethod
@@ -48,5 +48,5 @@ class TraceContext:
         place, texts = (np.empty(0, np.int64), []) if idle is None else describe_idle_places(ops, idle)
         if classes is None:
             classes = collect_work(ops).classes if len(ops.kernels) else np.empty(0, np.int8)
-        spans = phase_spans(ops, PhaseRanges.from_trace(ops.trace))
-        return cls(ops, spans, classes, communication(ops.trace), idle, place, texts, path)
+        spans = find_phase_spans(ops, PhaseRanges.from_trace(ops.trace))
+        return cls(ops, spans, classes, find_communication(ops.trace), idle, place, texts, path)

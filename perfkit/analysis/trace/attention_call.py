@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from perfkit.cost.call import Arg, TensorArg
+from perfkit.cost.op_call import Arg, TensorArg
 
 # (batch, head, position, width); all others have the position before the head.
 _HEADS_FIRST = re.compile(r"aten::(_scaled_dot_product|_cudnn_attention)")

@@ -7,15 +7,15 @@ from msgspec.structs import replace
 
 from perfkit.analysis.model.graphs import ReplayedGraph
 from perfkit.errors import RunFormatError, UsageError
-from perfkit.trace.graphs.captured import Captured, captured_graphs
-from perfkit.trace.graphs.choose import Choice, choose
-from perfkit.trace.graphs.join import joined
-from perfkit.trace.graphs.replayed import replayed_graphs
+from perfkit.trace.graphs.captured_graphs import CapturedGraph, find_captured_graphs
+from perfkit.trace.graphs.choose_captures import CaptureChoice, choose_captures
+from perfkit.trace.graphs.join_captures import join_captured_ops
+from perfkit.trace.graphs.replayed_graphs import find_replayed_graphs
 from perfkit.trace.ops import Ops
 from perfkit.trace.read import read_trace
-from perfkit.trace.reading.captures import of_rank
-from perfkit.trace.reading.source import captures_beside
-from perfkit.trace.reading.stream import Limits
+from perfkit.trace.reading.capture_files import select_rank_captures
+from perfkit.trace.reading.text_blocks import ReadLimits
+from perfkit.trace.reading.trace_sources import find_captures
 
 _SAME = "take both from one run: the same model, options, versions, batch sizes and rank"
 
@@ -29,7 +29,7 @@ class JoinedOps(NamedTuple):
 
 
 def join_captures(
-    ops: Ops, source: str, given: Sequence[str], limits: Limits, *, must_fit: bool, workers: int = 1
+    ops: Ops, source: str, given: Sequence[str], limits: ReadLimits, *, must_fit: bool, workers: int = 1
 ) -> JoinedOps:
     """The ops of a trace, its replayed kernels joined to those of the captures that they came from.
 
@@ -37,17 +37,17 @@ def join_captures(
     it by their names. `workers` processes decode each. `UsageError` where what is given holds no captures or, with
     `must_fit`, fits none of its graphs; what lies beside it and cannot be read is left out with a remark.
     """
-    graphs = replayed_graphs(ops.trace, ops.kernels)
+    graphs = find_replayed_graphs(ops.trace, ops.kernels)
     if not graphs:
         note = f"no kernels of a replayed graph were recorded: nothing to join to {given[0]}" if given else ""
         return JoinedOps(ops, (), (note,) if note else ())
-    beside = () if given else captures_beside(source)
-    sources = of_rank(given or beside, ops.trace.rank)
-    captures = captured_graphs(ops.trace)
+    beside = () if given else find_captures(source)
+    sources = select_rank_captures(given or beside, ops.trace.rank)
+    captures = find_captured_graphs(ops.trace)
     notes = list(_list_notes(beside, sources))
     for each in sources:
         try:
-            captures += captured_graphs(read_trace(each, limits=limits, workers=workers, allocations=False))
+            captures += find_captured_graphs(read_trace(each, limits=limits, workers=workers, allocations=False))
         except RunFormatError as error:
             if given:
                 raise
@@ -57,14 +57,14 @@ def join_captures(
             f"{given[0]}: holds no capture of a graph (no launches between cudaStreamBeginCapture and "
             "cudaStreamEndCapture); record it while the server captures, with shapes"
         )
-    choices = choose(graphs, captures)
+    choices = choose_captures(graphs, captures)
     if given and must_fit and not any(choice.captures for choice in choices):
         named = given[0] if len(given) == 1 else f"{given[0]} (one of {len(given)})"
         raise UsageError(f"{named} does not fit {source}: {choices[0].reason}; {_SAME}")
-    return JoinedOps(joined(ops, choices), _build_graph_rows(ops, choices), tuple(notes))
+    return JoinedOps(join_captured_ops(ops, choices), _build_graph_rows(ops, choices), tuple(notes))
 
 
-def _build_graph_rows(ops: Ops, choices: Sequence[Choice]) -> tuple[ReplayedGraph, ...]:
+def _build_graph_rows(ops: Ops, choices: Sequence[CaptureChoice]) -> tuple[ReplayedGraph, ...]:
     """The graphs, those of most time first; what came from one capture, or is unknown for one reason, is one row."""
     alike: dict[tuple[int, int, str, str, str], ReplayedGraph] = {}
     for row in (_build_graph_row(ops, choice) for choice in choices):
@@ -82,7 +82,7 @@ def _build_graph_rows(ops: Ops, choices: Sequence[Choice]) -> tuple[ReplayedGrap
     return tuple(sorted(alike.values(), key=lambda row: -row.seconds))
 
 
-def _build_graph_row(ops: Ops, choice: Choice) -> ReplayedGraph:
+def _build_graph_row(ops: Ops, choice: CaptureChoice) -> ReplayedGraph:
     events = ops.kernels.event[choice.replayed.rows.ravel()]
     busy_ns = int((ops.trace.end_ns[events] - ops.trace.start_ns[events]).sum())
     launches, nodes = choice.replayed.rows.shape
@@ -97,7 +97,7 @@ def _build_graph_row(ops: Ops, choice: Choice) -> ReplayedGraph:
     )
 
 
-def _describe_captures(captures: Sequence[Captured]) -> str:
+def _describe_captures(captures: Sequence[CapturedGraph]) -> str:
     if not captures:
         return ""
     others = f" or {len(captures) - 1} alike" if len(captures) > 1 else ""

@@ -8,10 +8,10 @@ from perfkit.analysis.trace.roofs import Roofs, describe_ceiling, explain_excess
 from perfkit.analysis.trace.work.collective_messages import CollectiveMessages, build_message
 from perfkit.analysis.trace.work.grouping import group_rows
 from perfkit.analysis.trace.work.work_items import WorkItems, WorkKind
-from perfkit.cost.collective import Kind as CollectiveKind
-from perfkit.cost.collective import Message, collective_kind, ranks_in_kernel
+from perfkit.cost.collective import CollectiveType as CollectiveKind
+from perfkit.cost.collective import Message, classify_collective, parse_kernel_ranks
 from perfkit.devices.links.rates import has_several_links
-from perfkit.trace.read import NONE, Category, Collective
+from perfkit.trace.read import NONE, Category, CollectiveRecord
 
 
 def build_collective_rows(
@@ -43,10 +43,10 @@ def build_collective_rows(
         label = pieces.ops.trace.names[int(pieces.label[rows[first]])]
         name, within_group, dtype, message_bytes = (label, "", "", None) if about is None else make_row_key(about)
         moved = None if about is None else build_message(about)
-        kind = collective_kind(name) if moved is None else moved.kind
+        kind = classify_collective(name) if moved is None else moved.kind
         timed = moved if mean_s > 0 else None
         # The factor of the bus bandwidth needs the number of ranks.
-        ranks = about.group_size if about is not None and about.group_size > 0 else ranks_in_kernel(name)
+        ranks = about.group_size if about is not None and about.group_size > 0 else parse_kernel_ranks(name)
         link = None if moved is None or ranks is None else roofs.link(moved, ranks)
         on_bus = None if about is None or about.group_size <= 0 else timed
         table.append(
@@ -103,7 +103,7 @@ def _name_requested_calls(pieces: WorkItems, asked: Ints, kind: CollectiveKind |
     """What the program called, where that is another kind than what ran."""
     trace = pieces.ops.trace
     names = {trace.names[int(pieces.label[row])] for row in np.unique(asked[asked != NONE]).tolist()}
-    return ", ".join(sorted(name for name in names if collective_kind(name) is not kind))
+    return ", ".join(sorted(name for name in names if classify_collective(name) is not kind))
 
 
 def _explain_missing_ceiling(roofs: Roofs, moved: Message | None, ranks: int | None) -> str:
@@ -120,7 +120,7 @@ def _explain_missing_ceiling(roofs: Roofs, moved: Message | None, ranks: int | N
     return f"not measured between {ranks} ranks on this machine; run `perfkit calibrate --world-size {ranks}`"
 
 
-def make_row_key(about: Collective) -> tuple[str, str, str, int | None]:
+def make_row_key(about: CollectiveRecord) -> tuple[str, str, str, int | None]:
     """What a row tells of its collectives: name, group, dtype and bytes of a message."""
     moved = build_message(about)
     return (

@@ -9,12 +9,12 @@ from perfkit.analysis.trace.work.grouping import group_rows
 from perfkit.analysis.trace.work.work_item_costs import WorkItemCosts
 from perfkit.analysis.trace.work.work_items import WorkItems, WorkKind
 from perfkit.cost.fallback import UNTOLD
+from perfkit.cost.formula_table import has_formula
 from perfkit.cost.gemm_kernel import is_gemm
-from perfkit.cost.op import has_formula
-from perfkit.device_calls import launches_graph
-from perfkit.trace.counters.match import CounterColumns
-from perfkit.trace.kernels import Link, is_compiled_region
-from perfkit.trace.naming import named
+from perfkit.device_calls import is_graph_launch
+from perfkit.trace.counters.match_counters import CounterColumns
+from perfkit.trace.event_names import mark_named
+from perfkit.trace.kernels import KernelLink, is_compiled_region
 from perfkit.trace.ops import Ops
 from perfkit.trace.read import NONE
 
@@ -58,7 +58,7 @@ def measure_coverage(
     exchanging = pieces.is_kind(WorkKind.COMMUNICATION)
     replayed = joined = np.zeros(len(pieces), np.bool_)
     if pieces.on_device:
-        joined = pieces.ops.kernels.link == Link.CAPTURE
+        joined = pieces.ops.kernels.link == KernelLink.CAPTURE
         replayed = joined | _find_replayed_kernels(pieces.ops)
     return Coverage(
         kernel_s=_sum_seconds(time),
@@ -116,7 +116,7 @@ def _find_replayed_kernels(ops: Ops) -> NDArray[np.bool_]:
     launch = ops.kernels.launch
     called = launch != NONE
     replayed = np.zeros(len(launch), np.bool_)
-    replayed[called] = named(ops.trace, launch[called], launches_graph)
+    replayed[called] = mark_named(ops.trace, launch[called], is_graph_launch)
     return replayed
 
 
@@ -130,14 +130,14 @@ def _find_reasons(pieces: WorkItems, no_flops: NDArray[np.bool_]) -> NDArray[np.
         replayed = _find_replayed_kernels(ops)
     why = {source: _UNTOLD + place for place, source in enumerate(UNTOLD)}
     untold = np.asarray([*(why.get(call.cost.source, NONE) for call in ops.calls), NONE])[pieces.call]
-    region = np.append(named(ops.trace, ops.event, is_compiled_region), False)[pieces.owner]
+    region = np.append(mark_named(ops.trace, ops.event, is_compiled_region), False)[pieces.owner]
     alone = pieces.on_device & ((pieces.owner == NONE) | region)
     return np.select(
         [
             pieces.is_kind(WorkKind.COMMUNICATION),
             pieces.is_kind(WorkKind.COPY),
             (pieces.owner == NONE) & replayed,
-            alone & named(ops.trace, pieces.event, is_gemm),
+            alone & mark_named(ops.trace, pieces.event, is_gemm),
             ~launched,
             pieces.owner == NONE,
             untold != NONE,
@@ -145,7 +145,7 @@ def _find_reasons(pieces: WorkItems, no_flops: NDArray[np.bool_]) -> NDArray[np.
             region,
             ~has_shapes,
             pieces.call != NONE,
-            np.append(named(ops.trace, ops.event, has_formula), False)[pieces.owner],
+            np.append(mark_named(ops.trace, ops.event, has_formula), False)[pieces.owner],
         ],
         [
             _NO_MESSAGE,

@@ -14,12 +14,12 @@ from perfkit.analysis.trace.trace_device import identify_device
 from perfkit.analysis.trace.trace_memory import summarize_memory
 from perfkit.devices.for_trace import TraceCeilings, ceilings_of_trace
 from perfkit.errors import RunFormatError
-from perfkit.trace.counters.match import read_counters
+from perfkit.trace.counters.match_counters import read_counters
 from perfkit.trace.ops import read_ops
 from perfkit.trace.read import read_trace
-from perfkit.trace.reading.stream import Limits
+from perfkit.trace.reading.text_blocks import ReadLimits
 
-DEFAULT_LIMITS = Limits()
+DEFAULT_LIMITS = ReadLimits()
 
 
 class TraceJob(NamedTuple):
@@ -33,7 +33,7 @@ class TraceJob(NamedTuple):
     source: str
     device: str | None = None
     counters: str | None = None
-    limits: Limits = DEFAULT_LIMITS
+    limits: ReadLimits = DEFAULT_LIMITS
     readers: int = 1
     number: int = 0
     captures: tuple[str, ...] = ()

@@ -14,17 +14,17 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from perfkit.analysis.trace.roofs import Roofs, describe_ceiling
-from perfkit.cost.call import Unit
-from perfkit.cost.fp32_products import MATMUL, computed_in
+from perfkit.cost.fp32_products import MATMUL, resolve_compute_dtype
+from perfkit.cost.op_call import ComputeUnit
 from perfkit.devices.ceiling import Ceiling, Kind
 from perfkit.devices.mixed_peak import mixed_peak
 from perfkit.devices.peak import conventional_kind
 from perfkit.devices.refuted import faster_than
 from perfkit.devices.unit_names import unit_name
-from perfkit.record import Flops, How, Measurement, Quantity, Unknown
-from perfkit.units import percent
+from perfkit.record import Flops, Measurement, Quantity, QuantityOrigin, Unknown
+from perfkit.units import format_percent
 
-Computed = tuple[Unit, str]  # the unit and the dtype that products are computed in
+Computed = tuple[ComputeUnit, str]  # the unit and the dtype that products are computed in
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,9 @@ class PeakRate:
 def find_peak(roofs: Roofs, dtype: str, world_size: int) -> PeakRate | Unknown:
     """The peak of `world_size` ranks for matrix products of `dtype`, or the reason why there is none. Never another
     device's."""
-    return find_peak_of_mix(roofs, {(Unit.MATRIX, computed_in(MATMUL, dtype, roofs.fp32)): 1.0}, world_size)
+    return find_peak_of_mix(
+        roofs, {(ComputeUnit.MATRIX, resolve_compute_dtype(MATMUL, dtype, roofs.fp32)): 1.0}, world_size
+    )
 
 
 def find_peak_of_mix(roofs: Roofs, flops: Mapping[Computed, float], world_size: int) -> PeakRate | Unknown:
@@ -66,7 +68,9 @@ def _describe_mix(parts: Sequence[tuple[float, Ceiling]], device_name: str) -> s
     if len(flops) == 1:
         return next(iter(flops))
     total = sum(flops.values())
-    return "the mix of " + ", ".join(f"{percent(amount / total)} at the {text}" for text, amount in flops.items())
+    return "the mix of " + ", ".join(
+        f"{format_percent(amount / total)} at the {text}" for text, amount in flops.items()
+    )
 
 
 class Utilization(NamedTuple):
@@ -120,4 +124,4 @@ def _compute_share(flops: Quantity, step_s: float | None, limit: PeakRate | Unkn
         return limit
     value = flops.value / (step_s * limit.flops_per_s)
     source = f"{flops.source}; over {limit.text}"
-    return Measurement(value=value, unit="1", how=How.MODELLED, source=source, bound=flops.bound)
+    return Measurement(value=value, unit="1", how=QuantityOrigin.MODELLED, source=source, bound=flops.bound)

@@ -13,7 +13,7 @@ from perfkit.analysis.trace.roofline import MEMORY, UNKNOWN
 from perfkit.analysis.trace.roofs import Roofs
 from perfkit.analysis.trace.work.roofline_rows import RooflineGroups, count_parts
 from perfkit.devices.ceiling import Level
-from perfkit.trace.counters.match import CounterColumns
+from perfkit.trace.counters.match_counters import CounterColumns
 from perfkit.trace.read import NONE
 
 L1 = "l1"

@@ -11,7 +11,7 @@ from perfkit.analysis.trace.work.data_fetching import find_fetches
 from perfkit.analysis.trace.work.grouping import group_rows
 from perfkit.analysis.trace.work.launch_queue import find_runtime_calls, is_synchronizing
 from perfkit.analysis.trace.work.step_windows import StepWindows
-from perfkit.trace.nesting import around_times
+from perfkit.trace.event_nesting import find_around_times
 from perfkit.trace.ops import Ops
 from perfkit.trace.read import NONE, Ints
 
@@ -80,7 +80,7 @@ def _build_kind_rows(
     if not len(events):
         return
     idle = None if charged is None else np.asarray([charged[event] for event in events.tolist()], np.int64)
-    around = around_times(trace, ops.event, trace.thread[events], trace.start_ns[events], ops.parent)
+    around = find_around_times(trace, ops.event, trace.thread[events], trace.start_ns[events], ops.parent)
     op = np.append(trace.name[ops.event], NONE)[around]  # NONE (-1) takes the last entry, which is NONE
     name = trace.name[events].astype(np.int64)
     alike = group_rows(name, op.astype(np.int64))

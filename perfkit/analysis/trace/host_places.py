@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 
 from perfkit.analysis.trace.intervals import Ints
 from perfkit.trace.annotations import is_autograd_node
-from perfkit.trace.memory.lines import line_of
-from perfkit.trace.naming import named
-from perfkit.trace.nesting import Nest, blocks, parents
+from perfkit.trace.event_names import mark_named
+from perfkit.trace.event_nesting import EventNest, find_parents, split_blocks
+from perfkit.trace.memory.source_lines import parse_line
 from perfkit.trace.ops import Ops
 from perfkit.trace.read import NONE, Category, Small, Trace
 
@@ -75,14 +75,14 @@ class HostEvents:
         python = trace.select_events(Category.PYTHON)
         self._trace = trace
         self._python = _EventTree.from_events(trace, python)
-        self._is_module = named(trace, python, lambda name: name.startswith(_MODULE))
-        self._is_builtin = named(trace, python, lambda name: name.startswith(_BUILTIN))
-        self._is_own = named(trace, python, lambda name: line_of(name) is not None)
+        self._is_module = mark_named(trace, python, lambda name: name.startswith(_MODULE))
+        self._is_builtin = mark_named(trace, python, lambda name: name.startswith(_BUILTIN))
+        self._is_own = mark_named(trace, python, lambda name: parse_line(name) is not None)
         marks = trace.select_events(Category.RANGE)
         self._ranges = _EventTree.from_events(trace, marks[~_is_step_mark(ops, marks)])
         self._launches = _EventTree.from_events(trace, trace.select_events(Category.LAUNCH))
         self._ops = _EventTree(trace, ops.event.astype(np.int64), ops.parent)
-        self._is_plain = ~named(trace, ops.event, is_autograd_node)
+        self._is_plain = ~mark_named(trace, ops.event, is_autograd_node)
         self._modules = ops.calls_of_modules
         self._module_calls = _EventTree(trace, self._modules.calls, self._modules.parent)
         self._names = np.append(trace.name, np.int32(NONE))  # NONE (-1) takes the last entry
@@ -117,12 +117,12 @@ class HostEvents:
 
 
 @dataclass(frozen=True)
-class _EventTree(Nest):
+class _EventTree(EventNest):
     """Events of one kind."""
 
     @classmethod
     def from_events(cls, trace: Trace, events: Ints) -> "_EventTree":
-        return cls(trace, events, parents(trace, events))
+        return cls(trace, events, find_parents(trace, events))
 
     def find_around_middle(self, where: ThreadSpans) -> Ints:
         """The position of the innermost event around the middle of each stretch."""
@@ -136,7 +136,7 @@ class _EventTree(Nest):
     ) -> Ints:
         """The position of the innermost event (of those that count) that covers more than half of each stretch."""
         at = self.find_around_middle(where) if around is None else around.copy()
-        for block in blocks(len(at)):
+        for block in split_blocks(len(at)):
             self._move_outwards(where.begin_ns[block], where.end_ns[block], counts, at[block])
         return at
 

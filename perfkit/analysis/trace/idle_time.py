@@ -39,9 +39,9 @@ from perfkit.analysis.trace.op_class import OpClass, classify_op
 from perfkit.analysis.trace.work.data_fetching import merge_event_times
 from perfkit.analysis.trace.work.launch_queue import LaunchQueue
 from perfkit.analysis.trace.work.step_windows import StepWindows
-from perfkit.device_calls import launches_graph
+from perfkit.device_calls import is_graph_launch
 from perfkit.trace.annotations import COLLECTIVE_RANGES
-from perfkit.trace.naming import Names, named
+from perfkit.trace.event_names import EventNames, mark_named
 from perfkit.trace.ops import Ops
 from perfkit.trace.read import NONE, Category, Ints
 
@@ -204,7 +204,7 @@ def _list_launch_times(ops: Ops) -> Ints:
     """When something was launched, in the order of time."""
     trace = ops.trace
     calls = trace.select_events(Category.LAUNCH)
-    graphs = calls[named(trace, calls, launches_graph)]
+    graphs = calls[mark_named(trace, calls, is_graph_launch)]
     launch = ops.kernels.launch
     return np.sort(trace.start_ns[np.concatenate((launch[launch != NONE], graphs))])
 
@@ -299,12 +299,12 @@ def _mark_peer_waits(ops: Ops, idle: IdleTime) -> IdleTime:
     """A host that is in a collective for long waits for the others, and so does one whose collective runs elsewhere."""
     trace = ops.trace
     ranges = trace.select_events(Category.RANGE, Category.OP)
-    ranges = ranges[named(trace, ranges, lambda name: name.startswith(COLLECTIVE_RANGES))]
+    ranges = ranges[mark_named(trace, ranges, lambda name: name.startswith(COLLECTIVE_RANGES))]
     going_on = measure_covered(
         idle.begin_ns, idle.end_ns, merge_intervals(trace.start_ns[ranges], trace.end_ns[ranges])
     )
     op = idle.places.op
-    collective = Names(trace.names, op[op != NONE]).are(lambda name: classify_op(name) == OpClass.COMMUNICATION)
+    collective = EventNames(trace.names, op[op != NONE]).are(lambda name: classify_op(name) == OpClass.COMMUNICATION)
     held = 2 * going_on > idle.length_ns
     held[op != NONE] |= collective
     waits = idle.has_cause(ELSEWHERE) & held

@@ -1,7 +1,7 @@
 """Texts on lost kernels, and on their consequences for the figures of a trace: one wording for traces and for bench."""
 
 from perfkit.analysis.model.step import LostKernels
-from perfkit.units import percent
+from perfkit.units import format_percent
 
 # Where the truth lies, as `bound` marks it beside the figures.
 LOST_MEANING = "busy time, FLOPs and gains are lower bounds, idle time is an upper bound"
@@ -9,7 +9,7 @@ _KNOWN = "loses records at the head of a recording, more the longer a process ha
 
 
 def format_lost_title(lost: LostKernels) -> str:
-    return f"{percent(lost.share)} of the kernels that were launched are not in the trace"
+    return f"{format_percent(lost.share)} of the kernels that were launched are not in the trace"
 
 
 def format_lost_evidence(lost: LostKernels) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from math import prod
 
 from perfkit.analysis.trace.quantization import MatmulSizes
-from perfkit.cost.call import Arg, TensorArg
+from perfkit.cost.op_call import Arg, TensorArg
 
 # By an op's name without its namespace: the place of the first operand among the tensors; the second follows it. What
 # comes before is added to the product, and what comes after are scales and, of an `out` overload, the result.

@@ -11,12 +11,12 @@ import numpy as np
 
 from perfkit.analysis.trace.fact_bounds import FactBounds
 from perfkit.analysis.trace.replayed_ops import is_recognized
-from perfkit.cost.call import Unit
-from perfkit.cost.gemm_kernel import multiplies, operand_dtypes
+from perfkit.cost.gemm_kernel import infer_operand_dtypes, is_matrix_kernel
+from perfkit.cost.op_call import ComputeUnit
+from perfkit.trace.graph_replays import GraphReplays
 from perfkit.trace.ops import Ops
 from perfkit.trace.read import NONE, Category
-from perfkit.trace.replays import Replays
-from perfkit.units import percent
+from perfkit.units import format_percent
 
 _MOST_NAMES = 3
 _LONGEST_NAME = 60
@@ -48,11 +48,11 @@ class MatmulTime:
         note = "told by the names and the time of kernels, since products without an op have no FLOPs"
         if unclear:
             names = sorted(self.unclear, key=lambda name: -self.unclear[name])
-            note += f"; of {percent(unclear / total)} of that time they do not tell: {shorten_names(names)}"
+            note += f"; of {format_percent(unclear / total)} of that time they do not tell: {shorten_names(names)}"
         return FactBounds(low, low + unclear / total, note)
 
 
-def measure_matmul_time(ops: Ops, graphs: Replays) -> MatmulTime:
+def measure_matmul_time(ops: Ops, graphs: GraphReplays) -> MatmulTime:
     """The time of the matrix kernels of the steps. Kernels of graphs that nothing is known of count as unclear."""
     kernels, trace = ops.kernels, ops.trace
     inside = trace.category[kernels.event] == Category.KERNEL
@@ -72,9 +72,11 @@ def measure_matmul_time(ops: Ops, graphs: Replays) -> MatmulTime:
     for (index, number, of_graph), time in zip(distinct.tolist(), times.tolist(), strict=True):
         name = trace.names[number]
         cost = None if index == NONE or of_graph else ops.calls[index].cost
-        if (cost is not None and cost.unit != Unit.MATRIX) or not _can_multiply(name, of_graph or cost is not None):
+        if (cost is not None and cost.unit != ComputeUnit.MATRIX) or not _can_multiply(
+            name, of_graph or cost is not None
+        ):
             continue
-        dtypes = frozenset({cost.dtype}) if cost is not None else operand_dtypes(name)
+        dtypes = frozenset({cost.dtype}) if cost is not None else infer_operand_dtypes(name)
         if dtypes:
             known[dtypes] = known.get(dtypes, 0) + time
         else:
@@ -91,4 +93,4 @@ def shorten_names(names: list[str]) -> str:
 
 def _can_multiply(name: str, in_product: bool | int) -> bool:
     """Within a product or a graph, kernels that nothing is known of may multiply, too."""
-    return multiplies(name) or (bool(in_product) and not is_recognized(name))
+    return is_matrix_kernel(name) or (bool(in_product) and not is_recognized(name))

@@ -19,9 +19,9 @@ from perfkit.analysis.trace.work.work_item_costs import WorkItemCosts, fill_infe
 from perfkit.analysis.trace.work.work_items import WorkItems, WorkKind
 from perfkit.cost.attention_mask import UNMASKED
 from perfkit.devices.ceiling import Ceiling
-from perfkit.record import Flops, How, Measurement, Quantity, Unknown
+from perfkit.record import Flops, Measurement, Quantity, QuantityOrigin, Unknown
+from perfkit.trace.graph_replays import find_graph_replays
 from perfkit.trace.read import NONE
-from perfkit.trace.replays import replays
 
 # Matrix kernels without FLOPs may take so much of the matrix kernels' time that a utilisation is still told.
 _LEAST_COVERED = 0.98
@@ -70,7 +70,7 @@ def compute_matrix_utilization(
     covered = int(pieces.busy_ns[known].sum()) / max(int(pieces.busy_ns[matrix].sum()), 1)
     if covered < _LEAST_COVERED:
         why = f"FLOPs are known for only {covered:.0%} of the time of GEMMs"
-        why += " (CUDA graphs replay theirs without ops)" if replays(pieces.ops) else ""
+        why += " (CUDA graphs replay theirs without ops)" if find_graph_replays(pieces.ops) else ""
         return _make_unknown(why)
     sums = np.bincount(costs.precision[known], costs.flops[known]) / count_parts(pieces)
     computed = {costs.precisions[index]: float(sums[index]) for index in np.flatnonzero(sums).tolist()}
@@ -96,4 +96,4 @@ def compute_matrix_utilization(
 
 def _make_measurement(value: float, what: str, bound: str) -> Measurement:
     source = f"matrix FLOPs of the trace's ops, {what}"
-    return Measurement(value=value, unit="FLOP", how=How.MODELLED, source=source, bound=bound)
+    return Measurement(value=value, unit="FLOP", how=QuantityOrigin.MODELLED, source=source, bound=bound)

@@ -4,8 +4,8 @@ import re
 
 import numpy as np
 
-from perfkit.trace.memory.devices import CPU, device_of
-from perfkit.trace.naming import named
+from perfkit.trace.event_names import mark_named
+from perfkit.trace.memory.device_names import CPU, get_device_name
 from perfkit.trace.ops import Ops
 from perfkit.trace.read import Category, Trace
 
@@ -26,7 +26,7 @@ def explain_unseen_device(ops: Ops) -> str:
     if trace.has_device_events:
         return ""
     launches = int(
-        named(trace, trace.select_events(Category.LAUNCH), lambda name: _STARTING.match(name) is not None).sum()
+        mark_named(trace, trace.select_events(Category.LAUNCH), lambda name: _STARTING.match(name) is not None).sum()
     )
     if is_cut_off(trace) and (launches or trace.devices):
         return "the file breaks off before what ran on the device"
@@ -40,8 +40,8 @@ def _explain_use_without_launch(ops: Ops) -> str:
     memory = ops.trace.memory
     allocations = np.flatnonzero((memory.device_type != CPU) & (memory.size > 0))
     if len(allocations):
-        return f"nothing that ran on {device_of(memory, int(allocations[0]))} was recorded, though it took memory there"
-    needs = np.flatnonzero(named(ops.trace, ops.event, lambda name: _OF_A_GPU.match(name) is not None))
+        return f"nothing that ran on {get_device_name(memory, int(allocations[0]))} was recorded, though it took memory there"
+    needs = np.flatnonzero(mark_named(ops.trace, ops.event, lambda name: _OF_A_GPU.match(name) is not None))
     if len(needs):
         return f"no kernels were recorded, though {ops.trace.names[int(ops.trace.name[ops.event[needs[0]]])]} has some"
     return ""

@@ -9,7 +9,7 @@ from perfkit.analysis.model.coverage import ModelErrorRow
 from perfkit.analysis.trace.op_class import classify_op
 from perfkit.analysis.trace.work.work_item_costs import compute_item_costs
 from perfkit.analysis.trace.work.work_items import WorkItems, WorkKind
-from perfkit.trace.counters.match import CounterColumns
+from perfkit.trace.counters.match_counters import CounterColumns
 from perfkit.trace.read import NONE
 
 Floats = NDArray[np.float64]

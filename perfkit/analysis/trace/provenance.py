@@ -9,7 +9,7 @@ from perfkit.analysis.model.step import OpRow
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.devices.ceiling import DeviceCeilings, Kind
 from perfkit.record import Measurement, Quantity
-from perfkit.units import nbytes, seconds
+from perfkit.units import format_bytes, format_seconds
 
 
 def build_trace_provenance(traces: Sequence[RankTrace]) -> tuple[Provenance, ...]:
@@ -57,7 +57,7 @@ def _describe_replays(traces: Sequence[RankTrace]) -> list[Provenance]:
             figure="replay",
             how="simulated",
             detail=f"replay error {worst.error:+.2%}: the trace's dependencies, replayed unmodified, take "
-            f"{seconds(worst.replayed_s)} where {seconds(worst.recorded_s)} were recorded{refused}",
+            f"{format_seconds(worst.replayed_s)} where {format_seconds(worst.recorded_s)} were recorded{refused}",
         )
     ]
 
@@ -68,7 +68,7 @@ def _describe_files(traces: Sequence[RankTrace]) -> str:
     notes = sum(bool(trace.reading.notes) for trace in traces)
     repaired = f"; reading {notes} of them needed a remark" if notes and len(traces) > 1 else ""
     files = f"{len(traces)} files, " if len(traces) > 1 else ""
-    return f"{files}{events:,} events in {nbytes(size)} of JSON{repaired}"
+    return f"{files}{events:,} events in {format_bytes(size)} of JSON{repaired}"
 
 
 def _describe_steps(traces: Sequence[RankTrace]) -> str:

@@ -9,7 +9,7 @@ has for large tiles. Where it has room for more, no less is lost: the busiest on
 from math import ceil
 from typing import NamedTuple
 
-from perfkit.cost.gemm_tile import Along, Tile
+from perfkit.cost.gemm_tile import GemmTile, TileAxis
 
 Grid = tuple[int, int, int]
 
@@ -31,13 +31,13 @@ class WaveCount(NamedTuple):
     loss: float
 
 
-def count_tiles(product: MatmulSizes, tile: Tile) -> int | None:
+def count_tiles(product: MatmulSizes, tile: GemmTile) -> int | None:
     """How many tiles a product has; None where that depends on which way round the tile lies."""
     counts = {product.batch * _count_oriented_tiles(product, *way) for way in _list_orientations(tile)}
     return counts.pop() if len(counts) == 1 else None
 
 
-def compute_tile_loss(product: MatmulSizes, tile: Tile) -> float | None:
+def compute_tile_loss(product: MatmulSizes, tile: GemmTile) -> float | None:
     """The share of a kernel's arithmetic that is outside of the product: 1 - m n k / padded m n k.
 
     None where that depends on which way round the tile lies.
@@ -85,10 +85,10 @@ def compute_waves(
     return WaveCount(working / units, 1 - working / (ceil(working / units) * units))
 
 
-def _list_orientations(tile: Tile) -> list[tuple[int, int]]:
+def _list_orientations(tile: GemmTile) -> list[tuple[int, int]]:
     """The tile's sizes along M and N, both ways round where it is not known which holds."""
-    ways = {Along.M: (tile.first, tile.second), Along.N: (tile.second, tile.first)}
-    return [way for along, way in ways.items() if tile.along in (along, Along.UNKNOWN)]
+    ways = {TileAxis.M: (tile.first, tile.second), TileAxis.N: (tile.second, tile.first)}
+    return [way for along, way in ways.items() if tile.along in (along, TileAxis.UNKNOWN)]
 
 
 def _count_oriented_tiles(product: MatmulSizes, along_m: int, along_n: int) -> int:

@@ -43,18 +43,18 @@ from perfkit.devices.ceiling import DeviceCeilings, Level
 from perfkit.devices.peak import CPU, IEEE, TF32, Fp32Settings
 from perfkit.devices.refuted import marked
 from perfkit.record import Environment
-from perfkit.trace.counters.match import Counters
+from perfkit.trace.counters.match_counters import LaunchCounters
 from perfkit.trace.ops import Ops, read_ops
-from perfkit.trace.optimizers import optimizers_of
+from perfkit.trace.optimizers import find_optimizers
 from perfkit.trace.read import NONE, Trace
-from perfkit.trace.reading.source import trace_name
+from perfkit.trace.reading.trace_sources import derive_trace_name
 
 # The slowest steps have a split of their own; those of a hundred thousand steps would fill a hundred megabytes.
 MOST_SPLIT_STEPS = 1000
 
 
 def analyze_trace(
-    trace: Trace, ceilings: DeviceCeilings | None, *, device_name: str = "", counters: Counters | None = None
+    trace: Trace, ceilings: DeviceCeilings | None, *, device_name: str = "", counters: LaunchCounters | None = None
 ) -> RankTrace:
     """Analyse a trace that was read.
 
@@ -74,7 +74,7 @@ def analyze_ops(
     ceilings: DeviceCeilings | None,
     *,
     device_name: str = "",
-    counters: Counters | None = None,
+    counters: LaunchCounters | None = None,
     environment: Environment | None = None,
 ) -> RankTrace:
     """Analyse a trace whose ops were read: see `analyze_trace` and `analyze_with_details`."""
@@ -103,7 +103,7 @@ def analyze_with_details(
     ceilings: DeviceCeilings | None,
     *,
     device_name: str = "",
-    counters: Counters | None = None,
+    counters: LaunchCounters | None = None,
     environment: Environment | None = None,
     critical: Ints | None = None,
     idle: IdleCauses | None = None,
@@ -133,7 +133,7 @@ def analyze_with_details(
     multiplied = compute_matrix_utilization(work, engine.costs, step_s, roofs, some_lost=some_lost)
     rank_trace = RankTrace(
         stage_actions=find_stage_actions(ops),
-        label=f"rank {trace.rank}" if trace.rank is not None else trace_name(str(trace.path)),
+        label=f"rank {trace.rank}" if trace.rank is not None else derive_trace_name(str(trace.path)),
         reading=TraceFileInfo(
             path=str(trace.path),
             file_bytes=trace.file_bytes,
@@ -187,7 +187,7 @@ def analyze_with_details(
         ceilings=ceilings,
         unseen_device=unseen,
         lost=engine.lost,
-        optimizers=optimizers_of(trace),
+        optimizers=find_optimizers(trace),
         gemms=gemms.rows,
         attentions=attentions.rows,
         level_points=() if counted is None else build_level_points(engine.by_kernel, counted, roofs, step_s),

@@ -19,7 +19,7 @@ from perfkit.analysis.trace.rank_trace import analyze_with_details
 from perfkit.analysis.trace.work.work_analysis import WorkAnalysis
 from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.record import Environment
-from perfkit.trace.counters.match import Counters
+from perfkit.trace.counters.match_counters import LaunchCounters
 from perfkit.trace.ops import Ops
 
 
@@ -37,7 +37,7 @@ def analyze_and_replay(
     ceilings: DeviceCeilings | None,
     *,
     device_name: str = "",
-    counters: Counters | None = None,
+    counters: LaunchCounters | None = None,
     environment: Environment | None = None,
     what_ifs: Sequence[str] = (),
     with_others: bool = False,

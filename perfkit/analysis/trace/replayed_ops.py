@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
-from perfkit.cost.gemm_kernel import multiplies
+from perfkit.cost.gemm_kernel import is_matrix_kernel
 
 
 class KernelFamily(NamedTuple):
@@ -97,7 +97,7 @@ def is_recognized(kernel: str) -> bool:
     """Whether a kernel of no family is known to be something else; fused attention of unknown make is not."""
     if _ATTENTION.search(kernel) and not _OTHER.search(kernel):
         return _ATTENTION_REST.search(kernel) is not None
-    return multiplies(kernel) or _OTHER.search(kernel) is not None
+    return is_matrix_kernel(kernel) or _OTHER.search(kernel) is not None
 
 
 def _is_explained(pattern: str) -> bool:

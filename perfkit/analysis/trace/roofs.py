@@ -2,15 +2,15 @@
 
 from dataclasses import dataclass
 
-from perfkit.cost.call import Unit
 from perfkit.cost.collective import Message
-from perfkit.cost.link_ceiling import link_ceiling
+from perfkit.cost.link_ceiling import find_link_ceiling
+from perfkit.cost.op_call import ComputeUnit
 from perfkit.devices.ceiling import Ceiling, DeviceCeilings, Kind, Level
 from perfkit.devices.peak import CPU, IEEE, TF32, Fp32Settings, matrix_ceiling
 from perfkit.devices.refuted import faster_than
 from perfkit.devices.unit_names import unit_name
 from perfkit.record import Environment
-from perfkit.units import bandwidth, flops_per_s
+from perfkit.units import format_bandwidth, format_flop_rate
 
 
 @dataclass(frozen=True)
@@ -50,13 +50,13 @@ class Roofs:
         held = (each for each in known if each.dtype == dtype and (threads is None or each.threads in (None, threads)))
         return next((each.refuted for each in held if each.refuted), "")
 
-    def compute(self, unit: Unit, dtype: str, kind: Kind | None = None) -> Ceiling | None:
+    def compute(self, unit: ComputeUnit, dtype: str, kind: Kind | None = None) -> Ceiling | None:
         """The peak rate of a functional unit that computes in `dtype`.
 
         Where the vector units' rate is not known, the matrix peak stands in: it is no lower, so that a time derived
         from it is still one that cannot be beaten.
         """
-        if unit == Unit.VECTOR:
+        if unit == ComputeUnit.VECTOR:
             return self._find_ceiling(Level.VECTOR, dtype, kind) or self._find_ceiling(Level.MATRIX, dtype, kind)
         if self.ceilings is None or not self.device or self.ceilings.device != self.device:
             return None
@@ -70,7 +70,7 @@ class Roofs:
         """The bus bandwidth of a collective of this kind and size, as measured; else the rate of the links."""
         if self.ceilings is None or self.ceilings.device != self.device:
             return None
-        return link_ceiling(self.ceilings.links, message, ranks) or self.find_bandwidth(Level.INTERCONNECT)
+        return find_link_ceiling(self.ceilings.links, message, ranks) or self.find_bandwidth(Level.INTERCONNECT)
 
     def get_capacity(self, level: Level) -> float | None:
         """The bytes that a cache holds."""
@@ -106,7 +106,7 @@ def explain_excess(rate: float | None, ceiling: Ceiling | None, ranks: int | Non
 
 def describe_ceiling(ceiling: Ceiling, device_name: str = "") -> str:
     """A ceiling of a device in words: `bf16 Tensor Core peak 989 TFLOP/s (datasheet: ...)`."""
-    value = flops_per_s(ceiling.value) if ceiling.unit == "FLOP/s" else bandwidth(ceiling.value)
+    value = format_flop_rate(ceiling.value) if ceiling.unit == "FLOP/s" else format_bandwidth(ceiling.value)
     threads = "" if ceiling.threads is None else f", {ceiling.threads} thread{'s' if ceiling.threads != 1 else ''}"
     day = f", {ceiling.measured_at[:10]}" if ceiling.measured_at else ""
     level = unit_name(ceiling.level, device_name)

@@ -3,9 +3,9 @@
 import numpy as np
 
 from perfkit.analysis.trace.work.work_items import WorkItems
-from perfkit.trace.memory.lines import line_of
-from perfkit.trace.naming import named
-from perfkit.trace.nesting import around_times, depths, parents
+from perfkit.trace.event_names import mark_named
+from perfkit.trace.event_nesting import compute_depths, find_around_times, find_parents
+from perfkit.trace.memory.source_lines import parse_line
 from perfkit.trace.read import NONE, Category, Ints
 
 
@@ -18,10 +18,10 @@ def find_stack_paths(work: WorkItems) -> tuple[list[tuple[int, ...]], Ints]:
     trace, ops = work.ops.trace, work.ops
     frames = trace.select_events(Category.PYTHON)
     none = np.full(len(work), NONE, np.int64)
-    frames = frames[named(trace, frames, lambda name: line_of(name) is not None)] if len(frames) else frames
+    frames = frames[mark_named(trace, frames, lambda name: parse_line(name) is not None)] if len(frames) else frames
     if not len(frames):
         return [], none
-    parent = parents(trace, frames)
+    parent = find_parents(trace, frames)
     node, paths = _merge_paths(parent, trace.name[frames].astype(np.int64))
     op = np.append(ops.forward, NONE)[work.owner].astype(np.int64)
     op = np.where(op == NONE, work.owner, op)
@@ -31,7 +31,7 @@ def find_stack_paths(work: WorkItems) -> tuple[list[tuple[int, ...]], Ints]:
     own = trace.thread[frames]
     if not np.isin(own, threads).any():  # see `Modules.at`
         threads = np.full(len(times), int(np.bincount(own).argmax()))
-    around = around_times(trace, frames, threads, times, parent)
+    around = find_around_times(trace, frames, threads, times, parent)
     none[known] = np.append(node, NONE)[around]
     return paths, none
 
@@ -39,7 +39,7 @@ def find_stack_paths(work: WorkItems) -> tuple[list[tuple[int, ...]], Ints]:
 def _merge_paths(parent: Ints, name: Ints) -> tuple[Ints, list[tuple[int, ...]]]:
     """The number of each frame's path, and the paths: frames of one name in one path are the same."""
     node = np.full(len(parent), NONE, np.int64)
-    depth = depths(parent)
+    depth = compute_depths(parent)
     order = np.argsort(depth, kind="stable")
     paths: list[tuple[int, ...]] = []
     for rows in np.split(order, np.flatnonzero(np.diff(depth[order])) + 1):

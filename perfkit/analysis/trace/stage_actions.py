@@ -6,7 +6,7 @@ import numpy as np
 
 from perfkit.analysis.model.pipeline import StageAction, StageActions
 from perfkit.record import MARK_PREFIX
-from perfkit.trace.naming import numbered
+from perfkit.trace.event_names import map_names
 from perfkit.trace.ops import Ops
 from perfkit.trace.read import Category
 
@@ -22,7 +22,7 @@ def find_stage_actions(ops: Ops) -> StageActions | None:
         return None
     ranges = trace.select_events(Category.RANGE)
     for pattern, waits in ((_OURS, False), (_TORCH, True)):
-        events, matches = numbered(trace, ranges, pattern.fullmatch)
+        events, matches = map_names(trace, ranges, pattern.fullmatch)
         at = steps.locate_times(trace.start_ns[events])
         inside = np.unique(at[at >= 0])
         if not len(inside):

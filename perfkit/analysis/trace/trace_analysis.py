@@ -25,8 +25,8 @@ from perfkit.analysis.trace.trace_memory import make_fullness_key, shorten_accou
 from perfkit.devices.catalogue import named
 from perfkit.devices.for_trace import HERE, TraceCeilings
 from perfkit.errors import PerfkitError, RunFormatError, UsageError
-from perfkit.trace.reading.source import Named, expand, trace_name
-from perfkit.trace.reading.stream import Limits
+from perfkit.trace.reading.text_blocks import ReadLimits
+from perfkit.trace.reading.trace_sources import Named, derive_trace_name, expand_sources
 from perfkit.urls import is_url
 
 # Of a large job every rank keeps its figures, but only the first few keep every row of their tables: a few
@@ -62,7 +62,7 @@ def analyze_traces(
     what_ifs: Sequence[str] = (),
     engine: str = engines.PROCESSES,
     jobs: int | None = None,
-    limits: Limits = DEFAULT_LIMITS,
+    limits: ReadLimits = DEFAULT_LIMITS,
     command: str = "",
     progress: Progress | None = None,
 ) -> TraceAnalysis:
@@ -87,9 +87,9 @@ def analyze_traces(
     """
     for text in what_ifs:
         parse_what_if(text)
-    sources = expand(traces)
-    others = expand(against) if against else ()
-    captures = expand(capture) if capture else ()
+    sources = expand_sources(traces)
+    others = expand_sources(against) if against else ()
+    captures = expand_sources(capture) if capture else ()
     if counters is not None and len(sources) > 1:
         raise UsageError(
             f"--counters goes with one trace: {len(sources)} were named, and it does not say which is meant"
@@ -261,7 +261,7 @@ def _keep_one_timeline(rank: RankTrace) -> RankTrace:
 
 def _make_title(traces: Sequence[RankTrace]) -> str:
     first = traces[0]
-    what = trace_name(first.reading.path) if len(traces) == 1 else f"{len(traces)} traces"
+    what = derive_trace_name(first.reading.path) if len(traces) == 1 else f"{len(traces)} traces"
     where = first.device_name or ("a CPU" if first.device == "cpu" else "an unnamed device")
     return f"{what} on {where}"
 

@@ -9,7 +9,7 @@ from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.suite.runs import sum_over_ranks
 from perfkit.analysis.trace.flops_utilization import PeakRate, find_peak_of_mix
 from perfkit.analysis.trace.roofs import Roofs
-from perfkit.cost.call import Unit
+from perfkit.cost.op_call import ComputeUnit
 from perfkit.record import Flops, Quantity, Unknown
 
 
@@ -26,7 +26,7 @@ def find_trace_peak(traces: Sequence[RankTrace], roofs: Roofs, world_size: int) 
     telling = next((trace for trace in traces if trace.computed_in), None)
     if telling is None:
         return Unknown(reason="no trace tells in what its GEMMs ran")
-    computed = {(Unit(part.unit), part.dtype): part.flops for part in telling.computed_in}
+    computed = {(ComputeUnit(part.unit), part.dtype): part.flops for part in telling.computed_in}
     return find_peak_of_mix(roofs, computed, world_size)
 
 

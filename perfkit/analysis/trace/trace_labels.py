@@ -7,11 +7,11 @@ from pathlib import PurePosixPath
 from msgspec.structs import replace
 
 from perfkit.analysis.model.trace import RankTrace
-from perfkit.trace.reading.source import trace_name
+from perfkit.trace.reading.trace_sources import derive_trace_name
 
 
 def _name_with_folder(path: str) -> str:
-    return f"{PurePosixPath(path).parent.name}/{trace_name(path)}"
+    return f"{PurePosixPath(path).parent.name}/{derive_trace_name(path)}"
 
 
 def _name_with_path(path: str) -> str:
@@ -19,7 +19,7 @@ def _name_with_path(path: str) -> str:
 
 
 # The shortest first; files of one name lie in folders of different names, or at least at different places.
-_NAMES: tuple[Callable[[str], str], ...] = (trace_name, _name_with_folder, _name_with_path)
+_NAMES: tuple[Callable[[str], str], ...] = (derive_trace_name, _name_with_folder, _name_with_path)
 
 
 def label_traces(traces: Sequence[RankTrace]) -> tuple[RankTrace, ...]:

@@ -6,8 +6,8 @@ from msgspec.structs import replace
 
 from perfkit.analysis.memory.account import build_memory_account
 from perfkit.analysis.model.memory import MemoryAccount
-from perfkit.trace.memory.consistency import consistency_notes
-from perfkit.trace.memory.from_trace import ops_allocations
+from perfkit.trace.memory.consistency import describe_inconsistencies
+from perfkit.trace.memory.trace_allocations import build_ops_allocations
 from perfkit.trace.ops import Ops
 
 _CPU = "cpu"
@@ -20,13 +20,13 @@ def summarize_memory(ops: Ops) -> tuple[MemoryAccount | None, tuple[str, ...]]:
     """
     accounts = [
         accounted
-        for allocations in ops_allocations(ops)
+        for allocations in build_ops_allocations(ops)
         if (accounted := build_memory_account(allocations)) is not None
     ]
     if not accounts:
         return None, ()
     shown = find_fullest(accounts)
-    return shown, (*_list_other_devices(accounts, shown), *consistency_notes(ops.trace.memory))
+    return shown, (*_list_other_devices(accounts, shown), *describe_inconsistencies(ops.trace.memory))
 
 
 def find_fullest(accounts: Sequence[MemoryAccount]) -> MemoryAccount:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from perfkit.units import seconds
+from perfkit.units import format_seconds
 
 OUTLIER = "outlier"
 DRIFT = "drift"
@@ -32,14 +32,14 @@ class StepEvent:
 def outlier(step: int, step_s: float, usual_s: float, untold: int) -> StepEvent:
     """`untold` are outliers since the last one that was told."""
     more = f"; {untold} more since the last was told" if untold else ""
-    text = f"step {step} took {seconds(step_s)}, {step_s / usual_s:.1f} times the usual {seconds(usual_s)}{more}"
+    text = f"step {step} took {format_seconds(step_s)}, {step_s / usual_s:.1f} times the usual {format_seconds(usual_s)}{more}"
     return StepEvent(OUTLIER, step, step_s, usual_s, text)
 
 
 def drift(step: int, step_s: float, usual_s: float, steps: int) -> StepEvent:
     """`steps` is how many steps in a row are slower."""
     text = (
-        f"steps take {step_s / usual_s - 1:.0%} longer: {seconds(step_s)} over the last {steps} steps, "
-        f"{seconds(usual_s)} before"
+        f"steps take {step_s / usual_s - 1:.0%} longer: {format_seconds(step_s)} over the last {steps} steps, "
+        f"{format_seconds(usual_s)} before"
     )
     return StepEvent(DRIFT, step, step_s, usual_s, text)

@@ -7,9 +7,9 @@ import torch
 from torch import nn
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
-from perfkit.cost.live import FlopCount, FlopCounter
+from perfkit.cost.live_flops import FlopCount, FlopCounter
 from perfkit.instruments.recording import Recording
-from perfkit.record import How, Measurement, Quantity, Unknown
+from perfkit.record import Measurement, Quantity, QuantityOrigin, Unknown
 from perfkit.techniques.compile_facts import compile_facts
 
 NAMED = 3  # ops without a formula that are named
@@ -61,4 +61,4 @@ def _quantity(count: FlopCount) -> Quantity:
     if count.uncounted:
         names = sorted(count.uncounted)
         source += f"; without {', '.join(names[:NAMED])}{' and others' if len(names) > NAMED else ''}"
-    return Measurement(value=count.unmasked, unit="FLOP", how=How.COUNTED, source=source + count.convention)
+    return Measurement(value=count.unmasked, unit="FLOP", how=QuantityOrigin.COUNTED, source=source + count.convention)

@@ -13,12 +13,12 @@ from perfkit.attach.live.flops import StepFlops
 from perfkit.attach.live.triggers import Triggers
 from perfkit.attach.live.watch import Callback, LiveWatch, open_watch
 from perfkit.attach.session import LoopSession
-from perfkit.cost.call import Unit
-from perfkit.cost.fp32_products import by_dtype
+from perfkit.cost.fp32_products import group_by_compute_dtype
+from perfkit.cost.op_call import ComputeUnit
 from perfkit.devices.mixed_peak import mixed_peak
 from perfkit.devices.peak import Fp32Settings, conventional_kind, matrix_ceiling
 from perfkit.instruments.tensors import product_settings
-from perfkit.record import value_of
+from perfkit.record import get_value
 from perfkit.store.live import LIVE_FILE, LiveStart
 
 
@@ -49,7 +49,7 @@ def watch_of(
         name=session.wishes.name,
         device_name=record.environment.device_name,
         unit=record.workload.unit if units else "",
-        flops_per_step=wishes.flops_per_step if counted is None else value_of(counted.total),
+        flops_per_step=wishes.flops_per_step if counted is None else get_value(counted.total),
         peak_flops=peak_flops(session, record.compute_dtype, counted),
         trace_on=tuple(sorted(wishes.trace_on)),
     )
@@ -73,13 +73,13 @@ def peak_flops(session: LoopSession, dtype: str, counted: StepFlops | None) -> f
         return None
     kind, settings = conventional_kind(known.device), product_settings(device)
     if counted is not None and counted.by_operands:
-        computed = by_dtype(counted.by_operands, settings)
+        computed = group_by_compute_dtype(counted.by_operands, settings)
     elif settings is not None and _computes_otherwise(session.trained.models.values(), dtype, settings):
         return None
     else:
         computed = {dtype: 1.0}
     limit = mixed_peak(
-        {(Unit.MATRIX, operand): flops for operand, flops in computed.items()},
+        {(ComputeUnit.MATRIX, operand): flops for operand, flops in computed.items()},
         lambda key: matrix_ceiling(known, key[1], threads=torch.get_num_threads(), kind=kind),
     )
     return limit.value

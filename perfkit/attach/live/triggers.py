@@ -16,7 +16,7 @@ import msgspec
 
 from perfkit.attach.guard import LOG
 from perfkit.attach.live.events import DRIFT, OUTLIER, StepEvent
-from perfkit.errors import PerfkitError, unknown_name
+from perfkit.errors import PerfkitError, make_unknown_name_error
 from perfkit.spec import Struct
 from perfkit.store.live import TRACE_NOW
 
@@ -55,7 +55,7 @@ class Triggers:
     ) -> None:
         for name in on:
             if name not in REASONS:
-                raise unknown_name("reason to trace", name, REASONS)
+                raise make_unknown_name_error("reason to trace", name, REASONS)
         self._on = frozenset(on)
         self._path = folder / TRACE_NOW
         self._rank = rank

@@ -25,8 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtr
 
-from perfkit.missing import missing
-from perfkit.sampling import LEVEL, t_quantile
+from perfkit.optional_deps import explain_import_error
+from perfkit.sampling import LEVEL, compute_t_quantile
 
 Floats = NDArray[np.float64]
 
@@ -71,7 +71,7 @@ class FittedLevels:
         """Half the width of the 95 % interval of the difference of the levels before and after a step."""
         assert self.deviation is not None
         spread = self.deviation * math.sqrt(self.inflation * (1 / counts[place] + 1 / counts[place + 1]))
-        return t_quantile((1 + LEVEL) / 2, self.freedom) * spread
+        return compute_t_quantile((1 + LEVEL) / 2, self.freedom) * spread
 
 
 def find_levels(values: Sequence[float]) -> FittedLevels:
@@ -92,7 +92,7 @@ def find_levels(values: Sequence[float]) -> FittedLevels:
     half = tuple(
         None
         if deviation is None
-        else t_quantile((1 + LEVEL) / 2, fit.freedom) * deviation * math.sqrt(fit.inflation / size)
+        else compute_t_quantile((1 + LEVEL) / 2, fit.freedom) * deviation * math.sqrt(fit.inflation / size)
         for size in sizes
     )
     return FittedLevels(steps, tuple(fit.means), half, deviation, fit.inflation, fit.freedom)
@@ -122,7 +122,7 @@ def _find_candidate_starts(values: Floats, noise: float) -> list[int]:
     try:
         import ruptures  # takes longer to import than everything else here
     except ModuleNotFoundError as error:
-        raise missing("ruptures", "'perfkit[history]'", error) from None
+        raise explain_import_error("ruptures", "'perfkit[history]'", error) from None
 
     # PELT over squared distances: ruptures has it in C as a search over a linear kernel, which is the same cost.
     search = ruptures.KernelCPD(kernel="linear", min_size=FEWEST).fit(values / noise)

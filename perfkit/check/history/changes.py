@@ -14,7 +14,7 @@ from perfkit.check.history.change_points import FALSE, FEWEST, FittedLevels, fin
 from perfkit.check.history.commits import read_commit_range
 from perfkit.check.history.result import ChangePoint, CommitRange, QuantitySeries, SeriesLevel
 from perfkit.record import Environment
-from perfkit.sampling import t_quantile
+from perfkit.sampling import compute_t_quantile
 
 # What makes another machine. Software that changes is told at a change instead of splitting the series there: it may be
 # the very thing that made it.
@@ -188,7 +188,7 @@ def _describe_pending(values: Sequence[float], level: float, far: Sequence[int])
     count = next((place for place, other in enumerate(reversed(far)) if other != side), len(far))
     if side == 0 or count >= FEWEST or level == 0:
         return ""
-    away = units.percent(abs(values[-1] / level - 1))
+    away = units.format_percent(abs(values[-1] / level - 1))
     which = "run is" if count == 1 else f"{count} runs are far off, the last"
     needed = FEWEST - count
     return (
@@ -204,7 +204,7 @@ def _compute_detectable(fit: FittedLevels, runs: int, of: int) -> float | None:
         return None
     places = of + _NEXT - 2 * FEWEST + 1
     freedom = fit.freedom + _NEXT - 1
-    reach = t_quantile(1 - FALSE / (2 * max(1, places)), freedom) + t_quantile(_POWER, freedom)
+    reach = compute_t_quantile(1 - FALSE / (2 * max(1, places)), freedom) + compute_t_quantile(_POWER, freedom)
     return reach * fit.deviation * math.sqrt(fit.inflation * (1 / runs + 1 / _NEXT))
 
 

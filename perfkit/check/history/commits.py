@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from perfkit.check.history.result import Commit, CommitRange
-from perfkit.git import git
+from perfkit.git import run_git
 
 _SHOWN = 200
 
@@ -23,13 +23,13 @@ def read_commit_range(repository: Path | None, before: str, after: str) -> Commi
     if repository is None:
         return _make_unknown_range(between, "no git repository is at hand")
     for revision in (before, after):
-        if not git(repository, "cat-file", "-e", f"{revision}^{{commit}}").ok:
+        if not run_git(repository, "cat-file", "-e", f"{revision}^{{commit}}").ok:
             return _make_unknown_range(between, f"{revision} is not in the repository {repository}")
-    if not git(repository, "merge-base", "--is-ancestor", before, after).ok:
+    if not run_git(repository, "merge-base", "--is-ancestor", before, after).ok:
         return _make_unknown_range(
             between, f"{before} is no ancestor of {after}: the runs are of different branches or out of order"
         )
-    listed = git(repository, "log", "--format=%h%x00%s", "--abbrev=12", f"{before}..{after}")
+    listed = run_git(repository, "log", "--format=%h%x00%s", "--abbrev=12", f"{before}..{after}")
     if not listed.ok:
         return _make_unknown_range(between, listed.said)
     lines = [line.partition("\0") for line in listed.text.splitlines()]

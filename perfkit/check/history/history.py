@@ -12,7 +12,7 @@ from perfkit.check.history.read import RunReading, read_all
 from perfkit.check.history.result import History, QuantitySeries, SeriesPoint, find_latest_regressions
 from perfkit.check.judge.quantities import QUANTITIES, GatedQuantity, JudgingMethod
 from perfkit.check.judge.thresholds import Threshold, get_default_thresholds
-from perfkit.git import top_of
+from perfkit.git import find_optional_repository
 from perfkit.record import Environment
 
 __all__ = ["History", "find_latest_regressions", "read_history"]
@@ -37,7 +37,7 @@ def read_history(
     """
     held = get_default_thresholds() if thresholds is None else thresholds
     readings = read_all(path)
-    repository = repository or top_of(path if path.is_dir() else path.parent)
+    repository = repository or find_optional_repository(path if path.is_dir() else path.parent)
     dated, undated = _sort_by_time(readings.entries)
     groups: dict[tuple[str, str, str, str], list[RunReading]] = {}
     for reading in dated:

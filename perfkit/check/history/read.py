@@ -12,8 +12,8 @@ from perfkit.check.judge.read import read_check
 from perfkit.check.result import CheckedVariant
 from perfkit.errors import RunFormatError, UsageError
 from perfkit.files import read_json
-from perfkit.git import git, top_of
-from perfkit.record import Environment, Quantity, value_of
+from perfkit.git import find_optional_repository, run_git
+from perfkit.record import Environment, Quantity, get_value
 from perfkit.spec import RunSpec
 from perfkit.store.baseline import decode_baseline
 from perfkit.store.layout import SPEC_FILE, SUITE_FILE, Suite
@@ -197,7 +197,7 @@ def _compute_record_figures(runs: VariantRuns) -> RunFigures:
         "step_time": runs.list_median_steps(get_step_times),
         "cpu_time": runs.list_median_steps(lambda samples: samples.cpu_s),
     }
-    known = {name: value for name, quantity in exact.items() if complete and (value := value_of(quantity)) is not None}
+    known = {name: value for name, quantity in exact.items() if complete and (value := get_value(quantity)) is not None}
     breaks = runs.records[0].facts.get("graph_breaks")
     return RunFigures(
         exact=known if breaks is None else {**known, "graph_breaks": breaks},
@@ -228,15 +228,15 @@ def _get_revision(environment: Environment | None) -> str | None:
 
 def _read_baseline_commits(path: Path) -> RunReadings:
     """What a baseline held at each commit that changed it: its exact figures, which do not depend on the day."""
-    repository = top_of(path.resolve().parent)
+    repository = find_optional_repository(path.resolve().parent)
     if repository is None:
         raise UsageError(f"{path}: no git repository holds it; expected a folder of runs, or a baseline that is in git")
     inside = path.resolve().relative_to(repository.resolve()).as_posix()
-    listed = git(repository, "log", "--reverse", "--format=%H%x00%cI", "--", inside)
+    listed = run_git(repository, "log", "--reverse", "--format=%H%x00%cI", "--", inside)
     readings = RunReadings()
     for line in listed.text.splitlines():
         commit, _, time = line.partition("\0")
-        held = git(repository, "show", f"{commit}:{inside}")
+        held = run_git(repository, "show", f"{commit}:{inside}")
         if not held.ok:  # the commit that took it away
             continue
         try:

@@ -13,7 +13,7 @@ from perfkit.check.judge.student import compute_variance
 from perfkit.check.judge.worsening import POWER
 from perfkit.check.result import CheckCalibration, DetectableRow, Noise, Verdict
 from perfkit.errors import PerfkitError
-from perfkit.sampling import log_interval, t_quantile
+from perfkit.sampling import compute_log_interval, compute_t_quantile
 from perfkit.store.pairs import Pair
 
 BUDGETS_S = (60.0, 180.0, 300.0, 600.0, 1800.0)
@@ -56,7 +56,7 @@ def compute_smallest_change(spread: float, pairs: int, alpha: float) -> float | 
     """
     if pairs < 2:
         return None
-    reach = t_quantile(1 - alpha, pairs - 1) + t_quantile(POWER, pairs - 1)
+    reach = compute_t_quantile(1 - alpha, pairs - 1) + compute_t_quantile(POWER, pairs - 1)
     return math.expm1(reach * spread / math.sqrt(pairs))
 
 
@@ -73,7 +73,7 @@ def _compute_log_ratios(pairs: Sequence[Pair], turns: str, quantity: str) -> lis
 
 
 def _estimate_noise(quantity: str, logs: Sequence[float], false_alarms: int) -> Noise:
-    interval = log_interval(logs)
+    interval = compute_log_interval(logs)
     assert interval is not None, "there are several pairs"
     low, high = (math.expm1(end) for end in interval)
     return Noise(

@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from perfkit.amounts import amount, precise_amount
 from perfkit.analysis.compare.environments import (
     EnvironmentDifference,
     describe_processor_change,
@@ -18,7 +17,8 @@ from perfkit.check.judge.figures import PARITY, RunFigures
 from perfkit.check.judge.quantities import QUANTITIES, GatedQuantity, JudgingMethod
 from perfkit.check.judge.thresholds import Threshold, get_allowed_change, is_exceeded
 from perfkit.check.result import JudgedQuantity, Verdict
-from perfkit.units import signed_percent, significant
+from perfkit.parse_units import format_amount, format_precise_amount
+from perfkit.units import format_signed_percent, format_significant
 
 _CHANGED = (Verdict.FAIL, Verdict.WORSE, Verdict.IMPROVED)
 
@@ -73,9 +73,7 @@ def judge_exact(
             return make_not_compared(quantity, f"before: {before.reason}", after=after, threshold=threshold)
         beyond = is_exceeded(threshold, after, after, more_is_worse=quantity.more_is_worse)
         verdict = Verdict.FAIL if beyond else Verdict.PASS
-        reason = (
-            f"{quantity.title}: {amount(after, quantity.unit)} (before: {before.reason}), {_format_allowed(threshold)}"
-        )
+        reason = f"{quantity.title}: {format_amount(after, quantity.unit)} (before: {before.reason}), {_format_allowed(threshold)}"
         return _make_judgment(quantity, verdict, reason, None, after, threshold)
     verdict = _decide_verdict(quantity, before, after, threshold)
     return _make_judgment(
@@ -107,7 +105,9 @@ def judge_parity(
         theirs = theirs[:_AROUND_AN_UPDATE]
     ours = _take_finite(after.losses[: len(theirs)])
     if len(ours) < min(len(theirs), len(after.losses)):
-        reason = f"the loss of step {len(ours) + 1} is not finite; before it was {significant(theirs[len(ours)], 6)}"
+        reason = (
+            f"the loss of step {len(ours) + 1} is not finite; before it was {format_significant(theirs[len(ours)], 6)}"
+        )
         if threshold is None:
             return make_not_compared(quantity, reason, before=0.0)
         return _make_judgment(quantity, Verdict.FAIL, reason, 0.0, None, threshold)
@@ -172,11 +172,11 @@ def _decide_verdict(quantity: GatedQuantity, before: float, after: float, thresh
 
 def _format_reason(quantity: GatedQuantity, before: float, after: float, threshold: Threshold | None) -> str:
     if before == after:
-        same = f"{quantity.title} is the same: {amount(after, quantity.unit)}"
+        same = f"{quantity.title} is the same: {format_amount(after, quantity.unit)}"
         return same if threshold is None or threshold.limit is None else f"{same}, {_format_allowed(threshold)}"
-    old, new = amount(before, quantity.unit), amount(after, quantity.unit)
+    old, new = format_amount(before, quantity.unit), format_amount(after, quantity.unit)
     if old == new:
-        old, new = precise_amount(before, quantity.unit), precise_amount(after, quantity.unit)
+        old, new = format_precise_amount(before, quantity.unit), format_precise_amount(after, quantity.unit)
     change = f" ({_format_change(before, after)})" if before else ""
     limit = _NO_THRESHOLD if threshold is None else _format_allowed(threshold)
     return f"{quantity.title} {'grew' if after > before else 'fell'} from {old} to {new}{change}, {limit}"
@@ -186,7 +186,7 @@ def _format_change(before: float, after: float) -> str:
     """`+2.4 %`, with as many decimals as it takes to see that it is not zero."""
     change = after / before - 1
     digits = 1 if abs(change) >= 1e-3 else min(9, 1 - math.floor(math.log10(abs(change) * 100)))
-    return signed_percent(change, digits)
+    return format_signed_percent(change, digits)
 
 
 def _format_allowed(threshold: Threshold) -> str:

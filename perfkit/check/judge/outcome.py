@@ -3,7 +3,7 @@
 from perfkit.analysis.model.suite import Variant
 from perfkit.check.judge.thresholds import Threshold
 from perfkit.check.result import JudgedQuantity, Verdict
-from perfkit.record import Status
+from perfkit.record import RunStatus
 
 OUTCOME = "outcome"
 TITLE = "training to the end"
@@ -16,14 +16,14 @@ def judge_outcome(before: Variant | None, after: Variant | None) -> tuple[Judged
     It fails where the side after does not train, be it that the side before did not either: what cannot be run is no
     pass. It is improved where only the side before did not. What does not apply to this machine cannot be compared.
     """
-    if before is None or after is None or (before.status == Status.OK and after.status == Status.OK):
+    if before is None or after is None or (before.status == RunStatus.OK and after.status == RunStatus.OK):
         return ()
-    if after.status == Status.OK:
+    if after.status == RunStatus.OK:
         verdict, side, when = Verdict.IMPROVED, before, "before"
-    elif before.status == Status.OK:
+    elif before.status == RunStatus.OK:
         verdict, side, when = Verdict.FAIL, after, "now"
     else:
-        verdict = Verdict.NOT_COMPARED if after.status == Status.SKIPPED else Verdict.FAIL
+        verdict = Verdict.NOT_COMPARED if after.status == RunStatus.SKIPPED else Verdict.FAIL
         side, when = after, "both sides"
     reason = f"{when}: {side.status}: {side.reason}" if side.reason else f"{when}: {side.status}"
     return (_make_judgment(verdict, reason),)

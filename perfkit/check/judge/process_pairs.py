@@ -19,7 +19,7 @@ from perfkit.check.judge.thresholds import Threshold, compute_margin
 from perfkit.check.judge.verdicts import Question, judge_quantity, make_judgment
 from perfkit.check.judge.worsening import Worsening, convert_to_log_scale
 from perfkit.check.result import JudgedQuantity, Verdict
-from perfkit.sampling import log_ratio, same_clock
+from perfkit.sampling import compute_log_ratio, select_common_clock
 from perfkit.store.pairs import LOCK_STEP, Pair
 
 CPU_TIME = "cpu_time"
@@ -51,8 +51,8 @@ class _MeasuredGate:
 
 
 def compute_pair_ratio(pair: Pair, quantity: str, turns: str) -> float | None:
-    """The log ratio after / before of one pair's step times, CPU times for `cpu_time`: `perfkit.sampling.log_ratio`."""
-    return log_ratio(pair.before, pair.after, by_turns=turns == LOCK_STEP, cpu=quantity == CPU_TIME)
+    """The log ratio after / before of one pair's step times, CPU times for `cpu_time`: `perfkit.sampling.compute_log_ratio`."""
+    return compute_log_ratio(pair.before, pair.after, by_turns=turns == LOCK_STEP, cpu=quantity == CPU_TIME)
 
 
 def judge_pairs(
@@ -89,7 +89,7 @@ def _measure_gate(gate: Gate, pairs: Sequence[Pair], turns: str) -> _MeasuredGat
     if not known:
         return _MeasuredGate(question=question, key=(quantity.name, 0.0, 0.0, False), worsening=None)
     steps = [
-        [median(side) for side in same_clock(pair.before, pair.after, cpu=quantity.name == CPU_TIME)]
+        [median(side) for side in select_common_clock(pair.before, pair.after, cpu=quantity.name == CPU_TIME)]
         for pair, _ in known
     ]
     before, after = (median(values) for values in zip(*steps, strict=True))

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from perfkit.analysis.model.estimate import MedianEstimate, MissingEstimate
 from perfkit.analysis.model.suite import Variant
 from perfkit.analysis.model.time_split import COMMUNICATION, DATA
-from perfkit.record import Quantity, Status, Unknown
+from perfkit.record import Quantity, RunStatus, Unknown
 
 Reading = tuple[float, ...] | Unknown
 
@@ -32,7 +32,7 @@ def make_estimate_reader(field: str) -> Callable[[Variant], Reading]:
 
 def explain_missing(variant: Variant, otherwise: str) -> str:
     """Why something was not recorded: how the variant ended, where it did not end well."""
-    if variant.status == Status.OK:
+    if variant.status == RunStatus.OK:
         return otherwise
     return f"{variant.status}: {variant.reason}" if variant.reason else str(variant.status)
 

@@ -7,7 +7,7 @@ from statistics import fmean
 
 from scipy.special import stdtr
 
-from perfkit.sampling import t_quantile
+from perfkit.sampling import compute_t_quantile
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class MeanEstimate:
         """How far the one-sided bound at level 1 - `alpha` lies from the mean; infinite for `alpha` 0."""
         if alpha <= 0:
             return math.inf
-        return t_quantile(1 - alpha, self.freedom) * self.error
+        return compute_t_quantile(1 - alpha, self.freedom) * self.error
 
     def compute_p_above(self, bound: float) -> float:
         """The one-sided p-value of `the true mean is at most bound`."""

@@ -3,9 +3,9 @@
 import math
 from collections.abc import Iterable
 
-from perfkit.amounts import EXAMPLES, SUFFIXES, parse_amount
 from perfkit.check.judge.quantities import QUANTITIES, GatedQuantity
 from perfkit.errors import UsageError
+from perfkit.parse_units import EXAMPLES, SUFFIXES, parse_amount
 from perfkit.spec import Struct
 
 # What sums and products of doubles may be off by. Without it 0.5 % of 200 is sometimes less than 1.

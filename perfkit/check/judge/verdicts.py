@@ -8,7 +8,7 @@ from perfkit.check.judge.quantities import GatedQuantity
 from perfkit.check.judge.thresholds import Threshold
 from perfkit.check.judge.worsening import Worsening
 from perfkit.check.result import JudgedQuantity, Verdict
-from perfkit.units import percent, seconds, signed_percent
+from perfkit.units import format_percent, format_seconds, format_signed_percent
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,8 +129,8 @@ def _format_reason(question: Question, worsening: Worsening, levels: Significanc
         return "no threshold is set" if interval else f"no threshold is set; {_format_too_few(question)}"
     if interval is None:
         return _format_too_few(question)
-    low, high = (signed_percent(end) for end in interval)
-    sure = percent(1 - ALPHA, 0)
+    low, high = (format_signed_percent(end) for end in interval)
+    sure = format_percent(1 - ALPHA, 0)
     worst, least = (high, low) if worsening.more_is_worse else (low, high)
     allowed = "" if question.threshold is None else f" {question.threshold.text}"
     if verdict is Verdict.PASS:
@@ -155,10 +155,10 @@ def _format_too_few(question: Question) -> str:
 def _format_needed_samples(question: Question, worsening: Worsening, levels: SignificanceLevels) -> str:
     if worsening.margin is None or worsening.margin <= 0 or not math.isfinite(worsening.margin):
         return ""
-    told = percent(abs(worsening.compute_change(worsening.margin)))
+    told = format_percent(abs(worsening.compute_change(worsening.margin)))
     needed = worsening.count_samples_to_decide(levels.last_alpha / levels.family)
     if needed is None:
         return f"no affordable number of {question.unit} tells a change of {told} with this spread between them"
     more = needed - question.samples
-    cost = "" if question.sample_s is None else f", {seconds(more * question.sample_s)},"
+    cost = "" if question.sample_s is None else f", {format_seconds(more * question.sample_s)},"
     return f"about {float(f'{more:.1e}'):,.0f} more {question.unit}{cost} would tell a change of {told}"

@@ -8,7 +8,7 @@ import math
 from dataclasses import dataclass
 
 from perfkit.check.judge.student import MeanEstimate
-from perfkit.sampling import t_quantile
+from perfkit.sampling import compute_t_quantile
 
 POWER = 0.95
 # Of more than so many pairs it is only said that they are too many.
@@ -63,7 +63,7 @@ class Worsening:
         What is found is worse or a fail: its estimate exceeds the reach of the test, reach + t(0.95) s / sqrt(n).
         """
         reach = self.mean.compute_reach(alpha / family)
-        return abs(self.compute_change(reach + t_quantile(POWER, self.mean.freedom) * self.mean.error))
+        return abs(self.compute_change(reach + compute_t_quantile(POWER, self.mean.freedom) * self.mean.error))
 
     def count_samples_to_decide(self, alpha: float) -> int | None:
         """How many samples in total would decide; None where that is too many or there is nothing to decide.
@@ -101,7 +101,11 @@ def count_samples_needed(spread: float, difference: float, alpha: float) -> int 
 
 
 def _compute_smallest(spread: float, samples: int, alpha: float) -> float:
-    return (t_quantile(1 - alpha, samples - 1) + t_quantile(POWER, samples - 1)) * spread / math.sqrt(samples)
+    return (
+        (compute_t_quantile(1 - alpha, samples - 1) + compute_t_quantile(POWER, samples - 1))
+        * spread
+        / math.sqrt(samples)
+    )
 
 
 def convert_to_log_scale(margin: float | None, *, more_is_worse: bool) -> float | None:

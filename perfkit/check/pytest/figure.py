@@ -5,7 +5,7 @@ from typing import Self
 
 from perfkit import units
 
-_SHOWN = {"bytes": units.nbytes, "FLOP": units.flops}
+_SHOWN = {"bytes": units.format_bytes, "FLOP": units.format_flops}
 
 _MANIFOLD = 10
 
@@ -46,5 +46,7 @@ def format_amount(value: float, unit: str) -> str:
 def format_change(before: float, after: float, unit: str) -> str:
     """`+10.3 MiB, +12.5 %`; what has grown manifold is in no per cent."""
     shown = format_amount(abs(after - before), unit).partition(" (")[0]
-    relative = f", {units.signed_percent(after / before - 1, 2)}" if before and after < _MANIFOLD * before else ""
+    relative = (
+        f", {units.format_signed_percent(after / before - 1, 2)}" if before and after < _MANIFOLD * before else ""
+    )
     return f"{'-' if after < before else '+'}{shown}{relative}"

@@ -7,7 +7,7 @@ from perfkit.check.judge.quantities import GatedQuantity
 from perfkit.check.judge.thresholds import Threshold, get_allowed_change, is_exceeded, parse_threshold
 from perfkit.check.pytest.figure import format_amount, format_change
 from perfkit.check.pytest.quantities import BY_NAME
-from perfkit.errors import UsageError, unknown_name
+from perfkit.errors import UsageError, make_unknown_name_error
 
 # Given in place of a threshold: the figure is not held against the baseline.
 OFF = "off"
@@ -72,7 +72,7 @@ def parse_gates(given: Mapping[str, Given]) -> dict[str, Threshold | None]:
                 "few per cent. `perfkit check --against-ref` times pairs of processes."
             )
         if name not in BY_NAME:
-            raise unknown_name("figure", name, BY_NAME)
+            raise make_unknown_name_error("figure", name, BY_NAME)
     return {name: parse_gate(BY_NAME[name], value, name) for name, value in given.items()}
 
 

@@ -19,7 +19,7 @@ from perfkit.attach.quiet import only_errors
 from perfkit.attach.steps import StepFinder
 from perfkit.check.pytest.memory import StepMemory, measure_step_memory
 from perfkit.check.pytest.ops import TracedStepOps, trace_step_ops
-from perfkit.cost.live import FlopCount, count_flops
+from perfkit.cost.live_flops import FlopCount, count_flops
 from perfkit.errors import PerfkitError, UsageError
 from perfkit.instruments.marks import step_mark
 from perfkit.instruments.trained import Trained

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from perfkit.allocations import GRADIENT, NONE, Allocations, cuda_units
+from perfkit.allocations import GRADIENT, NONE, Allocations, round_cuda_size
 from perfkit.analysis.memory.account import build_memory_account
 from perfkit.analysis.memory.allocation_lifetimes import Lifetimes, build_lifetimes
 from perfkit.analysis.memory.totals import compute_totals
@@ -16,7 +16,7 @@ from perfkit.instruments.memory.record import recorded
 from perfkit.instruments.recording import drive
 from perfkit.instruments.tensors import trained_blocks
 from perfkit.instruments.trained import Trained
-from perfkit.record import PHASES, Block
+from perfkit.record import PHASES, InitialBlock
 
 _FORWARD, _BACKWARD = PHASES.index("forward"), PHASES.index("backward")
 
@@ -47,7 +47,7 @@ def measure_step_memory(step: Step, first: int, trained: Trained) -> StepMemory:
     """Run `step(first)` and those after it, `STEPS` in all, and one more on a GPU."""
     own: set[int] = set()
 
-    def blocks() -> tuple[Block, ...]:
+    def blocks() -> tuple[InitialBlock, ...]:
         held = trained_blocks(trained)
         own.update(block.address for block in held)
         return held
@@ -68,7 +68,7 @@ def measure_step_memory(step: Step, first: int, trained: Trained) -> StepMemory:
 def _measure_allocator_peak(step: Callable[[], object], trained: Trained) -> tuple[int, int]:
     """The peak of a step and what was allocated before it, by the statistics of CUDA's allocator, with nothing on."""
     device = trained.device
-    state = sum(cuda_units(block.size_bytes) for block in trained_blocks(trained))
+    state = sum(round_cuda_size(block.size_bytes) for block in trained_blocks(trained))
     torch.cuda.synchronize(device)
     torch.cuda.reset_peak_memory_stats(device)
     before = torch.cuda.memory_allocated(device)

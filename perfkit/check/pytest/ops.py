@@ -14,12 +14,12 @@ from perfkit.instruments.recording import drive
 from perfkit.instruments.trace import traced
 from perfkit.instruments.trained import Trained
 from perfkit.record import PHASES
-from perfkit.trace.costing import Role
-from perfkit.trace.counts import kernel_calls
+from perfkit.trace.call_counts import count_kernel_calls
+from perfkit.trace.cost_ops import OpRole
 from perfkit.trace.ops import Ops, read_ops
 from perfkit.trace.read import NONE, read_trace
 
-_WORK = (Role.COSTED, Role.UNMODELLED, Role.COMMUNICATION)
+_WORK = (OpRole.COSTED, OpRole.UNMODELLED, OpRole.COMMUNICATION)
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def _build_step_ops(ops: Ops) -> TracedStepOps:
         )
         for row in inside
     )
-    kernels = {name: round(calls) for name, calls in kernel_calls(ops).items()}
+    kernels = {name: round(calls) for name, calls in count_kernel_calls(ops).items()}
     return TracedStepOps(called, kernels, ops.trace.has_device_events)
 
 

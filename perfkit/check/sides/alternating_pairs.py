@@ -10,8 +10,8 @@ from perfkit.check.sides.side import MeasuredSide, make_failure, place_sides
 from perfkit.files import read_json
 from perfkit.measure.launch.launch import launch
 from perfkit.measure.launch.ranks import RankPlace
-from perfkit.record import RankRecord, Samples, Status
-from perfkit.sampling import slowest
+from perfkit.record import RankRecord, RunStatus, StepSamples
+from perfkit.sampling import merge_slowest_ranks
 from perfkit.spec import RunSpec
 from perfkit.store.layout import RECORD_FILE, get_rank_folder
 from perfkit.store.pairs import Pair
@@ -36,9 +36,11 @@ def measure_pair(
 
 def _run_steps(
     side: MeasuredSide, place: RankPlace, spec: RunSpec, folder: Path, report: Callable[[str], None]
-) -> Samples:
+) -> StepSamples:
     run = launch(spec, folder, lambda name: report(f"{side.label}: {name}"), place=place)
-    if run.status != Status.OK:
+    if run.status != RunStatus.OK:
         raise make_failure(side, run, folder)
     ranks = range(spec.launch.world_size)
-    return slowest([read_json(get_rank_folder(folder, rank) / RECORD_FILE, RankRecord).samples for rank in ranks])
+    return merge_slowest_ranks(
+        [read_json(get_rank_folder(folder, rank) / RECORD_FILE, RankRecord).samples for rank in ranks]
+    )

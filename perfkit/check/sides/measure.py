@@ -13,7 +13,7 @@ from perfkit.errors import UsageError
 from perfkit.instruments.load import load_between, read_load
 from perfkit.spec import RunSpec
 from perfkit.store.pairs import ALTERNATING, LOCK_STEP, PAIRS_FILE, Pair, Pairs, write_pairs
-from perfkit.units import seconds
+from perfkit.units import format_seconds
 
 TURNS: dict[str, Callable[..., Pair]] = {
     LOCK_STEP: lockstep.measure_pair,
@@ -101,7 +101,7 @@ def _find_stop_reason(pairs: Pairs, most: int, budget_s: float, enough: Callable
         return f"the most pairs that were asked for are measured ({most})"
     spent_s, next_s = _sum_spent_s(pairs), median(pair.seconds for pair in pairs.pairs)
     if spent_s + next_s > budget_s:
-        return f"the budget of {seconds(budget_s)} is used up: {seconds(spent_s)} spent, a pair takes {seconds(next_s)}"
+        return f"the budget of {format_seconds(budget_s)} is used up: {format_seconds(spent_s)} spent, a pair takes {format_seconds(next_s)}"
     return ""
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from perfkit.errors import PerfkitError, UsageError, raise_terminated
-from perfkit.git import git, repository_of, top_of
+from perfkit.git import find_optional_repository, find_repository, run_git
 
 # The folder's name has the process that made it, so that what a killed one left can be told from what is in use.
 _PREFIX = "perfkit-worktree-"
@@ -49,7 +49,7 @@ def open_worktree(repository: Path, ref: str) -> Iterator[Revision]:
     Raises:
         UsageError: no repository, no such revision, or the folder is not part of that revision.
     """
-    top = repository_of(repository)
+    top = find_repository(repository)
     commit = _resolve_commit(top, ref)
     _remove_left_over(top)
     inside = repository.resolve().relative_to(top)
@@ -70,33 +70,35 @@ def open_worktree(repository: Path, ref: str) -> Iterator[Revision]:
 def read_working_tree(folder: Path) -> Revision:
     """The code as it lies in `folder`, with what is not committed. Outside of git too."""
     folder = folder.resolve()
-    top = top_of(folder)
+    top = find_optional_repository(folder)
     if top is None:
         return Revision(path=folder, tree=folder, hash="", label="working tree")
-    head = git(top, "rev-parse", "--verify", "--quiet", "HEAD")
+    head = run_git(top, "rev-parse", "--verify", "--quiet", "HEAD")
     if not head.ok:
         return Revision(path=folder, tree=top, hash="", label="working tree (no commit yet)")
-    changed = ", with uncommitted changes" if git(top, "status", "--porcelain").text else ""
+    changed = ", with uncommitted changes" if run_git(top, "status", "--porcelain").text else ""
     commit = head.text
     return Revision(path=folder, tree=top, hash=commit, label=f"working tree ({commit[:7]}{changed})")
 
 
 def _resolve_commit(top: Path, ref: str) -> str:
-    answer = git(top, "rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}")
+    answer = run_git(top, "rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}")
     if answer.ok:
         return answer.text
-    shallow = git(top, "rev-parse", "--is-shallow-repository").text == "true"
+    shallow = run_git(top, "rev-parse", "--is-shallow-repository").text == "true"
     remote, _, branch = ref.rpartition("/")
     fetch = f"git fetch {remote or 'origin'} {branch}" + (f":refs/remotes/{ref}" if remote else "")
     why = "; this clone is shallow, as in most CI: it has only the revision that was checked out" if shallow else ""
-    names = git(top, "for-each-ref", "--count=10", "--sort=-committerdate", "--format=%(refname:short)").text.split()
+    names = run_git(
+        top, "for-each-ref", "--count=10", "--sort=-committerdate", "--format=%(refname:short)"
+    ).text.split()
     there = f"; there is {', '.join(names)}" if names else ""
     raise UsageError(f"no revision {ref!r} in {top}{why}; get it with `{fetch}`{there}")
 
 
 def _check_out(top: Path, tree: Path, commit: str) -> None:
     # Without the repository's hooks: they are made for people's checkouts, and may ask, download or fail.
-    added = git(
+    added = run_git(
         top, "-c", f"core.hooksPath={os.devnull}", "worktree", "add", "--detach", str(tree), commit, within_s=None
     )
     if not added.ok:
@@ -105,15 +107,15 @@ def _check_out(top: Path, tree: Path, commit: str) -> None:
 
 
 def _remove_worktree(top: Path, tree: Path) -> None:
-    git(top, "worktree", "remove", "--force", str(tree))
+    run_git(top, "worktree", "remove", "--force", str(tree))
     if tree.exists():  # not registered (yet), or git cannot remove it, as with submodules in old versions
         shutil.rmtree(tree, ignore_errors=True)
-        git(top, "worktree", "prune")
+        run_git(top, "worktree", "prune")
 
 
 def _remove_left_over(top: Path) -> None:
     """Remove what processes that are no longer there have left of this repository."""
-    listed = git(top, "worktree", "list", "--porcelain").text
+    listed = run_git(top, "worktree", "list", "--porcelain").text
     for line in listed.splitlines():
         kind, _, path = line.partition(" ")
         owner = _OWNED.search(path) if kind == "worktree" else None
@@ -123,7 +125,7 @@ def _remove_left_over(top: Path) -> None:
         _remove_worktree(top, tree)
         if tree.parent.is_dir() and not any(tree.parent.iterdir()):
             tree.parent.rmdir()
-        git(top, "worktree", "prune")
+        run_git(top, "worktree", "prune")
 
 
 def _is_alive(pid: int) -> bool:
@@ -149,7 +151,7 @@ def _list_missing(tree: Path) -> tuple[str, ...]:
 
 def _find_lfs_pointers(tree: Path) -> list[str]:
     """A few of the files that are still pointers."""
-    names = git(tree, "grep", "-l", _LFS_POINTER.decode(), "--", ".", within_s=None).text.splitlines()
+    names = run_git(tree, "grep", "-l", _LFS_POINTER.decode(), "--", ".", within_s=None).text.splitlines()
     return [name for name in names if (tree / name).read_bytes().startswith(_LFS_POINTER)][:3]
 
 

@@ -10,7 +10,7 @@ from perfkit.errors import PerfkitError, UsageError
 from perfkit.files import read_json
 from perfkit.measure.imported import OTHER_TREE, OWN_TREE
 from perfkit.measure.launch.ranks import RankPlace
-from perfkit.record import RankRecord, Run, traceback_of
+from perfkit.record import RankRecord, RunResult, find_traceback
 from perfkit.store.layout import RECORD_FILE
 
 
@@ -36,7 +36,7 @@ class MeasuredSide:
 class SideFailedError(PerfkitError):
     """A side did not train to the end: `label` says which, `run` how it ended, `traceback` is its own error's."""
 
-    def __init__(self, side: MeasuredSide, run: Run, traceback: str = "") -> None:
+    def __init__(self, side: MeasuredSide, run: RunResult, traceback: str = "") -> None:
         details = (traceback or run.output_tail).strip()
         lines = [f"{side.label}: {run.status}: {run.reason}", *side.notes, *([details] if details else [])]
         super().__init__("\n".join(lines))
@@ -56,10 +56,10 @@ def make_side(revision: Revision, python_path: tuple[str, ...] = ()) -> Measured
     )
 
 
-def make_failure(side: MeasuredSide, run: Run, folder: Path) -> SideFailedError:
+def make_failure(side: MeasuredSide, run: RunResult, folder: Path) -> SideFailedError:
     """The error for a `run` of `side` in `folder`, with the traceback of the rank that explains how it ended."""
     records = (read_json(path, RankRecord) for path in sorted(folder.glob(f"rank*/{RECORD_FILE}")))
-    return SideFailedError(side, run, traceback_of(run, records))
+    return SideFailedError(side, run, find_traceback(run, records))
 
 
 def place_sides(before: MeasuredSide, after: MeasuredSide) -> tuple[RankPlace, RankPlace]:

@@ -6,8 +6,8 @@ from perfkit.analysis.model.difference import TraceDifference
 from perfkit.check.result import ChangeExplanation, JudgedQuantity, MemoryChange
 from perfkit.check.why import memory_changes, op_changes, record_changes, suspects
 from perfkit.check.why.side import SideAnalysis, TracedSteps
-from perfkit.record import Status
-from perfkit.units import signed_percent
+from perfkit.record import RunStatus
+from perfkit.units import format_signed_percent
 
 
 def explain_variant(before: SideAnalysis, after: SideAnalysis, *, times_differ: bool = True) -> ChangeExplanation:
@@ -66,15 +66,15 @@ def check_traced_change(explained: ChangeExplanation | None, judged: Sequence[Ju
     traced = time.after_step_s / time.before_step_s - 1
     if not timed.low <= traced <= timed.high:
         yield (
-            f"the traced steps changed by {signed_percent(traced)}, those without a profiler by "
-            f"{signed_percent(timed.low)} to {signed_percent(timed.high)}: the trace tells which ops changed, but not "
+            f"the traced steps changed by {format_signed_percent(traced)}, those without a profiler by "
+            f"{format_signed_percent(timed.low)} to {format_signed_percent(timed.high)}: the trace tells which ops changed, but not "
             "how much of the step time they are"
         )
 
 
 def _list_missing(side: SideAnalysis, name: str) -> Iterator[str]:
     """What a side left nothing of."""
-    if side.variant.status != Status.OK:
+    if side.variant.status != RunStatus.OK:
         yield f"{name}: {side.variant.status}: {side.variant.reason}"
     if side.traced is None:
         yield f"{name}: no trace was recorded, so ops cannot be compared"

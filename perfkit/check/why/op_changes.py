@@ -21,7 +21,7 @@ from perfkit.analysis.model.difference import ChangeRow, TraceDifference
 from perfkit.analysis.model.step import OpRow
 from perfkit.analysis.trace.work.ops_by_step import OpKey, make_op_key
 from perfkit.check.why.side import OpPlace, TracedSteps
-from perfkit.units import significant
+from perfkit.units import format_significant
 
 NEW, GONE, MORE, FEWER, INPUTS = "new", "gone", "more calls", "fewer calls", "other inputs"
 SLOWER, FASTER, NOISE = "slower", "faster", "noise"
@@ -92,7 +92,7 @@ def format_drift_note(drift: Drift) -> str:
         return ""
     rest = ", so that times of single ops tell nothing and none is named for its time" if drift.useless else ""
     return (
-        f"ops whose work is the same took {significant(drift.ratio)} times as long in the trace after (median): "
+        f"ops whose work is the same took {format_significant(drift.ratio)} times as long in the trace after (median): "
         f"that is rather the machine at that moment than the change{rest}"
     )
 

@@ -13,7 +13,7 @@ from perfkit.analysis.model.trace import RankTrace
 from perfkit.check.result import ClaimChange, CountChange, MemoryChange
 from perfkit.check.why.op_changes import CALLS, FASTER, GONE, INPUTS, NEW, SLOWER
 from perfkit.check.why.record_changes import BREAK, RECOMPILED
-from perfkit.units import flops, nbytes, seconds, significant
+from perfkit.units import format_bytes, format_flops, format_seconds, format_significant
 
 MOST_SUSPECTS = 8
 _MOST_OPS = 4  # named in one sentence
@@ -119,14 +119,14 @@ def _estimate_call_seconds(row: ChangeRow) -> float:
 def _format_cost(change_s: float, step_s: float) -> str:
     word = "more" if change_s >= 0 else "less"
     share = f" ({abs(change_s) / step_s * 100:.2g} % of it)" if step_s > 0 else ""
-    return f"{seconds(abs(change_s))} {word} in a traced step{share}"
+    return f"{format_seconds(abs(change_s))} {word} in a traced step{share}"
 
 
 def _format_flops_change(rows: Sequence[ChangeRow]) -> str:
     change = fsum((row.after_flops or 0.0) - (row.before_flops or 0.0) for row in rows)
     if not change:
         return ""
-    return f", {flops(abs(change))} {'more' if change > 0 else 'less'}"
+    return f", {format_flops(abs(change))} {'more' if change > 0 else 'less'}"
 
 
 def find_input_suspects(changes: Sequence[ChangeRow], step_s: float) -> Iterator[Suspect]:
@@ -153,7 +153,7 @@ def find_time_suspects(changes: Sequence[ChangeRow], step_s: float, steps: int) 
         if row.evidence not in (SLOWER, FASTER) or row.before_s is None or row.after_s is None:
             continue
         text = (
-            f"{_format_op(row)} takes {seconds(row.after_s)} a step, was {seconds(row.before_s)}, for the same "
+            f"{_format_op(row)} takes {format_seconds(row.after_s)} a step, was {format_seconds(row.before_s)}, for the same "
             f"{_format_calls(row.after_calls or 0.0)}, in each of {steps} traced steps"
         )
         yield Suspect(_compute_share(row.after_s - row.before_s, step_s) / 2, text)
@@ -205,9 +205,9 @@ def _find_category_suspects(category: str, changes: Sequence[MemoryChange], grow
         total = _sum_growth(parts)
         if abs(total) < _LEAST_BYTES * peak:
             continue
-        amount = f"{nbytes(abs(total))} {'more' if total > 0 else 'less'} at the peak ({category})"
+        amount = f"{format_bytes(abs(total))} {'more' if total > 0 else 'less'} at the peak ({category})"
         makers = sorted((part for part in parts if part.op), key=lambda part: -abs(_sum_growth([part])))[:_MOST_OPS]
-        made = ", ".join(f"{part.op} ({nbytes(part.before)} -> {nbytes(part.after)})" for part in makers)
+        made = ", ".join(f"{part.op} ({format_bytes(part.before)} -> {format_bytes(part.after)})" for part in makers)
         who = f"{module} holds " if module else ""
         yield Suspect(_compute_share(total, peak), f"{who}{amount}" + (f", made by {made}" if made else ""))
 
@@ -240,7 +240,7 @@ def find_growth_suspects(before: Sequence[MemoryGrowth], after: Sequence[MemoryG
         if (growth.category, growth.module, growth.op) not in known:
             maker = f", made by {growth.op}" if growth.op else ""
             where = f" in {growth.module}" if growth.module else ""
-            text = f"every step leaves {nbytes(growth.bytes_per_step)} of {growth.category} behind{maker}{where}"
+            text = f"every step leaves {format_bytes(growth.bytes_per_step)} of {growth.category} behind{maker}{where}"
             yield Suspect(_GROWTH, f"{text}: memory grows from step to step")
 
 
@@ -257,4 +257,4 @@ def _format_calls(calls: float) -> str:
 
 
 def _format_count(calls: float) -> str:
-    return f"{calls:,.0f}" if calls == round(calls) else significant(calls)
+    return f"{calls:,.0f}" if calls == round(calls) else format_significant(calls)

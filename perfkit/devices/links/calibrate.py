@@ -23,7 +23,7 @@ from perfkit.devices.visible import visible_numbers
 from perfkit.errors import NewerFormatError, PerfkitError, RunFormatError
 from perfkit.files import read_json, write_json
 from perfkit.spec import Struct
-from perfkit.units import percent
+from perfkit.units import format_percent
 
 LINKS_VERSION = 1
 _TIMEOUT_S = 600
@@ -108,7 +108,7 @@ def _rate(
     rates = [Repeat(rate=1 / each, windows=1, canary_before=1.0, canary_after=1.0) for each in taken.repeats_s]
     found = summarise(rates, 1.0, Level.INTERCONNECT)
     busy = pressure is not None and pressure > _BUSY
-    why = f"tasks waited for a CPU in {percent(pressure or 0.0)} of the time, and its repeats differ"
+    why = f"tasks waited for a CPU in {format_percent(pressure or 0.0)} of the time, and its repeats differ"
     return LinkRate(
         collective=taken.collective,
         ranks=ranks,

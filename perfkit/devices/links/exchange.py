@@ -86,7 +86,7 @@ def _send(elements: int, device: torch.device) -> Call:
     return exchange
 
 
-# By the names of `perfkit.cost.collective.Kind`; of an element count, the call that is timed.
+# By the names of `perfkit.cost.collective.CollectiveType`; of an element count, the call that is timed.
 COLLECTIVES: dict[str, Callable[[int, torch.device], Call]] = {
     "all-reduce": _all_reduce,
     "all-gather": _all_gather,

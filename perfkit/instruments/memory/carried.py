@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
-from perfkit.allocations import CUDA_SMALL_BYTES, cuda_serves
+from perfkit.allocations import CUDA_SMALL_BYTES, can_cuda_serve
 from perfkit.instruments.memory.labels import Label
 from perfkit.instruments.memory.places import Place
 from perfkit.instruments.memory.profiled import Allocation
@@ -92,5 +92,5 @@ def _one_request(event: Allocation, model: Allocation) -> bool:
 
 def _fitting(label: Label, event: Allocation, ordered: bool) -> Label:
     """The label without shape and dtype where the tensor need not be the one in this block."""
-    fits = event.device.type == "cpu" or cuda_serves(event.size, label.bytes)
+    fits = event.device.type == "cpu" or can_cuda_serve(event.size, label.bytes)
     return label if not label.bytes or (ordered and fits) else label._replace(shape="", dtype="", bytes=0)

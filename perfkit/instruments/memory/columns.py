@@ -5,18 +5,18 @@ from collections.abc import Mapping, Sequence
 import msgspec
 import torch
 
-from perfkit.allocations import NONE, Allocations, Names, allocations, cuda_units
+from perfkit.allocations import NONE, Allocations, TextNumbers, build_allocations, round_cuda_size
 from perfkit.instruments.memory.labels import Label
 from perfkit.instruments.memory.places import Places
 from perfkit.instruments.memory.profiled import Allocation
 from perfkit.instruments.memory.unseen import Event
-from perfkit.record import Block
+from perfkit.record import InitialBlock
 
 
 def columns(
     device: torch.device,
     events: Sequence[Event],
-    known: Sequence[Block],
+    known: Sequence[InitialBlock],
     places: Places,
     source: str,
     start: int = 0,
@@ -41,8 +41,8 @@ def columns(
     ]
     explained = sum(block.size_bytes for block in blocks) + sum(event.size for event, _, _ in kept)
     recorded, there, told = zip(*kept, *events[start:], strict=True) if kept or events[start:] else ((), (), ())
-    names = Names()
-    return allocations(
+    names = TextNumbers()
+    return build_allocations(
         device=str(device),
         source=source,
         time_ns=[event.time_ns for event in recorded],
@@ -88,9 +88,9 @@ def _freed_first(events: Sequence[Event]) -> dict[int, int]:
     return {address: -size for address, size in first.items() if size < 0}
 
 
-def _sized(block: Block, device: torch.device, sizes: Mapping[int, int]) -> Block:
+def _sized(block: InitialBlock, device: torch.device, sizes: Mapping[int, int]) -> InitialBlock:
     """The block with the allocator's own size: as it was reported, else the least that CUDA's allocator gives."""
-    rounded = block.size_bytes if device.type == "cpu" else cuda_units(block.size_bytes)
+    rounded = block.size_bytes if device.type == "cpu" else round_cuda_size(block.size_bytes)
     return msgspec.structs.replace(block, size_bytes=sizes.get(block.address, rounded))
 
 

@@ -13,14 +13,14 @@ from perfkit.allocations import (
     PARAMETER,
     RECOMPUTED,
     WORKSPACE,
-    cuda_serves,
-    cuda_units,
+    can_cuda_serve,
+    round_cuda_size,
 )
 from perfkit.cost.workspaces import TAKES_WORKSPACE
 from perfkit.instruments.memory.places import FSDP, Place
 from perfkit.instruments.memory.profiled import Allocation, Call, Recorded, Use
 from perfkit.instruments.tensors import short_dtype
-from perfkit.record import PHASES, Block
+from perfkit.record import PHASES, InitialBlock
 
 # FSDP2's copies of whole parameters, which casts start from as they do from plain parameters.
 UNSHARDING = FSDP + "all_gather_copy_out"
@@ -59,7 +59,7 @@ class Seen(NamedTuple):
     """A storage that was there at a time."""
 
     time_ns: int
-    block: Block
+    block: InitialBlock
 
 
 # By address. Neither the addresses nor the objects of gradients are theirs for longer than a backward and an update.
@@ -182,8 +182,8 @@ def _whole(used: Sequence[Use], size: int, device: str) -> Use | None:
     CUDA's allocator is not split for."""
     if device == "cpu":
         return next((use for use in used if _bytes(use) == size), None)
-    exact = next((use for use in used if cuda_units(_bytes(use)) == size), None)
-    return exact or max((use for use in used if cuda_serves(size, _bytes(use))), key=_bytes, default=None)
+    exact = next((use for use in used if round_cuda_size(_bytes(use)) == size), None)
+    return exact or max((use for use in used if can_cuda_serve(size, _bytes(use))), key=_bytes, default=None)
 
 
 def _bytes(use: Use) -> int:

@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from perfkit.allocations import NONE, Band
+from perfkit.allocations import NONE, TimeBand
 from perfkit.instruments.memory.modules import module_name
 from perfkit.instruments.memory.profiled import Range
 from perfkit.record import MARK_PREFIX, PHASES, STEP_MARK
@@ -71,13 +71,14 @@ class Places:
             sharding=sharding,
         )
 
-    def build_bands(self) -> tuple[Band, ...]:
+    def build_bands(self) -> tuple[TimeBand, ...]:
         """The steps, phases and modules as bands over time; modules with their depth."""
         bands = [
-            Band(kind="step", name=str(_step_number(r.name)), start_ns=r.start_ns, end_ns=r.end_ns) for r in self._steps
+            TimeBand(kind="step", name=str(_step_number(r.name)), start_ns=r.start_ns, end_ns=r.end_ns)
+            for r in self._steps
         ]
         bands += [
-            Band(kind="phase", name=PHASES[_PHASE_OF[r.name]], start_ns=r.start_ns, end_ns=r.end_ns)
+            TimeBand(kind="phase", name=PHASES[_PHASE_OF[r.name]], start_ns=r.start_ns, end_ns=r.end_ns)
             for r in self._phases
         ]
         for ranges in self._nested.values():
@@ -89,7 +90,7 @@ class Places:
                 while open_ends and open_ends[-1] <= mark.start_ns:
                     open_ends.pop()
                 bands.append(
-                    Band(kind="module", name=name, start_ns=mark.start_ns, end_ns=mark.end_ns, depth=len(open_ends))
+                    TimeBand(kind="module", name=name, start_ns=mark.start_ns, end_ns=mark.end_ns, depth=len(open_ends))
                 )
                 open_ends.append(mark.end_ns)
         return tuple(bands)

@@ -21,11 +21,11 @@ from perfkit.instruments.memory.unseen import with_unseen_frees
 from perfkit.instruments.open_ranges import OpenRangeError, Span, lasting
 from perfkit.instruments.recording import Recording
 from perfkit.instruments.trained import Trained
-from perfkit.record import PHASES, Block
+from perfkit.record import PHASES, InitialBlock
 
 _SOURCE = "every allocation and free that torch's allocator reported"
 
-Blocks = Callable[[], Sequence[Block]]
+Blocks = Callable[[], Sequence[InitialBlock]]
 
 
 def recorded(
@@ -116,7 +116,7 @@ def record_failing_step(
 def in_detail(
     recorded: Recorded,
     device: torch.device,
-    known: Sequence[Block],
+    known: Sequence[InitialBlock],
     owned: Mapping[int, Owner],
     gradients: Gradients,
     *,
@@ -166,7 +166,9 @@ def _calls(recorded: Recorded, places: Places) -> Mapping[int, Place]:
     return {number: place for (number, _), place in zip(calls, forward_places, strict=True)}
 
 
-def _with_standing(known: Sequence[Block], gradients: Gradients, events: Sequence[Allocation]) -> list[Block]:
+def _with_standing(
+    known: Sequence[InitialBlock], gradients: Gradients, events: Sequence[Allocation]
+) -> list[InitialBlock]:
     """`known` with the storages of gradients that no event came for: they stood all the time, as DDP's buckets do."""
     moving = {event.address for event in events}
     standing = {address: seen[0].block for address, seen in gradients.items() if address not in moving}

@@ -16,7 +16,7 @@ from perfkit.instruments.memory.labels import Gradients, Owner, Seen
 from perfkit.instruments.objects import instances
 from perfkit.instruments.tensors import add_block, has_storage, optimizer_tensors, plain_parts
 from perfkit.instruments.trained import Trained
-from perfkit.record import Block
+from perfkit.record import InitialBlock
 from perfkit.techniques.paged_optimizer import local_optimizer
 
 
@@ -43,7 +43,7 @@ def watched_gradients(trained: Trained, now: Callable[[], int] = time.time_ns) -
         # Those of other optimizers too: they may be cleared before their own turn comes.
         named = {parameter: name for name, parameter in trained.named_parameters()}
         others = (parameter for group in optimizer.param_groups for parameter in group["params"])
-        blocks: dict[int, Block] = {}
+        blocks: dict[int, InitialBlock] = {}
         for parameter, name in (dict.fromkeys(others, "") | named).items():
             if parameter.grad is not None:
                 for part in plain_parts(_local(parameter.grad)):
@@ -64,7 +64,7 @@ def watched_gradients(trained: Trained, now: Callable[[], int] = time.time_ns) -
             handle.remove()
 
 
-def other_blocks(device: torch.device, ours: Sequence[Block], harness: frozenset[int]) -> list[Block]:
+def other_blocks(device: torch.device, ours: Sequence[InitialBlock], harness: frozenset[int]) -> list[InitialBlock]:
     """Storages on `device` of all tensors that Python holds beside `ours`, with what they are for where
     `perfkit.instruments.memory.holders` tells.
 
@@ -74,7 +74,7 @@ def other_blocks(device: torch.device, ours: Sequence[Block], harness: frozenset
         harness: addresses of what the harness itself holds, which are left out.
     """
     seen = harness | {block.address for block in ours}
-    blocks: dict[int, Block] = {}
+    blocks: dict[int, InitialBlock] = {}
 
     def add(tensor: torch.Tensor, category: str, name: str) -> None:
         # Exactly these: subclasses (fake, functional and wrapped tensors) need not have a storage of their own.

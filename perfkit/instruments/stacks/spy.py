@@ -14,7 +14,7 @@ from typing import NamedTuple
 import psutil
 
 from perfkit.errors import PerfkitError, UnavailableError
-from perfkit.missing import needs
+from perfkit.optional_deps import make_missing_package_error
 
 _WITHIN_S = 30.0  # that py-spy takes to begin and to write
 _FAILED = re.compile(r"Errors: (\d+)")
@@ -131,7 +131,7 @@ def _found() -> str:
     beside = Path(sys.executable).with_name("py-spy")
     found = str(beside) if beside.is_file() else shutil.which("py-spy")
     if found is None:
-        raise needs("py-spy", "py-spy")
+        raise make_missing_package_error("py-spy", "py-spy")
     return found
 
 

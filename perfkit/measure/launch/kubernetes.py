@@ -7,7 +7,7 @@ The first pod runs the bench, the others join it. Kubernetes documents both part
 from dataclasses import dataclass
 from typing import Any
 
-from perfkit.missing import missing
+from perfkit.optional_deps import explain_import_error
 
 # What a pod's number is called in its environment.
 INDEX = "JOB_COMPLETION_INDEX"
@@ -52,7 +52,7 @@ def manifest(pods: Pods, comment: str) -> str:
     try:
         import yaml
     except ModuleNotFoundError as error:
-        raise missing("yaml", "'perfkit[kubernetes]'", error) from None
+        raise explain_import_error("yaml", "'perfkit[kubernetes]'", error) from None
 
     class Dumper(yaml.SafeDumper):
         """Text of several lines as it is read."""

@@ -8,20 +8,20 @@ from pathlib import Path
 import msgspec
 
 import perfkit
-from perfkit.errors import Terminated
+from perfkit.errors import TerminatedError
 from perfkit.files import write_json
 from perfkit.instruments.load import load_between, read_load
 from perfkit.measure.launch.outcome import outcome
 from perfkit.measure.launch.ranks import HERE, RankPlace
 from perfkit.measure.launch.table import LAUNCHERS
-from perfkit.record import Run, Status
+from perfkit.record import RunResult, RunStatus
 from perfkit.spec import RunSpec
 from perfkit.store.layout import RUN_FILE, SPEC_FILE
 
 
 def launch(
     spec: RunSpec, folder: Path, report: Callable[[str], None], *, under: Sequence[str] = (), place: RankPlace = HERE
-) -> Run:
+) -> RunResult:
     """Run `spec` in `folder`, which must not hold a run, and return how it ended; `run.json` says the same.
 
     `report` gets what the launcher waits for, and then the name of each pass as rank 0 enters it. `under` is the
@@ -33,14 +33,14 @@ def launch(
     started_at = datetime.now(UTC).isoformat(timespec="seconds")
     start, before = time.monotonic(), read_load()
     ranks = LAUNCHERS.load(spec.launch.launcher).start(spec, folder, place, under, report)
-    ended: Status | None = None
+    ended: RunStatus | None = None
     terminated = False
     try:
         if not ranks.wait(spec.launch.timeout_s, report):
-            ended = Status.TIMEOUT
+            ended = RunStatus.TIMEOUT
     except KeyboardInterrupt as error:
-        ended = Status.INTERRUPTED
-        terminated = isinstance(error, Terminated)
+        ended = RunStatus.INTERRUPTED
+        terminated = isinstance(error, TerminatedError)
         raise
     finally:
         ranks.end()

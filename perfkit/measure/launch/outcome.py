@@ -11,10 +11,10 @@ import msgspec
 from perfkit.files import read_json
 from perfkit.measure.launch.launcher import Exits
 from perfkit.measure.launch.waits import flight_records, not_met, waits_of
-from perfkit.record import RankRecord, Run, Status, told_of_rank
+from perfkit.record import RankRecord, RunResult, RunStatus, format_rank_reason
 from perfkit.spec import LaunchSpec, RunSpec
 from perfkit.store.layout import OUTPUT_FILE, RECORD_FILE, get_agent_log, get_rank_folder
-from perfkit.units import seconds
+from perfkit.units import format_seconds
 
 _TAIL_BYTES = 8192
 
@@ -44,81 +44,83 @@ class _End(NamedTuple):
     role: _Role
     place: int
     rank: int
-    status: Status
+    status: RunStatus
     reason: str
 
 
 def outcome(
     spec: RunSpec,
     folder: Path,
-    ended: Status | None,
+    ended: RunStatus | None,
     exits: Exits,
     terminated: bool = False,
-) -> Run:
+) -> RunResult:
     """The status of a run: `ended` where the parent ended it, else that of the rank that explains it, which is named.
 
     That is the one that ended first without having lost another. `terminated` tells SIGTERM from Ctrl-C. Where the run
     failed, it says where each rank was.
     """
     run = _ended(spec, folder, ended, exits, terminated)
-    if run.status in (Status.OK, Status.SKIPPED):
+    if run.status in (RunStatus.OK, RunStatus.SKIPPED):
         return run
     records = flight_records(folder, range(spec.launch.world_size))
-    told = [run.reason, not_met(records)] if run.status == Status.TIMEOUT else [run.reason]
+    told = [run.reason, not_met(records)] if run.status == RunStatus.TIMEOUT else [run.reason]
     return msgspec.structs.replace(run, reason="; ".join(filter(None, told)), waits=waits_of(records))
 
 
 def _ended(
     spec: RunSpec,
     folder: Path,
-    ended: Status | None,
+    ended: RunStatus | None,
     exits: Exits,
     terminated: bool,
-) -> Run:
+) -> RunResult:
     exit_codes = exits.codes
     tail = _output_tail(spec.launch, folder)
-    if ended == Status.TIMEOUT:
-        limit = seconds(spec.launch.timeout_s)
-        return Run(status=ended, reason=f"not done after {limit} (--timeout)", output_tail=tail, exit_codes=exit_codes)
-    if ended == Status.INTERRUPTED:
+    if ended == RunStatus.TIMEOUT:
+        limit = format_seconds(spec.launch.timeout_s)
+        return RunResult(
+            status=ended, reason=f"not done after {limit} (--timeout)", output_tail=tail, exit_codes=exit_codes
+        )
+    if ended == RunStatus.INTERRUPTED:
         reason = "terminated (SIGTERM)" if terminated else "interrupted from the keyboard"
-        return Run(status=ended, reason=reason, output_tail=tail, exit_codes=exit_codes)
+        return RunResult(status=ended, reason=reason, output_tail=tail, exit_codes=exit_codes)
     first = min(_rank_end(folder, rank, exits) for rank in range(len(exit_codes)))
-    if first.status == Status.OK:
-        return Run(status=first.status, reason=first.reason, exit_codes=exit_codes)
+    if first.status == RunStatus.OK:
+        return RunResult(status=first.status, reason=first.reason, exit_codes=exit_codes)
     tail = _output_tail(spec.launch, folder, first.rank)
-    return Run(status=first.status, reason=first.reason, output_tail=tail, exit_codes=exit_codes)
+    return RunResult(status=first.status, reason=first.reason, output_tail=tail, exit_codes=exit_codes)
 
 
 def _rank_end(folder: Path, rank: int, exits: Exits) -> _End:
     path, code, order = get_rank_folder(folder, rank) / RECORD_FILE, exits.codes[rank], exits.order
     record = read_json(path, RankRecord) if path.exists() else None
     place = order.index(rank) if rank in order else len(order)
-    if record is None or record.status == Status.CRASHED:
+    if record is None or record.status == RunStatus.CRASHED:
         by_us = rank not in order and bool(order) and code in _BY_PERFKIT
         if by_us and record is not None and record.samples.wall_s:
-            return _End(_Role.OK, place, rank, Status.OK, "")  # it waited in a pass that another rank had left
+            return _End(_Role.OK, place, rank, RunStatus.OK, "")  # it waited in a pass that another rank had left
         status, reason = _crash(rank, code, exits.untold)
         return _End(_Role.ENDED_BY_US if by_us else _Role.CAUSE, place, rank, status, reason)
     role = _Role.CAUSE
-    if record.status in (Status.OK, Status.SKIPPED):
-        role = _Role.OK if record.status == Status.OK else _Role.SKIPPED
-    elif record.status == Status.FAILED and _LOST_ANOTHER.search(f"{record.reason}\n{record.traceback}"):
+    if record.status in (RunStatus.OK, RunStatus.SKIPPED):
+        role = _Role.OK if record.status == RunStatus.OK else _Role.SKIPPED
+    elif record.status == RunStatus.FAILED and _LOST_ANOTHER.search(f"{record.reason}\n{record.traceback}"):
         role = _Role.LOST_ANOTHER
-    return _End(role, place, rank, record.status, told_of_rank(record))
+    return _End(role, place, rank, record.status, format_rank_reason(record))
 
 
-def _crash(rank: int, code: int | None, untold: str = "") -> tuple[Status, str]:
+def _crash(rank: int, code: int | None, untold: str = "") -> tuple[RunStatus, str]:
     if code is None:
-        return Status.CRASHED, untold
+        return RunStatus.CRASHED, untold
     if code == -signal.SIGKILL:
-        return Status.CRASHED, f"rank {rank} was killed (SIGKILL), most often by the system when memory runs out"
+        return RunStatus.CRASHED, f"rank {rank} was killed (SIGKILL), most often by the system when memory runs out"
     if code < 0:
-        return Status.CRASHED, f"rank {rank} was ended by {signal.Signals(-code).name}"
-    return Status.CRASHED, f"rank {rank} ended with exit code {code} before it could say why; see its {OUTPUT_FILE}"
+        return RunStatus.CRASHED, f"rank {rank} was ended by {signal.Signals(-code).name}"
+    return RunStatus.CRASHED, f"rank {rank} ended with exit code {code} before it could say why; see its {OUTPUT_FILE}"
 
 
-def killed_by_system(run: Run) -> bool:
+def killed_by_system(run: RunResult) -> bool:
     """Whether a rank was killed (SIGKILL) and not by perfkit: most often by the system when memory runs out."""
     killed = (rank for rank, code in enumerate(run.exit_codes) if code == -signal.SIGKILL)
     return any((run.status, run.reason) == _crash(rank, -signal.SIGKILL) for rank in killed)

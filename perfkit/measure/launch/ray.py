@@ -16,7 +16,7 @@ from perfkit.measure.launch.launcher import Exits, Report, StartedRanks
 from perfkit.measure.launch.listen import Deadline
 from perfkit.measure.launch.ranks import GRACE_S, RankPlace, ranks_per_node, refuse_endpoint
 from perfkit.measure.launch.ray_node import Ended, Node, Part, Share
-from perfkit.ray_cluster import as_raised, connect, last_line
+from perfkit.ray_cluster import connect_ray, get_last_line, keep_signal_errors
 from perfkit.spec import LaunchSpec, RunSpec
 
 _PLACED_WITHIN_S = 300.0  # a cluster may start nodes for it
@@ -75,7 +75,7 @@ class _Places:
     def __init__(self, nodes: int, needs: dict[str, float]) -> None:
         self.wanted = (nodes, needs)
         self.lost = False
-        self.ray, _ = connect()
+        self.ray, _ = connect_ray()
         from ray.util.placement_group import placement_group, remove_placement_group
         from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
@@ -118,17 +118,17 @@ class _Places:
         if len(self.nodes) == 1:
             return {}
         try:
-            with as_raised():
+            with keep_signal_errors():
                 found: dict[str, str] = self.ray.get(self.nodes[0].meeting.remote())
         except self.ray.exceptions.RayError as error:
             self.lost = True
             raise PerfkitError(
-                f"the Ray node of rank 0 ended: {last_line(error)}; `perfkit bench --resume FOLDER` goes on"
+                f"the Ray node of rank 0 ended: {get_last_line(error)}; `perfkit bench --resume FOLDER` goes on"
             ) from None
         return found
 
     def _wait_for_group(self) -> None:
-        with as_raised():
+        with keep_signal_errors():
             placed = self._group.wait(_PLACED_WITHIN_S)
         if not placed:
             raise PerfkitError(self._explain_shortage())
@@ -170,7 +170,7 @@ class _Ranks:
             self._streams[node.run.options(num_returns="streaming").remote(share)] = index
 
     def wait(self, timeout_s: float, report: Report) -> bool:
-        with as_raised():
+        with keep_signal_errors():
             return self._wait_for_ranks(Deadline(timeout_s), report)
 
     def _wait_for_ranks(self, deadline: Deadline, report: Report) -> bool:
@@ -205,7 +205,7 @@ class _Ranks:
             except StopIteration:
                 del self._streams[stream]
             except self._places.ray.exceptions.RayError as error:
-                self._mark_lost(stream, last_line(error))
+                self._mark_lost(stream, get_last_line(error))
             else:
                 self._handle_message(said, report)
         return bool(ready)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from perfkit.errors import UsageError
 from perfkit.measure.launch.slurm_queue import Queued, how_ended, queued
-from perfkit.missing import missing
+from perfkit.optional_deps import explain_import_error
 
 if TYPE_CHECKING:
     import submitit
@@ -142,7 +142,7 @@ def _executor(folder: Path) -> "submitit.SlurmExecutor":
     try:
         import submitit
     except ModuleNotFoundError as error:
-        raise missing("submitit", "'perfkit[slurm]'", error) from None
+        raise explain_import_error("submitit", "'perfkit[slurm]'", error) from None
     try:
         return submitit.SlurmExecutor(folder=folder)
     except RuntimeError:

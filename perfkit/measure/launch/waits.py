@@ -14,7 +14,7 @@ from perfkit.store.layout import find_flight_file
 
 def flight_records(folder: Path, ranks: Iterable[int]) -> dict[int, FlightRecord]:
     """What is left of ranks' flight recorders, by rank; without those of a torch whose format is not known."""
-    from perfkit.trace.flight import read_dump  # a run that ends well needs no reader of files of others
+    from perfkit.trace.flight_dumps import read_dump  # a run that ends well needs no reader of files of others
 
     records = {}
     for rank in ranks:

@@ -11,7 +11,7 @@ from perfkit.instruments.clock import joined
 from perfkit.instruments.warmup import BY_TURNS_WINDOW, is_warm_by_turns
 from perfkit.measure.turns import protocol
 from perfkit.measure.turns.resident import Conversation, Team, check_ready, steps_of
-from perfkit.record import Samples
+from perfkit.record import StepSamples
 
 # Of a round, at most and at least. More turns make a round more precise, more rounds the result: a round steps for as
 # long as it took to get ready, which is near the best division of a budget where a round's own spread (memory layout)
@@ -24,7 +24,7 @@ LEAST_TURNS = 4
 # caches, which is not what training does, and costs each process differently, by where its memory lies.
 TURN_S = 0.02
 
-Stepper = Callable[[int], Samples]  # takes so many steps and returns them
+Stepper = Callable[[int], StepSamples]  # takes so many steps and returns them
 
 
 def step_by_turns(
@@ -34,7 +34,7 @@ def step_by_turns(
     report: Callable[[str], None],
     turns: int | None = None,
     turns_s: float = math.inf,
-) -> tuple[Samples, ...]:
+) -> tuple[StepSamples, ...]:
     """Start all teams, warm up, and take turns in the order ABBA (ABCCBA, and so on), `turns` of them each.
 
     By default as many as fit into the time that it took to get ready, and into `turns_s`. Returns each team's turns,
@@ -66,13 +66,13 @@ def step_by_turns(
     return taken
 
 
-def warm_up(steppers: Sequence[Stepper], least: int, most: int) -> tuple[Samples, ...]:
+def warm_up(steppers: Sequence[Stepper], least: int, most: int) -> tuple[StepSamples, ...]:
     """Step by turns until the CPU times of each have been steady once after `least` steps, and at most `most`.
 
     Of many processes one is always off by chance, so they need not be steady all at the same step. All take the same
     number of steps: what is compared are steps of the same batches.
     """
-    steps = (Samples(),) * len(steppers)
+    steps = (StepSamples(),) * len(steppers)
     steady: set[int] = set()
     while (count := len(steps[0].wall_s)) < most:
         if count >= least:
@@ -83,7 +83,7 @@ def warm_up(steppers: Sequence[Stepper], least: int, most: int) -> tuple[Samples
     return steps
 
 
-def steps_of_turn(warm: Sequence[Samples]) -> int:
+def steps_of_turn(warm: Sequence[StepSamples]) -> int:
     """How many steps make a turn of `TURN_S`, from the last steps of each warm-up; the same for all."""
     last = [median(team.wall_s[-BY_TURNS_WINDOW:]) for team in warm if team.wall_s]
     return max(1, math.ceil(TURN_S / min(last))) if last else 1
@@ -97,29 +97,31 @@ def take_turns(
     clock: Callable[[], float] = time.monotonic,
     *,
     steps: int = 1,
-) -> tuple[Samples, ...]:
+) -> tuple[StepSamples, ...]:
     """Turns of so many `steps` in the order ABBA, for `for_s` seconds.
 
     At least `least` and at most `most` of each, and whole ABBAs unless `most` is odd.
     """
-    taken = (Samples(),) * len(steppers)
+    taken = (StepSamples(),) * len(steppers)
     end = clock() + for_s
     while (count := len(taken[0].wall_s)) < most and (count < least or count % 2 or clock() < end):
         taken = _turn_each(steppers, taken, count, steps)
     return taken
 
 
-def _turn_each(steppers: Sequence[Stepper], taken: tuple[Samples, ...], index: int, steps: int) -> tuple[Samples, ...]:
+def _turn_each(
+    steppers: Sequence[Stepper], taken: tuple[StepSamples, ...], index: int, steps: int
+) -> tuple[StepSamples, ...]:
     """Add one turn of each, from the last to the first in every other round of turns."""
     order = range(len(steppers)) if index % 2 == 0 else reversed(range(len(steppers)))
     new = {number: steppers[number](steps) for number in order}
     return tuple(joined(before, new[number]) for number, before in enumerate(taken))
 
 
-def _turn(team: Team, talk: Conversation, steps: int) -> Samples:
+def _turn(team: Team, talk: Conversation, steps: int) -> StepSamples:
     return protocol.middle(_steps(team, talk, protocol.TURN, steps))
 
 
-def _steps(team: Team, talk: Conversation, word: str, steps: int) -> Samples:
+def _steps(team: Team, talk: Conversation, word: str, steps: int) -> StepSamples:
     team.say(f"{word} {steps}")
     return steps_of(talk.wait([team])[0])

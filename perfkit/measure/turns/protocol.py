@@ -9,7 +9,7 @@ from statistics import median
 
 import msgspec
 
-from perfkit.record import Samples
+from perfkit.record import StepSamples
 
 VERSION = 2
 READY = "ready"
@@ -23,15 +23,15 @@ def ready_line() -> str:
     return f"{READY} {VERSION}"
 
 
-def steps_line(samples: Samples) -> str:
+def steps_line(samples: StepSamples) -> str:
     return f"{STEPS} {msgspec.json.encode(samples).decode()}"
 
 
-def parse_steps(text: str) -> Samples:
-    return msgspec.json.decode(text, type=Samples)
+def parse_steps(text: str) -> StepSamples:
+    return msgspec.json.decode(text, type=StepSamples)
 
 
-def middle(steps: Samples) -> Samples:
+def middle(steps: StepSamples) -> StepSamples:
     """What one of these steps took: the median on each clock."""
     clocks = {"wall_s": steps.wall_s, "cpu_s": steps.cpu_s, "device_s": steps.device_s}
-    return Samples(**{name: (median(taken),) if taken else () for name, taken in clocks.items()})
+    return StepSamples(**{name: (median(taken),) if taken else () for name, taken in clocks.items()})

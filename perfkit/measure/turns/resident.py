@@ -17,8 +17,8 @@ from perfkit.measure.launch.outcome import outcome
 from perfkit.measure.launch.ranks import GRACE_S, HERE, RankPlace, RankProcess, end_ranks, start_rank
 from perfkit.measure.turns import protocol
 from perfkit.measure.turns.cores import Cores, keep_to
-from perfkit.record import Run, Samples, Status
-from perfkit.sampling import slowest
+from perfkit.record import RunResult, RunStatus, StepSamples
+from perfkit.sampling import merge_slowest_ranks
 from perfkit.spec import RunSpec
 from perfkit.store.layout import SPEC_FILE
 
@@ -36,7 +36,7 @@ class _Rank:
 class TeamFailedError(PerfkitError):
     """A team did not train to the end; `run` says how it ended."""
 
-    def __init__(self, team: "Team", run: Run) -> None:
+    def __init__(self, team: "Team", run: RunResult) -> None:
         super().__init__(f"{team.label}: {run.status}: {run.reason}")
         self.team = team
         self.run = run
@@ -93,15 +93,17 @@ class Team:
         """Nothing of this team runs any more when this returns."""
         end_ranks([rank.process for rank in self.ranks])
 
-    def build_failure(self, ended: Status | None, first: "_Rank | None" = None) -> TeamFailedError:
+    def build_failure(self, ended: RunStatus | None, first: "_Rank | None" = None) -> TeamFailedError:
         """How this team ended, from what its ranks left behind; `first` is the rank that ended before all others."""
         if ended is None:
             self._wait_for_end(GRACE_S)  # the other ranks learn in their next collective that one has failed
         self.end()
         order = tuple(number for number, rank in enumerate(self.ranks) if rank is first)
         run = outcome(self.spec, self.folder, ended, Exits(self.exit_codes, order))
-        if run.status == Status.OK:
-            run = Run(status=Status.CRASHED, reason="it ended before it was told to", exit_codes=run.exit_codes)
+        if run.status == RunStatus.OK:
+            run = RunResult(
+                status=RunStatus.CRASHED, reason="it ended before it was told to", exit_codes=run.exit_codes
+            )
         return TeamFailedError(self, run)
 
     def _wait_for_end(self, most_s: float) -> None:
@@ -129,7 +131,7 @@ class Conversation:
             ready = self._selector.select(max(0.0, self._deadline - time.monotonic()))
             if not ready:
                 late = next(team for team in teams if not all(rank.answers for rank in team.ranks))
-                raise late.build_failure(Status.TIMEOUT)
+                raise late.build_failure(RunStatus.TIMEOUT)
             for key, _ in ready:
                 self._read_output(key.data)
         return [[rank.answers.pop(0) for rank in team.ranks] for team in teams]
@@ -162,6 +164,6 @@ def check_ready(team: Team, answers: list[str]) -> None:
         )
 
 
-def steps_of(answers: list[str]) -> Samples:
+def steps_of(answers: list[str]) -> StepSamples:
     """The steps that a team's ranks have run, as those of one."""
-    return slowest([protocol.parse_steps(answer.partition(" ")[2]) for answer in answers])
+    return merge_slowest_ranks([protocol.parse_steps(answer.partition(" ")[2]) for answer in answers])

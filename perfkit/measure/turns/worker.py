@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from perfkit.measure.channel import command_channel
 from perfkit.measure.turns.protocol import END, TURN, WARM_UP, middle, ready_line, steps_line
 from perfkit.measure.worker import work
-from perfkit.record import Samples
+from perfkit.record import StepSamples
 
 if TYPE_CHECKING:
     from perfkit.measure.session import Session
@@ -35,7 +35,7 @@ def _obey(session: "Session", say: Callable[[str], None], commands: Iterator[str
     from perfkit.techniques.compile_facts import compile_facts
 
     gc.collect()  # what set-up left, which a step would have to look through
-    warm, turns = Samples(), Samples()
+    warm, turns = StepSamples(), StepSamples()
     say(ready_line())
     for command in commands:
         if command == END:

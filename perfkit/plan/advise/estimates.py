@@ -9,9 +9,9 @@ from perfkit.plan.advise.shelf import Candidate, Techniques, candidate
 from perfkit.plan.advise.time import TimeSaved, time_saved
 from perfkit.plan.advise.traced import TracedStep
 from perfkit.plan.plan import PlanOne
-from perfkit.spec import variant_label
+from perfkit.spec import format_variant_label
 from perfkit.techniques.batch import Batch
-from perfkit.units import nbytes, seconds
+from perfkit.units import format_bytes, format_seconds
 
 
 class Estimate(NamedTuple):
@@ -40,7 +40,7 @@ class Estimates:
 
     def estimate_variant(self, specs: Techniques) -> Estimate:
         """The estimate of a variant, of no technique that of the step as it is."""
-        name = variant_label(specs)
+        name = format_variant_label(specs)
         if name not in self._known:
             self._known[name] = self._make_estimate(candidate(specs))
         return self._known[name]
@@ -70,7 +70,7 @@ class Estimates:
         if saving is None or before is None or after is None:
             reason = planned.step_reason or without.step_reason or "it is not planned"
             return TimeSaved(None, not_known=(f"time: {reason}",))
-        parts = ", ".join(f"{part} {seconds(taken)}" for part, taken in list(before.parts.items())[:3])
+        parts = ", ".join(f"{part} {format_seconds(taken)}" for part, taken in list(before.parts.items())[:3])
         return TimeSaved(saving, (f"most of the planned step is {parts}",) if saving.value > 0 else (), (after.source,))
 
     def _compute_ratio(self, variant: Candidate) -> float:
@@ -88,4 +88,4 @@ class Estimates:
         name = max(less, key=less.__getitem__, default="")
         if less.get(name, 0) <= 0:
             return ""
-        return f"{name} at the peak: {nbytes(after.categories.get(name, 0))} of {nbytes(before.categories[name])}"
+        return f"{name} at the peak: {format_bytes(after.categories.get(name, 0))} of {format_bytes(before.categories[name])}"

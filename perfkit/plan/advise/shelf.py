@@ -10,7 +10,7 @@ from perfkit.measure.schedule import unbuildable
 from perfkit.plan.advise.model import Goal, LeftOut, Risk
 from perfkit.plan.advise.subject import Subject
 from perfkit.plan.plan import scheduled
-from perfkit.spec import TechniqueSpec, variant_label
+from perfkit.spec import TechniqueSpec, format_variant_label
 from perfkit.techniques.compose import compose, left_open
 from perfkit.techniques.ranks import lacks
 from perfkit.techniques.technique import Technique
@@ -33,7 +33,7 @@ class Candidate(NamedTuple):
 
     @property
     def name(self) -> str:
-        return variant_label(self.specs)
+        return format_variant_label(self.specs)
 
 
 def candidate(specs: Techniques) -> Candidate:

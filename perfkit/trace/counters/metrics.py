@@ -1,4 +1,4 @@
-"""From the metrics of Nsight Compute to FLOPs and bytes of a launch.
+"""Computes FLOPs and bytes of a launch from the metrics of Nsight Compute.
 
 Sources: the metric names and the roofline's arithmetic are those of the sections that Nsight Compute ships,
 `SpeedOfLight_HierarchicalSingleRooflineChart`, `...HalfRooflineChart`, `...DoubleRooflineChart` and
@@ -38,7 +38,7 @@ _OPS_PATH = re.compile(
 )
 
 
-class Counted(NamedTuple):
+class LaunchCounts(NamedTuple):
     """What one launch did; None where the export does not tell. `seconds` is the launch's time under the profiler."""
 
     seconds: float | None
@@ -48,41 +48,41 @@ class Counted(NamedTuple):
     l1_bytes: float | None
 
 
-def counted(metrics: Metrics, capability: str) -> Counted:
+def compute_launch_counts(metrics: Metrics, capability: str) -> LaunchCounts:
     """FLOPs, traffic and time of a launch from its metrics in base units (byte, second, cycle/second)."""
-    seconds = first(metrics, TIME, "gpu__time_duration.avg", "Duration")
-    return Counted(
+    seconds = get_first_metric(metrics, TIME, "gpu__time_duration.avg", "Duration")
+    return LaunchCounts(
         seconds=seconds,
-        flops=_flops(metrics, seconds, capability),
-        dram_bytes=_dram(metrics, seconds),
-        l2_bytes=_bytes(metrics, "lts__t", seconds),
-        l1_bytes=_bytes(metrics, "l1tex__t", seconds),
+        flops=_compute_flops(metrics, seconds, capability),
+        dram_bytes=_compute_dram_bytes(metrics, seconds),
+        l2_bytes=_compute_cache_bytes(metrics, "lts__t", seconds),
+        l1_bytes=_compute_cache_bytes(metrics, "l1tex__t", seconds),
     )
 
 
-def first(metrics: Metrics, *names: str) -> float | None:
+def get_first_metric(metrics: Metrics, *names: str) -> float | None:
     """The first of these metrics that the launch has."""
     return next((metrics[name] for name in names if name in metrics), None)
 
 
-def _flops(metrics: Metrics, seconds: float | None, capability: str) -> float | None:
-    vector = _vector_flops(metrics, seconds)
-    tensor = _tensor_flops(metrics, seconds, capability)
+def _compute_flops(metrics: Metrics, seconds: float | None, capability: str) -> float | None:
+    vector = _compute_vector_flops(metrics, seconds)
+    tensor = _compute_tensor_flops(metrics, seconds, capability)
     return None if vector is None or tensor is None else vector + tensor
 
 
-def _vector_flops(metrics: Metrics, seconds: float | None) -> float | None:
+def _compute_vector_flops(metrics: Metrics, seconds: float | None) -> float | None:
     """None where single precision was not collected; other precisions that were not are taken as unused."""
     total = 0.0
     for name, flops in INSTRUCTIONS.items():
-        count = _count(metrics, f"sass_thread_inst_executed_op_{name}_pred_on", seconds, flops)
+        count = _sum_metric(metrics, f"sass_thread_inst_executed_op_{name}_pred_on", seconds, flops)
         if count is None and name in SINGLE:
             return None
         total += count or 0.0
     return total
 
 
-def _count(metrics: Metrics, name: str, seconds: float | None, factor: int) -> float | None:
+def _sum_metric(metrics: Metrics, name: str, seconds: float | None, factor: int) -> float | None:
     """`factor` times a sum, from the sum itself, from its rate per cycle, or from the section's derived rate."""
     for unit in ("smsp", "sm"):
         total = metrics.get(f"{unit}__{name}.sum")
@@ -100,7 +100,7 @@ def _count(metrics: Metrics, name: str, seconds: float | None, factor: int) -> f
     return None
 
 
-def _tensor_flops(metrics: Metrics, seconds: float | None, capability: str) -> float | None:
+def _compute_tensor_flops(metrics: Metrics, seconds: float | None, capability: str) -> float | None:
     """Operations on the tensor cores: those counted by operand type, else from instructions where one shape exists."""
     by_source: dict[str, dict[int, float]] = {}
     for name, value in metrics.items():
@@ -111,25 +111,25 @@ def _tensor_flops(metrics: Metrics, seconds: float | None, capability: str) -> f
     if by_source:
         # A metric that names no destination, sparsity or instruction is the sum of those that do.
         return sum(levels[min(levels)] for levels in by_source.values())
-    instructions = _count(metrics, TENSOR_INSTRUCTIONS, seconds, 1)
+    instructions = _sum_metric(metrics, TENSOR_INSTRUCTIONS, seconds, 1)
     if instructions is None or instructions == 0:
         return instructions
     return instructions * _VOLTA_OPS if capability == _VOLTA else None
 
 
-def _dram(metrics: Metrics, seconds: float | None) -> float | None:
-    total = first(metrics, "dram__bytes.sum")
+def _compute_dram_bytes(metrics: Metrics, seconds: float | None) -> float | None:
+    total = get_first_metric(metrics, "dram__bytes.sum")
     if total is not None:
         return total
-    read = first(metrics, "dram__bytes_read.sum", "dram__bytes_op_read.sum")
-    written = first(metrics, "dram__bytes_write.sum", "dram__bytes_op_write.sum")
+    read = get_first_metric(metrics, "dram__bytes_read.sum", "dram__bytes_op_read.sum")
+    written = get_first_metric(metrics, "dram__bytes_write.sum", "dram__bytes_op_write.sum")
     if read is not None and written is not None:
         return read + written
     rate = metrics.get("dram__bytes.sum.per_second")
     return None if rate is None or seconds is None else rate * seconds
 
 
-def _bytes(metrics: Metrics, stage: str, seconds: float | None) -> float | None:
+def _compute_cache_bytes(metrics: Metrics, stage: str, seconds: float | None) -> float | None:
     total, sectors = metrics.get(f"{stage}_bytes.sum"), metrics.get(f"{stage}_sectors.sum")
     if total is not None:
         return total

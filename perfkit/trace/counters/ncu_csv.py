@@ -1,4 +1,4 @@
-"""CSV as Nsight Compute writes it: launches with their metrics, in base units.
+"""Reads CSV as Nsight Compute writes it: launches with their metrics, in base units.
 
 Two layouts: the raw page has a launch a row, its metrics as columns, and a row of units beneath the header; the details
 page has a metric a row. Around and between the rows stand the profiler's own lines (`==PROF== ...`) and whatever the
@@ -36,7 +36,7 @@ _SCALED = re.compile(r"([kmgtp]?)(byte|hz|inst|cycle|sector|request|warp|block|o
 
 
 @dataclass(frozen=True)
-class Launch:
+class ProfiledLaunch:
     """One profiled launch of a kernel, with its metrics in base units (byte, second, hertz, counts)."""
 
     process: str
@@ -47,7 +47,7 @@ class Launch:
     metrics: dict[str, float] = field(default_factory=dict)
 
 
-def read_launches(path: Path) -> tuple[list[Launch], tuple[str, ...]]:
+def read_launches(path: Path) -> tuple[list[ProfiledLaunch], tuple[str, ...]]:
     """The launches of an export in their order, and notes on what was skipped.
 
     `RunFormatError` for a file that cannot be read or holds no table of Nsight Compute.
@@ -58,31 +58,31 @@ def read_launches(path: Path) -> tuple[list[Launch], tuple[str, ...]]:
         raise RunFormatError(f"{path}: cannot be read ({error.strerror})") from None
     encoding = next((name for mark, name in _BOMS if data.startswith(mark)), "utf-8")
     lines = data.decode(encoding, errors="replace").splitlines()
-    launches: list[Launch] = []
+    launches: list[ProfiledLaunch] = []
     skipped = 0
-    for header, units, rows in _tables(path, lines):
+    for header, units, rows in _split_tables(path, lines):
         wrong = [row for row in rows if len(row) != len(header)]
         skipped += len(wrong)
         whole = [dict(zip(header, row, strict=True)) for row in rows if len(row) == len(header)]
-        launches += _long(whole) if _METRIC in header else _wide(whole, units)
+        launches += _parse_details_page(whole) if _METRIC in header else _parse_raw_page(whole, units)
     notes = (f"{skipped} rows with another number of fields than their header were skipped",) if skipped else ()
     return launches, notes
 
 
-def _tables(path: Path, lines: list[str]) -> Iterator[tuple[list[str], dict[str, str], list[list[str]]]]:
-    starts = [number for number, line in enumerate(lines) if _delimiter(line)]
+def _split_tables(path: Path, lines: list[str]) -> Iterator[tuple[list[str], dict[str, str], list[list[str]]]]:
+    starts = [number for number, line in enumerate(lines) if _find_delimiter(line)]
     if not starts:
-        raise RunFormatError(f"{path}: {_why_empty(lines)}")
+        raise RunFormatError(f"{path}: {_explain_empty(lines)}")
     for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
-        delimiter = _delimiter(lines[start])
+        delimiter = _find_delimiter(lines[start])
         body = [line for line in lines[start:end] if line.strip() and not line.startswith("==")]
-        header, *rows = (_fields(path, line, delimiter) for line in body)
+        header, *rows = (_split_fields(path, line, delimiter) for line in body)
         numbered = [row for row in rows if row and row[0].strip().isdigit()]
         unit_row = next((row for row in rows if len(row) == len(header) and not row[0].strip()), None)
         yield header, dict(zip(header, unit_row, strict=True)) if unit_row else {}, numbered
 
 
-def _fields(path: Path, line: str, delimiter: str) -> list[str]:
+def _split_fields(path: Path, line: str, delimiter: str) -> list[str]:
     """The fields of a row. Rows are lines: a quote that is not closed must not swallow those that follow."""
     try:
         return next(csv.reader([line], delimiter=delimiter))
@@ -90,43 +90,43 @@ def _fields(path: Path, line: str, delimiter: str) -> list[str]:
         raise RunFormatError(f"{path}: a row is no CSV ({error}): {line[:60]!r}...") from None
 
 
-def _delimiter(line: str) -> str:
+def _find_delimiter(line: str) -> str:
     """The delimiter of a header line, empty for any other line."""
     if not line.lstrip().startswith(('"ID"', "ID")):
         return ""
     return next((delimiter for delimiter in ",;\t" if _KERNEL in (f.strip('" ') for f in line.split(delimiter))), "")
 
 
-def _why_empty(lines: Iterable[str]) -> str:
+def _explain_empty(lines: Iterable[str]) -> str:
     errors = [line for line in lines if line.startswith("==ERROR==")]
     if errors:
         return f"holds no counters: {errors[0].removeprefix('==ERROR==').strip()}"
     return f"no table of Nsight Compute with the columns ID and {_KERNEL}; export one with `ncu --csv --page raw`"
 
 
-def _wide(rows: list[dict[str, str]], units: Mapping[str, str]) -> list[Launch]:
+def _parse_raw_page(rows: list[dict[str, str]], units: Mapping[str, str]) -> list[ProfiledLaunch]:
     names = [name for name in (rows[0] if rows else ()) if name not in _DESCRIBES]
-    decimal = _decimal_point(row[name] for row in rows for name in names)
+    decimal = _find_decimal_point(row[name] for row in rows for name in names)
     launches = []
     for row in rows:
-        launch = _launch(row)
+        launch = _make_launch(row)
         for name in names:
-            _add(launch.metrics, name, row[name], units.get(name, ""), decimal)
+            _add_metric(launch.metrics, name, row[name], units.get(name, ""), decimal)
         launches.append(launch)
     return launches
 
 
-def _long(rows: list[dict[str, str]]) -> list[Launch]:
-    decimal = _decimal_point(row[_VALUE] for row in rows)
-    launches: dict[tuple[str, str], Launch] = {}
+def _parse_details_page(rows: list[dict[str, str]]) -> list[ProfiledLaunch]:
+    decimal = _find_decimal_point(row[_VALUE] for row in rows)
+    launches: dict[tuple[str, str], ProfiledLaunch] = {}
     for row in rows:
-        launch = launches.setdefault((row.get("Process ID", ""), row["ID"]), _launch(row))
-        _add(launch.metrics, row[_METRIC], row[_VALUE], row.get(_UNIT, ""), decimal)
+        launch = launches.setdefault((row.get("Process ID", ""), row["ID"]), _make_launch(row))
+        _add_metric(launch.metrics, row[_METRIC], row[_VALUE], row.get(_UNIT, ""), decimal)
     return list(launches.values())
 
 
-def _launch(row: Mapping[str, str]) -> Launch:
-    return Launch(
+def _make_launch(row: Mapping[str, str]) -> ProfiledLaunch:
+    return ProfiledLaunch(
         process=row.get("Process ID", ""),
         kernel=row[_KERNEL].strip(),
         block=row.get("Block Size", ""),
@@ -135,14 +135,14 @@ def _launch(row: Mapping[str, str]) -> Launch:
     )
 
 
-def _add(metrics: dict[str, float], name: str, text: str, unit: str, decimal: str) -> None:
+def _add_metric(metrics: dict[str, float], name: str, text: str, unit: str, decimal: str) -> None:
     """Keep a metric that is a number in a known unit; of several under one label (details page) the first."""
-    value, factor = _number(text, decimal), _factor(unit)
+    value, factor = _parse_number(text, decimal), _parse_unit_factor(unit)
     if name and value is not None and factor is not None:
         metrics.setdefault(name.strip(), value * factor)
 
 
-def _decimal_point(texts: Iterable[str]) -> str:
+def _find_decimal_point(texts: Iterable[str]) -> str:
     """Which of `.` and `,` separates decimals in these values, which come from one machine.
 
     A separator before other than three digits, or after the other separator, does; one that is repeated does not.
@@ -160,18 +160,18 @@ def _decimal_point(texts: Iterable[str]) -> str:
     return "."
 
 
-def _number(text: str, decimal: str) -> float | None:
+def _parse_number(text: str, decimal: str) -> float | None:
     group = "," if decimal == "." else "."
     plain = re.sub(r"[\s'\u00a0\u202f\u2019]", "", text).replace(group, "").replace(decimal, ".")
     value = float(plain) if re.fullmatch(r"[+-]?\d+(\.\d+)?([eE][+-]?\d+)?", plain, re.ASCII) else math.inf
     return value if math.isfinite(value) else None
 
 
-def _factor(unit: str) -> float | None:
+def _parse_unit_factor(unit: str) -> float | None:
     """What a unit counts in base units: `Mbyte` 1e6, `usecond` 1e-6, `Gbyte/second` 1e9; None for one not known."""
     over, _, under = unit.strip().partition("/")
     if under:
-        top, bottom = _factor(over), _factor(under)
+        top, bottom = _parse_unit_factor(over), _parse_unit_factor(under)
         return None if top is None or bottom is None else top / bottom
     if over.lower() in _TIMES:
         return _TIMES[over.lower()]

@@ -1,1 +1,2 @@
-"""Where allocation events come from besides perfkit's own recorder: traces, allocator snapshots, memory timelines."""
+"""Reads allocation events from sources other than perfkit's own recorder: traces, allocator snapshots, memory
+timelines."""

@@ -1,5 +1,5 @@
-"""How many bytes the caching allocator gave for a request: its traces tell what was requested, its counters what it
-gave.
+"""Computes how many bytes the caching allocator gave for a request: its traces tell what was requested, its counters
+what it gave.
 
 From torch's c10/cuda/CUDACachingAllocator.cpp: `round_size`, `should_split` and c10/core/AllocatorConfig:
 `roundup_power2_divisions`.
@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.allocations import CUDA_SMALL_BYTES, CUDA_UNIT_BYTES, Ints, cuda_units
+from perfkit.allocations import CUDA_SMALL_BYTES, CUDA_UNIT_BYTES, Ints, round_cuda_size
 
 _FIRST_DIVISION, _DIVISIONS = 20, 16  # powers of two from 1 MiB on, each with its number of divisions
 
 
 @dataclass(frozen=True)
-class Settings:
+class AllocatorSettings:
     """Those settings of the allocator that decide on sizes."""
 
     divisions: tuple[int, ...] = ()
@@ -27,7 +27,7 @@ class Settings:
     expandable: bool = False
 
     @classmethod
-    def from_snapshot(cls, recorded: Mapping[str, Any]) -> "Settings":
+    def from_snapshot(cls, recorded: Mapping[str, Any]) -> "AllocatorSettings":
         """From a snapshot's `allocator_settings`, {} where it has none."""
         by_power = recorded.get("roundup_power2_divisions") or {}
         largest = recorded.get("max_split_size")
@@ -38,13 +38,13 @@ class Settings:
         )
 
 
-def rounded(requested: Ints, settings: Settings) -> Ints:
+def round_sizes(requested: Ints, settings: AllocatorSettings) -> Ints:
     """What is the least the allocator gives for each request."""
     distinct, which = np.unique(requested, return_inverse=True)
-    return np.array([_rounded(size, settings) for size in distinct.tolist()], np.int64)[which]
+    return np.array([_round_size(size, settings) for size in distinct.tolist()], np.int64)[which]
 
 
-def _rounded(size: int, settings: Settings) -> int:
+def _round_size(size: int, settings: AllocatorSettings) -> int:
     if size < CUDA_UNIT_BYTES:
         return CUDA_UNIT_BYTES
     power = size.bit_length() - 1
@@ -54,11 +54,11 @@ def _rounded(size: int, settings: Settings) -> int:
     if divisions > 1 and size > CUDA_UNIT_BYTES * divisions:
         piece = (1 << power) >> (divisions.bit_length() - 1)
         return -(-size // piece) * piece if piece else 1 << (power + 1)
-    return cuda_units(size)
+    return round_cuda_size(size)
 
 
 @dataclass(frozen=True)
-class Spaces:
+class AddressSpans:
     """What begins at addresses, from the event `begin` on, not at `end`; never two at one address at once."""
 
     address: Ints
@@ -86,7 +86,9 @@ class Spaces:
         return places, place_of, place_of * key + self.begin[order] + 1, self.end[order], key
 
 
-def unsplit(address: Ints, size: Ints, at: Ints, blocks: Spaces, ends: Spaces, settings: Settings) -> Ints:
+def extend_unsplit_blocks(
+    address: Ints, size: Ints, at: Ints, blocks: AddressSpans, ends: AddressSpans, settings: AllocatorSettings
+) -> Ints:
     """The sizes of large blocks that were born at events `at`, grown by what was not worth splitting off.
 
     A block of the large pool is split only if more than 1 MiB remains. So no piece of that pool is smaller, and where

@@ -1,4 +1,4 @@
-"""One device's part of an allocator snapshot as columns: what happened, and what was held when it was taken."""
+"""Columns of one device's part of an allocator snapshot: what happened, and what was held when it was taken."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.allocations import CUDA_UNIT_BYTES, SHARED_POOL, Ints, PoolId
-from perfkit.trace.memory.pools import Kinds, pool_of
+from perfkit.trace.memory.pools import Kinds, parse_pool
 
 # Pools: the one that all share, those of CUDA graphs and those that the program made.
 SHARED, GRAPHS, PROGRAMS = range(3)
@@ -38,13 +38,13 @@ HIGH = 1 << 63  # from here on lie the addresses of Intel's GPUs, sign-extended;
 Entry = Mapping[str, Any]
 
 
-class _Codes(dict[str, int]):
+class _ActionCodes(dict[str, int]):
     def __missing__(self, action: str) -> int:
         return OTHER
 
 
 @dataclass(frozen=True)
-class History:
+class AllocatorHistory:
     """The entries of a trace, in the order in which they were recorded.
 
     Attributes:
@@ -75,7 +75,7 @@ class History:
 
 
 @dataclass(frozen=True)
-class Held:
+class HeldMemory:
     """Segments, and the blocks in them that were in use, both in the order of addresses.
 
     `in_pool` is the kind of a segment's pool: SHARED ... `allocated` tells blocks that the program held from those that
@@ -93,7 +93,7 @@ class Held:
     granular: bool  # every size is a multiple of the caching allocator's granularity
 
 
-def history_of(entries: list[Entry], pools: Kinds = MappingProxyType({})) -> History:
+def build_history(entries: list[Entry], pools: Kinds = MappingProxyType({})) -> AllocatorHistory:
     """The columns of a trace's entries, of which `pools` tells private pools' kinds.
 
     A malformed one is an `AttributeError`, `KeyError`, `TypeError`, `ValueError` or `OverflowError`.
@@ -103,51 +103,51 @@ def history_of(entries: list[Entry], pools: Kinds = MappingProxyType({})) -> His
     def column(values: Iterable[Any], kind: Any = np.int64) -> Any:
         return np.fromiter(values, kind, count)
 
-    action = column(map(_Codes(_ACTIONS).__getitem__, map(itemgetter("action"), entries)), np.int8)
+    action = column(map(_ActionCodes(_ACTIONS).__getitem__, map(itemgetter("action"), entries)), np.int8)
     timed = bool(count) and all(contains(entry, "time_us") for entry in entries)
     size = column(map(itemgetter("size"), entries))
     # What a failed request asked for may be any number.
     if ((size < 0) | (size > _MOST_BYTES))[action != OOM].any():
         raise ValueError("an entry of a size that no memory holds")
-    stack, stacks = _stacks(entries)
-    context, contexts = _contexts(entries)
+    stack, stacks = _group_stacks(entries)
+    context, contexts = _collect_contexts(entries)
     failed = np.flatnonzero(action == OOM).tolist()
-    return History(
+    return AllocatorHistory(
         action=action,
-        address=_addresses([entry.get("addr", 0) for entry in entries]),
+        address=_convert_addresses([entry.get("addr", 0) for entry in entries]),
         size=size,
-        time_ns=_times(column(map(itemgetter("time_us"), entries))) if timed else None,
+        time_ns=_convert_times(column(map(itemgetter("time_us"), entries))) if timed else None,
         stack=stack,
         stacks=stacks,
-        in_pool=_pools(entries, pools),
+        in_pool=_classify_pools(entries, pools),
         context=context,
         contexts=contexts,
         device_free=tuple(entries[index].get("device_free") for index in failed),
     )
 
 
-def _addresses(values: list[int]) -> Ints:
+def _convert_addresses(values: list[int]) -> Ints:
     try:
         return np.fromiter(values, np.int64, len(values))
     except OverflowError:
-        return np.array([signed(address) for address in values], np.int64)
+        return np.array([convert_to_signed(address) for address in values], np.int64)
 
 
-def signed(address: int) -> int:
+def convert_to_signed(address: int) -> int:
     """An address as the columns hold it; `OverflowError` if it has more than 64 bits."""
     if address >= _ADDRESSES:
         raise OverflowError("an address of more than 64 bits")
     return address - _ADDRESSES if address >= HIGH else address
 
 
-def _times(time_us: Ints) -> Ints:
+def _convert_times(time_us: Ints) -> Ints:
     if (np.abs(time_us) > _MOST_US).any():
         raise ValueError("a time of an entry beyond all clocks")
     later: Ints = np.maximum.accumulate(time_us) * 1000
     return later
 
 
-def _stacks(entries: list[Entry]) -> tuple[Ints, tuple[object, ...]]:
+def _group_stacks(entries: list[Entry]) -> tuple[Ints, tuple[object, ...]]:
     """Lists of frames are shared by the entries of one stack: they are told apart by where they lie."""
     frames = list(map(methodcaller("get", "frames"), entries))
     places = np.fromiter(map(id, frames), np.int64, len(frames))
@@ -155,7 +155,7 @@ def _stacks(entries: list[Entry]) -> tuple[Ints, tuple[object, ...]]:
     return stack, tuple(frames[position] for position in first.tolist())
 
 
-def _contexts(entries: list[Entry]) -> tuple[Ints, tuple[str, ...]]:
+def _collect_contexts(entries: list[Entry]) -> tuple[Ints, tuple[str, ...]]:
     """What `torch.cuda.memory._set_memory_metadata` set, else the compiled region an entry was recorded in."""
     numbers = {"": 0}
     context = np.zeros(len(entries), np.int64)
@@ -170,39 +170,48 @@ def _contexts(entries: list[Entry]) -> tuple[Ints, tuple[str, ...]]:
     return context, tuple(numbers)
 
 
-def _pools(entries: list[Entry], kinds: Kinds) -> NDArray[np.int8] | None:
+def _classify_pools(entries: list[Entry], kinds: Kinds) -> NDArray[np.int8] | None:
     ids = list(map(methodcaller("get", "pool_id"), entries))
     if not entries or ids[0] is None:
         return None
     if tuple(ids[0]) == SHARED_POOL and ids.count(ids[0]) == len(ids):
         return np.zeros(len(ids), np.int8)
-    return np.fromiter((_kind(pool_of(entry, "pool_id"), kinds) for entry in entries), np.int8, len(entries))
+    return np.fromiter(
+        (_get_pool_kind(parse_pool(entry, "pool_id"), kinds) for entry in entries), np.int8, len(entries)
+    )
 
 
-def _kind(pool: PoolId, kinds: Kinds) -> int:
+def _get_pool_kind(pool: PoolId, kinds: Kinds) -> int:
     if pool == SHARED_POOL:
         return SHARED
     return GRAPHS if kinds.get(pool, True) else PROGRAMS
 
 
-def held_by(segments: list[Entry], pools: Kinds = MappingProxyType({})) -> Held:
-    """What segments hold; `pools` and errors as those of `history_of`."""
+def build_held_memory(segments: list[Entry], pools: Kinds = MappingProxyType({})) -> HeldMemory:
+    """What segments hold; `pools` and errors as those of `build_history`."""
     rows: list[tuple[int, int, bool, int]] = []
     blocks: list[tuple[int, int, bool, object]] = []
     granular = True
     for segment in segments:
-        address, total = signed(int(segment["address"])), _size(segment["total_size"])
-        kind = _kind(pool_of(segment, "segment_pool_id"), pools)
+        address, total = convert_to_signed(int(segment["address"])), _check_size(segment["total_size"])
+        kind = _get_pool_kind(parse_pool(segment, "segment_pool_id"), pools)
         rows.append((address, total, bool(segment.get("is_expandable", False)), kind))
         for block in segment["blocks"]:
-            size, state = _size(block["size"]), block["state"]
+            size, state = _check_size(block["size"]), block["state"]
             granular &= size % CUDA_UNIT_BYTES == 0
             if state != _INACTIVE:
-                blocks.append((signed(int(block.get("address", address))), size, state == _ALLOCATED, _frames(block)))
+                blocks.append(
+                    (
+                        convert_to_signed(int(block.get("address", address))),
+                        size,
+                        state == _ALLOCATED,
+                        _get_frames(block),
+                    )
+                )
             address += size
     rows.sort(key=itemgetter(0))
     blocks.sort(key=itemgetter(0))
-    return Held(
+    return HeldMemory(
         segment=np.array([row[0] for row in rows], np.int64),
         segment_size=np.array([row[1] for row in rows], np.int64),
         expandable=np.array([row[2] for row in rows], np.bool_),
@@ -215,13 +224,13 @@ def held_by(segments: list[Entry], pools: Kinds = MappingProxyType({})) -> Held:
     )
 
 
-def _size(value: Any) -> int:
+def _check_size(value: Any) -> int:
     if not 0 <= value <= _MOST_BYTES:
         raise ValueError("a block or segment of a size that no memory holds")
     return int(value)
 
 
-def _frames(block: Entry) -> object:
+def _get_frames(block: Entry) -> object:
     """Of torch 2.0 a block has a history, the latest first."""
     history = block.get("history")
     return history[0].get("frames") if history else block.get("frames")

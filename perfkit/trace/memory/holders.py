@@ -1,4 +1,4 @@
-"""Which op an allocation or a free belongs to, as a user would name it."""
+"""Finds the op that an allocation or a free belongs to, as a user would name it."""
 
 import re
 from dataclasses import dataclass
@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.trace.annotations import COLLECTIVE_RANGES, is_autograd_node, phase_of
-from perfkit.trace.memory.names import Table
-from perfkit.trace.naming import Names, named
-from perfkit.trace.nesting import around_times, nearest, parents
+from perfkit.trace.annotations import COLLECTIVE_RANGES, is_autograd_node, match_phase
+from perfkit.trace.event_names import EventNames, mark_named
+from perfkit.trace.event_nesting import find_around_times, find_nearest, find_parents
+from perfkit.trace.memory.text_numbers import TraceTextNumbers
 from perfkit.trace.ops import Ops
 from perfkit.trace.read import NONE, Category, Ints
 
@@ -36,10 +36,10 @@ _ENGINE = "autograd::engine::evaluate_function: "
 
 
 @dataclass(frozen=True)
-class Holders:
+class MemoryHolders:
     """For moments on threads of the host: the row in `Ops` of the innermost op, NONE outside of all, and its name.
 
-    `made_by` and `freed_by` number texts of a `Table`, 0 where nothing is known: the op that asked for memory, and the
+    `made_by` and `freed_by` number texts of a `TraceTextNumbers`, 0 where nothing is known: the op that asked for memory, and the
     op in which it was given back, which in backward is the autograd node that held it.
     """
 
@@ -48,44 +48,46 @@ class Holders:
     freed_by: NDArray[np.int32]
 
 
-def holders(ops: Ops, threads: NDArray[np.int32], times: Ints, table: Table) -> Holders:
+def find_holders(ops: Ops, threads: NDArray[np.int32], times: Ints, table: TraceTextNumbers) -> MemoryHolders:
     trace = ops.trace
     event, parent = np.asarray(ops.event, np.int64), np.asarray(ops.parent, np.int64)
-    inner = innermost = around_times(trace, event, threads, times, parent)
+    inner = innermost = find_around_times(trace, event, threads, times, parent)
     ranges = trace.select_events(Category.RANGE)
-    ranges = ranges[named(trace, ranges, lambda name: bool(_WORKING.fullmatch(name) or _SURROUNDING.fullmatch(name)))]
+    ranges = ranges[
+        mark_named(trace, ranges, lambda name: bool(_WORKING.fullmatch(name) or _SURROUNDING.fullmatch(name)))
+    ]
     if len(ranges):
         event = np.sort(np.concatenate([event, ranges]))
-        parent = parents(trace, event)
-        innermost = around_times(trace, event, threads, times, parent)
-    names = Names.from_events(trace, event)
+        parent = find_parents(trace, event)
+        innermost = find_around_times(trace, event, threads, times, parent)
+    names = EventNames.from_events(trace, event)
     held = names.are(lambda name: is_autograd_node(name) or _WORKING.fullmatch(name) is not None)
-    numbers = table.get_numbers(trace.names, names.occurring, _worded)
-    made_by = _numbers_of(numbers, names, _makers(names, parent), innermost)
-    in_node = _numbers_of(numbers, names, nearest(parent, held), innermost)
-    return Holders(inner, made_by, np.where(in_node != 0, in_node, made_by))
+    numbers = table.get_numbers(trace.names, names.occurring, _strip_engine_prefix)
+    made_by = _look_up_numbers(numbers, names, _find_makers(names, parent), innermost)
+    in_node = _look_up_numbers(numbers, names, find_nearest(parent, held), innermost)
+    return MemoryHolders(inner, made_by, np.where(in_node != 0, in_node, made_by))
 
 
-def _makers(names: Names, parent: Ints) -> Ints:
+def _find_makers(names: EventNames, parent: Ints) -> Ints:
     """For each op the one that a user would name for what it allocates; NONE for the marks of steps and phases."""
     obtaining = names.are(lambda name: _OBTAINING.fullmatch(name) is not None)
     surrounding = names.are(lambda name: _SURROUNDING.fullmatch(name) is not None)
-    passed = surrounding | names.are(lambda name: phase_of(name) is not None or _STEP.fullmatch(name) is not None)
+    passed = surrounding | names.are(lambda name: match_phase(name) is not None or _STEP.fullmatch(name) is not None)
     around = np.append(parent, NONE)
     lifted = names.are(_CONVERTING.__contains__) & np.append(names.are(_CALLED.__contains__), False)[parent]
-    working = nearest(parent, ~obtaining)
+    working = find_nearest(parent, ~obtaining)
     working = np.where(working == NONE, NONE, np.where(lifted[working], around[working], working))
     # Where nothing around does more: the outermost op that obtains memory, as the program called it.
-    outermost = nearest(parent, obtaining & ((parent == NONE) | ~np.append(obtaining, False)[parent]))
-    outermost = np.where(passed, nearest(parent, surrounding), outermost)
+    outermost = find_nearest(parent, obtaining & ((parent == NONE) | ~np.append(obtaining, False)[parent]))
+    outermost = np.where(passed, find_nearest(parent, surrounding), outermost)
     return np.where((working == NONE) | np.append(passed, False)[working], outermost, working)
 
 
-def _numbers_of(numbers: NDArray[np.int32], names: Names, of: Ints, rows: Ints) -> NDArray[np.int32]:
+def _look_up_numbers(numbers: NDArray[np.int32], names: EventNames, of: Ints, rows: Ints) -> NDArray[np.int32]:
     row = np.append(of, NONE)[rows]
     names_at: NDArray[np.int32] = np.where(row == NONE, 0, numbers[np.append(names.column, 0)[row]]).astype(np.int32)
     return names_at
 
 
-def _worded(name: str) -> str:
+def _strip_engine_prefix(name: str) -> str:
     return name.removeprefix(_ENGINE)

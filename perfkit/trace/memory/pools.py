@@ -1,4 +1,5 @@
-"""Pools of a caching allocator beside the one that all share: which are CUDA graphs', and which the program's own."""
+"""Classifies pools of a caching allocator beside the one that all share: which are CUDA graphs', and which the
+program's own."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -13,13 +14,13 @@ def classify_pools(segments: Iterable[Mapping[str, Any]], entries: Iterable[Mapp
     streams: dict[PoolId, set[int | None]] = {}
     for key, rows in (("segment_pool_id", segments), ("pool_id", entries)):
         for row in rows:
-            pool = pool_of(row, key)
+            pool = parse_pool(row, key)
             if pool != SHARED_POOL:
                 streams.setdefault(pool, set()).add(row.get("stream"))
     return {pool: is_graph_pool(pool, used) for pool, used in streams.items()}
 
 
-def pool_of(row: Mapping[str, Any], key: str) -> PoolId:
+def parse_pool(row: Mapping[str, Any], key: str) -> PoolId:
     """The pool that a segment or an entry names, else the shared one: older versions of torch name none."""
     pool = row.get(key)
     if not pool:

@@ -1,4 +1,5 @@
-"""Memory timelines of torch.profiler: what `export_memory_timeline` writes, as raw points or as sums by category.
+"""Reads memory timelines of torch.profiler: what `export_memory_timeline` writes, as raw points or as sums by
+category.
 
 The formats are those of torch/profiler/_memory_profiler.py (`MemoryProfileTimeline`).
 """
@@ -19,14 +20,14 @@ from perfkit.allocations import (
     PARAMETER,
     TEMPORARY,
     UNKNOWN,
-    Names,
-    allocations,
+    TextNumbers,
+    build_allocations,
 )
 from perfkit.errors import RunFormatError
-from perfkit.record import Block
-from perfkit.trace.memory.file import MemoryFile
-from perfkit.trace.reading.source import open_source
-from perfkit.trace.reading.stream import Limits, TextBlocks
+from perfkit.record import InitialBlock
+from perfkit.trace.memory.memory_file import MemoryFile
+from perfkit.trace.reading.text_blocks import ReadLimits, TextBlocks
+from perfkit.trace.reading.trace_sources import open_source
 
 RAW = "torch.profiler memory timeline (raw points)"
 SUMS = "torch.profiler memory timeline (sums by category)"
@@ -39,14 +40,14 @@ _CATEGORIES = (PARAMETER, OPTIMIZER_STATE, INPUT, TEMPORARY, ACTIVATION, GRADIEN
 _PREEXISTING, _CREATE, _INCREMENT_VERSION, _DESTROY = 1, 2, 3, 4
 
 
-class _Point(NamedTuple):
+class _TimelinePoint(NamedTuple):
     time_ns: int
     action: int
     bytes: int
     category: int
 
 
-class _Sums(NamedTuple):
+class _CategorySums(NamedTuple):
     times_us: list[int]
     sizes: list[list[int]]  # the first of each row is always 0
 
@@ -60,14 +61,14 @@ def read_raw_timeline(path: str | Path) -> MemoryFile:
     label = str(path)
     file, file_bytes = open_source(label)
     with file:
-        text = TextBlocks(file, label, file_bytes, Limits())
+        text = TextBlocks(file, label, file_bytes, ReadLimits())
         data = b"".join(text)
     if text.damage:
         raise RunFormatError(f"{label}: {text.damage}; copy or record it again")
-    return timeline_memory(data, label)
+    return parse_timeline(data, label)
 
 
-def timeline_memory(data: bytes, label: str) -> MemoryFile:
+def parse_timeline(data: bytes, label: str) -> MemoryFile:
     """`read_raw_timeline` of a file's text."""
     if data.lstrip()[:1] == b"<":
         raise RunFormatError(
@@ -77,8 +78,8 @@ def timeline_memory(data: bytes, label: str) -> MemoryFile:
     try:
         decoded = msgspec.json.decode(data)
         if isinstance(decoded, list) and len(decoded) == 2 and _is_table(decoded[1]):
-            return _of_sums(msgspec.convert(decoded, _Sums), label)
-        return _of_points(msgspec.convert(decoded, list[_Point]), label)
+            return _build_from_sums(msgspec.convert(decoded, _CategorySums), label)
+        return _build_from_points(msgspec.convert(decoded, list[_TimelinePoint]), label)
     except (msgspec.MsgspecError, UnicodeDecodeError, OverflowError) as error:
         raise RunFormatError(f"{label}: not a memory timeline of torch.profiler: {error}") from None
 
@@ -87,17 +88,17 @@ def _is_table(rows: object) -> bool:
     return isinstance(rows, list) and all(isinstance(row, list) for row in rows)
 
 
-def _of_points(points: list[_Point], label: str) -> MemoryFile:
+def _build_from_points(points: list[_TimelinePoint], label: str) -> MemoryFile:
     """Points have no addresses: which block a free ends is a guess among those of its size and category."""
     rows = np.array(points, np.int64).reshape(-1, 4)
     time_ns, action, size, category = rows.T
     if not len(rows) or (category < 0).any() or (category >= len(_CATEGORIES)).any():
         raise RunFormatError(f"{label}: not a memory timeline of torch.profiler: no points with known categories")
-    names = Names()
+    names = TextNumbers()
     number = np.array([names.number(name) for name in _CATEGORIES])
     there = action == _PREEXISTING
     known = tuple(
-        Block(address=NONE, size_bytes=bytes_, category=_CATEGORIES[which], name="")
+        InitialBlock(address=NONE, size_bytes=bytes_, category=_CATEGORIES[which], name="")
         for bytes_, which in zip(size[there].tolist(), category[there].tolist(), strict=True)
     )
     start = int(size[there].sum())
@@ -113,7 +114,7 @@ def _of_points(points: list[_Point], label: str) -> MemoryFile:
     same &= (size[:-1] == -size[1:]) & (size[:-1] < 0) & (number[category[:-1]] == number[category[1:]])
     kept[:-1] &= ~same
     kept[1:] &= ~same
-    result = allocations(
+    result = build_allocations(
         device=DEVICE,
         source=_SOURCE,
         names=names.list_texts(),
@@ -127,27 +128,27 @@ def _of_points(points: list[_Point], label: str) -> MemoryFile:
     return MemoryFile(kind=RAW, allocations=(result,), notes=(note,))
 
 
-def _of_sums(sums: _Sums, label: str) -> MemoryFile:
+def _build_from_sums(sums: _CategorySums, label: str) -> MemoryFile:
     """Sums tell how a category grew and shrank: each growth is a block here, and what shrinks ends the latest first."""
     if len(sums.times_us) != len(sums.sizes) or any(len(row) != len(_CATEGORIES) + 1 for row in sums.sizes):
         raise RunFormatError(f"{label}: not a memory timeline of torch.profiler: rows of another length")
     rows = np.array(sums.sizes, np.int64).reshape(-1, len(_CATEGORIES) + 1)[:, 1:]
     if not len(rows) or (rows < 0).any():
         raise RunFormatError(f"{label}: does not balance: a category has less than no bytes; it is damaged, or was cut")
-    names = Names()
+    names = TextNumbers()
     number = [names.number(name) for name in _CATEGORIES]
-    pieces = _Pieces()
+    pieces = _GrowthPieces()
     changes = np.diff(rows, axis=0, prepend=0)
     for row, category in zip(*(indices.tolist() for indices in np.nonzero(changes)), strict=True):
         pieces.add_change(row, category, int(changes[row, category]))
     made = np.array(pieces.list_events(), np.int64).reshape(-1, 4)
     first = made[:, 0] == 0
     known = tuple(
-        Block(address=address, size_bytes=bytes_, category=_CATEGORIES[category], name="")
+        InitialBlock(address=address, size_bytes=bytes_, category=_CATEGORIES[category], name="")
         for _, address, bytes_, category in made[first].tolist()
     )
     row, address, size, category = made[~first].T
-    result = allocations(
+    result = build_allocations(
         device=DEVICE,
         source=_SOURCE,
         names=names.list_texts(),
@@ -161,7 +162,7 @@ def _of_sums(sums: _Sums, label: str) -> MemoryFile:
     return MemoryFile(kind=SUMS, allocations=(result,), notes=(note,))
 
 
-class _Pieces:
+class _GrowthPieces:
     """Growths of categories in pieces that are ended whole."""
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Snapshots of torch's caching allocator: `torch.cuda.memory._dump_snapshot`, as pickle or JSON.
+"""Reads snapshots of torch's caching allocator: `torch.cuda.memory._dump_snapshot`, as pickle or JSON.
 
 The format is that of torch/csrc/cuda/memory_snapshot.cpp and Module.cpp, from torch 2.0 on.
 """
@@ -18,41 +18,41 @@ from perfkit.allocations import (
     Allocations,
     FailedRequest,
     Ints,
-    Names,
     PrivateSegment,
-    allocations,
+    TextNumbers,
+    build_allocations,
 )
 from perfkit.errors import RunFormatError
-from perfkit.record import PHASES, Block
-from perfkit.trace.memory.annotated import (
-    BACKWARD,
-    DATA,
-    Ranges,
-    bands,
-    batches,
-    filled,
-    marked,
-    steps_by_optimizer,
-    visits,
-)
-from perfkit.trace.memory.block_sizes import Settings
-from perfkit.trace.memory.file import MemoryFile
+from perfkit.record import PHASES, InitialBlock
+from perfkit.trace.memory.block_sizes import AllocatorSettings
 from perfkit.trace.memory.history import (
     ALLOC,
     GRAPHS,
     OOM,
     PROGRAMS,
     SHARED,
-    Held,
-    History,
-    held_by,
-    history_of,
+    AllocatorHistory,
+    HeldMemory,
+    build_held_memory,
+    build_history,
 )
+from perfkit.trace.memory.history_replay import replay_history
+from perfkit.trace.memory.memory_file import MemoryFile
 from perfkit.trace.memory.pools import classify_pools
-from perfkit.trace.memory.replay import replay
 from perfkit.trace.memory.snapshot_text import load_snapshot
-from perfkit.trace.memory.stacks import BY_LIFE, Origin, Stacks
-from perfkit.units import nbytes
+from perfkit.trace.memory.stack_origins import BY_LIFE, StackClassifier, StackOrigin
+from perfkit.trace.memory.step_phases import (
+    BACKWARD,
+    DATA,
+    MarkedRanges,
+    build_bands,
+    count_steps_by_optimizer,
+    count_visits,
+    fill_phases,
+    find_batches,
+    parse_marked_ranges,
+)
+from perfkit.units import format_bytes
 
 KIND = "allocator snapshot (torch.cuda.memory._dump_snapshot)"
 SOURCE = "the caching allocator's history, stream by stream as it was asked for"
@@ -67,10 +67,10 @@ def read_snapshot(path: str | Path) -> MemoryFile:
     `RunFormatError` names a file that is no such snapshot.
     """
     label = str(path)
-    return snapshot_memory(load_snapshot(label), label)
+    return parse_snapshot(load_snapshot(label), label)
 
 
-def snapshot_memory(snapshot: object, label: str) -> MemoryFile:
+def parse_snapshot(snapshot: object, label: str) -> MemoryFile:
     """What a snapshot tells, once it is plain data. Its histories are taken out of it, to free them one by one."""
     if isinstance(snapshot, list):
         snapshot = {"segments": snapshot}
@@ -82,7 +82,7 @@ def snapshot_memory(snapshot: object, label: str) -> MemoryFile:
     traces = snapshot.get("device_traces") or []
     try:
         _refuse_repeated(traces, snapshot["segments"])
-        settings = Settings.from_snapshot(snapshot.get("allocator_settings") or {})
+        settings = AllocatorSettings.from_snapshot(snapshot.get("allocator_settings") or {})
         segments: dict[int, list[Mapping[str, Any]]] = {}
         for segment in snapshot["segments"]:
             segments.setdefault(int(segment.get("device", 0)), []).append(segment)
@@ -91,10 +91,10 @@ def snapshot_memory(snapshot: object, label: str) -> MemoryFile:
             entries = traces[device] if 0 <= device < len(traces) else []
             own = segments.pop(device, [])
             pools = classify_pools(own, entries)
-            held, history = held_by(own, pools), history_of(entries, pools)
+            held, history = build_held_memory(own, pools), build_history(entries, pools)
             entries.clear()
-            one = _Device(f"{_kind(history, held)}:{device}", history, held, settings)
-            recordings.append(one.build_allocations(*marked(snapshot.get("external_annotations"), device)))
+            one = _SnapshotDevice(f"{_detect_device_kind(history, held)}:{device}", history, held, settings)
+            recordings.append(one.build_allocations(*parse_marked_ranges(snapshot.get("external_annotations"), device)))
             notes += one.describe_gaps()
     except _MALFORMED as error:
         raise RunFormatError(
@@ -109,7 +109,7 @@ def snapshot_memory(snapshot: object, label: str) -> MemoryFile:
     return MemoryFile(kind=KIND, allocations=tuple(recordings), notes=tuple(notes))
 
 
-def _kind(history: History, held: Held) -> str:
+def _detect_device_kind(history: AllocatorHistory, held: HeldMemory) -> str:
     """The kind of device, which a snapshot does not name (`torch.xpu.memory` writes the same): by its addresses."""
     high = (history.address < 0).any() or (held.segment < 0).any()
     return "xpu" if high else "cuda"
@@ -122,16 +122,16 @@ def _refuse_repeated(traces: list[Any], segments: list[Any]) -> None:
         raise ValueError("one list stands for several devices or segments")
 
 
-class _Device:
+class _SnapshotDevice:
     """One device of a snapshot, on its way to `Allocations`."""
 
-    def __init__(self, name: str, history: History, held: Held, settings: Settings) -> None:
+    def __init__(self, name: str, history: AllocatorHistory, held: HeldMemory, settings: AllocatorSettings) -> None:
         self._name, self._history, self._held = name, history, held
-        self._replay = replay(history, held, settings)
-        self._names, self._stacks = Names(), Stacks()
+        self._replay = replay_history(history, held, settings)
+        self._names, self._stacks = TextNumbers(), StackClassifier()
         self._places = [self._stacks.place(stack) for stack in history.stacks]
 
-    def build_allocations(self, phases: Ranges, steps: Ranges) -> Allocations:
+    def build_allocations(self, phases: MarkedRanges, steps: MarkedRanges) -> Allocations:
         """The events with what their stacks, contexts and the ranges around them tell."""
         if not len(self._replay.events):
             return self._build_state()
@@ -147,15 +147,15 @@ class _Device:
         if history.time_ns is not None:
             by_mark = phases.find_numbers(time_ns)
             phase, step = np.where(by_mark != NONE, by_mark, phase), steps.find_numbers(time_ns)
-        phase[self._mark_program_stacks()[stack] & batches(filled(phase, made), stack, made)] = DATA
-        phase = filled(phase, made)
+        phase[self._mark_program_stacks()[stack] & find_batches(fill_phases(phase, made), stack, made)] = DATA
+        phase = fill_phases(phase, made)
         if not len(steps.number):
-            step = steps_by_optimizer(phase)
-        visit = visits(phase, step)
+            step = count_steps_by_optimizer(phase)
+        visit = count_visits(phase, step)
         numbers = np.array([(names.number(place.op), names.number(place.line)) for place in self._places], np.int32)
         contexts = np.array([names.number(context) for context in history.contexts], np.int32)
         category = self._find_categories(stack, visit)
-        return allocations(
+        return build_allocations(
             device=self._name,
             source=SOURCE,
             names=names.list_texts(),
@@ -173,7 +173,7 @@ class _Device:
             unexplained_bytes=-int(replayed.size[~made & (replayed.allocated_by == NONE)].sum()),
             reserved=replayed.reserved,
             private=self._list_private_segments(),
-            bands=bands(phase, step, visit, time_ns),
+            bands=build_bands(phase, step, visit, time_ns),
             failed=self._build_failed_request(events, phase, step),
         )
 
@@ -233,16 +233,16 @@ class _Device:
             found.append(PrivateSegment(start, size, size - used))
         return tuple(found)
 
-    def _list_known_blocks(self, blocks: Ints) -> tuple[Block, ...]:
+    def _list_known_blocks(self, blocks: Ints) -> tuple[InitialBlock, ...]:
         """Blocks of the end that were there from the start, with what the stacks of their allocations tell."""
         held = self._held
         pools = self._find_pools_at(held.block)
         places = {id(stack): self._stacks.place(stack) for stack in (held.stacks[at] for at in blocks.tolist())}
         return tuple(
-            Block(
+            InitialBlock(
                 address=int(held.block[at]),
                 size_bytes=int(held.block_size[at]),
-                category=_standing(places[id(held.stacks[at])], int(pools[at])),
+                category=_get_standing_category(places[id(held.stacks[at])], int(pools[at])),
                 name=places[id(held.stacks[at])].line,
             )
             for at in blocks.tolist()
@@ -255,10 +255,10 @@ class _Device:
         places = [self._stacks.place(held.stacks[at]) for at in chosen.tolist()]
         pools = self._find_pools_at(held.block)
         category = [
-            number(_standing(place, int(pools[at])).replace(UNKNOWN, ""))
+            number(_get_standing_category(place, int(pools[at])).replace(UNKNOWN, ""))
             for at, place in zip(chosen.tolist(), places, strict=True)
         ]
-        return allocations(
+        return build_allocations(
             device=self._name,
             source=STATE,
             time_ns=np.zeros(len(chosen), np.int64),
@@ -279,14 +279,14 @@ class _Device:
         if not self._is_failed():
             return None
         last, free = int(failures[-1]), history.device_free[-1]
-        place: Origin = self._places[int(history.stack[last])]
+        place: StackOrigin = self._places[int(history.stack[last])]
         before = int(np.searchsorted(events, last)) - 1
         size = int(history.size[last])
-        message = f"{self._name.partition(':')[0].upper()} out of memory: tried to allocate {nbytes(size)}"
+        message = f"{self._name.partition(':')[0].upper()} out of memory: tried to allocate {format_bytes(size)}"
         near = place.phase if place.phase != NONE else int(phase[before]) if before >= 0 else NONE
         return FailedRequest(
             bytes=size,
-            message=message if free is None else f"{message}; the device had {nbytes(free)} free",
+            message=message if free is None else f"{message}; the device had {format_bytes(free)} free",
             phase=PHASES[near] if near != NONE else "",
             step=int(step[before]) if before >= 0 and step[before] != NONE else None,
             op=place.op,
@@ -305,7 +305,7 @@ class _Device:
         if replayed.later:
             notes.append(f"{name}: {replayed.later} blocks were allocated after the history ends and are left out")
         if replayed.missing:
-            notes.append(f"{name}: {nbytes(replayed.missing)} of segments were given back after the history ends")
+            notes.append(f"{name}: {format_bytes(replayed.missing)} of segments were given back after the history ends")
         survived = int((history.action == OOM).sum()) - self._is_failed()
         if survived:
             notes.append(f"{name}: {survived} requests found no memory, and the program went on")
@@ -316,14 +316,14 @@ class _Device:
         return bool(len(failures)) and not (self._history.action[failures[-1] :] == ALLOC).any()
 
 
-def _lasting(place: Origin) -> str:
+def _get_lasting_category(place: StackOrigin) -> str:
     """The category of a block that outlived its phase."""
     return BY_LIFE[place.purpose][1] if place.purpose in BY_LIFE else place.purpose or UNKNOWN
 
 
-def _standing(place: Origin, pool: int) -> str:
+def _get_standing_category(place: StackOrigin, pool: int) -> str:
     """The category of a block that stood throughout, in a pool of this kind."""
     if pool == GRAPHS:
         return GRAPH_POOL
-    category = _lasting(place)
+    category = _get_lasting_category(place)
     return MEMORY_POOL if pool == PROGRAMS and category == UNKNOWN else category

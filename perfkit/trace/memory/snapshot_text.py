@@ -5,15 +5,15 @@ from typing import Any, TypedDict
 import msgspec
 
 from perfkit.errors import RunFormatError
-from perfkit.trace.reading.kineto import without_gc
-from perfkit.trace.reading.source import open_source
-from perfkit.trace.reading.stream import Limits, TextBlocks
-from perfkit.trace.reading.unpickle import load_plain
+from perfkit.trace.reading.kineto import pause_gc
+from perfkit.trace.reading.plain_pickle import load_plain_pickle
+from perfkit.trace.reading.text_blocks import ReadLimits, TextBlocks
+from perfkit.trace.reading.trace_sources import open_source
 
 _PICKLE = b"\x80"
 
 
-class _Block(TypedDict, total=False):
+class _SnapshotBlock(TypedDict, total=False):
     address: int
     size: int
     requested_size: int
@@ -22,17 +22,17 @@ class _Block(TypedDict, total=False):
     history: list[Any]
 
 
-class _Segment(TypedDict, total=False):
+class _SnapshotSegment(TypedDict, total=False):
     device: int
     address: int
     total_size: int
     stream: int
     segment_pool_id: tuple[int, int]
     is_expandable: bool
-    blocks: list[_Block]
+    blocks: list[_SnapshotBlock]
 
 
-class _Entry(TypedDict, total=False):
+class _SnapshotEntry(TypedDict, total=False):
     action: str
     addr: int
     size: int
@@ -45,9 +45,9 @@ class _Entry(TypedDict, total=False):
     user_metadata: str | None
 
 
-class _Snapshot(TypedDict, total=False):
-    segments: list[_Segment]
-    device_traces: list[list[_Entry]]
+class _SnapshotFile(TypedDict, total=False):
+    segments: list[_SnapshotSegment]
+    device_traces: list[list[_SnapshotEntry]]
     external_annotations: list[dict[str, Any]]
     allocator_settings: dict[str, Any]
     stacks: list[list[Any]]
@@ -61,18 +61,18 @@ def load_snapshot(label: str) -> object:
     """
     file, file_bytes = open_source(label)
     with file:
-        text = TextBlocks(file, label, file_bytes, Limits())
+        text = TextBlocks(file, label, file_bytes, ReadLimits())
         blocks = iter(text)
         first = next(blocks, b"")
         if first.startswith(_PICKLE) or first.lstrip()[:1] not in (b"{", b"["):
             del blocks
-            return load_plain(label)
+            return load_plain_pickle(label)
         data = b"".join((first, *blocks))
     if text.damage:
         raise RunFormatError(f"{label}: {text.damage}; copy or record it again")
-    kind: Any = list[_Segment] if first.lstrip().startswith(b"[") else _Snapshot
+    kind: Any = list[_SnapshotSegment] if first.lstrip().startswith(b"[") else _SnapshotFile
     try:
-        with without_gc():
+        with pause_gc():
             snapshot = msgspec.json.decode(data, type=kind)
             _share_stacks(snapshot)
     except (msgspec.MsgspecError, UnicodeDecodeError, IndexError) as error:

@@ -1,1 +1,1 @@
-"""From the bytes of a file to columns: decompressed in blocks, cut at events, decoded, repaired where needed."""
+"""Turns the bytes of a file into columns: decompressed in blocks, cut at events, decoded, repaired where needed."""

@@ -1,4 +1,4 @@
-"""Calls that may recurse in C as deep as a file makes them, on a stack that is large enough."""
+"""Runs calls that may recurse in C as deep as a file makes them, on a stack that is large enough."""
 
 import threading
 from collections.abc import Callable
@@ -13,7 +13,7 @@ _PAGE = 1 << 16
 _CHANGING = threading.Lock()  # the size is a setting of the process
 
 
-def on_deep_stack(call: Callable[[], T], size: int) -> T:
+def call_on_deep_stack(call: Callable[[], T], size: int) -> T:
     """What `call` returns, made in a thread with a stack of `size` bytes, as far as the machine could give a quarter of
     its free memory for it; only what the call uses of it is ever taken."""
     size = max(_LEAST, min(size, psutil.virtual_memory().available // 4))
@@ -26,13 +26,13 @@ def on_deep_stack(call: Callable[[], T], size: int) -> T:
         except BaseException as error:  # noqa: BLE001 - raised again where it is waited for
             errors.append(error)
 
-    _started(run, size).join()
+    _start_thread(run, size).join()
     if errors:
         raise errors[0]
     return results[0]
 
 
-def _started(run: Callable[[], None], size: int) -> threading.Thread:
+def _start_thread(run: Callable[[], None], size: int) -> threading.Thread:
     """A thread with a stack of `size`, or of half of that, and so on, where the system refuses as much."""
     with _CHANGING:
         before = threading.stack_size()

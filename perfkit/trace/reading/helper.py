@@ -11,14 +11,14 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from typing import IO
 
-from perfkit.trace.reading.columns import Builder, Part
-from perfkit.trace.reading.kineto import without_gc
-from perfkit.trace.reading.tables import Tables
+from perfkit.trace.reading.event_columns import ColumnBuilder, PieceColumns
+from perfkit.trace.reading.kineto import pause_gc
+from perfkit.trace.reading.tables import TraceTables
 
 _LENGTH_BYTES = 8
 
 
-class Helper:
+class DecodingHelper:
     """The parent's end: pieces are worked on one after the other, in the order in which they are given."""
 
     def __init__(self, names: int) -> None:
@@ -26,7 +26,7 @@ class Helper:
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self._thread = ThreadPoolExecutor(1)
 
-    def submit_piece(self, piece: bytes) -> "Future[Part | None]":
+    def submit_piece(self, piece: bytes) -> "Future[PieceColumns | None]":
         """The part that becomes of a piece; None if it is not whole events or the process has ended."""
         return self._thread.submit(self._exchange_piece, piece)
 
@@ -36,34 +36,34 @@ class Helper:
         with suppress(OSError):  # what a process that has ended did not read
             self._process.communicate()
 
-    def _exchange_piece(self, piece: bytes) -> Part | None:
+    def _exchange_piece(self, piece: bytes) -> PieceColumns | None:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         try:
-            _write(self._process.stdin, piece)
+            _write_message(self._process.stdin, piece)
         except OSError:
             return None
-        answer = _read(self._process.stdout)
-        part: Part | None = pickle.loads(answer) if answer else None
+        answer = _read_message(self._process.stdout)
+        part: PieceColumns | None = pickle.loads(answer) if answer else None
         return part
 
 
-def _write(stream: IO[bytes], data: bytes) -> None:
+def _write_message(stream: IO[bytes], data: bytes) -> None:
     stream.write(len(data).to_bytes(_LENGTH_BYTES, "big"))
     stream.write(data)
     stream.flush()
 
 
-def _read(stream: IO[bytes]) -> bytes:
+def _read_message(stream: IO[bytes]) -> bytes:
     return stream.read(int.from_bytes(stream.read(_LENGTH_BYTES), "big"))
 
 
 def main() -> None:
     """Work until there is nothing more to read."""
-    builder = Builder(Tables(int(sys.argv[1])))
-    with without_gc():
-        while piece := _read(sys.stdin.buffer):
-            _write(sys.stdout.buffer, pickle.dumps(builder.add(piece), protocol=5))
+    builder = ColumnBuilder(TraceTables(int(sys.argv[1])))
+    with pause_gc():
+        while piece := _read_message(sys.stdin.buffer):
+            _write_message(sys.stdout.buffer, pickle.dumps(builder.add(piece), protocol=5))
 
 
 if __name__ == "__main__":

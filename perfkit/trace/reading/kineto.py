@@ -101,7 +101,7 @@ AnyEvent = Event | ExactEvent
 REFUSALS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
-class Decoders:
+class EventDecoders:
     """Decoders of a list of events and of one, with times as doubles or as written."""
 
     def __init__(self, exact: bool) -> None:
@@ -112,7 +112,7 @@ class Decoders:
 
 
 @contextmanager
-def without_gc() -> Iterator[None]:
+def pause_gc() -> Iterator[None]:
     """Collections while millions of objects are created find nothing and cost more than the decoding."""
     enabled = gc.isenabled()
     gc.disable()

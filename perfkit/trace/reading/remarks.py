@@ -1,10 +1,10 @@
-"""What was repaired, skipped or assumed while reading a trace, in words."""
+"""Describes what was repaired, skipped or assumed while reading a trace, in words."""
 
 from collections import Counter
 
-from perfkit.trace.reading.splitter import Splitter
-from perfkit.trace.reading.stream import TextBlocks
-from perfkit.trace.reading.surroundings import Surroundings
+from perfkit.trace.reading.event_splitter import EventSplitter
+from perfkit.trace.reading.text_blocks import TextBlocks
+from perfkit.trace.reading.trace_metadata import TraceMetadata
 
 # {s} is the plural's s.
 _REMARKS = {
@@ -36,7 +36,9 @@ _ONCE = {
 }
 
 
-def remarks(counts: Counter[str], blocks: TextBlocks, splitter: Splitter, around: Surroundings) -> tuple[str, ...]:
+def format_remarks(
+    counts: Counter[str], blocks: TextBlocks, splitter: EventSplitter, around: TraceMetadata
+) -> tuple[str, ...]:
     """One sentence for everything that happened, the most important first."""
     sentences = []
     if blocks.damage:

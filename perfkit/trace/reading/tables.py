@@ -6,7 +6,7 @@ from typing import Any
 NAMES_BEYOND_THE_LIMIT = "(names beyond the limit)"
 
 
-class Table(dict[Any, int]):
+class ValueTable(dict[Any, int]):
     """`table[value]` is its number. `fresh` collects the values that were new since it was last emptied.
 
     Once `limit` values are known, every new one gets the number of `last`, or `NONE` if there is no such value.
@@ -36,17 +36,17 @@ class Table(dict[Any, int]):
         return fresh
 
 
-class Tables:
+class TraceTables:
     """The tables of one trace, or of one helper's share of it."""
 
     def __init__(self, names: int | None = None) -> None:
-        self.name = Table(names, NAMES_BEYOND_THE_LIMIT)
-        self.cat = Table(1 << 14, "")
-        self.thread = Table()
-        self.signature = Table(names)
-        self.geometry = Table(names)
-        self.collective = Table(names)
-        self.stated = Table(names)
+        self.name = ValueTable(names, NAMES_BEYOND_THE_LIMIT)
+        self.cat = ValueTable(1 << 14, "")
+        self.thread = ValueTable()
+        self.signature = ValueTable(names)
+        self.geometry = ValueTable(names)
+        self.collective = ValueTable(names)
+        self.stated = ValueTable(names)
 
     def take_fresh(self) -> dict[str, list[Any]]:
         """The new values of every table, by its name."""

@@ -43,12 +43,12 @@ def build_warmup_chart(curves: Sequence[StepCurve]) -> Chart | None:
         "step time",
         type="log",
         tickvals=ticks,
-        ticktext=[units.seconds(tick) for tick in ticks],
+        ticktext=[units.format_seconds(tick) for tick in ticks],
         range=[math.log10(low) - 0.15, math.log10(high) + 0.15],
     )
 
     def told(step: int, value: float | None) -> str:
-        return f"warm-up step {step}: {units.seconds(value or 0.0)}"
+        return f"warm-up step {step}: {units.format_seconds(value or 0.0)}"
 
     told_of = {"id": "warm-up", "title": "Warm-up, not counted above", "label": "Warm-up steps"}
     return _build_chart(curves, told, "warm-up step", yaxis, **told_of)
@@ -74,7 +74,7 @@ def build_step_time_chart(watched: Sequence[WatchedCurve]) -> Chart | None:
             [step for step, _ in each.points],
             [round(seconds / scale, 5) for _, seconds in each.points],
             [
-                format_hover(each.name, f"up to step {step:,}: {units.seconds(seconds)}")
+                format_hover(each.name, f"up to step {step:,}: {units.format_seconds(seconds)}")
                 for step, seconds in each.points
             ],
             name=escape_text(each.name, 28),
@@ -109,7 +109,7 @@ def build_loss_time_chart(curves: Sequence[StepCurve], step_s: Sequence[float]) 
     for curve, seconds in timed:
 
         def told(step: int, value: float | None, seconds: float = seconds) -> str:
-            return f"{units.seconds(step * seconds)}, {_format_loss(step, value)}"
+            return f"{units.format_seconds(step * seconds)}, {_format_loss(step, value)}"
 
         for run in curve.runs:
             ends = [round(step * seconds / scale, 5) for step in range(1, len(run) + 1)]

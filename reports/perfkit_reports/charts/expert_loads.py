@@ -63,7 +63,7 @@ def build_chart(variant: str, loads: Sequence[ExpertLoad]) -> Chart:
         label=f"Load of each expert of {variant} beside the mean of its layer; the table holds the same figures",
         title=f"Load by layer and expert: {variant}",
         caption=f"A row is a layer, a cell an expert. Its colour is how far its load lies from the layer's mean, up to "
-        f"{units.percent(far, 0)} of it.",
+        f"{units.format_percent(far, 0)} of it.",
         height=70 + 34 * len(loads),
         legend=[("more than the mean", VERMILLION, ""), ("less", BLUE, "")],
     )

@@ -146,7 +146,7 @@ def build_words_table(name: str, shown: FlameTree, measure: tuple[str, str, str]
 
 def format_amount(value: float, unit: str) -> str:
     """A value in the unit of its measure."""
-    return {"s": units.seconds, "FLOP": units.flops, "B": units.nbytes}[unit](value)
+    return {"s": units.format_seconds, "FLOP": units.format_flops, "B": units.format_bytes}[unit](value)
 
 
 def _build_lines(shown: FlameTree, measure: str) -> list[_BlockLine]:

@@ -117,7 +117,7 @@ def choose_byte_scale(value: float) -> tuple[float, str]:
     """The divisor and the unit in which `units.nbytes` would write a value, for an axis."""
     for factor in (2**40, 2**30, 2**20, 2**10):
         if value >= factor:
-            return float(factor), units.nbytes(factor).split(" ")[1]
+            return float(factor), units.format_bytes(factor).split(" ")[1]
     return 1.0, "B"
 
 
@@ -125,5 +125,5 @@ def choose_time_scale(value: float) -> tuple[float, str]:
     """The same for seconds: an axis in s, ms or us."""
     for factor in (1.0, 1e-3):
         if value >= factor:
-            return factor, units.seconds(factor).split(" ")[1]
+            return factor, units.format_seconds(factor).split(" ")[1]
     return 1e-6, "us"

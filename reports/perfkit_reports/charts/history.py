@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from perfkit.amounts import amount
 from perfkit.check.history.result import ChangePoint, QuantitySeries, SeriesPoint
+from perfkit.parse_units import format_amount
 from perfkit_reports.cells import format_change
 from perfkit_reports.charts.frame import (
     Figure,
@@ -103,11 +103,11 @@ def _format_hover(point: SeriesPoint, place: int, series: QuantitySeries) -> str
     values = point.processes
     spread = ""
     if len(values) > 1:
-        low, high = amount(min(values), series.unit), amount(max(values), series.unit)
+        low, high = format_amount(min(values), series.unit), format_amount(max(values), series.unit)
         spread = f"{format_plural(len(values), 'process', 'processes')}, {low} to {high}"
     revision = point.revision or "revision not recorded"
     return format_hover(
-        amount(point.value, series.unit),
+        format_amount(point.value, series.unit),
         f"{revision}{' with uncommitted changes' if point.dirty else ''}",
         point.time[:16].replace("T", " "),
         spread,
@@ -145,7 +145,7 @@ def _build_label(change: ChangePoint, series: QuantitySeries) -> dict[str, Any]:
     text = (
         format_change(change.change)
         if change.change is not None
-        else f"from 0 to {amount(change.after.value, series.unit)}"
+        else f"from 0 to {format_amount(change.after.value, series.unit)}"
     )
     early = change.at < len(series.points) / 2
     return {

@@ -110,8 +110,8 @@ def _build_parts(stacks: Sequence[MemoryStack], scale: float, whole: str) -> lis
 
 
 def _format_hover(stack: MemoryStack, name: str, amount: float, whole: str) -> str:
-    share = units.percent(amount / stack.total if stack.total else 0.0)
-    return format_hover(f"{stack.name}: {name}", f"{units.nbytes(amount)}, {share} {whole}")
+    share = units.format_percent(amount / stack.total if stack.total else 0.0)
+    return format_hover(f"{stack.name}: {name}", f"{units.format_bytes(amount)}, {share} {whole}")
 
 
 def _build_bounds(stacks: Sequence[MemoryStack], scale: float) -> list[Trace]:
@@ -130,13 +130,13 @@ def _build_bounds(stacks: Sequence[MemoryStack], scale: float) -> list[Trace]:
 
 
 def _format_bounds(stack: MemoryStack) -> str:
-    low, high = units.nbytes(stack.low or 0.0), units.nbytes(stack.high or 0.0)
+    low, high = units.format_bytes(stack.low or 0.0), units.format_bytes(stack.high or 0.0)
     return format_range(low, high, f" {high.split(' ')[-1]}")
 
 
 def _build_amount_note(stack: MemoryStack, scale: float) -> Note:
     place = {"xanchor": "left", "align": "left", "xshift": 6, "showarrow": False}
-    return {"x": stack.total / scale, "y": stack.name, "text": units.nbytes(stack.total), **place}
+    return {"x": stack.total / scale, "y": stack.name, "text": units.format_bytes(stack.total), **place}
 
 
 def _build_limit_line(at: float) -> Note:
@@ -146,4 +146,4 @@ def _build_limit_line(at: float) -> Note:
 
 def _build_limit_note(limit: float, scale: float) -> Note:
     place = {"yref": "paper", "y": 1, "yanchor": "bottom", "xanchor": "right", "showarrow": False}
-    return {"x": limit / scale, "text": f"limit {units.nbytes(limit)}", **place}
+    return {"x": limit / scale, "text": f"limit {units.format_bytes(limit)}", **place}

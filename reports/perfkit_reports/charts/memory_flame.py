@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 
 from perfkit.analysis.model.memory import MemoryAccount
-from perfkit.units import percent
+from perfkit.units import format_percent
 from perfkit_reports.charts.flame import build_words_table
 from perfkit_reports.document.blocks import Flame, FlameTree
 from perfkit_reports.holders import Holder, list_peak_categories
@@ -28,7 +28,7 @@ def build_flame(holders: Sequence[Holder], what: str) -> Flame | None:
         measures=(_BYTES,),
         label="Flame graph of the memory at the peak; the table below tells the largest blocks",
         whole="of the peak",
-        caption=f"Blocks of less than {percent(_LEAST)} of the peak are left out.",
+        caption=f"Blocks of less than {format_percent(_LEAST)} of the peak are left out.",
         looks=[(name, fill.colour) for name, fill in list_peak_categories(told)],
         words=build_words_table("memory-flame-words", next(iter(trees.values())), _BYTES),
     )

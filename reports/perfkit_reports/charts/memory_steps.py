@@ -24,7 +24,7 @@ def build_chart(account: MemoryAccount, place: int, told: str) -> Chart | None:
 
 def _build_figure(peaks: tuple[int, ...]) -> Figure:
     scale, unit = choose_byte_scale(max(peaks))
-    told = (format_hover(f"{number} of {len(peaks)}", units.nbytes(peak)) for number, peak in enumerate(peaks, 1))
+    told = (format_hover(f"{number} of {len(peaks)}", units.format_bytes(peak)) for number, peak in enumerate(peaks, 1))
     return build_figure(
         [build_bars(Fill(BLUE), range(1, len(peaks) + 1), (peak / scale for peak in peaks), told)],
         height=180,

@@ -117,7 +117,7 @@ def _build_total(account: MemoryAccount, times: list[float], scale: float, unit:
 def _build_peak_label(account: MemoryAccount, end: float, seconds: float, peak: float) -> Note:
     """Beside the point, on the side where there is room."""
     time = account.peak_s / seconds
-    when = [account.peak_phase, units.seconds(account.peak_s) if account.timed else ""]
+    when = [account.peak_phase, units.format_seconds(account.peak_s) if account.timed else ""]
     side, away = ("left", 4) if time < end / 2 else ("right", -4)
     return {
         "x": time,
@@ -127,7 +127,7 @@ def _build_peak_label(account: MemoryAccount, end: float, seconds: float, peak: 
         "yanchor": "bottom",
         "yshift": 2,
         "align": side,
-        "text": f"peak {units.nbytes(account.peak_bytes)}<br>{escape_text(', '.join(part for part in when if part))}",
+        "text": f"peak {units.format_bytes(account.peak_bytes)}<br>{escape_text(', '.join(part for part in when if part))}",
         "showarrow": False,
     }
 

@@ -99,7 +99,7 @@ def _build_traces(variant: CheckedVariant, clock: ClockStyle) -> list[Trace]:
 
 
 def _format_hover(of: str, clock: ClockStyle, percent: float) -> str:
-    return format_hover(of, f"{clock.name} {units.signed_percent(percent / 100)}")
+    return format_hover(of, f"{clock.name} {units.format_signed_percent(percent / 100)}")
 
 
 def _build_threshold_lines(variant: CheckedVariant, clock: ClockStyle) -> list[dict[str, object]]:

@@ -87,7 +87,7 @@ def _build_figure(pipeline: Pipeline, kinds: list[str]) -> Figure:
 
 
 def _format_hover(row: str, action: StageAction, said: str) -> str:
-    took = units.seconds((action.end_ns - action.start_ns) / 1e9)
+    took = units.format_seconds((action.end_ns - action.start_ns) / 1e9)
     return format_hover(f"microbatch {action.microbatch}, {said}", row, f"took {took}")
 
 

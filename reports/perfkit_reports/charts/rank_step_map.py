@@ -59,7 +59,7 @@ def _build_caption(grid: StepGrid, what: str, ends: str, far: float, farthest: f
         rank = ", and names its rank" if grid.ranks_per_row > 1 else ""
         yield f"A cell is the longest of what it stands for{rank}."
     more = ", and what lies farther has the same" if farthest > far else ""
-    yield f"Colours go {ends} to {units.percent(far, 0)} of the median step{more}."
+    yield f"Colours go {ends} to {units.format_percent(far, 0)} of the median step{more}."
 
 
 def _describe_column(grid: StepGrid) -> str:
@@ -128,7 +128,7 @@ def _format_hovers(grid: StepGrid, name: str, place: int) -> Iterator[str]:
     """The values of a row, with their ranks where it stands for several."""
     worst = grid.worst_rank.get(name)
     for column, value in enumerate(grid.figures[name][place]):
-        told = "not known" if value is None else units.seconds(value)
+        told = "not known" if value is None else units.format_seconds(value)
         yield told if worst is None or value is None else f"{told}, {escape_text(worst[place][column], 24)}"
 
 

@@ -54,7 +54,7 @@ def build_chart(rows: Sequence[RankRow], splits: Mapping[str, Sequence[TimeShare
         figure=_build_map([row.label for row in rows], known, away, far),
         label=f"Where each of {len(rows):,} ranks lies beside the median of all; the tables hold the same figures",
         caption="A column is a rank. Its colour is how far it lies from the median of all ranks, "
-        f"up to {units.percent(far, 0)} of the median step.",
+        f"up to {units.format_percent(far, 0)} of the median step.",
         legend=[("longer than the median", VERMILLION, ""), ("shorter", BLUE, "")],
     )
 
@@ -71,7 +71,7 @@ def _build_map(names: Sequence[str], known: _Known, away: Mapping[str, Sequence[
             "base": place,
             "width": 1,
             "marker": {"color": [interpolate_color(share / far) for share in away[name]], "line": {"width": 0}},
-            "hovertext": ["not known" if value is None else units.seconds(value) for value in values],
+            "hovertext": ["not known" if value is None else units.format_seconds(value) for value in values],
             "hovertemplate": f"<b>%{{x}}: {escape_text(name)}</b><br>%{{hovertext}}<extra></extra>",
         }
         for place, (name, values) in enumerate(known.items())
@@ -179,11 +179,11 @@ def _split_step(row: RankRow) -> dict[str, float]:
 def _format_hover(row: RankRow) -> str:
     return format_hover(
         row.label,
-        f"step {units.seconds(row.step_s)}",
-        f"computing {units.seconds(row.compute_s)}, idle {units.seconds(row.idle_s)}",
-        f"communication {units.seconds(row.communication_s)}, "
-        f"{units.seconds(row.exposed_communication_s)} of it exposed",
+        f"step {units.format_seconds(row.step_s)}",
+        f"computing {units.format_seconds(row.compute_s)}, idle {units.format_seconds(row.idle_s)}",
+        f"communication {units.format_seconds(row.communication_s)}, "
+        f"{units.format_seconds(row.exposed_communication_s)} of it exposed",
         "its straggler delay is not known"
         if row.late_s is None
-        else f"comes {units.seconds(row.late_s)} after the first rank to collectives",
+        else f"comes {units.format_seconds(row.late_s)} after the first rank to collectives",
     )

@@ -119,7 +119,11 @@ def describe_omissions(plane: RooflinePlane) -> str:
     for series in plane.series:
         dots = [point for point in series.points if point.kind == finest]
         outside.append(sum(point.share for point in dots if not (frame and frame.includes_point(point))))
-    return f"Ops that take up to {units.percent(max(outside))} of a step lie outside the axes." if any(outside) else ""
+    return (
+        f"Ops that take up to {units.format_percent(max(outside))} of a step lie outside the axes."
+        if any(outside)
+        else ""
+    )
 
 
 def _build_roof(roof: Roof) -> Trace:
@@ -193,11 +197,11 @@ def _format_hover(series: RooflineSeries, point: OpRow) -> str:
     return format_hover(
         f"{series.name}: {shorten_kernel(point.name)}",
         shorten_middle(point.shapes, 96),
-        f"{units.seconds(point.seconds)} a step ({units.percent(point.share)}), {units.significant(point.calls)} calls",
-        f"{units.flops_per_s(get_coordinates(point)[1])} at {units.significant(get_coordinates(point)[0])} FLOP/byte",
+        f"{units.format_seconds(point.seconds)} a step ({units.format_percent(point.share)}), {units.format_significant(point.calls)} calls",
+        f"{units.format_flop_rate(get_coordinates(point)[1])} at {units.format_significant(get_coordinates(point)[0])} FLOP/byte",
         f"{point.dtype}, {unit_name(point.unit, series.device)}",
         f"bound by {point.bound}" + (f" ({point.level})" if point.bound == "memory" else ""),
-        "" if gain is None else f"reaching the roof would save {units.seconds(max(0.0, gain))} a step",
+        "" if gain is None else f"reaching the roof would save {units.format_seconds(max(0.0, gain))} a step",
         f"above the roof: {point.no_share}" if point.above_roof else "",
     )
 

@@ -126,11 +126,11 @@ def _build_device_roofs(device: RooflineDevice, frame: AxisLimits) -> list[Roof]
         for bandwidth in bandwidths:
             slope = bandwidth.value
             x0, x1 = max(frame.x0, frame.y0 / slope), min(top / slope, frame.x1)
-            name, rate = _BANDWIDTHS[bandwidth.level], units.bandwidth(slope)
+            name, rate = _BANDWIDTHS[bandwidth.level], units.format_bandwidth(slope)
             found.append(Roof(name, rate, x0, x0 * slope, x1, x1 * slope, bandwidth, *look))
         for value, equal in _group_by_value(peaks).items():
             x0 = max(frame.x0, value / widest)
-            name, rate = _format_names(equal, device.series[0].device), units.flops_per_s(value)
+            name, rate = _format_names(equal, device.series[0].device), units.format_flop_rate(value)
             found.append(Roof(name, rate, x0, value, frame.x1, value, equal[0], *look))
     return found
 

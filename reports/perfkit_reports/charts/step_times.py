@@ -65,7 +65,7 @@ def _build_row(row: StepTimesRow, place: int, scale: float) -> list[Trace]:
             [seconds / scale for *_, seconds in steps],
             heights,
             [
-                format_hover(row.name, f"process {lane + 1}, step {step + 1}: {units.seconds(seconds)}")
+                format_hover(row.name, f"process {lane + 1}, step {step + 1}: {units.format_seconds(seconds)}")
                 for lane, step, seconds in steps
             ],
             {"color": row.style.colour, "size": 5, "opacity": 0.55},
@@ -77,7 +77,7 @@ def _build_row(row: StepTimesRow, place: int, scale: float) -> list[Trace]:
                 [wait / scale for wait in row.waits],
                 [height for height, (lane, *_) in zip(heights, steps, strict=True) if lane == 0],
                 [
-                    format_hover(row.name, f"step {step}: waited {units.seconds(wait)} for data")
+                    format_hover(row.name, f"step {step}: waited {units.format_seconds(wait)} for data")
                     for step, wait in enumerate(row.waits, 1)
                 ],
                 {"color": row.style.colour, "symbol": "circle-open", "size": 5, "opacity": 0.8},
@@ -90,7 +90,7 @@ def _build_row(row: StepTimesRow, place: int, scale: float) -> list[Trace]:
             [middle / scale for middle in medians],
             [place + ((lane + 0.5) / lanes - 0.5) * _HEIGHT for lane in range(lanes)],
             [
-                format_hover(row.name, f"process {lane}: median {units.seconds(middle)}")
+                format_hover(row.name, f"process {lane}: median {units.format_seconds(middle)}")
                 for lane, middle in enumerate(medians, 1)
             ],
             {"color": row.style.colour, "symbol": "line-ns", "size": 14, "line": line},

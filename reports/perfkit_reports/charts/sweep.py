@@ -23,7 +23,7 @@ def build_time_chart(sweep: Sweep, name: str) -> Chart:
     scale, unit = choose_time_scale(max(point.unit_s for point in sweep.points))
 
     def told(point: SweepPoint) -> str:
-        return f"{units.seconds(point.unit_s)} per {sweep.unit}, step {units.seconds(point.step_s)}"
+        return f"{units.format_seconds(point.unit_s)} per {sweep.unit}, step {units.format_seconds(point.step_s)}"
 
     return _build_chart(sweep, f"{name}-time", "Time", lambda point: point.unit_s / scale, unit, told, BLUE)
 
@@ -36,7 +36,7 @@ def build_memory_chart(sweep: Sweep, name: str) -> Chart | None:
     scale, unit = choose_byte_scale(max(known))
 
     def told(point: SweepPoint) -> str:
-        return f"{units.nbytes(point.unit_bytes or 0)} per {sweep.unit}, peak {units.nbytes(point.peak_bytes or 0)}"
+        return f"{units.format_bytes(point.unit_bytes or 0)} per {sweep.unit}, peak {units.format_bytes(point.peak_bytes or 0)}"
 
     def value(point: SweepPoint) -> float | None:
         return None if point.unit_bytes is None else point.unit_bytes / scale

@@ -77,9 +77,9 @@ def _format_inner_text(share: TimeShare, longest: float) -> str:
     room = share.seconds / longest if longest else share.share
     if room < (_ROOM if longest else 0.06):
         return ""
-    return units.seconds(share.seconds) if longest else units.percent(share.share, 0)
+    return units.format_seconds(share.seconds) if longest else units.format_percent(share.share, 0)
 
 
 def _format_hover(bar: Bar, share: TimeShare, whole: str) -> str:
-    percent = format_bounded(units.percent(share.share), share.bound)
-    return format_hover(f"{bar.name}: {share.category}", f"{percent} {whole}, {units.seconds(share.seconds)}")
+    percent = format_bounded(units.format_percent(share.share), share.bound)
+    return format_hover(f"{bar.name}: {share.category}", f"{percent} {whole}, {units.format_seconds(share.seconds)}")

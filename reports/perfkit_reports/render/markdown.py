@@ -158,11 +158,13 @@ class _Page:
             return []
         lines = []
         for bar in block.bars[: self._rows]:
-            shares = {share.category: format_bounded(units.percent(share.share), share.bound) for share in bar.shares}
+            shares = {
+                share.category: format_bounded(units.format_percent(share.share), share.bound) for share in bar.shares
+            }
             lines.append(
                 [
                     escape_markdown(bar.name),
-                    *(escape_markdown(shares.get(name, units.percent(0.0))) for name in categories),
+                    *(escape_markdown(shares.get(name, units.format_percent(0.0))) for name in categories),
                 ]
             )
         left_out = len(block.bars) - len(lines)

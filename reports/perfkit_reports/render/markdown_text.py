@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from urllib.parse import quote
 
-from perfkit.visible import visible
+from perfkit.sanitize import escape_control_chars
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.names import shorten_middle
 from perfkit_reports.plain_text import flatten_text
@@ -48,7 +48,7 @@ def format_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def format_code_block(text: str) -> str:
     """A block of code, whose fence is longer than any run of backticks within."""
     fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", text)), default=0))
-    return f"{fence}\n{visible(text.rstrip())}\n{fence}"
+    return f"{fence}\n{escape_control_chars(text.rstrip())}\n{fence}"
 
 
 def format_folded_block(title: str, text: str) -> str:

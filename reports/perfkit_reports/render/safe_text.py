@@ -4,16 +4,16 @@ from typing import Any, Self
 
 from rich.text import Text
 
-from perfkit.visible import visible
+from perfkit.sanitize import escape_control_chars
 
 
 class SafeText(Text):
     """rich's text, in which no character of a name, a path or an error acts on the terminal."""
 
     def __init__(self, text: str = "", style: Any = "", **options: Any) -> None:
-        super().__init__(visible(text), style, **options)
+        super().__init__(escape_control_chars(text), style, **options)
 
     def append(self, text: Text | str, style: Any = None) -> Self:
         """Add text, with a style of its own if it is a string."""
-        super().append(visible(text) if isinstance(text, str) else text, style)
+        super().append(escape_control_chars(text) if isinstance(text, str) else text, style)
         return self

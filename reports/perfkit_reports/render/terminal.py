@@ -224,7 +224,9 @@ class _Screen:
             share = shares.get(name)
             key.append(f"{mark} ", style=colour)
             key.append(
-                f"{name} {format_bounded(units.percent(share.share, 0), share.bound)}  " if share else f"{name}  "
+                f"{name} {format_bounded(units.format_percent(share.share, 0), share.bound)}  "
+                if share
+                else f"{name}  "
             )
         self.console.print(key)
 

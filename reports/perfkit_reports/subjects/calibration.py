@@ -69,9 +69,11 @@ def build_headline(calibration: CheckCalibration) -> str:
         return "No budget that was asked for gives enough pairs of processes on this machine"
     row = next((row for row in rows if row.budget_s >= _DEFAULT_S), rows[-1])
     detectable = ", ".join(
-        f"{_get_title(name)} {units.percent(value)}" for name, value in row.detectable.items() if value is not None
+        f"{_get_title(name)} {units.format_percent(value)}"
+        for name, value in row.detectable.items()
+        if value is not None
     )
-    return f"In {units.seconds(row.budget_s)} this machine finds what is worse by: {detectable}"
+    return f"In {units.format_seconds(row.budget_s)} this machine finds what is worse by: {detectable}"
 
 
 def _build_budget_columns(calibration: CheckCalibration) -> list[Column[DetectableRow]]:
@@ -89,7 +91,7 @@ def _build_budget_columns(calibration: CheckCalibration) -> list[Column[Detectab
 
 def _make_detectable_cell(quantity: str, row: DetectableRow) -> Cell:
     value = row.detectable.get(quantity)
-    return make_optional_cell(value, units.percent, _TOO_FEW)
+    return make_optional_cell(value, units.format_percent, _TOO_FEW)
 
 
 def _build_noise_columns(calibration: CheckCalibration) -> list[Column[Noise]]:
@@ -121,7 +123,9 @@ def _list_remarks(calibration: CheckCalibration) -> list[str]:
 
 def _describe_pairs(calibration: CheckCalibration) -> str:
     pairs = format_plural(calibration.pairs, "pair")
-    return f"{pairs} of processes ({flatten_text(calibration.turns)}), of {units.seconds(calibration.pair_s)} each,"
+    return (
+        f"{pairs} of processes ({flatten_text(calibration.turns)}), of {units.format_seconds(calibration.pair_s)} each,"
+    )
 
 
 def _get_title(quantity: str) -> str:

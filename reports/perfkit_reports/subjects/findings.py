@@ -34,8 +34,8 @@ def _list_combined_gains(traces: Sequence[RankTrace]) -> Iterator[str]:
         if gains is None or gains.together_s is None or len(gains.of) < 2 or not gains.step_s:
             continue
         name = f" of {trace.label}" if len(traces) > 1 else ""
-        after = units.seconds(max(0.0, gains.step_s - gains.together_s))
+        after = units.format_seconds(max(0.0, gains.step_s - gains.together_s))
         yield (
-            f"All {len(gains.of)} gains of time{name} together, simulated: {units.seconds(gains.step_s)} → {after} "
+            f"All {len(gains.of)} gains of time{name} together, simulated: {units.format_seconds(gains.step_s)} → {after} "
             f"{'a step' if trace.steps else 'in total'}."
         )

@@ -30,7 +30,7 @@ def build_sections(found: Iterable[tuple[str, Pipeline]]) -> Iterator[Section]:
 def _build_table(name: str, pipeline: Pipeline, place: int) -> Table:
     expected = pipeline.expected_bubble
     theory = (
-        Cell(units.percent(expected), value=expected)
+        Cell(units.format_percent(expected), value=expected)
         if expected is not None
         else make_unknown_cell(f"theory does not tell of: {pipeline.source}")
     )
@@ -43,7 +43,7 @@ def _build_table(name: str, pipeline: Pipeline, place: int) -> Table:
         Column[PipelineRank]("Bubble, by theory", lambda _rank: theory),
         Column[PipelineRank](
             "Waiting in the step shown",
-            lambda rank: Cell(units.percent(rank.idle_share), value=rank.idle_share),
+            lambda rank: Cell(units.format_percent(rank.idle_share), value=rank.idle_share),
             help="from the first action of any rank to the last",
         ),
     ]
@@ -65,4 +65,4 @@ def _make_stages_cell(rank: PipelineRank) -> Cell:
 def _make_bubble_cell(rank: PipelineRank) -> Cell:
     if isinstance(rank.bubble, Unknown):
         return make_unknown_cell(rank.bubble.reason)
-    return Cell(units.percent(rank.bubble.value), value=rank.bubble.value)
+    return Cell(units.format_percent(rank.bubble.value), value=rank.bubble.value)

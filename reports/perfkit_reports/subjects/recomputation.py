@@ -22,7 +22,7 @@ def describe_searches(searches: Iterable[RecomputationSearch]) -> Iterator[str]:
         found = next((trial for trial in search.trials if trial.variant == search.found), None)
         if found is not None:
             peaks = ((found.planned_bytes, "planned"), (found.measured_bytes, "measured"))
-            known = ", ".join(f"{units.nbytes(peak)} {how}" for peak, how in peaks if peak is not None)
+            known = ", ".join(f"{units.format_bytes(peak)} {how}" for peak, how in peaks if peak is not None)
             yield f"{search.asked} became {search.found}: a peak of {known}"
 
 
@@ -42,7 +42,7 @@ def _build_table(search: RecomputationSearch, place: int) -> Table:
         rows=search.trials,
         what="trial",
         caption="In the order in which they were planned; the peak is that of torch's allocator, and fits within "
-        f"{units.nbytes(search.limit_bytes)}. The first that fits by the plan is run for a few steps.",
+        f"{units.format_bytes(search.limit_bytes)}. The first that fits by the plan is run for a few steps.",
     )
 
 
@@ -53,12 +53,12 @@ def _make_fits_cell(trial: RecomputationTrial) -> Cell:
 
 
 def _make_peak_cell(size: float | None, why: str) -> Cell:
-    return make_unknown_cell(why) if size is None else Cell(units.nbytes(size), value=size)
+    return make_unknown_cell(why) if size is None else Cell(units.format_bytes(size), value=size)
 
 
 def _make_duration_cell(trial: RecomputationTrial) -> Cell:
     return (
-        Cell(units.seconds(trial.seconds), value=trial.seconds)
+        Cell(units.format_seconds(trial.seconds), value=trial.seconds)
         if trial.seconds
         else make_unknown_cell("nothing was run")
     )

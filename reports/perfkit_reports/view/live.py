@@ -51,7 +51,7 @@ def describe_state(end: LogEnd, now: float) -> dict[str, Any]:
 
 def _format_whole(seconds: float) -> str:
     """A time that is known to the second at best."""
-    return f"{seconds:.0f} s" if seconds < 120 else units.seconds(seconds)
+    return f"{seconds:.0f} s" if seconds < 120 else units.format_seconds(seconds)
 
 
 # What NVML's power usage is, which depends on the chip (`perfkit.record.DeviceSample`).
@@ -65,20 +65,22 @@ def build_tiles(end: LogEnd) -> list[Tile]:
         return []
     why = explain_absent(start, window.step_s)
     unit = (start.unit if start is not None else "") or "units"
-    spread = f"median of {window.steps:,} steps, the longest {units.seconds(window.step_max_s)}"
+    spread = f"median of {window.steps:,} steps, the longest {units.format_seconds(window.step_max_s)}"
     waited = window.data_wait_s
-    wait_share = "" if waited is None else f"{units.percent(waited / window.step_s)} of a step"
+    wait_share = "" if waited is None else f"{units.format_percent(waited / window.step_s)} of a step"
     on_device = window.allocated_bytes is not None
     return [
-        {"title": "Step time", "text": units.seconds(window.step_s), "detail": spread},
-        _build_tile("Throughput", window.units_per_s, units.significant, why["throughput"], f"{unit}/s"),
-        _build_tile("Wait for data", waited, units.seconds, why["data"], wait_share),
-        _build_tile("Peak memory", window.allocated_bytes, units.nbytes, why["memory"], "handed out by the allocator")
-        if on_device
-        else _build_tile("Resident memory", window.rss_bytes, units.nbytes, why["memory"], "of the process"),
-        _build_tile("MFU", window.mfu, units.percent, why["mfu"]),
+        {"title": "Step time", "text": units.format_seconds(window.step_s), "detail": spread},
+        _build_tile("Throughput", window.units_per_s, units.format_significant, why["throughput"], f"{unit}/s"),
+        _build_tile("Wait for data", waited, units.format_seconds, why["data"], wait_share),
         _build_tile(
-            "Power", window.power_w, lambda power: f"{units.significant(power)} W", why["power"], POWER_READING
+            "Peak memory", window.allocated_bytes, units.format_bytes, why["memory"], "handed out by the allocator"
+        )
+        if on_device
+        else _build_tile("Resident memory", window.rss_bytes, units.format_bytes, why["memory"], "of the process"),
+        _build_tile("MFU", window.mfu, units.format_percent, why["mfu"]),
+        _build_tile(
+            "Power", window.power_w, lambda power: f"{units.format_significant(power)} W", why["power"], POWER_READING
         ),
     ]
 
@@ -96,7 +98,7 @@ def _explain_no_utilization(start: LiveStart | None, step_s: float | None) -> st
         return "the peak of the device is not known"
     if step_s is None:
         return "no step has ended yet"
-    rate, peak = units.flops_per_s(start.flops_per_step / step_s), units.flops_per_s(start.peak_flops)
+    rate, peak = units.format_flop_rate(start.flops_per_step / step_s), units.format_flop_rate(start.peak_flops)
     return (
         f"the steps, {rate}, are faster than the peak of {peak}: if it was measured, measure it again with "
         "`perfkit calibrate --force`"

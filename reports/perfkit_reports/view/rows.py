@@ -49,8 +49,8 @@ def _build_figure(quantity: Quantity) -> dict[str, Any]:
     """A quantity with its text: `value` is null and `reason` says why where it is not known."""
     if isinstance(quantity, Unknown):
         return {"value": None, "text": "n/a", "reason": quantity.reason}
-    text = {"s": units.seconds, "bytes": units.nbytes, "1": units.percent}.get(quantity.unit)
-    shown = text(quantity.value) if text else f"{units.significant(quantity.value)} {quantity.unit}"
+    text = {"s": units.format_seconds, "bytes": units.format_bytes, "1": units.format_percent}.get(quantity.unit)
+    shown = text(quantity.value) if text else f"{units.format_significant(quantity.value)} {quantity.unit}"
     return {
         "value": quantity.value,
         "text": shown,

@@ -13,7 +13,7 @@ from perfkit.attach import phases
 from perfkit.attach.phases import PhaseMarks
 from perfkit.errors import UsageError
 from perfkit.record import PHASES
-from perfkit.trace.annotations import phase_of
+from perfkit.trace.annotations import match_phase
 
 
 def recorded(run: Callable[[], object]) -> Counter[str]:
@@ -34,7 +34,7 @@ def test_a_block() -> None:
 
 
 def test_phases_have_names_that_traces_are_read_by() -> None:
-    assert [phase_of(name) for name in PHASES] == list(range(len(PHASES)))
+    assert [match_phase(name) for name in PHASES] == list(range(len(PHASES)))
 
 
 def test_nothing_stands_for_phases_that_are_not_annotated() -> None:

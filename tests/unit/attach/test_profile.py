@@ -22,7 +22,7 @@ from perfkit.attach import watcher
 from perfkit.attach.budget import HostMemory
 from perfkit.attach.profile import Profile
 from perfkit.errors import UsageError
-from perfkit.record import RankRecord, Status
+from perfkit.record import RankRecord, RunStatus
 from perfkit.spec import Schedule
 from perfkit.store.live import LiveEvent, LiveStart, LiveWindow, read_live
 from perfkit.store.read import StoredRun, read_suite
@@ -84,8 +84,8 @@ def test_a_whole_recording(tmp_path: Path) -> None:
         assert not prof.active
     run = the_run(prof.folder)
     [rank] = run.ranks
-    assert (run.variant, run.spec.workload.name, run.run.status) == ("mine", "mine", Status.OK)
-    assert (rank.record.status, rank.record.reason, rank.record.warnings) == (Status.OK, "", ())
+    assert (run.variant, run.spec.workload.name, run.run.status) == ("mine", "mine", RunStatus.OK)
+    assert (rank.record.status, rank.record.reason, rank.record.warnings) == (RunStatus.OK, "", ())
     assert (rank.trace is not None, rank.memory is not None) == (True, True)
     assert len(rank.record.samples.wall_s) == 2
     attached = rank.record.attached
@@ -115,7 +115,7 @@ def test_without_an_optimizer_backward_passes_are_steps(tmp_path: Path) -> None:
     with short(tmp_path / "run", schedule=Schedule(warmup=3, max_warmup=3, timed=2, trace=1, memory=1)):
         update_by_hand(ENOUGH + 14)
     found = record(tmp_path / "run")
-    assert found.status == Status.OK
+    assert found.status == RunStatus.OK
     assert found.attached.steps_by == "backward passes, since no optimizer stepped"
     assert (found.attached.backwards, found.attached.forwards) == ((1, 1), (1, 1))
     assert (found.attached.models, found.workload.parameters) == (("Linear",), 5)
@@ -154,7 +154,7 @@ def test_a_loop_that_is_too_short_keeps_what_was_recorded(steps: int, tmp_path: 
     with short(tmp_path / "run"):
         train(steps)
     found = record(tmp_path / "run")
-    assert found.status == Status.OK
+    assert found.status == RunStatus.OK
     assert "the loop ended after" in found.warnings[-1]
     assert found.attached.steps_seen == steps
     assert len(found.samples.wall_s) == min(2, max(0, steps - 2))
@@ -185,16 +185,16 @@ def test_an_exception_passes_and_is_written_down(at: int, tmp_path: Path) -> Non
         train(at + 1, fail)
     run = the_run(tmp_path / "run")
     found = run.ranks[0].record
-    assert (run.run.status, run.run.reason) == (Status.FAILED, "ValueError: diverged")
-    assert (found.status, found.reason) == (Status.FAILED, "ValueError: diverged")
+    assert (run.run.status, run.run.reason) == (RunStatus.FAILED, "ValueError: diverged")
+    assert (found.status, found.reason) == (RunStatus.FAILED, "ValueError: diverged")
     assert "in fail" in found.traceback
     assert "perfkit/attach" not in found.traceback
 
 
 @pytest.mark.parametrize(
-    ("code", "status"), [(0, Status.OK), (None, Status.OK), (3, Status.FAILED), ("no data", Status.FAILED)]
+    ("code", "status"), [(0, RunStatus.OK), (None, RunStatus.OK), (3, RunStatus.FAILED), ("no data", RunStatus.FAILED)]
 )
-def test_a_program_that_exits(code: Any, status: Status, tmp_path: Path) -> None:
+def test_a_program_that_exits(code: Any, status: RunStatus, tmp_path: Path) -> None:
     def leave(step: int) -> None:
         if step == ENOUGH - 1:
             sys.exit(code)
@@ -212,7 +212,7 @@ def test_an_interruption(tmp_path: Path) -> None:
 
     with pytest.raises(KeyboardInterrupt), short(tmp_path / "run"):
         train(ENOUGH, interrupt)
-    assert record(tmp_path / "run").status == Status.INTERRUPTED
+    assert record(tmp_path / "run").status == RunStatus.INTERRUPTED
 
 
 def test_started_stopped_and_started_again(tmp_path: Path) -> None:
@@ -226,7 +226,7 @@ def test_started_stopped_and_started_again(tmp_path: Path) -> None:
         prof.step()
         folders.append(prof.folder)
     assert folders == [tmp_path / "run", tmp_path / "run-2"]
-    assert [record(folder).status for folder in folders] == [Status.OK] * 2
+    assert [record(folder).status for folder in folders] == [RunStatus.OK] * 2
 
 
 def test_an_interruption_of_its_end_passes_and_nothing_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -239,7 +239,7 @@ def test_an_interruption_of_its_end_passes_and_nothing_stays(tmp_path: Path, mon
     with pytest.raises(KeyboardInterrupt):
         prof.stop()
     assert (prof.active, profiles._watching) == (False, None)
-    assert record(tmp_path / "run").status == Status.OK
+    assert record(tmp_path / "run").status == RunStatus.OK
 
 
 def test_without_being_started_nothing_happens(tmp_path: Path) -> None:
@@ -261,7 +261,7 @@ def test_of_nested_ones_the_outer_goes_on(tmp_path: Path, caplog: pytest.LogCapt
         train(1)
     [line] = caplog.records
     assert "watching this process already" in line.getMessage()
-    assert record(outer.folder).status == Status.OK
+    assert record(outer.folder).status == RunStatus.OK
     assert not (tmp_path / "inner").exists()
 
 
@@ -290,7 +290,7 @@ def test_steps_by_hand_without_any_optimizer_of_torch(tmp_path: Path) -> None:
                     parameter.grad = None
             prof.step()
     found = record(prof.folder)
-    assert (found.status, found.warnings) == (Status.OK, ())
+    assert (found.status, found.warnings) == (RunStatus.OK, ())
     assert (found.attached.steps_by, found.attached.optimizers) == ("the program's own calls of step()", ())
     assert found.attached.optimizer_steps == (0, 0)
     assert found.attached.backwards == (1, 1)
@@ -458,7 +458,7 @@ def run_program(folder: Path, *, kill: int = -1, fail: int = -1) -> subprocess.C
 @pytest.mark.slow
 def test_a_program_that_never_stops_it(tmp_path: Path) -> None:
     assert run_program(tmp_path).returncode == 0
-    assert record(tmp_path / "run").status == Status.OK
+    assert record(tmp_path / "run").status == RunStatus.OK
 
 
 @pytest.mark.slow
@@ -467,7 +467,7 @@ def test_a_program_that_fails_without_stopping_it(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert done.stderr.rstrip().endswith("ValueError: diverged")
     assert (record(tmp_path / "run").status, record(tmp_path / "run").reason) == (
-        Status.FAILED,
+        RunStatus.FAILED,
         "ValueError: diverged",
     )
 
@@ -477,7 +477,7 @@ def test_a_program_that_fails_without_stopping_it(tmp_path: Path) -> None:
 def test_a_program_that_is_killed_leaves_what_can_be_read(kill: int, timed: int, tmp_path: Path) -> None:
     assert run_program(tmp_path, kill=kill).returncode == -signal.SIGKILL
     run = the_run(tmp_path / "run")
-    assert run.run.status == Status.INTERRUPTED
+    assert run.run.status == RunStatus.INTERRUPTED
     assert len(run.ranks[0].record.samples.wall_s) == timed
 
 
@@ -520,7 +520,7 @@ def test_a_recording_that_outgrows_its_memory_ends_in_the_middle_of_a_step(
         losses = train_by_evaluations(ENOUGH, 6, grows)
     found = record(tmp_path / "run")
     assert losses == alone
-    assert found.status == Status.OK
+    assert found.status == RunStatus.OK
     assert (prof.failure, torch._C._autograd._profiler_enabled()) == ("", False)
     assert found.attached is not None
     cut = [line for line in found.warnings if "in the middle of a step" in line]

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from perfkit.allocations import Allocations, allocations
+from perfkit.allocations import Allocations, build_allocations
 from perfkit.attach import program as programs
 from perfkit.attach.budget import FLOOR_S, Budget, HostMemory
 from perfkit.attach.loop import Loop
@@ -23,7 +23,7 @@ from perfkit.instruments.open_ranges import OpenRangeError
 from perfkit.instruments.recording import EndNow, Recording
 from perfkit.instruments.trace import Traced
 from perfkit.instruments.trained import Trained
-from perfkit.record import Status
+from perfkit.record import RunStatus
 from perfkit.spec import Schedule
 from perfkit.techniques.state import World
 from tests.fixtures.allocator_history import AllocatorHistory
@@ -93,7 +93,7 @@ def test_one_pass_after_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert driven.run() == ["nothing"] * 5 + ["trace"] * 2 + ["nothing"] + ["memory"]
     assert (len(driven.recording.warmup), len(driven.recording.series), driven.recording.first_timed) == (2, 3, 2)
     found = driven.recording.recorder.record
-    assert (found.status, found.reason, len(found.samples.wall_s)) == (Status.OK, "", 3)
+    assert (found.status, found.reason, len(found.samples.wall_s)) == (RunStatus.OK, "", 3)
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_a_range_that_lasts_keeps_memory_from_being_recorded(tmp_path: Path, mon
     driven = Driven(tmp_path / "run", monkeypatch, lasting=("epoch",))
     assert "memory" not in driven.run()
     assert driven.recording.warnings == [f"no memory was recorded: {OpenRangeError(('epoch',))}"]
-    assert driven.recording.recorder.record.status == Status.OK
+    assert driven.recording.recorder.record.status == RunStatus.OK
 
 
 def test_kernels_that_a_trace_lost_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,7 +148,7 @@ def test_a_history_that_the_program_records_itself_is_told_of(tmp_path: Path, mo
             for _step in range(count):
                 own.allocate(512)
                 yield
-        return allocations(device="cuda:0", source="", size=[512], time_ns=[1], address=[1])
+        return build_allocations(device="cuda:0", source="", size=[512], time_ns=[1], address=[1])
 
     monkeypatch.setattr(programs, "recorded", recorded)
     driven.session.trained = Trained(torch.device("cuda", 0), {}, ())
@@ -206,7 +206,7 @@ def test_a_loop_that_ends_within_a_pass_ends_its_instrument(tmp_path: Path, monk
         next(running)
     running.close()
     assert driven.on == "nothing"
-    assert driven.recording.recorder.record.status == Status.CRASHED  # until the session says how it ended
+    assert driven.recording.recorder.record.status == RunStatus.CRASHED  # until the session says how it ended
 
 
 def test_memory_that_would_cost_more_than_recordings_may_take_is_not_recorded(
@@ -288,7 +288,7 @@ def test_a_trace_that_is_cut_in_the_middle_of_a_step_is_told_and_memory_is_not_r
         "no trace was recorded: in the middle of a step it was too large",
         "no memory was recorded: the trace did not fit into the memory that recordings may take (--max-memory)",
     ]
-    assert driven.recording.recorder.record.status == Status.OK
+    assert driven.recording.recorder.record.status == RunStatus.OK
 
 
 def test_nothing_is_recorded_near_the_hosts_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ import pytest
 from perfkit.attach import report as reports
 from perfkit.attach.report import await_ranks, deliver, run_report, write_report
 from perfkit.files import write_json
-from perfkit.record import RankRecord, Status
+from perfkit.record import RankRecord, RunStatus
 from perfkit.store.layout import RECORD_FILE, get_rank_folder
 
 
@@ -38,26 +38,26 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return made
 
 
-def write(run: Path, rank: int, status: Status) -> None:
+def write(run: Path, rank: int, status: RunStatus) -> None:
     write_json(get_rank_folder(run, rank) / RECORD_FILE, RankRecord(rank=rank, world_size=2, status=status))
 
 
 def test_ranks_that_have_ended_are_not_waited_for(tmp_path: Path, clock: Clock) -> None:
-    write(tmp_path, 0, Status.OK)
-    write(tmp_path, 1, Status.FAILED)
+    write(tmp_path, 0, RunStatus.OK)
+    write(tmp_path, 1, RunStatus.FAILED)
     await_ranks(tmp_path, 2)
     assert clock.now == 0
 
 
 def test_a_rank_that_is_late_is_waited_for(tmp_path: Path, clock: Clock) -> None:
-    write(tmp_path, 0, Status.OK)
-    clock.at = {1.0: lambda: write(tmp_path, 1, Status.CRASHED), 3.0: lambda: write(tmp_path, 1, Status.OK)}
+    write(tmp_path, 0, RunStatus.OK)
+    clock.at = {1.0: lambda: write(tmp_path, 1, RunStatus.CRASHED), 3.0: lambda: write(tmp_path, 1, RunStatus.OK)}
     await_ranks(tmp_path, 2)
     assert clock.now == pytest.approx(3.0, abs=0.2)
 
 
 def test_ranks_that_never_end_are_waited_for_once(tmp_path: Path, clock: Clock) -> None:
-    write(tmp_path, 0, Status.CRASHED)
+    write(tmp_path, 0, RunStatus.CRASHED)
     await_ranks(tmp_path, 8)
     assert clock.now == pytest.approx(reports.PATIENCE_S, abs=0.2)
 

@@ -18,7 +18,7 @@ from perfkit.devices import cache
 from perfkit.devices.ceiling import Ceiling, DeviceCeilings, Kind, Level
 from perfkit.errors import PerfkitError
 from perfkit.files import read_json
-from perfkit.record import Status
+from perfkit.record import RunStatus
 from perfkit.spec import Schedule
 from perfkit.store.layout import CEILINGS_FILE
 from perfkit.store.read import read_suite
@@ -62,13 +62,13 @@ def test_a_plan_lies_with_the_run(tmp_path: Path) -> None:
 def test_recordings_after_the_first_are_compared_with_it(tmp_path: Path) -> None:
     session = Watched(tmp_path / "run").session
     recording = session.open()
-    session.end(recording, Status.OK)
+    session.end(recording, RunStatus.OK)
     captured = session.begin("loop@step7", "asked for")
-    session.end(captured, Status.FAILED, "a reason")
+    session.end(captured, RunStatus.FAILED, "a reason")
     suite = read_suite(tmp_path / "run")
     assert [(run.variant, run.run.status, run.run.reason) for run in suite.runs] == [
-        ("loop", Status.OK, ""),
-        ("loop@step7", Status.FAILED, "a reason"),
+        ("loop", RunStatus.OK, ""),
+        ("loop@step7", RunStatus.FAILED, "a reason"),
     ]
     assert suite.suite.baselines == {"loop@step7": "loop"}
     assert suite.ceilings is not None
@@ -80,7 +80,7 @@ def test_the_first_rank_writes_for_all(rank: int, tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(sessions, "current_world", lambda: World(rank=rank, size=2))
     monkeypatch.setattr(sessions, "first_ranks", lambda world, name, decide: str(tmp_path))
     session = Watched(tmp_path).session
-    session.end(session.open(), Status.OK)
+    session.end(session.open(), RunStatus.OK)
     written = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.json")}
     own = {f"loop/0/rank{rank}/record.json"}
     assert written == own | (

@@ -10,7 +10,7 @@ from perfkit.attach import timing
 from perfkit.attach.loop import Loop, StepCounts
 from perfkit.attach.steps import StepFinder
 from perfkit.attach.timing import Stamp, StepSeries, timed
-from perfkit.record import Samples
+from perfkit.record import StepSamples
 from tests.fixtures.two_gpus import two_gpus
 
 
@@ -40,13 +40,13 @@ def test_times_between_boundaries() -> None:
     steps = series([0, 0, 0])
     assert len(steps) == 3
     assert steps.wall_s() == [1, 2, 3]
-    assert steps.samples([0, 2]) == Samples(wall_s=(1.0, 3.0), cpu_s=(0.5, 1.5))
+    assert steps.samples([0, 2]) == StepSamples(wall_s=(1.0, 3.0), cpu_s=(0.5, 1.5))
 
 
 def test_nothing_yet() -> None:
     steps = StepSeries()
     assert (len(steps), steps.wall_s(), steps.list_training_steps(), steps.evaluates) == (0, [], [], False)
-    assert steps.samples([]) == Samples()
+    assert steps.samples([]) == StepSamples()
 
 
 def test_a_gpus_times_are_read_after_the_last_step() -> None:

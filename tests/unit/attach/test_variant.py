@@ -18,7 +18,7 @@ from perfkit.files import read_json
 from perfkit.instruments.energy import EnergyWindow
 from perfkit.instruments.recording import EndNow, Recording
 from perfkit.instruments.trained import Trained
-from perfkit.record import Quantity, RankRecord, Status, Unknown, value_of
+from perfkit.record import Quantity, RankRecord, RunStatus, Unknown, get_value
 from perfkit.store.layout import RECORD_FILE, get_rank_folder
 from perfkit.techniques.state import World
 from tests.fixtures.energy_counter import BUSY_W, FakeGpu
@@ -50,7 +50,7 @@ def watched(tmp_path: Path) -> Watched:
 
 def test_until_more_is_known_it_is_a_loop_whose_end_was_not_written(watched: Watched) -> None:
     found = watched.record()
-    assert (found.rank, found.world_size, found.status) == (1, 2, Status.CRASHED)
+    assert (found.rank, found.world_size, found.status) == (1, 2, RunStatus.CRASHED)
     assert "without saying why" in found.reason
     assert found.attached is not None
     assert found.workload is None
@@ -59,7 +59,7 @@ def test_until_more_is_known_it_is_a_loop_whose_end_was_not_written(watched: Wat
 def test_steps_in_which_a_graph_was_captured_are_left_out_and_said(watched: Watched) -> None:
     watched.timed(StepCounts(), StepCounts(captures=1), StepCounts(evaluations=1), StepCounts())
     watched.recording.write_timing("loop", 4, units_per_step=None, unit="samples")
-    watched.recording.close(4, Status.OK)
+    watched.recording.close(4, RunStatus.OK)
     found = watched.record()
     assert found.samples.wall_s == (1.0, 1.0)
     assert found.attached.left_out_s == (1.0,)  # the one with an evaluation
@@ -191,7 +191,7 @@ def test_an_instrument_that_costs_too_much_ends_after_a_whole_step_and_its_cost_
     assert (stopped.value.value, told) == ("cut short", [])
     watched.timed(StepCounts())
     watched.recording.write_timing("loop", 1, units_per_step=None, unit="samples")
-    watched.recording.close(1, Status.OK)
+    watched.recording.close(1, RunStatus.OK)
     attached = watched.record().attached
     assert attached is not None
     assert "--overhead" in attached.ended_early["trace"]
@@ -223,8 +223,8 @@ def test_an_evaluation_under_an_instrument_is_told_unless_every_step_has_one(wat
     assert len(watched.recording.warnings) == 1
 
 
-@pytest.mark.parametrize(("status", "failed"), [(Status.OK, None), (Status.FAILED, 9)])
-def test_the_end(status: Status, failed: int | None, watched: Watched) -> None:
+@pytest.mark.parametrize(("status", "failed"), [(RunStatus.OK, None), (RunStatus.FAILED, 9)])
+def test_the_end(status: RunStatus, failed: int | None, watched: Watched) -> None:
     watched.recording.write_timing("loop", 5, units_per_step=None, unit="samples")
     watched.recording.warnings.append("beware")
     watched.recording.instrumented_s["trace"] = (1.0,)
@@ -284,7 +284,7 @@ def test_energy_of_a_loop_needs_two_seconds(watched: Watched, monkeypatch: pytes
     short = energy_of(watched, monkeypatch, 3, StepCounts(optimizer_steps=1))
     assert short == Unknown(reason="window 0.3 s < 2 s: more timed steps (--timed)")
     long = energy_of(watched, monkeypatch, 50, StepCounts(optimizer_steps=1))
-    assert value_of(long) == pytest.approx(BUSY_W * 0.1, rel=0.04)
+    assert get_value(long) == pytest.approx(BUSY_W * 0.1, rel=0.04)
 
 
 def test_a_graph_that_is_captured_is_not_waited_for(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ from perfkit.check.stored_comparison import (
     read_run_source,
 )
 from perfkit.errors import PerfkitError, UsageError
-from perfkit.record import Flops, RankRecord, Status
+from perfkit.record import Flops, RankRecord, RunStatus
 from perfkit.store.baseline import read_baseline, write_baseline
 from tests.fixtures.suites import ENVIRONMENT, counted, record, write_suite
 
@@ -108,7 +108,7 @@ def test_nothing_in_common(tmp_path: Path) -> None:
 
 
 def test_a_run_that_failed_is_no_baseline(tmp_path: Path) -> None:
-    dead: Any = record(status=Status.FAILED, reason="planted")
+    dead: Any = record(status=RunStatus.FAILED, reason="planted")
     with pytest.raises(PerfkitError, match="planted"):
         build_baseline(run(tmp_path / "old", amp=[dead]), timed=True)
 

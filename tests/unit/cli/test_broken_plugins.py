@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from perfkit.cost import op
+from perfkit.cost import formula_table
 from perfkit.errors import PerfkitError
 from perfkit.measure.bench import dtype_refusal
 from perfkit.record import Claim, Relation
@@ -15,7 +15,7 @@ from perfkit.spec import TechniqueSpec, parse_workload
 from perfkit.techniques.every import with_all
 from perfkit.techniques.state import TrainState
 from perfkit.techniques.table import TECHNIQUES
-from perfkit.workloads.table import WORKLOADS, load_workload
+from perfkit.workloads.workload_table import WORKLOADS, load_workload
 from tests.fixtures import plugins
 
 REASONS = {
@@ -103,17 +103,17 @@ def test_a_technique_that_raises_when_it_is_asked_for_its_dtype_fails_in_its_own
 
 
 def test_ops_whose_formula_is_broken_have_no_known_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    op.formula_of.cache_clear()
-    op._names_of_others.cache_clear()
+    formula_table.find_formula.cache_clear()
+    formula_table._list_other_names.cache_clear()
     try:
         with pytest.warns(UserWarning, match="the cost formula 'mylib::broken' of another package .* work is unknown"):
-            assert not op.has_formula("mylib::broken")
+            assert not formula_table.has_formula("mylib::broken")
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            assert not op.has_formula("mylib::broken")  # said once
+            assert not formula_table.has_formula("mylib::broken")  # said once
     finally:
-        op.formula_of.cache_clear()
-        op._names_of_others.cache_clear()
+        formula_table.find_formula.cache_clear()
+        formula_table._list_other_names.cache_clear()
 
 
 def test_all_is_without_what_is_broken() -> None:

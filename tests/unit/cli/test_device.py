@@ -9,10 +9,10 @@ import perfkit.measure.making
 from perfkit.devices import visible
 from perfkit.devices.wanted import Device, find_device
 from perfkit.errors import UsageError
-from perfkit.record import Run, Status
+from perfkit.record import RunResult, RunStatus
 from perfkit.spec import parse_variants
 from perfkit.store.request import BenchRequest
-from perfkit.workloads.table import sized_workload
+from perfkit.workloads.workload_table import resolve_workload
 from perfkit_cli.bench_request import resolve_ceilings
 from tests.fixtures.fake_nvml import FakeGpu, FakeNvml
 
@@ -61,7 +61,7 @@ def test_links_are_measured_among_gpus_that_are_seen_here(monkeypatch, count, si
     asked = {}
     monkeypatch.setattr(perfkit.measure.bench, "ceilings_for", lambda *_, **options: asked.update(options))
     request = BenchRequest(
-        workload=sized_workload("gpt:size=nano", "cuda", 1, 32),
+        workload=resolve_workload("gpt:size=nano", "cuda", 1, 32),
         variants=tuple(parse_variants("baseline")),
         device="cuda",
         device_count=count,
@@ -79,12 +79,12 @@ def test_a_bench_starts_its_runs_without_having_used_cuda(driver, monkeypatch, t
 
     def launch(spec, folder, report, **_):
         started.append(spec.variant)
-        return Run(status=Status.OK, reason="", perfkit="test")
+        return RunResult(status=RunStatus.OK, reason="", perfkit="test")
 
     monkeypatch.setattr(perfkit.measure.making, "launch", launch)
     found = find_device("auto")
     request = BenchRequest(
-        workload=sized_workload("gpt:size=nano", found.kind, 1, 32),
+        workload=resolve_workload("gpt:size=nano", found.kind, 1, 32),
         variants=tuple(parse_variants("amp,zero1")),
         device=found.kind,
         device_count=found.visible,

@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import perfkit
-from perfkit.errors import PerfkitError, RunFormatError, Terminated, UnavailableError, UsageError
+from perfkit.errors import PerfkitError, RunFormatError, TerminatedError, UnavailableError, UsageError
 from perfkit_cli import main
 
 
@@ -51,7 +51,7 @@ def test_an_error_is_its_message_and_an_exit_code(run, error: PerfkitError, code
 
 
 @pytest.mark.parametrize(
-    ("error", "word", "code"), [(KeyboardInterrupt(), "interrupted", 130), (Terminated(), "terminated", 143)]
+    ("error", "word", "code"), [(KeyboardInterrupt(), "interrupted", 130), (TerminatedError(), "terminated", 143)]
 )
 def test_what_ended_it_from_outside(run, error: KeyboardInterrupt, word: str, code: int) -> None:
     result = run(error)

@@ -1,8 +1,8 @@
 import click
 import pytest
 
-from perfkit.amounts import parse_amount
 from perfkit.errors import UsageError
+from perfkit.parse_units import parse_amount
 from perfkit_cli.option_values import parse_duration_option, parse_memory_option, require_one_of
 
 CONTEXT = click.Context(click.Command("test"))

@@ -3,22 +3,22 @@ import io
 from rich.console import Console
 
 from perfkit.measure.events import Event, PassStarted, RoundFinished, RoundStarted, RunFinished, RunStarted
-from perfkit.record import Status
+from perfkit.record import RunStatus
 from perfkit_cli.progress import show_progress
 
 
-def finished(index: int, status: Status = Status.OK, reason: str = "", seconds: float = 10.0) -> RunFinished:
+def finished(index: int, status: RunStatus = RunStatus.OK, reason: str = "", seconds: float = 10.0) -> RunFinished:
     return RunFinished(index, 4, "amp", 0, status, reason, seconds)
 
 
 EVENTS: tuple[Event, ...] = (
     RunStarted(0, 4, "baseline", 0),
     PassStarted("warm-up"),
-    RunFinished(0, 4, "baseline", 0, Status.OK, "", 12.0),
+    RunFinished(0, 4, "baseline", 0, RunStatus.OK, "", 12.0),
     RunStarted(1, 4, "amp", 0),
-    finished(1, Status.OUT_OF_MEMORY, "out of memory at step 3"),
+    finished(1, RunStatus.OUT_OF_MEMORY, "out of memory at step 3"),
     RunStarted(2, 4, "pinned", 0),
-    finished(2, Status.SKIPPED, "needs a GPU", 0.0),
+    finished(2, RunStatus.SKIPPED, "needs a GPU", 0.0),
     RunStarted(3, 4, "amp", 0),
 )
 BY_TURNS: tuple[Event, ...] = (
@@ -35,7 +35,7 @@ ALTERNATING: tuple[Event, ...] = (
     RoundStarted(1, ("baseline", "amp"), 70.0),
     RunStarted(0, 2, "amp", 1),
     PassStarted("timed steps"),
-    RunFinished(0, 2, "amp", 1, Status.OK, "", 9.0),
+    RunFinished(0, 2, "amp", 1, RunStatus.OK, "", 9.0),
     RoundFinished(1, 21.0, {"amp": 0.02}),
 )
 

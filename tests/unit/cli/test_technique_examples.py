@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from perfkit.analysis.model.suite import Analysis
-from perfkit.record import MachineLoad, Status
+from perfkit.record import MachineLoad, RunStatus
 from perfkit.techniques.amp import Amp
 from perfkit_cli import technique_page
 from perfkit_cli.technique_examples import (
@@ -55,7 +55,7 @@ def test_a_suite_gives_what_ran_against_its_baseline() -> None:
     analysis = with_load(QUIET)
     kept = summarize_suite(analysis)
     assert kept.command == "perfkit bench -t amp"
-    ran = [each for each in analysis.variants if each.status == Status.OK and not each.is_baseline]
+    ran = [each for each in analysis.variants if each.status == RunStatus.OK and not each.is_baseline]
     assert [each.name for each in kept.variants] == [each.name for each in ran]
     known = [(new, old) for new, old in zip(kept.variants, ran, strict=True) if new.speed is not None]
     assert known

@@ -1,7 +1,7 @@
 import pytest
 
 from perfkit.errors import UsageError
-from perfkit.spec import TechniqueSpec, variant_label
+from perfkit.spec import TechniqueSpec, format_variant_label
 from perfkit_cli import variants
 from perfkit_cli.variants import combine_variants, parse_named_variants
 
@@ -26,7 +26,7 @@ def _compose(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def labels(text: str) -> tuple[list[str], list[str]]:
     made, left_out = combine_variants(parse_named_variants(text))
-    return [variant_label(variant) for variant in made], [item.variant for item in left_out]
+    return [format_variant_label(variant) for variant in made], [item.variant for item in left_out]
 
 
 def test_all_combinations_are_every_union_of_the_named_ones() -> None:
@@ -47,7 +47,7 @@ def test_unions_that_clash_are_left_out_with_the_clash() -> None:
 def test_what_cannot_act_here_is_in_no_union_and_told_once() -> None:
     named = parse_named_variants("a,b,c,b+d")
     made, left_out = combine_variants(named, lambda technique: "needs a GPU" if technique.name == "b" else "")
-    assert [variant_label(variant) for variant in made] == ["a", "b", "c", "b+d", "a+c"]
+    assert [format_variant_label(variant) for variant in made] == ["a", "b", "c", "b+d", "a+c"]
     assert left_out == (("combinations with b", "needs a GPU"), ("combinations with b+d", "needs a GPU"))
 
 

@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from perfkit.cost.call import OpCall, OpCost, TensorArg, Unit
-from perfkit.cost.op import op_cost
+from perfkit.cost.formula_table import cost_op
+from perfkit.cost.op_call import ComputeUnit, OpCall, OpCost, TensorArg
 
 
 def t(*shape: int, dtype: str = "bf16") -> TensorArg:
@@ -13,7 +13,7 @@ def t(*shape: int, dtype: str = "bf16") -> TensorArg:
 
 
 def cost(name: str, *args: object) -> OpCost:
-    result = op_cost(OpCall(name, args))  # type: ignore[arg-type]
+    result = cost_op(OpCall(name, args))  # type: ignore[arg-type]
     assert result is not None
     return result
 
@@ -35,7 +35,7 @@ def test_forward_counts_the_pairs_that_a_causal_mask_leaves(causal: bool, pairs:
     assert found.unmasked_flops == (FORWARD * PAIRS if causal else None)
     assert found.most_flops is None
     assert found.bytes == 2 * (2 * 8 * 16 * 32 + 2 * 2 * 64 * 32 + 2 * 2 * 64 * 48 + 2 * 8 * 16 * 48) + 4 * 2 * 8 * 16
-    assert (found.unit, found.dtype) == (Unit.MATRIX, "bf16")
+    assert (found.unit, found.dtype) == (ComputeUnit.MATRIX, "bf16")
 
 
 def test_causal_attention_of_16k_positions_is_half_of_what_flashattention_3_reports_for_all() -> None:

@@ -4,11 +4,11 @@ from itertools import product
 
 import pytest
 
-from perfkit.cost.args import UnmodelledError
-from perfkit.cost.attention_mask import FULL, Mask, Sequences, packed_pairs, pairs
+from perfkit.cost.args import UnmodeledError
+from perfkit.cost.attention_mask import FULL, AttentionMask, PackedSequences, count_packed_pairs, count_pairs
 
 
-def one_by_one(queries: int, keys: int, mask: Mask) -> int:
+def one_by_one(queries: int, keys: int, mask: AttentionMask) -> int:
     offset = keys - queries if mask.at_end else 0
     return sum(
         (mask.left is None or j >= i + offset - mask.left) and (mask.right is None or j <= i + offset + mask.right)
@@ -21,8 +21,8 @@ def one_by_one(queries: int, keys: int, mask: Mask) -> int:
 @pytest.mark.parametrize("right", [None, 0, 3, 30])
 @pytest.mark.parametrize(("queries", "keys"), [(1, 1), (7, 7), (5, 12), (12, 5), (1, 9), (9, 1)])
 def test_pairs(queries: int, keys: int, left: int | None, right: int | None, at_end: bool) -> None:
-    mask = Mask(left, right, at_end)
-    assert pairs(queries, keys, mask) == one_by_one(queries, keys, mask)
+    mask = AttentionMask(left, right, at_end)
+    assert count_pairs(queries, keys, mask) == one_by_one(queries, keys, mask)
 
 
 def partitions(total: int, parts: int, most: int) -> list[tuple[int, ...]]:
@@ -33,21 +33,21 @@ def partitions(total: int, parts: int, most: int) -> list[tuple[int, ...]]:
     ]
 
 
-@pytest.mark.parametrize("mask", [FULL, Mask(None, 0, at_end=True), Mask(3, 0, at_end=True)])
+@pytest.mark.parametrize("mask", [FULL, AttentionMask(None, 0, at_end=True), AttentionMask(3, 0, at_end=True)])
 @pytest.mark.parametrize(("total", "count", "longest"), [(12, 3, 7), (12, 3, 4), (13, 4, 5), (6, 1, 6)])
 def test_bounds_of_packed_sequences_are_reached_and_never_left(
-    mask: Mask, total: int, count: int, longest: int
+    mask: AttentionMask, total: int, count: int, longest: int
 ) -> None:
-    possible = [sum(pairs(each, each, mask) for each in lengths) for lengths in partitions(total, count, longest)]
-    found = packed_pairs(Sequences(count, total, total, longest, longest), mask)
+    possible = [sum(count_pairs(each, each, mask) for each in lengths) for lengths in partitions(total, count, longest)]
+    found = count_packed_pairs(PackedSequences(count, total, total, longest, longest), mask)
     assert (found.least, found.most) == (min(possible), max(possible))
 
 
 def test_queries_after_a_prefix_of_unknown_length() -> None:
-    causal = Mask(None, 0, at_end=True)
-    found = packed_pairs(Sequences(2, 10, None, 8, 20, prefix=True), causal)
+    causal = AttentionMask(None, 0, at_end=True)
+    found = count_packed_pairs(PackedSequences(2, 10, None, 8, 20, prefix=True), causal)
     possible = [
-        pairs(a, keys_a, causal) + pairs(10 - a, keys_b, causal)
+        count_pairs(a, keys_a, causal) + count_pairs(10 - a, keys_b, causal)
         for a in range(2, 9)
         for keys_a in range(a, 21)
         for keys_b in range(10 - a, 21)
@@ -57,5 +57,5 @@ def test_queries_after_a_prefix_of_unknown_length() -> None:
 
 
 def test_without_the_longest_key_nothing_bounds_a_cache() -> None:
-    with pytest.raises(UnmodelledError):
-        packed_pairs(Sequences(2, 10, None), FULL)
+    with pytest.raises(UnmodeledError):
+        count_packed_pairs(PackedSequences(2, 10, None), FULL)

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import torch
 
-from perfkit.cost.call import OpCall, OpCost, TensorArg, Unit
-from perfkit.cost.op import op_cost
+from perfkit.cost.formula_table import cost_op
+from perfkit.cost.op_call import ComputeUnit, OpCall, OpCost, TensorArg
 from tests.fixtures.op_calls import Calls
 
 
@@ -17,7 +17,7 @@ def t(*shape: int, dtype: str = "fp32") -> TensorArg:
 
 
 def cost(name: str, *args: object) -> OpCost:
-    found = op_cost(OpCall(f"bitsandbytes::{name}", args))  # type: ignore[arg-type]
+    found = cost_op(OpCall(f"bitsandbytes::{name}", args))  # type: ignore[arg-type]
     assert found is not None
     return found
 
@@ -46,12 +46,12 @@ def test_a_value_is_looked_up_and_scaled() -> None:
 
 
 def test_a_dtype_that_was_not_recorded_leaves_the_bytes_unknown() -> None:
-    assert op_cost(OpCall("bitsandbytes::dequantize_blockwise", (t(9, dtype="uint8"), t(1), CODE, 256, None))) is None
+    assert cost_op(OpCall("bitsandbytes::dequantize_blockwise", (t(9, dtype="uint8"), t(1), CODE, 256, None))) is None
 
 
 def test_a_product_has_the_flops_of_the_matrix_that_was_packed() -> None:
     found = cost("gemm_4bit", t(2, 3, 100), t(500, 1, dtype="uint8"), (10, 100), t(16), 64, "nf4")
-    assert (found.unit, found.dtype) == (Unit.MATRIX, "fp32")
+    assert (found.unit, found.dtype) == (ComputeUnit.MATRIX, "fp32")
     assert found.flops == 2 * 6 * 10 * 100
     assert found.bytes == 4 * 600 + 500 + 4 * 16 + 4 * 60
 

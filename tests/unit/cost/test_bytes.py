@@ -7,9 +7,9 @@ import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812
 
-from perfkit.cost.call import OpCall, OpCost
-from perfkit.cost.live import _describe
-from perfkit.cost.op import op_cost
+from perfkit.cost.formula_table import cost_op
+from perfkit.cost.live_flops import _describe_argument
+from perfkit.cost.op_call import OpCall, OpCost
 from tests.fixtures.op_calls import Calls
 
 
@@ -91,7 +91,7 @@ def test_flops_of_backward_ops_are_all_known() -> None:
 
 
 def _cost(name: str, *args: Any) -> OpCost:
-    result = op_cost(OpCall(name, tuple(_describe(each) for each in args)))
+    result = cost_op(OpCall(name, tuple(_describe_argument(each) for each in args)))
     assert result is not None
     return result
 
@@ -117,7 +117,7 @@ def test_embedding_reads_only_the_selected_rows() -> None:
 def test_index_knows_its_result_live_and_not_from_a_trace() -> None:
     rows = torch.tensor([1, 2, 1])
     assert _cost("aten::index", _x(10, 8), [rows]).bytes == 3 * 8 + 2 * 3 * 8 * 4
-    lost = op_cost(OpCall("aten::index", (_describe(_x(10, 8)), None)))
+    lost = cost_op(OpCall("aten::index", (_describe_argument(_x(10, 8)), None)))
     assert lost is not None
     assert lost.bytes is None
     assert lost.flops == 0
@@ -149,4 +149,4 @@ def test_views_and_allocation_are_free() -> None:
 
 def test_compositions_have_no_cost_of_their_own() -> None:
     for name in ("aten::linear", "aten::conv2d", "aten::scaled_dot_product_attention", "AddmmBackward0", "step"):
-        assert op_cost(OpCall(name, (_describe(_x(4, 4)), _describe(_x(4, 4))))) is None
+        assert cost_op(OpCall(name, (_describe_argument(_x(4, 4)), _describe_argument(_x(4, 4))))) is None

@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from perfkit.cost.call import OpCall, OpCost, TensorArg
-from perfkit.cost.op import op_cost
+from perfkit.cost.formula_table import cost_op
+from perfkit.cost.op_call import OpCall, OpCost, TensorArg
 
 
 def t(*shape: int, dtype: str = "fp32") -> TensorArg:
@@ -13,7 +13,7 @@ def t(*shape: int, dtype: str = "fp32") -> TensorArg:
 
 
 def cost(name: str, *args: object) -> OpCost:
-    result = op_cost(OpCall(name, args))  # type: ignore[arg-type]
+    result = cost_op(OpCall(name, args))  # type: ignore[arg-type]
     assert result is not None
     return result
 
@@ -91,4 +91,4 @@ def test_backward_of_transposed() -> None:
 
 
 def test_lost_arguments_are_not_modelled() -> None:
-    assert op_cost(OpCall("aten::convolution", (X, W, B, None, None, None, None, None, None))) is None
+    assert cost_op(OpCall("aten::convolution", (X, W, B, None, None, None, None, None, None))) is None

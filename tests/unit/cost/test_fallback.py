@@ -4,9 +4,9 @@ import math
 
 import pytest
 
-from perfkit.cost.call import OpCall, TensorArg, Unit
-from perfkit.cost.fallback import fallback_cost, is_custom
-from perfkit.cost.moves import MOVES
+from perfkit.cost.fallback import estimate_fallback_cost, is_custom
+from perfkit.cost.move_ops import MOVES
+from perfkit.cost.op_call import ComputeUnit, OpCall, TensorArg
 
 
 def t(*shape: int, dtype: str = "fp32", stride: tuple[int, ...] | None = None) -> TensorArg:
@@ -14,7 +14,9 @@ def t(*shape: int, dtype: str = "fp32", stride: tuple[int, ...] | None = None) -
 
 
 def test_each_recorded_tensor_moves_once() -> None:
-    found = fallback_cost(OpCall("mine::blend", (t(4, 5), t(4, 5, stride=(0, 1)), (t(3, dtype="bf16"),), 3, None)))
+    found = estimate_fallback_cost(
+        OpCall("mine::blend", (t(4, 5), t(4, 5, stride=(0, 1)), (t(3, dtype="bf16"),), 3, None))
+    )
     assert found is not None
     assert found.flops is None
     assert found.bytes == 80 + 20 + 6
@@ -35,7 +37,7 @@ POOL = t(10**6, 16, 8)
     ],
 )
 def test_what_is_given_positions_or_a_pool_has_no_known_bytes(name: str, args: tuple[object, ...]) -> None:
-    found = fallback_cost(OpCall(name, args))  # type: ignore[arg-type]
+    found = estimate_fallback_cost(OpCall(name, args))  # type: ignore[arg-type]
     assert found is not None
     assert (found.flops, found.bytes, found.source) == (None, None, "what it touches is data, or not recorded")
 
@@ -49,23 +51,23 @@ def test_what_is_given_positions_or_a_pool_has_no_known_bytes(name: str, args: t
     ],
 )
 def test_what_an_op_finds_by_the_name_of_its_layer_is_named(name: str, why: str) -> None:
-    found = fallback_cost(OpCall(name, (t(64, 512), t(64, 8), None)))
+    found = estimate_fallback_cost(OpCall(name, (t(64, 512), t(64, 8), None)))
     assert found is not None
-    assert (found.flops, found.bytes, found.source, found.unit) == (None, None, why, Unit.MATRIX)
+    assert (found.flops, found.bytes, found.source, found.unit) == (None, None, why, ComputeUnit.MATRIX)
 
 
 def test_gradients_of_a_lookup_and_a_single_number_are_no_positions() -> None:
-    backward = fallback_cost(OpCall("torch::autograd::CppNode<SplitLookupFunction>", (t(4, 8),)))
-    seeded = fallback_cost(OpCall("mine::dropout", (t(4, 8), t(1, dtype="int64"))))
+    backward = estimate_fallback_cost(OpCall("torch::autograd::CppNode<SplitLookupFunction>", (t(4, 8),)))
+    seeded = estimate_fallback_cost(OpCall("mine::dropout", (t(4, 8), t(1, dtype="int64"))))
     assert backward is not None
     assert seeded is not None
     assert (backward.bytes, seeded.bytes) == (128, 136)
 
 
 def test_without_recorded_tensors_nothing_is_known() -> None:
-    assert fallback_cost(OpCall("mine::blend", ())) is None
-    assert fallback_cost(OpCall("mine::blend", (t(0), 3))) is None
-    assert fallback_cost(OpCall("mine::blend", ((t(4, dtype=""),),))) is None
+    assert estimate_fallback_cost(OpCall("mine::blend", ())) is None
+    assert estimate_fallback_cost(OpCall("mine::blend", (t(0), 3))) is None
+    assert estimate_fallback_cost(OpCall("mine::blend", ((t(4, dtype=""),),))) is None
 
 
 @pytest.mark.parametrize(
@@ -91,7 +93,7 @@ def test_names_of_other_packages(name: str, expected: bool) -> None:
 @pytest.mark.parametrize("name", ["aten::cat", "aten::copy_", "aten::fill_", "aten::index_select", "aten::embedding"])
 def test_what_only_moves_data_has_no_flops_whatever_its_size(name: str) -> None:
     assert name in MOVES
-    found = fallback_cost(OpCall(name, ()))
+    found = estimate_fallback_cost(OpCall(name, ()))
     assert found is not None
     assert (found.flops, found.bytes, found.source) == (0.0, None, "data movement of unknown size")
 

@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from perfkit.cost.call import OpCall, OpCost, TensorArg, Unit
-from perfkit.cost.op import op_cost
+from perfkit.cost.formula_table import cost_op
+from perfkit.cost.op_call import ComputeUnit, OpCall, OpCost, TensorArg
 
 
 def t(*shape: int, dtype: str = "fp32") -> TensorArg:
@@ -13,7 +13,7 @@ def t(*shape: int, dtype: str = "fp32") -> TensorArg:
 
 
 def cost(name: str, *args: object) -> OpCost:
-    result = op_cost(OpCall(f"aten::{name}", args))  # type: ignore[arg-type]
+    result = cost_op(OpCall(f"aten::{name}", args))  # type: ignore[arg-type]
     assert result is not None
     return result
 
@@ -80,7 +80,7 @@ I = t(6, dtype="int64")  # noqa: E741
 def test_flops(name: str, args: tuple[object, ...], flops: int) -> None:
     found = cost(name, *args)
     assert found.flops == flops
-    assert found.unit is Unit.VECTOR
+    assert found.unit is ComputeUnit.VECTOR
 
 
 def test_fused_optimizer_bytes() -> None:

@@ -2,10 +2,10 @@
 
 import pytest
 
-from perfkit.cost.call import Unit
-from perfkit.cost.gemm_kernel import matrix_unit, multiplies, only_helps, operand_dtypes
+from perfkit.cost.gemm_kernel import classify_matrix_unit, infer_operand_dtypes, is_helper_kernel, is_matrix_kernel
+from perfkit.cost.op_call import ComputeUnit
 
-MATRIX, VECTOR = Unit.MATRIX, Unit.VECTOR
+MATRIX, VECTOR = ComputeUnit.MATRIX, ComputeUnit.VECTOR
 
 
 @pytest.mark.parametrize(
@@ -107,8 +107,8 @@ MATRIX, VECTOR = Unit.MATRIX, Unit.VECTOR
         ("miopenSp3AsmConv_v30_3_1_gfx9_fp32_f2x3_stride1", VECTOR, "fp32"),
     ],
 )  # fmt: skip
-def test_families(name: str, unit: Unit, dtype: str) -> None:
-    assert matrix_unit(name) == (unit, dtype)
+def test_families(name: str, unit: ComputeUnit, dtype: str) -> None:
+    assert classify_matrix_unit(name) == (unit, dtype)
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_families(name: str, unit: Unit, dtype: str) -> None:
     ],
 )
 def test_names_that_tell_nothing(name: str) -> None:
-    assert matrix_unit(name) is None
+    assert classify_matrix_unit(name) is None
 
 
 @pytest.mark.parametrize(
@@ -162,8 +162,8 @@ def test_names_that_tell_nothing(name: str) -> None:
     ],
 )
 def test_operands_of_kernels_that_multiply(name: str, dtypes: set[str]) -> None:
-    assert multiplies(name)
-    assert operand_dtypes(name) == dtypes
+    assert is_matrix_kernel(name)
+    assert infer_operand_dtypes(name) == dtypes
 
 
 @pytest.mark.parametrize(
@@ -177,13 +177,13 @@ def test_operands_of_kernels_that_multiply(name: str, dtypes: set[str]) -> None:
     ],
 )
 def test_generated_and_other_kernels_multiply_nothing(name: str) -> None:
-    assert not multiplies(name)
-    assert operand_dtypes(name) == frozenset()
+    assert not is_matrix_kernel(name)
+    assert infer_operand_dtypes(name) == frozenset()
 
 
 @pytest.mark.parametrize("name", ["fused_moe_kernel", "kernel_unified_attention_2d", "paged_attention_v1_kernel<half>"])
 def test_kernels_of_serving_engines_multiply(name: str) -> None:
-    assert multiplies(name)
+    assert is_matrix_kernel(name)
 
 
 @pytest.mark.parametrize(
@@ -198,4 +198,4 @@ def test_kernels_of_serving_engines_multiply(name: str) -> None:
     ],
 )
 def test_what_only_helps_a_product(name: str, helps: bool) -> None:
-    assert only_helps(name) is helps
+    assert is_helper_kernel(name) is helps

@@ -2,9 +2,9 @@
 
 import pytest
 
-from perfkit.cost.gemm_tile import Along, Tile, grid_counts_threads, takes_whole_tiles, tile_of
+from perfkit.cost.gemm_tile import GemmTile, TileAxis, has_grid_of_threads, has_whole_tiles, parse_tile
 
-M, N, UNKNOWN = Along.M, Along.N, Along.UNKNOWN
+M, N, UNKNOWN = TileAxis.M, TileAxis.N, TileAxis.UNKNOWN
 XMMA = "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize{}_warpgroupsize1x1x1_execute_segment_k_off_kernel__5x_cublas"
 TENSILE = "Cijk_Alik_Bljk_B_BS_BH_Bias_HA_S_SAV_UserArgs_MT128x144x64_MI16x16x1_SN_LDSB1_AFC1"
 
@@ -34,8 +34,8 @@ TENSILE = "Cijk_Alik_Bljk_B_BS_BH_Bias_HA_S_SAV_UserArgs_MT128x144x64_MI16x16x1_
         ("_gemm_a8w8_kernel_BLOCK_SIZE_M_64_BLOCK_SIZE_N_128_BLOCK_SIZE_K_256_GROUP_SIZE_M_4", (64, 128), 256, M),
     ],
 )  # fmt: skip
-def test_tiles_by_name(name: str, sizes: tuple[int, int], depth: int | None, along: Along) -> None:
-    assert tile_of(name) == Tile(*sizes, depth, along)
+def test_tiles_by_name(name: str, sizes: tuple[int, int], depth: int | None, along: TileAxis) -> None:
+    assert parse_tile(name) == GemmTile(*sizes, depth, along)
 
 
 @pytest.mark.parametrize(
@@ -49,15 +49,15 @@ def test_tiles_by_name(name: str, sizes: tuple[int, int], depth: int | None, alo
     ],
 )
 def test_what_a_name_does_not_tell_stays_unknown(name: str) -> None:
-    assert tile_of(name) is None
+    assert parse_tile(name) is None
 
 
 def test_how_tiles_are_shared_and_grids_are_counted() -> None:
-    assert takes_whole_tiles(XMMA.format("128x128x64"))
-    assert not takes_whole_tiles("nvjet_hsh_128x256_64x4_1x2_h_bz_coopA_NNT")
-    assert grid_counts_threads(TENSILE)
-    assert not grid_counts_threads("attn_fwd")
+    assert has_whole_tiles(XMMA.format("128x128x64"))
+    assert not has_whole_tiles("nvjet_hsh_128x256_64x4_1x2_h_bz_coopA_NNT")
+    assert has_grid_of_threads(TENSILE)
+    assert not has_grid_of_threads("attn_fwd")
 
 
 def test_a_tile_is_shown_as_its_sizes() -> None:
-    assert [str(tile_of(name)) for name in (TENSILE, "ampere_sgemm_32x128_nn")] == ["128x144x64", "32x128"]
+    assert [str(parse_tile(name)) for name in (TENSILE, "ampere_sgemm_32x128_nn")] == ["128x144x64", "32x128"]

@@ -2,8 +2,8 @@
 
 import math
 
-from perfkit.cost.call import OpCall, OpCost, TensorArg, Unit
-from perfkit.cost.op import op_cost
+from perfkit.cost.formula_table import cost_op
+from perfkit.cost.op_call import ComputeUnit, OpCall, OpCost, TensorArg
 
 
 def t(*shape: int, dtype: str = "fp32", stride: tuple[int, ...] | None = None) -> TensorArg:
@@ -12,7 +12,7 @@ def t(*shape: int, dtype: str = "fp32", stride: tuple[int, ...] | None = None) -
 
 
 def cost(name: str, *args: object) -> OpCost:
-    result = op_cost(OpCall(name, args))  # type: ignore[arg-type]
+    result = cost_op(OpCall(name, args))  # type: ignore[arg-type]
     assert result is not None
     return result
 
@@ -21,7 +21,7 @@ def test_mm() -> None:
     found = cost("aten::mm", t(3, 5, dtype="bf16"), t(5, 7, dtype="bf16"))
     assert found.flops == 2 * 3 * 5 * 7
     assert found.bytes == 2 * (15 + 35 + 21)
-    assert (found.unit, found.dtype) == (Unit.MATRIX, "bf16")
+    assert (found.unit, found.dtype) == (ComputeUnit.MATRIX, "bf16")
 
 
 def test_addmm_reads_its_bias_once() -> None:
@@ -40,7 +40,7 @@ def test_vectors() -> None:
     assert cost("aten::mv", t(3, 5), t(5)).flops == 30
     assert cost("aten::addmv", t(3), t(3, 5), t(5), 1, 1).bytes == 4 * (3 + 15 + 5 + 3)
     found = cost("aten::dot", t(9), t(9))
-    assert (found.flops, found.unit) == (18, Unit.VECTOR)
+    assert (found.flops, found.unit) == (18, ComputeUnit.VECTOR)
 
 
 def test_scaled_mm_writes_the_dtype_it_is_asked_for() -> None:
@@ -77,6 +77,6 @@ def test_fused_linear_layer() -> None:
 
 
 def test_sizes_that_do_not_fit_are_not_modelled() -> None:
-    assert op_cost(OpCall("aten::mm", (t(3, 5), t(6, 7)))) is None
-    assert op_cost(OpCall("aten::mm", ())) is None
-    assert op_cost(OpCall("aten::mm", (t(3), t(3)))) is None
+    assert cost_op(OpCall("aten::mm", (t(3, 5), t(6, 7)))) is None
+    assert cost_op(OpCall("aten::mm", ())) is None
+    assert cost_op(OpCall("aten::mm", (t(3), t(3)))) is None

@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from perfkit.cost.call import OpCall, OpCost, TensorArg
-from perfkit.cost.op import op_cost
+from perfkit.cost.formula_table import cost_op
+from perfkit.cost.op_call import OpCall, OpCost, TensorArg
 
 
 def t(*shape: int, dtype: str = "fp32", stride: tuple[int, ...] | None = None) -> TensorArg:
@@ -13,7 +13,7 @@ def t(*shape: int, dtype: str = "fp32", stride: tuple[int, ...] | None = None) -
 
 
 def cost(name: str, *args: object) -> OpCost:
-    result = op_cost(OpCall(name if "::" in name else f"aten::{name}", args))  # type: ignore[arg-type]
+    result = cost_op(OpCall(name if "::" in name else f"aten::{name}", args))  # type: ignore[arg-type]
     assert result is not None
     return result
 
@@ -133,8 +133,8 @@ def test_an_out_variant_does_not_read_its_output() -> None:
 
 
 def test_lists_that_a_trace_lost_are_not_empty() -> None:
-    assert op_cost(OpCall("aten::cat", (None, 0))) is None
-    assert op_cost(OpCall("aten::cat", ((), 0))) is None
+    assert cost_op(OpCall("aten::cat", (None, 0))) is None
+    assert cost_op(OpCall("aten::cat", ((), 0))) is None
 
 
 def test_samples_of_a_region_that_depend_on_its_size_leave_flops_unknown() -> None:
@@ -150,7 +150,7 @@ def test_a_lookup_in_tables_reads_rows_of_average_width() -> None:
     found = cost("fbgemm::split_embedding_codegen_lookup_sgd_function", *args)
     assert found.flops == 100 * 96 / tables
     assert found.bytes == 100 * 48 * 2 + 100 * 8 + 17 * 8 + 4 * 8 * 96
-    weighted = op_cost(OpCall("fbgemm::split_embedding_codegen_lookup_sgd_function", (*args, 0, t(100))))
+    weighted = cost_op(OpCall("fbgemm::split_embedding_codegen_lookup_sgd_function", (*args, 0, t(100))))
     assert weighted is not None
     assert (weighted.flops, weighted.bytes) == (2 * found.flops, found.bytes + 400)
 
@@ -160,7 +160,7 @@ def test_rows_of_one_width_are_told_by_a_state_with_an_element_a_row(state: int,
     args = (t(0), t(9_000_000, dtype="fp16"), t(0), t(0, 0), t(2, dtype="int32"), t(2, dtype="int64"),
             t(3, dtype="int32"), None, None, t(3, dtype="int64"), None, t(100, dtype="int64"), t(17, dtype="int64"),
             *[None] * 7, t(state))  # fmt: skip
-    found = op_cost(OpCall("fbgemm::split_embedding_codegen_lookup_rowwise_adagrad_function", args))
+    found = cost_op(OpCall("fbgemm::split_embedding_codegen_lookup_rowwise_adagrad_function", args))
     assert (found and found.flops) == flops
 
 

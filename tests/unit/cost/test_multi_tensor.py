@@ -2,7 +2,7 @@
 
 import pytest
 
-from perfkit.cost.multi_tensor import SIZED, multi_tensor_cost
+from perfkit.cost.multi_tensor import SIZED, cost_multi_tensor_kernel
 
 APEX_ADAM = (
     "void multi_tensor_apply_kernel<TensorListMetadata<4>, AdamFunctor<float, float, int>, float, float, float>"
@@ -17,7 +17,7 @@ TORCH_ADAM = (
 
 def test_an_optimizer_of_apex() -> None:
     # 320 chunks of 65,536 elements, of which at most 36 (one of each tensor) are not full.
-    found = multi_tensor_cost(APEX_ADAM, 320)
+    found = cost_multi_tensor_kernel(APEX_ADAM, 320)
     assert found is not None
     least, most = 284 * 65536 + 36, 320 * 65536
     assert (found.flops, found.most_flops) == (14 * least, 14 * most)
@@ -26,7 +26,7 @@ def test_an_optimizer_of_apex() -> None:
 
 
 def test_torchs_own_takes_more_tensors_at_once() -> None:
-    found = multi_tensor_cost(TORCH_ADAM, 320)
+    found = cost_multi_tensor_kernel(TORCH_ADAM, 320)
     assert found is not None
     assert found.flops == 14 * (68 * 65536 + 252)
 
@@ -37,7 +37,7 @@ def test_element_wise_functors_say_how_many_lists_they_read() -> None:
         f"void {place}multi_tensor_apply_kernel<{place}TensorListMetadata<2>, "
         f"{place}BinaryOpListAlphaFunctor<float, 2, 2, 0>, std::plus<float>, float>({place}TensorListMetadata<2>, ...)"
     )
-    found = multi_tensor_cost(name, 65)
+    found = cost_multi_tensor_kernel(name, 65)
     assert found is not None
     assert (found.most_flops, found.most_bytes) == (65 * 65536, 12 * 65 * 65536)
     assert (found.flops, found.bytes) == (65, 12 * 65)  # 65 tensors of one element each, for all that is recorded
@@ -57,13 +57,13 @@ def test_adamw_of_torch_in_foreach_ops(functor: str, lists: str, flops: int, ele
     kind, depth = lists.split("<")
     lists = f"{place}TensorList{kind}Metadata<{depth}"
     name = f"void {place}multi_tensor_apply_kernel<{lists}, {place}{functor}, float>({lists}, {place}...)"
-    found = multi_tensor_cost(name, 320)
+    found = cost_multi_tensor_kernel(name, 320)
     assert found is not None
     assert (found.most_flops, found.most_bytes) == (flops * 320 * 65536, element * 320 * 65536)
 
 
 def test_known_elements_leave_nothing_open() -> None:
-    found = multi_tensor_cost(TORCH_ADAM, 320, 20_000_000)
+    found = cost_multi_tensor_kernel(TORCH_ADAM, 320, 20_000_000)
     assert found is not None
     assert (found.flops, found.bytes) == (14 * 20_000_000, 28 * 20_000_000)
     assert (found.most_flops, found.most_bytes, found.source) == (None, None, SIZED)
@@ -75,4 +75,4 @@ def test_known_elements_leave_nothing_open() -> None:
      (APEX_ADAM, 5000), (APEX_ADAM, 0)],
 )  # fmt: skip
 def test_what_is_not_known(name: str, blocks: int) -> None:
-    assert multi_tensor_cost(name, blocks) is None
+    assert cost_multi_tensor_kernel(name, blocks) is None

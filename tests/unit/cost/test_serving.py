@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from perfkit.cost.call import OpCall, OpCost, TensorArg, Unit
-from perfkit.cost.op import op_cost
+from perfkit.cost.formula_table import cost_op
+from perfkit.cost.op_call import ComputeUnit, OpCall, OpCost, TensorArg
 
 
 def t(*shape: int, dtype: str = "bf16") -> TensorArg:
@@ -17,7 +17,7 @@ def ints(*shape: int) -> TensorArg:
 
 
 def cost(name: str, *args: object) -> OpCost:
-    found = op_cost(OpCall(name, args))  # type: ignore[arg-type]
+    found = cost_op(OpCall(name, args))  # type: ignore[arg-type]
     assert found is not None
     return found
 
@@ -38,7 +38,7 @@ def test_each_token_meets_the_experts_that_it_goes_to(name: str) -> None:
     assert found.flops == 64 * 2 * (2 * 512 * 512 + 2 * 512 * 256)
     assert found.most_flops is None
     assert (found.bytes, found.most_bytes) == (AROUND + 2 * EXPERT, AROUND + 8 * EXPERT)
-    assert (found.unit, found.source) == (Unit.MATRIX, "experts: the routing is data")
+    assert (found.unit, found.source) == (ComputeUnit.MATRIX, "experts: the routing is data")
 
 
 def test_ids_of_the_experts_that_were_not_recorded_are_as_many_as_their_weights() -> None:
@@ -130,4 +130,4 @@ def test_packed_attention_of_aiter_with_and_without_a_pool() -> None:
     pool = t(5000, 16, 8, 128)
     paged = cost("aiter::fmha_v3_varlen_fwd", q, pool, pool, *rest, ints(2, 4))
     assert paged[:2] == found[:2]  # both sequences have 40 keys, of a pool of 328 MB
-    assert op_cost(OpCall("aiter::fmha_v3_varlen_fwd", (q, pool, pool, *rest, None))) is None
+    assert cost_op(OpCall("aiter::fmha_v3_varlen_fwd", (q, pool, pool, *rest, None))) is None

@@ -1,8 +1,8 @@
 """The backward pass of FBGEMM's lookups, with arguments as a public trace of a recommender has them."""
 
-from perfkit.cost.call import OpCall, TensorArg
-from perfkit.cost.op import op_cost
-from perfkit.cost.table_gradients import LOOKUP, NODE, table_gradient
+from perfkit.cost.formula_table import cost_op
+from perfkit.cost.op_call import OpCall, TensorArg
+from perfkit.cost.table_gradients import LOOKUP, NODE, cost_table_gradient
 
 
 def t(*shape: int, dtype: str = "fp32") -> TensorArg:
@@ -24,11 +24,11 @@ GRADIENT = OpCall(NODE, (t(32, 3 * 8),))  # of 32 bags in 3 tables with rows of 
 
 
 def test_lookups_in_a_trace_have_the_arguments_that_the_forward_formula_reads() -> None:
-    assert op_cost(lookup(3, 50, 8, 100, 32)) is not None
+    assert cost_op(lookup(3, 50, 8, 100, 32)) is not None
 
 
 def test_indices_are_those_of_the_lookup_with_such_an_output() -> None:
-    found = table_gradient(GRADIENT, [lookup(3, 50, 8, 100, 32), lookup(1, 50, 8, 7, 32)])
+    found = cost_table_gradient(GRADIENT, [lookup(3, 50, 8, 100, 32), lookup(1, 50, 8, 7, 32)])
     assert found is not None
     around = 4 * 32 * 24 + 8 * 100 + 8 * (3 * 32 + 1)
     assert (found.flops, found.most_flops) == (100 * 8 + 4 * 8, 100 * 8 + 4 * 50 * 8)
@@ -38,11 +38,11 @@ def test_indices_are_those_of_the_lookup_with_such_an_output() -> None:
 
 
 def test_several_such_lookups_widen_the_bounds_and_weights_multiply() -> None:
-    found = table_gradient(GRADIENT, [lookup(3, 50, 8, 100, 32), lookup(3, 500, 8, 120, 32, weighted=True)])
+    found = cost_table_gradient(GRADIENT, [lookup(3, 50, 8, 100, 32), lookup(3, 500, 8, 120, 32, weighted=True)])
     assert found is not None
     assert (found.flops, found.most_flops) == (100 * 8 + 4 * 8, 2 * 120 * 8 + 4 * 120 * 8)
 
 
 def test_without_such_a_lookup_nothing_is_known() -> None:
-    assert table_gradient(GRADIENT, [lookup(3, 50, 16, 100, 32)]) is None
-    assert table_gradient(OpCall(NODE, ()), [lookup(3, 50, 8, 100, 32)]) is None
+    assert cost_table_gradient(GRADIENT, [lookup(3, 50, 16, 100, 32)]) is None
+    assert cost_table_gradient(OpCall(NODE, ()), [lookup(3, 50, 8, 100, 32)]) is None

@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch.utils.flop_counter import flop_registry
 
-from perfkit.cost.call import OpCall
-from perfkit.cost.live import _recorded
-from perfkit.cost.op import FORMULAS, op_cost
+from perfkit.cost.formula_table import FORMULAS, cost_op
+from perfkit.cost.live_flops import _record_arguments
+from perfkit.cost.op_call import OpCall
 
 aten = torch.ops.aten
 
@@ -51,7 +51,7 @@ def test_equal_to_torch(func: Any, args: tuple[Any, ...], out: Any) -> None:
     except NotImplementedError as error:  # torch 2.9 has no meta kernel for aten::_convolution
         pytest.skip(f"this torch cannot tell the output's shape: {error}")
     expected = flop_registry[func._overloadpacket](*args, out_val=outputs)
-    ours = op_cost(OpCall(func._schema.name, _recorded(func, args, {})))
+    ours = cost_op(OpCall(func._schema.name, _record_arguments(func, args, {})))
     assert ours is not None
     # Torch counts what a mask forbids, too.
     assert (ours.unmasked_flops or ours.flops) == expected > 0
@@ -65,7 +65,7 @@ def test_convolution_backward_equal_to_torch(forward: tuple[Any, ...], mask: lis
     args = (grad, x, weight, list(bias.shape), *rest, mask)
     func = aten.convolution_backward.default
     expected = flop_registry[aten.convolution_backward](*args, out_val=(x, weight, bias))
-    ours = op_cost(OpCall("aten::convolution_backward", _recorded(func, args, {})))
+    ours = cost_op(OpCall("aten::convolution_backward", _record_arguments(func, args, {})))
     assert ours is not None
     assert ours.flops == expected
 

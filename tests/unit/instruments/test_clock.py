@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from perfkit.instruments.clock import CudaClock, CycleClock, HostClock, joined, step_times, whole_cycles
-from perfkit.record import Samples
+from perfkit.record import StepSamples
 from tests.fixtures.two_gpus import LAUNCH_MS, two_gpus
 
 
@@ -37,12 +37,12 @@ def test_steps_are_numbered_from_first():
 
 
 def test_device_time_is_the_step_time_where_there_is_one():
-    assert step_times(Samples(wall_s=(1.0,), device_s=(2.0,))) == (2.0,)
-    assert step_times(Samples(wall_s=(1.0,))) == (1.0,)
+    assert step_times(StepSamples(wall_s=(1.0,), device_s=(2.0,))) == (2.0,)
+    assert step_times(StepSamples(wall_s=(1.0,))) == (1.0,)
 
 
 def test_series_join_in_order():
-    both = joined(Samples(wall_s=(1.0,), cpu_s=(2.0,)), Samples(wall_s=(3.0,), cpu_s=(4.0,)))
+    both = joined(StepSamples(wall_s=(1.0,), cpu_s=(2.0,)), StepSamples(wall_s=(3.0,), cpu_s=(4.0,)))
     assert both.wall_s == (1.0, 3.0)
     assert both.cpu_s == (2.0, 4.0)
 

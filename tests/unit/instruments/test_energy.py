@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from perfkit.instruments.energy import Energy, EnergyWindow, no_counter
-from perfkit.record import How, Measurement, Unknown
+from perfkit.record import Measurement, QuantityOrigin, Unknown
 from tests.fixtures.energy_counter import BUSY_W, FakeGpu
 
 
@@ -47,7 +47,7 @@ def test_a_long_window_is_right_to_what_it_says(now_s: float, worked_s: float, *
     gpu = FakeGpu(now_s=now_s)
     gpu.step(worked_s)
     step, power = known(measure(gpu, 100, 0.05, settle=settle))
-    assert (step.unit, power.unit, step.how) == ("J", "W", How.MEASURED)
+    assert (step.unit, power.unit, step.how) == ("J", "W", QuantityOrigin.MEASURED)
     told = re.search(r"± ([\d.]+) %", step.source)
     assert 1 <= float(told[1]) <= 5
     assert step.value == pytest.approx(BUSY_W * 0.05, rel=float(told[1]) / 100)

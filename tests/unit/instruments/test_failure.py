@@ -5,7 +5,7 @@ import torch
 
 from perfkit.errors import UnavailableError
 from perfkit.instruments.failure import first_line, line_of_allocation, status_of
-from perfkit.record import Status
+from perfkit.record import RunStatus
 
 
 def nccl(said: str) -> str:
@@ -44,7 +44,7 @@ def nccl(said: str) -> str:
     ],
 )
 def test_allocators_of_gpus_and_their_libraries(message: str) -> None:
-    assert status_of(RuntimeError(message)) == Status.OUT_OF_MEMORY
+    assert status_of(RuntimeError(message)) == RunStatus.OUT_OF_MEMORY
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_allocators_of_gpus_and_their_libraries(message: str) -> None:
     ],
 )
 def test_other_failures_of_gpus_are_no_lack_of_memory(message: str) -> None:
-    assert status_of(RuntimeError(message)) == Status.FAILED
+    assert status_of(RuntimeError(message)) == RunStatus.FAILED
 
 
 def test_the_line_that_says_it_is_found_after_what_was_being_done() -> None:
@@ -75,14 +75,14 @@ def test_the_line_that_says_it_is_found_after_what_was_being_done() -> None:
 @pytest.mark.parametrize(
     ("error", "status"),
     [
-        (UnavailableError("needs a GPU"), Status.SKIPPED),
-        (torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB."), Status.OUT_OF_MEMORY),
-        (MemoryError(), Status.OUT_OF_MEMORY),
-        (RuntimeError("std::bad_alloc"), Status.OUT_OF_MEMORY),
-        (OSError(12, "Cannot allocate memory"), Status.OUT_OF_MEMORY),
-        (RuntimeError("mat1 and mat2 shapes cannot be multiplied"), Status.FAILED),
-        (ValueError("not enough memory of the past"), Status.FAILED),
-        (KeyboardInterrupt(), Status.INTERRUPTED),
+        (UnavailableError("needs a GPU"), RunStatus.SKIPPED),
+        (torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB."), RunStatus.OUT_OF_MEMORY),
+        (MemoryError(), RunStatus.OUT_OF_MEMORY),
+        (RuntimeError("std::bad_alloc"), RunStatus.OUT_OF_MEMORY),
+        (OSError(12, "Cannot allocate memory"), RunStatus.OUT_OF_MEMORY),
+        (RuntimeError("mat1 and mat2 shapes cannot be multiplied"), RunStatus.FAILED),
+        (ValueError("not enough memory of the past"), RunStatus.FAILED),
+        (KeyboardInterrupt(), RunStatus.INTERRUPTED),
     ],
 )
 def test_status(error, status):
@@ -92,7 +92,7 @@ def test_status(error, status):
 def test_torchs_own_allocation_failure_is_out_of_memory():
     with pytest.raises(RuntimeError) as caught:
         torch.empty(2**62, dtype=torch.uint8)
-    assert status_of(caught.value) == Status.OUT_OF_MEMORY
+    assert status_of(caught.value) == RunStatus.OUT_OF_MEMORY
 
 
 def test_first_line():

@@ -7,7 +7,7 @@ import torch
 from torch._C._autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile
 
-from perfkit.cupti import Cupti
+from perfkit.cupti import CuptiVersion
 from perfkit.instruments import lost_kernels
 from perfkit.instruments.lost_kernels import KernelCount, count_kernels, remarks
 from perfkit.instruments.marks import step_mark
@@ -97,24 +97,24 @@ def test_a_session_that_recorded_nothing_lost_too_many() -> None:
 @pytest.mark.parametrize(
     ("count", "session", "version", "expected"),
     [
-        (KernelCount(2000, 2, 0), 1, Cupti(13, 0, 85), []),
+        (KernelCount(2000, 2, 0), 1, CuptiVersion(13, 0, 85), []),
         (
             KernelCount(2000, 500, 0),
             1,
-            Cupti(13, 0, 85),
+            CuptiVersion(13, 0, 85),
             [f"{LOST}: CUPTI 13.0.85 is known to lose some"],
         ),
         (KernelCount(2000, 500, 0), 1, None, [LOST]),
-        (KernelCount(2000, 0, 4), 1, Cupti(12, 8), []),
-        (KernelCount(2000, 0, 0), 2, Cupti(12, 8), []),
-        (KernelCount(2000, 0, 4), 2, Cupti(13, 1, 115), []),
-        (None, 3, Cupti(12, 8), []),
+        (KernelCount(2000, 0, 4), 1, CuptiVersion(12, 8), []),
+        (KernelCount(2000, 0, 0), 2, CuptiVersion(12, 8), []),
+        (KernelCount(2000, 0, 4), 2, CuptiVersion(13, 1, 115), []),
+        (None, 3, CuptiVersion(12, 8), []),
     ],
 )
 def test_what_is_said(
     count: KernelCount | None,
     session: int,
-    version: Cupti | None,
+    version: CuptiVersion | None,
     expected: list[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -123,7 +123,7 @@ def test_what_is_said(
 
 
 def test_graphs_in_a_later_session_before_13_1_update_1(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lost_kernels, "cupti_here", lambda: Cupti(13, 1, 75))
+    monkeypatch.setattr(lost_kernels, "cupti_here", lambda: CuptiVersion(13, 1, 75))
     (said,) = remarks(KernelCount(2000, 0, 4), 2)
     assert "the 2. recording of this process" in said
     assert "CUPTI 13.1.75 here" in said

@@ -6,7 +6,7 @@ import pytest
 
 from perfkit.errors import UsageError
 from perfkit.instruments.ncu import METRICS, chip_metrics, find_ncu, ncu_command, refusal
-from perfkit.trace.counters.match import read_counters
+from perfkit.trace.counters.match_counters import read_counters
 from tests.fixtures.ncu_exports import BF16, FADD, FFMA, FMUL, READ, TIME, WRITE, raw_page
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from perfkit.cost.live import count_flops
+from perfkit.cost.live_flops import count_flops
 from perfkit.instruments.blocks import block_facts
 from perfkit.instruments.own_steps import own_step_facts
 from perfkit.instruments.saved import plain_saved_bytes

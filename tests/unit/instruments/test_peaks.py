@@ -7,7 +7,7 @@ import torch
 
 from perfkit.instruments.peaks import memory_peaks
 from perfkit.instruments.sensors import DeviceMemory
-from perfkit.record import Measurement, Unknown, value_of
+from perfkit.record import Measurement, Unknown, get_value
 
 
 class Sensors:
@@ -22,7 +22,7 @@ def test_a_cpu_has_no_allocator_that_counts() -> None:
     peaks = memory_peaks(torch.device("cpu"), None, "since then")
     assert all(isinstance(each, Unknown) and each.reason for each in (peaks.allocated, peaks.reserved))
     assert isinstance(peaks.driver_used, Unknown)
-    rss = value_of(peaks.rss)
+    rss = get_value(peaks.rss)
     assert rss is not None
     assert rss > 1e6  # an interpreter with torch, in bytes
 
@@ -45,7 +45,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> torch.device:
 def test_a_gpus_peaks_say_since_when_they_count(gpu: torch.device) -> None:
     sensors: Any = Sensors(300)
     peaks = memory_peaks(gpu, sensors, "over timed steps")
-    assert [value_of(each) for each in (peaks.allocated, peaks.reserved, peaks.driver_used)] == [100, 200, 300]
+    assert [get_value(each) for each in (peaks.allocated, peaks.reserved, peaks.driver_used)] == [100, 200, 300]
     assert isinstance(peaks.allocated, Measurement)
     assert peaks.allocated.source.endswith("over timed steps")
 
@@ -60,7 +60,7 @@ def test_what_cuda_graphs_have_taken_is_held_whole(gpu: torch.device, monkeypatc
     ]
     monkeypatch.setattr(torch.cuda, "memory_snapshot", lambda: segments)
     peaks = memory_peaks(gpu, None, "over timed steps")
-    assert value_of(peaks.allocated) == 100 + 70 + 15
+    assert get_value(peaks.allocated) == 100 + 70 + 15
     assert isinstance(peaks.allocated, Measurement)
     assert peaks.allocated.source.endswith("over timed steps, and what private pools of CUDA graphs hold besides")
 
@@ -69,7 +69,7 @@ def test_what_a_pool_of_the_program_keeps_free_is_not_held(gpu: torch.device, mo
     """A `torch.cuda.MemPool`: the default stream, which no graph captures, allocates in it."""
     segments = [segment(70, 0, pool=(0, 1), stream=9), segment(20, 5, pool=(0, 1), stream=0)]
     monkeypatch.setattr(torch.cuda, "memory_snapshot", lambda: segments)
-    assert value_of(memory_peaks(gpu, None, "over timed steps").allocated) == 100
+    assert get_value(memory_peaks(gpu, None, "over timed steps").allocated) == 100
 
 
 @pytest.mark.parametrize("sensors", [None, Sensors(None)])
@@ -79,4 +79,4 @@ def test_what_the_driver_does_not_tell_is_unknown(gpu: torch.device, sensors: An
 
 def test_no_bytes_are_a_number(gpu: torch.device) -> None:
     sensors: Any = Sensors(0)
-    assert value_of(memory_peaks(gpu, sensors, "over timed steps").driver_used) == 0
+    assert get_value(memory_peaks(gpu, sensors, "over timed steps").driver_used) == 0

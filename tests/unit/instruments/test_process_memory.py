@@ -9,7 +9,7 @@ import torch.distributed as dist
 from perfkit.instruments import process_memory
 from perfkit.instruments.process_memory import before_model, device_moment, peak_rss_during
 from perfkit.instruments.sensors import DeviceMemory
-from perfkit.record import Unknown, measured, value_of
+from perfkit.record import Unknown, get_value, make_measurement
 from perfkit.techniques.state import World
 
 MIB = 2**20
@@ -32,15 +32,15 @@ def test_the_peak_is_that_of_the_body(tmp_path):
     with peak_rss_during(tmp_path) as found:
         assert (tmp_path / "clear_refs").read_text() == "5"
         write_status(tmp_path, peak=8192, resident=2048)
-    assert value_of(found.peak) == 8 * MIB
-    assert value_of(found.mapped) == 768 * 1024
+    assert get_value(found.peak) == 8 * MIB
+    assert get_value(found.mapped) == 768 * 1024
 
 
 def test_the_peak_is_known_after_an_error_too(tmp_path):
     write_status(tmp_path, peak=2048, resident=2048)
     with pytest.raises(MemoryError), peak_rss_during(tmp_path) as found:
         raise MemoryError
-    assert value_of(found.peak) == 2 * MIB
+    assert get_value(found.peak) == 2 * MIB
 
 
 def test_a_peak_that_is_not_reset_is_unknown(tmp_path):
@@ -48,7 +48,7 @@ def test_a_peak_that_is_not_reset_is_unknown(tmp_path):
     with peak_rss_during(tmp_path) as found:
         pass
     assert found.peak == Unknown(reason="the system did not reset the peak of the resident set")
-    assert value_of(found.mapped) == 768 * 1024
+    assert get_value(found.mapped) == 768 * 1024
 
 
 def test_a_system_without_proc(tmp_path):
@@ -68,13 +68,13 @@ def test_a_real_peak_counts_what_was_touched_in_the_body_alone():
     with peak_rss_during() as large:
         block = bytearray(b"\x01") * (100 * MIB)
         del block
-    assert value_of(large.peak) - value_of(small.peak) == pytest.approx(100 * MIB, rel=0.2)
+    assert get_value(large.peak) - get_value(small.peak) == pytest.approx(100 * MIB, rel=0.2)
 
 
 def test_on_a_cpu_there_is_no_moment_of_a_device():
     memory = before_model(torch.device("cpu"), None, World(rank=0, size=2, local_rank=0))
     assert (memory.at_context, memory.at_group) == (None, None)
-    assert value_of(memory.before_model) > value_of(memory.mapped_before_model) > 0
+    assert get_value(memory.before_model) > get_value(memory.mapped_before_model) > 0
 
 
 @pytest.fixture
@@ -95,7 +95,7 @@ def cuda(monkeypatch):
     monkeypatch.setattr(torch, "zeros", lambda count, device: None)
     state.sensors = SimpleNamespace(
         memory=lambda: DeviceMemory(state.process + MIB, state.reserved),
-        process_used_bytes=lambda process: measured(state.process, "bytes", "NVML"),
+        process_used_bytes=lambda process: make_measurement(state.process, "bytes", "NVML"),
     )
     return state
 
@@ -103,15 +103,15 @@ def cuda(monkeypatch):
 def test_a_moment_of_the_device(cuda):
     moment = device_moment(torch.device("cuda", 0), cuda.sensors)
     assert (moment.allocated, moment.reserved) == (512, 2 * MIB)
-    assert (value_of(moment.process), value_of(moment.device)) == (500 * MIB, 501 * MIB)
-    assert value_of(moment.driver) == 600 * MIB
+    assert (get_value(moment.process), get_value(moment.device)) == (500 * MIB, 501 * MIB)
+    assert get_value(moment.driver) == 600 * MIB
     assert cuda.synchronized == 1
 
 
 def test_a_driver_that_does_not_tell_what_it_reserves(cuda):
     cuda.reserved = None
     moment = device_moment(torch.device("cuda", 0), cuda.sensors)
-    assert value_of(moment.device) == 501 * MIB
+    assert get_value(moment.device) == 501 * MIB
     assert "does not tell" in moment.driver.reason
 
 
@@ -124,8 +124,8 @@ def test_without_nvml_only_the_allocator_is_known(cuda):
 
 def test_the_group_is_told_from_the_context(cuda):
     memory = before_model(torch.device("cuda", 0), cuda.sensors, World(rank=0, size=2, local_rank=0))
-    assert value_of(memory.at_context.process) == 500 * MIB
-    assert value_of(memory.at_group.process) == 1400 * MIB
+    assert get_value(memory.at_context.process) == 500 * MIB
+    assert get_value(memory.at_group.process) == 1400 * MIB
 
 
 def test_a_lone_rank_makes_no_collective(cuda):

@@ -3,7 +3,7 @@
 import pytest
 
 from perfkit.instruments.warmup import is_steady, warm_up
-from perfkit.record import Samples
+from perfkit.record import StepSamples
 
 
 class Script:
@@ -15,7 +15,7 @@ class Script:
     def time_steps(self, step, first, count):
         for index in range(first, first + count):
             step(index)
-        return Samples(wall_s=tuple(self.seconds[first : first + count]))
+        return StepSamples(wall_s=tuple(self.seconds[first : first + count]))
 
 
 def test_two_equal_windows_are_steady():

@@ -13,7 +13,7 @@ from perfkit.flight.model import FlightRecord
 from perfkit.flight.record_file import read_flight_record
 from perfkit.measure.dump_mark import find_marks
 from perfkit.measure.flight import leave_flight_record
-from perfkit.trace.flight import dumps_among, read_dump
+from perfkit.trace.flight_dumps import read_dump, select_dumps
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def test_a_rank_leaves_what_torch_recorded_and_dumps_of_torch_tell_the_same(tmp_
     assert left.last.call_site.partition(":")[0] == __file__
     assert left.groups[left.last.group].label == "default_pg"
     for name in ("dump_0", "json_rank_0.json"):
-        assert dumps_among([str(tmp_path / name)])
+        assert select_dumps([str(tmp_path / name)])
         assert told(read_dump(str(tmp_path / name))) == expected
     assert find_mismatches({0: left}) == ()
 

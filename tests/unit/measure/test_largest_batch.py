@@ -16,8 +16,8 @@ from perfkit.measure.largest_batch import (
 from perfkit.measure.launch.launcher import Exits
 from perfkit.measure.launch.outcome import outcome
 from perfkit.measure.schedule import ScheduledRun
-from perfkit.record import Environment, MemoryPeaks, RankRecord, Run, Status, Unknown, measured
-from perfkit.spec import LaunchSpec, RunSpec, WorkloadSpec, parse_variants, variant_label
+from perfkit.record import Environment, MemoryPeaks, RankRecord, RunResult, RunStatus, Unknown, make_measurement
+from perfkit.spec import LaunchSpec, RunSpec, WorkloadSpec, format_variant_label, parse_variants
 
 NO = Unknown(reason="not on a CPU")
 
@@ -72,15 +72,15 @@ def search(*, peak=lambda size: 100.0 + 10 * size, available=1000.0, end=lambda 
     """A search over fake processes that take `peak` bytes, or end as `end` says; and the launched runs."""
     launched: list[RunSpec] = []
 
-    def launch_fake(spec: RunSpec, _number: int) -> tuple[Run, list[RankRecord]]:
+    def launch_fake(spec: RunSpec, _number: int) -> tuple[RunResult, list[RankRecord]]:
         size = int(spec.techniques[0].params["size"])
         launched.append(spec)
         assert spec.passes == ()
         if ended := end(size):
             return ended, []
-        rss = measured(peak(size), "bytes", "test")
+        rss = make_measurement(peak(size), "bytes", "test")
         memory = MemoryPeaks(allocated=NO, reserved=NO, driver_used=NO, rss=rss)
-        return Run(status=Status.OK), [RankRecord(rank=0, world_size=1, status=Status.OK, memory=memory)]
+        return RunResult(status=RunStatus.OK), [RankRecord(rank=0, world_size=1, status=RunStatus.OK, memory=memory)]
 
     techniques = parse_variants("batch:auto")[0]
     made = _Search(techniques, partial(scheduled, **launch), launch_fake, available=lambda: available)
@@ -124,7 +124,7 @@ def test_smaller_sizes_than_one_that_takes_too_much_are_run():
     assert made.trials[0].reason == "leaves less than 10 % of 1,000 B"
 
 
-OUT_OF_MEMORY = Run(status=Status.OUT_OF_MEMORY, reason="out of memory")
+OUT_OF_MEMORY = RunResult(status=RunStatus.OUT_OF_MEMORY, reason="out of memory")
 
 
 def test_within_a_limit_a_process_that_runs_out_of_memory_tells():
@@ -152,8 +152,8 @@ def test_what_the_system_killed_does_not_fit(tmp_path):
 def test_a_trial_that_ends_for_another_reason_ends_the_search():
     assert tried_until_unknown(48) == (32, [8, 16, 32, 64, 48])
     assert tried_until_unknown(8) == (0, [8])
-    for status in (Status.FAILED, Status.SKIPPED, Status.TIMEOUT):
-        made, launched = search(end=lambda _, status=status: Run(status=status, reason="why"))
+    for status in (RunStatus.FAILED, RunStatus.SKIPPED, RunStatus.TIMEOUT):
+        made, launched = search(end=lambda _, status=status: RunResult(status=status, reason="why"))
         assert largest_fitting(made.fits, 8, 1024) == 0
         assert sizes_of(launched) == [8]
         assert made.trials[0].fits is None
@@ -185,7 +185,7 @@ def found(monkeypatch, end=lambda size: None, skip=lambda size: "", predicted=No
         progress=lambda _: None,
     )
     assert searched.predicted == predicted
-    return variant_label(changed), searched.found, [trial.size for trial in searched.trials]
+    return format_variant_label(changed), searched.found, [trial.size for trial in searched.trials]
 
 
 def test_a_workload_that_has_only_some_sizes_is_searched_from_its_own(monkeypatch):
@@ -207,7 +207,7 @@ def test_where_nothing_fits_nothing_is_found_and_the_run_says_why(monkeypatch):
 
 def test_a_trial_without_a_known_peak_does_not_count_as_fitting():
     made, _ = search(peak=lambda _: 0.0)
-    made.launch = lambda *_: (Run(status=Status.OK), [RankRecord(rank=0, world_size=1, status=Status.OK)])
+    made.launch = lambda *_: (RunResult(status=RunStatus.OK), [RankRecord(rank=0, world_size=1, status=RunStatus.OK)])
     assert made.fits(1) is None
     assert made.trials[-1].reason == "its memory is not known"
 
@@ -216,17 +216,17 @@ def test_a_trial_without_a_known_peak_does_not_count_as_fitting():
 @pytest.mark.parametrize("host_limit", [None, 10**9])
 def test_on_a_gpu_the_limit_is_the_devices(share, host_limit):
     made, _ = search(device="cuda", memory_limit_bytes=host_limit)
-    reserved = measured(share * 2000, "bytes", "test")
+    reserved = make_measurement(share * 2000, "bytes", "test")
     record = RankRecord(
         rank=0,
         world_size=1,
-        status=Status.OK,
+        status=RunStatus.OK,
         memory=MemoryPeaks(allocated=NO, reserved=reserved, driver_used=NO, rss=NO),
         environment=Environment(
             hostname="h", platform="p", python="3", torch="2", device="cuda", device_name="GPU", device_count=1,
             device_memory_bytes=2000,
         ),
     )  # fmt: skip
-    made.launch = lambda *_: (Run(status=Status.OK), [record])
+    made.launch = lambda *_: (RunResult(status=RunStatus.OK), [record])
     assert made.fits(8) is (share < 0.9)
     assert made.limit_bytes == 2000.0

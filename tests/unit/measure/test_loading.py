@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader
 from perfkit.errors import UsageError
 from perfkit.measure import loading
 from perfkit.measure.loading import LoadedBatches
-from perfkit.workloads.loaders import Loading
+from perfkit.workloads.loaders import LoaderChanges
 from perfkit.workloads.workload import Workload
 from tests.fixtures.workloads.loaded import BATCH, SAMPLES, build
 
@@ -28,7 +28,7 @@ WAYS = (
 
 
 def loaded(workload: Workload | None = None, *, seed: int = 0, rank: int = 0, dtype=torch.float32, **options):
-    return LoadedBatches(workload or build(), seed=seed, rank=rank, dtype=dtype, loading=Loading(options=options))
+    return LoadedBatches(workload or build(), seed=seed, rank=rank, dtype=dtype, loading=LoaderChanges(options=options))
 
 
 def numbers(data: LoadedBatches, steps: int = 2 * EPOCH + 1) -> list[list[int]]:

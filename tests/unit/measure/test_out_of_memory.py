@@ -12,7 +12,7 @@ from perfkit.allocations import GRADIENT, OPTIMIZER_STATE, PARAMETER, Allocation
 from perfkit.instruments.recorder import Recorder
 from perfkit.measure.out_of_memory import record_failure
 from perfkit.measure.session import Session
-from perfkit.record import Measurement, RankRecord, Status
+from perfkit.record import Measurement, RankRecord, RunStatus
 from perfkit.spec import RunSpec, WorkloadSpec
 from perfkit.store.memory_file import read_allocations
 from perfkit.techniques.state import TrainState, World
@@ -66,7 +66,7 @@ def session(folder: Path, *, world_size: int = 1, broken: bool = False) -> Sessi
     data: Any = SimpleNamespace(
         addresses=lambda: frozenset({batch["x"].data_ptr()}), step=lambda index, count: [batch] * count
     )
-    record = RankRecord(rank=0, world_size=world_size, status=Status.OUT_OF_MEMORY)
+    record = RankRecord(rank=0, world_size=world_size, status=RunStatus.OUT_OF_MEMORY)
     clock: Any = None
     return Session(
         spec=RunSpec(workload=WorkloadSpec(name="tiny"), techniques=()),

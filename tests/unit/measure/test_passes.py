@@ -12,7 +12,7 @@ from perfkit.instruments.energy import EnergyWindow
 from perfkit.measure import passes
 from perfkit.measure.passes import energy_pass
 from perfkit.measure.rank import _passes
-from perfkit.record import Measurement, Quantity, Samples, Unknown
+from perfkit.record import Measurement, Quantity, StepSamples, Unknown
 from perfkit.spec import ENERGY_S, RunSpec, Schedule, WorkloadSpec
 from perfkit.techniques.compile import Compile
 from perfkit.techniques.optim import Optim
@@ -33,7 +33,7 @@ class FakeSession:
         self.sensors = SimpleNamespace(energy_joules=gpu.joules) if counter else None
         self.found: dict[str, Quantity] = {}
         self.recorder = SimpleNamespace(
-            record=SimpleNamespace(samples=Samples(wall_s=(9.0, STEP_S), device_s=(STEP_S, STEP_S, 7.0))),
+            record=SimpleNamespace(samples=StepSamples(wall_s=(9.0, STEP_S), device_s=(STEP_S, STEP_S, 7.0))),
             update=self.found.update,
         )
         self.next_step = 25

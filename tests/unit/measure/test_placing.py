@@ -15,7 +15,7 @@ from perfkit.files import read_json
 from perfkit.measure import rank as ranks
 from perfkit.measure.placing import open_store, take_device
 from perfkit.measure.rank import run_rank
-from perfkit.record import RankRecord, Status
+from perfkit.record import RankRecord, RunStatus
 from perfkit.spec import LaunchSpec, RunSpec, WorkloadSpec
 from perfkit.store.layout import RECORD_FILE, get_rank_folder
 from perfkit.techniques.state import World
@@ -180,7 +180,7 @@ def test_a_run_with_too_few_gpus_is_skipped_and_joins_no_group(
     monkeypatch.setattr(ranks, "open_store", lambda *_: store_of({0: FIRST, 1: FIRST}))
     ended = run_rank(spec(3), tmp_path, rank=2, local_rank=2, report=lambda line: None)
     found = record(tmp_path, 2)
-    assert (ended, found.status) == (Status.SKIPPED, Status.SKIPPED)
+    assert (ended, found.status) == (RunStatus.SKIPPED, RunStatus.SKIPPED)
     assert found.reason.startswith("needs 3 GPUs, 2 visible")
 
 

@@ -13,7 +13,7 @@ from torch import nn
 from perfkit.files import read_json
 from perfkit.measure import rank as rank_module
 from perfkit.measure.rank import run_rank
-from perfkit.record import Flops, RankRecord, Samples, Status, Unknown
+from perfkit.record import Flops, RankRecord, RunStatus, StepSamples, Unknown
 from perfkit.spec import LaunchSpec, RunSpec, WorkloadSpec, parse_technique
 from perfkit.techniques.compile import Compile
 
@@ -46,7 +46,7 @@ class Passes:
             self.run.append(name)
             self.gradients.append(self.model.weight.grad is not None)
             if name == "timed steps":
-                session.recorder.update(samples=Samples(wall_s=(0.1, 0.1)))
+                session.recorder.update(samples=StepSamples(wall_s=(0.1, 0.1)))
             if name in self.failing:
                 self.model(torch.ones(1, 2)).sum().backward()
                 raise self.failing[name]
@@ -54,7 +54,7 @@ class Passes:
         return run
 
 
-def record_of(folder: Path, *, world_size: int = 1) -> tuple[Status, RankRecord]:
+def record_of(folder: Path, *, world_size: int = 1) -> tuple[RunStatus, RankRecord]:
     launch = LaunchSpec(world_size=world_size)
     passes = ("trace", "memory", "evidence", "echo")
     spec = RunSpec(workload=WorkloadSpec(name="gpt"), launch=launch, passes=passes)
@@ -69,7 +69,7 @@ def record_of(folder: Path, *, world_size: int = 1) -> tuple[Status, RankRecord]
 def test_an_instrumented_pass_that_raises_costs_its_own_figures(tmp_path, monkeypatch, name: str, error) -> None:
     passes = Passes(monkeypatch, {name: error})
     ended, record = record_of(tmp_path)
-    assert (ended, record.status, record.reason, record.traceback) == (Status.OK, Status.OK, "", "")
+    assert (ended, record.status, record.reason, record.traceback) == (RunStatus.OK, RunStatus.OK, "", "")
     assert passes.run == ["warm-up", "timed steps", "trace", "memory", "evidence", "echo"]
     assert not any(passes.gradients)  # none is left of the step in which it ended
     assert record.samples.wall_s == (0.1, 0.1)
@@ -85,7 +85,7 @@ def test_an_instrumented_pass_that_raises_costs_its_own_figures(tmp_path, monkey
 def test_a_pass_that_everything_rests_on_ends_the_run(tmp_path, monkeypatch, name: str) -> None:
     Passes(monkeypatch, {name: RuntimeError("broken")})
     ended, record = record_of(tmp_path)
-    assert (ended, record.status, record.failed_pass) == (Status.FAILED, Status.FAILED, name)
+    assert (ended, record.status, record.failed_pass) == (RunStatus.FAILED, RunStatus.FAILED, name)
     assert record.reason == "RuntimeError: broken"
 
 
@@ -112,7 +112,7 @@ def test_the_flight_record_is_left_once_the_frames_of_what_failed_are_gone(tmp_p
     monkeypatch.setattr(rank_module, "leave_flight_record", leave)
     monkeypatch.setattr(rank_module, "record_failure", lambda *_: None)
     _, record = record_of(tmp_path)
-    assert record.status == Status.OUT_OF_MEMORY
+    assert record.status == RunStatus.OUT_OF_MEMORY
     assert record.warnings == ("its last collectives could not be recorded: MemoryError: frames gone: True",)
 
 
@@ -120,7 +120,7 @@ def test_a_step_that_a_technique_cannot_go_with_is_skipped_with_the_reason(tmp_p
     said = "torch.compile with aot_autograd does not currently support double backward"
     Passes(monkeypatch, {"warm-up": RuntimeError(said)})
     ended, record = record_of(tmp_path)
-    assert (ended, record.status, record.traceback) == (Status.SKIPPED, Status.SKIPPED, "")
+    assert (ended, record.status, record.traceback) == (RunStatus.SKIPPED, RunStatus.SKIPPED, "")
     assert record.reason.startswith("compile cannot act on this step: torch.compile makes no backward pass")
 
 
@@ -128,14 +128,14 @@ def test_of_several_ranks_one_that_leaves_a_pass_takes_no_further_part(tmp_path,
     passes = Passes(monkeypatch, {"trace": RuntimeError("broken")})
     ended, record = record_of(tmp_path, world_size=2)
     assert passes.run == ["warm-up", "timed steps", "trace"]
-    assert record.status == Status.OK
-    assert ended == Status.CRASHED  # so that the parent does not wait for the others for ever
+    assert record.status == RunStatus.OK
+    assert ended == RunStatus.CRASHED  # so that the parent does not wait for the others for ever
 
 
 def test_leaving_the_program_within_a_step_is_told_as_a_failure(tmp_path, monkeypatch) -> None:
     Passes(monkeypatch, {"timed steps": SystemExit(3)})
     _, record = record_of(tmp_path)
-    assert (record.status, record.reason) == (Status.FAILED, "SystemExit: 3")
+    assert (record.status, record.reason) == (RunStatus.FAILED, "SystemExit: 3")
 
 
 @pytest.mark.parametrize(("technique", "workers"), [("tp", ["one worker"]), ("zero3", []), ("ddp:hook=powersgd", [])])

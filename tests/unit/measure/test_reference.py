@@ -13,7 +13,7 @@ from torch import nn
 from perfkit.errors import UnavailableError
 from perfkit.instruments.recorder import Recorder
 from perfkit.measure.setup import _measure_reference, _without, set_up
-from perfkit.record import Flops, How, Measurement, RankRecord, Status, Unknown
+from perfkit.record import Flops, Measurement, QuantityOrigin, RankRecord, RunStatus, Unknown
 from perfkit.spec import RunSpec, TechniqueSpec, WorkloadSpec
 from perfkit.techniques.state import World
 from tests.unit.techniques.tiny import WORKLOAD, make_batch, new_state
@@ -61,7 +61,7 @@ def test_what_is_saved_is_of_a_microbatch_and_flops_are_of_the_batch(tmp_path: P
 
 
 def reference(model: nn.Module, folder: Path, microbatches: int = 1) -> RankRecord:
-    recorder = Recorder(folder, RankRecord(rank=0, world_size=1, status=Status.OK))
+    recorder = Recorder(folder, RankRecord(rank=0, world_size=1, status=RunStatus.OK))
     batch = make_batch(torch.Generator().manual_seed(0))
     model = nn.Sequential(nn.Linear(16, 16), model)
     workload = replace(WORKLOAD, blocks=lambda _model: (), build_model=lambda: model)
@@ -71,7 +71,8 @@ def reference(model: nn.Module, folder: Path, microbatches: int = 1) -> RankReco
 
 def test_what_techniques_leave_out_is_no_flop_of_the_model() -> None:
     whole = Flops(
-        model=Measurement(value=10.0, unit="FLOP", how=How.COUNTED, source="counted"), hardware=Unknown(reason="")
+        model=Measurement(value=10.0, unit="FLOP", how=QuantityOrigin.COUNTED, source="counted"),
+        hardware=Unknown(reason=""),
     )
     left = _without(whole, 4.0)
     assert (left.model.value, left.model.source) == (6.0, "counted, without those that its techniques leave out")
@@ -87,6 +88,6 @@ def test_a_part_of_a_batch_that_the_model_does_not_take_is_the_techniques_refusa
         workload=WorkloadSpec(name="resnet", params={"batch_size": 2, "image_size": 32, "width": 2}),
         techniques=(TechniqueSpec(name="accum", params={"steps": 2}),),
     )
-    recorder = Recorder(tmp_path, RankRecord(rank=0, world_size=1, status=Status.OK))
+    recorder = Recorder(tmp_path, RankRecord(rank=0, world_size=1, status=RunStatus.OK))
     with pytest.raises(UnavailableError, match="accum cannot act on this step: a microbatch of one sample"):
         set_up(spec, torch.device("cpu"), World(), recorder, lambda _: None)

@@ -9,7 +9,7 @@ from perfkit.measure import rounds
 from perfkit.measure.events import RoundFinished, RoundStarted
 from perfkit.measure.rounds import _Rounds
 from perfkit.measure.schedule import bench_schedule
-from perfkit.record import Samples
+from perfkit.record import StepSamples
 from perfkit.spec import WorkloadSpec, parse_variants
 from perfkit.store.layout import MeasurementSession, Suite, SuiteRun, SuiteSampling
 from perfkit.store.request import BenchRequest
@@ -72,7 +72,7 @@ class FakeMaking:
             self.ended.add(item.spec.variant)
 
     def samples(self, spec, repeat):
-        return Samples(wall_s=(self._steps(spec.variant, repeat),))
+        return StepSamples(wall_s=(self._steps(spec.variant, repeat),))
 
     def resident_bytes(self, spec):
         return self._sizes.get(spec.variant, GIB)

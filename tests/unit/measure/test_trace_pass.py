@@ -12,7 +12,7 @@ from perfkit.instruments.recorder import Recorder
 from perfkit.instruments.recording import Recording
 from perfkit.instruments.trace import Traced
 from perfkit.measure import trace_pass as passes
-from perfkit.record import RankRecord, Status
+from perfkit.record import RankRecord, RunStatus
 from perfkit.store.layout import TRACE_FILE
 
 
@@ -20,7 +20,7 @@ class Worker:
     """A session of one rank whose recordings lose what `lost` says, one after the other."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, *lost: int | None, agree: Any = bool) -> None:
-        self.recorder = Recorder(folder, RankRecord(rank=0, world_size=1, status=Status.OK))
+        self.recorder = Recorder(folder, RankRecord(rank=0, world_size=1, status=RunStatus.OK))
         self.state = SimpleNamespace(device=torch.device("cuda", 0))
         self.spec = SimpleNamespace(schedule=SimpleNamespace(trace=3))
         self.agree = agree

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from perfkit.measure import trial
 from perfkit.measure.events import Event, PassStarted, RunFinished, RunStarted
 from perfkit.measure.trial import lacked_memory, shortened, tried
-from perfkit.record import Run, Status
+from perfkit.record import RunResult, RunStatus
 from perfkit.spec import LaunchSpec, RunSpec, WorkloadSpec, parse_technique
 from perfkit.store.layout import get_rank_folder
 
@@ -25,23 +25,27 @@ def test_what_is_read_of_each_rank_is_all_that_stays(
     monkeypatch.chdir(tmp_path)
     folders: list[Path] = []
 
-    def launch(spec: RunSpec, folder: Path, report: Callable[[str], None]) -> Run:
+    def launch(spec: RunSpec, folder: Path, report: Callable[[str], None]) -> RunResult:
         folders.append(folder)
         report("setup")
         for rank in range(spec.launch.world_size):
             get_rank_folder(folder, rank).mkdir(parents=True)
             (get_rank_folder(folder, rank) / "told").write_text(f"by {rank}")
-        return Run(status=Status.OK, seconds=2.0)
+        return RunResult(status=RunStatus.OK, seconds=2.0)
 
     monkeypatch.setattr(trial, "launch", launch)
     events: list[Event] = []
     spec = replace(SPEC, launch=replace(SPEC.launch, nodes=nodes))
     run, found = tried(spec, 3, events.append, lambda rank: (rank / "told").read_text())
-    assert (run.status, found) == (Status.OK, ["by 0", "by 1"])
+    assert (run.status, found) == (RunStatus.OK, ["by 0", "by 1"])
     assert not folders[0].exists()
     assert folders[0].is_relative_to(tmp_path) == (nodes > 1)  # where other machines find it
     label = "ckpt@2 (trial)"
-    assert events == [RunStarted(3, 4, label, 0), PassStarted("setup"), RunFinished(3, 4, label, 0, Status.OK, "", 2.0)]
+    assert events == [
+        RunStarted(3, 4, label, 0),
+        PassStarted("setup"),
+        RunFinished(3, 4, label, 0, RunStatus.OK, "", 2.0),
+    ]
 
 
 def test_a_trial_has_few_steps_and_no_instruments_but_those_asked_for() -> None:
@@ -52,5 +56,5 @@ def test_a_trial_has_few_steps_and_no_instruments_but_those_asked_for() -> None:
 
 
 def test_whether_memory_ended_a_run() -> None:
-    assert lacked_memory(Run(status=Status.OUT_OF_MEMORY))
-    assert not lacked_memory(Run(status=Status.FAILED))
+    assert lacked_memory(RunResult(status=RunStatus.OUT_OF_MEMORY))
+    assert not lacked_memory(RunResult(status=RunStatus.FAILED))

@@ -8,10 +8,10 @@ from types import MappingProxyType
 
 import pytest
 
-from perfkit.allocations import WORKSPACE, allocations
+from perfkit.allocations import WORKSPACE, build_allocations
 from perfkit.analysis.model.memory import MemoryAccount, MemoryShare
 from perfkit.analysis.model.plan import Interval
-from perfkit.cost.collective import Kind, message_of_size
+from perfkit.cost.collective import CollectiveType, make_message_of_size
 from perfkit.plan.beyond_allocator import (
     CACHED,
     CONTEXT,
@@ -51,7 +51,7 @@ def on(
     expandable: bool = False,
     groups: Mapping[str, int] = MappingProxyType({}),
 ) -> DeviceMemory:
-    nothing = allocations(device="cpu", source="", size=[])
+    nothing = build_allocations(device="cpu", source="", size=[])
     rehearsed = Rehearsed(
         nothing,
         (),
@@ -181,11 +181,14 @@ def test_groups_behind_nvswitch_have_buffers_for_its_sums(gpu: str, groups: tupl
 
 def test_a_rank_is_in_the_groups_in_which_it_exchanges_anything() -> None:
     """As with HSDP: shards are gathered in one group, their gradients reduced over another, and all ranks have one."""
-    gathered = message_of_size(Kind.ALL_GATHER, 1.0, 4), message_of_size(Kind.ALL_REDUCE, 1.0, 2)
+    gathered = (
+        make_message_of_size(CollectiveType.ALL_GATHER, 1.0, 4),
+        make_message_of_size(CollectiveType.ALL_REDUCE, 1.0, 2),
+    )
     shards, replicas = (
         StepCollective(each, ranks, "", group=group) for each, ranks, group in zip(gathered, (4, 2), "ab", strict=True)
     )
-    alone = StepCollective(message_of_size(Kind.ALL_REDUCE, 1.0, 1), 1, "", group="c")
+    alone = StepCollective(make_message_of_size(CollectiveType.ALL_REDUCE, 1.0, 1), 1, "", group="c")
     a100 = target_of("a100-80g", None)
     for issued, ranks, groups in (
         ((), 1, ()),
@@ -200,7 +203,7 @@ def test_a_rank_is_in_the_groups_in_which_it_exchanges_anything() -> None:
 
 
 def test_groups_that_exchanged_before_the_step_keep_their_buffers() -> None:
-    reduced = StepCollective(message_of_size(Kind.ALL_REDUCE, 1.0, 8), 8, "", group="all")
+    reduced = StepCollective(make_message_of_size(CollectiveType.ALL_REDUCE, 1.0, 8), 8, "", group="all")
     memory = on("a100-80g", ranks=8, issued=(reduced,), groups={"all": 8, "tp": 4, "one": 1})
     found = {row.name: row.bytes for row in memory.beyond}
     assert found[BUFFERS] == rows(target_of("a100-80g", None), (4, 8))[BUFFERS]

@@ -12,7 +12,7 @@ from perfkit.measure.schedule import Techniques
 from perfkit.plan import finding
 from perfkit.plan.finding import find, find_by_plan
 from perfkit.plan.target import CPU, nothing_known
-from perfkit.spec import WorkloadSpec, parse_variants, variant_label
+from perfkit.spec import WorkloadSpec, format_variant_label, parse_variants
 from perfkit.store.layout import BatchSearch, RecomputationTrial
 from perfkit.store.request import BenchRequest
 
@@ -38,7 +38,7 @@ def request(variants: str, **changes: Any) -> BenchRequest:
 
 
 def labels(of: BenchRequest) -> list[str]:
-    return [variant_label(techniques) for techniques in of.variants]
+    return [format_variant_label(techniques) for techniques in of.variants]
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def plans(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     def plan_of(_request: object, _target: object, progress: Any = lambda _: None) -> Any:
         def plan(techniques: Techniques) -> PlannedVariant:
-            name = variant_label(techniques)
+            name = format_variant_label(techniques)
             names.append(name)
             progress(name)
             size = PEAKS[name]
@@ -83,7 +83,7 @@ def test_a_plan_finds_no_batch() -> None:
 def test_before_a_bench_runs_have_the_last_word(plans: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     def trials_of(asked: BenchRequest, _progress: object) -> Any:
         assert asked.device == "cpu"
-        return lambda techniques, trial: replace(trial, measured_bytes=PEAKS[variant_label(techniques)] + 30)
+        return lambda techniques, trial: replace(trial, measured_bytes=PEAKS[format_variant_label(techniques)] + 30)
 
     monkeypatch.setattr(finding, "trials_of", trials_of)
     found = find(request("ckpt:fit=900B"), lambda _: None)

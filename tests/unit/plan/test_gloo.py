@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from perfkit.cost.collective import Kind, message_of_size
+from perfkit.cost.collective import CollectiveType, make_message_of_size
 from perfkit.devices.ceiling import LinkRate
 from perfkit.plan.collectives import Interconnect
 from perfkit.plan.gloo import fitted, gloo
@@ -29,7 +29,7 @@ def test_hops_and_bandwidth_are_found(ranks: int) -> None:
     links = links_of(reduced([(size, 2 * (ranks - 1) * 30e-6 + factor * size / 2e9) for size in sizes], ranks))
     assert links.within == pytest.approx(2e9)
     assert links.spread == pytest.approx(1)
-    gathered = links.seconds(message_of_size(Kind.ALL_GATHER, 8e6, 4), 4)
+    gathered = links.seconds(make_message_of_size(CollectiveType.ALL_GATHER, 8e6, 4), 4)
     assert gathered is not None
     assert gathered.value == pytest.approx(3 * 30e-6 + 3 / 4 * 8e6 / 2e9)
 
@@ -51,6 +51,7 @@ def test_what_was_not_measured_is_not_known() -> None:
 def test_gloo_reduce_scatters_by_reducing_to_all() -> None:
     links = links_of(reduced([(size, size / 1e9) for size in (1 << 20, 1 << 24)]))
     scattered, by_all = (
-        links.seconds(message_of_size(kind, 1e6, 4), 4) for kind in (Kind.REDUCE_SCATTER, Kind.ALL_REDUCE)
+        links.seconds(make_message_of_size(kind, 1e6, 4), 4)
+        for kind in (CollectiveType.REDUCE_SCATTER, CollectiveType.ALL_REDUCE)
     )
     assert scattered == by_all

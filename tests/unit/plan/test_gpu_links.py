@@ -2,7 +2,7 @@
 
 import pytest
 
-from perfkit.cost.collective import Kind, message_of_size
+from perfkit.cost.collective import CollectiveType, make_message_of_size
 from perfkit.devices.catalogue import catalogue, named
 from perfkit.plan.collectives import Interconnect
 from perfkit.plan.gpu_links import has_switch, nccl
@@ -16,9 +16,11 @@ def links_of(gpu: str, ranks_per_node: int = 8) -> Interconnect:
     return links
 
 
-def bus_gb_s(gpu: str, ranks: int, kind: Kind = Kind.ALL_REDUCE, nbytes: int = 4 * GIB) -> tuple[float, float, float]:
+def bus_gb_s(
+    gpu: str, ranks: int, kind: CollectiveType = CollectiveType.ALL_REDUCE, nbytes: int = 4 * GIB
+) -> tuple[float, float, float]:
     """Bus bandwidth of nccl-tests of a large message: at the least, as expected, at the most."""
-    message = message_of_size(kind, nbytes, ranks)
+    message = make_message_of_size(kind, nbytes, ranks)
     taken = links_of(gpu).seconds(message, ranks, summed=True)
     assert taken is not None
     low, value, high = (
@@ -30,7 +32,7 @@ def bus_gb_s(gpu: str, ranks: int, kind: Kind = Kind.ALL_REDUCE, nbytes: int = 4
 def test_nccl_counts_on_four_fifths_of_nvlink() -> None:
     links = links_of("h100-sxm")
     assert links.within == pytest.approx(360e9)
-    gib = links.seconds(message_of_size(Kind.ALL_REDUCE, GIB, 8), 8)
+    gib = links.seconds(make_message_of_size(CollectiveType.ALL_REDUCE, GIB, 8), 8)
     assert gib is not None
     assert gib.value == pytest.approx(8.4e-6 + 14 * 3.4e-6 + 1.75 * GIB / 360e9)  # Simple, the fastest for so much
     assert gib.low == pytest.approx(8.4e-6 + 14 * 3.4e-6 + 1.75 * GIB / 450e9)
@@ -66,7 +68,7 @@ def test_published_all_reduces_are_within_the_bounds(gpu: str, ranks: int, publi
 
 
 def test_a_gather_is_no_faster_in_the_switch() -> None:
-    assert bus_gb_s("h100-sxm", 8, Kind.ALL_GATHER)[1] == pytest.approx(360, rel=0.01)
+    assert bus_gb_s("h100-sxm", 8, CollectiveType.ALL_GATHER)[1] == pytest.approx(360, rel=0.01)
 
 
 @pytest.mark.parametrize(
@@ -121,7 +123,7 @@ def test_a_3090_has_nvlink_to_its_neighbour_alone() -> None:
 @pytest.mark.parametrize(("ranks", "links"), [(2, 1), (4, 3), (8, 7)])
 def test_a_group_on_infinity_fabric_has_the_links_between_its_ranks(ranks: int, links: int) -> None:
     assert bus_gb_s("mi300x", ranks)[1] == pytest.approx(48 * links, rel=0.02)
-    assert bus_gb_s("mi300x", ranks, Kind.SEND)[1] == pytest.approx(48, rel=0.02)
+    assert bus_gb_s("mi300x", ranks, CollectiveType.SEND)[1] == pytest.approx(48, rel=0.02)
 
 
 def test_rccl_counts_on_less_of_infinity_fabric_than_nccl_of_nvlink() -> None:

@@ -12,7 +12,7 @@ from perfkit.errors import UnavailableError
 from perfkit.files import write_json
 from perfkit.plan.learn import learn, sources
 from perfkit.plan.learned import Learned, Program, load, path, store
-from perfkit.record import NOT_MEASURED, DeviceMoment, ProcessMemory, Run, Status, measured
+from perfkit.record import NOT_MEASURED, DeviceMemoryState, ProcessMemory, RunResult, RunStatus, make_measurement
 from perfkit.store.layout import CEILINGS_FILE, TRACE_FILE, get_rank_folder, get_run_path
 from tests.fixtures.plan_roofs import ceilings
 from tests.fixtures.suites import ENVIRONMENT, changed, record, spec, write_run, write_suite, write_suite_file
@@ -114,7 +114,7 @@ def test_a_suite_tells_the_time_of_calls_without_a_profiler_and_the_hosts_beside
 def test_ranks_tell_the_time_of_calls_without_a_profiler_and_nothing_of_the_host(tmp_path: Path) -> None:
     # What passes beside their ops they also wait for each other.
     two, ranks = spec("zero1", world_size=2), [record(0.08, rank=rank, world_size=2) for rank in (0, 1)]
-    write_suite_file(tmp_path, [two.variant], [write_run(tmp_path, two, 0, ranks, Run(status=Status.OK))])
+    write_suite_file(tmp_path, [two.variant], [write_run(tmp_path, two, 0, ranks, RunResult(status=RunStatus.OK))])
     write_json(tmp_path / CEILINGS_FILE, ceilings())
     _trace(tmp_path, two.variant)
     (learned,) = learn(str(tmp_path))
@@ -171,7 +171,9 @@ def test_a_suite_of_a_gpu_tells_what_a_process_takes_beside_its_allocator(
 ) -> None:
     environment = changed(ENVIRONMENT, device="cuda", device_name="NVIDIA H100 80GB HBM3")
     memory = ProcessMemory(
-        at_end=DeviceMoment(allocated=0, reserved=1000, process=measured(1600, "bytes", "NVML"), device=NOT_MEASURED)
+        at_end=DeviceMemoryState(
+            allocated=0, reserved=1000, process=make_measurement(1600, "bytes", "NVML"), device=NOT_MEASURED
+        )
     )
     suite = tmp_path / "suite"
     run_spec = spec("baseline", world_size=ranks)
@@ -179,7 +181,7 @@ def test_a_suite_of_a_gpu_tells_what_a_process_takes_beside_its_allocator(
         record(0.001, rank=rank, world_size=ranks, environment=environment, process_memory=memory)
         for rank in range(ranks)
     ]
-    run = write_run(suite, run_spec, 0, records, Run(status=Status.OK))
+    run = write_run(suite, run_spec, 0, records, RunResult(status=RunStatus.OK))
     write_suite_file(suite, [run_spec.variant], [run])
     trace = _gpu_trace(tmp_path / "model.json").read_bytes()
     (get_rank_folder(suite / get_run_path(run_spec.variant, 0), 0) / TRACE_FILE).write_bytes(gzip.compress(trace))

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from perfkit.analysis.model.plan import PlannedPeak, PlannedVariant
 from perfkit.measure.schedule import Techniques
 from perfkit.plan.least_recomputation import Try, as_planned, least_recomputation
-from perfkit.spec import parse_variants, variant_label
+from perfkit.spec import format_variant_label, parse_variants
 from perfkit.store.layout import RecomputationSearch, RecomputationTrial
 
 BLOCKS = 4
@@ -26,7 +26,7 @@ PEAKS = {
 
 
 def planned(techniques: Techniques, blocks: int = BLOCKS) -> PlannedVariant:
-    name = variant_label(techniques)
+    name = format_variant_label(techniques)
     size = PEAKS[name]
     peak = PlannedPeak(value=size - 1, low=size - 2, high=size, phase="backward", categories={})
     return PlannedVariant(name=name, world_size=1, peak_allocated_bytes=peak, blocks=blocks)
@@ -40,7 +40,7 @@ def search(
 ) -> RecomputationSearch:
     (techniques,) = parse_variants(asked)
     found, made = least_recomputation(techniques, limit, plan, run)
-    assert variant_label(found) == made.found or (made.found is None and found == techniques)
+    assert format_variant_label(found) == made.found or (made.found is None and found == techniques)
     assert made.asked == asked
     return made
 
@@ -80,7 +80,7 @@ def takes(more: float) -> tuple[Try, list[str]]:
     names: list[str] = []
 
     def run(techniques: Techniques, trial: RecomputationTrial) -> RecomputationTrial:
-        names.append(variant_label(techniques))
+        names.append(format_variant_label(techniques))
         assert trial.variant == names[-1]
         return replace(trial, measured_bytes=PEAKS[trial.variant] + more, seconds=1.0)
 
@@ -126,13 +126,13 @@ def test_a_run_without_memory_does_not_fit_and_one_that_fails_refutes_nothing() 
 
 def test_what_cannot_be_planned() -> None:
     def nothing(techniques: Techniques) -> PlannedVariant:
-        return PlannedVariant(name=variant_label(techniques), world_size=1, reason="needs values")
+        return PlannedVariant(name=format_variant_label(techniques), world_size=1, reason="needs values")
 
     made = search(300, plan=nothing)
     assert (made.found, made.reason) == (None, "baseline cannot be planned: needs values")
 
     def no_selective(techniques: Techniques) -> PlannedVariant:
-        return nothing(techniques) if "selective" in variant_label(techniques) else planned(techniques)
+        return nothing(techniques) if "selective" in format_variant_label(techniques) else planned(techniques)
 
     made = search(250, plan=no_selective)
     assert made.found == "ckpt:blocks=2"

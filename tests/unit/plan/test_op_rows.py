@@ -4,7 +4,7 @@ import pytest
 
 from perfkit.analysis.model.plan import Interval
 from perfkit.analysis.trace.roofs import Roofs
-from perfkit.cost.collective import Kind, message_of_size
+from perfkit.cost.collective import CollectiveType, make_message_of_size
 from perfkit.plan.op_rows import op_rows
 from perfkit.plan.step_ops import Issued, StepCollective, StepOp
 from perfkit.plan.work import Work
@@ -16,7 +16,7 @@ PRODUCT = StepOp(Work("GEMM", "fp32", 2e9, 1e6, matrix=True, op="aten::mm"), "fo
 LARGER = StepOp(Work("GEMM", "fp32", 6e9, 3e6, matrix=True, op="aten::mm"), "backward")
 COPY = StepOp(Work("copy", "fp32", 0.0, 1e8, matrix=False, op="aten::copy_"), "forward")
 HALF = StepOp(Work("GEMM", "fp8", 1e9, 1e6, matrix=True, op="aten::_scaled_mm"), "forward")
-REDUCED = StepCollective(message_of_size(Kind.ALL_REDUCE, 4.0, 2), 2, "optimizer")
+REDUCED = StepCollective(make_message_of_size(CollectiveType.ALL_REDUCE, 4.0, 2), 2, "optimizer")
 
 
 class Predicted:

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from perfkit.allocations import PARAMETER, allocations
+from perfkit.allocations import PARAMETER, build_allocations
 from perfkit.files import write_json
 from perfkit.plan import recomputation_trials
 from perfkit.plan.recomputation_trials import allocator_peak, trials_of
-from perfkit.record import Block, MemoryPeaks, RankRecord, Run, Status, Unknown, measured
+from perfkit.record import InitialBlock, MemoryPeaks, RankRecord, RunResult, RunStatus, Unknown, make_measurement
 from perfkit.spec import RunSpec, WorkloadSpec, parse_variants
 from perfkit.store.layout import MEMORY_FILE, RECORD_FILE, RecomputationTrial
 from perfkit.store.memory_file import write_allocations
@@ -28,12 +28,12 @@ def request(**changes: Any) -> BenchRequest:
 
 
 def trial(
-    monkeypatch: pytest.MonkeyPatch, run: Run, peaks: list[float | None], **changes: Any
+    monkeypatch: pytest.MonkeyPatch, run: RunResult, peaks: list[float | None], **changes: Any
 ) -> tuple[RecomputationTrial, list[RunSpec]]:
     """What a trial says whose run ends so, with these peaks of its ranks; and what was run."""
     specs: list[RunSpec] = []
 
-    def tried(spec: RunSpec, _number: int, _progress: object, read: object) -> tuple[Run, list[float | None]]:
+    def tried(spec: RunSpec, _number: int, _progress: object, read: object) -> tuple[RunResult, list[float | None]]:
         assert read is allocator_peak
         specs.append(spec)
         return run, peaks
@@ -43,7 +43,7 @@ def trial(
 
 
 def test_the_fullest_rank_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    told, (spec,) = trial(monkeypatch, Run(status=Status.OK, seconds=3.0), [70.0, 95.0])
+    told, (spec,) = trial(monkeypatch, RunResult(status=RunStatus.OK, seconds=3.0), [70.0, 95.0])
     assert (told.planned_bytes, told.measured_bytes, told.seconds) == (90.0, 95.0, 3.0)
     assert spec.variant == "ckpt:blocks=2"
     assert spec.passes == ("memory",)  # a CPU's allocator keeps no statistics
@@ -51,21 +51,21 @@ def test_the_fullest_rank_counts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_gpus_allocator_tells_its_peak_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    _, (spec,) = trial(monkeypatch, Run(status=Status.OK), [70.0], device="cuda", device_count=1)
+    _, (spec,) = trial(monkeypatch, RunResult(status=RunStatus.OK), [70.0], device="cuda", device_count=1)
     assert spec.passes == ()
 
 
 def test_how_a_trial_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    lacking, _ = trial(monkeypatch, Run(status=Status.OUT_OF_MEMORY, reason="at step 0"), [])
+    lacking, _ = trial(monkeypatch, RunResult(status=RunStatus.OUT_OF_MEMORY, reason="at step 0"), [])
     assert (lacking.fits, lacking.reason, lacking.measured_bytes) == (False, "out of memory: at step 0", None)
-    failed, _ = trial(monkeypatch, Run(status=Status.FAILED, reason="ValueError"), [])
+    failed, _ = trial(monkeypatch, RunResult(status=RunStatus.FAILED, reason="ValueError"), [])
     assert (failed.fits, failed.reason) == (None, "failed: ValueError")
-    silent, _ = trial(monkeypatch, Run(status=Status.OK), [None])
+    silent, _ = trial(monkeypatch, RunResult(status=RunStatus.OK), [None])
     assert (silent.fits, silent.reason) == (None, "its memory is not known")
 
 
 def test_what_cannot_be_run_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    told, specs = trial(monkeypatch, Run(status=Status.OK), [1.0], device="cuda", device_count=1, world_size=4)
+    told, specs = trial(monkeypatch, RunResult(status=RunStatus.OK), [1.0], device="cuda", device_count=1, world_size=4)
     assert told.fits is None
     assert "4" in told.reason
     assert specs == []
@@ -73,18 +73,18 @@ def test_what_cannot_be_run_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_peak_is_of_the_events_or_of_the_allocators_own_statistics(tmp_path: Path) -> None:
     assert allocator_peak(tmp_path) is None
-    peaks = MemoryPeaks(allocated=measured(640, "bytes", "test"), reserved=NO, driver_used=NO, rss=NO)
-    record = RankRecord(rank=0, world_size=1, status=Status.OK, memory=peaks)
+    peaks = MemoryPeaks(allocated=make_measurement(640, "bytes", "test"), reserved=NO, driver_used=NO, rss=NO)
+    record = RankRecord(rank=0, world_size=1, status=RunStatus.OK, memory=peaks)
     write_json(tmp_path / RECORD_FILE, record)
     assert allocator_peak(tmp_path) == 640.0
     # 1000 bytes of parameters, then 100 and 50, of which 100 go again, and 20: 1150 at most.
-    events = allocations(
+    events = build_allocations(
         device="cpu",
         source="made up",
         time_ns=[1, 2, 3, 4],
         address=[10, 20, 10, 30],
         size=[100, 50, -100, 20],
-        known=(Block(address=1, size_bytes=1000, category=PARAMETER, name="weight"),),
+        known=(InitialBlock(address=1, size_bytes=1000, category=PARAMETER, name="weight"),),
     )
     write_allocations(tmp_path / MEMORY_FILE, events)
     assert allocator_peak(tmp_path) == 1150.0

@@ -13,10 +13,10 @@ from perfkit.errors import UnavailableError
 from perfkit.measure.rank import run_rank
 from perfkit.plan.rehearsal import Rehearsed, _is_plain_adam, rehearse
 from perfkit.plan.step_ops import StepCollective, StepCopy, StepOp
-from perfkit.record import Status
+from perfkit.record import RunStatus
 from perfkit.spec import LaunchSpec, RunSpec, Schedule, WorkloadSpec, parse_variants
 from perfkit.store.memory_file import read_allocations
-from perfkit.workloads.table import load_workload
+from perfkit.workloads.workload_table import load_workload
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 WORKLOADS = Path(__file__).parents[3] / "benchmarks" / "plan_workloads.py"
@@ -44,7 +44,7 @@ def planned(asked: RunSpec) -> MemoryAccount:
 
 
 def measured(asked: RunSpec, folder: Path) -> MemoryAccount:
-    assert run_rank(asked, folder, rank=0, local_rank=0, report=lambda _: None) == Status.OK
+    assert run_rank(asked, folder, rank=0, local_rank=0, report=lambda _: None) == RunStatus.OK
     held = build_memory_account(read_allocations(folder / "rank0" / "memory.parquet"))
     assert held is not None
     return held

@@ -9,7 +9,7 @@ from perfkit.analysis.model.prediction import PredictedFigure, PredictedPart, Pr
 from perfkit.errors import UsageError
 from perfkit.files import write_json
 from perfkit.plan.score import ScoredVariant, score, scored
-from perfkit.record import measured
+from perfkit.record import make_measurement
 from perfkit.spec import WorkloadSpec
 from perfkit.store.layout import SUITE_FILE
 from perfkit.store.summary import PLAN_FILE
@@ -91,7 +91,7 @@ def test_plans_of_eager_steps_are_no_predictions_of_compiled_ones() -> None:
 
 
 def test_suites_with_a_plan_are_found_and_analysed(tmp_path: Path) -> None:
-    memory = changed(NO_MEMORY, allocated=measured(100.0, "bytes", "test"))
+    memory = changed(NO_MEMORY, allocated=make_measurement(100.0, "bytes", "test"))
     for name in ("planned", "other"):
         (tmp_path / "runs" / name).mkdir(parents=True)
         write_suite(tmp_path / "runs" / name, {"baseline": [record(0.1, memory=memory)]})

@@ -5,7 +5,7 @@ from math import prod
 from perfkit.analysis.model.plan import Interval, PlannedPeak, PlannedVariant, StepTime
 from perfkit.measure.schedule import Techniques
 from perfkit.plan.search import FLOPS, TIME, search
-from perfkit.spec import variant_label
+from perfkit.spec import format_variant_label
 
 # What is left of 100 bytes with each technique, and what is added to 100 FLOPs.
 _LEFT = {"amp": 0.8, "bf16": 0.7, "flash": 0.9, "optim_in_backward": 0.95, "zero1": 0.9, "zero2": 0.8, "zero3": 0.6}
@@ -21,7 +21,7 @@ class Planner:
         self.asked: list[str] = []
 
     def __call__(self, techniques: Techniques) -> PlannedVariant:
-        name, labels = variant_label(techniques), [technique.label for technique in techniques]
+        name, labels = format_variant_label(techniques), [technique.label for technique in techniques]
         self.asked.append(name)
         if self.lacking in labels:
             return PlannedVariant(name=name, world_size=1, reason="it cannot act")

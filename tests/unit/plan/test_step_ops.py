@@ -7,7 +7,7 @@ import torch.distributed as dist
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.distributed import _functional_collectives as functional
 
-from perfkit.cost.collective import Kind, Message
+from perfkit.cost.collective import CollectiveType, Message
 from perfkit.devices.peak import Fp32Settings
 from perfkit.instruments.marks import phase
 from perfkit.plan.fake_host import HostPage
@@ -16,7 +16,7 @@ from perfkit.plan.rehearsal import rehearse
 from perfkit.plan.step_ops import Issued, StepCollective, StepCopy, StepOp, StepOps, StepPage
 from perfkit.plan.work import Work
 from perfkit.spec import LaunchSpec, RunSpec, WorkloadSpec, parse_variants
-from perfkit.workloads.table import load_workload
+from perfkit.workloads.workload_table import load_workload
 
 GPT = WorkloadSpec(name="gpt", params={"size": "nano", "seq_len": 64})
 
@@ -82,11 +82,11 @@ def test_collectives_have_the_size_of_all_ranks_parts() -> None:
         dist.broadcast(part, src=0)
         functional.all_gather_tensor(part, 0, dist.group.WORLD)
     assert [each._replace(group="") for each in ops.issued if isinstance(each, StepCollective)] == [
-        StepCollective(Message(Kind.ALL_REDUCE, 40, 1.5), 4, "", summed=True),
-        StepCollective(Message(Kind.ALL_GATHER, 160, 0.75), 4, ""),
-        StepCollective(Message(Kind.REDUCE_SCATTER, 160, 0.75), 4, ""),
-        StepCollective(Message(Kind.BROADCAST, 40, 1.0), 4, ""),
-        StepCollective(Message(Kind.ALL_GATHER, 160, 0.75), 4, "", functional=True),
+        StepCollective(Message(CollectiveType.ALL_REDUCE, 40, 1.5), 4, "", summed=True),
+        StepCollective(Message(CollectiveType.ALL_GATHER, 160, 0.75), 4, ""),
+        StepCollective(Message(CollectiveType.REDUCE_SCATTER, 160, 0.75), 4, ""),
+        StepCollective(Message(CollectiveType.BROADCAST, 40, 1.0), 4, ""),
+        StepCollective(Message(CollectiveType.ALL_GATHER, 160, 0.75), 4, "", functional=True),
     ]
 
 

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from perfkit.analysis.model.plan import Interval, StepTime
-from perfkit.cost.collective import Kind, message_of_size
+from perfkit.cost.collective import CollectiveType, make_message_of_size
 from perfkit.plan.alpha_beta import Transfers
 from perfkit.plan.collectives import InSwitch, Interconnect, Protocol
 from perfkit.plan.disk import Disk
@@ -26,10 +26,10 @@ def op(seconds: float, op_class: str = "GEMM", phase: str = "forward") -> StepOp
     return StepOp(Work(op_class, "fp32", seconds, 0.0, matrix=True), phase)
 
 
-def collective(kind: Kind, seconds: float, phase: str, functional: bool = False) -> StepCollective:
+def collective(kind: CollectiveType, seconds: float, phase: str, functional: bool = False) -> StepCollective:
     """Of two ranks, whose links carry a byte a second."""
-    factor = message_of_size(kind, 1.0, 2).bus_factor
-    return StepCollective(message_of_size(kind, seconds / factor, 2), 2, phase, functional)
+    factor = make_message_of_size(kind, 1.0, 2).bus_factor
+    return StepCollective(make_message_of_size(kind, seconds / factor, 2), 2, phase, functional)
 
 
 def copy(seconds: int, number: int, *, out: bool) -> StepCopy:
@@ -69,12 +69,12 @@ def test_a_queue_that_was_filled_hides_the_host() -> None:
 
 
 def test_a_host_that_ends_last_ends_the_step() -> None:
-    issued = [op(1), *[collective(Kind.ALL_REDUCE, 0.0, "backward")] * 3]
+    issued = [op(1), *[collective(CollectiveType.ALL_REDUCE, 0.0, "backward")] * 3]
     assert takes(issued, host=1).parts == {"host": 3, "GEMM": 1}
 
 
 def test_on_a_cpu_everything_adds_up() -> None:
-    issued = [op(3), collective(Kind.ALL_REDUCE, 4, "backward"), op(2, phase="backward")]
+    issued = [op(3), collective(CollectiveType.ALL_REDUCE, 4, "backward"), op(2, phase="backward")]
     assert takes(issued, "cpu", host=1).parts == {"GEMM": 5, "communication": 4, "host": 3}
 
 
@@ -108,35 +108,35 @@ def test_the_time_of_files_that_were_not_measured_is_not_known(
 def test_gradients_are_reduced_beside_backward() -> None:
     backward = [
         op(2, phase="backward"),
-        collective(Kind.ALL_REDUCE, 3, "backward"),
+        collective(CollectiveType.ALL_REDUCE, 3, "backward"),
         op(4, phase="backward"),
     ]
     # Reduced from 2 to 5, while backward goes on till 6.
     assert takes([*backward, op(1, phase="optimizer")]).parts == {"GEMM": 7}
     # A second bucket, from 6 to 9: the optimizer waits for it.
-    late = [*backward, collective(Kind.ALL_REDUCE, 3, "backward"), op(1, phase="optimizer")]
+    late = [*backward, collective(CollectiveType.ALL_REDUCE, 3, "backward"), op(1, phase="optimizer")]
     assert takes(late).parts == {"GEMM": 7, "communication": 3}
 
 
 def test_buckets_follow_each_other_on_the_link() -> None:
-    bucket = collective(Kind.ALL_REDUCE, 3, "backward")
+    bucket = collective(CollectiveType.ALL_REDUCE, 3, "backward")
     # From 1 to 4 and from 4 to 7, beside 2 seconds of backward.
     assert takes([op(1, phase="backward"), bucket, op(1, phase="backward"), bucket]).total.value == 7
 
 
 def test_parameters_are_gathered_while_the_block_before_computes() -> None:
-    gathered = collective(Kind.ALL_GATHER, 2, "forward")
+    gathered = collective(CollectiveType.ALL_GATHER, 2, "forward")
     # Gathered 0 to 2 and 2 to 4; the first block computes 2 to 5, the second at once.
     assert takes([gathered, op(3), gathered, op(3)]).parts == {"GEMM": 6, "communication": 2}
 
 
 def test_what_is_sent_after_an_update_waits_for_it_and_is_awaited() -> None:
-    sent = collective(Kind.BROADCAST, 2, "optimizer")
+    sent = collective(CollectiveType.BROADCAST, 2, "optimizer")
     assert takes([op(1, phase="optimizer"), sent, op(1, phase="optimizer")]).parts == {"GEMM": 2, "communication": 2}
 
 
 def test_functional_collectives_are_awaited_where_they_are() -> None:
-    reduced = collective(Kind.ALL_REDUCE, 2, "backward", functional=True)
+    reduced = collective(CollectiveType.ALL_REDUCE, 2, "backward", functional=True)
     assert takes([op(1, phase="backward"), reduced, op(3, phase="backward")]).parts == {"GEMM": 4, "communication": 2}
 
 
@@ -159,7 +159,7 @@ def test_what_is_not_known_is_said() -> None:
 
 
 def test_a_step_that_exchanges_over_unknown_links_is_not_known() -> None:
-    found = step_time([collective(Kind.ALL_REDUCE, 1, "backward")], "cuda", OneFlopASecond(), None)
+    found = step_time([collective(CollectiveType.ALL_REDUCE, 1, "backward")], "cuda", OneFlopASecond(), None)
     assert isinstance(found, Unknown)
     assert "2 ranks" in found.reason
 
@@ -194,12 +194,12 @@ def test_copies_over_an_unknown_link_are_not_known() -> None:
 
 
 def test_the_source_names_the_links_where_anything_is_exchanged() -> None:
-    alone, reduced = takes([op(1)]), takes([op(1), collective(Kind.ALL_REDUCE, 1, "backward")])
+    alone, reduced = takes([op(1)]), takes([op(1), collective(CollectiveType.ALL_REDUCE, 1, "backward")])
     assert reduced.source == f"{alone.source}; links between ranks: a byte a second"
 
 
 def test_sums_are_left_to_a_switch_that_is_faster() -> None:
-    message = message_of_size(Kind.ALL_REDUCE, 8.0, 8)
+    message = make_message_of_size(CollectiveType.ALL_REDUCE, 8.0, 8)
     links = LINKS._replace(in_switch=InSwitch(0.0, {8: 2.0}))
     found = {
         summed: step_time([StepCollective(message, 8, "", summed=summed)], "cuda", OneFlopASecond(), links)

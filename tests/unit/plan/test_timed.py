@@ -3,7 +3,7 @@
 import pytest
 
 from perfkit.analysis.model.plan import PlannedVariant
-from perfkit.cost.collective import Kind, message_of_size
+from perfkit.cost.collective import CollectiveType, make_message_of_size
 from perfkit.errors import UnavailableError
 from perfkit.plan import timed
 from perfkit.plan.alpha_beta import Transfers
@@ -22,7 +22,7 @@ SLOW = Interconnect(1.0, None, 8, (Protocol(0.0, 0.0, 0.0, 1.0),), spread=1.0, s
 
 
 def reduced(ranks: int) -> StepCollective:
-    return StepCollective(message_of_size(Kind.ALL_REDUCE, 4.0, ranks), ranks, "optimizer")
+    return StepCollective(make_message_of_size(CollectiveType.ALL_REDUCE, 4.0, ranks), ranks, "optimizer")
 
 
 def planned(issued: list[Issued], target: Target = CPU, threads: int = 2) -> PlannedVariant:

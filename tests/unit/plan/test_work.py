@@ -2,8 +2,8 @@
 
 import pytest
 
-from perfkit.cost.call import OpCall, OpCost, TensorArg, Unit
-from perfkit.cost.op import op_cost
+from perfkit.cost.formula_table import cost_op
+from perfkit.cost.op_call import ComputeUnit, OpCall, OpCost, TensorArg
 from perfkit.devices.peak import IEEE, TF32, Fp32Settings
 from perfkit.plan.work import SMALL, UNALIGNED, Least, Work, least_time, work_of
 from tests.fixtures.plan_roofs import roofs
@@ -17,7 +17,7 @@ MM = OpCall("aten::mm", (_matrix(4, 8), _matrix(8, 16)))
 
 
 def test_a_products_flops_and_bytes_are_its_cost() -> None:
-    cost = op_cost(MM)
+    cost = cost_op(MM)
     assert cost is not None
     assert work_of(MM, cost) == Work(
         op_class="GEMM",
@@ -30,7 +30,7 @@ def test_a_products_flops_and_bytes_are_its_cost() -> None:
 
 
 def test_a_product_of_fp32_is_computed_in_what_the_device_is_set_to() -> None:
-    cost = op_cost(MM)
+    cost = cost_op(MM)
     assert cost is not None
     work = work_of(MM, cost, Fp32Settings(matmul=TF32, conv=IEEE, rnn=IEEE))
     assert work is not None
@@ -40,12 +40,14 @@ def test_a_product_of_fp32_is_computed_in_what_the_device_is_set_to() -> None:
 @pytest.mark.parametrize(
     ("flops", "moved", "unit", "expected"),
     [
-        (None, 8.0, Unit.VECTOR, Work("elementwise", "fp32", 0.0, 8.0, matrix=False, op="aten::add")),
-        (None, 8.0, Unit.MATRIX, None),
-        (8.0, None, Unit.VECTOR, None),
+        (None, 8.0, ComputeUnit.VECTOR, Work("elementwise", "fp32", 0.0, 8.0, matrix=False, op="aten::add")),
+        (None, 8.0, ComputeUnit.MATRIX, None),
+        (8.0, None, ComputeUnit.VECTOR, None),
     ],
 )
-def test_what_is_not_modelled(flops: float | None, moved: float | None, unit: Unit, expected: Work | None) -> None:
+def test_what_is_not_modelled(
+    flops: float | None, moved: float | None, unit: ComputeUnit, expected: Work | None
+) -> None:
     assert work_of(OpCall("aten::add", ()), OpCost(flops, moved, unit, "fp32", "test")) == expected
 
 
@@ -53,7 +55,7 @@ def test_what_is_not_modelled(flops: float | None, moved: float | None, unit: Un
 def test_a_product_in_16_bits_whose_rows_begin_anywhere_is_one_of_its_own_kind(columns: int, expected: str) -> None:
     operands = (TensorArg((4, 8), (8, 1), "bf16"), TensorArg((8, columns), (columns, 1), "bf16"))
     call = OpCall("aten::mm", operands)
-    cost = op_cost(call)
+    cost = cost_op(call)
     assert cost is not None
     work = work_of(call, cost)
     assert work is not None
@@ -64,7 +66,7 @@ def test_a_batch_of_products_smaller_than_a_tile_is_one_of_its_own_kind() -> Non
     call = OpCall(
         "aten::bmm", (TensorArg((9, 8, 64), (512, 64, 1), "bf16"), TensorArg((9, 64, 8), (512, 8, 1), "bf16"))
     )
-    cost = op_cost(call)
+    cost = cost_op(call)
     assert cost is not None
     work = work_of(call, cost)
     assert work is not None

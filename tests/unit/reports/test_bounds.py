@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.step import AT_LEAST
-from perfkit.record import How, Measurement
+from perfkit.record import Measurement, QuantityOrigin
 from perfkit_reports import cells, findings
 from tests.fixtures.sample_analysis import known
 
@@ -12,7 +12,7 @@ GAIN = Finding(id="fusion.elementwise", severity="gain", title="t", variant="", 
 
 
 def test_a_quantity() -> None:
-    mfu = Measurement(value=0.165, unit="1", how=How.MODELLED, source="")
+    mfu = Measurement(value=0.165, unit="1", how=QuantityOrigin.MODELLED, source="")
     assert cells.make_quantity_cell(mfu).text == "16.5 %"
     assert cells.make_quantity_cell(replace(mfu, bound=AT_LEAST)).text == "at least 16.5 %"
 

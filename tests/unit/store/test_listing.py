@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from perfkit.files import write_json
-from perfkit.record import Measurement, Status, Unknown, measured, value_of
+from perfkit.record import Measurement, RunStatus, Unknown, get_value, make_measurement
 from perfkit.store import listing, suite_state
 from perfkit.store.layout import RUN_FILE, SPEC_FILE, SUITE_FILE, SuiteRun
 from perfkit.store.listing import ListedRun, list_runs
@@ -44,8 +44,8 @@ def test_every_kind_is_found_the_newest_first(tmp_path: Path) -> None:
 
 def test_the_figures_are_those_of_the_variant_that_won(tmp_path: Path) -> None:
     item = by_path(view_folder(tmp_path))["bench/gpt"]
-    assert (item.figures.of, value_of(item.figures.step)) == ("amp", pytest.approx(0.05))
-    assert value_of(item.figures.throughput) == pytest.approx(160)
+    assert (item.figures.of, get_value(item.figures.step)) == ("amp", pytest.approx(0.05))
+    assert get_value(item.figures.throughput) == pytest.approx(160)
     assert isinstance(item.figures.throughput, Measurement)
     assert item.figures.throughput.unit == "samples/s"
     assert isinstance(item.figures.peak, Unknown)
@@ -132,7 +132,7 @@ def test_a_live_job_runs_with_the_figures_of_its_last_window(tmp_path: Path) -> 
     (item,) = list_runs(live_suite(tmp_path, ranks=2))
     assert item.state == SuiteState.RUNNING
     assert item.live == ("baseline@2/0/rank0", "baseline@2/0/rank1")
-    assert value_of(item.figures.step) == pytest.approx(last.step_s, rel=0.4)
+    assert get_value(item.figures.step) == pytest.approx(last.step_s, rel=0.4)
     assert isinstance(item.figures.throughput, Measurement)
     assert item.figures.throughput.unit == "tokens/s"
     assert item.device == "NVIDIA H100 80GB HBM3"
@@ -203,7 +203,7 @@ def test_times_without_a_zone_are_utc(tmp_path: Path) -> None:
     ):
         (tmp_path / name).mkdir()
         (tmp_path / name / TRACE_REPORT_FILE).touch()
-        figures = RowFigures(step=measured(1.0, "s", "test"))
+        figures = RowFigures(step=make_measurement(1.0, "s", "test"))
         write_json(
             tmp_path / name / SUMMARY_FILE, ReportSummary(kind="trace", name=name, created_at=created, figures=figures)
         )
@@ -211,6 +211,6 @@ def test_times_without_a_zone_are_utc(tmp_path: Path) -> None:
 
 
 def test_a_skipped_technique_is_no_failure(tmp_path: Path) -> None:
-    write_suite(tmp_path, {"baseline": [record(0.1)], "zero1": [record(status=Status.SKIPPED, reason="one rank")]})
+    write_suite(tmp_path, {"baseline": [record(0.1)], "zero1": [record(status=RunStatus.SKIPPED, reason="one rank")]})
     (item,) = list_runs(tmp_path)
     assert (item.state, item.reason) == (SuiteState.OK, "zero1 skipped")

@@ -12,15 +12,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfkit.allocations import COLUMNS, TEXTS, WIDE, Allocations, Band, FailedRequest, Reserved, allocations
+from perfkit.allocations import (
+    COLUMNS,
+    TEXTS,
+    WIDE,
+    Allocations,
+    FailedRequest,
+    ReservedSegments,
+    TimeBand,
+    build_allocations,
+)
 from perfkit.errors import RunFormatError
-from perfkit.record import Block
+from perfkit.record import InitialBlock
 from perfkit.store.memory_file import MEMORY_FILE_VERSION, read_allocations, write_allocations
 
 INT32 = st.integers(-(2**31), 2**31 - 1)
 INT64 = st.integers(-(2**63), 2**63 - 1)
 BLOCKS = st.builds(
-    Block,
+    InitialBlock,
     address=INT64,
     size_bytes=INT64,
     category=st.text(max_size=4),
@@ -28,7 +37,9 @@ BLOCKS = st.builds(
     shape=st.text(max_size=4),
     dtype=st.text(max_size=4),
 )
-BANDS = st.builds(Band, kind=st.text(max_size=4), name=st.text(max_size=4), start_ns=INT64, end_ns=INT64, depth=INT32)
+BANDS = st.builds(
+    TimeBand, kind=st.text(max_size=4), name=st.text(max_size=4), start_ns=INT64, end_ns=INT64, depth=INT32
+)
 FAILED = st.builds(
     FailedRequest,
     bytes=st.make_empty() | INT64,
@@ -56,13 +67,13 @@ def any_allocations(draw: st.DrawFn) -> Allocations:
         for name in COLUMNS
     }
     held = draw(st.integers(0, 3))
-    reserved = Reserved(
+    reserved = ReservedSegments(
         at_event=np.array(draw(several(INT64, held)), np.int64),
         address=np.array(draw(several(INT64, held)), np.int64),
         size=np.array(draw(several(INT64, held)), np.int64),
         expandable=np.array(draw(st.just([]) | several(st.booleans(), held)), np.bool_),
     )
-    return allocations(
+    return build_allocations(
         device=draw(st.text(max_size=6)),
         source=draw(st.text(max_size=6)),
         names=names,
@@ -94,7 +105,7 @@ def test_what_is_written_is_read(tmp_path_factory: pytest.TempPathFactory, writt
 
 
 def small() -> Allocations:
-    return allocations(
+    return build_allocations(
         device="cpu", source="by hand", names=("", "aten::mm"), size=[8, -8], time_ns=[1, 2], address=[1, 1], op=[1, 0]
     )
 
@@ -189,5 +200,5 @@ def test_metadata_that_does_not_fit(tmp_path: Path, changes: dict[str, Any], mes
 @pytest.mark.parametrize("number", [-1, 2])
 def test_a_text_that_the_file_does_not_hold(tmp_path: Path, number: int) -> None:
     path = tmp_path / "memory.parquet"
-    write_allocations(path, allocations(device="cpu", source="", names=("", "x"), size=[8], line=[number]))
+    write_allocations(path, build_allocations(device="cpu", source="", names=("", "x"), size=[8], line=[number]))
     refused(path, "column line refers to a text that the file does not hold")

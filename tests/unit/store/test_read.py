@@ -5,7 +5,7 @@ import pytest
 
 from perfkit.errors import RunFormatError
 from perfkit.files import write_json
-from perfkit.record import RECORD_VERSION, Status
+from perfkit.record import RECORD_VERSION, RunStatus
 from perfkit.store.layout import Suite, SuiteRun, SuiteSampling
 from perfkit.store.read import read_suite, read_suite_file
 from tests.fixtures.suites import record, spec, write_run, write_suite, write_suite_file
@@ -35,7 +35,7 @@ def test_what_a_killed_suite_left_is_read(tmp_path: Path) -> None:
     announced = SuiteRun(variant="amp", repeat=1, path="amp/1")
     write_suite_file(tmp_path, ["amp"], [unfinished, announced])
     stored = read_suite(tmp_path)
-    assert [run.run.status for run in stored.runs] == [Status.INTERRUPTED]
+    assert [run.run.status for run in stored.runs] == [RunStatus.INTERRUPTED]
 
 
 def test_a_rank_without_a_record_leaves_the_run_incomplete(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from perfkit.techniques import ckpt, saved_ops
 from perfkit.techniques.as_built import as_built
 from perfkit.techniques.segments import Joined, Segment
 from perfkit.techniques.state import TrainState
-from perfkit.workloads.gpt import Gpt, GptModel, Shape
+from perfkit.workloads.gpt import Gpt, GptModel, GptShape
 from perfkit.workloads.workload import Workload
 from tests.unit.techniques.facts import check_claims, measured_facts, reference_facts
 from tests.unit.techniques.tiny import FOUR_BLOCKS, WORKLOAD, applied, batches, new_state, relative_difference, train
@@ -30,7 +30,7 @@ RANDOM_STATE = torch.get_rng_state().nbytes  # kept to recompute with the same r
 
 
 def deep(layers: int) -> Workload:
-    shape = Shape(layers=layers, heads=2, width=WIDTH, positions=TIME, vocab=64, batch_size=BATCH)
+    shape = GptShape(layers=layers, heads=2, width=WIDTH, positions=TIME, vocab=64, batch_size=BATCH)
     made = Gpt(batch_size=BATCH, seq_len=TIME, vocab=64).build()
     names = tuple(f"blocks.{number}" for number in range(layers))
     return replace(made, build_model=lambda: GptModel(shape, TIME), blocks=lambda _model: names)

@@ -10,7 +10,7 @@ from torch import nn
 from perfkit.errors import UnavailableError
 from perfkit.techniques.compile import Compile, _compile
 from perfkit.techniques.compile_facts import compile_facts, compile_notes
-from perfkit.workloads.workload import Workload, adamw
+from perfkit.workloads.workload import Workload, make_adamw
 from tests.unit.techniques.facts import check_claims, measured_facts, reference_facts
 from tests.unit.techniques.tiny import applied, batches, new_state, relative_difference, train
 
@@ -51,7 +51,7 @@ def workload(block: type[nn.Module]) -> Workload:
         unit="samples",
         units_per_batch=64,
         build_model=lambda: Small(block),
-        build_optimizer=adamw,
+        build_optimizer=make_adamw,
         make_batch=lambda generator: {"x": torch.randn(64, 32, generator=generator)},
         loss=lambda model, batch: model(batch["x"]).square().mean(),
         blocks=lambda _model: ("blocks.0",),

@@ -7,15 +7,17 @@ import pytest
 from perfkit.measure.gloo import one_gloo_worker
 from perfkit.spec import WorkloadSpec
 from perfkit.techniques.tensor_parallel import split_layers
-from perfkit.workloads.gpt import SIZES, Gpt, Shape
-from perfkit.workloads.workload import Split, Workload, built_model
+from perfkit.workloads.gpt import SIZES, Gpt, GptShape
+from perfkit.workloads.workload import TensorParallelSplit, Workload, make_model
 from tests.unit.techniques.planned_bytes import kind_and_ranks, planned_bytes
 from tests.unit.techniques.ranks import rank_of, results_of, trained
 from tests.unit.techniques.tiny import relative_difference
 
 RANKS, PARTS = 4, 2
 LAYERS, TIME, BATCH, WIDTH = 2, 16, 2, 64
-SMALL = Shape(layers=LAYERS, heads=2, width=WIDTH, positions=TIME, vocab=256, batch_size=BATCH)  # in the place of nano
+SMALL = GptShape(
+    layers=LAYERS, heads=2, width=WIDTH, positions=TIME, vocab=256, batch_size=BATCH
+)  # in the place of nano
 SPLIT = 2 * (2 * LAYERS + 1)  # layers: two of attention and of the MLP in a block, the table and the head
 NORMS = 2 * LAYERS + 1
 
@@ -37,9 +39,9 @@ def small_gpt() -> Workload:
 def held_bytes() -> int:
     """Of a rank's part of the parameters."""
     workload = small_gpt()
-    model = built_model(workload)
+    model = make_model(workload)
     assert workload.tensor_parallel_plan is not None
-    plan = workload.tensor_parallel_plan(model, Split(PARTS, sequence=True, loss=True))
+    plan = workload.tensor_parallel_plan(model, TensorParallelSplit(PARTS, sequence=True, loss=True))
     return split_layers(model, plan, PARTS).parameter_bytes
 
 

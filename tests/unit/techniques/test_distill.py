@@ -17,8 +17,8 @@ from perfkit.techniques import distill
 from perfkit.techniques.distill import Distill, soft_loss
 from perfkit.techniques.logits import Logits
 from perfkit.techniques.state import TrainState
-from perfkit.workloads.table import load_workload
 from perfkit.workloads.workload import Batch, Workload
+from perfkit.workloads.workload_table import load_workload
 from tests.unit.techniques.facts import check_claims
 from tests.unit.techniques.tiny import BATCH, BLOCKS, TIME, WIDTH, WORKLOAD, applied, batches, new_state, train
 
@@ -101,7 +101,7 @@ def test_each_claim_finds_out_what_it_is_about(
 def differentiable_logits(own: Workload, teacher: nn.Module, batch: Batch) -> list[torch.Tensor]:
     """Without the guard that keeps the teacher out of autograd."""
     with Logits(instead=True) as found:
-        distill.returned(own, teacher, batch)
+        distill.call_loss(own, teacher, batch)
     return found.found
 
 

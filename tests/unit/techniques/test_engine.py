@@ -12,7 +12,7 @@ from perfkit.record import MARK_PREFIX, PHASES
 from perfkit.techniques.engine import Engine
 from perfkit.techniques.state import TrainState, World
 from perfkit.techniques.technique import cannot_act
-from perfkit.workloads.workload import adamw
+from perfkit.workloads.workload import make_adamw
 from tests.fixtures.workloads import grouped
 from tests.unit.techniques.facts import check_claims
 from tests.unit.techniques.test_compose import composed
@@ -64,7 +64,7 @@ def test_a_loop_that_goes_past_lightning_is_found_out(engine: str) -> None:
     """The sabotage: all is set up, and then the steps are perfkit's own, with torch's optimizer."""
     state = applied(engine).state
     (technique,) = composed(engine)
-    state.engine, state.optimizers = None, {"": adamw(state.model)}
+    state.engine, state.optimizers = None, {"": make_adamw(state.model)}
     losses(state, steps=2)
     facts = {"engine_updates": 0.0, "engine_batches": 0.0, "backward_passes": 1.0} | state.counters
     assert not any(holds for holds, _ in check_claims(technique.claims(state), state, facts, {}))
@@ -118,7 +118,7 @@ def test_what_does_not_go_together_is_said(beside: str) -> None:
 
 def test_a_learning_rate_scheduler_acts_through_fabric() -> None:
     def scheduled(model: torch.nn.Module) -> torch.optim.Optimizer:
-        optimizer = adamw(model)
+        optimizer = make_adamw(model)
         optimizer.scheduler = torch.optim.lr_scheduler.StepLR(optimizer, step_size=1, gamma=0.1)
         return optimizer
 

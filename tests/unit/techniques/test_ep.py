@@ -16,7 +16,7 @@ from perfkit.techniques.ep import Ep
 from perfkit.techniques.expert_parallel import check_experts
 from perfkit.techniques.expert_parallel import exchanged as exchanged_by
 from perfkit.techniques.state import World
-from perfkit.workloads.gpt import SIZES, Shape
+from perfkit.workloads.gpt import SIZES, GptShape
 from perfkit.workloads.moe import Moe
 from perfkit.workloads.workload import Workload
 from tests.unit.techniques import tiny
@@ -24,7 +24,7 @@ from tests.unit.techniques.planned_bytes import kind_and_phase, planned_bytes
 from tests.unit.techniques.ranks import rank_of, results_of, trained
 from tests.unit.techniques.tiny import WORKLOAD, applied, new_state, relative_difference
 
-SMALL = Shape(layers=2, heads=2, width=64, positions=16, vocab=256, batch_size=2)  # in the place of nano
+SMALL = GptShape(layers=2, heads=2, width=64, positions=16, vocab=256, batch_size=2)  # in the place of nano
 LAYERS, WIDTH, EXPERTS, TIME = 2, 64, 4, 16
 SLOTS = {"switch": 10, "gshard": 16, "expert_choice": 16}  # of 32 tokens over 4 experts, times 1.25, 2 and 2
 # Parameters: of an expert, and of all that is none: embeddings and norms, and of a layer attention, norms and router.

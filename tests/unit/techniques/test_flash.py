@@ -11,8 +11,8 @@ from perfkit.errors import UnavailableError
 from perfkit.techniques import flash
 from perfkit.techniques.attention_calls import Call, Extent, attention_by, flexible, windowed
 from perfkit.techniques.state import TrainState
-from perfkit.workloads.gpt import Gpt, GptModel, Shape
-from perfkit.workloads.workload import Workload, adamw
+from perfkit.workloads.gpt import Gpt, GptModel, GptShape
+from perfkit.workloads.workload import Workload, make_adamw
 from tests.unit.techniques.facts import check_claims
 from tests.unit.techniques.tiny import applied, batches, new_state, relative_difference, train
 
@@ -38,7 +38,7 @@ def workload(dropout: float, mask: str) -> Workload:
         unit="samples",
         units_per_batch=2,
         build_model=lambda: Attends(dropout, mask),
-        build_optimizer=adamw,
+        build_optimizer=make_adamw,
         make_batch=lambda generator: {"x": torch.randn(2, 4, 8, generator=generator)},
         loss=lambda model, batch: model(batch["x"]).square().mean(),
         use_sdpa=lambda model: setattr(model, "fused", True),
@@ -75,7 +75,7 @@ def test_dropout_runs_where_the_backend_knows_it() -> None:
 
 
 LAYERS, HEADS, WIDTH, TIME, BATCH, WINDOW = 2, 2, 32, 16, 2, 5
-SHAPE = Shape(layers=LAYERS, heads=HEADS, width=WIDTH, positions=TIME, vocab=64, batch_size=BATCH)
+SHAPE = GptShape(layers=LAYERS, heads=HEADS, width=WIDTH, positions=TIME, vocab=64, batch_size=BATCH)
 
 
 def gpt() -> Workload:

@@ -6,7 +6,7 @@ from itertools import chain
 import pytest
 import torch
 
-from perfkit.cost.live import count_flops
+from perfkit.cost.live_flops import count_flops
 from perfkit.errors import UnavailableError, UsageError
 from perfkit.instruments.saved import saved_tensor_bytes
 from perfkit.techniques.technique import cannot_act
@@ -23,7 +23,7 @@ CPU = torch.device("cpu")
 
 @pytest.fixture
 def workload(monkeypatch: pytest.MonkeyPatch) -> Workload:
-    shape = gpt.Shape(layers=1, heads=2, width=WIDTH, positions=32, vocab=VOCAB, batch_size=2)
+    shape = gpt.GptShape(layers=1, heads=2, width=WIDTH, positions=32, vocab=VOCAB, batch_size=2)
     monkeypatch.setitem(gpt.SIZES, "nano", shape)
     return gpt.Gpt().build()
 

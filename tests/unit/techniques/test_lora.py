@@ -14,7 +14,7 @@ from perfkit.techniques.own_step import rehearse
 from perfkit.techniques.technique import cannot_act
 from perfkit.workloads.resnet import ResNet
 from perfkit.workloads.training import Training
-from perfkit.workloads.workload import Batch, Workload, adamw
+from perfkit.workloads.workload import Batch, Workload, make_adamw
 from tests.fixtures.workloads import grouped
 from tests.unit.techniques.facts import check_claims, measured_facts, reference_facts, state_bytes
 from tests.unit.techniques.test_compose import composed
@@ -167,7 +167,7 @@ def test_a_rehearsed_step_builds_its_optimizers_with_nothing_frozen() -> None:
 
     def counted(model: nn.Module) -> torch.optim.Optimizer:
         seen.append(sum(p.requires_grad for p in model.parameters()))
-        return adamw(model)
+        return make_adamw(model)
 
     def step(training: Training, batch: Batch) -> torch.Tensor:
         loss = WORKLOAD.loss(training.model, batch)
@@ -200,7 +200,7 @@ def test_attention_that_reads_its_weights_itself_stays_frozen() -> None:
         unit="samples",
         units_per_batch=2,
         build_model=lambda: nn.TransformerEncoderLayer(WIDTH, 2, dropout=0.0, batch_first=True),
-        build_optimizer=adamw,
+        build_optimizer=make_adamw,
         make_batch=lambda generator: {"x": torch.randn(2, 4, WIDTH, generator=generator)},
         loss=lambda model, batch: F.mse_loss(model(batch["x"]), batch["x"]),
     )

@@ -10,7 +10,7 @@ from torch.testing._internal.distributed.fake_pg import FakeStore
 
 from perfkit.errors import UnavailableError, UsageError
 from perfkit.techniques.zero1 import sharded
-from perfkit.workloads.workload import built_optimizers
+from perfkit.workloads.workload import make_optimizers
 from tests.fixtures.workloads import grouped
 from tests.unit.techniques.tiny import WORKLOAD, applied, new_state, relative_difference, train
 
@@ -136,11 +136,11 @@ def test_an_overflow_seen_by_one_optimizer_leaves_the_others_update_in() -> None
 
 def test_a_list_of_optimizers_is_named_by_places() -> None:
     workload = replace(WORKLOAD, build_optimizer=lambda model: [*two(model).values()])
-    assert list(built_optimizers(workload, workload.build_model())) == ["0", "1"]
+    assert list(make_optimizers(workload, workload.build_model())) == ["0", "1"]
 
 
 @pytest.mark.parametrize("returned", [None, [], {}, {"adam": nn.Linear(1, 1)}])
 def test_what_is_no_optimizer_is_refused_by_what_it_is(returned: object) -> None:
     workload = replace(WORKLOAD, build_optimizer=lambda model: returned)
     with pytest.raises(UsageError, match=rf"build_optimizer of tiny returned a {type(returned).__name__}; expected"):
-        built_optimizers(workload, nn.Linear(1, 1))
+        make_optimizers(workload, nn.Linear(1, 1))

@@ -11,7 +11,7 @@ from torch import nn
 from perfkit.errors import UnavailableError, UsageError
 from perfkit.techniques.own_step import rehearse, run_step
 from perfkit.techniques.technique import refused
-from perfkit.workloads.workload import Workload, built_model
+from perfkit.workloads.workload import Workload, make_model
 from tests.fixtures.workloads import gan
 from tests.unit.techniques.facts import ProductDtypes
 from tests.unit.techniques.tiny import WORKLOAD, applied, batches, new_state, relative_difference, use_sdpa
@@ -277,9 +277,9 @@ def test_what_is_no_loss_is_refused(returned: object) -> None:
 
 def test_several_models_need_a_step() -> None:
     with pytest.raises(UsageError, match="build_model of tiny returned 2 models; several are trained by a step"):
-        built_model(replace(critic(1), step=None))
+        make_model(replace(critic(1), step=None))
     with pytest.raises(UsageError, match="build_model of tiny returned a list; expected a model or a dict of models"):
-        built_model(replace(critic(1), build_model=lambda: [nn.Linear(1, 1)]))
+        make_model(replace(critic(1), build_model=lambda: [nn.Linear(1, 1)]))
 
 
 def test_a_loss_beside_a_step_is_refused() -> None:

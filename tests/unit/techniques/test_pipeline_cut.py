@@ -20,7 +20,7 @@ from perfkit.techniques.pp import Pp, _check_stages
 from perfkit.techniques.state import TrainState, World
 from perfkit.workloads.gpt import Gpt
 from perfkit.workloads.hf import HuggingFace
-from perfkit.workloads.workload import Workload, adamw
+from perfkit.workloads.workload import Workload, make_adamw
 from tests.fixtures.workloads import gan
 from tests.unit.techniques.tiny import WORKLOAD, batches, new_state
 
@@ -147,7 +147,7 @@ def workload_of(model: type[nn.Module]) -> Workload:
         unit="samples",
         units_per_batch=4,
         build_model=model,
-        build_optimizer=adamw,
+        build_optimizer=make_adamw,
         make_batch=WORKLOAD.make_batch,
         loss=lambda module, batch: F.mse_loss(module(batch["x"]), batch["y"]),
         blocks=lambda _model: ("blocks.0", "blocks.1"),

@@ -1,6 +1,6 @@
 """Variants of `ckpt:fit` in the order of what they recompute."""
 
-from perfkit.spec import parse_variants, variant_label
+from perfkit.spec import format_variant_label, parse_variants
 from perfkit.techniques.compose import compose
 from perfkit.techniques.recomputation import rungs
 
@@ -11,7 +11,7 @@ def labels(variant: str, blocks: int) -> list[list[str]]:
     for rung in made:
         for candidate in rung:
             compose(candidate)
-    return [[variant_label(candidate) for candidate in rung] for rung in made]
+    return [[format_variant_label(candidate) for candidate in rung] for rung in made]
 
 
 def test_nothing_then_all_but_products_then_whole_blocks() -> None:

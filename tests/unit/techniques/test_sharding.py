@@ -13,7 +13,7 @@ import torch.distributed as dist
 
 from perfkit.errors import UnavailableError
 from perfkit.instruments.exchanged import ExchangedBytes
-from perfkit.spec import parse_technique, typed_params
+from perfkit.spec import convert_params, parse_technique
 from perfkit.techniques.ddp import Ddp, fewest_buckets
 from perfkit.techniques.gradient_hooks import POWERSGD_STARTS, low_rank_bytes
 from perfkit.techniques.local_sgd import LocalSgd
@@ -375,7 +375,7 @@ def test_microbatches_are_all_reduced_together(ranks):
 def test_no_claim_of_a_hook_holds_for_whole_gradients(ranks):
     """The baseline's own facts, with those that a hook sets when it has sent nothing."""
     for variant in ("ddp:hook=fp16", "ddp:hook=bf16", *APPROXIMATED):
-        technique = typed_params(Ddp, "technique", "ddp", parse_technique(variant).params)
+        technique = convert_params(Ddp, "technique", "ddp", parse_technique(variant).params)
         state = new_state()
         facts = {**ranks[0]["baseline"]["facts"], "bytes_of_factors": 0.0}
         claims = [claim for claim in technique.claims(state) if claim.fact in facts]

@@ -11,15 +11,15 @@ from perfkit.errors import UnavailableError, UsageError
 from perfkit.measure.data import batch_facts
 from perfkit.measure.schedule import bench_schedule
 from perfkit.measure.step import counted_backward_passes, train_step
-from perfkit.spec import WorkloadSpec, parse_technique, parse_variants, variant_label
+from perfkit.spec import WorkloadSpec, format_variant_label, parse_technique, parse_variants
 from perfkit.store.request import BenchRequest
 from perfkit.techniques.accum import Accum
 from perfkit.techniques.batch import Batch
 from perfkit.techniques.compose import compose, resized
 from perfkit.techniques.seq import Seq
 from perfkit.techniques.technique import Ranks
-from perfkit.workloads.table import load_workload
-from perfkit.workloads.workload import Workload, adamw, samples_of, split_batch
+from perfkit.workloads.workload import Workload, count_samples, make_adamw, split_batch
+from perfkit.workloads.workload_table import load_workload
 from tests.unit.techniques.tiny import BATCH, WORKLOAD, applied, batches, new_state
 
 
@@ -32,7 +32,9 @@ def test_sizes_are_parameters_of_the_workload_before_it_is_built():
 
 
 def test_several_values_make_a_variant_of_each():
-    labels = [variant_label(variant) for variant in parse_variants("batch:size=4|8+seq:len=16|32,amp,batch:size=4|8")]
+    labels = [
+        format_variant_label(variant) for variant in parse_variants("batch:size=4|8+seq:len=16|32,amp,batch:size=4|8")
+    ]
     assert labels == [
         "batch:size=4+seq:len=16",
         "batch:size=4+seq:len=32",
@@ -109,7 +111,7 @@ def test_a_batch_is_split_into_equal_views():
     assert torch.equal(torch.cat([part["x"] for part in parts]), batch["x"])
     assert parts[1]["x"].untyped_storage().data_ptr() == batch["x"].untyped_storage().data_ptr()
     assert split_batch(batch, 1) == [batch]
-    assert samples_of(batch) == 4
+    assert count_samples(batch) == 4
 
 
 def losses(variant, steps=4):
@@ -161,7 +163,7 @@ def test_batch_norm_makes_another_function_of_parts_of_a_batch():
         unit="samples",
         units_per_batch=4,
         build_model=lambda: nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2)),
-        build_optimizer=adamw,
+        build_optimizer=make_adamw,
         make_batch=lambda generator: {"x": torch.randn(4, 2, generator=generator)},
         loss=lambda model, batch: model(batch["x"]).square().mean(),
     )
@@ -186,7 +188,7 @@ def test_a_loss_that_is_no_mean_over_samples_is_told(loss):
         unit="samples",
         units_per_batch=4,
         build_model=lambda: nn.Linear(8, 3),
-        build_optimizer=adamw,
+        build_optimizer=make_adamw,
         make_batch=made,
         loss=loss,
     )

@@ -17,7 +17,7 @@ from perfkit.techniques.tensor_parallel import exchanged as exchanged_by
 from perfkit.techniques.tensor_parallel import matches, split_layers
 from perfkit.workloads.gpt import Gpt
 from perfkit.workloads.hf import HuggingFace
-from perfkit.workloads.workload import Split, Workload, built_model
+from perfkit.workloads.workload import TensorParallelSplit, Workload, make_model
 from tests.fixtures.workloads import gan
 from tests.unit.techniques.planned_bytes import kind_and_phase, planned_bytes
 from tests.unit.techniques.ranks import rank_of, results_of, trained
@@ -76,9 +76,11 @@ def test_sequence_parallelism_gathers_and_scatters_as_many_bytes(ranks: int) -> 
 def test_a_rank_holds_its_part_of_the_matrices_and_the_rest() -> None:
     shape = Gpt().resolve_shape()
     workload = Gpt().build()
-    model = built_model(workload)
+    model = make_model(workload)
     assert workload.tensor_parallel_plan is not None
-    split = split_layers(model, workload.tensor_parallel_plan(model, Split(2, sequence=True, loss=True)), 2)
+    split = split_layers(
+        model, workload.tensor_parallel_plan(model, TensorParallelSplit(2, sequence=True, loss=True)), 2
+    )
     halves = LAYERS * (12 * WIDTH**2 + 7 * WIDTH) + VOCAB * WIDTH  # matrices, and biases of outputs that are split
     whole = LAYERS * 6 * WIDTH + 2 * WIDTH + shape.positions * WIDTH  # two norms and two biases a layer
     assert halves + whole == shape.parameters

@@ -17,10 +17,10 @@ from perfkit.techniques.state import TrainState, World
 from perfkit.workloads.workload import (
     Batch,
     Workload,
-    adamw,
-    built_model,
-    first_batch,
+    draw_first_batch,
     join_batches,
+    make_adamw,
+    make_model,
     split_batch,
 )
 
@@ -84,7 +84,7 @@ WORKLOAD = Workload(
     unit="samples",
     units_per_batch=BATCH,
     build_model=TinyModel,
-    build_optimizer=adamw,
+    build_optimizer=make_adamw,
     make_batch=make_batch,
     loss=lambda model, batch: F.mse_loss(model(batch["x"]).to(batch["y"].dtype), batch["y"]),
     blocks=lambda _model: tuple(f"blocks.{number}" for number in range(BLOCKS)),
@@ -102,7 +102,7 @@ def new_state(workload: Workload = WORKLOAD, world: World | None = None, device:
     torch.manual_seed(0)
     return TrainState(
         workload=workload,
-        model=built_model(workload).to(device),
+        model=make_model(workload).to(device),
         device=torch.device(device),
         world=world or World(),
     )
@@ -118,7 +118,7 @@ def batches(state: TrainState, seed: int, count: int = 1) -> list[Batch]:
     """Different data for every seed and rank, or of all ranks as one where a technique has it so."""
     ranks = state.batches_of_ranks or (state.world.rank,)
     generators = [torch.Generator().manual_seed(1000 * seed + rank) for rank in ranks]
-    made = [join_batches([first_batch(state.workload, each) for each in generators]) for _ in range(count)]
+    made = [join_batches([draw_first_batch(state.workload, each) for each in generators]) for _ in range(count)]
     return [{key: value.to(state.device) for key, value in batch.items()} for batch in made]
 
 

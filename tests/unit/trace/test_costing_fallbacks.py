@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from perfkit.trace.ops import Ops, Role, read_ops
+from perfkit.trace.ops import OpRole, Ops, read_ops
 from perfkit.trace.read import NONE, read_trace
 from tests.fixtures.trace_events import work_ns
 from tests.fixtures.traces import Event, call, kernel, launch, op, write_trace
@@ -29,7 +29,7 @@ def test_a_generated_kernel(tmp_path: Path) -> None:
     }
     ops = load(tmp_path, generated, launch(1, 5), kernel("triton_poi_fused_add_0", 1, 20, 7))
     assert bytes_of(ops, "triton_poi_fused_add_0") == [3 * 32 * 4]
-    assert ops.role.tolist() == [Role.COSTED]
+    assert ops.role.tolist() == [OpRole.COSTED]
     assert ops.flops.tolist() == [32]
 
 
@@ -131,7 +131,7 @@ def test_a_concatenation_of_lost_lists_has_no_flops(tmp_path: Path) -> None:
         launch(2, 32),
         kernel("copy", 2, 50, 7),
     )
-    assert ops.role[:2].tolist() == [Role.COSTED, Role.OVERHEAD]
+    assert ops.role[:2].tolist() == [OpRole.COSTED, OpRole.OVERHEAD]
     assert (ops.flops[0], np.isnan(ops.bytes[0])) == (0.0, True)
     assert bytes_of(ops, "aten::copy_") == [4 * (64 + 32)]
     assert bytes_of(ops, "aten::repeat") == []
@@ -139,11 +139,11 @@ def test_a_concatenation_of_lost_lists_has_no_flops(tmp_path: Path) -> None:
 
 def test_views_and_allocation_alone_are_no_work(tmp_path: Path) -> None:
     ops = load(tmp_path, op("aten::empty", 0, 9), op("aten::view", 20, 9, [[8, 4]]))
-    assert ops.role.tolist() == [Role.OVERHEAD] * 2
+    assert ops.role.tolist() == [OpRole.OVERHEAD] * 2
 
 
 def test_ops_without_namespaces_work(tmp_path: Path) -> None:
-    assert load(tmp_path, op("fusion.3", 0, 9)).role.tolist() == [Role.UNMODELLED]
+    assert load(tmp_path, op("fusion.3", 0, 9)).role.tolist() == [OpRole.UNMODELLED]
 
 
 def test_a_concatenation_of_which_only_the_kernel_tells_the_size_of_an_element(tmp_path: Path) -> None:

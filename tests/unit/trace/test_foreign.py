@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from perfkit.trace.ops import Role, read_ops
+from perfkit.trace.ops import OpRole, read_ops
 from perfkit.trace.read import NONE, Category, read_trace
 from tests.fixtures.trace_events import work_ns
 
@@ -19,6 +19,6 @@ def test_every_kernel_of_the_toy_step_has_an_op_and_a_cost() -> None:
     assert len(ops.kernels) == 16
     assert len(trace.select_events(Category.KERNEL)) == 14
     assert (ops.kernel_op != NONE).all()
-    assert (ops.role[ops.kernel_owner] == Role.COSTED).all()
+    assert (ops.role[ops.kernel_owner] == OpRole.COSTED).all()
     assert work_ns(ops).sum() == (trace.end_ns - trace.start_ns)[ops.kernels.event].sum()
     assert np.nansum(ops.flops) > 0

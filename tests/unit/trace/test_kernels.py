@@ -4,19 +4,19 @@ from pathlib import Path
 
 import pytest
 
-from perfkit.trace.kernels import Link
+from perfkit.trace.kernels import KernelLink
 from perfkit.trace.ops import Ops
 from perfkit.trace.read import NONE
 from tests.fixtures.trace_events import Event, event, external, kernel, launch, ops_of, range_
 
 
-def linked(ops: Ops) -> dict[str, tuple[str, Link, bool]]:
+def linked(ops: Ops) -> dict[str, tuple[str, KernelLink, bool]]:
     """By kernel: its op, how that is known, and whether its launch is."""
     kernels = ops.kernels
     return {
         ops.trace.names[ops.trace.name[each]]: (
             ops.name(row) if row != NONE else "",
-            Link(link),
+            KernelLink(link),
             bool(begun != NONE),
         )
         for each, row, link, begun in zip(kernels.event, ops.kernel_op, kernels.link, kernels.launch, strict=True)
@@ -37,9 +37,9 @@ def test_every_way_in_which_a_kernel_is_linked(tmp_path: Path) -> None:
         kernel("unknown", 50, 1, 98),
     )
     assert linked(ops) == {
-        "direct": ("aten::mm", Link.CORRELATION, True),
-        "by id": ("aten::mm", Link.EXTERNAL_ID, False),
-        "unknown": ("", Link.UNLINKED, False),
+        "direct": ("aten::mm", KernelLink.CORRELATION, True),
+        "by id": ("aten::mm", KernelLink.EXTERNAL_ID, False),
+        "unknown": ("", KernelLink.UNLINKED, False),
     }
 
 
@@ -63,7 +63,7 @@ def test_a_correlation_repeated_as_external_id_names_no_op(tmp_path: Path) -> No
         event("aten::mm", 0, 20, **external(11)),
         kernel("before the profile", 30, 6, 11, **external(11)),
     )
-    assert linked(ops)["before the profile"] == ("", Link.UNLINKED, False)
+    assert linked(ops)["before the profile"] == ("", KernelLink.UNLINKED, False)
 
 
 def test_arrows_where_correlations_are_missing(tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ def test_arrows_where_correlations_are_missing(tmp_path: Path) -> None:
         flow(5, "s", 2, 1, 1),
         flow(5, "f", 30, 7, 0),
     )
-    assert linked(ops) == {"gemm": ("aten::mm", Link.FLOW, True), "other": ("", Link.UNLINKED, False)}
+    assert linked(ops) == {"gemm": ("aten::mm", KernelLink.FLOW, True), "other": ("", KernelLink.UNLINKED, False)}
 
 
 def test_a_counter_that_wrapped_means_the_last_launch_before(tmp_path: Path) -> None:
@@ -134,7 +134,7 @@ def test_a_graph_launches_many_kernels(tmp_path: Path) -> None:
         kernel("a", 10, 2, 8),
         kernel("b", 12, 2, 8),
     )
-    assert linked(ops) == {"a": ("", Link.UNLINKED, True), "b": ("", Link.UNLINKED, True)}
+    assert linked(ops) == {"a": ("", KernelLink.UNLINKED, True), "b": ("", KernelLink.UNLINKED, True)}
     assert len(set(ops.kernels.launch.tolist())) == 1
 
 
@@ -146,7 +146,7 @@ def test_a_launch_within_a_launch_belongs_to_the_op_around(tmp_path: Path) -> No
         event("hipModuleLaunchKernel", 3, 2, "cuda_driver", correlation=2),
         kernel("gemm", 30, 6, 2),
     )
-    assert linked(ops)["gemm"] == ("aten::mm", Link.CORRELATION, True)
+    assert linked(ops)["gemm"] == ("aten::mm", KernelLink.CORRELATION, True)
 
 
 def test_a_kernel_that_starts_before_its_launch_tells_of_the_clocks(tmp_path: Path) -> None:

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from perfkit.record import PHASES
-from perfkit.trace.counts import kernel_calls, op_calls
-from perfkit.trace.kernels import communication, is_compiled_graph, is_compiled_kernel
-from perfkit.trace.ops import Ops, Role, read_ops
+from perfkit.trace.call_counts import count_kernel_calls, count_op_calls
+from perfkit.trace.kernels import find_communication, is_compiled_graph, is_compiled_kernel
+from perfkit.trace.ops import OpRole, Ops, read_ops
 from perfkit.trace.read import NONE, read_trace
 from tests.fixtures.trace_events import work_ns
 
@@ -54,8 +54,8 @@ def test_an_op_is_costed_at_the_outermost_level_with_a_formula(tmp_path: Path) -
     assert ops.parent.tolist() == [NONE, 0, 0, 2, NONE, NONE, 5, NONE]
     assert ops.owner.tolist() == [NONE, NONE, 2, 2, 4, NONE, 6, 7]
     assert ops.role.tolist() == [
-        Role.OVERHEAD, Role.OVERHEAD, Role.COSTED, Role.INSIDE, Role.COSTED, Role.OVERHEAD,
-        Role.COSTED, Role.COSTED,
+        OpRole.OVERHEAD, OpRole.OVERHEAD, OpRole.COSTED, OpRole.INSIDE, OpRole.COSTED, OpRole.OVERHEAD,
+        OpRole.COSTED, OpRole.COSTED,
     ]  # fmt: skip
     assert np.isnan(ops.flops[4])  # another package's op: its recorded inputs are known, what it computes is not
     assert np.nansum(ops.flops) == 3 * (2 * 3 * 5 * 7)
@@ -75,10 +75,10 @@ def test_steps_and_phases(tmp_path: Path) -> None:
 
 def test_call_counts_per_step_and_phase(tmp_path: Path) -> None:
     ops = load(tmp_path, *STEP, event("perfkit::step#5", 200, 50, "user_annotation"))
-    assert op_calls(ops)["aten::mm"] == 0.5  # one in two steps; the one outside is not counted
-    assert op_calls(ops)["aten::linear"] == op_calls(ops)["aten::addmm"] == 0.5
-    assert "aten::mm" not in op_calls(ops, "forward")
-    assert op_calls(ops, "backward") == {"autograd::engine::evaluate_function: MmBackward0": 0.5, "aten::mm": 0.5}
+    assert count_op_calls(ops)["aten::mm"] == 0.5  # one in two steps; the one outside is not counted
+    assert count_op_calls(ops)["aten::linear"] == count_op_calls(ops)["aten::addmm"] == 0.5
+    assert "aten::mm" not in count_op_calls(ops, "forward")
+    assert count_op_calls(ops, "backward") == {"autograd::engine::evaluate_function: MmBackward0": 0.5, "aten::mm": 0.5}
 
 
 def test_profiler_steps_where_we_marked_none(tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_profiler_steps_where_we_marked_none(tmp_path: Path) -> None:
 
 def test_shapes_that_were_not_recorded_leave_time_unmodelled(tmp_path: Path) -> None:
     ops = load(tmp_path, event("aten::mm", 0, 10))
-    assert ops.role.tolist() == [Role.UNMODELLED]
+    assert ops.role.tolist() == [OpRole.UNMODELLED]
     assert np.isnan(ops.flops).all()
 
 
@@ -128,21 +128,21 @@ def test_kernels_are_linked_to_the_ops_that_launched_them(tmp_path: Path) -> Non
         "ncclDevKernel_AllReduce": None,
     }
     assert work_ns(ops).tolist() == [3000, 12000]
-    assert kernel_calls(ops) == {"gemm": 1, "splitK": 1, "by_id": 1}
-    assert [trace.names[trace.name[event]] for event in communication(trace)] == ["ncclDevKernel_AllReduce"]
+    assert count_kernel_calls(ops) == {"gemm": 1, "splitK": 1, "by_id": 1}
+    assert [trace.names[trace.name[event]] for event in find_communication(trace)] == ["ncclDevKernel_AllReduce"]
 
 
 def test_compiled_code(tmp_path: Path) -> None:
     graph = event("## Call CompiledFxGraph fabc ##", 0, 20, "user_annotation")
     mm = event("aten::mm", 2, 8, **tensor_inputs([3, 5], [5, 7]))
     ops = load(tmp_path, graph, mm)
-    assert ops.role.tolist() == [Role.UNMODELLED, Role.COSTED]
+    assert ops.role.tolist() == [OpRole.UNMODELLED, OpRole.COSTED]
     assert work_ns(ops).tolist() == [12000, 8000]
-    assert kernel_calls(ops) == {}
+    assert count_kernel_calls(ops) == {}
     profiled = load(tmp_path, graph, mm, event("graph_0_cpp_fused_gelu_1", 12, 5))
-    assert profiled.role.tolist() == [Role.OVERHEAD, Role.COSTED, Role.UNMODELLED]
+    assert profiled.role.tolist() == [OpRole.OVERHEAD, OpRole.COSTED, OpRole.UNMODELLED]
     assert work_ns(profiled).tolist() == [0, 8000, 5000]
-    assert kernel_calls(profiled) == {"graph_0_cpp_fused_gelu_1": 1}
+    assert count_kernel_calls(profiled) == {"graph_0_cpp_fused_gelu_1": 1}
 
 
 @pytest.mark.parametrize("name", ["triton_poi_fused_add_0", "triton_red_fused_x", "cpp_fused_add_2"])

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfkit.record import PHASES
-from perfkit.trace.ops import Role
+from perfkit.trace.ops import OpRole
 from perfkit.trace.read import DEVICE_CATEGORIES, NONE
 from tests.fixtures.trace_events import Event, ops_of
 
@@ -67,9 +67,9 @@ def test_everything_is_there_once(given: list[Event]) -> None:
         (ops.kernel_owner, len(ops)), (ops.kernels.launch, len(trace)),
     ):  # fmt: skip
         assert ((column >= NONE) & (column < size)).all()
-    costed = np.isin(ops.role, [int(Role.COSTED), int(Role.COMMUNICATION)])
+    costed = np.isin(ops.role, [int(OpRole.COSTED), int(OpRole.COMMUNICATION)])
     assert np.array_equal(costed, ops.owner == rows)
     assert np.array_equal(costed, ops.call != NONE)
-    assert np.array_equal(ops.role == Role.INSIDE, (ops.owner != NONE) & (ops.owner != rows))
+    assert np.array_equal(ops.role == OpRole.INSIDE, (ops.owner != NONE) & (ops.owner != rows))
     assert (ops.steps.start_ns[1:] >= ops.steps.end_ns[:-1]).all()
     assert (ops.self_ns >= 0).all()

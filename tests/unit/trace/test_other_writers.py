@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from perfkit.analysis.trace.rank_trace import analyze_trace
-from perfkit.trace.kernels import Link, communication
+from perfkit.trace.kernels import KernelLink, find_communication
 from perfkit.trace.ops import Ops, read_ops
 from perfkit.trace.read import DEVICE_CATEGORIES, NONE, Category, Trace, read_trace
 from tests.fixtures.trace_events import work_ns
@@ -64,7 +64,7 @@ def test_torch_before_kineto_has_a_process_of_functions_and_arrows_from_ops(tmp_
     assert ops.trace.select_events(Category.OP).tolist() == [0, 2]
     assert kernel_us(ops.trace) == 140.5
     assert ops.kernel_op.tolist() == [0, 1]
-    assert ops.kernels.link.tolist() == [Link.FLOW, Link.FLOW]
+    assert ops.kernels.link.tolist() == [KernelLink.FLOW, KernelLink.FLOW]
     assert ops.trace.device[ops.kernels.event].tolist() == [0, 0]
     shares_sum_to_one(ops.trace)
 
@@ -129,7 +129,7 @@ def test_of_xla_on_a_tpu_only_ops_are_kernels_and_loops_do_not_count_twice(tmp_p
     assert not len(trace.select_events(Category.OP))
     assert ops.steps.number.tolist() == [7, 8]
     assert ops.steps.on_device
-    assert [trace.names[index] for index in trace.name[communication(trace)]] == ["all-reduce.3"] * 2
+    assert [trace.names[index] for index in trace.name[find_communication(trace)]] == ["all-reduce.3"] * 2
 
 
 def test_what_xla_counted_is_taken_and_told(tmp_path: Path) -> None:
@@ -189,7 +189,7 @@ def test_ascend_waits_and_analyses_are_no_work_but_collectives_are(tmp_path: Pat
     matmul = ops.kernels.event.tolist().index(trace.name.tolist().index(trace.names.index("MatMulV2")))
     assert ops.kernel_op.tolist() == [1 if row == matmul else NONE for row in range(len(ops.kernels))]
     assert trace.names[trace.name[ops.kernels.launch[matmul]]] == "Node@launch"
-    assert [trace.names[index] for index in trace.name[communication(trace)]] == ["hcom_allReduce__1_0_1"]
+    assert [trace.names[index] for index in trace.name[find_communication(trace)]] == ["hcom_allReduce__1_0_1"]
     assert ops.steps.number.tolist() == [3]
 
 

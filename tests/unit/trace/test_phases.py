@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from perfkit.record import PHASES
-from perfkit.trace.annotations import is_autograd_node, phase_of
+from perfkit.trace.annotations import is_autograd_node, match_phase
 from perfkit.trace.read import NONE
 from tests.fixtures.trace_events import Event, event, ops_of, range_, sequence
 
@@ -99,7 +99,7 @@ def test_inference_is_forward(tmp_path: Path) -> None:
     ],
 )
 def test_names_of_ranges(name: str, phase: str | None) -> None:
-    assert phase_of(name) == (None if phase is None else PHASES.index(phase))
+    assert match_phase(name) == (None if phase is None else PHASES.index(phase))
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from perfkit.errors import RunFormatError
+from perfkit.sanitize import escape_control_chars
 from perfkit.trace.read import Trace, read_trace
-from perfkit.visible import visible
 
 scalars = (
     st.make_empty()
@@ -117,7 +117,9 @@ def test_every_whole_event_is_read_exactly(tmp_path: Path, separators: Any, valu
     text = json.dumps({"before": [{"ph": before}], "traceEvents": value, "after": [{"ph": "X"}]}, separators=separators)
     trace = read_or_refuse(tmp_path / "t", text.encode())
     assert trace is not None
-    expected = sorted((round(each["ts"] * 1000), round(each["dur"] * 1000), visible(each["name"])) for each in value)
+    expected = sorted(
+        (round(each["ts"] * 1000), round(each["dur"] * 1000), escape_control_chars(each["name"])) for each in value
+    )
     found = zip(trace.start_ns, trace.end_ns - trace.start_ns, (trace.names[each] for each in trace.name), strict=True)
     assert sorted((int(a), int(b), c) for a, b, c in found) == expected
     assert trace.notes == ()

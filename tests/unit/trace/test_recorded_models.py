@@ -10,8 +10,8 @@ import torch.nn.functional as F  # noqa: N812
 from torch import nn
 from torch.profiler import ProfilerActivity, profile
 
-from perfkit.cost.live import FlopCounter
-from perfkit.trace.ops import Ops, Role, read_ops
+from perfkit.cost.live_flops import FlopCounter
+from perfkit.trace.ops import OpRole, Ops, read_ops
 from perfkit.trace.read import NONE, read_trace
 
 Step = Callable[[], None]
@@ -153,7 +153,7 @@ def test_costs_equal_the_live_count(
     costed = np.flatnonzero(ops.call != NONE)
     missing = {ops.name(row) for row in costed if not np.isfinite(ops.flops[row] + ops.bytes[row])}
     assert missing == set()
-    assert {ops.name(row) for row in np.flatnonzero(ops.role == Role.UNMODELLED)} == set()
+    assert {ops.name(row) for row in np.flatnonzero(ops.role == OpRole.UNMODELLED)} == set()
     assert ops.flops[costed].sum() == flops
     assert ops.bytes[costed].sum() == pytest.approx(nbytes, rel=0.02)
 

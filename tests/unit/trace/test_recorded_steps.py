@@ -10,11 +10,11 @@ import torch.nn.functional as F  # noqa: N812
 from torch import nn
 from torch.profiler import ProfilerActivity, profile, record_function
 
-from perfkit.cost.call import Unit
-from perfkit.cost.live import count_flops
+from perfkit.cost.live_flops import count_flops
+from perfkit.cost.op_call import ComputeUnit
 from perfkit.record import MARK_PREFIX, PHASES, STEP_MARK
-from perfkit.trace.counts import op_calls
-from perfkit.trace.ops import Ops, Role, read_ops
+from perfkit.trace.call_counts import count_op_calls
+from perfkit.trace.ops import OpRole, Ops, read_ops
 from perfkit.trace.read import NONE, read_trace
 from tests.fixtures.trace_events import work_ns
 
@@ -101,7 +101,7 @@ def test_flops_equal_the_live_count(make: Callable[[], Step], tmp_path: Path) ->
     assert ops.steps.number.tolist() == [1, 2]
     for index in range(2):
         rows = np.flatnonzero((ops.step == index) & (ops.call != NONE))
-        matrix = [row for row in rows if ops.calls[ops.call[row]].cost.unit is Unit.MATRIX]
+        matrix = [row for row in rows if ops.calls[ops.call[row]].cost.unit is ComputeUnit.MATRIX]
         assert ops.flops[matrix].sum() == live.matrix > 0
         by_op: dict[str, float] = {}
         for row in rows:
@@ -112,7 +112,7 @@ def test_flops_equal_the_live_count(make: Callable[[], Step], tmp_path: Path) ->
         assert {name: flops for name, flops in by_op.items() if flops} == expected
         assert ops.flops[rows].sum() == live.total
     assert live.uncounted == {}
-    assert not (ops.role == Role.UNMODELLED).any()
+    assert not (ops.role == OpRole.UNMODELLED).any()
 
 
 def test_time_of_a_step_is_accounted_for_once(tmp_path: Path) -> None:
@@ -120,16 +120,16 @@ def test_time_of_a_step_is_accounted_for_once(tmp_path: Path) -> None:
     top = ops.parent == NONE
     total = (ops.end_ns - ops.start_ns)[top].sum()
     assert ops.self_ns.sum() == total
-    overhead = ops.self_ns[ops.role == Role.OVERHEAD].sum()
+    overhead = ops.self_ns[ops.role == OpRole.OVERHEAD].sum()
     assert work_ns(ops).sum() + overhead == total
 
 
 def test_phases_and_calls(tmp_path: Path) -> None:
     ops = recorded(attention_step(), tmp_path / "trace.json.gz")
     assert {PHASES[phase] for phase in np.unique(ops.phase) if phase != NONE} == {"forward", "backward", "optimizer"}
-    assert op_calls(ops, "forward")["aten::linear"] == 3
-    assert op_calls(ops)["aten::_fused_adamw_"] == 1
-    assert op_calls(ops, "backward")["aten::_scaled_dot_product_flash_attention_for_cpu_backward"] == 1
+    assert count_op_calls(ops, "forward")["aten::linear"] == 3
+    assert count_op_calls(ops)["aten::_fused_adamw_"] == 1
+    assert count_op_calls(ops, "backward")["aten::_scaled_dot_product_flash_attention_for_cpu_backward"] == 1
 
 
 def test_memory_events(tmp_path: Path) -> None:

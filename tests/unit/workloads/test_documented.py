@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from perfkit.cost.live import count_flops
+from perfkit.cost.live_flops import count_flops
 from perfkit.measure.step import train_step
-from perfkit.workloads.user import load_user_workload
+from perfkit.workloads.user_workload import load_user_workload
 from tests.unit.techniques.tiny import applied, batches, new_state
 
 PAGE = Path(__file__).parents[3] / "docs" / "workloads.md"

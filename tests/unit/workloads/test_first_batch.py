@@ -7,13 +7,13 @@ import torch
 from torch.utils.data import DataLoader
 
 from perfkit.errors import UsageError
-from perfkit.workloads.workload import first_batch
+from perfkit.workloads.workload import draw_first_batch
 from tests.fixtures.workloads.loaded import build
 
 
 def test_a_dataloader_draws_nothing_of_the_process() -> None:
     before = torch.get_rng_state()
-    batch = first_batch(build(noise=0.1), torch.Generator().manual_seed(0))
+    batch = draw_first_batch(build(noise=0.1), torch.Generator().manual_seed(0))
     assert batch["x"].shape == (4, 8)
     assert torch.equal(torch.get_rng_state(), before)
 
@@ -21,4 +21,4 @@ def test_a_dataloader_draws_nothing_of_the_process() -> None:
 def test_a_dataloader_without_a_batch_is_refused() -> None:
     workload = replace(build(), make_loader=lambda generator: DataLoader([]))
     with pytest.raises(UsageError, match="its DataLoader gives no batch"):
-        first_batch(workload, torch.Generator())
+        draw_first_batch(workload, torch.Generator())

@@ -7,8 +7,8 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from perfkit.errors import UsageError
-from perfkit.workloads.gpt import ALIASES, SIZES, Gpt, GptModel, flops_per_token
-from perfkit.workloads.loss import loss_of
+from perfkit.workloads.gpt import ALIASES, SIZES, Gpt, GptModel, compute_flops_per_token
+from perfkit.workloads.model_loss import compute_loss
 
 TINY = Gpt(size="nano", batch_size=3, seq_len=24, vocab=40)
 
@@ -50,7 +50,7 @@ def test_hand_calculation_op_by_op_equals_the_counter() -> None:
     workload = TINY.build()
     model = workload.build_model()
     with FlopCounterMode(display=False) as counter:
-        loss_of(workload, model, workload.make_batch(torch.Generator().manual_seed(0))).backward()
+        compute_loss(workload, model, workload.make_batch(torch.Generator().manual_seed(0))).backward()
 
     assert counter.get_total_flops() == step
 
@@ -65,12 +65,12 @@ def test_closed_form_is_palm_and_differs_by_biases_and_norms_only(size: str, seq
 
     biases = layers * (3 + 1 + 4 + 1) * width
     norms = layers * 2 * (2 * width) + 2 * width
-    assert flops_per_token(shape, seq_len) - exact == 6 * (biases + norms)
+    assert compute_flops_per_token(shape, seq_len) - exact == 6 * (biases + norms)
     assert shape.matmul_parameters == matmul_weights
 
     n_palm = shape.parameters - shape.positions * width  # a position lookup multiplies nothing either
-    assert flops_per_token(shape, seq_len) == 6 * n_palm + 12 * layers * width * seq_len
-    assert flops_per_token(shape, seq_len) == pytest.approx(exact, rel=0.005)
+    assert compute_flops_per_token(shape, seq_len) == 6 * n_palm + 12 * layers * width * seq_len
+    assert compute_flops_per_token(shape, seq_len) == pytest.approx(exact, rel=0.005)
 
 
 def test_optimizer_state_of_nano_halves_when_whole_tensors_are_dealt_out() -> None:
@@ -84,12 +84,12 @@ def test_sdpa_gives_the_same_loss_and_gradients() -> None:
     torch.manual_seed(0)
     model = workload.build_model()
     batch = workload.make_batch(torch.Generator().manual_seed(0))
-    explicit = loss_of(workload, model, batch)
+    explicit = compute_loss(workload, model, batch)
     explicit.backward()
     gradients = [parameter.grad.clone() for parameter in model.parameters() if parameter.grad is not None]
     model.zero_grad()
     workload.use_sdpa(model)
-    sdpa = loss_of(workload, model, batch)
+    sdpa = compute_loss(workload, model, batch)
     sdpa.backward()
     assert sdpa.item() == pytest.approx(explicit.item(), rel=1e-5)
     for before, after in zip(gradients, model.parameters(), strict=True):

@@ -6,11 +6,11 @@ import pytest
 import torch
 from torch import nn
 
-from perfkit.cost.live import count_flops
+from perfkit.cost.live_flops import count_flops
 from perfkit.errors import UnavailableError, UsageError
 from perfkit.spec import ParamValue
-from perfkit.workloads.hf import HuggingFace, longest_list, use_sdpa
-from perfkit.workloads.loss import loss_of
+from perfkit.workloads.hf import HuggingFace, find_longest_list, use_sdpa
+from perfkit.workloads.model_loss import compute_loss
 from perfkit.workloads.workload import Workload
 
 pytest.importorskip("transformers")
@@ -54,12 +54,12 @@ def test_heads(name: str, params: dict[str, ParamValue], model_class: str, unit:
     assert all(torch.equal(first[key], again[key]) for key in first)
     assert not all(torch.equal(first[key], other[key]) for key in first)
 
-    eager = loss_of(workload, model, first)
+    eager = compute_loss(workload, model, first)
     assert model.config._attn_implementation == "eager"
     assert workload.use_sdpa is not None
     workload.use_sdpa(model)
     assert model.config._attn_implementation == "sdpa"
-    sdpa = loss_of(workload, model, first)
+    sdpa = compute_loss(workload, model, first)
     sdpa.backward()
     assert sdpa.item() == pytest.approx(eager.item(), rel=1e-5)
 
@@ -68,7 +68,7 @@ def test_an_encoder_decoder_by_its_config_class_alone() -> None:
     """A config that comes from no file need not say what the decoder begins with."""
     workload = build("T5Config", d_model=32, d_kv=8, d_ff=64, num_layers=1, num_heads=4, vocab_size=64, seq_len=8)
     model = workload.build_model()
-    assert loss_of(workload, model, workload.make_batch(torch.Generator().manual_seed(0))).item() > 0
+    assert compute_loss(workload, model, workload.make_batch(torch.Generator().manual_seed(0))).item() > 0
     assert model.config.decoder_start_token_id == model.config.pad_token_id
 
 
@@ -104,7 +104,7 @@ def test_encoder_decoders(name: str, params: dict[str, ParamValue], encoder: lis
     called: list[str] = []
     for block in workload.blocks(model):
         model.get_submodule(block).register_forward_hook(lambda *_, block=block: called.append(block))
-    loss = loss_of(workload, model, batch)
+    loss = compute_loss(workload, model, batch)
     loss.backward()
     assert called == [*encoder, *decoder]
     assert all(parameter.grad is not None for parameter in model.parameters())
@@ -119,7 +119,7 @@ def test_flops_of_an_encoder_decoder_by_hand() -> None:
     attention = 4 * 2 * tokens * width * heads + 2 * 2 * tokens * 16 * heads
     mlp = 2 * 2 * tokens * width * inner
     forward = 2 * (attention + mlp) + 3 * (2 * attention + mlp) + 2 * tokens * width * vocab
-    assert count_flops(lambda: loss_of(workload, model, batch).backward()).matrix == 3 * forward
+    assert count_flops(lambda: compute_loss(workload, model, batch).backward()).matrix == 3 * forward
 
 
 def test_masked_lm_asks_for_the_masked_tokens_only() -> None:
@@ -190,5 +190,5 @@ def test_blocks_are_the_longest_list_that_lies_in_no_other() -> None:
     model = nn.ModuleDict(
         {"heads": nn.ModuleList([nn.Linear(2, 2)]), "layers": nn.ModuleList(layer() for _ in range(3))}
     )
-    assert longest_list(model) == ("layers.0", "layers.1", "layers.2")
-    assert longest_list(nn.Linear(2, 2)) == ()
+    assert find_longest_list(model) == ("layers.0", "layers.1", "layers.2")
+    assert find_longest_list(nn.Linear(2, 2)) == ()

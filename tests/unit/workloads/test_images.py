@@ -10,11 +10,11 @@ import torch
 from PIL import Image
 
 from perfkit.errors import UsageError
-from perfkit.workloads.augmentations import MEAN, STD, PillowAugment, random_part
+from perfkit.workloads.augmentations import MEAN, STD, PillowAugment, draw_random_crop
 from perfkit.workloads.image_datasets import ImageFiles, ImageShards
 from perfkit.workloads.images import Images
 from perfkit.workloads.jpegs import Jpegs
-from perfkit.workloads.resnet import ResNet, ResNetModel, flops_per_image
+from perfkit.workloads.resnet import ResNet, ResNetModel, compute_flops_per_image
 
 FEW = Jpegs(images=6, pixels=40, classes=3)
 
@@ -47,10 +47,10 @@ def test_a_process_that_comes_second_takes_what_the_first_made(cache: Path) -> N
         (to / "mine").touch()
         FEW.list_files()
 
-    from perfkit.workloads.jpegs import _made
+    from perfkit.workloads.jpegs import _ensure_folder
 
     folder = FEW._get_folder("files")
-    assert _made(folder, first_made_meanwhile) == folder
+    assert _ensure_folder(folder, first_made_meanwhile) == folder
     assert len(list(folder.iterdir())) == 6
     assert [path.name for path in folder.parent.iterdir()] == [folder.name]
 
@@ -58,13 +58,13 @@ def test_a_process_that_comes_second_takes_what_the_first_made(cache: Path) -> N
 def test_a_part_has_8_to_100_per_cent_of_the_area_and_sides_of_3_to_4() -> None:
     drawn = np.random.default_rng(0)
     for _ in range(200):
-        left, top, right, bottom = random_part(60, 40, drawn)
+        left, top, right, bottom = draw_random_crop(60, 40, drawn)
         assert 0 <= left < right <= 60
         assert 0 <= top < bottom <= 40
         across, down = right - left, bottom - top
         assert 0.08 - 1e-9 <= across * down / 2400 <= 1
         assert 3 / 4 - 1e-9 <= across / down <= 4 / 3 + 1e-9
-    assert random_part(1000, 10, np.random.default_rng(0)) == (495, 0, 505, 10)  # no trial fits
+    assert draw_random_crop(1000, 10, np.random.default_rng(0)) == (495, 0, 505, 10)  # no trial fits
 
 
 def test_pixels_are_normalised_channel_by_channel() -> None:
@@ -115,10 +115,10 @@ def test_a_narrower_network_multiplies_less() -> None:
     """A quarter of the channels: a sixteenth of a convolution's work, a quarter of the first one's and the head's."""
     stem = 16 * 16 * 49 * 3 * 64
     head = 512 * 10
-    whole, quarter = (flops_per_image(18, 32, 10, width) for width in (64, 16))
+    whole, quarter = (compute_flops_per_image(18, 32, 10, width) for width in (64, 16))
     others = (whole - 4 * stem - 6 * head) // 6
     assert quarter == 6 * others // 16 + 4 * stem // 4 + 6 * head // 4
-    assert ResNet(width=16).build().model_flops_per_unit == flops_per_image(18, 64, 10, 16)
+    assert ResNet(width=16).build().model_flops_per_unit == compute_flops_per_image(18, 64, 10, 16)
     assert ResNetModel(18, 10, 16).fc.in_features == 128
 
 

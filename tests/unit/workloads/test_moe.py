@@ -5,12 +5,12 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch.utils.flop_counter import FlopCounterMode
 
-from perfkit.cost.live import count_flops
+from perfkit.cost.live_flops import count_flops
 from perfkit.errors import UsageError
-from perfkit.workloads.experts import MixtureOfExperts, auxiliary_losses
+from perfkit.workloads.experts import MixtureOfExperts, keep_auxiliary_losses
 from perfkit.workloads.gpt import SIZES
-from perfkit.workloads.loss import loss_of
-from perfkit.workloads.moe import AUXILIARY_WEIGHT, Moe, experts_of, flops_per_token, parameters_of
+from perfkit.workloads.model_loss import compute_loss
+from perfkit.workloads.moe import AUXILIARY_WEIGHT, Moe, compute_flops_per_token, count_parameters, find_experts
 from perfkit.workloads.routing import ROUTERS
 
 BATCH, TIME, VOCAB = 3, 24, 40
@@ -59,9 +59,9 @@ def test_hand_calculation_op_by_op_equals_the_counter(router, capacity):
     workload, model = built(router)
     batch = batch_of(workload)
     with FlopCounterMode(display=False) as counter:
-        loss_of(workload, model, batch).backward()
+        compute_loss(workload, model, batch).backward()
     assert counter.get_total_flops() == step
-    counted = count_flops(lambda: loss_of(workload, model, batch).backward())
+    counted = count_flops(lambda: compute_loss(workload, model, batch).backward())
     assert (counted.matrix, counted.uncounted) == (step, {})
 
     # The closed form also has what multiplies nothing: biases and norms, of which a token takes those of its slots.
@@ -70,29 +70,29 @@ def test_hand_calculation_op_by_op_equals_the_counter(router, capacity):
     norms = LAYERS * 2 * (2 * WIDTH) + 2 * WIDTH
     assert workload.model_flops_per_unit * tokens - step == pytest.approx(6 * tokens * (biases + norms))
     shape = Moe(batch_size=BATCH, seq_len=TIME, vocab=VOCAB).shape()
-    assert workload.model_flops_per_unit == flops_per_token(shape, TIME, EXPERTS, active)
+    assert workload.model_flops_per_unit == compute_flops_per_token(shape, TIME, EXPERTS, active)
 
 
 def test_parameters_are_counted():
     workload, model = built(experts=3)
-    assert sum(parameter.numel() for parameter in model.parameters()) == parameters_of(
+    assert sum(parameter.numel() for parameter in model.parameters()) == count_parameters(
         Moe(batch_size=BATCH, seq_len=TIME, vocab=VOCAB).shape(), 3
     )
     with torch.device("meta"):
         small = Moe(size="small", experts=8).build().build_model()
-    assert sum(parameter.numel() for parameter in small.parameters()) == parameters_of(SIZES["small"], 8)
-    assert experts_of(model) == tuple(f"blocks.{index}.mlp.experts" for index in range(LAYERS))
-    assert workload.expert_parallel is experts_of
+    assert sum(parameter.numel() for parameter in small.parameters()) == count_parameters(SIZES["small"], 8)
+    assert find_experts(model) == tuple(f"blocks.{index}.mlp.experts" for index in range(LAYERS))
+    assert workload.expert_parallel is find_experts
 
 
 def test_the_loss_has_the_auxiliary_ones_and_leaves_none():
     workload, model = built()
     batch = batch_of(workload)
-    with auxiliary_losses(model) as layers:
+    with keep_auxiliary_losses(model) as layers:
         logits = model(batch["inputs"])
         uneven = sum(layer.auxiliary for layer in layers)
     plain = F.cross_entropy(logits.flatten(0, 1), batch["targets"].flatten())
-    loss = loss_of(workload, model, batch)
+    loss = compute_loss(workload, model, batch)
     assert loss.item() == pytest.approx((plain + AUXILIARY_WEIGHT * uneven).item())
     assert workload.linear_loss is not None
     linear = workload.linear_loss(model, batch, lambda x, weight, targets: F.cross_entropy(x @ weight.T, targets))
@@ -107,7 +107,7 @@ def test_a_step_is_the_same_twice():
         optimizer = workload.build_optimizer(model)
         generator = torch.Generator().manual_seed(0)
         for _ in range(3):
-            loss = loss_of(workload, model, workload.make_batch(generator))
+            loss = compute_loss(workload, model, workload.make_batch(generator))
             loss.backward()
             optimizer.step()
             optimizer.zero_grad()

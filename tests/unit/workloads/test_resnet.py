@@ -5,8 +5,8 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from perfkit.errors import UsageError
-from perfkit.workloads.loss import loss_of
-from perfkit.workloads.resnet import ResNet, ResNetModel, flops_per_image
+from perfkit.workloads.model_loss import compute_loss
+from perfkit.workloads.resnet import ResNet, ResNetModel, compute_flops_per_image
 
 
 @pytest.mark.parametrize(("depth", "published"), [(18, 11_689_512), (50, 25_557_032)])
@@ -56,14 +56,14 @@ def step_flops(first: int, macs: int) -> int:
 def test_resnet50_at_224_is_the_known_4_09_gmacs() -> None:
     first, macs = resnet50_macs()
     assert macs == 4_089_184_256
-    assert flops_per_image(50, 224, 1000) == step_flops(first, macs)
+    assert compute_flops_per_image(50, 224, 1000) == step_flops(first, macs)
 
 
 def test_resnet18_hand_calculation_equals_the_counter() -> None:
     workload = ResNet(batch_size=2).build()
     model = workload.build_model()
     with FlopCounterMode(display=False) as counter:
-        loss_of(workload, model, workload.make_batch(torch.Generator().manual_seed(0))).backward()
+        compute_loss(workload, model, workload.make_batch(torch.Generator().manual_seed(0))).backward()
     by_hand = step_flops(*resnet18_macs_at_64())
     assert counter.get_total_flops() == 2 * by_hand
     assert workload.model_flops_per_unit == by_hand
@@ -74,8 +74,8 @@ def test_resnet50_closed_form_equals_the_counter(image_size: int) -> None:
     workload = ResNet(depth=50, batch_size=2, image_size=image_size, classes=7).build()
     model = workload.build_model()
     with FlopCounterMode(display=False) as counter:
-        loss_of(workload, model, workload.make_batch(torch.Generator().manual_seed(0))).backward()
-    assert counter.get_total_flops() == 2 * flops_per_image(50, image_size, 7)
+        compute_loss(workload, model, workload.make_batch(torch.Generator().manual_seed(0))).backward()
+    assert counter.get_total_flops() == 2 * compute_flops_per_image(50, image_size, 7)
 
 
 @pytest.mark.parametrize(("depth", "count"), [(18, 8), (50, 16)])

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from perfkit.workloads.routing import Routing, expert_choice, gshard, slots_of, switch
+from perfkit.workloads.routing import Routing, compute_slots, route_expert_choice, route_gshard, route_switch
 
 TOKENS, EXPERTS = 24, 4
 
@@ -43,7 +43,7 @@ def by_hand(probabilities: torch.Tensor, slots: int, choices: int) -> tuple[dict
     return kept, sent
 
 
-@pytest.mark.parametrize(("route", "choices"), [(switch, 1), (gshard, 2)])
+@pytest.mark.parametrize(("route", "choices"), [(route_switch, 1), (route_gshard, 2)])
 @pytest.mark.parametrize("slots", [2, 6, TOKENS])
 def test_tokens_take_free_slots_of_their_experts_in_order(probabilities, route, choices, slots):
     routing = route(probabilities, slots)
@@ -54,7 +54,7 @@ def test_tokens_take_free_slots_of_their_experts_in_order(probabilities, route, 
     assert routing.dropped == TOKENS - len({token for _, token in kept})
 
 
-@pytest.mark.parametrize(("route", "choices"), [(switch, 1), (gshard, 2)])
+@pytest.mark.parametrize(("route", "choices"), [(route_switch, 1), (route_gshard, 2)])
 def test_the_auxiliary_loss_is_switchs_equation_4_of_the_first_choices(probabilities, route, choices):
     rows = probabilities.tolist()
     first = [max(range(EXPERTS), key=lambda expert: row[expert]) for row in rows]
@@ -69,12 +69,12 @@ def test_the_auxiliary_loss_is_switchs_equation_4_of_the_first_choices(probabili
 
 def test_it_is_1_where_the_load_is_even():
     even = torch.full((EXPERTS, EXPERTS), 0.1) + 0.6 * torch.eye(EXPERTS)
-    assert switch(even, 1).auxiliary.item() == pytest.approx(1.0)
-    assert switch(torch.eye(EXPERTS)[[0] * 8], 2).auxiliary.item() == pytest.approx(EXPERTS)
+    assert route_switch(even, 1).auxiliary.item() == pytest.approx(1.0)
+    assert route_switch(torch.eye(EXPERTS)[[0] * 8], 2).auxiliary.item() == pytest.approx(EXPERTS)
 
 
 def test_experts_choose_their_most_probable_tokens(probabilities):
-    routing = expert_choice(probabilities, 6)
+    routing = route_expert_choice(probabilities, 6)
     columns = probabilities.T.tolist()
     expected = {
         (expert, token): column[token]
@@ -87,7 +87,7 @@ def test_experts_choose_their_most_probable_tokens(probabilities):
     assert routing.auxiliary is None
 
 
-@pytest.mark.parametrize("route", [switch, gshard, expert_choice])
+@pytest.mark.parametrize("route", [route_switch, route_gshard, route_expert_choice])
 def test_gradients_of_weights_reach_the_probabilities_of_what_is_taken_alone(probabilities, route):
     routing = route(probabilities, 2)
     routing.weights.sum().backward()
@@ -97,18 +97,18 @@ def test_gradients_of_weights_reach_the_probabilities_of_what_is_taken_alone(pro
         for expert, each in enumerate(row)
         if each
     }
-    if route is gshard:  # both weights of a token depend on both probabilities
+    if route is route_gshard:  # both weights of a token depend on both probabilities
         assert {token for _, token in touched} <= {token for _, token in held(routing)}
     else:
         assert touched == set(held(routing))
 
 
 def test_slots_are_rounded_up_and_no_more_than_tokens():
-    assert slots_of(512, 4, 1.25) == 160
-    assert slots_of(10, 4, 1.0) == 3
-    assert slots_of(8, 2, 9.0) == 8
+    assert compute_slots(512, 4, 1.25) == 160
+    assert compute_slots(10, 4, 1.0) == 3
+    assert compute_slots(8, 2, 9.0) == 8
 
 
 def test_slots_are_rounded_up_where_they_are_no_whole_number_and_not_else():
-    assert slots_of(100, 10, 1.1) == 11
-    assert slots_of(101, 10, 1.1) == 12
+    assert compute_slots(100, 10, 1.1) == 11
+    assert compute_slots(101, 10, 1.1) == 12

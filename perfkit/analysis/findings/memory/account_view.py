@@ -8,7 +8,7 @@ from perfkit.analysis.findings.memory.remedies import Remedy, is_technique_on
 from perfkit.analysis.memory.layers import fold_layer_numbers
 from perfkit.analysis.model.finding import NO_FIGURES, Finding
 from perfkit.analysis.model.memory import MemoryAccount, MemoryRow
-from perfkit.units import nbytes, percent
+from perfkit.units import format_bytes, format_percent
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class AccountView:
 
     def format_peak_share(self, size: int) -> str:
         """`1.20 GiB (35.0 % of the peak)`."""
-        return f"{nbytes(size)} ({percent(self.get_share(size))} of the peak of {nbytes(self.account.peak_bytes)})"
+        return f"{format_bytes(size)} ({format_percent(self.get_share(size))} of the peak of {format_bytes(self.account.peak_bytes)})"
 
     def get_savable_bytes(self, category: str) -> int:
         """Bytes by which the peak would fall if the category were gone: no more than it holds at the peak, and less
@@ -147,11 +147,11 @@ def format_origins(rows: Sequence[MemoryRow], most: int = 3) -> str:
         together[format_origin(row.op, row.module)] += row.bytes
     told = sorted(((name, size) for name, size in together.items() if name and size > 0), key=lambda item: -item[1])
     more = f" and {len(told) - most} more" if len(told) > most else ""
-    return ", ".join(f"{name} {nbytes(size)}" for name, size in told[:most]) + more
+    return ", ".join(f"{name} {format_bytes(size)}" for name, size in told[:most]) + more
 
 
 def format_largest_categories(account: MemoryAccount) -> str:
     """The three largest categories: `activation 61.0 %, parameter 20.0 %, gradient 19.0 %`."""
     ranked = sorted(account.categories, key=lambda share: -share.bytes)[:3]
     whole = max(account.peak_bytes, 1)
-    return ", ".join(f"{share.category} {percent(share.bytes / whole)}" for share in ranked if share.bytes)
+    return ", ".join(f"{share.category} {format_percent(share.bytes / whole)}" for share in ranked if share.bytes)

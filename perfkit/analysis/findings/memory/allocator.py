@@ -8,7 +8,7 @@ from perfkit.analysis.findings.memory.thresholds import FREE, IN_ONE_PIECE, KEPT
 from perfkit.analysis.memory.non_allocator_memory import RESERVED_FREE
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.memory import Fragmentation
-from perfkit.units import nbytes, percent
+from perfkit.units import format_bytes, format_percent
 
 _EXPANDABLE = (
     "set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True (PYTORCH_ALLOC_CONF in newer versions of torch) before torch "
@@ -36,12 +36,14 @@ def find_request_without_one_piece(view: AccountView) -> Iterator[Finding]:
     kept = parse_message_bytes(_KEPT_IN_MESSAGE, failed.message)
     if kept is not None and kept >= failed.bytes:
         figures = {"asked_bytes": failed.bytes, "free_bytes": kept}
-        evidence = f"{nbytes(failed.bytes)} were asked for while about {nbytes(kept)} were reserved and not in use"
+        evidence = (
+            f"{format_bytes(failed.bytes)} were asked for while about {format_bytes(kept)} were reserved and not in use"
+        )
     elif kept is None and held is not None and _has_too_small_pieces(held, failed.bytes):
         figures = {"asked_bytes": failed.bytes, "free_bytes": held.free_bytes}
         evidence = (
-            f"{nbytes(failed.bytes)} were asked for; at the peak {nbytes(held.free_bytes)} were reserved and not in "
-            f"use, in pieces of at most {nbytes(held.largest_free_bytes or 0)}"
+            f"{format_bytes(failed.bytes)} were asked for; at the peak {format_bytes(held.free_bytes)} were reserved and not in "
+            f"use, in pieces of at most {format_bytes(held.largest_free_bytes or 0)}"
         )
     else:
         return
@@ -66,9 +68,9 @@ def find_fragmentation(view: AccountView) -> Iterator[Finding]:
         return
     yield view.build_gain(
         "memory.fragmentation",
-        f"{percent(held.free_bytes / held.reserved_bytes, 0)} of the reserved memory is free in small pieces",
-        f"at the peak {nbytes(held.free_bytes)} of {nbytes(held.reserved_bytes)} are not in use, and the largest piece "
-        f"is {nbytes(held.largest_free_bytes or 0)}",
+        f"{format_percent(held.free_bytes / held.reserved_bytes, 0)} of the reserved memory is free in small pieces",
+        f"at the peak {format_bytes(held.free_bytes)} of {format_bytes(held.reserved_bytes)} are not in use, and the largest piece "
+        f"is {format_bytes(held.largest_free_bytes or 0)}",
         _choose_advice(view, _EXPANDABLE),
         held.free_bytes,
         details=("all of the free pieces; allocators never use quite all of what they reserve",),
@@ -90,13 +92,15 @@ def find_unused_reserve(view: AccountView) -> Iterator[Finding]:
     if free < SEGMENT or free < KEPT * reserved:
         return
     piece = (
-        "" if held is None or held.largest_free_bytes is None else f", {nbytes(held.largest_free_bytes)} in one piece"
+        ""
+        if held is None or held.largest_free_bytes is None
+        else f", {format_bytes(held.largest_free_bytes)} in one piece"
     )
     yield view.build_remark(
         "memory.unused_reserve",
         "note",
-        f"{percent(free / reserved, 0)} of the reserved memory is not in use at the peak",
-        f"{nbytes(free)} of {nbytes(reserved)} are kept for later requests{piece}; other processes cannot have them",
+        f"{format_percent(free / reserved, 0)} of the reserved memory is not in use at the peak",
+        f"{format_bytes(free)} of {format_bytes(reserved)} are kept for later requests{piece}; other processes cannot have them",
         _choose_advice(view, _RELEASE),
         figures={"free_bytes": free, "reserved_bytes": reserved},
     )

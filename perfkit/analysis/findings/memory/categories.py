@@ -31,7 +31,7 @@ from perfkit.analysis.findings.memory.tensors import select_logits_rows
 from perfkit.analysis.findings.memory.thresholds import LARGE, NOTABLE, SMALL_BYTES, SMALL_ON_HOST, UNEXPLAINED
 from perfkit.analysis.findings.optimizers import ADAM_LIKE, FUSED, LBFGS
 from perfkit.analysis.model.finding import Finding
-from perfkit.units import nbytes, percent
+from perfkit.units import format_bytes, format_percent
 
 
 def find_activations(view: AccountView) -> Iterator[Finding]:
@@ -123,7 +123,7 @@ def find_retained_outputs(view: AccountView) -> Iterator[Finding]:
     yield view.build_remark(
         "memory.retained_outputs",
         "note",
-        f"What each layer keeps to the end of forward holds {percent(view.get_share(size), 0)} of the peak",
+        f"What each layer keeps to the end of forward holds {format_percent(view.get_share(size), 0)} of the peak",
         f"{view.format_peak_share(size)}: {format_origins(rows)}",
         "keys and values of a cache are expected in inference: shorter contexts, a quantized or paged cache and "
         "grouped-query attention hold less. Where nothing is generated from them, and in training, pass "
@@ -143,8 +143,8 @@ def find_uncategorized_memory(view: AccountView) -> Iterator[Finding]:
     yield view.build_remark(
         "memory.uncategorized",
         "note",
-        f"{percent(view.get_share(size))} of the peak is of no known category",
-        f"{nbytes(size)}: {made or old}",
+        f"{format_percent(view.get_share(size))} of the peak is of no known category",
+        f"{format_bytes(size)}: {made or old}",
         "begin to record before the model is built, and record stacks (torch.cuda.memory._record_memory_history with "
         "context='all') or run the loop under perfkit"
         if view.techniques is None
@@ -171,12 +171,12 @@ def _find_large(
     where = f", reached in {view.account.peak_phase}" if view.account.peak_phase else ""
     yield view.build_gain(
         finding_id,
-        f"{subject} {percent(view.get_share(size), 0)} of the peak" + (" beside logits" if logits else ""),
+        f"{subject} {format_percent(view.get_share(size), 0)} of the peak" + (" beside logits" if logits else ""),
         f"{view.format_peak_share(size)}{where}" + (f"; most: {made}" if made else ""),
         action,
         won,
         details=(
-            f"an upper bound: without any of them the peak would be {nbytes(view.account.peak_bytes - won)}"
+            f"an upper bound: without any of them the peak would be {format_bytes(view.account.peak_bytes - won)}"
             + (", at another moment of the step" if won < size else ""),
         ),
         figures={"bytes": size, "share": view.get_share(size), "peak_bytes": view.account.peak_bytes},

@@ -11,7 +11,7 @@ from perfkit.analysis.findings.memory.remedies import REMEDIES, SHORTER_HISTORY,
 from perfkit.analysis.findings.optimizers import LBFGS
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.memory import MemoryGrowth, format_request_origin
-from perfkit.units import nbytes
+from perfkit.units import format_bytes
 
 _FREE_IN_MESSAGE = re.compile(r"([\d.]+) (bytes|[KMGT]iB) (?:is )?free")
 
@@ -22,12 +22,12 @@ def find_failed_request(view: AccountView) -> Iterator[Finding]:
     if failed is None:
         return
     where = f"asked for {asked}; " if (asked := format_request_origin(failed)) else ""
-    what = "" if failed.bytes is None else f": {nbytes(failed.bytes)} could not be had"
+    what = "" if failed.bytes is None else f": {format_bytes(failed.bytes)} could not be had"
     yield view.build_remark(
         "memory.request_failed",
         "warning",
         f"{view.variant + ' ran out' if view.variant else 'Out'} of memory{what}",
-        f"{where}at the peak of {nbytes(view.account.peak_bytes)}: {format_largest_categories(view.account)}",
+        f"{where}at the peak of {format_bytes(view.account.peak_bytes)}: {format_largest_categories(view.account)}",
         _choose_first_remedy(view, failed),
         details=_describe_missing_bytes(failed),
         figures={"peak_bytes": view.account.peak_bytes}
@@ -39,7 +39,7 @@ def _describe_missing_bytes(failed: FailedRequest) -> tuple[str, ...]:
     free = parse_message_bytes(_FREE_IN_MESSAGE, failed.message)
     if failed.bytes is None or free is None or free >= failed.bytes:
         return ()
-    return (f"about {nbytes(failed.bytes - free)} were missing: the device had {nbytes(free)} free",)
+    return (f"about {format_bytes(failed.bytes - free)} were missing: the device had {format_bytes(free)} free",)
 
 
 def _choose_first_remedy(view: AccountView, failed: FailedRequest) -> str:
@@ -50,7 +50,7 @@ def _choose_first_remedy(view: AccountView, failed: FailedRequest) -> str:
     for share in sorted(view.account.categories, key=lambda share: -share.bytes):
         action = view.advise(REMEDIES.get(share.category, ()))
         if action and share.bytes > 0:
-            return f"{check}attack {share.category} first ({nbytes(share.bytes)}): {action}"
+            return f"{check}attack {share.category} first ({format_bytes(share.bytes)}): {action}"
     return check + SMALLER_BATCH.how
 
 
@@ -68,7 +68,7 @@ def find_growth(view: AccountView) -> Iterator[Finding]:
     yield view.build_remark(
         "memory.growth",
         "warning",
-        f"Each step leaves {nbytes(each_step)} behind",
+        f"Each step leaves {format_bytes(each_step)} behind",
         f"over {max(leak.steps for leak in leaks)} steps, and the bytes alive grow with it: {_list_origins(leaks)}",
         _advise_against_growth(leaks),
         figures={"growth_bytes": each_step, "steps": max(leak.steps for leak in leaks)},
@@ -79,7 +79,7 @@ def _report_lbfgs_history(view: AccountView, each_step: int) -> Finding:
     return view.build_remark(
         "memory.lbfgs_history",
         "note",
-        f"The history of L-BFGS grows by {nbytes(each_step)} a step",
+        f"The history of L-BFGS grows by {format_bytes(each_step)} a step",
         "it remembers directions until there are history_size of them, and then as many: the peak is yet to come",
         view.advise((SHORTER_HISTORY,)),
         figures={"growth_bytes": each_step},
@@ -92,7 +92,9 @@ def _list_origins(leaks: Sequence[MemoryGrowth], most: int = 3) -> str:
     for leak in leaks:
         together[leak.category, format_origin(leak.op, leak.module, leak.line)] += leak.bytes_per_step
     ranked = sorted(together.items(), key=lambda item: -item[1])
-    told = [f"{nbytes(size)} of {category}{f' ({made})' if made else ''}" for (category, made), size in ranked[:most]]
+    told = [
+        f"{format_bytes(size)} of {category}{f' ({made})' if made else ''}" for (category, made), size in ranked[:most]
+    ]
     return ", ".join(told) + (f" and {len(ranked) - most} more" if len(ranked) > most else "")
 
 

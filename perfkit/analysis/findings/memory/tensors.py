@@ -10,7 +10,7 @@ from perfkit.analysis.findings.memory.remedies import LOGITS, SCORES, Remedy
 from perfkit.analysis.findings.memory.thresholds import NOTABLE, SMALL_BYTES
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.memory import LiveBlock, MemoryRow
-from perfkit.units import percent
+from perfkit.units import format_percent
 
 # What ops of the model made, beside what lasts.
 _RESULTS = (ACTIVATION, RECOMPUTED, TEMPORARY)
@@ -67,7 +67,7 @@ def _build_gain(
 ) -> Iterator[Finding]:
     size, action = sum(row.bytes for row in rows), view.advise(remedies)
     if rows and action:
-        title = f"{subject} {percent(view.get_share(size), 0)} of the peak"
+        title = f"{subject} {format_percent(view.get_share(size), 0)} of the peak"
         yield view.build_gain(
             finding_id,
             title,

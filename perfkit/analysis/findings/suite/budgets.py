@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from perfkit.analysis.findings.suite.suite_view import SuiteView
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.suite import Variant
-from perfkit.record import value_of
+from perfkit.record import get_value
 from perfkit.spec import parse_technique
-from perfkit.units import nbytes, signed_percent
+from perfkit.units import format_bytes, format_signed_percent
 
 _FACT = "activation_memory_budget"
 _NOTABLE = 1.02  # times the other's peak
@@ -16,14 +16,14 @@ _NOTABLE = 1.02  # times the other's peak
 def find_budget_needing_more(suite: SuiteView) -> Iterator[Finding]:
     """A budget bounds what is saved for backward, and not the peak: what backward recomputes at once comes on top."""
     for variant in suite.measured:
-        budget, ours = _get_budget(suite, variant), value_of(variant.peak_allocated)
+        budget, ours = _get_budget(suite, variant), get_value(variant.peak_allocated)
         if budget is None or ours is None:
             continue
         larger = [
             (peak, theirs, other)
             for other in suite.variants
             if _is_comparable(variant, other)
-            and (peak := value_of(other.peak_allocated)) is not None
+            and (peak := get_value(other.peak_allocated)) is not None
             and (theirs := 1.0 if _drop_ckpt(other) == other.techniques else _get_budget(suite, other)) is not None
             and theirs > budget
         ]
@@ -36,10 +36,10 @@ def find_budget_needing_more(suite: SuiteView) -> Iterator[Finding]:
         yield Finding(
             id="checkpointing.budget_peak",
             severity="warning",
-            title=f"{variant.name} needs more memory than {other.name}: {signed_percent(ours / least - 1)} at its peak",
+            title=f"{variant.name} needs more memory than {other.name}: {format_signed_percent(ours / least - 1)} at its peak",
             variant=variant.name,
-            evidence=f"peak memory {nbytes(ours)} with a budget of {budget:g}{_show_saved(suite, variant)}, "
-            f"{nbytes(least)} "
+            evidence=f"peak memory {format_bytes(ours)} with a budget of {budget:g}{_show_saved(suite, variant)}, "
+            f"{format_bytes(least)} "
             f"{asked}{_show_saved(suite, other)}: a budget bounds what is saved, and what backward recomputes at once "
             "comes "
             "on top (pytorch#197838)",
@@ -66,7 +66,7 @@ def _drop_ckpt(variant: Variant) -> tuple[str, ...]:
 
 def _show_saved(suite: SuiteView, variant: Variant) -> str:
     saved = _get_fact(suite, variant, "saved_tensor_bytes")
-    return "" if saved is None else f" ({nbytes(saved)} saved)"
+    return "" if saved is None else f" ({format_bytes(saved)} saved)"
 
 
 def _get_fact(suite: SuiteView, variant: Variant, name: str) -> float | None:

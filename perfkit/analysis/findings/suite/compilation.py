@@ -6,7 +6,7 @@ from perfkit.analysis.findings.suite.suite_view import SuiteView
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.suite import CompileSummary
 from perfkit.analysis.suite.compile_cost import format_break_even
-from perfkit.units import seconds
+from perfkit.units import format_seconds
 
 
 def find_compile_time(suite: SuiteView) -> Iterator[Finding]:
@@ -17,10 +17,10 @@ def find_compile_time(suite: SuiteView) -> Iterator[Finding]:
             continue
         warm = cold.warm
         paid = f"pays for its compilation {format_break_even(cold, variant.difference)}"
-        evidence = [f"{seconds(cold.seconds)} in the first process, cache {cold.cache}: {cold.break_even}"]
+        evidence = [f"{format_seconds(cold.seconds)} in the first process, cache {cold.cache}: {cold.break_even}"]
         if warm is not None:
             paid += f", with warm caches {format_break_even(warm, variant.difference)}"
-            evidence.append(f"{seconds(warm.seconds)} with warm caches: {warm.break_even}")
+            evidence.append(f"{format_seconds(warm.seconds)} with warm caches: {warm.break_even}")
         yield Finding(
             id="compile.break_even",
             severity="note",

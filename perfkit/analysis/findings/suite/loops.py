@@ -9,7 +9,7 @@ from perfkit.analysis.findings.trace.multi_trace import find_step_change
 from perfkit.analysis.findings.trace.thresholds import NOTABLE
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.suite import Variant
-from perfkit.units import percent, seconds
+from perfkit.units import format_percent, format_seconds
 
 # A capture that was triggered is slower than the loop began from here on.
 _SLOWER = 1.05
@@ -42,9 +42,11 @@ def find_outlier_steps(suite: SuiteView) -> Iterator[Finding]:
             "garbage collection, a shape not seen before (which may be compiled for)."
         )
         evidence = f"{span} the median{often}, of {outlying.steps:,} timed steps"
-        evidence += f"; the mean step takes {seconds(clean + outlying.excess_s)}, the median {seconds(clean)}"
+        evidence += (
+            f"; the mean step takes {format_seconds(clean + outlying.excess_s)}, the median {format_seconds(clean)}"
+        )
         if outlying.data_share is not None:
-            part = percent(outlying.data_share, 0) if outlying.data_share >= 0.005 else "none"
+            part = format_percent(outlying.data_share, 0) if outlying.data_share >= 0.005 else "none"
             evidence += f"; {part} of what they take more is waiting for data"
             action = LOAD_SOONER if outlying.data_share > 0.5 else action
         yield Finding(
@@ -71,14 +73,14 @@ def find_excluded_steps(suite: SuiteView) -> Iterator[Finding]:
         loop, clean = variant.loop, get_step_s(variant)
         if loop is not None and loop.left_out_s:
             count, longest = len(loop.left_out_s), max(loop.left_out_s)
-            against = "" if clean is None else f", a step without takes {seconds(clean)}"
+            against = "" if clean is None else f", a step without takes {format_seconds(clean)}"
             yield Finding(
                 id="steps.evaluation",
                 severity="note",
                 title=f"{count:,} step{'' if count == 1 else 's'} with an evaluation "
                 f"{'is' if count == 1 else 'are'} left out of the step time",
                 variant=variant.name,
-                evidence=f"{'it' if count == 1 else 'the longest'} took {seconds(longest)}{against}",
+                evidence=f"{'it' if count == 1 else 'the longest'} took {format_seconds(longest)}{against}",
                 action="Evaluate more rarely or on fewer batches if that is much of the whole run.",
                 figures={"steps": count, "longest_s": longest},
             )
@@ -97,7 +99,7 @@ def find_drift(suite: SuiteView) -> Iterator[Finding]:
             severity="warning",
             title=f"At the end steps took {seen.last_s / seen.first_s:.2f} times as long as at the beginning",
             variant=variant.name,
-            evidence=f"{seconds(seen.first_s)} at first, {seconds(seen.last_s)} at last, of {seen.steps:,} steps{told}",
+            evidence=f"{format_seconds(seen.first_s)} at first, {format_seconds(seen.last_s)} at last, of {seen.steps:,} steps{told}",
             action="The other figures are of the beginning. Let a trace be made when it happens: --trace-on regression "
             'or trace_on=("regression",).',
             figures={"first_s": seen.first_s, "last_s": seen.last_s, "steps": seen.steps},
@@ -116,7 +118,7 @@ def find_slower_capture(suite: SuiteView) -> Iterator[Finding]:
             severity="warning",
             title=f"{variant.name}: steps take {ours / theirs:.2f} times as long as in {base.name}",
             variant=variant.name,
-            evidence=f"{seconds(ours)} against {seconds(theirs)}, medians of steps of one process each"
+            evidence=f"{format_seconds(ours)} against {format_seconds(theirs)}, medians of steps of one process each"
             + (f"; triggered: {variant.loop.trigger}" if variant.loop and variant.loop.trigger else "")
             + _describe_changed_ops(suite, variant, base),
             action="See what changed: waiting for data, ops and memory of the two, and the device's clocks.",

@@ -9,7 +9,7 @@ from perfkit.analysis.model.estimate import Difference
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.time_split import UNPLACED
 from perfkit.store.layout import SuiteSampling
-from perfkit.units import percent, seconds
+from perfkit.units import format_percent, format_seconds
 
 
 def find_inconclusive_comparison(suite: SuiteView) -> Iterator[Finding]:
@@ -23,7 +23,7 @@ def find_inconclusive_comparison(suite: SuiteView) -> Iterator[Finding]:
         else:
             evidence = (
                 f"ratio {difference.ratio:.3f}, 95 % interval {difference.low:.3f} to {difference.high:.3f} from "
-                f"{difference.pairs} pairs; only a change of {percent(difference.detectable)} or more would have shown"
+                f"{difference.pairs} pairs; only a change of {format_percent(difference.detectable)} or more would have shown"
             )
         cpu = variant.cpu_difference
         if cpu is not None and cpu.verdict in ("faster", "slower", "no difference"):
@@ -57,7 +57,7 @@ def find_session_shift(suite: SuiteView) -> Iterator[Finding]:
                 severity="note",
                 title=f"The machine differed between sessions: {name} took {slow[2] / quick[2]:.2f} times as long",
                 variant=name,
-                evidence=f"{seconds(quick[2])} a step in the session of {_format_time(quick[3])}, {seconds(slow[2])} "
+                evidence=f"{format_seconds(quick[2])} a step in the session of {_format_time(quick[3])}, {format_seconds(slow[2])} "
                 "in that "
                 f"of {_format_time(slow[3])}; their 95 % intervals do not overlap",
                 action="Hold variants against each other by their speed-ups, which are of processes beside each other: "
@@ -90,13 +90,13 @@ def _advise_more_rounds(difference: Difference, sampling: SuiteSampling | None) 
     if sampling.precision is None:
         return "Leave --rounds out: then there are as many as it takes, within --budget."
     if difference.more_pairs is None or not sampling.rounds:
-        finer = percent(sampling.precision / 2)
+        finer = format_percent(sampling.precision / 2)
         return f"The difference is small: ask for an interval within {finer} (--precision), or call it none."
     more_s = difference.more_pairs * sampling.seconds / sampling.rounds
     budget = math.ceil((sampling.seconds + more_s) / 60)
     return (
-        f"Some {difference.more_pairs:,} more rounds ({seconds(more_s)}) would tell it to "
-        f"{percent(sampling.precision)}: --budget {budget}min, or a quieter machine."
+        f"Some {difference.more_pairs:,} more rounds ({format_seconds(more_s)}) would tell it to "
+        f"{format_percent(sampling.precision)}: --budget {budget}min, or a quieter machine."
     )
 
 
@@ -112,7 +112,7 @@ def find_uncertain_ceilings(suite: SuiteView) -> Iterator[Finding]:
     if doubtful:
         names = ", ".join(dict.fromkeys(f"{ceiling.dtype or ''} {ceiling.level}".strip() for ceiling in doubtful))
         spreads = [ceiling.spread for ceiling in doubtful if ceiling.spread is not None]
-        apart = f"; their repeats differ by up to {percent(max(spreads))}" if spreads else ""
+        apart = f"; their repeats differ by up to {format_percent(max(spreads))}" if spreads else ""
         yield Finding(
             id="limit.uncertain_ceilings",
             severity="note",
@@ -141,7 +141,7 @@ def find_unmodeled_ops(suite: SuiteView) -> Iterator[Finding]:
             yield Finding(
                 id="limit.unmodeled_ops",
                 severity="note",
-                title=f"{percent(part, 0)} of {variant.name}'s step is in ops without an estimate or a ceiling",
+                title=f"{format_percent(part, 0)} of {variant.name}'s step is in ops without an estimate or a ceiling",
                 variant=variant.name,
                 evidence="; ".join(parts) or "no op is named",
                 action="Run `perfkit calibrate` for this number of threads: the next run is held against what it finds."

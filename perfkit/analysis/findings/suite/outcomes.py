@@ -8,8 +8,8 @@ from perfkit.analysis.findings.memory.remedies import REMEDIES, SMALLER_BATCH
 from perfkit.analysis.findings.suite.suite_view import SuiteView, get_step_s
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.suite import Variant
-from perfkit.record import Status, value_of
-from perfkit.units import nbytes, seconds, signed_percent
+from perfkit.record import RunStatus, get_value
+from perfkit.units import format_bytes, format_seconds, format_signed_percent
 
 # A change of peak memory below this is not worth a line.
 _NOTABLE_MEMORY = 0.02
@@ -98,7 +98,9 @@ def find_out_of_memory(suite: SuiteView) -> Iterator[Finding]:
     Where the request that failed was recorded, the rules about memory tell more.
     """
     for variant in suite.variants:
-        if variant.status != Status.OUT_OF_MEMORY or (variant.memory is not None and variant.memory.failed is not None):
+        if variant.status != RunStatus.OUT_OF_MEMORY or (
+            variant.memory is not None and variant.memory.failed is not None
+        ):
             continue
         if variant.loop is not None:
             yield _report_loop_out_of_memory(variant)
@@ -117,8 +119,8 @@ def find_out_of_memory(suite: SuiteView) -> Iterator[Finding]:
         else:
             largest = account.categories[0]
             evidence = (
-                f"{variant.reason}; at {owner}'s peak of {nbytes(account.peak_bytes)} the largest category is "
-                f"{largest.category} with {nbytes(largest.bytes)}"
+                f"{variant.reason}; at {owner}'s peak of {format_bytes(account.peak_bytes)} the largest category is "
+                f"{largest.category} with {format_bytes(largest.bytes)}"
             )
             advice = AccountView(account, techniques=variant.techniques).advise(REMEDIES.get(largest.category, ()))
             action = f"Attack {largest.category} first: {advice or SMALLER_BATCH.how}."
@@ -141,9 +143,7 @@ def _report_loop_out_of_memory(variant: Variant) -> Finding:
         then = ". What fills it, at a size that fits: perfkit run --warmup 1 --timed 1 --trace 0"
     else:
         largest = account.categories[0]
-        evidence = (
-            f"at the recorded peak of {nbytes(account.peak_bytes)} most is {largest.category}, {nbytes(largest.bytes)}"
-        )
+        evidence = f"at the recorded peak of {format_bytes(account.peak_bytes)} most is {largest.category}, {format_bytes(largest.bytes)}"
         remedies, then = REMEDIES.get(largest.category, ()) or (SMALLER_BATCH,), ""
     advice = "; ".join(remedy.how for remedy in remedies)
     return Finding(
@@ -166,7 +166,7 @@ def find_speedup(suite: SuiteView) -> Iterator[Finding]:
         yield Finding(
             id="variant.faster",
             severity="gain",
-            title=f"{variant.name} pays: {signed_percent(difference.ratio - 1)} {_name_compared_time(variant)}",
+            title=f"{variant.name} pays: {format_signed_percent(difference.ratio - 1)} {_name_compared_time(variant)}",
             variant=variant.name,
             evidence=_format_evidence(variant, base),
             action=f"Switch {variant.name} on." + _describe_break_even(variant),
@@ -205,13 +205,13 @@ def find_memory_saving(suite: SuiteView) -> Iterator[Finding]:
         if difference is None or base is None or difference.verdict == "faster" or not _has_memory_saving(variant):
             continue
         price = {
-            "slower": f"for {signed_percent(difference.ratio - 1)} step time",
+            "slower": f"for {format_signed_percent(difference.ratio - 1)} step time",
             "no difference": "at no cost in step time",
         }.get(difference.verdict, "at a cost in step time that these repeats cannot decide")
         yield Finding(
             id="variant.saves_memory",
             severity="gain",
-            title=f"{variant.name} changes peak memory by {signed_percent((variant.memory_ratio or 1.0) - 1)} {price}",
+            title=f"{variant.name} changes peak memory by {format_signed_percent((variant.memory_ratio or 1.0) - 1)} {price}",
             variant=variant.name,
             evidence=_format_evidence(variant, base),
             action="Use it where memory limits the batch or the model, and spend what it frees on a larger batch.",
@@ -236,7 +236,7 @@ def _has_memory_saving(variant: Variant) -> bool:
 
 
 def _get_saved_bytes(variant: Variant, base: Variant) -> int | None:
-    ours, theirs = value_of(variant.peak_allocated), value_of(base.peak_allocated)
+    ours, theirs = get_value(variant.peak_allocated), get_value(base.peak_allocated)
     return None if ours is None or theirs is None else int(theirs - ours)
 
 
@@ -246,8 +246,8 @@ def _list_figures(variant: Variant, base: Variant) -> dict[str, float]:
         "step_s": get_step_s(variant),
         "baseline_step_s": get_step_s(base),
         "ratio": None if difference is None else difference.ratio,
-        "peak_bytes": value_of(variant.peak_allocated),
-        "baseline_peak_bytes": value_of(base.peak_allocated),
+        "peak_bytes": get_value(variant.peak_allocated),
+        "baseline_peak_bytes": get_value(base.peak_allocated),
     }
     return {name: value for name, value in figures.items() if value is not None}
 
@@ -256,16 +256,16 @@ def _format_evidence(variant: Variant, base: Variant) -> str:
     parts = []
     ours, theirs, difference = get_step_s(variant), get_step_s(base), variant.difference
     if ours is not None and theirs is not None:
-        parts.append(f"step {seconds(ours)} against {seconds(theirs)}")
+        parts.append(f"step {format_seconds(ours)} against {format_seconds(theirs)}")
     if difference is not None and difference.low is not None and difference.high is not None:
         of = f"of the {_name_compared_time(variant)} " if variant.compared_per else ""
         parts.append(
             f"ratio {of}{difference.ratio:.3f} (95 % interval {difference.low:.3f} to {difference.high:.3f}, "
             f"{difference.pairs} pairs)"
         )
-    mine, base_bytes = value_of(variant.peak_allocated), value_of(base.peak_allocated)
+    mine, base_bytes = get_value(variant.peak_allocated), get_value(base.peak_allocated)
     if mine is not None and base_bytes is not None:
-        parts.append(f"peak memory {nbytes(mine)} against {nbytes(base_bytes)}")
+        parts.append(f"peak memory {format_bytes(mine)} against {format_bytes(base_bytes)}")
     return "; ".join(parts)
 
 

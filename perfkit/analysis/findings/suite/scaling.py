@@ -7,7 +7,7 @@ from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.scaling import Efficiency, ScalingCurve, ScalingPoint
 from perfkit.analysis.model.suite import Variant
 from perfkit.analysis.model.time_split import COMMUNICATION
-from perfkit.units import percent
+from perfkit.units import format_percent
 
 _LOST = 0.9  # below, a tenth of the ranks' time and more is lost
 _GROWN = 0.05  # of the step
@@ -31,7 +31,7 @@ def _report_efficiency_loss(suite: SuiteView, curve: ScalingCurve, point: Scalin
     before, after = by_name[found.reference], by_name[point.variant]
     last = curve.points[-1].efficiency
     further = (
-        f", {percent(last.value, 0)} on {curve.points[-1].world_size:,}"
+        f", {format_percent(last.value, 0)} on {curve.points[-1].world_size:,}"
         if (isinstance(last, Efficiency) and last is not found)
         else ""
     )
@@ -40,10 +40,10 @@ def _report_efficiency_loss(suite: SuiteView, curve: ScalingCurve, point: Scalin
     return Finding(
         id="scaling.efficiency_loss",
         severity="note",
-        title=f"{curve.name} keeps {percent(found.value, 0)} of its efficiency on {point.world_size:,} ranks{further}",
+        title=f"{curve.name} keeps {format_percent(found.value, 0)} of its efficiency on {point.world_size:,} ranks{further}",
         variant=point.variant,
-        evidence=f"{mode} scaling from {found.reference}: 95 % interval {percent(found.low or 0.0, 0)} to "
-        f"{percent(found.high or 0.0, 0)}, {found.processes[0]} and {found.processes[1]} processes"
+        evidence=f"{mode} scaling from {found.reference}: 95 % interval {format_percent(found.low or 0.0, 0)} to "
+        f"{format_percent(found.high or 0.0, 0)}, {found.processes[0]} and {found.processes[1]} processes"
         + (f"; {_describe_grown_part(grown)}" if grown else ""),
         action=_choose_action(grown, out_of_cores=bool(notes)),
         details=notes,
@@ -70,7 +70,7 @@ def _find_grown_part(before: Variant, after: Variant) -> tuple[str, float, float
 def _describe_grown_part(grown: tuple[str, float, float]) -> str:
     name, was, now = grown
     what = "exposed communication" if name == COMMUNICATION else name
-    return f"{what} grew from {percent(was, 0)} to {percent(now, 0)} of the traced step"
+    return f"{what} grew from {format_percent(was, 0)} to {format_percent(now, 0)} of the traced step"
 
 
 def _choose_action(grown: tuple[str, float, float] | None, *, out_of_cores: bool) -> str:

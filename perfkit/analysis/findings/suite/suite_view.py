@@ -9,7 +9,7 @@ from perfkit.analysis.model.suite import MeasuredSession, Variant
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.suite.passes import PassResults
 from perfkit.devices.ceiling import DeviceCeilings
-from perfkit.record import Environment, Status
+from perfkit.record import Environment, RunStatus
 from perfkit.store.layout import SuiteSampling
 
 
@@ -34,12 +34,12 @@ class SuiteView:
     @property
     def measured(self) -> tuple[Variant, ...]:
         """Variants that ended well and are not a baseline."""
-        return tuple(variant for variant in self.variants if variant.status == Status.OK and not variant.is_baseline)
+        return tuple(variant for variant in self.variants if variant.status == RunStatus.OK and not variant.is_baseline)
 
     @property
     def baselines(self) -> tuple[Variant, ...]:
         """Baselines that ended well."""
-        return tuple(variant for variant in self.variants if variant.status == Status.OK and variant.is_baseline)
+        return tuple(variant for variant in self.variants if variant.status == RunStatus.OK and variant.is_baseline)
 
     @property
     def advised(self) -> tuple[Variant, ...]:

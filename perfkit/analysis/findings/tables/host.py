@@ -6,9 +6,9 @@ from perfkit.analysis.findings.suite.suite_view import SuiteView
 from perfkit.analysis.findings.trace import data, host, launch_latency
 from perfkit.analysis.findings.trace.thresholds import COMMON, NOTABLE
 from perfkit.analysis.findings.trace.trace_view import TraceView
-from perfkit.units import percent
+from perfkit.units import format_percent
 
-_LEAST, _COMMON = f"at least {percent(NOTABLE, 0)}", f"at least {percent(COMMON, 0)}"
+_LEAST, _COMMON = f"at least {format_percent(NOTABLE, 0)}", f"at least {format_percent(COMMON, 0)}"
 _IDLE = "The device's idle time in these calls, and on to the next launch if that follows within a millisecond."
 
 CPU_BOUND = FindingKind(

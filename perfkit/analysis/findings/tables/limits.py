@@ -6,9 +6,9 @@ from perfkit.analysis.findings.suite.suite_view import SuiteView
 from perfkit.analysis.findings.trace import limits
 from perfkit.analysis.findings.trace.thresholds import ABOVE_ROOF, COVERED, NOTABLE
 from perfkit.analysis.findings.trace.trace_view import ForeignView, TraceView
-from perfkit.units import percent
+from perfkit.units import format_percent
 
-_LEAST = f"At least {percent(NOTABLE, 0)}"
+_LEAST = f"At least {format_percent(NOTABLE, 0)}"
 
 MISSING_KERNELS = FindingKind(
     "limit.missing_kernels",
@@ -25,7 +25,7 @@ LOST_KERNELS = FindingKind(
 WORK_ABOVE_ROOF = FindingKind(
     "limit.above_roof",
     WARNING,
-    f"At least {percent(ABOVE_ROOF, 0)} of kernel time is faster than its roof: a ceiling, a cost or `--device` is wrong.",
+    f"At least {format_percent(ABOVE_ROOF, 0)} of kernel time is faster than its roof: a ceiling, a cost or `--device` is wrong.",
     "Check the device, calibrate again on an idle machine, or count with `--counters`.",
 )
 EXCEEDED_CEILINGS = FindingKind(
@@ -55,7 +55,7 @@ UNLINKED = FindingKind(
 UNMODELED_KERNELS = FindingKind(
     "limit.unmodeled_kernels",
     NOTE,
-    f"FLOPs or bytes are known of less than {percent(COVERED, 0)} of kernel time.",
+    f"FLOPs or bytes are known of less than {format_percent(COVERED, 0)} of kernel time.",
     "Count the rest with `--counters`.",
 )
 NO_SHAPES = FindingKind(

@@ -4,12 +4,12 @@ from perfkit.analysis.findings.rule import GAIN, NOTE, WARNING, About, FindingKi
 from perfkit.analysis.findings.suite import loops
 from perfkit.analysis.findings.suite.suite_view import SuiteView
 from perfkit.analysis.findings.trace.thresholds import NOTABLE
-from perfkit.units import percent
+from perfkit.units import format_percent
 
 OUTLIERS = FindingKind(
     "steps.outliers",
     GAIN,
-    f"Steps longer than twice the median cost {percent(NOTABLE, 0)} of the time of all steps.",
+    f"Steps longer than twice the median cost {format_percent(NOTABLE, 0)} of the time of all steps.",
     "Look at what the loop does then: logging, checkpoints, garbage collection, new shapes; load data sooner where "
     "most of it is waiting for data.",
     "The time beyond the median, spread over all timed steps.",

@@ -4,9 +4,9 @@ from perfkit.analysis.findings.memory import allocator, categories, failure, ten
 from perfkit.analysis.findings.memory.account_view import AccountView
 from perfkit.analysis.findings.memory.thresholds import FREE, IN_ONE_PIECE, KEPT, LARGE, NOTABLE, UNEXPLAINED
 from perfkit.analysis.findings.rule import GAIN, NOTE, WARNING, About, FindingKind, Rule
-from perfkit.units import percent
+from perfkit.units import format_percent
 
-_LARGE, _LEAST = f"at least {percent(LARGE, 0)}", f"at least {percent(NOTABLE, 0)}"
+_LARGE, _LEAST = f"at least {format_percent(LARGE, 0)}", f"at least {format_percent(NOTABLE, 0)}"
 _BYTES = "Their bytes, less where another moment of the step reaches nearly as high."
 
 
@@ -98,7 +98,7 @@ RETAINED = FindingKind(
 FRAGMENTATION = FindingKind(
     "memory.fragmentation",
     GAIN,
-    f"At least {percent(FREE, 0)} of the reserved memory is free at the peak, and less than {percent(IN_ONE_PIECE, 0)} of that "
+    f"At least {format_percent(FREE, 0)} of the reserved memory is free at the peak, and less than {format_percent(IN_ONE_PIECE, 0)} of that "
     "is in one piece.",
     "Set `PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True`.",
     "The free bytes.",
@@ -106,13 +106,13 @@ FRAGMENTATION = FindingKind(
 UNUSED_RESERVE = FindingKind(
     "memory.unused_reserve",
     NOTE,
-    f"At least {percent(KEPT, 0)} of the reserved memory is free at the peak, in large pieces.",
+    f"At least {format_percent(KEPT, 0)} of the reserved memory is free at the peak, in large pieces.",
     "Call `torch.cuda.empty_cache()` once after a phase that needed more, or set `garbage_collection_threshold`.",
 )
 UNCATEGORIZED = FindingKind(
     "memory.uncategorized",
     NOTE,
-    f"More than {percent(UNEXPLAINED, 0)} of the peak has no known category.",
+    f"More than {format_percent(UNEXPLAINED, 0)} of the peak has no known category.",
     "Begin to record before the model is built, with stacks.",
 )
 

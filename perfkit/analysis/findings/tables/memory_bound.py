@@ -4,9 +4,9 @@ from perfkit.analysis.findings.rule import GAIN, About, FindingKind, Rule
 from perfkit.analysis.findings.trace import memory_bound
 from perfkit.analysis.findings.trace.thresholds import COMMON, INDEXED_EFFICIENCY, NOTABLE
 from perfkit.analysis.findings.trace.trace_view import TraceView
-from perfkit.units import percent
+from perfkit.units import format_percent
 
-_LEAST, _COMMON = f"at least {percent(NOTABLE, 0)}", f"at least {percent(COMMON, 0)}"
+_LEAST, _COMMON = f"at least {format_percent(NOTABLE, 0)}", f"at least {format_percent(COMMON, 0)}"
 
 OPTIMIZER = FindingKind(
     "optimizer.unfused",
@@ -50,7 +50,7 @@ INDEXED = FindingKind(
     "indexing.slow_updates",
     GAIN,
     "On a GPU, gradients of embeddings and indexing, scatter and put below "
-    f"{percent(INDEXED_EFFICIENCY, 0)} of their roof take {_LEAST} of the step.",
+    f"{format_percent(INDEXED_EFFICIENCY, 0)} of their roof take {_LEAST} of the step.",
     "Index fewer or sorted rows, or use `F.embedding(sparse=True)` or `nn.EmbeddingBag` for large tables.",
     "The time of these ops above their roofs.",
 )

@@ -5,32 +5,32 @@ from perfkit.analysis.findings.trace import multi_trace
 from perfkit.analysis.findings.trace.thresholds import CHANGE, NOTABLE
 from perfkit.analysis.model.difference import TraceDifference
 from perfkit.analysis.model.fleet import Fleet
-from perfkit.units import percent
+from perfkit.units import format_percent
 
 STRAGGLER = FindingKind(
     "ranks.straggler",
     GAIN,
-    f"One rank reaches collectives later than the first by {percent(NOTABLE, 0)} of the step.",
+    f"One rank reaches collectives later than the first by {format_percent(NOTABLE, 0)} of the step.",
     "Give every rank equal work; if it computes the same for longer, check its clocks, temperature and neighbors.",
     "The delay of that rank, which is part of the exposed communication.",
 )
 WAITING = FindingKind(
     "ranks.waiting",
     GAIN,
-    f"Ranks wait for each other for {percent(NOTABLE, 0)} of the step, and the last one changes.",
+    f"Ranks wait for each other for {format_percent(NOTABLE, 0)} of the step, and the last one changes.",
     "Balance what varies from step to step: sequence lengths, data loading, garbage collection.",
     "The mean waiting time, which is part of the exposed communication.",
 )
 SLOWER = FindingKind(
     "step.slower",
     WARNING,
-    f"The step takes at least {percent(CHANGE, 0)} longer than in the trace given with `--against`.",
+    f"The step takes at least {format_percent(CHANGE, 0)} longer than in the trace given with `--against`.",
     "Look at the ops that changed most.",
 )
 FASTER = FindingKind(
     "step.faster",
     NOTE,
-    f"The step takes at least {percent(CHANGE, 0)} less than in the trace given with `--against`.",
+    f"The step takes at least {format_percent(CHANGE, 0)} less than in the trace given with `--against`.",
     "Keep the change.",
 )
 

@@ -4,10 +4,10 @@ from perfkit.analysis.findings.rule import GAIN, About, FindingKind, Rule
 from perfkit.analysis.findings.trace import efficiency, products
 from perfkit.analysis.findings.trace.thresholds import CLOSE_TO_ROOF, COMMON, FUSED_ATTENTION, HIGHER_PEAK, NOTABLE
 from perfkit.analysis.findings.trace.trace_view import TraceView
-from perfkit.units import percent
+from perfkit.units import format_percent
 
-_LEAST, _COMMON = f"at least {percent(NOTABLE, 0)}", f"at least {percent(COMMON, 0)}"
-_ROOF = percent(CLOSE_TO_ROOF, 0)
+_LEAST, _COMMON = f"at least {format_percent(NOTABLE, 0)}", f"at least {format_percent(COMMON, 0)}"
+_ROOF = format_percent(CLOSE_TO_ROOF, 0)
 _ABOVE_ROOF = "The time of these calls above their roofs."
 
 FP32 = FindingKind(
@@ -49,7 +49,7 @@ UNFUSED_ATTENTION = FindingKind(
 SLOW_ATTENTION = FindingKind(
     "attention.low_efficiency",
     GAIN,
-    f"On a GPU, fused attention below {percent(FUSED_ATTENTION, 0)} of the limiting roof takes {_COMMON} of the step.",
+    f"On a GPU, fused attention below {format_percent(FUSED_ATTENTION, 0)} of the limiting roof takes {_COMMON} of the step.",
     "Choose a better backend by kernel: no mask that is a tensor, `SDPBackend.FLASH_ATTENTION`, cuDNN's or a later "
     "FlashAttention since Hopper, Composable Kernel on AMD, and more blocks than SMs.",
     _ABOVE_ROOF,

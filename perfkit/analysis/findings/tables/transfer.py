@@ -10,9 +10,9 @@ from perfkit.analysis.findings.trace.thresholds import (
     SMALL_MESSAGE_BYTES,
 )
 from perfkit.analysis.findings.trace.trace_view import TraceView
-from perfkit.units import percent
+from perfkit.units import format_percent
 
-_LEAST = f"at least {percent(NOTABLE, 0)}"
+_LEAST = f"at least {format_percent(NOTABLE, 0)}"
 
 EXPOSED = FindingKind(
     "comm.exposed",
@@ -26,7 +26,7 @@ EXPOSED = FindingKind(
 SLOW_LINK = FindingKind(
     "comm.slow_link",
     GAIN,
-    f"Messages of {LARGE_MESSAGE_BYTES >> 20} MiB or more reach less than {percent(BUS_SHARE, 0)} of the bandwidth "
+    f"Messages of {LARGE_MESSAGE_BYTES >> 20} MiB or more reach less than {format_percent(BUS_SHARE, 0)} of the bandwidth "
     "that "
     "was measured between as many ranks, else of the link's.",
     "Check the path with nccl-tests and `NCCL_DEBUG=INFO`; on CPUs leave cores to the backend's threads.",
@@ -50,7 +50,7 @@ PAGEABLE = FindingKind(
 COPIES = FindingKind(
     "copy.exposed",
     GAIN,
-    f"Copies between the device and pinned host memory are exposed for {percent(COMMON, 0)} of the step.",
+    f"Copies between the device and pinned host memory are exposed for {format_percent(COMMON, 0)} of the step.",
     "Copy the next batch on a stream of its own while this one is computed, and offload less.",
     "Their exposed time.",
 )

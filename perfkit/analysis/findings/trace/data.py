@@ -14,7 +14,7 @@ from perfkit.analysis.model.launches import HostCallRow
 from perfkit.analysis.model.loop import LoopAnalysis
 from perfkit.analysis.model.time_split import DATA
 from perfkit.analysis.trace.host_calls import FETCH
-from perfkit.units import percent, seconds
+from perfkit.units import format_percent, format_seconds
 
 _TITLE = "The step waits for its data"
 LOAD_SOONER = (
@@ -64,8 +64,8 @@ def _find_timed_wait(view: TraceView, rows: Sequence[HostCallRow], idle_s: float
         meanwhile = "" if idle_s is None else f"; as traced the device is then idle for {view.show_time(idle_s)}"
         yield view.build_gain(
             "data.starved",
-            f"{_TITLE}, {percent(share, 0)} of the time",
-            f"{percent(share)} of the timed steps in next() of its DataLoader{meanwhile}",
+            f"{_TITLE}, {format_percent(share, 0)} of the time",
+            f"{format_percent(share)} of the timed steps in next() of its DataLoader{meanwhile}",
             LOAD_SOONER,
             gain_s,
             scope=() if idle_s is None else (FETCHING,),
@@ -86,14 +86,14 @@ def find_loop_data_wait(loop: LoopAnalysis, step_s: float, owner: str, idle_s: f
     gain_s = loop.data_wait_mean_s if idle_s is None else min(loop.data_wait_mean_s, idle_s)
     if gain_s < COMMON * step_s:
         return None
-    meanwhile = "" if idle_s is None else f"; as traced the device is then idle for {seconds(idle_s)} a step"
+    meanwhile = "" if idle_s is None else f"; as traced the device is then idle for {format_seconds(idle_s)} a step"
     return Finding(
         id="data.starved",
         severity="gain",
-        title=f"{_TITLE}, {percent(loop.data_wait_share, 0)} of the time",
+        title=f"{_TITLE}, {format_percent(loop.data_wait_share, 0)} of the time",
         variant=owner,
-        evidence=f"{seconds(loop.data_wait_mean_s)} a step on average in next() of its DataLoaders{_name_worst(loop)}, "
-        f"{seconds(loop.data_wait_s or 0.0)} in the median step{meanwhile}{name_data_lines(loop)}",
+        evidence=f"{format_seconds(loop.data_wait_mean_s)} a step on average in next() of its DataLoaders{_name_worst(loop)}, "
+        f"{format_seconds(loop.data_wait_s or 0.0)} in the median step{meanwhile}{name_data_lines(loop)}",
         action=LOAD_SOONER,
         gain_s=gain_s,
         figures={"wait_s": loop.data_wait_mean_s, "share": loop.data_wait_share}

@@ -12,7 +12,7 @@ from perfkit.analysis.model.products import AttentionRow, GemmRow, ProductRow
 from perfkit.analysis.trace.attention_call import EFFICIENT, FLASH_2, TRITON
 from perfkit.analysis.trace.roofline import COMPUTE, MEMORY
 from perfkit.devices.ceiling import Level
-from perfkit.units import percent
+from perfkit.units import format_percent
 
 Row = TypeVar("Row", bound=ProductRow)
 
@@ -83,8 +83,8 @@ def find_slow_gemms(view: TraceView) -> Iterator[RuleResult]:
     causes = [(row, _find_gemm_cause(view, row)) for row in rows]
     yield view.build_gain(
         "gemm.low_efficiency",
-        f"GEMMs reach {percent(reached, 0)} of their roof",
-        f"those below {percent(CLOSE_TO_ROOF, 0)} of it take {view.show_time(took)}: "
+        f"GEMMs reach {format_percent(reached, 0)} of their roof",
+        f"those below {format_percent(CLOSE_TO_ROOF, 0)} of it take {view.show_time(took)}: "
         f"{_format_largest(causes, _format_gemm)}",
         " ".join([*_choose_advice(causes), _OTHER_KERNELS[view.trace.device], *_suggest_fp8(view, rows)]),
         sum_above_roof_s(rows),
@@ -106,8 +106,8 @@ def find_slow_attention(view: TraceView) -> Iterator[RuleResult]:
     causes = [(row, _find_attention_cause(view, row)) for row in rows]
     yield view.build_gain(
         "attention.low_efficiency",
-        f"Fused attention reaches {percent(reached, 0)} of its roof",
-        f"calls below {percent(FUSED_ATTENTION, 0)} of it take {view.show_time(took)}: "
+        f"Fused attention reaches {format_percent(reached, 0)} of its roof",
+        f"calls below {format_percent(FUSED_ATTENTION, 0)} of it take {view.show_time(took)}: "
         f"{_format_largest(causes, _format_attention)}",
         " ".join(_choose_advice(causes)) or _OTHER_BACKENDS,
         sum_above_roof_s(rows),
@@ -122,9 +122,9 @@ def _find_gemm_cause(view: TraceView, row: GemmRow) -> Cause | None:
     if _is_small_grid(row):
         return Cause(_format_blocks(view, row), _MORE_TILES)
     if row.waves is not None and row.wave_loss is not None and row.wave_loss >= QUANTIZED:
-        return Cause(f"{percent(row.wave_loss, 0)} lost to the last of {row.waves:.1f} waves", _WHOLE_WAVES)
+        return Cause(f"{format_percent(row.wave_loss, 0)} lost to the last of {row.waves:.1f} waves", _WHOLE_WAVES)
     if row.tile_loss is not None and row.tile_loss >= QUANTIZED:
-        return Cause(f"{percent(row.tile_loss, 0)} lost at the edges of {row.tile} tiles", _WHOLE_TILES)
+        return Cause(f"{format_percent(row.tile_loss, 0)} lost at the edges of {row.tile} tiles", _WHOLE_TILES)
     if row.flops is not None and row.flops >= _LARGE_FLOPS * row.calls and view.trace.device in _CLOCKS:
         return Cause("", _CLOCKS[view.trace.device])
     return None
@@ -176,7 +176,7 @@ def _choose_advice(causes: Sequence[tuple[Row, Cause | None]]) -> list[str]:
 def _format_largest(causes: Sequence[tuple[Row, Cause | None]], show: Callable[[Row], str]) -> str:
     """The rows with most time above their roofs, and why they are slow where that is known."""
     told = [
-        f"{show(row)}: {percent(row.efficiency or 0.0, 0)}{f' ({cause.why})' if cause and cause.why else ''}"
+        f"{show(row)}: {format_percent(row.efficiency or 0.0, 0)}{f' ({cause.why})' if cause and cause.why else ''}"
         for row, cause in sorted(causes, key=lambda each: -_get_s_above_roof(each[0]))
     ]
     return ", ".join(told[:_NAMED]) + (f" and {len(told) - _NAMED} more" if len(told) > _NAMED else "")

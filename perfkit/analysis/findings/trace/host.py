@@ -23,7 +23,7 @@ from perfkit.analysis.model.launches import GapRow, Launches
 from perfkit.analysis.model.time_split import DATA, PYTHON
 from perfkit.analysis.trace.host_calls import ALLOCATION, WAIT
 from perfkit.analysis.trace.idle_gaps import format_place
-from perfkit.units import percent, seconds
+from perfkit.units import format_percent, format_seconds
 
 # Of the idle time of all calls that wait: those below it have no advice of their own.
 _COSTLY = 0.1
@@ -91,13 +91,13 @@ def find_host_bound(view: TraceView) -> Iterator[RuleResult]:
         return
     if launches is None or on_cpu:
         what = "Python and dispatch" if fetching else "Python, dispatch and waiting"
-        finding_id, title = "cpu.dispatch", f"{percent(view.get_share(idle), 0)} of the {view.whole} is {what}"
+        finding_id, title = "cpu.dispatch", f"{format_percent(view.get_share(idle), 0)} of the {view.whole} is {what}"
         beside = " beside fetching data" if fetching else ""
         nothing = f"no op works, or none with enough to do, for {view.show_time(idle)}"
         evidence, action = f"{nothing}{beside}{name_python_lines(view.loop)}", _FEWER_CALLS
     else:
         finding_id = "launch.cpu_bound"
-        title = f"The device waits for the CPU {percent(view.get_share(idle), 0)} of the {view.whole}"
+        title = f"The device waits for the CPU {format_percent(view.get_share(idle), 0)} of the {view.whole}"
         late = name_functions(_select_gaps(view, CAUSED_LATE))
         fed = f"{_describe_launches(launches)}{late or name_python_lines(view.loop)}"
         evidence = f"idle between launches, with nothing queued, for {view.show_time(idle)}; {fed}"
@@ -124,7 +124,7 @@ def _select_gaps(view: TraceView, *causes: str) -> list[GapRow]:
 def _describe_launches(launches: Launches) -> str:
     parts = [f"{format_count(launches.kernels)} kernel{'' if launches.kernels == 1 else 's'}"]
     if launches.delay_s is not None:
-        parts.append(f"each {seconds(launches.delay_s)} after its launch (median)")
+        parts.append(f"each {format_seconds(launches.delay_s)} after its launch (median)")
     return ", ".join(parts)
 
 
@@ -170,7 +170,7 @@ def find_long_gaps(view: TraceView) -> Iterator[RuleResult]:
     more = f" and {len(told) - _TOLD_GAPS} more places" if len(told) > _TOLD_GAPS else ""
     yield view.build_gain(
         "idle.long_gaps",
-        f"The device has nothing to do for {percent(view.get_share(took), 0)} of the {view.whole}"
+        f"The device has nothing to do for {format_percent(view.get_share(took), 0)} of the {view.whole}"
         + (f": the host is in {where}" if where else " in long gaps"),
         f"idle with nothing queued for {view.show_time(took)} in gaps of a millisecond or more: "
         f"{'; '.join(told[:_TOLD_GAPS])}{more}",
@@ -203,7 +203,9 @@ def _name_gap_place(row: GapRow) -> str:
 
 
 def _format_gap(row: GapRow) -> str:
-    return seconds(row.longest_s) if row.gaps <= 1 else f"{row.gaps:,.3g} of up to {seconds(row.longest_s)}"
+    return (
+        format_seconds(row.longest_s) if row.gaps <= 1 else f"{row.gaps:,.3g} of up to {format_seconds(row.longest_s)}"
+    )
 
 
 def _format_following(row: GapRow) -> str:
@@ -246,9 +248,9 @@ def find_short_kernels(view: TraceView) -> Iterator[RuleResult]:
         "launch.short_kernels",
         f"{format_count(launches.short_kernels)} of {format_count(launches.kernels)} kernels are shorter than "
         f"{launches.short_below_s * 1e6:g} us",
-        f"with what starting them costs they take {view.show_time(took)}: they run for {seconds(launches.short_s)}, "
+        f"with what starting them costs they take {view.show_time(took)}: they run for {format_seconds(launches.short_s)}, "
         "and the "
-        f"device is idle for {seconds(launches.short_gap_s)} right before them",
+        f"device is idle for {format_seconds(launches.short_gap_s)} right before them",
         f"Fuse them with torch.compile{_TOGETHER if view.torch_device == 'cuda' else ''}; use foreach or fused "
         "optimizers.",
         won,

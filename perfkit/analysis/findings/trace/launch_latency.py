@@ -6,7 +6,7 @@ from perfkit.analysis.findings.trace.change import leave_out
 from perfkit.analysis.findings.trace.host_calls import format_count
 from perfkit.analysis.findings.trace.thresholds import COMMON
 from perfkit.analysis.findings.trace.trace_view import QUEUED, RuleResult, TraceView, shorten_kernel
-from perfkit.units import percent, seconds
+from perfkit.units import format_percent, format_seconds
 
 _LONGEST_NAME = 60
 
@@ -22,9 +22,9 @@ def find_launch_latency(view: TraceView) -> Iterator[RuleResult]:
     graphs = ", CUDA graphs (shorter gaps)" if view.torch_device == "cuda" else ""
     yield view.build_gain(
         "launch.latency",
-        f"Starting kernels takes {percent(view.get_share(took), 0)} of the {view.whole}",
-        f"the device is idle for {seconds(queued.launching_s)} from {launched} to their kernels' start, "
-        f"and for {seconds(queued.between_s)} in {between} between kernels that were launched already",
+        f"Starting kernels takes {format_percent(view.get_share(took), 0)} of the {view.whole}",
+        f"the device is idle for {format_seconds(queued.launching_s)} from {launched} to their kernels' start, "
+        f"and for {format_seconds(queued.between_s)} in {between} between kernels that were launched already",
         f"Have fewer and longer kernels: torch.compile{graphs}, foreach or fused ops, a larger batch. What passes "
         "after a launch is hidden where the host is ahead of the device.",
         took,
@@ -45,16 +45,16 @@ def find_blocked_launches(view: TraceView) -> Iterator[RuleResult]:
     queued = None if view.trace.launches is None else view.trace.launches.queued
     if queued is None or view.get_share(queued.long_s) < COMMON:
         return
-    same = percent(queued.same_stream_s / queued.long_s, 0)
+    same = format_percent(queued.same_stream_s / queued.long_s, 0)
     name = shorten_kernel(queued.longest_before)
     shown = name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}..."
     yield view.build_remark(
         "launch.blocked",
         "note",
-        f"The device is idle {percent(view.get_share(queued.long_s), 0)} of the {view.whole} though work was launched",
+        f"The device is idle {format_percent(view.get_share(queued.long_s), 0)} of the {view.whole} though work was launched",
         f"{view.show_time(queued.long_s)} in {format_count(queued.long_gaps)} gaps longer than starting a kernel "
         "takes, the "
-        f"longest {seconds(queued.longest_s)} before {shown}; "
+        f"longest {format_seconds(queued.longest_s)} before {shown}; "
         f"{same} of that before kernels of the stream that worked last",
         "A kernel that is ready begins within some microseconds. Look for kernels that the profiler lost, for other "
         "processes on the device, and for streams that wait for each other (wait_stream, events).",

@@ -8,7 +8,7 @@ from perfkit.analysis.findings.trace.trace_view import CPU, RuleResult, TraceVie
 from perfkit.analysis.model.trace import StepRow
 from perfkit.analysis.trace.advice import RECORD_SHAPES, advise_on_ceilings
 from perfkit.analysis.trace.lost_kernel_texts import format_lost_action, format_lost_evidence, format_lost_title
-from perfkit.units import percent, seconds
+from perfkit.units import format_percent, format_seconds
 
 _ON = ("1", "true", "True")
 
@@ -45,9 +45,9 @@ def find_work_above_roof(view: TraceView) -> Iterator[RuleResult]:
         yield view.build_remark(
             "limit.above_roof",
             "warning",
-            f"{percent(coverage.above_roof_s / coverage.kernel_s)} of {_name_work_time(view)} is above its roof: "
+            f"{format_percent(coverage.above_roof_s / coverage.kernel_s)} of {_name_work_time(view)} is above its roof: "
             "the ceiling or the cost is wrong",
-            f"this is {seconds(coverage.above_roof_s)}, of {', '.join(names) or 'marked rows'}"
+            f"this is {format_seconds(coverage.above_roof_s)}, of {', '.join(names) or 'marked rows'}"
             + (f": {why}" if why else ""),
             "Do not read these rows as fast. A ceiling may have been measured on a busy machine, the device may be "
             "another one (--device), or a formula counts too much; counters settle it (--counters).",
@@ -85,7 +85,7 @@ def find_unknown_graphs(view: TraceView) -> Iterator[RuleResult]:
         yield view.build_remark(
             "limit.unknown_graphs",
             "note",
-            f"{percent(missing / kernel_s)} of kernel time is in replayed graphs: which ops ran there is not known",
+            f"{format_percent(missing / kernel_s)} of kernel time is in replayed graphs: which ops ran there is not known",
             f"a replay calls no op; of the longest of {len(view.trace.graphs)} graphs: {longest.reason}",
             "Record torch.profiler with shapes while the graphs are captured, too, and name those traces with "
             "--capture. vLLM writes them with --profiler-config.capture_torch_profiler, SGLang with "
@@ -107,10 +107,12 @@ def find_unlinked_kernels(view: TraceView) -> Iterator[RuleResult]:
         yield view.build_remark(
             "limit.unlinked_kernels",
             "note",
-            f"{percent(missing / coverage.kernel_s)} of kernel time is linked to no op",
-            f"{seconds(missing)} of kernels were launched before the profile began, or their launch was not recorded"
+            f"{format_percent(missing / coverage.kernel_s)} of kernel time is linked to no op",
+            f"{format_seconds(missing)} of kernels were launched before the profile began, or their launch was not recorded"
             + (
-                f"; {seconds(coverage.inferred_s)} of it equals kernels of known ops" if coverage.inferred_s > 0 else ""
+                f"; {format_seconds(coverage.inferred_s)} of it equals kernels of known ops"
+                if coverage.inferred_s > 0
+                else ""
             ),
             "Record with ProfilerActivity.CPU too, and a schedule with wait and warmup steps before the active ones.",
             figures={"time_s": missing, "share": missing / coverage.kernel_s},
@@ -125,12 +127,12 @@ def find_unmodeled_kernels(view: TraceView) -> Iterator[RuleResult]:
     flops, moved = coverage.flops_s / coverage.kernel_s, coverage.bytes_s / coverage.kernel_s
     if min(flops, moved) < COVERED:
         names = ", ".join(
-            f"{shorten_kernel(row.name)} ({percent(row.share)}: {row.reason})" for row in coverage.uncovered[:3]
+            f"{shorten_kernel(row.name)} ({format_percent(row.share)}: {row.reason})" for row in coverage.uncovered[:3]
         )
         yield view.build_remark(
             "limit.unmodeled_kernels",
             "note",
-            f"FLOPs of {percent(flops, 0)} and bytes of {percent(moved, 0)} of {_name_work_time(view)} are known",
+            f"FLOPs of {format_percent(flops, 0)} and bytes of {format_percent(moved, 0)} of {_name_work_time(view)} are known",
             f"without: {names or 'nothing is named'}",
             "The roofline shows the part with an estimate only; hardware counters fill the rest (--counters).",
             figures={"flops_share": flops, "bytes_share": moved},
@@ -203,7 +205,7 @@ def find_outlier_steps(view: TraceView) -> Iterator[RuleResult]:
     yield view.build_remark(
         "limit.outlier_steps",
         "note",
-        f"{subject} {seconds(longest.seconds)}, {times:,.0f} times a typical one",
+        f"{subject} {format_seconds(longest.seconds)}, {times:,.0f} times a typical one",
         "; ".join(_describe_step(longest, first=first)),
         _WARM_UP if first or longest.compiling_s else _LOOK,
         figures={"steps": len(rows), "longest_s": longest.seconds, "ratio": times},
@@ -214,9 +216,9 @@ def _describe_step(step: StepRow, *, first: bool) -> Iterator[str]:
     if first:
         yield "it is the first of the trace"
     if step.compiling_s:
-        yield f"torch compiles or loads code for {seconds(step.compiling_s)} of it"
+        yield f"torch compiles or loads code for {format_seconds(step.compiling_s)} of it"
     most = max(step.time_split, key=lambda part: part.seconds)
-    yield f"{percent(most.share, 0)} of it is {most.category}"
+    yield f"{format_percent(most.share, 0)} of it is {most.category}"
 
 
 def _name_work_time(view: TraceView) -> str:

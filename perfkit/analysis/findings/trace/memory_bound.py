@@ -29,7 +29,7 @@ from perfkit.analysis.findings.trace.trace_view import (
 from perfkit.analysis.model.step import OpRow
 from perfkit.analysis.trace.op_class import OpClass, classify_op
 from perfkit.analysis.trace.roofline import LATENCY, MEMORY
-from perfkit.cost.args import size_of
+from perfkit.cost.args import get_element_size
 
 _OPTIMIZER = "optimizer"
 _NORM_PARTS = ("aten::pow", "aten::mean", "aten::rsqrt", "aten::var", "aten::var_mean", "aten::square")
@@ -194,7 +194,7 @@ def _is_size_changing(row: OpRow) -> bool:
     tensors = parse_shapes(row)
     if row.name != "aten::_to_copy" or len(tensors) != 1 or row.bytes is None or tensors[0].dtype not in _FLOATS:
         return False
-    read = size_of(tensors[0].dtype)
+    read = get_element_size(tensors[0].dtype)
     elements = tensors[0].numel * row.calls
     return elements > 0 and abs(row.bytes / elements - 2 * read) >= 1
 

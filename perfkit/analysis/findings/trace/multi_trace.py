@@ -6,7 +6,7 @@ from perfkit.analysis.findings.trace.thresholds import CHANGE, NOTABLE
 from perfkit.analysis.model.difference import TraceDifference
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.fleet import Fleet
-from perfkit.units import percent, seconds
+from perfkit.units import format_percent, format_seconds
 
 _IN_COMMUNICATION = "the gain is part of the exposed communication"
 _NOT_SIMULATED = "the traces do not tell which of a rank's work makes it late"
@@ -18,18 +18,22 @@ def find_straggler(fleet: Fleet) -> Iterator[Finding]:
     if slow is None or slow.late_s is None or slow.step_s <= 0 or slow.late_s < NOTABLE * slow.step_s:
         return
     others = sorted(rank.compute_s for rank in fleet.ranks if rank is not slow)
-    beside = "" if not others else f"; it computes {seconds(slow.compute_s)} a step, the others {_format_span(others)}"
+    beside = (
+        ""
+        if not others
+        else f"; it computes {format_seconds(slow.compute_s)} a step, the others {_format_span(others)}"
+    )
     latest = [row for row in fleet.skew if row.latest_rank == slow.label]
-    where = "" if not latest else f"; last at {percent(latest[0].latest_share, 0)} of {latest[0].name}"
+    where = "" if not latest else f"; last at {format_percent(latest[0].latest_share, 0)} of {latest[0].name}"
     if slow.last_share is not None:
-        where += f", and of all in {percent(slow.last_share, 0)} of the steps"
+        where += f", and of all in {format_percent(slow.last_share, 0)} of the steps"
     yield Finding(
         id="ranks.straggler",
         severity="gain",
         title=f"The other ranks wait for {slow.label}",
         variant=slow.label,
-        evidence=f"straggler delay: it reaches collectives {seconds(slow.late_s)} a step after the first rank "
-        f"({percent(slow.late_s / slow.step_s)} of the step){where}{beside}",
+        evidence=f"straggler delay: it reaches collectives {format_seconds(slow.late_s)} a step after the first rank "
+        f"({format_percent(slow.late_s / slow.step_s)} of the step){where}{beside}",
         details=(_IN_COMMUNICATION,),
         action="Give every rank equal work (batch, sequence lengths, experts); if it computes the same for longer, "
         "check its clocks, temperature and neighbours (nvidia-smi -q -d PERFORMANCE, CLOCK).",
@@ -51,8 +55,8 @@ def find_rank_waiting(fleet: Fleet) -> Iterator[Finding]:
             severity="gain",
             title="Ranks wait for each other at collectives",
             variant="",
-            evidence=f"{seconds(wait)} a step on average ({percent(wait / step_s)}), most at {worst.name} "
-            f"({seconds(worst.wait_s)}, up to {seconds(worst.worst_wait_s)}), with changing ranks as the last",
+            evidence=f"{format_seconds(wait)} a step on average ({format_percent(wait / step_s)}), most at {worst.name} "
+            f"({format_seconds(worst.wait_s)}, up to {format_seconds(worst.worst_wait_s)}), with changing ranks as the last",
             details=(_IN_COMMUNICATION,),
             action="Balance what varies from step to step: sequence lengths, data loading, garbage collection "
             "(gc.disable() and a collection at the same step on all ranks).",
@@ -77,10 +81,10 @@ def find_step_change(difference: TraceDifference) -> Iterator[Finding]:
     yield Finding(
         id="step.slower" if slower else "step.faster",
         severity="warning" if slower else "note",
-        title=f"The step is {percent(abs(after / before - 1))} {'slower' if slower else 'faster'} than in "
+        title=f"The step is {format_percent(abs(after / before - 1))} {'slower' if slower else 'faster'} than in "
         f"{difference.before}",
         variant=difference.after,
-        evidence=f"{seconds(after)} against {seconds(before)}; most in {text}",
+        evidence=f"{format_seconds(after)} against {format_seconds(before)}; most in {text}",
         details=difference.notes,
         action="See the rows of the difference." if slower else "",
         figures={"before_s": before, "after_s": after},
@@ -88,8 +92,12 @@ def find_step_change(difference: TraceDifference) -> Iterator[Finding]:
 
 
 def _format_signed_s(value: float) -> str:
-    return f"{'+' if value >= 0 else '-'}{seconds(abs(value))}"
+    return f"{'+' if value >= 0 else '-'}{format_seconds(abs(value))}"
 
 
 def _format_span(values: list[float]) -> str:
-    return seconds(values[0]) if values[0] == values[-1] else f"{seconds(values[0])} to {seconds(values[-1])}"
+    return (
+        format_seconds(values[0])
+        if values[0] == values[-1]
+        else f"{format_seconds(values[0])} to {format_seconds(values[-1])}"
+    )

@@ -21,7 +21,7 @@ from perfkit.analysis.trace.matmul_operands import list_contiguous_sizes
 from perfkit.analysis.trace.op_class import OpClass, classify_op
 from perfkit.analysis.trace.roofline import LATENCY
 from perfkit.devices.ceiling import Level
-from perfkit.units import flops_per_s, percent
+from perfkit.units import format_flop_rate, format_percent
 
 _PRODUCTS = (OpClass.MATMUL, OpClass.CONVOLUTION, OpClass.ATTENTION)
 
@@ -90,8 +90,8 @@ def find_fp32_products(view: TraceView) -> Iterator[RuleResult]:
     yield view.build_gain(
         "gemm.fp32",
         f"GEMMs run in fp32; the device is {best / now:.1f} times faster in {fastest}",
-        f"{evidence}; peaks {flops_per_s(now)} in fp32, "
-        + ", ".join(f"{flops_per_s(peak)} in {dtype}" for dtype, peak in higher.items()),
+        f"{evidence}; peaks {format_flop_rate(now)} in fp32, "
+        + ", ".join(f"{format_flop_rate(peak)} in {dtype}" for dtype, peak in higher.items()),
         _STAY_IN_FP32 if _has_reduced_products(view) else _advise_dtype(view, rows, higher),
         sum(_get_saved_s(row, now / best, view.bandwidth) for row in rows),
         basis="the same share of the higher peak, but no faster than memory allows",
@@ -253,7 +253,7 @@ def find_slow_convolutions(view: TraceView) -> Iterator[RuleResult]:
         return
     yield view.build_gain(
         "convolution.low_efficiency",
-        f"Convolutions reach {percent(attainable / took, 0)} of their roof",
+        f"Convolutions reach {format_percent(attainable / took, 0)} of their roof",
         f"they take {view.show_time(took)}",
         "Where input sizes stay the same, set torch.backends.cudnn.benchmark = True and train in channels-last."
         if view.torch_device == "cuda"

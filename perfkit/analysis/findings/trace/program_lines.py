@@ -7,7 +7,7 @@ from perfkit.analysis.model.loop import LoopAnalysis
 from perfkit.analysis.model.stacks import HotPlace, ThreadStacks
 from perfkit.analysis.stacks.hot_lines import LEAST_SAMPLES
 from perfkit.analysis.trace.idle_gaps import format_function
-from perfkit.units import percent
+from perfkit.units import format_percent
 
 # Of functions that a trace names, and of what part of the time on.
 _FUNCTIONS, _MUCH = 2, 0.1
@@ -23,7 +23,7 @@ def name_functions(rows: Sequence[GapRow]) -> str:
         if row.own:
             spent[format_function(row)] = spent.get(format_function(row), 0.0) + row.seconds
     longest = sorted(spent.items(), key=lambda item: -item[1])[:_FUNCTIONS]
-    told = [(percent(took / whole, 0), name) for name, took in longest if took >= _MUCH * whole]
+    told = [(format_percent(took / whole, 0), name) for name, took in longest if took >= _MUCH * whole]
     if not told:
         return ""
     (share, name), *others = told
@@ -63,7 +63,7 @@ def _format_places(of: str, places: Iterable[HotPlace]) -> str:
 def _join_places(places: Iterable[HotPlace]) -> str:
     """`41 % in collate (train.py:88), 12 % in ...`."""
     return ", ".join(
-        f"{percent(each.share, 0)} in {each.function.rpartition('.')[2]} ({each.place})"
+        f"{format_percent(each.share, 0)} in {each.function.rpartition('.')[2]} ({each.place})"
         for each in places
         if each.share >= _NAMED
     )

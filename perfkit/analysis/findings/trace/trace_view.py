@@ -17,7 +17,7 @@ from perfkit.analysis.model.step import OUTSIDE, OpRow
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.trace.op_class import OpClass, classify_op
 from perfkit.devices.ceiling import DeviceCeilings, Level
-from perfkit.units import percent, seconds
+from perfkit.units import format_percent, format_seconds
 
 CPU = "cpu"
 
@@ -208,7 +208,7 @@ class TraceView:
     def show_time(self, time_s: float) -> str:
         """`12.3 ms a step (4.5 %)`."""
         whole = "a step" if self.trace.steps else "in total"
-        return f"{seconds(time_s)} {whole} ({percent(self.get_share(time_s))})"
+        return f"{format_seconds(time_s)} {whole} ({format_percent(self.get_share(time_s))})"
 
     def format_calls(self, number: float) -> str:
         """`12 calls a step`, `1 call in total`."""

@@ -13,7 +13,7 @@ from perfkit.analysis.findings.trace.thresholds import (
 from perfkit.analysis.findings.trace.trace_view import COMMUNICATION, COPIES, RuleResult, TraceView, shorten_kernel
 from perfkit.analysis.model.trace import CollectiveRow, CopyRow
 from perfkit.devices.peak import CPU
-from perfkit.units import bandwidth, nbytes, percent
+from perfkit.units import format_bandwidth, format_bytes, format_percent
 
 
 def find_exposed_communication(view: TraceView) -> Iterator[RuleResult]:
@@ -26,9 +26,9 @@ def find_exposed_communication(view: TraceView) -> Iterator[RuleResult]:
     rows = sorted(view.trace.collectives, key=lambda row: -row.exposed_s)
     yield view.build_gain(
         "comm.exposed",
-        f"{percent(view.get_share(exposed), 0)} of the {view.whole} is exposed communication",
+        f"{format_percent(view.get_share(exposed), 0)} of the {view.whole} is exposed communication",
         f"nothing is computed beside {view.show_time(exposed)} of it, most in {_list_collectives(rows)}; "
-        f"{percent(hidden, 0)} of "
+        f"{format_percent(hidden, 0)} of "
         "communication is hidden",
         _choose_advice(rows, trains=view.trains),
         exposed,
@@ -102,8 +102,8 @@ def find_slow_link(view: TraceView) -> Iterator[RuleResult]:
     yield view.build_gain(
         "comm.slow_link",
         "Large messages go slower than the link",
-        f"{worst.name} of {nbytes(worst.message_bytes or 0)}: bus bandwidth {bandwidth(worst.bus_bandwidth or 0.0)} of "
-        f"the link's {bandwidth(worst.ceiling or 0.0)}",
+        f"{worst.name} of {format_bytes(worst.message_bytes or 0)}: bus bandwidth {format_bandwidth(worst.bus_bandwidth or 0.0)} of "
+        f"the link's {format_bandwidth(worst.ceiling or 0.0)}",
         _ON_HOST if view.trace.device == CPU else _ON_DEVICE,
         won,
         basis=f"a straggler looks the same; the link: {worst.ceiling_source}",
@@ -168,7 +168,7 @@ def find_exposed_copies(view: TraceView) -> Iterator[RuleResult]:
     if view.get_share(exposed) >= COMMON:
         yield view.build_gain(
             "copy.exposed",
-            f"{percent(view.get_share(exposed), 0)} of the {view.whole} is exposed copies",
+            f"{format_percent(view.get_share(exposed), 0)} of the {view.whole} is exposed copies",
             f"nothing is computed beside {view.show_time(exposed)} of copies: {_format_copies(rows)}",
             "Copy the next batch on a stream of its own while this one is computed, and offload less.",
             exposed,
@@ -182,14 +182,15 @@ def _format_copies(rows: list[CopyRow], most: int = 3) -> str:
     return ", ".join(
         f"{row.kind} of unknown size"
         if row.bytes is None
-        else f"{row.kind} {nbytes(row.bytes)}" + (f" at {bandwidth(row.bandwidth)}" if row.bandwidth else "")
+        else f"{row.kind} {format_bytes(row.bytes)}"
+        + (f" at {format_bandwidth(row.bandwidth)}" if row.bandwidth else "")
         for row in rows[:most]
     )
 
 
 def _list_collectives(rows: list[CollectiveRow], most: int = 3) -> str:
     parts = [
-        shorten_kernel(row.name) + (f" of {nbytes(row.message_bytes)}" if row.message_bytes is not None else "")
+        shorten_kernel(row.name) + (f" of {format_bytes(row.message_bytes)}" if row.message_bytes is not None else "")
         for row in rows[:most]
     ]
     return ", ".join(parts) + (f" and {len(rows) - most} more" if len(rows) > most else "") or "collectives"

@@ -8,15 +8,21 @@ from numpy.typing import NDArray
 
 from perfkit.analysis.trace.work.grouping import group_rows
 from perfkit.analysis.trace.work.work_items import WorkItems, WorkKind
-from perfkit.cost.args import all_tensors
-from perfkit.cost.call import TensorArg
-from perfkit.cost.collective import Kind as CollectiveKind
-from perfkit.cost.collective import Message, collective_kind, kernel_collective, message, ranks_in_kernel
+from perfkit.cost.args import walk_tensors
+from perfkit.cost.collective import CollectiveType as CollectiveKind
+from perfkit.cost.collective import (
+    Message,
+    classify_collective,
+    make_message,
+    parse_kernel_collective,
+    parse_kernel_ranks,
+)
 from perfkit.cost.dtypes import BY_NAME, UNKNOWN
-from perfkit.trace.naming import named
+from perfkit.cost.op_call import TensorArg
+from perfkit.trace.event_names import mark_named
 from perfkit.trace.ops import Ops
-from perfkit.trace.read import NONE, Category, Collective, Ints, Trace
-from perfkit.trace.signatures import arguments
+from perfkit.trace.read import NONE, Category, CollectiveRecord, Ints, Trace
+from perfkit.trace.signatures import parse_arguments
 
 # What a collective recorded lies on its kernel or on one of the innermost ops around the launch (`record_param_comms`).
 _LEVELS = 4
@@ -31,7 +37,7 @@ class CollectiveMessages(NamedTuple):
     """
 
     which: Ints
-    table: tuple[Collective, ...]
+    table: tuple[CollectiveRecord, ...]
 
     def get_message_bytes(self) -> NDArray[np.float64]:
         """The size of each piece's message as nccl-tests counts it, NaN where it is not known."""
@@ -39,10 +45,10 @@ class CollectiveMessages(NamedTuple):
         return np.asarray([*(np.nan if sent is None else sent.bytes for sent in known), np.nan])[self.which]
 
 
-def build_message(about: Collective) -> Message | None:
+def build_message(about: CollectiveRecord) -> Message | None:
     """The message of a collective; None where its size is not known. Without a group its bus factor means nothing."""
     ranks = about.group_size if about.group_size > 0 else 1
-    return message(about.name, about.dtype, about.sent, about.received, ranks)
+    return make_message(about.name, about.dtype, about.sent, about.received, ranks)
 
 
 def find_recorded_collectives(ops: Ops, events: Ints, row: Ints) -> Ints:
@@ -79,7 +85,7 @@ def collect_messages(pieces: WorkItems) -> CollectiveMessages:
     which = np.where(exchanging, find_recorded_collectives(ops, pieces.event, row), NONE)
     if not exchanging.any():
         return CollectiveMessages(which, tuple(trace.collectives))
-    called = named(trace, ops.event, lambda name: collective_kind(name) is not None)
+    called = mark_named(trace, ops.event, lambda name: classify_collective(name) is not None)
     called &= trace.signature[ops.event] != NONE
     caller = _find_nearest(ops, row, np.where(called, np.arange(len(ops)), NONE))
     table, only = list(trace.collectives), _find_only_group(trace)
@@ -93,7 +99,7 @@ def collect_messages(pieces: WorkItems) -> CollectiveMessages:
     for piece, key in zip(unknown.tolist(), keys, strict=True):
         if key not in rows_by_key:
             name, signature, kernel = key
-            tensors = all_tensors(arguments(trace.signatures[signature]) or ())
+            tensors = walk_tensors(parse_arguments(trace.signatures[signature]) or ())
             rows_by_key[key] = len(table)
             table.append(_infer_from_inputs(trace.names[name], list(tensors), trace.names[kernel], only))
         which[piece] = rows_by_key[key]
@@ -101,7 +107,7 @@ def collect_messages(pieces: WorkItems) -> CollectiveMessages:
     return CollectiveMessages(which, tuple(table))
 
 
-def _fill_from_ranges(pieces: WorkItems, which: Ints, table: list[Collective], only: tuple[str, int]) -> None:
+def _fill_from_ranges(pieces: WorkItems, which: Ints, table: list[CollectiveRecord], only: tuple[str, int]) -> None:
     """Fill in what collectives exchange whose backend ran them on the host, by the inputs of its ranges."""
     trace = pieces.ops.trace
     signature = trace.signature[pieces.event]
@@ -109,7 +115,7 @@ def _fill_from_ranges(pieces: WorkItems, which: Ints, table: list[Collective], o
     told = np.flatnonzero(ranges & (signature != NONE))
     alike = group_rows(pieces.name[told], signature[told])
     for number, first in enumerate(told[alike.first].tolist()):
-        tensors = list(all_tensors(arguments(trace.signatures[int(signature[first])]) or ()))
+        tensors = list(walk_tensors(parse_arguments(trace.signatures[int(signature[first])]) or ()))
         which[told[alike.of == number]] = len(table)
         table.append(_infer_from_parts(trace.names[int(pieces.name[first])], tensors, only))
 
@@ -118,16 +124,16 @@ def _fill_from_ranges(pieces: WorkItems, which: Ints, table: list[Collective], o
 _OWN_PARTS = (CollectiveKind.ALL_GATHER, CollectiveKind.GATHER)
 
 
-def _infer_from_parts(name: str, tensors: list[TensorArg], only: tuple[str, int]) -> Collective:
+def _infer_from_parts(name: str, tensors: list[TensorArg], only: tuple[str, int]) -> CollectiveRecord:
     """A range has the tensors that the rank puts in (`gloo:all_gather`: its own part). Where parts make the whole and
     the number of ranks is not known, neither is the size."""
     described, size = only
     sent = sum(math.prod(tensor.shape) for tensor in tensors) if tensors else NONE
-    if collective_kind(name) in _OWN_PARTS and size == NONE:
+    if classify_collective(name) in _OWN_PARTS and size == NONE:
         sent = NONE
     dtypes = {tensor.dtype for tensor in tensors}
     dtype = _name_c10_dtype(next(iter(dtypes))) if len(dtypes) == 1 else ""
-    return Collective(name, dtype, sent, NONE, described, described, size)
+    return CollectiveRecord(name, dtype, sent, NONE, described, described, size)
 
 
 # Ops of torch's process groups; what other ops exchange they do in one kernel of their own.
@@ -144,31 +150,31 @@ def _find_only_group(trace: Trace) -> tuple[str, int]:
     return "all ranks" if size == (trace.world_size or size) else "", size
 
 
-def _infer_from_inputs(name: str, tensors: list[TensorArg], kernel: str, only: tuple[str, int]) -> Collective:
+def _infer_from_inputs(name: str, tensors: list[TensorArg], kernel: str, only: tuple[str, int]) -> CollectiveRecord:
     """The output comes before the input; an all-reduce and a broadcast work in place. Lists have no recorded dtype.
 
     Of an op that is no process group's the input comes first and the output last; its kernel tells the number of ranks.
     """
     dtypes = {tensor.dtype for tensor in tensors} - {UNKNOWN}
     dtype = next(iter(dtypes)) if len(dtypes) == 1 else ""
-    by_kernel = kernel_collective(kernel)
-    if not dtype and by_kernel is not None and by_kernel[0] == collective_kind(name):
+    by_kernel = parse_kernel_collective(kernel)
+    if not dtype and by_kernel is not None and by_kernel[0] == classify_collective(name):
         dtype = by_kernel[1] or ""
     bare = name.rpartition("::")[2].strip("_")
     sizes = [math.prod(tensor.shape) for tensor in tensors]
     if not name.startswith(_OF_GROUPS):
-        ranks = ranks_in_kernel(kernel)
+        ranks = parse_kernel_ranks(kernel)
         group, size = only if ranks is None else ("", ranks)
         first = sizes[0] if sizes else NONE
-        last = first if collective_kind(name) is CollectiveKind.ALL_REDUCE or not sizes else sizes[-1]
-        return Collective(
+        last = first if classify_collective(name) is CollectiveKind.ALL_REDUCE or not sizes else sizes[-1]
+        return CollectiveRecord(
             bare, _name_c10_dtype(tensors[0].dtype if tensors else dtype), first, last, group, group, size
         )
     flat = bare.endswith("base") and len(sizes) >= 2
     received, sent = (sizes[0], sizes[1]) if flat else (sum(sizes), sum(sizes))
     if not sizes:
         received = sent = NONE
-    return Collective(bare, _name_c10_dtype(dtype), sent, received, "", "", NONE)
+    return CollectiveRecord(bare, _name_c10_dtype(dtype), sent, received, "", "", NONE)
 
 
 def _name_c10_dtype(dtype: str) -> str:

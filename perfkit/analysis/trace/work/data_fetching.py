@@ -4,7 +4,7 @@ import re
 
 from perfkit.analysis.trace.intervals import Intervals, merge_intervals
 from perfkit.record import MARK_PREFIX
-from perfkit.trace.naming import named
+from perfkit.trace.event_names import mark_named
 from perfkit.trace.read import Category, Ints, Trace
 
 _LOADER = re.compile(r"enumerate\(DataLoader\).*")
@@ -15,10 +15,10 @@ def find_fetches(trace: Trace) -> Ints:
     """The ranges in which a batch was fetched: those that perfkit marked, else those of torch's DataLoader."""
     ranges = trace.select_events(Category.RANGE, Category.OP)
     # Where perfkit marked the phase, DataLoader's own mark lies within it and would count twice.
-    ours = ranges[named(trace, ranges, lambda name: name == _OUR_PHASE)]
+    ours = ranges[mark_named(trace, ranges, lambda name: name == _OUR_PHASE)]
     if len(ours):
         return ours
-    theirs: Ints = ranges[named(trace, ranges, lambda name: _LOADER.fullmatch(name) is not None)]
+    theirs: Ints = ranges[mark_named(trace, ranges, lambda name: _LOADER.fullmatch(name) is not None)]
     return theirs
 
 

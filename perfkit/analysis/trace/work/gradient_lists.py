@@ -10,11 +10,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from perfkit.cost.call import TensorArg
 from perfkit.cost.multi_tensor import CHUNK
-from perfkit.trace.naming import named
+from perfkit.cost.op_call import TensorArg
+from perfkit.trace.event_names import mark_named
 from perfkit.trace.ops import Ops
-from perfkit.trace.signatures import arguments
+from perfkit.trace.signatures import parse_arguments
 
 Dims = tuple[int, ...]
 
@@ -35,7 +35,7 @@ def count_elements_by_blocks(ops: Ops) -> dict[int, int]:
 
 def _list_backward_gradients(ops: Ops) -> Iterator[Counter[Dims]]:
     """The gradients of a backward pass: those of each step, which may have several passes alike."""
-    rows = np.flatnonzero(named(ops.trace, ops.event, "torch::autograd::AccumulateGrad".__eq__))
+    rows = np.flatnonzero(mark_named(ops.trace, ops.event, "torch::autograd::AccumulateGrad".__eq__))
     signature = ops.trace.signature[ops.event[rows]]
     of_step, times = np.unique(np.stack((ops.step[rows], signature)), axis=1, return_counts=True)
     steps: dict[int, set[tuple[int, int]]] = {}
@@ -44,7 +44,7 @@ def _list_backward_gradients(ops: Ops) -> Iterator[Counter[Dims]]:
     for calls in {frozenset(calls) for calls in steps.values()}:
         gradients: Counter[Dims] = Counter()
         for number, count in calls:
-            given = arguments(ops.trace.signatures[number]) if number >= 0 else None
+            given = parse_arguments(ops.trace.signatures[number]) if number >= 0 else None
             gradient = given[0] if given else None
             if isinstance(gradient, TensorArg):
                 gradients[gradient.shape] += count

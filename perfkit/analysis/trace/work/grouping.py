@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.trace.compact import Compact, compact
+from perfkit.trace.compact_ints import Compact, compact_ints
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -48,11 +48,11 @@ def group_rows(*keys: Compact) -> RowGroups:
         code, size = code * width + (key.astype(np.int64, copy=False) - low), size * width
     if size > few:
         _, first, of = np.unique(code, return_index=True, return_inverse=True)
-        return RowGroups(compact(of), first.astype(np.int64))
+        return RowGroups(compact_ints(of), first.astype(np.int64))
     of, count = _renumber_codes(code, size)
     first = np.empty(count, np.int64)
     first[of[::-1]] = np.arange(len(of) - 1, -1, -1)  # of several rows the last that is written stays
-    return RowGroups(compact(of), first)
+    return RowGroups(compact_ints(of), first)
 
 
 def _renumber_codes(code: Ints, size: int) -> tuple[Ints, int]:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.analysis.trace.work.grouping import group_rows
-from perfkit.trace.compact import Compact
+from perfkit.trace.compact_ints import Compact
 from perfkit.trace.read import NONE, Ints, Small
 
 Flags = NDArray[np.bool_]

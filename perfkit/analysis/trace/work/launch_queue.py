@@ -14,8 +14,8 @@ from perfkit.analysis.trace.intervals import Intervals, measure_covered, merge_i
 from perfkit.analysis.trace.wall_time_split import TimeSplit
 from perfkit.analysis.trace.work.step_windows import StepWindows, find_backlog
 from perfkit.analysis.trace.work.unrecorded_time import find_unrecorded_time
-from perfkit.device_calls import launches_graph
-from perfkit.trace.naming import named
+from perfkit.device_calls import is_graph_launch
+from perfkit.trace.event_names import mark_named
 from perfkit.trace.ops import Ops
 from perfkit.trace.read import NONE, Category, Ints, Trace
 
@@ -136,7 +136,7 @@ def summarize_launches(
         short_kernels=float(short.sum()) / parts,
         short_s=float(durations[short].sum()) / 1e9 / parts,
         short_gap_s=float(gaps.sum()) / 1e9 / parts,
-        graph_launches=len(find_runtime_calls(trace, windows, launches_graph)) / parts,
+        graph_launches=len(find_runtime_calls(trace, windows, is_graph_launch)) / parts,
         note=waiting.note,
         late_s=late_s,
         queued=queued,
@@ -163,7 +163,7 @@ def _measure_delays(
 def find_runtime_calls(trace: Trace, windows: StepWindows, fits: Callable[[str], bool]) -> Ints:
     """Calls of the runtime within the windows whose name fits."""
     events = trace.select_events(Category.LAUNCH)
-    events = events[named(trace, events, fits)]
+    events = events[mark_named(trace, events, fits)]
     calls: Ints = events[windows.find_windows(trace.start_ns[events]) != NONE]
     return calls
 
@@ -173,7 +173,7 @@ def _sum_synchronization(ops: Ops, windows: StepWindows) -> tuple[int, int]:
     trace = ops.trace
     # On the host's own tensors these ops wait for nothing: they count where they started something on the device.
     rows = np.flatnonzero(np.bincount(ops.kernel_op[ops.kernel_op != NONE], minlength=1))
-    waiting = ops.event[rows[named(trace, ops.event[rows], _SYNCHRONISING_OPS.__contains__)]]
+    waiting = ops.event[rows[mark_named(trace, ops.event[rows], _SYNCHRONISING_OPS.__contains__)]]
     waiting = waiting[windows.find_windows(trace.start_ns[waiting]) != NONE]
     events = np.union1d(find_runtime_calls(trace, windows, is_synchronizing), waiting)
     calls = waited = 0

@@ -9,7 +9,7 @@ from perfkit.analysis.model.trace import CopyRow
 from perfkit.analysis.trace.roofs import Roofs, describe_ceiling, explain_excess
 from perfkit.analysis.trace.work.grouping import group_rows
 from perfkit.devices.ceiling import Ceiling, Level
-from perfkit.trace.naming import Names
+from perfkit.trace.event_names import EventNames
 from perfkit.trace.read import Category, Ints, Trace
 
 HTOD, DTOH, DTOD, PTOP = "HtoD", "DtoH", "DtoD", "PtoP"
@@ -62,7 +62,7 @@ def build_copy_rows(trace: Trace, events: Ints, exposed_ns: Ints, parts: int, ro
     """
     if not len(events):
         return ()
-    names = Names.from_events(trace, events)
+    names = EventNames.from_events(trace, events)
     alike: dict[tuple[str, bool | None], int] = {}
     look = np.zeros(len(trace.names), np.int64)
     for number in names.occurring:

@@ -25,10 +25,16 @@ from perfkit import cupti
 from perfkit.analysis.model.step import LostKernels
 from perfkit.analysis.trace.work.grouping import group_rows
 from perfkit.analysis.trace.work.step_windows import StepWindows, find_backlog
-from perfkit.device_calls import begins_capture, ends_capture, launches_cuda_graph, launches_kernel, waits_for_all
-from perfkit.trace.matching import latest_before, processes
-from perfkit.trace.naming import named
-from perfkit.trace.nesting import parents
+from perfkit.device_calls import (
+    is_capture_begin,
+    is_capture_end,
+    is_cuda_graph_launch,
+    is_device_sync,
+    is_kernel_launch,
+)
+from perfkit.trace.event_names import mark_named
+from perfkit.trace.event_nesting import find_parents
+from perfkit.trace.match_ids import find_latest_before, map_processes
 from perfkit.trace.ops import Ops
 from perfkit.trace.read import NONE, Category, Ints, Trace
 
@@ -44,7 +50,7 @@ def count_lost_kernels(ops: Ops, windows: StepWindows) -> LostKernels | None:
     calls = trace.select_events(Category.LAUNCH)
     calls = calls[trace.correlation[calls] != NONE]
     kernel_counts = np.bincount(kernels.launch[kernels.launch != NONE], minlength=len(trace))[calls]
-    of_untimed = latest_before(
+    of_untimed = find_latest_before(
         trace.untimed.astype(np.int64),
         np.full(len(trace.untimed), trace.start_ns.min(initial=0)),
         trace.correlation[calls].astype(np.int64),
@@ -55,14 +61,14 @@ def count_lost_kernels(ops: Ops, windows: StepWindows) -> LostKernels | None:
         return None
     inside = _is_within_steps(ops, windows, calls)
     silent = _find_silent_calls(trace, calls, kernel_counts + untimed > 0, _find_deadlines(ops, calls)) & inside
-    graphs = silent & named(trace, calls, launches_cuda_graph)
+    graphs = silent & mark_named(trace, calls, is_cuda_graph_launch)
     are_mixed_up = has_mixed_up_ids(ops, calls[graphs])
     of_graph = 0 if are_mixed_up else int(graphs.sum()) * _estimate_graph_kernels(trace, calls, kernel_counts)
     without_record = int((silent & ~graphs).sum()) + of_graph
     without_time = int(untimed[inside].sum())
     lost = without_record + without_time
     launched = int(kernel_counts[inside].sum()) + lost
-    version = cupti.of_trace(trace.properties)
+    version = cupti.read_trace_version(trace.properties)
     return LostKernels(
         launched=launched,
         lost=lost,
@@ -83,9 +89,9 @@ def _is_within_steps(ops: Ops, windows: StepWindows, calls: Ints) -> Flags:
 
 def _find_silent_calls(trace: Trace, calls: Ints, answered: Flags, until: Ints) -> Flags:
     """Which calls should have started a kernel by `until` and have none."""
-    rows = np.flatnonzero(named(trace, calls, lambda name: launches_kernel(name) or launches_cuda_graph(name)))
+    rows = np.flatnonzero(mark_named(trace, calls, lambda name: is_kernel_launch(name) or is_cuda_graph_launch(name)))
     answered = answered[rows]
-    around = parents(trace, calls[rows])
+    around = find_parents(trace, calls[rows])
     nested = around != NONE
     np.logical_or.at(answered, around[nested], answered[nested])
     begun = trace.start_ns[calls[rows]]
@@ -98,11 +104,11 @@ def _find_silent_calls(trace: Trace, calls: Ints, answered: Flags, until: Ints) 
 def _find_deadlines(ops: Ops, calls: Ints) -> Ints:
     """For each call up to when its process's launches must have run: see the module."""
     trace, kernels = ops.trace, ops.kernels
-    process = processes(trace)[trace.thread[calls]]
-    waits = named(trace, calls, waits_for_all)
+    process = map_processes(trace)[trace.thread[calls]]
+    waits = mark_named(trace, calls, is_device_sync)
     until = np.full(len(calls), np.iinfo(np.int64).min, np.int64)
     launched = kernels.launch[kernels.launch != NONE]
-    its = processes(trace)[trace.thread[launched]]
+    its = map_processes(trace)[trace.thread[launched]]
     event = kernels.event[kernels.launch != NONE]
     lane = group_rows(trace.device[event], trace.stream[event]).of
     for number in np.unique(its).tolist():
@@ -118,10 +124,10 @@ def _is_in_capture(trace: Trace, calls: Ints, times: Ints) -> Flags:
     """Which times lie in a capture of a graph, of whichever stream; one may have begun before the recording."""
 
     def sorted_times(test: Callable[[str], bool], of: Ints) -> Ints:
-        times: Ints = np.sort(of[calls[named(trace, calls, test)]])
+        times: Ints = np.sort(of[calls[mark_named(trace, calls, test)]])
         return times
 
-    begins, ends = sorted_times(begins_capture, trace.start_ns), sorted_times(ends_capture, trace.end_ns)
+    begins, ends = sorted_times(is_capture_begin, trace.start_ns), sorted_times(is_capture_end, trace.end_ns)
     before = int((np.arange(1, len(ends) + 1) - np.searchsorted(begins, ends, "right")).max(initial=0))
     open_captures = before + np.searchsorted(begins, times, "right") - np.searchsorted(ends, times, "right")
     captured: Flags = open_captures > 0
@@ -140,5 +146,5 @@ def has_mixed_up_ids(ops: Ops, graphs: Ints) -> bool:
 
 def _estimate_graph_kernels(trace: Trace, calls: Ints, kernel_counts: Ints) -> int:
     """The median over the launches of graphs that have kernels; one where none has."""
-    counts = kernel_counts[named(trace, calls, launches_cuda_graph) & (kernel_counts > 0)]
+    counts = kernel_counts[mark_named(trace, calls, is_cuda_graph_launch) & (kernel_counts > 0)]
     return round(float(np.median(counts))) if len(counts) else 1

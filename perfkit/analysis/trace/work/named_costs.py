@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 
 from perfkit.analysis.trace.work.gradient_lists import count_elements_by_blocks
 from perfkit.analysis.trace.work.work_items import WorkItems, WorkKind
-from perfkit.cost.call import OpCost
-from perfkit.cost.multi_tensor import multi_tensor_cost
-from perfkit.trace.naming import named
+from perfkit.cost.multi_tensor import cost_multi_tensor_kernel
+from perfkit.cost.op_call import OpCost
+from perfkit.trace.event_names import mark_named
 from perfkit.trace.read import NONE, Trace
 
 _FIRST_OF_GRID = re.compile(rb"\[\s*(\d+)")  # geometry begins with the grid
@@ -29,7 +29,7 @@ def estimate_named_costs(pieces: WorkItems) -> NamedCosts:
     trace = pieces.ops.trace
     if not pieces.on_device:
         return NamedCosts((), number)
-    over_lists = named(trace, pieces.event, lambda name: "multi_tensor_apply" in name)
+    over_lists = mark_named(trace, pieces.event, lambda name: "multi_tensor_apply" in name)
     rows = np.flatnonzero(pieces.is_kind(WorkKind.WORK) & (pieces.call == NONE) & over_lists)
     rows = rows[trace.geometry[pieces.event[rows]] != NONE]
     if not len(rows):
@@ -41,7 +41,7 @@ def estimate_named_costs(pieces: WorkItems) -> NamedCosts:
     for row, size, each in zip(rows.tolist(), blocks.tolist(), per_block.tolist(), strict=True):
         key = (int(pieces.name[row]), size, each)
         if key not in known:
-            cost = multi_tensor_cost(trace.names[key[0]], size, size * each if each else None)
+            cost = cost_multi_tensor_kernel(trace.names[key[0]], size, size * each if each else None)
             known[key] = NONE if cost is None else found.setdefault(cost, len(found))
         number[row] = known[key]
     return NamedCosts(tuple(found), number)

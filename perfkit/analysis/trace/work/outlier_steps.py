@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.analysis.trace.intervals import clip_intervals, measure_length, merge_intervals
-from perfkit.trace.naming import named
+from perfkit.trace.event_names import mark_named
 from perfkit.trace.read import Category, Ints, Trace
 
 # A step that takes this many times a typical one is unlike it.
@@ -33,6 +33,6 @@ def find_outlier_steps(lengths: Ints) -> NDArray[np.bool_]:
 def measure_compiling_ns(trace: Trace, start: int, end: int) -> int:
     """For how long of a span torch compiled, or kernels' code was loaded."""
     events = trace.select_events(Category.OP, Category.RANGE, Category.LAUNCH)
-    events = events[named(trace, events, lambda name: _COMPILING.fullmatch(name) is not None)]
+    events = events[mark_named(trace, events, lambda name: _COMPILING.fullmatch(name) is not None)]
     compiling = merge_intervals(trace.start_ns[events], trace.end_ns[events])
     return measure_length(clip_intervals(compiling, merge_intervals([start], [end])))

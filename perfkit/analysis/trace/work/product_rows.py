@@ -20,9 +20,9 @@ from perfkit.analysis.trace.work.roofline_rows import RooflineGroups, build_op_r
 from perfkit.analysis.trace.work.work_analysis import WorkAnalysis
 from perfkit.analysis.trace.work.work_items import WorkItems, WorkKind
 from perfkit.analysis.trace.work.work_table import Row, WorkTable, build_table
-from perfkit.cost.gemm_kernel import only_helps
-from perfkit.cost.gemm_tile import grid_counts_threads, takes_whole_tiles, tile_of
-from perfkit.trace.costing import CostedCall
+from perfkit.cost.gemm_kernel import is_helper_kernel
+from perfkit.cost.gemm_tile import has_grid_of_threads, has_whole_tiles, parse_tile
+from perfkit.trace.cost_ops import CostedCall
 from perfkit.trace.read import NONE, Ints
 
 # Programs have some hundred at most; those with sizes that change from step to step have many.
@@ -61,7 +61,7 @@ def build_product_rows(
     attentions: list[tuple[AttentionRow, Ints]] = []
     for index in order.tolist():
         of = _make_call_group(placed, index, main, engine.step_s, units)
-        if only_helps(of.kernel):  # the one that multiplies is not in the trace
+        if is_helper_kernel(of.kernel):  # the one that multiplies is not in the trace
             continue
         its = np.asarray([index])
         if classify_op(of.call.call.name) == OpClass.MATMUL:
@@ -118,7 +118,7 @@ def _parse_grid(geometry: bytes, kernel: str) -> Grid | None:
     if not triples or not all(triples[0]):
         return None
     x, y, z = triples[0]
-    if not grid_counts_threads(kernel):
+    if not has_grid_of_threads(kernel):
         return x, y, z
     if len(triples) < 2 or not all(triples[1]):
         return None
@@ -130,7 +130,7 @@ def _measure_fill(of: _CallGroup, tiles: int | None = None, parts: int | None = 
     if of.grid is None:
         return {"units": of.units}
     blocks = prod(of.grid)
-    whole = takes_whole_tiles(of.kernel)
+    whole = has_whole_tiles(of.kernel)
     filled = None if of.units is None else compute_waves(blocks, of.units, tiles, parts, whole_tiles=whole)
     told = {"blocks": blocks, "units": of.units}
     return told if filled is None else {**told, "waves": filled.number, "wave_loss": filled.loss}
@@ -140,7 +140,7 @@ def _build_gemm_row(of: _CallGroup) -> GemmRow | None:
     product = parse_matmul_sizes(*of.call.call)
     if product is None:
         return None
-    tile = tile_of(of.kernel)
+    tile = parse_tile(of.kernel)
     tiles = None if tile is None else count_tiles(product, tile)
     parts = infer_split_k(of.grid, product.batch, tiles) if of.grid and tiles and prod(of.grid) >= tiles else None
     return GemmRow(

@@ -26,7 +26,7 @@ from perfkit.analysis.trace.work.shape_texts import show_shapes
 from perfkit.analysis.trace.work.wall_time import has_overlap, measure_group_wall_ns, measure_wall_ns
 from perfkit.analysis.trace.work.work_item_costs import WorkItemCosts
 from perfkit.analysis.trace.work.work_items import WorkItems, WorkKind
-from perfkit.cost.call import Unit
+from perfkit.cost.op_call import ComputeUnit
 from perfkit.devices.ceiling import Level
 from perfkit.devices.refuted import faster_than
 from perfkit.record import PHASES
@@ -262,7 +262,7 @@ def _explain_missing_share(placed: RooflineGroups, index: int, limit: RooflineLi
     kind = int(placed.pieces.kind[first])
     if limit.attainable_s is None:
         costed = kind == WorkKind.WORK and unit and placed.flops[index] > 0
-        lacking = costed and roofs.compute(Unit(unit), dtype) is None
+        lacking = costed and roofs.compute(ComputeUnit(unit), dtype) is None
         return roofs.explain_missing(dtype) if lacking else ""
     if limit.attainable_s <= placed.seconds[index]:
         return ""
@@ -270,7 +270,7 @@ def _explain_missing_share(placed: RooflineGroups, index: int, limit: RooflineLi
     if kind == WorkKind.COPY:
         ceiling = find_link(parse_copy_kind(placed.pieces.ops.trace.names[int(placed.pieces.name[first])]), roofs)
     elif limit.bound == COMPUTE and unit:
-        ceiling = roofs.compute(Unit(unit), dtype)
+        ceiling = roofs.compute(ComputeUnit(unit), dtype)
     return "" if ceiling is None else faster_than(ceiling)
 
 

@@ -21,7 +21,7 @@ from perfkit.analysis.trace.wall_time_split import TimeSplit, split_wall_time
 from perfkit.analysis.trace.work.launch_queue import LaunchQueue
 from perfkit.analysis.trace.work.roofline_rows import RooflineGroups
 from perfkit.analysis.trace.work.work_items import WorkItems, WorkKind
-from perfkit.trace.nesting import grouped
+from perfkit.trace.event_nesting import sort_by_group
 from perfkit.trace.read import NONE
 
 # Devices have some ten streams. What a trace has beyond these is told in one row.
@@ -79,7 +79,7 @@ def split_streams(
     label[together] = len(pieces.lanes)
     lane = label[pieces.lane]
     named = dict(enumerate(pieces.lanes)) | {len(pieces.lanes): (NONE, f"({len(together):,} others)")}
-    order = grouped(lane)
+    order = sort_by_group(lane)
     ends = np.cumsum(np.bincount(lane, minlength=len(named)))
     return tuple(
         _build_stream_row(*named[number], pieces, category, waiting, order[begin:end], some_lost)

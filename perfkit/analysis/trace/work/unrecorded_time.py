@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from perfkit.analysis.trace.intervals import EMPTY, Intervals, join_intervals, merge_intervals
 from perfkit.analysis.trace.work.lost_kernels import has_mixed_up_ids
-from perfkit.device_calls import launches_graph, waits_for_all
-from perfkit.trace.naming import named
+from perfkit.device_calls import is_device_sync, is_graph_launch
+from perfkit.trace.event_names import mark_named
 from perfkit.trace.ops import Ops
 from perfkit.trace.read import NONE, Category, Ints
 
@@ -34,7 +34,7 @@ def _find_time_before_first(ops: Ops) -> Intervals:
 def _find_silent_graph_time(ops: Ops) -> Intervals:
     trace = ops.trace
     calls = trace.select_events(Category.LAUNCH)
-    calls = calls[(trace.correlation[calls] != NONE) & named(trace, calls, launches_graph)]
+    calls = calls[(trace.correlation[calls] != NONE) & mark_named(trace, calls, is_graph_launch)]
     launched = np.zeros(len(trace), np.bool_)
     launched[ops.kernels.launch[ops.kernels.launch != NONE]] = True
     graphs = calls[~launched[calls]]
@@ -91,4 +91,4 @@ def _find_first_after(times: Ints, asked: Ints, done: Ints, last: int) -> Ints:
 def _find_device_waits(ops: Ops) -> Ints:
     trace = ops.trace
     calls = trace.select_events(Category.LAUNCH)
-    return calls[named(trace, calls, waits_for_all)]
+    return calls[mark_named(trace, calls, is_device_sync)]

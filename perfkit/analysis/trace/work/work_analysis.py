@@ -22,11 +22,11 @@ from perfkit.analysis.trace.work.step_windows import StepWindows, find_step_wind
 from perfkit.analysis.trace.work.work_item_costs import WorkItemCosts, compute_item_costs
 from perfkit.analysis.trace.work.work_items import Flags, WorkItems, collect_work_items
 from perfkit.record import PHASES
-from perfkit.trace.counters.match import CounterColumns
+from perfkit.trace.counters.match_counters import CounterColumns
+from perfkit.trace.event_names import mark_named
 from perfkit.trace.kernels import is_compiled_kernel
-from perfkit.trace.naming import named
 from perfkit.trace.ops import Ops
-from perfkit.trace.phases import Phases, find_phases
+from perfkit.trace.phases import PhaseIntervals, find_phases
 from perfkit.trace.read import NONE, Ints
 
 
@@ -111,7 +111,7 @@ def _group_ops(work: WorkItems) -> RowGroups:
     """Pieces for one call in one phase and module; on a device all that has no op together, but for generated kernels,
     whose names tell what they do."""
     within = (work.step != NONE).astype(np.int64)
-    generated = named(work.ops.trace, work.event, is_compiled_kernel)
+    generated = mark_named(work.ops.trace, work.event, is_compiled_kernel)
     op = np.where(work.on_device & (work.owner == NONE) & ~generated, NONE, work.label)
     return group_rows(op, work.call, work.phase, work.module, work.kind, within)
 
@@ -133,7 +133,7 @@ def summarize_step(engine: WorkAnalysis) -> list[OpRow]:
     return result
 
 
-def _measure_phase_s(engine: WorkAnalysis, phase: int, ranges: Phases) -> float:
+def _measure_phase_s(engine: WorkAnalysis, phase: int, ranges: PhaseIntervals) -> float:
     """Of a phase on a device the time in which a kernel of it ran; on a CPU that of its range if we marked it."""
     work = engine.pieces
     if work.on_device or not len(ranges):

@@ -15,18 +15,18 @@ from perfkit.analysis.trace.work.inferred_calls import fill_inferred_values
 from perfkit.analysis.trace.work.named_costs import NamedCosts, estimate_named_costs
 from perfkit.analysis.trace.work.reported_costs import read_reported_costs
 from perfkit.analysis.trace.work.work_items import Flags, WorkItems, WorkKind
-from perfkit.cost.call import Unit
 from perfkit.cost.fallback import RECORDED_INPUTS
-from perfkit.cost.fp32_products import computed_in
-from perfkit.cost.gemm_kernel import matrix_unit, multiplies
+from perfkit.cost.fp32_products import resolve_compute_dtype
+from perfkit.cost.gemm_kernel import classify_matrix_unit, is_matrix_kernel
+from perfkit.cost.op_call import ComputeUnit
 from perfkit.devices.peak import Fp32Settings
-from perfkit.trace.costing import CostedCall
-from perfkit.trace.counters.match import CounterColumns
-from perfkit.trace.naming import named
+from perfkit.trace.cost_ops import CostedCall
+from perfkit.trace.counters.match_counters import CounterColumns
+from perfkit.trace.event_names import mark_named
 from perfkit.trace.read import NONE, Category, Ints
 
 Floats = NDArray[np.float64]
-Precision = tuple[Unit, str]  # the unit and the dtype of the operands that select a peak
+Precision = tuple[ComputeUnit, str]  # the unit and the dtype of the operands that select a peak
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class WorkItemCosts:
         """
         ceilings = [roofs.compute(unit, dtype) for unit, dtype in self.precisions]
         peaks = np.asarray([*(np.nan if ceiling is None else ceiling.value for ceiling in ceilings), np.nan])
-        vector = np.asarray([*(unit == Unit.VECTOR for unit, _ in self.precisions), False])
+        vector = np.asarray([*(unit == ComputeUnit.VECTOR for unit, _ in self.precisions), False])
         seconds = np.where(flops == 0, 0.0, flops / peaks[self.precision])
         return np.where(np.isnan(flops) & vector[self.precision] & ~self.estimated, 0.0, seconds)
 
@@ -118,12 +118,12 @@ def compute_item_costs(
         has_flops, has_bytes = ~np.isnan(counters.flops), ~np.isnan(counters.dram_bytes)
         flops, moved = np.where(has_flops, counters.flops, flops), np.where(has_bytes, counters.dram_bytes, moved)
         counted = has_flops & has_bytes
-    matrix_call = np.asarray([*(call.cost.unit == Unit.MATRIX for call in ops.calls), False])[pieces.call]
+    matrix_call = np.asarray([*(call.cost.unit == ComputeUnit.MATRIX for call in ops.calls), False])[pieces.call]
     estimated = np.asarray([*(call.cost.source == RECORDED_INPUTS for call in ops.calls), False])[pieces.call]
     estimated &= ~counted & ~np.isnan(moved)
     # Also where the name tells no precision: a product without FLOPs is one all the same.
     unknown_call = uncosted | np.isnan(flops)
-    is_matrix = matrix_call | (unknown_call & pieces.on_device & named(ops.trace, pieces.event, multiplies))
+    is_matrix = matrix_call | (unknown_call & pieces.on_device & mark_named(ops.trace, pieces.event, is_matrix_kernel))
     more_flops, more_bytes, unmasked = (np.where(counted, 1.0, ratio) for ratio in _compute_ratios(pieces, own))
     return WorkItemCosts(
         flops,
@@ -231,13 +231,13 @@ def _find_precisions(pieces: WorkItems, fp32: Fp32Settings | None) -> tuple[Ints
         return table.setdefault(precision, len(table))
 
     calls = [number(_get_call_precision(call, fp32)) for call in pieces.ops.calls]
-    matrix_calls = np.asarray([*(call.cost.unit == Unit.MATRIX for call in pieces.ops.calls), False])
+    matrix_calls = np.asarray([*(call.cost.unit == ComputeUnit.MATRIX for call in pieces.ops.calls), False])
     precision = np.asarray([*calls, NONE], np.int64)[pieces.call]
     if not pieces.on_device:
         return precision, tuple(table), np.zeros(len(pieces), np.bool_)
     names = pieces.ops.trace.names
     used, inverse = np.unique(pieces.name, return_inverse=True)
-    named_units = [matrix_unit(names[name]) for name in used.tolist()]
+    named_units = [classify_matrix_unit(names[name]) for name in used.tolist()]
     by_name = np.asarray([NONE if unit is None else number(unit) for unit in named_units], np.int64)[inverse]
     told = by_name != NONE
     # A counted kernel has arithmetic of its own without a call.
@@ -247,4 +247,6 @@ def _find_precisions(pieces: WorkItems, fp32: Fp32Settings | None) -> tuple[Ints
 
 def _get_call_precision(call: CostedCall, fp32: Fp32Settings | None) -> Precision:
     cost = call.cost
-    return cost.unit, computed_in(call.call.name, cost.dtype, fp32) if cost.unit == Unit.MATRIX else cost.dtype
+    return cost.unit, resolve_compute_dtype(
+        call.call.name, cost.dtype, fp32
+    ) if cost.unit == ComputeUnit.MATRIX else cost.dtype

@@ -16,10 +16,10 @@ from perfkit.analysis.trace.work.grouping import group_rows
 from perfkit.analysis.trace.work.inferred_calls import infer_calls
 from perfkit.analysis.trace.work.link_copies import find_link_copies
 from perfkit.analysis.trace.work.step_windows import StepWindows
-from perfkit.trace.compact import Compact, compact
-from perfkit.trace.kernels import communication, is_compiled_region
-from perfkit.trace.naming import named
-from perfkit.trace.ops import Ops, Role
+from perfkit.trace.compact_ints import Compact, compact_ints
+from perfkit.trace.event_names import mark_named
+from perfkit.trace.kernels import find_communication, is_compiled_region
+from perfkit.trace.ops import OpRole, Ops
 from perfkit.trace.read import NONE, Ints, Small, Trace
 
 Flags = NDArray[np.bool_]
@@ -110,13 +110,13 @@ def _collect_device_work(ops: Ops, windows: StepWindows) -> WorkItems:
     event, owner = kernels.event, ops.kernel_owner
     kind = np.full(len(event), WorkKind.WORK, np.int8)
     kind[find_link_copies(trace, event)] = WorkKind.COPY
-    kind[np.isin(event, communication(trace))] = WorkKind.COMMUNICATION
+    kind[np.isin(event, find_communication(trace))] = WorkKind.COMMUNICATION
     linked = owner != NONE
-    costed = linked & (kind == WorkKind.WORK) & (_take_rows(ops.role, owner, -1) == Role.COSTED)
+    costed = linked & (kind == WorkKind.WORK) & (_take_rows(ops.role, owner, -1) == OpRole.COSTED)
     own = trace.name[event]
     op_name = np.where(linked, trace.name[_take_rows(ops.event, owner, 0)], NONE)
     start, end = trace.start_ns[event], trace.end_ns[event]
-    is_graph = named(trace, ops.event, is_compiled_region)
+    is_graph = mark_named(trace, ops.event, is_compiled_region)
     lanes, lane = _find_streams(trace, event)
     call = np.where(costed, _take_rows(ops.call, owner, NONE), NONE)
     return WorkItems(
@@ -125,14 +125,16 @@ def _collect_device_work(ops: Ops, windows: StepWindows) -> WorkItems:
         on_device=True,
         event=event,
         owner=owner,
-        call=compact(infer_calls(own, trace.geometry[event], lane, end - start, kind == WorkKind.WORK, owner, call)),
+        call=compact_ints(
+            infer_calls(own, trace.geometry[event], lane, end - start, kind == WorkKind.WORK, owner, call)
+        ),
         # Kernels of one compiled graph share its range, which says less than their own names.
-        label=compact(np.where(linked & ~np.append(is_graph, False)[owner], op_name, own)),
+        label=compact_ints(np.where(linked & ~np.append(is_graph, False)[owner], op_name, own)),
         kind=kind,
         start_ns=start,
         end_ns=end,
         busy_ns=end - start,
-        step=compact(windows.find_windows(start)),
+        step=compact_ints(windows.find_windows(start)),
         phase=ops.kernel_phase,
         module=_take_rows(ops.module, owner, NONE),
         lane=lane,
@@ -143,14 +145,14 @@ def _collect_device_work(ops: Ops, windows: StepWindows) -> WorkItems:
 def _collect_host_work(ops: Ops, windows: StepWindows) -> WorkItems:
     """Ops that work, and what the threads of a process group did, from the beginning of a collective to its end."""
     trace = ops.trace
-    rows = np.flatnonzero(np.isin(ops.role, [int(Role.COSTED), int(Role.UNMODELLED), int(Role.COMMUNICATION)]))
-    exchanges = communication(trace)
+    rows = np.flatnonzero(np.isin(ops.role, [int(OpRole.COSTED), int(OpRole.UNMODELLED), int(OpRole.COMMUNICATION)]))
+    exchanges = find_communication(trace)
     event = np.concatenate((ops.event[rows], exchanges))
     owner = np.concatenate((rows, np.full(len(exchanges), NONE)))
     order = np.argsort(event, kind="stable")
-    event, owner = compact(event[order]), compact(owner[order])
-    role = _take_rows(ops.role, owner, Role.COMMUNICATION)
-    exchanging = role == Role.COMMUNICATION
+    event, owner = compact_ints(event[order]), compact_ints(owner[order])
+    role = _take_rows(ops.role, owner, OpRole.COMMUNICATION)
+    exchanging = role == OpRole.COMMUNICATION
     start, end = trace.start_ns[event], trace.end_ns[event]
     threads, lane = np.unique(trace.thread[event], return_inverse=True)
     return WorkItems(
@@ -159,16 +161,16 @@ def _collect_host_work(ops: Ops, windows: StepWindows) -> WorkItems:
         on_device=False,
         event=event,
         owner=owner,
-        call=compact(np.where(exchanging, NONE, _take_rows(ops.call, owner, NONE))),
+        call=compact_ints(np.where(exchanging, NONE, _take_rows(ops.call, owner, NONE))),
         label=trace.name[event],
         kind=np.where(exchanging, WorkKind.COMMUNICATION, WorkKind.WORK).astype(np.int8),
         start_ns=start,
         end_ns=end,
-        busy_ns=np.where(role == Role.UNMODELLED, _take_rows(ops.self_ns, owner, 0), end - start),
-        step=compact(windows.find_windows(start)),
+        busy_ns=np.where(role == OpRole.UNMODELLED, _take_rows(ops.self_ns, owner, 0), end - start),
+        step=compact_ints(windows.find_windows(start)),
         phase=_take_rows(ops.phase, owner, NONE),
         module=_take_rows(ops.module, owner, NONE),
-        lane=compact(lane),
+        lane=compact_ints(lane),
         lanes=tuple((NONE, " ".join(trace.threads[thread])) for thread in threads.tolist()),
     )
 

@@ -6,7 +6,7 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from perfkit.analysis.trace.work.grouping import RowGroups
-from perfkit.trace.compact import Compact, compact
+from perfkit.trace.compact_ints import Compact, compact_ints
 from perfkit.trace.read import NONE, Ints
 
 Row = TypeVar("Row")
@@ -25,4 +25,4 @@ def build_table(rows: tuple[Row, ...], members: list[Ints], groups: RowGroups) -
     row = np.full(len(groups), NONE, np.int64)
     for place, its in enumerate(members):
         row[its] = place
-    return WorkTable(rows, compact(row)[groups.of])
+    return WorkTable(rows, compact_ints(row)[groups.of])

@@ -46,7 +46,7 @@ def _build_variant_blocks(variant: CheckedVariant, why: ChangeExplanation, numbe
     yield from make_table(f"compiled-{number}", "torch.compile", COMPILED, why.compiled, "change", data="")
     yield from make_table(f"claims-{number}", "Claims of techniques that changed", CLAIMS, why.claims, "claim", data="")
     if why.time is not None:
-        before, after = units.seconds(why.time.before_step_s), units.seconds(why.time.after_step_s)
+        before, after = units.format_seconds(why.time.before_step_s), units.format_seconds(why.time.after_step_s)
         took = f"A step took {before} before and {after} after, under the profiler."
         ops = why.time.changes
         yield from make_table(f"ops-{number}", "Ops", build_change_columns(ops), ops, "op", caption=took)
@@ -74,7 +74,7 @@ def _build_category_columns(rows: Sequence[MemoryChange]) -> list[Column[MemoryC
 
 
 def format_signed_bytes(value: float) -> str:
-    return f"{'+' if value > 0 else '-' if value < 0 else ''}{units.nbytes(abs(value))}"
+    return f"{'+' if value > 0 else '-' if value < 0 else ''}{units.format_bytes(abs(value))}"
 
 
 def _make_growth_cell(row: MemoryChange) -> Cell:

@@ -46,7 +46,7 @@ _Row = tuple[CheckedVariant, JudgedQuantity]
 def build_document(check: Check) -> Document:
     """Everything a check says."""
     variants = sorted(check.variants, key=lambda variant: ORDER.index(get_worst_verdict(variant)))
-    budget = f", of a sampling budget of {units.seconds(check.budget_s)}" if check.budget_s else ""
+    budget = f", of a sampling budget of {units.format_seconds(check.budget_s)}" if check.budget_s else ""
     todo = sentences.suggest_action(check)
     sections = (
         Section("results", "Quantities", tuple(_build_results(variants)), intro=(_READING,)),

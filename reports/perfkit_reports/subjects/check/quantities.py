@@ -4,9 +4,9 @@ import math
 from typing import Literal
 
 from perfkit import units
-from perfkit.amounts import amount, precise_amount
 from perfkit.check.judge.thresholds import compute_margin
 from perfkit.check.result import JudgedQuantity, Verdict
+from perfkit.parse_units import format_amount, format_precise_amount
 from perfkit_reports.cells import format_bounds, format_change
 from perfkit_reports.document.cells import Cell, Mark, make_unknown_cell
 from perfkit_reports.document.tables import NOTHING
@@ -54,7 +54,9 @@ def make_change_cell(judged: JudgedQuantity) -> Cell:
     if judged.before is None or judged.after is None:
         return Cell(NOTHING, mark=place)
     difference = judged.after - judged.before
-    return Cell(f"{'+' if difference > 0 else ''}{amount(difference, judged.unit)}", value=difference, mark=place)
+    return Cell(
+        f"{'+' if difference > 0 else ''}{format_amount(difference, judged.unit)}", value=difference, mark=place
+    )
 
 
 def build_mark(judged: JudgedQuantity) -> Mark | None:
@@ -113,7 +115,7 @@ def make_reason_cell(judged: JudgedQuantity) -> Cell:
     if judged.to_decide:
         more.append(f"to decide: {flatten_text(judged.to_decide)}")
     if judged.detectable is not None:
-        more.append(f"a worsening of {units.percent(judged.detectable)} would have been found")
+        more.append(f"a worsening of {units.format_percent(judged.detectable)} would have been found")
     return Cell(flatten_text(judged.reason), detail="; ".join(more))
 
 
@@ -140,7 +142,7 @@ def format_verdict(known: Verdict) -> str:
 def _make_side_cell(judged: JudgedQuantity, value: float | None) -> Cell:
     if value is None:  # a distance between the sides has no value before
         return make_unknown_cell(judged.reason) if judged.verdict is Verdict.NOT_COMPARED else Cell(NOTHING)
-    show = precise_amount if _is_indistinct(judged) else amount
+    show = format_precise_amount if _is_indistinct(judged) else format_amount
     return Cell(show(value, judged.unit), value=value)
 
 
@@ -149,4 +151,4 @@ def _is_indistinct(judged: JudgedQuantity) -> bool:
     first, second = judged.before, judged.after
     if first is None or second is None or first == second or not judged.exact:
         return False
-    return amount(first, judged.unit) == amount(second, judged.unit)
+    return format_amount(first, judged.unit) == format_amount(second, judged.unit)

@@ -167,7 +167,7 @@ def describe_sampling(check: Check) -> str:
         turns = sorted({flatten_text(variant.turns) for variant in check.variants if variant.turns})
         parts.append(" ".join([f"{format_plural(pairs, 'pair')} of processes", *(f"({turn})" for turn in turns)]))
     if check.seconds:
-        parts.append(f"took {units.seconds(check.seconds)}")
+        parts.append(f"took {units.format_seconds(check.seconds)}")
     return ", ".join(parts)
 
 

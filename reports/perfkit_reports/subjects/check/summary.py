@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from perfkit.check.result import Check, CheckedVariant
-from perfkit.record import Quantity, Unknown, measured
+from perfkit.record import Quantity, Unknown, make_measurement
 from perfkit.store.summary import ReportSummary, RowFigures, make_throughput
 from perfkit_reports.plain_text import flatten_text
 from perfkit_reports.subjects.check import sentences
@@ -37,7 +37,7 @@ def _build_figures(shown: CheckedVariant | None, variants: Sequence[CheckedVaria
     def known(quantity: str) -> Quantity:
         if quantity not in after:
             return Unknown(reason="the check does not compare it, or has no figure of it")
-        return measured(after[quantity], _UNITS[quantity], "the side after of the check")
+        return make_measurement(after[quantity], _UNITS[quantity], "the side after of the check")
 
     throughput: Quantity = Unknown(reason="the check does not compare it")
     if "throughput" in after:

@@ -62,8 +62,8 @@ def _make_cell_builder(place: int) -> Callable[[_CategoryRow], Cell]:
 
 def _make_bytes_cell(row: _CategoryRow, place: int) -> Cell:
     amount, change = row.bytes[place], row.bytes[place] - row.bytes[0]
-    shown = units.nbytes(amount) if amount else NOTHING
+    shown = units.format_bytes(amount) if amount else NOTHING
     if place == 0 or not change:
         return Cell(shown, value=amount)
     sign, tone = ("+", "bad") if change > 0 else ("-", "good")
-    return Cell(shown, detail=f"{sign}{units.nbytes(abs(change))}", value=amount, tone=tone)
+    return Cell(shown, detail=f"{sign}{units.format_bytes(abs(change))}", value=amount, tone=tone)

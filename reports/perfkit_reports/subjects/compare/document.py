@@ -8,9 +8,9 @@ from perfkit.analysis.model.difference import ChangeRow, GroupChange, TraceDiffe
 from perfkit.analysis.model.step import TimeShare
 from perfkit.analysis.model.trace import RankTrace, StepRow, StreamRow
 from perfkit.analysis.trace.op_tables import LONGEST_ROWS
-from perfkit.record import Unknown, measured
+from perfkit.record import Unknown, make_measurement
 from perfkit.store.summary import COMPARISON_FILE, SUMMARY_FILE, ReportSummary, RowFigures, compute_digest
-from perfkit.units import seconds
+from perfkit.units import format_seconds
 from perfkit_reports.cells import make_short_cell, make_text_cell
 from perfkit_reports.charts.roofline_plane import RooflinePlane, RooflineSeries, select_ceilings
 from perfkit_reports.document.blocks import Bar, Block, Group, Section, Table
@@ -103,7 +103,9 @@ def _build_changes(comparison: Comparison) -> Section | None:
 
 def _build_time(comparison: Comparison) -> Section | None:
     traces = _list_traces(comparison)
-    bars = [Bar(f"{trace.label}, {seconds(trace.step_s)}", trace.time_split) for trace in traces if trace.time_split]
+    bars = [
+        Bar(f"{trace.label}, {format_seconds(trace.step_s)}", trace.time_split) for trace in traces if trace.time_split
+    ]
     return step.build_split_section(traces, bars, "run", _UNTRACED, to_scale=True) if bars else None
 
 
@@ -248,7 +250,7 @@ def _build_summary(comparison: Comparison) -> ReportSummary:
             throughput=known("it", "not one figure"),
             mfu=known("it", "not one figure"),
             **{
-                name: measured(amount.value, units[name], amount.source)
+                name: make_measurement(amount.value, units[name], amount.source)
                 if amount is not None and amount.value is not None
                 else Unknown(reason="not known of this run")
                 for name, amount in amounts.items()

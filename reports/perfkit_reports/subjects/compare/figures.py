@@ -55,7 +55,7 @@ def make_amount_cell(figure: ComparedFigure, place: int) -> Cell:
     change = amount.value / first.value - 1
     if abs(change) < _EQUAL:
         return replace(shown, detail="the same")
-    said = format_change(change) if change < _MANIFOLD else f"{units.significant(change + 1)} times"
+    said = format_change(change) if change < _MANIFOLD else f"{units.format_significant(change + 1)} times"
     if is_undecided(first, amount):
         return replace(shown, detail=f"{said}, not decided", tone="unsure")
     good = {"less": change < 0, "more": change > 0}.get(figure.better)
@@ -65,11 +65,11 @@ def make_amount_cell(figure: ComparedFigure, place: int) -> Cell:
 def format_amount(value: float, unit: str) -> str:
     """A figure in the unit of a `Measurement`."""
     show: dict[str, Callable[[float], str]] = {
-        "s": units.seconds,
-        "bytes": units.nbytes,
-        "FLOP": units.flops,
-        "1": units.percent,
+        "s": units.format_seconds,
+        "bytes": units.format_bytes,
+        "FLOP": units.format_flops,
+        "1": units.format_percent,
         TIMES: format_factor,
         "": format_count,
     }
-    return show[unit](value) if unit in show else f"{units.significant(value)} {unit}"
+    return show[unit](value) if unit in show else f"{units.format_significant(value)} {unit}"

@@ -30,7 +30,7 @@ def build_headline(comparison: Comparison) -> str:
     known = [(amount.value, place) for place, amount in enumerate(step.amounts) if amount.value is not None]
     _, best = min(known)
     if best == 0:
-        return f"{names[0]} has the shortest step of {len(names)} runs: {units.seconds(known[0][0])}"
+        return f"{names[0]} has the shortest step of {len(names)} runs: {units.format_seconds(known[0][0])}"
     return f"{names[best]} has the shortest step of {len(names)} runs; against {names[0]}: {_describe_step(comparison, step, best)}"
 
 
@@ -103,5 +103,9 @@ def _describe_memory(comparison: Comparison, place: int) -> list[str]:
     if abs(change) < _NOTABLE:
         return ["the same peak memory"]
     word = "more" if change > 0 else "less"
-    much = f"{units.percent(abs(change), 0)} {word}" if change < 1 else f"{units.significant(change + 1)} times the"
-    return [f"{much} peak memory ({units.nbytes(first)} to {units.nbytes(other)})"]
+    much = (
+        f"{units.format_percent(abs(change), 0)} {word}"
+        if change < 1
+        else f"{units.format_significant(change + 1)} times the"
+    )
+    return [f"{much} peak memory ({units.format_bytes(first)} to {units.format_bytes(other)})"]

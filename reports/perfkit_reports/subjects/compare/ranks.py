@@ -34,6 +34,6 @@ def _make_step_builder(place: int) -> Callable[[RankSteps], Cell]:
         if step is None:
             return make_unknown_cell("this run has no trace of the rank")
         change = f"{format_change(step / first - 1)}" if place and first else ""
-        return Cell(units.seconds(step), value=step, detail=change)
+        return Cell(units.format_seconds(step), value=step, detail=change)
 
     return cell

@@ -167,7 +167,7 @@ def _describe_state(call: RecordedCollective | None) -> str:
 def _make_size_cell(call: RecordedCollective | None) -> Cell:
     if call is None:
         return make_text_cell("")
-    return make_optional_cell(call.tensors.bytes, units.nbytes, "the size of a dtype is not known")
+    return make_optional_cell(call.tensors.bytes, units.format_bytes, "the size of a dtype is not known")
 
 
 def _build_method(analysis: FlightAnalysis) -> Facts:

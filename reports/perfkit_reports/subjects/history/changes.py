@@ -4,7 +4,6 @@ from collections import Counter
 from dataclasses import dataclass
 
 from perfkit import units
-from perfkit.amounts import amount, precise_amount
 from perfkit.check.history import result as history_result
 from perfkit.check.history.result import (
     ChangePoint,
@@ -14,6 +13,7 @@ from perfkit.check.history.result import (
     SeriesPoint,
     find_latest_regressions,
 )
+from perfkit.parse_units import format_amount, format_precise_amount
 from perfkit_reports.cells import format_bounds, format_change
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.plain_text import flatten_text
@@ -96,7 +96,7 @@ def make_change_cell(change: SeriesChange) -> Cell:
     point, tone = change.point, "bad" if change.point.worse else "good"
     if point.change is None:
         difference = point.after.value - point.before.value
-        text = f"{'+' if difference > 0 else ''}{amount(difference, change.series.unit)}"
+        text = f"{'+' if difference > 0 else ''}{format_amount(difference, change.series.unit)}"
         return Cell(text, detail="from 0", tone=tone)
     detail = "exactly"
     if point.low is not None and point.high is not None:
@@ -118,7 +118,7 @@ def make_series_cell(change: SeriesChange) -> Cell:
 def make_level_cell(value: float, change: SeriesChange) -> Cell:
     unit = change.series.unit
     values = change.point.before.value, change.point.after.value
-    show = precise_amount if amount(values[0], unit) == amount(values[1], unit) else amount
+    show = format_precise_amount if format_amount(values[0], unit) == format_amount(values[1], unit) else format_amount
     return Cell(show(value, unit), value=value)
 
 
@@ -138,7 +138,7 @@ def make_confidence_cell(change: SeriesChange) -> Cell:
 
 def format_p_value(p_value: float) -> str:
     """Tiny probabilities are no better known than that they are tiny."""
-    return "< 0.0001" if p_value < 1e-4 else f"= {units.significant(p_value, 1)}"
+    return "< 0.0001" if p_value < 1e-4 else f"= {units.format_significant(p_value, 1)}"
 
 
 def describe_place(change: SeriesChange) -> str:
@@ -160,7 +160,7 @@ def describe_noise(series: QuantitySeries) -> str:
     if series.noise is None or series.detectable is None:
         return ""
     return (
-        f"a run varies by {units.percent(series.noise)}; a step of {units.percent(series.detectable)} would show "
+        f"a run varies by {units.format_percent(series.noise)}; a step of {units.format_percent(series.detectable)} would show "
         "within 5 runs, 4 times out of 5"
     )
 

@@ -7,7 +7,7 @@ from perfkit.analysis.model import time_split
 from perfkit.analysis.model.estimate import MedianEstimate
 from perfkit.analysis.model.step import TimeShare
 from perfkit.analysis.model.suite import Variant
-from perfkit.record import Status
+from perfkit.record import RunStatus
 from perfkit_reports.cells import format_factor
 from perfkit_reports.subjects.suite.cells import make_step_time_cell
 from perfkit_reports.subjects.trace.headline import LARGE, format_part, list_parts
@@ -17,11 +17,11 @@ _PARTS = 2  # of the step that are named, if they are large
 _SLOWED = 1.05
 _WAITS = 0.05  # of the time: from here on waiting for data is told first
 _ENDED = {
-    Status.OUT_OF_MEMORY: "ran out of memory",
-    Status.FAILED: "ended with an error",
-    Status.CRASHED: "crashed",
-    Status.TIMEOUT: "ran into a timeout",
-    Status.INTERRUPTED: "was interrupted",
+    RunStatus.OUT_OF_MEMORY: "ran out of memory",
+    RunStatus.FAILED: "ended with an error",
+    RunStatus.CRASHED: "crashed",
+    RunStatus.TIMEOUT: "ran into a timeout",
+    RunStatus.INTERRUPTED: "was interrupted",
 }
 
 
@@ -68,7 +68,7 @@ def list_remarks(variants: Sequence[Variant]) -> list[str]:
         ]
     seen = None if loop is None else loop.watched
     if seen is not None and seen.last_s >= _SLOWED * seen.first_s:
-        lines.append(f"These are figures of its beginning; at its end steps took {units.seconds(seen.last_s)}.")
+        lines.append(f"These are figures of its beginning; at its end steps took {units.format_seconds(seen.last_s)}.")
     for later in variants[1:]:
         if isinstance(later.step_time, MedianEstimate) and isinstance(first.step_time, MedianEstimate):
             ratio = later.step_time.value / first.step_time.value
@@ -91,7 +91,7 @@ def _format_after(steps: int) -> str:
 def _describe_parts(variant: Variant) -> str:
     loop = variant.loop
     share = 0.0 if loop is None else loop.data_wait_share or 0.0
-    waiting = f"{units.percent(share, 0)} waiting for data" if share >= _WAITS else ""
+    waiting = f"{units.format_percent(share, 0)} waiting for data" if share >= _WAITS else ""
     split = variant.time_split if variant.trace is None or not _has_no_ceiling(variant) else list_parts(variant.trace)
     largest = sorted((part for part in split if not (waiting and part.category == time_split.DATA)), key=_get_sort_key)
     longest = f", most in {names}" if (names := _list_longest(variant)) else ""
@@ -118,4 +118,4 @@ def _list_longest(variant: Variant) -> str:
     if variant.trace is None or not _has_no_ceiling(variant):
         return ""
     longest = sorted(variant.trace.ops, key=lambda row: -row.seconds)[:_PARTS]
-    return " and ".join(f"{row.name} ({units.percent(row.share, 0)})" for row in longest if row.share >= LARGE)
+    return " and ".join(f"{row.name} ({units.format_percent(row.share, 0)})" for row in longest if row.share >= LARGE)

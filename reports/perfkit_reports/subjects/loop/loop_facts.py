@@ -31,7 +31,7 @@ def list_facts(loop: LoopAnalysis) -> list[tuple[str, Cell]]:
     if loop.units_source and loop.steps_timed:
         items.append((f"{loop.unit.capitalize() or 'Samples'} in a step", _make_units_cell(loop)))
     if loop.left_out_s:
-        longest = units.seconds(max(loop.left_out_s))
+        longest = units.format_seconds(max(loop.left_out_s))
         said = f"{format_plural(len(loop.left_out_s), 'step')} with an evaluation, of up to {longest}"
         items.append(("Left out of the step time", Cell(said)))
     items += [
@@ -52,17 +52,15 @@ def describe_steps(loop: LoopAnalysis) -> str:
 def describe_slowdown(found: Slowdown) -> str:
     """Stated, since no figure is corrected for it."""
     of = f", median of {found.steps:,}" if found.steps > 1 else ""
-    took = f"{units.seconds(found.seconds)}{of}"
+    took = f"{units.format_seconds(found.seconds)}{of}"
     if found.ratio >= 1:
         told = f"{format_factor(found.ratio)} the time of a timed step: {took}"
     else:  # no recording makes a program faster
-        told = (
-            f"{took}, less than a timed step ({units.seconds(found.seconds / found.ratio)}): its steps differ in length"
-        )
+        told = f"{took}, less than a timed step ({units.format_seconds(found.seconds / found.ratio)}): its steps differ in length"
     if found.pause_s is not None:
-        told += f"; the loop stood still for {units.seconds(found.pause_s)}"
+        told += f"; the loop stood still for {units.format_seconds(found.pause_s)}"
     if found.peak_bytes is not None:
-        told += f", the process's peak memory rose by {units.nbytes(found.peak_bytes)}"
+        told += f", the process's peak memory rose by {units.format_bytes(found.peak_bytes)}"
     return told
 
 
@@ -113,7 +111,7 @@ def _make_names_cell(names: tuple[str, ...], reason: str) -> Cell:
 
 RANKS: tuple[Column[LoopRank], ...] = (
     Column("Rank", lambda rank: Cell(str(rank.rank), value=rank.rank)),
-    Column("Step time", lambda rank: make_optional_cell(rank.step_s, units.seconds, "no step was timed")),
-    Column("Waits for data", lambda rank: make_optional_cell(rank.data_wait_s, units.seconds, NO_LOADER)),
-    Column("Share of the time", lambda rank: make_optional_cell(rank.data_wait_share, units.percent, NO_LOADER)),
+    Column("Step time", lambda rank: make_optional_cell(rank.step_s, units.format_seconds, "no step was timed")),
+    Column("Waits for data", lambda rank: make_optional_cell(rank.data_wait_s, units.format_seconds, NO_LOADER)),
+    Column("Share of the time", lambda rank: make_optional_cell(rank.data_wait_share, units.format_percent, NO_LOADER)),
 )

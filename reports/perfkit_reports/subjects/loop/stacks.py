@@ -6,7 +6,7 @@ from perfkit.analysis.model.stacks import HotLine, LoopStacks, ThreadStacks
 from perfkit.analysis.model.suite import Analysis
 from perfkit.analysis.stacks.hot_lines import LEAST_SAMPLES
 from perfkit.store.stacks import COLLAPSED_FILE, SPEEDSCOPE_FILE
-from perfkit.units import percent, seconds
+from perfkit.units import format_percent, format_seconds
 from perfkit_reports.document.blocks import Block, Details, Facts, Group, Section, Table, Text
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.tables import NOTHING, Column
@@ -25,7 +25,7 @@ _HELD = "Python, or native code that keeps the lock; else ops of torch, or waiti
 
 
 def make_share_cell(value: float) -> Cell:
-    return Cell(percent(value), value=value)
+    return Cell(format_percent(value), value=value)
 
 
 def _make_lock_cell(line: HotLine) -> Cell:
@@ -91,9 +91,9 @@ def _build_threads(stacks: LoopStacks, place: int) -> Iterator[Block]:
         why = f"Stacks were not sampled{'' if stacks.loop is None else ' on all ranks'}: {flatten_text(stacks.reason)}"
         yield Text(id=f"stacks-{place}-none", lines=(why,), style="callout")
     if stacks.loop is not None:
-        cost = ("Sampling cost", Cell(f"{percent(stacks.cost)} of a core", detail="beside the program"))
-        failed = [("Could not be taken", Cell(percent(stacks.failed)))] if stacks.failed else []
-        others = [("In steps unlike the timed ones", Cell(percent(stacks.others, 0)))] if stacks.others else []
+        cost = ("Sampling cost", Cell(f"{format_percent(stacks.cost)} of a core", detail="beside the program"))
+        failed = [("Could not be taken", Cell(format_percent(stacks.failed)))] if stacks.failed else []
+        others = [("In steps unlike the timed ones", Cell(format_percent(stacks.others, 0)))] if stacks.others else []
         yield from _build_thread(stacks.loop, f"stacks-{place}-loop", "The loop", (*others, cost, *failed))
     if stacks.workers is not None:
         count = format_plural(stacks.workers.processes, "worker process", "worker processes")
@@ -119,16 +119,19 @@ def _build_table(name: str, title: str, columns: tuple[Column[HotLine], ...], ro
 
 
 def _list_facts(found: ThreadStacks) -> Iterator[tuple[str, Cell]]:
-    yield "Samples", Cell(f"{found.samples:,}, {found.hz:g} a second", detail=f"in {seconds(found.seconds)}")
+    yield "Samples", Cell(f"{found.samples:,}, {found.hz:g} a second", detail=f"in {format_seconds(found.seconds)}")
     if found.idle:
         share = found.idle / (found.idle + found.samples)
-        yield "Waited to be asked for a batch", Cell(percent(share, 0), detail="left out of the shares")
+        yield "Waited to be asked for a batch", Cell(format_percent(share, 0), detail="left out of the shares")
     if found.held is not None:
-        yield "Interpreter's lock held", Cell(percent(found.held, 0), detail=_HELD)
+        yield "Interpreter's lock held", Cell(format_percent(found.held, 0), detail=_HELD)
     phases = sorted(found.phases.items(), key=lambda phase: -phase[1])
     if any(phase for phase, _ in phases):
-        yield "Phases", Cell(", ".join(f"{phase or 'between them'} {percent(share, 0)}" for phase, share in phases))
+        yield (
+            "Phases",
+            Cell(", ".join(f"{phase or 'between them'} {format_percent(share, 0)}" for phase, share in phases)),
+        )
     if found.ours:
-        yield "In perfkit's own hooks", Cell(percent(found.ours))
+        yield "In perfkit's own hooks", Cell(format_percent(found.ours))
     if found.unnamed:
-        yield "In no line of the program", Cell(percent(found.unnamed))
+        yield "In no line of the program", Cell(format_percent(found.unnamed))

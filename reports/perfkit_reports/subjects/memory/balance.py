@@ -15,7 +15,7 @@ def format_balance(account: MemoryAccount) -> str:
     remainder = account.peak_bytes - sum(part.bytes for part in account.categories)
     parts = [*_sort_by_size(account.categories), *_make_remainder(UNACCOUNTED, remainder)]
     phase = f" in {account.peak_phase}" if account.peak_phase else ""
-    return f"{units.nbytes(account.peak_bytes)} at the peak{phase} = {_format_sum(parts)}"
+    return f"{units.format_bytes(account.peak_bytes)} at the peak{phase} = {_format_sum(parts)}"
 
 
 def format_beyond(account: MemoryAccount) -> str:
@@ -28,7 +28,7 @@ def format_beyond(account: MemoryAccount) -> str:
         return f"{_format_sum(parts)}; the process as a whole was not measured" if account.beyond else ""
     parts += _make_remainder(UNEXPLAINED, account.process_bytes - sum(part.bytes for part in parts))
     source = f": {account.process_source}" if account.process_source else ""
-    return f"{_format_sum(parts)} = {units.nbytes(account.process_bytes)}, the process{source}"
+    return f"{_format_sum(parts)} = {units.format_bytes(account.process_bytes)}, the process{source}"
 
 
 def format_device(account: MemoryAccount) -> str:
@@ -39,7 +39,7 @@ def format_device(account: MemoryAccount) -> str:
     if account.process_bytes is None or account.device_bytes is None:
         return ""
     parts = [MemoryShare(category="the process", bytes=account.process_bytes), *account.device_parts]
-    return f"{_format_sum(parts)} = {units.nbytes(account.device_bytes)} of the device"
+    return f"{_format_sum(parts)} = {units.format_bytes(account.device_bytes)} of the device"
 
 
 def _sort_by_size(parts: Iterable[MemoryShare]) -> list[MemoryShare]:
@@ -53,6 +53,6 @@ def _make_remainder(name: str, amount: int) -> list[MemoryShare]:
 def _format_sum(parts: Iterable[MemoryShare]) -> str:
     """`a 3 B + b 2 B - c 1 B`: what is negative is subtracted."""
     signed = "".join(
-        f" {'-' if part.bytes < 0 else '+'} {part.category} {units.nbytes(abs(part.bytes))}" for part in parts
+        f" {'-' if part.bytes < 0 else '+'} {part.category} {units.format_bytes(abs(part.bytes))}" for part in parts
     )
     return signed.removeprefix(" + ").strip() or "nothing"

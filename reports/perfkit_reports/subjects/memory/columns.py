@@ -70,7 +70,7 @@ def build_module_columns(peak: int) -> list[Column[ModuleRow]]:
         Column("Modules", lambda row: _make_modules_cell(row, row.modules, format_count), help="how many are one row"),
         Column(
             "Each",
-            lambda row: _make_modules_cell(row, row.bytes / row.modules, units.nbytes),
+            lambda row: _make_modules_cell(row, row.bytes / row.modules, units.format_bytes),
             help="mean size a module",
         ),
         Column("Blocks", lambda row: make_calls_cell(row.blocks)),

@@ -1,7 +1,7 @@
 """The document on the memory of the devices of one file."""
 
 from perfkit.analysis.model.memory_analysis import MemoryAnalysis
-from perfkit.record import Unknown, measured
+from perfkit.record import Unknown, make_measurement
 from perfkit.store.summary import MEMORY_REPORT_FILE, SUMMARY_FILE, ReportSummary, RowFigures, compute_digest
 from perfkit_reports.document.blocks import Facts, Section, Tile
 from perfkit_reports.document.cells import Cell
@@ -65,7 +65,7 @@ def summarize_memory(analysis: MemoryAnalysis) -> ReportSummary:
             of=fullest.device if fullest is not None and len(analysis.accounts) > 1 else "",
             step=absent,
             throughput=absent,
-            peak=none if fullest is None else measured(fullest.peak_bytes, "bytes", fullest.source),
+            peak=none if fullest is None else make_measurement(fullest.peak_bytes, "bytes", fullest.source),
             mfu=absent,
         ),
     )

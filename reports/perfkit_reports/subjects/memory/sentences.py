@@ -20,9 +20,9 @@ def build_headline(holders: Sequence[Holder]) -> str:
     where = f" on {highest.name}" if len(holders) > 1 else ""
     if account.failed is not None:
         asked = account.failed.bytes
-        request = "" if asked is None else f": {units.nbytes(asked)} asked for"
-        return f"Out of memory{where}{request} with {units.nbytes(account.peak_bytes)} alive at the peak{_format_split(account)}."
-    return f"Peak {units.nbytes(account.peak_bytes)}{format_moment(account)}{where}{_format_split(account)}."
+        request = "" if asked is None else f": {units.format_bytes(asked)} asked for"
+        return f"Out of memory{where}{request} with {units.format_bytes(account.peak_bytes)} alive at the peak{_format_split(account)}."
+    return f"Peak {units.format_bytes(account.peak_bytes)}{format_moment(account)}{where}{_format_split(account)}."
 
 
 def format_moment(account: MemoryAccount) -> str:
@@ -35,7 +35,7 @@ def format_moment(account: MemoryAccount) -> str:
 def _format_split(account: MemoryAccount) -> str:
     largest = sorted(account.categories, key=lambda part: -part.bytes)[:_NAMED]
     told = [
-        f"{units.percent(part.bytes / account.peak_bytes, 0)} {part.category}"
+        f"{units.format_percent(part.bytes / account.peak_bytes, 0)} {part.category}"
         for part in largest
         if account.peak_bytes and part.bytes / account.peak_bytes >= _WORTH
     ]
@@ -48,12 +48,14 @@ def describe_failure(account: MemoryAccount) -> list[str]:
     if request is None:
         return []
     what = (
-        "An allocation of unknown size" if request.bytes is None else f"An allocation of {units.nbytes(request.bytes)}"
+        "An allocation of unknown size"
+        if request.bytes is None
+        else f"An allocation of {units.format_bytes(request.bytes)}"
     )
     where = format_request_origin(request)
     told = [
         f"{what} failed{f': {where}' if where else ''}.",
-        f"Alive at the peak of {units.nbytes(account.peak_bytes)}{_format_split(account)}.",
+        f"Alive at the peak of {units.format_bytes(account.peak_bytes)}{_format_split(account)}.",
         _describe_missing(account),
         format_sentence(f"the allocator said: {request.message}") if request.message else "",
     ]
@@ -66,12 +68,12 @@ def _describe_missing(account: MemoryAccount) -> str:
     asked, held = account.failed.bytes, account.fragmentation
     if asked is None or held is None:
         return ""
-    free = units.nbytes(held.free_bytes)
+    free = units.format_bytes(held.free_bytes)
     if held.free_bytes < asked:
-        return f"{free} were reserved but free: at least {units.nbytes(asked - held.free_bytes)} were missing."
+        return f"{free} were reserved but free: at least {units.format_bytes(asked - held.free_bytes)} were missing."
     if held.largest_free_bytes is None:
         return f"{free} were reserved but free, in pieces of unknown size."
-    largest = units.nbytes(held.largest_free_bytes)
+    largest = units.format_bytes(held.largest_free_bytes)
     if held.largest_free_bytes >= asked:
         return f"The allocator held a free block of {largest}, which would have been enough."
     return f"{free} were reserved but free, in pieces of at most {largest}: fragmentation, not lack of memory."
@@ -83,12 +85,14 @@ def describe_fragmentation(account: MemoryAccount) -> str:
     if held is None:
         return ""
     if not held.free_bytes:
-        return f"All of the {units.nbytes(held.reserved_bytes)} reserved are allocated at the peak."
-    allocated = f"{units.nbytes(held.allocated_bytes)} of {units.nbytes(held.reserved_bytes)} reserved are allocated"
+        return f"All of the {units.format_bytes(held.reserved_bytes)} reserved are allocated at the peak."
+    allocated = f"{units.format_bytes(held.allocated_bytes)} of {units.format_bytes(held.reserved_bytes)} reserved are allocated"
     if held.largest_free_bytes is None:
-        return f"{allocated} at the peak; in what pieces the other {units.nbytes(held.free_bytes)} are is not known."
-    largest = units.nbytes(held.largest_free_bytes)
-    free = units.nbytes(held.free_bytes)
+        return (
+            f"{allocated} at the peak; in what pieces the other {units.format_bytes(held.free_bytes)} are is not known."
+        )
+    largest = units.format_bytes(held.largest_free_bytes)
+    free = units.format_bytes(held.free_bytes)
     return f"{allocated} at the peak; of the {free} that are free, {largest} could serve one request."
 
 
@@ -111,7 +115,7 @@ def describe_growth(rows: Sequence[MemoryGrowth]) -> str:
     if not rows:
         return ""
     total, steps = sum(row.bytes_per_step for row in rows), max(row.steps for row in rows)
-    return f"{units.nbytes(total)} a step from {format_plural(len(rows), 'origin')}, over {format_plural(steps, 'step')} in a row."
+    return f"{units.format_bytes(total)} a step from {format_plural(len(rows), 'origin')}, over {format_plural(steps, 'step')} in a row."
 
 
 def describe_step_peaks(account: MemoryAccount) -> str:
@@ -119,7 +123,7 @@ def describe_step_peaks(account: MemoryAccount) -> str:
     peaks = account.step_peaks
     if len(peaks) < 2:
         return ""
-    low, high = units.nbytes(min(peaks)), units.nbytes(max(peaks))
+    low, high = units.format_bytes(min(peaks)), units.format_bytes(max(peaks))
     if low == high:
         return f"All {len(peaks)} steps peak at {high}."
-    return f"The {len(peaks)} steps peak at {low} to {high}; the first at {units.nbytes(peaks[0])}."
+    return f"The {len(peaks)} steps peak at {low} to {high}; the first at {units.format_bytes(peaks[0])}."

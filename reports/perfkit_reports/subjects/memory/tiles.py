@@ -22,15 +22,15 @@ def list_tiles(account: MemoryAccount) -> list[tuple[str, Cell]]:
 
 def _make_peak_cell(account: MemoryAccount) -> Cell:
     when = [account.peak_phase, "" if account.peak_step is None else f"step {account.peak_step}"]
-    return Cell(units.nbytes(account.peak_bytes), detail=", ".join(part for part in when if part))
+    return Cell(units.format_bytes(account.peak_bytes), detail=", ".join(part for part in when if part))
 
 
 def _make_largest_cell(account: MemoryAccount) -> Cell:
     if not account.categories or not account.peak_bytes:
         return make_unknown_cell("nothing was alive")
     part = max(account.categories, key=lambda part: part.bytes)
-    share = units.percent(part.bytes / account.peak_bytes, 0)
-    return Cell(share, detail=f"{part.category}, {units.nbytes(part.bytes)}")
+    share = units.format_percent(part.bytes / account.peak_bytes, 0)
+    return Cell(share, detail=f"{part.category}, {units.format_bytes(part.bytes)}")
 
 
 def _make_free_cell(account: MemoryAccount) -> Cell:
@@ -38,21 +38,23 @@ def _make_free_cell(account: MemoryAccount) -> Cell:
     if held is None:
         return make_unknown_cell(_NOT_RESERVED)
     largest = held.largest_free_bytes
-    detail = "pieces of unknown size" if largest is None else f"largest block {units.nbytes(largest)}"
-    return Cell(units.nbytes(held.free_bytes), detail=detail)
+    detail = "pieces of unknown size" if largest is None else f"largest block {units.format_bytes(largest)}"
+    return Cell(units.format_bytes(held.free_bytes), detail=detail)
 
 
 def _list_last(account: MemoryAccount) -> list[tuple[str, Cell]]:
     """The request that failed, if one did; else what grows, if anything does; else how much is in no category."""
     if account.failed is not None:
         asked = make_optional_cell(
-            account.failed.bytes, units.nbytes, "the recording does not tell how much was asked for"
+            account.failed.bytes, units.format_bytes, "the recording does not tell how much was asked for"
         )
         failed = replace(asked, detail="the request that failed", tone="bad") if asked.known else asked
         return [("Asked for", failed)]
     if account.growth:
         grown = sum(row.bytes_per_step for row in account.growth)
-        return [("Grows by", Cell(units.nbytes(grown), detail="a step", tone="bad"))]
+        return [("Grows by", Cell(units.format_bytes(grown), detail="a step", tone="bad"))]
     unknown_bytes = sum(part.bytes for part in account.categories if part.category == allocations.UNKNOWN)
     share = unknown_bytes / account.peak_bytes if account.peak_bytes else 0.0
-    return [("Unknown", Cell(units.percent(share), detail=f"{units.nbytes(unknown_bytes)} in no category"))]
+    return [
+        ("Unknown", Cell(units.format_percent(share), detail=f"{units.format_bytes(unknown_bytes)} in no category"))
+    ]

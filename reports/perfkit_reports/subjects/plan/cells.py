@@ -17,7 +17,7 @@ def make_peak_cell(variant: PlannedVariant) -> Cell:
         return _make_no_memory_cell(variant)
     when = f"in {told.phase}" if told.phase else ""
     return Cell(
-        units.nbytes(told.value),
+        units.format_bytes(told.value),
         detail=", ".join(filter(None, (format_size_span(told.bounds), when))),
         value=told.value,
     )
@@ -29,7 +29,7 @@ def make_largest_cell(variant: PlannedVariant) -> Cell:
     if told is None:
         return Cell(NOTHING)
     parts = sorted(told.categories.items(), key=lambda part: -part[1])[:_NAMED]
-    return Cell(", ".join(f"{name} {units.percent(amount / told.value, 0)}" for name, amount in parts))
+    return Cell(", ".join(f"{name} {units.format_percent(amount / told.value, 0)}" for name, amount in parts))
 
 
 def make_needed_cell(variant: PlannedVariant) -> Cell:
@@ -37,7 +37,7 @@ def make_needed_cell(variant: PlannedVariant) -> Cell:
     told = variant.needed_bytes
     if told is None:
         return _make_no_memory_cell(variant)
-    return Cell(units.nbytes(told.value), detail=format_size_span(told), value=told.value)
+    return Cell(units.format_bytes(told.value), detail=format_size_span(told), value=told.value)
 
 
 def make_change_cell(variant: PlannedVariant, plan: Plan) -> Cell:
@@ -50,7 +50,7 @@ def make_change_cell(variant: PlannedVariant, plan: Plan) -> Cell:
         return make_unknown_cell(variant.reason or "the memory of the baseline is not known")
     ratio = now.value / then.value
     tone = "" if abs(ratio - 1) < 0.001 else "good" if ratio < 1 else "bad"
-    return Cell(units.signed_percent(ratio - 1), value=ratio, tone=tone)
+    return Cell(units.format_signed_percent(ratio - 1), value=ratio, tone=tone)
 
 
 def make_fits_cell(variant: PlannedVariant, limit_bytes: int) -> Cell:
@@ -60,11 +60,13 @@ def make_fits_cell(variant: PlannedVariant, limit_bytes: int) -> Cell:
         return _make_no_memory_cell(variant)
     match verdict.fits(told, limit_bytes):
         case True:
-            return Cell("fits", detail=f"{units.nbytes(limit_bytes - told.high)} left", tone="good")
+            return Cell("fits", detail=f"{units.format_bytes(limit_bytes - told.high)} left", tone="good")
         case False:
             return Cell("does not fit", detail=verdict.too_much(told, limit_bytes), tone="bad")
         case None:
-            return Cell("may fit", detail=f"at most {units.nbytes(told.high - limit_bytes)} too much", tone="unsure")
+            return Cell(
+                "may fit", detail=f"at most {units.format_bytes(told.high - limit_bytes)} too much", tone="unsure"
+            )
 
 
 def make_step_time_cell(variant: PlannedVariant) -> Cell:
@@ -72,7 +74,7 @@ def make_step_time_cell(variant: PlannedVariant) -> Cell:
     told = variant.step_s
     if told is None:
         return make_unknown_cell("no time was predicted")
-    return Cell(units.seconds(told.total.value), detail=format_time_span(told.total), value=told.total.value)
+    return Cell(units.format_seconds(told.total.value), detail=format_time_span(told.total), value=told.total.value)
 
 
 def find_baseline(variant: PlannedVariant, plan: Plan) -> PlannedVariant | None:
@@ -83,12 +85,12 @@ def find_baseline(variant: PlannedVariant, plan: Plan) -> PlannedVariant | None:
 
 def format_size_span(told: Interval) -> str:
     """`61.0–66.0 GiB`; empty where both are the same."""
-    return _format_span(units.nbytes(told.low), units.nbytes(told.high))
+    return _format_span(units.format_bytes(told.low), units.format_bytes(told.high))
 
 
 def format_time_span(told: Interval) -> str:
     """`98–120 ms`; empty where both are the same."""
-    return _format_span(units.seconds(told.low), units.seconds(told.high))
+    return _format_span(units.format_seconds(told.low), units.format_seconds(told.high))
 
 
 def _format_span(low: str, high: str) -> str:

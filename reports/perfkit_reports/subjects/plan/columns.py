@@ -48,7 +48,7 @@ BEYOND: tuple[Column[tuple[PlannedVariant, NonTensorMemory]], ...] = (
     Column(
         "Where", lambda row: Cell(_describe_place(*row)), numeric=False, help="whether it is in the allocator's peak"
     ),
-    Column("Expected", lambda row: Cell(units.nbytes(row[1].bytes.value), value=row[1].bytes.value), meter=True),
+    Column("Expected", lambda row: Cell(units.format_bytes(row[1].bytes.value), value=row[1].bytes.value), meter=True),
     Column("Between", lambda row: Cell(cells.format_size_span(row[1].bytes) or "exact")),
     Column("Source of the bounds", lambda row: Cell(row[1].source), numeric=False, wrap=True),
 )

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from perfkit import units
 from perfkit.analysis.model.plan import Plan, PlannedVariant
 from perfkit.analysis.model.provenance import Provenance
-from perfkit.record import How
+from perfkit.record import QuantityOrigin
 from perfkit.store.summary import PLAN_FILE, SUMMARY_FILE
 from perfkit_reports import palette
 from perfkit_reports.document.blocks import Block, Facts, Group, Section, Table, Tile
@@ -69,7 +69,9 @@ def _build_tiles(plan: Plan) -> Iterator[Tile]:
         time = cells.make_step_time_cell(best)
         yield Tile("Shortest step", Cell(time.text, detail=f"{best.name}, {time.detail or 'modelled'}"))
     if plan.limit_bytes is not None:
-        yield Tile("A rank may take", Cell(units.nbytes(plan.limit_bytes), detail=plan.device_name or plan.device))
+        yield Tile(
+            "A rank may take", Cell(units.format_bytes(plan.limit_bytes), detail=plan.device_name or plan.device)
+        )
     yield Tile("Variants", Cell(f"{len(plan.variants):,}", detail="nothing was trained"))
 
 
@@ -122,7 +124,7 @@ def _build_method(plan: Plan) -> Iterator[Block]:
             ("Date", Cell(plan.created_at)),
         ),
     )
-    limit = "nothing was said" if plan.limit_bytes is None else units.nbytes(plan.limit_bytes)
+    limit = "nothing was said" if plan.limit_bytes is None else units.format_bytes(plan.limit_bytes)
     device = Facts(
         id="device",
         title="For which device",
@@ -140,4 +142,4 @@ def _list_provenance(plan: Plan) -> Iterator[Provenance]:
     }
     for figure, told in sources.items():
         if told:
-            yield Provenance(figure=figure, how=How.MODELLED.value, detail="; ".join(dict.fromkeys(told)))
+            yield Provenance(figure=figure, how=QuantityOrigin.MODELLED.value, detail="; ".join(dict.fromkeys(told)))

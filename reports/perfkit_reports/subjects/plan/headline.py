@@ -49,7 +49,7 @@ def _describe_fitting(plan: Plan) -> str:
     verdicts = [
         cells.make_fits_cell(variant, limit).text for variant in plan.variants if variant.needed_bytes is not None
     ]
-    into = f"into {units.nbytes(limit)}. "
+    into = f"into {units.format_bytes(limit)}. "
     for one, several in (("fits", "fit"), ("may fit", "may fit")):
         count = verdicts.count(one)
         if count:

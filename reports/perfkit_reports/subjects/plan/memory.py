@@ -62,6 +62,6 @@ def build_needed_chart(stacks: list[MemoryStack], limit_bytes: int | None) -> Ch
         id="needed",
         figure=build_memory_figure(stacks, "needed by a rank", "of it", limit_bytes),
         label="Memory that each variant needs, by category; the table of variants holds the sums",
-        caption="" if in_sight else f"A rank may take {units.nbytes(limit_bytes or 0)}, far beyond these bars.",
+        caption="" if in_sight else f"A rank may take {units.format_bytes(limit_bytes or 0)}, far beyond these bars.",
         legend=[(name, fill.colour, fill.pattern) for name, fill in list_fills(stacks)],
     )

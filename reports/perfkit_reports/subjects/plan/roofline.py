@@ -126,22 +126,24 @@ def _build_ops_table(variant: PlannedVariant, place: int, limit: int, plan: Plan
 
 
 def _format_percent(value: float) -> str:
-    return units.percent(value, 0)
+    return units.format_percent(value, 0)
 
 
 _Row = tuple[PlannedVariant, OpRow]
 _STEPS: tuple[Column[_Row], ...] = (
     Column("Variant", lambda row: Cell(row[0].name), numeric=False),
-    Column("FLOPs", lambda row: make_optional_cell(row[1].flops, units.flops, ""), help="of all ops of a step"),
+    Column("FLOPs", lambda row: make_optional_cell(row[1].flops, units.format_flops, ""), help="of all ops of a step"),
     Column(
-        "Bytes", lambda row: make_optional_cell(row[1].bytes, units.nbytes, ""), help="compulsory traffic of all ops"
+        "Bytes",
+        lambda row: make_optional_cell(row[1].bytes, units.format_bytes, ""),
+        help="compulsory traffic of all ops",
     ),
-    Column("FLOP/byte", lambda row: make_optional_cell(row[1].intensity, units.significant, "it moves nothing")),
+    Column("FLOP/byte", lambda row: make_optional_cell(row[1].intensity, units.format_significant, "it moves nothing")),
     Column("Step time", lambda row: cells.make_step_time_cell(row[0])),
-    Column("FLOP/s", lambda row: make_optional_cell(row[1].achieved, units.flops_per_s, "it takes no time")),
+    Column("FLOP/s", lambda row: make_optional_cell(row[1].achieved, units.format_flop_rate, "it takes no time")),
     Column(
         "At best",
-        lambda row: make_optional_cell(row[1].attainable_s, units.seconds, "no roof is known"),
+        lambda row: make_optional_cell(row[1].attainable_s, units.format_seconds, "no roof is known"),
         help="the time that the roofs allow its ops, one after the other",
     ),
     Column("% of roofline", lambda row: make_optional_cell(row[1].efficiency, _format_percent, "no roof is known")),

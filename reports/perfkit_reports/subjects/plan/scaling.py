@@ -47,9 +47,15 @@ def _build_blocks(sizes: Sizes, mode: Scaling) -> Iterator[Block]:
     times = _build_lines(sizes, lambda variant: None if variant.step_s is None else variant.step_s.total.value)
     drawn = (
         build_chart(
-            memory, "scaling-memory", "Needed by a rank", *choose_byte_scale(_get_largest_value(memory)), units.nbytes
+            memory,
+            "scaling-memory",
+            "Needed by a rank",
+            *choose_byte_scale(_get_largest_value(memory)),
+            units.format_bytes,
         ),
-        build_chart(times, "scaling-time", "Step time", *choose_time_scale(_get_largest_value(times)), units.seconds),
+        build_chart(
+            times, "scaling-time", "Step time", *choose_time_scale(_get_largest_value(times)), units.format_seconds
+        ),
     )
     if charts := tuple(each for each in drawn if each is not None):
         yield Group(id="scaling-charts", blocks=charts, beside=True)
@@ -96,7 +102,7 @@ def _make_dominant_cell(variant: PlannedVariant) -> Cell:
     if step is None or not step.dominant:
         return make_unknown_cell("no time was predicted")
     part = step.parts[step.dominant]
-    return Cell(step.dominant, detail=f"{units.percent(part / sum(step.parts.values()), 0)} of the step")
+    return Cell(step.dominant, detail=f"{units.format_percent(part / sum(step.parts.values()), 0)} of the step")
 
 
 def _build_columns(mode: Scaling) -> tuple[Column[tuple[PlannedVariant, PlannedVariant]], ...]:

@@ -1,7 +1,7 @@
 """The figures of a plan for a list of many reports."""
 
 from perfkit.analysis.model.plan import Plan, PlannedVariant
-from perfkit.record import How, Measurement, Unknown
+from perfkit.record import Measurement, QuantityOrigin, Unknown
 from perfkit.store.summary import ReportSummary, RowFigures, make_unknown_figures
 from perfkit_reports.subjects.plan.headline import find_leanest
 
@@ -33,4 +33,4 @@ def _build_figures(least: PlannedVariant, count: int) -> RowFigures:
 
 
 def _make_modeled(value: float, unit: str, source: str) -> Measurement:
-    return Measurement(value=value, unit=unit, how=How.MODELLED, source=source)
+    return Measurement(value=value, unit=unit, how=QuantityOrigin.MODELLED, source=source)

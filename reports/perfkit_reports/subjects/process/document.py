@@ -10,7 +10,7 @@ from perfkit.analysis.stacks.hot_lines import LEAST_SAMPLES
 from perfkit.record import Quantity, Unknown
 from perfkit.store.stacks import COLLAPSED_FILE, SPEEDSCOPE_FILE
 from perfkit.store.summary import PROCESS_FILE, SUMMARY_FILE, ReportSummary, make_unknown_figures
-from perfkit.units import nbytes, percent, seconds
+from perfkit.units import format_bytes, format_percent, format_seconds
 from perfkit_reports.document.blocks import Block, Facts, Section, Text, Tile
 from perfkit_reports.document.cells import NOT_KNOWN, Cell
 from perfkit_reports.document.document import Document
@@ -100,15 +100,15 @@ def build_headline(analysis: ProcessAnalysis) -> str:
     top = main.stacks.lines[0]
     inside = f", mostly in {flatten_text(top.inside)}" if top.inside else ""
     where = f"{flatten_text(top.place)}, in {flatten_text(top.function)}"
-    return f"The main thread spends {percent(top.share, 0)} of its time at {where}{inside}"
+    return f"The main thread spends {format_percent(top.share, 0)} of its time at {where}{inside}"
 
 
 def _build_tiles(analysis: ProcessAnalysis) -> Iterator[Tile]:
     process = analysis.process
-    yield Tile("CPU", _make_known_cell(process.cpu, lambda value: percent(value, 0)))
-    yield Tile("Resident memory", _make_known_cell(process.resident, nbytes))
-    yield Tile("GPU memory", _make_known_cell(process.device_memory, nbytes))
-    yield Tile("Running for", Cell(seconds(process.age_s)))
+    yield Tile("CPU", _make_known_cell(process.cpu, lambda value: format_percent(value, 0)))
+    yield Tile("Resident memory", _make_known_cell(process.resident, format_bytes))
+    yield Tile("GPU memory", _make_known_cell(process.device_memory, format_bytes))
+    yield Tile("Running for", Cell(format_seconds(process.age_s)))
     yield Tile(
         "Threads",
         Cell(f"{process.threads}", detail=format_plural(process.children, "child process", "child processes")),
@@ -124,9 +124,9 @@ def _make_known_cell(quantity: Quantity, said: Callable[[float], str]) -> Cell:
 def _list_warnings(analysis: ProcessAnalysis) -> Iterator[str]:
     process = analysis.process
     if process.ended:
-        yield f"The process ended while it was looked at: this is what was seen in {seconds(process.seconds)}."
+        yield f"The process ended while it was looked at: this is what was seen in {format_seconds(process.seconds)}."
     if process.interrupted:
-        yield f"Ctrl-C ended the look: this is what was seen in {seconds(process.seconds)}."
+        yield f"Ctrl-C ended the look: this is what was seen in {format_seconds(process.seconds)}."
     if process.failed:
         yield f"{format_plural(process.failed, 'sample')} could not be taken."
     main = next((thread for thread in analysis.threads if thread.main), None)
@@ -160,7 +160,7 @@ def _format_thread(thread: WatchedThread) -> str:
 
 def _build_method(analysis: ProcessAnalysis) -> Facts:
     process = analysis.process
-    sampled = f"{process.hz:g} a second for {seconds(process.seconds)}"
+    sampled = f"{process.hz:g} a second for {format_seconds(process.seconds)}"
     items = [
         ("Program", Cell(_format_program(analysis))),
         ("Process", Cell(f"{process.pid}", detail=f"in {flatten_text(process.directory)}")),

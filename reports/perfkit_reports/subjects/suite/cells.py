@@ -36,7 +36,7 @@ def make_estimate_cell(time: MedianEstimate | MissingEstimate, spread: str = "")
     """With its interval, where the `spread` of one process does not stand for it."""
     if isinstance(time, MissingEstimate):
         return make_unknown_cell(time.reason)
-    return Cell(units.seconds(time.value), detail=spread or _format_interval(time), value=time.value)
+    return Cell(units.format_seconds(time.value), detail=spread or _format_interval(time), value=time.value)
 
 
 def make_cpu_change_cell(variant: Variant) -> Cell:
@@ -47,13 +47,13 @@ def make_cpu_change_cell(variant: Variant) -> Cell:
     low, high = difference.low, difference.high
     interval = [] if low is None or high is None else [format_bounds(low - 1, high - 1)]
     detail = ", ".join([difference.verdict, *interval])
-    return Cell(units.signed_percent(difference.ratio - 1), detail=detail, value=difference.ratio)
+    return Cell(units.format_signed_percent(difference.ratio - 1), detail=detail, value=difference.ratio)
 
 
 def get_interval_level(analysis: Analysis) -> str:
     """The confidence level of the intervals; empty where nothing was measured."""
     levels = {variant.step_time.level for variant in analysis.variants if isinstance(variant.step_time, MedianEstimate)}
-    return " and ".join(units.percent(level, 0) for level in sorted(levels))
+    return " and ".join(units.format_percent(level, 0) for level in sorted(levels))
 
 
 def make_speed_up_cell(variant: Variant) -> Cell:
@@ -85,7 +85,9 @@ def make_verdict_cell(variant: Variant) -> Cell:
     if variant.is_baseline or difference is None:
         return Cell("")
     detectable = difference.detectable
-    limit = "" if detectable is None else f"; a change under {units.percent(detectable)} could not have been shown"
+    limit = (
+        "" if detectable is None else f"; a change under {units.format_percent(detectable)} could not have been shown"
+    )
     what = f"of the time per {variant.compared_per}: " if variant.compared_per else ""
     reason = f"{what}{format_plural(difference.pairs, 'pair')} of processes against {difference.baseline}{limit}"
     return Cell(difference.verdict, reason=reason, tone=make_speed_up_cell(variant).tone)
@@ -104,7 +106,7 @@ def make_throughput_cell(variant: Variant) -> Cell:
     rate = variant.throughput
     if isinstance(rate, MissingEstimate):
         return make_unknown_cell(rate.reason)
-    return Cell(f"{units.significant(rate.value)} {get_throughput_unit(variant)}", value=rate.value)
+    return Cell(f"{units.format_significant(rate.value)} {get_throughput_unit(variant)}", value=rate.value)
 
 
 def make_rate_cell(variant: Variant) -> Cell:
@@ -138,7 +140,7 @@ def make_waiting_cell(loop: LoopAnalysis) -> Cell:
     """The share of the time that waits for data, and what that is in the median step."""
     if loop.data_wait_share is None:
         return make_unknown_cell(NO_LOADER)
-    detail = "" if loop.data_wait_s is None else f"{units.seconds(loop.data_wait_s)} in the median step"
+    detail = "" if loop.data_wait_s is None else f"{units.format_seconds(loop.data_wait_s)} in the median step"
     return replace(make_share_cell(loop.data_wait_share), detail=detail)
 
 
@@ -157,9 +159,9 @@ def make_peak_memory_cell(variant: Variant) -> Cell:
         return make_unknown_cell(peak.reason)
     ratio = variant.memory_ratio
     per = f" per {variant.compared_per}" if variant.compared_per else ""
-    change = "" if ratio is None or variant.is_baseline else units.signed_percent(ratio - 1) + per
+    change = "" if ratio is None or variant.is_baseline else units.format_signed_percent(ratio - 1) + per
     tone = "" if ratio is None or abs(ratio - 1) < 0.001 else "good" if ratio < 1 else "bad"
-    return Cell(units.nbytes(peak.value), detail=change, value=peak.value, tone=tone)
+    return Cell(units.format_bytes(peak.value), detail=change, value=peak.value, tone=tone)
 
 
 def make_utilization_cell(variant: Variant) -> Cell:
@@ -220,5 +222,5 @@ def _format_interval(time: MedianEstimate) -> str:
 
 
 def _format_seconds_range(low_s: float, high_s: float) -> str:
-    high = units.seconds(high_s)
-    return format_range(units.seconds(low_s), high, f" {high.split(' ')[-1]}")
+    high = units.format_seconds(high_s)
+    return format_range(units.format_seconds(low_s), high, f" {high.split(' ')[-1]}")

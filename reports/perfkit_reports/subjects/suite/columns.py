@@ -5,7 +5,7 @@ from typing import Any
 
 from perfkit.analysis.model.estimate import MedianEstimate
 from perfkit.analysis.model.suite import Analysis, Variant
-from perfkit.record import Measurement, Status
+from perfkit.record import Measurement, RunStatus
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.tables import NOTHING, Column
 from perfkit_reports.document.weight import Weight
@@ -17,7 +17,7 @@ Cells = Callable[[Variant], Cell]
 
 def is_measured(variant: Variant) -> bool:
     """Whether there are figures of it."""
-    return variant.status == Status.OK or isinstance(variant.step_time, MedianEstimate)
+    return variant.status == RunStatus.OK or isinstance(variant.step_time, MedianEstimate)
 
 
 def build_variant_columns(analysis: Analysis) -> list[Column[Variant]]:
@@ -55,7 +55,7 @@ def _build_name_column(analysis: Analysis, what: str) -> Column[Variant]:
 
     def cell(variant: Variant) -> Cell:
         style = look[variant.name]
-        ended = "" if variant.status == Status.OK else variant.status.value
+        ended = "" if variant.status == RunStatus.OK else variant.status.value
         return Cell(variant.name, detail=ended, value=variant.name, swatch=(style.colour, style.symbol))
 
     return Column(what, cell, numeric=False, weight=Weight.BRIEF)

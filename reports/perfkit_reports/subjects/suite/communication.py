@@ -37,14 +37,16 @@ class _RankTimes(NamedTuple):
 def _build_timed_column(name: str, pick: str) -> Column[_RankTimes]:
     def cell(row: _RankTimes) -> Cell:
         value = None if row.timed is None else getattr(row.timed, pick)
-        return make_optional_cell(value, units.seconds, "it has no timed steps")
+        return make_optional_cell(value, units.format_seconds, "it has no timed steps")
 
     return Column(name, cell, help="median of the timed steps")
 
 
 def _build_traced_column(name: str, pick: str, why: str) -> Column[_RankTimes]:
     def cell(row: _RankTimes) -> Cell:
-        return make_optional_cell(None if row.traced is None else getattr(row.traced, pick), units.seconds, _UNTRACED)
+        return make_optional_cell(
+            None if row.traced is None else getattr(row.traced, pick), units.format_seconds, _UNTRACED
+        )
 
     return Column(name, cell, help=why)
 
@@ -58,7 +60,9 @@ _RANKS: tuple[Column[_RankTimes], ...] = (
     _build_timed_column("CPU time", "cpu_s"),
     Column(
         "Last to arrive",
-        lambda row: make_optional_cell(None if row.traced is None else row.traced.last_share, units.percent, _UNTRACED),
+        lambda row: make_optional_cell(
+            None if row.traced is None else row.traced.last_share, units.format_percent, _UNTRACED
+        ),
         help="the share of the traced steps in which it came to collectives later than all others",
     ),
     _build_traced_column("Waits", "wait_s", "in collectives for the last rank, per traced step"),
@@ -71,18 +75,18 @@ _VOLUMES: tuple[Column[CollectiveVolume], ...] = (
     Column("Calls", lambda row: make_calls_cell(row.calls), help="per traced step"),
     Column(
         "Asked for",
-        lambda row: make_optional_cell(row.asked_bytes, units.nbytes, _NOT_COUNTED),
+        lambda row: make_optional_cell(row.asked_bytes, units.format_bytes, _NOT_COUNTED),
         help="bytes of the messages in a step, counted where the program calls",
     ),
     Column(
         "In theory",
-        lambda row: make_optional_cell(row.least_bytes, units.nbytes, _NOT_COUNTED),
+        lambda row: make_optional_cell(row.least_bytes, units.format_bytes, _NOT_COUNTED),
         help="what the links of a rank carry of that at the least: 2(N-1)/N of what is all-reduced, (N-1)/N of what is "
         "gathered, scattered or exchanged",
     ),
     Column(
         "Carried",
-        lambda row: make_optional_cell(row.carried_bytes, units.nbytes, _NOT_SEEN),
+        lambda row: make_optional_cell(row.carried_bytes, units.format_bytes, _NOT_SEEN),
         help="the same of what the traced steps show",
     ),
     Column(
@@ -92,7 +96,7 @@ _VOLUMES: tuple[Column[CollectiveVolume], ...] = (
     Column("Exposed", lambda row: make_seconds_cell(row.exposed_s), help="not beside computing, per traced step"),
     Column(
         "Hidden",
-        lambda row: make_optional_cell(row.hidden, lambda value: units.percent(value, 0), "it took no time"),
+        lambda row: make_optional_cell(row.hidden, lambda value: units.format_percent(value, 0), "it took no time"),
         help="the share of its time that lies beside computing",
     ),
 )

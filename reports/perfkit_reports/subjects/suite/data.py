@@ -13,7 +13,7 @@ from perfkit.analysis.model.scaling import Efficiency, ScalingCurve
 from perfkit.analysis.model.step import TimeShare
 from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit.devices.ceiling import Ceiling
-from perfkit.record import value_of
+from perfkit.record import get_value
 from perfkit_reports.document.tables import RawTable, Schema, build_owned_data, build_plain_data
 from perfkit_reports.subjects.suite.chart_styles import list_traces
 from perfkit_reports.subjects.trace.data import build_cost_tables
@@ -51,17 +51,17 @@ _VARIANTS: Mapping[str, tuple[type | GenericAlias, Callable[[Variant], Any]]] = 
     "ratio_low": (float, lambda variant: _get_field(variant.difference, "low")),
     "ratio_high": (float, lambda variant: _get_field(variant.difference, "high")),
     "verdict": (str, lambda variant: _get_field(variant.difference, "verdict")),
-    "peak_allocated_bytes": (float, lambda variant: value_of(variant.peak_allocated)),
-    "peak_reserved_bytes": (float, lambda variant: value_of(variant.peak_reserved)),
-    "rss_bytes": (float, lambda variant: value_of(variant.rss)),
+    "peak_allocated_bytes": (float, lambda variant: get_value(variant.peak_allocated)),
+    "peak_reserved_bytes": (float, lambda variant: get_value(variant.peak_reserved)),
+    "rss_bytes": (float, lambda variant: get_value(variant.rss)),
     "memory_ratio": (float, lambda variant: variant.memory_ratio),
-    "model_flops": (float, lambda variant: value_of(variant.model_flops)),
-    "hardware_flops": (float, lambda variant: value_of(variant.hardware_flops)),
-    "mfu": (float, lambda variant: value_of(variant.mfu)),
-    "hfu": (float, lambda variant: value_of(variant.hfu)),
-    "energy_per_step": (float, lambda variant: value_of(variant.energy_per_step)),
-    "energy_per_unit": (float, lambda variant: value_of(variant.energy_per_unit)),
-    "power_w": (float, lambda variant: value_of(variant.power)),
+    "model_flops": (float, lambda variant: get_value(variant.model_flops)),
+    "hardware_flops": (float, lambda variant: get_value(variant.hardware_flops)),
+    "mfu": (float, lambda variant: get_value(variant.mfu)),
+    "hfu": (float, lambda variant: get_value(variant.hfu)),
+    "energy_per_step": (float, lambda variant: get_value(variant.energy_per_step)),
+    "energy_per_unit": (float, lambda variant: get_value(variant.energy_per_unit)),
+    "power_w": (float, lambda variant: get_value(variant.power)),
     "parity": (str, lambda variant: variant.parity.verdict),
     "loss_max_relative": (float, lambda variant: variant.parity.max_relative),
     "emulated": (str, lambda variant: variant.emulated),

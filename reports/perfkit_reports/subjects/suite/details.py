@@ -72,7 +72,7 @@ def _list_figures(variant: Variant) -> Iterator[tuple[str, Cell]]:
     if variant.mfu_peak:
         yield "MFU and HFU", Cell(variant.mfu_peak)
     if variant.traced_step is not None and variant.traced_step.modelled_share is not None:
-        share = units.percent(variant.traced_step.modelled_share)
+        share = units.format_percent(variant.traced_step.modelled_share)
         yield "Coverage: op time with a FLOP or byte estimate", Cell(share)
     yield "Ranks", Cell(f"{variant.world_size:,}")
     yield "Processes", Cell(f"{len(variant.runs):,}")
@@ -83,7 +83,7 @@ def _list_figures(variant: Variant) -> Iterator[tuple[str, Cell]]:
 
 def _list_compile_facts(compiled: CompileSummary) -> Iterator[tuple[str, Cell]]:
     absent = "torch.compile did not tell"
-    first = make_optional_cell(compiled.seconds, units.seconds, absent)
+    first = make_optional_cell(compiled.seconds, units.format_seconds, absent)
     yield "Time, first process", replace(first, detail=f"cache {compiled.cache}")
     yield "Pays for itself", Cell(compiled.break_even)
     warm = compiled.warm
@@ -91,7 +91,7 @@ def _list_compile_facts(compiled: CompileSummary) -> Iterator[tuple[str, Cell]]:
         yield "Time, warm caches", make_unknown_cell("no later process, or none that found everything in the caches")
     else:
         processes = f"median of {warm.processes:,} processes that compiled nothing anew"
-        yield "Time, warm caches", Cell(units.seconds(warm.seconds), detail=processes)
+        yield "Time, warm caches", Cell(units.format_seconds(warm.seconds), detail=processes)
         yield "Pays for itself, warm caches", Cell(warm.break_even)
     yield "Graphs", make_optional_cell(compiled.graphs, str, absent)
     yield (

@@ -7,7 +7,7 @@ from perfkit.analysis.model.estimate import MedianEstimate, MissingEstimate
 from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit.analysis.suite.compile_cost import format_break_even
 from perfkit.record import Measurement
-from perfkit.units import seconds
+from perfkit.units import format_seconds
 from perfkit_reports.charts import pareto
 from perfkit_reports.document.blocks import Section, Table, Text, Tile
 from perfkit_reports.document.cells import Cell
@@ -102,7 +102,7 @@ def _describe_sampling(analysis: Analysis) -> Iterator[str]:
     elif sampling.rounds:
         ended = f": {sampling.ended}" if sampling.ended and len(analysis.sessions) < 2 else ""
         rounds = "1 round" if sampling.rounds == 1 else f"{sampling.rounds:,} rounds"
-        yield f"Times are from {rounds} of processes in {seconds(sampling.seconds)}{ended}."
+        yield f"Times are from {rounds} of processes in {format_seconds(sampling.seconds)}{ended}."
 
 
 def _describe_sessions(analysis: Analysis) -> Iterator[str]:
@@ -143,11 +143,11 @@ def _build_compiled(analysis: Analysis) -> tuple[Text, ...]:
             continue
         cache = cold.cache.partition(" (")[0]
         told = [
-            f"compiled in {seconds(cold.seconds)} (cache {cache}), pays {format_break_even(cold, variant.difference)}"
+            f"compiled in {format_seconds(cold.seconds)} (cache {cache}), pays {format_break_even(cold, variant.difference)}"
         ]
         if cold.warm is not None:
             told.append(
-                f"with warm caches in {seconds(cold.warm.seconds)}, pays {format_break_even(cold.warm, variant.difference)}"
+                f"with warm caches in {format_seconds(cold.warm.seconds)}, pays {format_break_even(cold.warm, variant.difference)}"
             )
         lines.append(f"{variant.name}: {'; '.join(told)}.")
     return make_list("compiled", lines, weight=Weight.BRIEF)
@@ -205,5 +205,5 @@ def _build_point(variant: Variant, analysis: Analysis) -> pareto.ParetoPoint | N
 def _scale_throughput(
     step: MedianEstimate | MissingEstimate, rate: MedianEstimate, seconds: float | None
 ) -> float | None:
-    """The throughput if a step took `seconds`."""
+    """The throughput if a step took `format_seconds`."""
     return rate.value * step.value / seconds if isinstance(step, MedianEstimate) and seconds else None

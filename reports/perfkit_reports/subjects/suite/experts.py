@@ -5,7 +5,7 @@ from statistics import fmean
 
 from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit.record import ExpertLoad
-from perfkit.units import percent
+from perfkit.units import format_percent
 from perfkit_reports.charts import expert_loads
 from perfkit_reports.document.blocks import Block, Section, Table
 from perfkit_reports.document.cells import Cell, make_unknown_cell
@@ -62,8 +62,8 @@ def _make_dropped_cell(variant: Variant) -> Cell:
     worst = max(variant.experts, key=_compute_dropped_share)
     share = sum(load.dropped for load in variant.experts) / sum(load.tokens for load in variant.experts)
     return Cell(
-        percent(share),
-        detail=f"up to {percent(_compute_dropped_share(worst))} in {worst.layer}" if share else "",
+        format_percent(share),
+        detail=f"up to {format_percent(_compute_dropped_share(worst))} in {worst.layer}" if share else "",
         value=share,
     )
 
@@ -93,7 +93,8 @@ def _build_layers(variant: Variant) -> Sequence[Block]:
             Column("Tokens sent to each expert", lambda load: Cell(", ".join(f"{sent:,}" for sent in load.sent))),
             Column("Busiest expert", lambda load: Cell(f"{expert_loads.compute_imbalance(load):.2f}× the mean")),
             Column(
-                "Dropped tokens", lambda load: Cell(percent(_compute_dropped_share(load)), detail=f"{load.dropped:,}")
+                "Dropped tokens",
+                lambda load: Cell(format_percent(_compute_dropped_share(load)), detail=f"{load.dropped:,}"),
             ),
             Column("Auxiliary loss", _make_layer_auxiliary_cell),
         ],

@@ -6,7 +6,7 @@ from perfkit import units
 from perfkit.analysis.machine_load import describe_machine_load
 from perfkit.analysis.model.estimate import MedianEstimate
 from perfkit.analysis.model.suite import Analysis, Variant
-from perfkit.record import Measurement, Status
+from perfkit.record import Measurement, RunStatus
 from perfkit_reports.subjects.suite import cells
 from perfkit_reports.wording import format_sentence
 
@@ -22,7 +22,7 @@ def find_leanest(analysis: Analysis) -> Variant | None:
     leaner = [
         variant
         for variant in analysis.variants
-        if variant.status == Status.OK
+        if variant.status == RunStatus.OK
         and variant.loop is None
         and not variant.compared_per
         and _is_sound(variant)
@@ -52,7 +52,7 @@ def _describe_result(analysis: Analysis) -> str:
     measured = [variant for variant in analysis.variants if isinstance(variant.step_time, MedianEstimate)]
     if not measured:
         ended = {variant.status for variant in analysis.variants}
-        if ended == {Status.OUT_OF_MEMORY}:
+        if ended == {RunStatus.OUT_OF_MEMORY}:
             return "Every variant ran out of memory." if len(analysis.variants) > 1 else "It ran out of memory."
         return "No variant could be measured."
     if len(analysis.variants) == 1:
@@ -80,7 +80,7 @@ def _describe_result(analysis: Analysis) -> str:
 def _describe_missing_baseline(analysis: Analysis) -> str:
     """Why there is no baseline: the same for all of them where there are several, else only that there is none."""
     ended = {variant.status for variant in analysis.variants if variant.is_baseline}
-    return f"The baseline {'ran out of memory' if ended == {Status.OUT_OF_MEMORY} else 'was not measured'}"
+    return f"The baseline {'ran out of memory' if ended == {RunStatus.OUT_OF_MEMORY} else 'was not measured'}"
 
 
 def _explain_uncompared(analysis: Analysis) -> str:
@@ -155,4 +155,4 @@ def _describe_memory(variant: Variant, lead: str = " with ") -> str:
     per = f" per {variant.compared_per}" if variant.compared_per else ""
     if abs(ratio - 1) < 0.01:
         return f"{lead}the same peak memory{per}"
-    return f"{lead}{units.percent(abs(ratio - 1), 0)} {'less' if ratio < 1 else 'more'} peak memory{per}"
+    return f"{lead}{units.format_percent(abs(ratio - 1), 0)} {'less' if ratio < 1 else 'more'} peak memory{per}"

@@ -76,7 +76,7 @@ def _build_table(trained: list[_TrainedVariant]) -> Table:
         columns=[
             Column("Variant", _make_name_cell, numeric=False),
             Column(f"After {_format_steps(steps)}", lambda each: _make_loss_cell(each, steps)),
-            Column(f"After {units.seconds(seconds)}", in_time),
+            Column(f"After {units.format_seconds(seconds)}", in_time),
         ],
         rows=trained,
         what="variant",

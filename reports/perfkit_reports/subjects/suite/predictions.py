@@ -75,9 +75,11 @@ def _build_blocks(rows: Sequence[Held]) -> Iterator[Block]:
 
 def _build_columns(rows: Sequence[Held]) -> list[Column[Held]]:
     """Of what was predicted of any variant."""
-    peak = _build_figure_columns("Peak", lambda prediction: prediction.peak, units.nbytes, format_size_span)
-    process = _build_figure_columns("Process", lambda prediction: prediction.process, units.nbytes, format_size_span)
-    step = _build_figure_columns("Step", lambda prediction: prediction.step, units.seconds, format_time_span)
+    peak = _build_figure_columns("Peak", lambda prediction: prediction.peak, units.format_bytes, format_size_span)
+    process = _build_figure_columns(
+        "Process", lambda prediction: prediction.process, units.format_bytes, format_size_span
+    )
+    step = _build_figure_columns("Step", lambda prediction: prediction.step, units.format_seconds, format_time_span)
     return [
         Column("Variant", lambda row: Cell(row[0].name), numeric=False, weight=Weight.BRIEF),
         *peak,

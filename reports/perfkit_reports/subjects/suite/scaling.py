@@ -98,7 +98,13 @@ def _build_efficiency_chart(found: SuiteScaling, styles: dict[str, Style]) -> Bl
     lines = [line for curve in found.curves for line in _build_efficiency_lines(curve, styles[curve.name])]
     most = max((value for line in lines for _, value in line.points), default=1.0)
     return build_chart(
-        lines, "scaling-efficiency", "Efficiency", 0.01, "%", lambda value: units.percent(value, 0), max(_HIGHEST, most)
+        lines,
+        "scaling-efficiency",
+        "Efficiency",
+        0.01,
+        "%",
+        lambda value: units.format_percent(value, 0),
+        max(_HIGHEST, most),
     )
 
 
@@ -124,7 +130,7 @@ def _build_efficiency_lines(curve: ScalingCurve, style: Style) -> Iterator[Scali
 def _build_time_chart(found: SuiteScaling, styles: dict[str, Style], by_name: dict[str, Variant]) -> Block | None:
     lines = [line for curve in found.curves for line in _build_time_lines(curve, styles[curve.name], by_name)]
     most = max((value for line in lines for _, value in line.points), default=0.0)
-    return build_chart(lines, "scaling-time", "Step time", *choose_time_scale(most), units.seconds)
+    return build_chart(lines, "scaling-time", "Step time", *choose_time_scale(most), units.format_seconds)
 
 
 def _build_time_lines(curve: ScalingCurve, style: Style, by_name: dict[str, Variant]) -> Iterator[ScalingLine]:
@@ -190,23 +196,23 @@ def _make_efficiency_cell(found: Efficiency | MissingEstimate | None) -> Cell:
         case Efficiency():
             low, high = found.low, found.high
             detail = "" if low is None or high is None else _format_percent_span(low, high)
-            return Cell(units.percent(found.value, 0), detail=detail, value=found.value)
+            return Cell(units.format_percent(found.value, 0), detail=detail, value=found.value)
 
 
 def _format_percent_span(low: float, high: float) -> str:
-    return format_range(units.percent(low, 0), units.percent(high, 0), " %")
+    return format_range(units.format_percent(low, 0), units.format_percent(high, 0), " %")
 
 
 def _make_communication_cell(row: _ScalingRow) -> Cell:
     found = None if row.point is None else row.point.communication
-    return make_optional_cell(found, units.percent, "no step was traced")
+    return make_optional_cell(found, units.format_percent, "no step was traced")
 
 
 def _make_planned_step_cell(row: _ScalingRow) -> Cell:
     if row.planned is None:
         return make_unknown_cell("it was not planned on so many ranks")
     step = row.planned.step_s
-    return Cell(units.seconds(step.value), detail=format_time_span(step), value=step.value)
+    return Cell(units.format_seconds(step.value), detail=format_time_span(step), value=step.value)
 
 
 def _make_planned_efficiency_cell(row: _ScalingRow) -> Cell:
@@ -219,7 +225,9 @@ def _make_planned_efficiency_cell(row: _ScalingRow) -> Cell:
             if row.ranks == row.curve.points[0].world_size
             else make_unknown_cell("the reference was not planned")
         )
-    return Cell(units.percent(found.value, 0), detail=_format_percent_span(found.low, found.high), value=found.value)
+    return Cell(
+        units.format_percent(found.value, 0), detail=_format_percent_span(found.low, found.high), value=found.value
+    )
 
 
 _NAMES: Sequence[Column[_ScalingRow]] = (

@@ -8,7 +8,7 @@ from perfkit import units
 from perfkit.analysis.model.suite import Analysis, MeasuredSession, Variant
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.trace.op_tables import LONGEST_ROWS
-from perfkit.record import value_of
+from perfkit.record import get_value
 from perfkit.store.layout import REPORT_JSON
 from perfkit.store.summary import SUMMARY_FILE
 from perfkit_reports.charts import curves, step_times
@@ -81,7 +81,7 @@ def _drop_timelines(analysis: Analysis) -> Analysis:
 def _describe_utilization(analysis: Analysis) -> Iterator[str]:
     """What the two shares count, where they are beside each other."""
     yield "MFU counts the model's own FLOPs, HFU also recomputed ones."
-    pairs = ((value_of(variant.model_flops), value_of(variant.hardware_flops)) for variant in analysis.variants)
+    pairs = ((get_value(variant.model_flops), get_value(variant.hardware_flops)) for variant in analysis.variants)
     if any(model is not None and run is not None and run < model for model, run in pairs):
         yield (
             "MFU counts all pairs of positions in attention; a kernel for causal attention leaves masked ones out, "
@@ -115,7 +115,7 @@ def build_largest_gain_tiles(analysis: Analysis) -> Iterator[Tile]:
         others = {variant.name for variant in analysis.variants if not variant.is_baseline}
         of = f" of {best.variant}" if best.variant in others and len(others) > 1 else ""
         yield Tile(
-            "Largest gain found", Cell(units.seconds(best.expected_s or 0.0), detail=f"a step{of}: {best.title}")
+            "Largest gain found", Cell(units.format_seconds(best.expected_s or 0.0), detail=f"a step{of}: {best.title}")
         )
 
 

@@ -36,7 +36,7 @@ def describe_sweep(sweep: Sweep) -> str:
     """Where the curve breaks, and which value is best, in a sentence or two."""
     first, last = sweep.points[0], sweep.points[-1]
     best = min(sweep.points, key=lambda point: point.unit_s)
-    least = f"Least time per {sweep.unit}: {units.seconds(best.unit_s)} at {best.value:g}."
+    least = f"Least time per {sweep.unit}: {units.format_seconds(best.unit_s)} at {best.value:g}."
     grows = f"step time ~ {sweep.parameter}^p with p of at least {PROPORTIONAL:g}"
     if sweep.breaks_at is None:
         larger = f", and a larger one may take less time per {sweep.unit}" if best is last else ""
@@ -53,7 +53,7 @@ def describe_sweep(sweep: Sweep) -> str:
 
 
 def _build_search(search: BatchSearch, place: int) -> Table:
-    limit = "an unknown limit" if search.limit_bytes is None else units.nbytes(search.limit_bytes)
+    limit = "an unknown limit" if search.limit_bytes is None else units.format_bytes(search.limit_bytes)
     return Table(
         id=f"batch-search-{place}",
         title=f"Search for the largest batch: {search.asked} became {search.found}"
@@ -68,7 +68,7 @@ def _build_search(search: BatchSearch, place: int) -> Table:
         rows=search.trials,
         what="trial",
         caption=f"In the order in which they were tried. A batch fits if a few steps with it leave "
-        f"{units.percent(search.margin, 0)} of {limit} free, which a rank may take; none of more than {search.most:,} "
+        f"{units.format_percent(search.margin, 0)} of {limit} free, which a rank may take; none of more than {search.most:,} "
         "is tried.",
     )
 
@@ -79,7 +79,7 @@ def _make_batch_cell(trial: BatchTrial) -> Cell:
 
 def _make_duration_cell(trial: BatchTrial) -> Cell:
     return (
-        Cell(units.seconds(trial.seconds), value=trial.seconds)
+        Cell(units.format_seconds(trial.seconds), value=trial.seconds)
         if trial.seconds
         else make_unknown_cell("nothing was run")
     )
@@ -94,4 +94,4 @@ def _make_fits_cell(trial: BatchTrial) -> Cell:
 def _make_peak_cell(trial: BatchTrial) -> Cell:
     if trial.peak_bytes is None:
         return make_unknown_cell(trial.reason or "its memory is not known")
-    return Cell(units.nbytes(trial.peak_bytes), value=trial.peak_bytes)
+    return Cell(units.format_bytes(trial.peak_bytes), value=trial.peak_bytes)

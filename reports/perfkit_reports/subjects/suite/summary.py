@@ -2,7 +2,7 @@
 
 from perfkit.analysis.model.estimate import MedianEstimate, MissingEstimate
 from perfkit.analysis.model.suite import Analysis, Variant
-from perfkit.record import How, Measurement, Quantity, Unknown, measured
+from perfkit.record import Measurement, Quantity, QuantityOrigin, Unknown, make_measurement
 from perfkit.store.summary import ReportSummary, RowFigures, VariantOutcome
 from perfkit_reports.subjects.suite.cells import get_throughput_unit
 from perfkit_reports.subjects.suite.headline import find_fastest
@@ -41,10 +41,10 @@ def _get_peak(variant: Variant) -> Quantity:
     """What the allocator counted while nothing was recorded; on a CPU, where it counts nothing, the recorded peak."""
     if isinstance(variant.peak_allocated, Measurement) or variant.memory is None:
         return variant.peak_allocated
-    return measured(variant.memory.peak_bytes, "bytes", variant.memory.source)
+    return make_measurement(variant.memory.peak_bytes, "bytes", variant.memory.source)
 
 
 def _make_quantity(estimate: MedianEstimate | MissingEstimate, unit: str) -> Quantity:
     if isinstance(estimate, MissingEstimate):
         return Unknown(reason=estimate.reason)
-    return Measurement(value=estimate.value, unit=unit, how=How(estimate.how), source=estimate.source)
+    return Measurement(value=estimate.value, unit=unit, how=QuantityOrigin(estimate.how), source=estimate.source)

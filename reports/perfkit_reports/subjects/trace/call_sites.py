@@ -32,6 +32,6 @@ def _make_cell(stacks: Mapping[tuple[str, ...], float]) -> Cell:
     ordered = sorted(stacks, key=lambda frames: -stacks[frames])
     if not ordered or not ordered[0]:
         return Cell(NOTHING)
-    places = [f"{frames[-1]} {units.seconds(stacks[frames])}" for frames in ordered[:_PLACES] if frames]
+    places = [f"{frames[-1]} {units.format_seconds(stacks[frames])}" for frames in ordered[:_PLACES] if frames]
     more = f" and {len(ordered) - _PLACES} more" if len(ordered) > _PLACES else ""
     return Cell("; ".join(places) + more, detail=" > ".join(ordered[0][-_FRAMES:]))

@@ -121,7 +121,7 @@ def _build_grouping(difference: TraceDifference, by: str, title: str, groups: Se
 
 
 def _make_seconds_cell(seconds: float) -> Cell:
-    return Cell(units.seconds(seconds) if seconds else "–", value=seconds)
+    return Cell(units.format_seconds(seconds) if seconds else "–", value=seconds)
 
 
 def _make_calls_cell(group: GroupChange) -> Cell:

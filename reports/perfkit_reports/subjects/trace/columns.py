@@ -60,9 +60,9 @@ def _make_link_share_cell(reached: float | None, row: CollectiveRow | CopyRow) -
     if row.no_share:
         return make_unknown_cell(row.no_share)
     return Cell(
-        units.percent(reached / row.ceiling, 0),
-        detail=f"of {units.bandwidth(row.ceiling)}",
-        reason=f"of {units.bandwidth(row.ceiling)}: {row.ceiling_source}",
+        units.format_percent(reached / row.ceiling, 0),
+        detail=f"of {units.format_bandwidth(row.ceiling)}",
+        reason=f"of {units.format_bandwidth(row.ceiling)}: {row.ceiling_source}",
         value=reached / row.ceiling,
     )
 
@@ -78,7 +78,11 @@ COLLECTIVES: tuple[Column[CollectiveRow], ...] = (
         lambda row: make_optional_cell(row.group_size, lambda value: f"{value:,.0f}", "the group was not recorded"),
     ),
     Column("Dtype", lambda row: make_text_cell(row.dtype), numeric=False, weight=Weight.DETAIL),
-    Column("Message", lambda row: make_optional_cell(row.message_bytes, units.nbytes, _NO_SIZE), help="bytes per call"),
+    Column(
+        "Message",
+        lambda row: make_optional_cell(row.message_bytes, units.format_bytes, _NO_SIZE),
+        help="bytes per call",
+    ),
     Column("Calls", lambda row: make_calls_cell(row.calls), help="per step"),
     Column("Time", lambda row: make_seconds_cell(row.seconds), help="of all calls together, per step"),
     Column(
@@ -91,13 +95,13 @@ COLLECTIVES: tuple[Column[CollectiveRow], ...] = (
     Column(
         "Hidden",
         lambda row: make_optional_cell(
-            row.hidden, lambda value: units.percent(value, 0), "it took no time within the steps"
+            row.hidden, lambda value: units.format_percent(value, 0), "it took no time within the steps"
         ),
         help="the share of its time that lies beside computing",
     ),
     Column(
         "Volume",
-        lambda row: make_optional_cell(row.volume_bytes, units.nbytes, _NO_VOLUME),
+        lambda row: make_optional_cell(row.volume_bytes, units.format_bytes, _NO_VOLUME),
         help="what the links of each rank carry of it in a step",
     ),
     Column(
@@ -108,13 +112,13 @@ COLLECTIVES: tuple[Column[CollectiveRow], ...] = (
     ),
     Column(
         "Algbw",
-        lambda row: make_optional_cell(row.algorithm_bandwidth, units.bandwidth, _NO_SIZE),
+        lambda row: make_optional_cell(row.algorithm_bandwidth, units.format_bandwidth, _NO_SIZE),
         help="algorithm bandwidth as nccl-tests call it: bytes / time",
         weight=Weight.DETAIL,
     ),
     Column(
         "Busbw",
-        lambda row: make_optional_cell(row.bus_bandwidth, units.bandwidth, _NO_SIZE),
+        lambda row: make_optional_cell(row.bus_bandwidth, units.format_bandwidth, _NO_SIZE),
         help="bus bandwidth as nccl-tests count it: comparable with the link",
     ),
     Column("Of the link", lambda row: _make_link_share_cell(row.bus_bandwidth, row)),
@@ -133,10 +137,10 @@ COPIES: tuple[Column[CopyRow], ...] = (
     Column("Copy", lambda row: make_text_cell(row.kind), numeric=False),
     Column("Host memory", _make_pageable_cell, numeric=False),
     Column("Calls", lambda row: make_calls_cell(row.calls), help="per step"),
-    Column("Bytes", lambda row: make_optional_cell(row.bytes, units.nbytes, _NO_SIZE), help="per step"),
+    Column("Bytes", lambda row: make_optional_cell(row.bytes, units.format_bytes, _NO_SIZE), help="per step"),
     Column("Time", lambda row: make_seconds_cell(row.seconds), help="per step"),
     Column("Exposed", lambda row: make_seconds_cell(row.exposed_s), help="not beside computing, per step"),
-    Column("Bandwidth", lambda row: make_optional_cell(row.bandwidth, units.bandwidth, _NO_SIZE)),
+    Column("Bandwidth", lambda row: make_optional_cell(row.bandwidth, units.format_bandwidth, _NO_SIZE)),
     Column("Of the link", lambda row: _make_link_share_cell(row.bandwidth, row)),
 )
 
@@ -152,15 +156,17 @@ RANKS: tuple[Column[RankRow], ...] = (
     Column("Idle", lambda row: make_seconds_cell(row.idle_s), help="per step"),
     Column(
         "Last to arrive",
-        lambda row: make_optional_cell(row.last_share, units.percent, _NO_SKEW),
+        lambda row: make_optional_cell(row.last_share, units.format_percent, _NO_SKEW),
         help="the share of the steps in which it came to collectives later than all others",
     ),
     Column(
-        "Waits", lambda row: make_optional_cell(row.wait_s, units.seconds, _NO_SKEW), help="for the last rank, per step"
+        "Waits",
+        lambda row: make_optional_cell(row.wait_s, units.format_seconds, _NO_SKEW),
+        help="for the last rank, per step",
     ),
     Column(
         "Straggler delay",
-        lambda row: make_optional_cell(row.late_s, units.seconds, _NO_SKEW),
+        lambda row: make_optional_cell(row.late_s, units.format_seconds, _NO_SKEW),
         help="after the first rank, per step",
     ),
     Column(
@@ -206,19 +212,27 @@ def build_change_columns(rows: Sequence[ChangeRow]) -> list[Column[ChangeRow]]:
         Column("Evidence", _make_evidence_cell, numeric=False),
         Column("Change", lambda row: make_growth_cell(row.change_s, format_signed_seconds), help="per step"),
         Column(
-            "Before", lambda row: _make_side_cell(row.before_s, units.seconds), meter=True, most=most, help="per step"
+            "Before",
+            lambda row: _make_side_cell(row.before_s, units.format_seconds),
+            meter=True,
+            most=most,
+            help="per step",
         ),
         Column(
-            "After", lambda row: _make_side_cell(row.after_s, units.seconds), meter=True, most=most, help="per step"
+            "After",
+            lambda row: _make_side_cell(row.after_s, units.format_seconds),
+            meter=True,
+            most=most,
+            help="per step",
         ),
         Column("Calls", _make_calls_cell, help="per step, before → after"),
         Column("Module", lambda row: make_short_cell(flatten_text(row.module), 48), numeric=False, wrap=True),
         Column("Phase", lambda row: make_text_cell(flatten_text(row.phase)), numeric=False),
         Column("Shapes", lambda row: make_short_cell(flatten_text(row.shapes), 48), numeric=False, wrap=True),
-        Column("FLOPs before", lambda row: _make_side_cell(row.before_flops, units.flops), weight=Weight.DETAIL),
-        Column("FLOPs after", lambda row: _make_side_cell(row.after_flops, units.flops), weight=Weight.DETAIL),
-        Column("Bytes before", lambda row: _make_side_cell(row.before_bytes, units.nbytes), weight=Weight.DETAIL),
-        Column("Bytes after", lambda row: _make_side_cell(row.after_bytes, units.nbytes), weight=Weight.DETAIL),
+        Column("FLOPs before", lambda row: _make_side_cell(row.before_flops, units.format_flops), weight=Weight.DETAIL),
+        Column("FLOPs after", lambda row: _make_side_cell(row.after_flops, units.format_flops), weight=Weight.DETAIL),
+        Column("Bytes before", lambda row: _make_side_cell(row.before_bytes, units.format_bytes), weight=Weight.DETAIL),
+        Column("Bytes after", lambda row: _make_side_cell(row.after_bytes, units.format_bytes), weight=Weight.DETAIL),
     ]
     return drop_empty_columns(every, rows)
 
@@ -269,7 +283,7 @@ HOST_CALLS: tuple[Column[HostCallRow], ...] = (
     Column("Time", lambda row: make_seconds_cell(row.seconds), help="per step"),
     Column(
         "Device idle",
-        lambda row: make_optional_cell(row.idle_s, units.seconds, "no device was traced"),
+        lambda row: make_optional_cell(row.idle_s, units.format_seconds, "no device was traced"),
         help="from the call's beginning until the device has work again, per step",
     ),
 )

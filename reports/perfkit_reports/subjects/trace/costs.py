@@ -42,7 +42,7 @@ def compute_gain_s(row: OpRow | ProductRow) -> float | None:
 
 def _make_roofline_cell(row: OpRow | ProductRow) -> Cell:
     why_not = row.no_share or (_UNMODELLED if row.attainable_s is None else _CACHED)
-    return make_optional_cell(row.efficiency, lambda value: units.percent(value, 0), why_not)
+    return make_optional_cell(row.efficiency, lambda value: units.format_percent(value, 0), why_not)
 
 
 def _make_bound_cell(row: OpRow | ProductRow) -> Cell:
@@ -62,7 +62,7 @@ FIGURES: tuple[Column[OpRow | ProductRow], ...] = (
     ),
     Column(
         SAVINGS,
-        lambda row: make_optional_cell(compute_gain_s(row), units.seconds, row.no_share or _UNMODELLED),
+        lambda row: make_optional_cell(compute_gain_s(row), units.format_seconds, row.no_share or _UNMODELLED),
         help="time above what the roofs allow, per step",
     ),
     Column("% of roofline", _make_roofline_cell, help="attainable time over time taken"),
@@ -126,8 +126,8 @@ def _make_amount_cell(least: float | None, most: float | None, show: Callable[[f
 
 def _make_bytes_cell(row: OpRow) -> Cell:
     if row.estimated and row.bytes is not None:
-        return Cell(f"about {units.nbytes(row.bytes)}", detail=_ESTIMATED, value=row.bytes, tone="unsure")
-    return _make_amount_cell(row.bytes, row.most_bytes, units.nbytes)
+        return Cell(f"about {units.format_bytes(row.bytes)}", detail=_ESTIMATED, value=row.bytes, tone="unsure")
+    return _make_amount_cell(row.bytes, row.most_bytes, units.format_bytes)
 
 
 def _build_detail_columns(device_name: str) -> tuple[Column[OpRow], ...]:
@@ -140,16 +140,16 @@ def _build_detail_columns(device_name: str) -> tuple[Column[OpRow], ...]:
             lambda row: Cell(NOTHING) if row.wall_s is None else make_seconds_cell(row.wall_s),
             help="how long any of it was going on, per step; at most",
         ),
-        Column("FLOPs", lambda row: _make_amount_cell(row.flops, row.most_flops, units.flops), help="per step"),
+        Column("FLOPs", lambda row: _make_amount_cell(row.flops, row.most_flops, units.format_flops), help="per step"),
         Column("Bytes", _make_bytes_cell, help="compulsory traffic, per step"),
         Column(
             "FLOP/byte",
-            lambda row: make_optional_cell(row.intensity, units.significant, _UNMODELLED),
+            lambda row: make_optional_cell(row.intensity, units.format_significant, _UNMODELLED),
             help="arithmetic intensity",
         ),
         Column(
             "At best",
-            lambda row: make_optional_cell(row.attainable_s, units.seconds, "its cost or its roof is not known"),
+            lambda row: make_optional_cell(row.attainable_s, units.format_seconds, "its cost or its roof is not known"),
             help="the time the roofs allow, per step",
         ),
         Column("Unit", unit, numeric=False, help="the operands' dtype and the unit whose peak bounds it"),

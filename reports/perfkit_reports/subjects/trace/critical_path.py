@@ -138,7 +138,7 @@ def _build_replay(trace: RankTrace, end: str) -> Sequence[Block]:
 def _build_bar(name: str, path: Mapping[str, float]) -> Bar:
     whole = sum(path.values())
     return Bar(
-        f"{name}, {units.seconds(whole)}",
+        f"{name}, {units.format_seconds(whole)}",
         tuple(
             TimeShare(category=kind, seconds=spent, share=spent / whole)
             for kind, spent in _filter_visible(path, whole).items()

@@ -23,7 +23,7 @@ from perfkit.analysis.model.trace import (
 )
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.devices.ceiling import Ceiling
-from perfkit.record import value_of
+from perfkit.record import get_value
 from perfkit.spec import Struct
 from perfkit_reports.document.tables import (
     RawTable,
@@ -127,7 +127,7 @@ def _list_path_rows(trace: RankTrace) -> list[dict[str, Any]]:
 
 def _build_trace_row(trace: RankTrace) -> dict[str, Any]:
     row: dict[str, Any] = {name: getattr(trace, name) for name in build_schema(RankTrace)}
-    row |= {"mfu": value_of(trace.mfu), "hfu": value_of(trace.hfu)}
+    row |= {"mfu": get_value(trace.mfu), "hfu": get_value(trace.hfu)}
     for part, struct in _PARTS.items():
         item = getattr(trace, part)
         row |= {f"{part}_{name}": None if item is None else getattr(item, name) for name in build_schema(struct)}

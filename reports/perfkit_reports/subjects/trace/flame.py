@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from perfkit.analysis.model.flame import BY_STACK
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
-from perfkit.units import percent
+from perfkit.units import format_percent
 from perfkit_reports.charts.flame import BY, build_flame, build_tree
 from perfkit_reports.document.blocks import FlameTree, Section
 from perfkit_reports.subjects.trace.series import list_detailed_traces
@@ -36,7 +36,7 @@ def build_section(traces: Sequence[RankTrace], before: Mapping[str, RankTrace], 
             if by in of:
                 trees[title, trace.label] = build_tree(of[by], then.get(by))
     told = (
-        [_LEFT_OUT.format(percent(max(found.least for trace in traces for found in trace.flames))), _SUMMED]
+        [_LEFT_OUT.format(format_percent(max(found.least for trace in traces for found in trace.flames))), _SUMMED]
         if trees
         else []
     )

@@ -11,7 +11,7 @@ from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.analysis.trace.advice import RECORD_SHAPES, advise_on_ceilings
 from perfkit.analysis.trace.lost_kernel_texts import LOST_MEANING, format_lost_title
 from perfkit.devices.ceiling import DeviceCeilings
-from perfkit.trace.reading.source import trace_name
+from perfkit.trace.reading.trace_sources import derive_trace_name
 from perfkit_reports.subjects.trace.improvements import Improvement, has_roofs, list_improvements
 from perfkit_reports.subjects.trace.series import choose_focus_trace
 from perfkit_reports.wording import format_bounded, format_sentence
@@ -44,12 +44,14 @@ def get_file_name(trace: RankTrace) -> str:
     name = path.replace("\\", "/").rpartition("/")[2]
     if label.startswith(path):  # one file given twice
         return name + label.removeprefix(path)
-    return name if label == trace_name(path) else label
+    return name if label == derive_trace_name(path) else label
 
 
 def summarize_trace(analysis: TraceAnalysis, trace: RankTrace) -> str:
     """Step time, device, the parts that most of it goes to, and what could save most."""
-    subject = f"{'Step' if trace.steps else 'Trace of'} {units.seconds(trace.step_s)} on {describe_device(trace)}"
+    subject = (
+        f"{'Step' if trace.steps else 'Trace of'} {units.format_seconds(trace.step_s)} on {describe_device(trace)}"
+    )
     if trace.reading.cut:
         subject = f"Truncated trace: {subject[0].lower()}{subject[1:]}"
     fleet = analysis.fleet
@@ -62,7 +64,7 @@ def summarize_trace(analysis: TraceAnalysis, trace: RankTrace) -> str:
     told = f"{subject}: {split}" if split else subject
     if best.saving_s < _LEAST_GAIN * trace.step_s or best.saving_s <= 0:
         return f"{told}."
-    much = " ".join(filter(None, (best.much, units.seconds(best.saving_s))))
+    much = " ".join(filter(None, (best.much, units.format_seconds(best.saving_s))))
     return f"{told}; {best.what} could save {much}{', as simulated' if best.simulated else ''}."
 
 
@@ -86,7 +88,7 @@ def format_part(part: TimeShare, split: Sequence[TimeShare]) -> str:
     word = _WORDS.get(part.category, part.category)
     if word == time_split.PYTHON and not any(other.category == time_split.DATA for other in split):
         word = "Python, dispatch and waiting"
-    return f"{format_bounded(units.percent(part.share, 0), part.bound)} {word}"
+    return f"{format_bounded(units.format_percent(part.share, 0), part.bound)} {word}"
 
 
 def list_remarks(analysis: TraceAnalysis) -> list[str]:

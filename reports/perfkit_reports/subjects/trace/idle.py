@@ -134,12 +134,12 @@ def _build_idle(trace: RankTrace, end: str) -> Sequence[Block]:
     if not whole:
         return ()
     shares = tuple(TimeShare(category=cause, seconds=took, share=took / whole) for cause, took in spent.items())
-    of_step = f", {units.percent(whole / trace.step_s)} of the time" if trace.step_s > 0 else ""
+    of_step = f", {units.format_percent(whole / trace.step_s)} of the time" if trace.step_s > 0 else ""
     return (
         Bars(
             id=f"idle-causes{end}",
             title="",
-            bars=(Bar(f"{units.seconds(whole)} {get_time_basis(trace)}{of_step}", shares),),
+            bars=(Bar(f"{units.format_seconds(whole)} {get_time_basis(trace)}{of_step}", shares),),
             label="Shares of the idle time by cause",
             whole="of the idle time",
             caption="While no device works, the critical path leads through the host or through a wait.",

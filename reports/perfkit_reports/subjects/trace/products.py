@@ -30,7 +30,7 @@ _NO_TILE = "the kernel's name tells no tile, or not which way round it lies"
 
 
 def _make_loss_cell(value: float | None, reason: str) -> Cell:
-    return make_optional_cell(value, lambda loss: units.percent(loss, 0), reason)
+    return make_optional_cell(value, lambda loss: units.format_percent(loss, 0), reason)
 
 
 def _explain_no_waves(row: ProductRow) -> str:
@@ -72,15 +72,15 @@ _BEHIND: tuple[Column[ProductRow], ...] = (
     Column("Calls", lambda row: make_calls_cell(row.calls), help="per step"),
     Column(
         "FLOP/s",
-        lambda row: make_optional_cell(row.achieved, units.flops_per_s, _UNCOSTED),
+        lambda row: make_optional_cell(row.achieved, units.format_flop_rate, _UNCOSTED),
         help="computed in the time taken",
     ),
     Column("Blocks", lambda row: make_optional_cell(row.blocks, lambda count: f"{count:,}", _NO_GRID)),
     _SHARE,
-    Column("FLOPs", lambda row: make_optional_cell(row.flops, units.flops, _UNCOSTED), help="per step"),
+    Column("FLOPs", lambda row: make_optional_cell(row.flops, units.format_flops, _UNCOSTED), help="per step"),
     Column(
         "At best",
-        lambda row: make_optional_cell(row.attainable_s, units.seconds, "its cost or its roof is not known"),
+        lambda row: make_optional_cell(row.attainable_s, units.format_seconds, "its cost or its roof is not known"),
         help="the time the roofs allow, per step",
     ),
 )

@@ -121,9 +121,10 @@ def _list_fact_columns(kind: str, trace: RankTrace, lines: Mapping[str, Cell]) -
     rest = build_cost_columns(table, trace.device_name)[1:]
     best = next(place for place, column in enumerate(rest) if column.title == "At best")
     achieved = (
-        Column[OpRow]("Achieved", lambda row: make_optional_cell(row.achieved, units.flops_per_s, _NO_PLACE)),
+        Column[OpRow]("Achieved", lambda row: make_optional_cell(row.achieved, units.format_flop_rate, _NO_PLACE)),
         Column[OpRow](
-            "Bandwidth", lambda row: make_optional_cell(_compute_rate(row), units.bandwidth, "its bytes are not known")
+            "Bandwidth",
+            lambda row: make_optional_cell(_compute_rate(row), units.format_bandwidth, "its bytes are not known"),
         ),
     )
     explained = replace(
@@ -151,12 +152,12 @@ def _format_formula(row: OpRow, ceilings: DeviceCeilings | None) -> str:
     memory = ceilings.find(Level(row.level)) if row.level in (Level.MEMORY, Level.L2, Level.L3) else None
     parts, longest = [], 0.0
     for amount, ceiling, show, rate in (
-        (row.flops, peak, units.flops, units.flops_per_s),
-        (row.bytes, memory, units.nbytes, units.bandwidth),
+        (row.flops, peak, units.format_flops, units.format_flop_rate),
+        (row.bytes, memory, units.format_bytes, units.format_bandwidth),
     ):
         if ceiling is not None and amount:
             longest = max(longest, amount / ceiling.value)
-            parts.append(f"{show(amount)} / {rate(ceiling.value)} = {units.seconds(amount / ceiling.value)}")
+            parts.append(f"{show(amount)} / {rate(ceiling.value)} = {units.format_seconds(amount / ceiling.value)}")
     exact = abs(longest - row.attainable_s) <= _EXACT * row.attainable_s
     return "; ".join(parts) if exact else ""
 

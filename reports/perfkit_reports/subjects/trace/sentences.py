@@ -14,7 +14,11 @@ _OUTSIDE = 0.01
 
 
 def _format_share(part: float, whole: float) -> str:
-    return f"{units.seconds(part)} ({units.percent(part / whole)})" if whole > 0 else units.seconds(part)
+    return (
+        f"{units.format_seconds(part)} ({units.format_percent(part / whole)})"
+        if whole > 0
+        else units.format_seconds(part)
+    )
 
 
 def get_time_basis(trace: RankTrace) -> str:
@@ -42,8 +46,8 @@ def describe_launches(trace: RankTrace) -> list[str]:
         ]
     if launched.delay_s is not None:
         tenth = launched.delay_p90_s
-        late = "" if tenth is None else f" (median; one in ten after {units.seconds(tenth)})"
-        lines.append(f"A kernel starts {units.seconds(launched.delay_s)} after its launch{late}.")
+        late = "" if tenth is None else f" (median; one in ten after {units.format_seconds(tenth)})"
+        lines.append(f"A kernel starts {units.format_seconds(launched.delay_s)} after its launch{late}.")
     if launched.queue_depth is not None:
         depth = format_count(launched.queue_depth)
         queued = "no other is queued" if launched.queue_depth < 1 else f"{depth} more are queued"
@@ -51,13 +55,13 @@ def describe_launches(trace: RankTrace) -> list[str]:
     if launched.short_kernels > 0:
         lines.append(
             f"{format_count(launched.short_kernels)} of {format_count(launched.kernels)} kernels {whole} take less "
-            f"than {launched.short_below_s * 1e6:g} us; they run for {units.seconds(launched.short_s)}, and the device "
-            f"is idle for {units.seconds(launched.short_gap_s)} right before them."
+            f"than {launched.short_below_s * 1e6:g} us; they run for {units.format_seconds(launched.short_s)}, and the device "
+            f"is idle for {units.format_seconds(launched.short_gap_s)} right before them."
         )
     if launched.sync_calls > 0:
         lines.append(
             f"Calls that make the host wait for the device: {format_count(launched.sync_calls)} {whole}, "
-            f"{units.seconds(launched.sync_s)}."
+            f"{units.format_seconds(launched.sync_s)}."
         )
     if launched.graph_launches > 0:
         lines.append(f"{format_count(launched.graph_launches)} launches {whole} start a whole CUDA graph.")
@@ -68,7 +72,7 @@ def _describe_lateness(launched: Launches) -> str:
     """Where launches follow each other, one that comes after the device is done is late; what else is told apart."""
     if not launched.late_s or not launched.starved_s:
         return ""
-    much = "" if launched.late_s > 0.99 * launched.starved_s else f" for {units.seconds(launched.late_s)}"
+    much = "" if launched.late_s > 0.99 * launched.starved_s else f" for {units.format_seconds(launched.late_s)}"
     return f": the host was late{much}"
 
 
@@ -89,8 +93,8 @@ def describe_overlap(trace: RankTrace) -> list[str]:
             )
         if everywhere - in_steps > _OUTSIDE * everywhere:
             lines.append(
-                f"In the whole trace {name.lower()} {verb} {units.seconds(everywhere)}, "
-                f"{units.seconds(everywhere - in_steps)} of it outside of the steps."
+                f"In the whole trace {name.lower()} {verb} {units.format_seconds(everywhere)}, "
+                f"{units.format_seconds(everywhere - in_steps)} of it outside of the steps."
             )
     return lines
 
@@ -100,7 +104,7 @@ def describe_recompute(trace: RankTrace) -> str:
     again = trace.recompute
     if again is None:
         return ""
-    cost = f"{_format_share(again.seconds, trace.step_s)} and {units.flops(again.flops)} {get_time_basis(trace)}"
+    cost = f"{_format_share(again.seconds, trace.step_s)} and {units.format_flops(again.flops)} {get_time_basis(trace)}"
     return f"Checkpointing runs {format_count(again.ops)} forward ops again in backward, {cost}; they count for HFU, not for MFU."
 
 
@@ -112,7 +116,7 @@ def describe_coverage(trace: RankTrace) -> str:
     what = "ops" if trace.device == "cpu" else "kernels"
 
     def share(part: float) -> str:
-        return units.percent(part / covered.kernel_s)
+        return units.format_percent(part / covered.kernel_s)
 
     counted = f", {share(covered.counted_s)} counted by hardware" if covered.counted_s > 0 else ""
     above = (
@@ -123,13 +127,13 @@ def describe_coverage(trace: RankTrace) -> str:
     )
     if trace.unseen_device:
         return (
-            f"{units.seconds(covered.kernel_s)} in {format_plural(covered.kernels, 'op')} of the host is what was recorded; "
+            f"{units.format_seconds(covered.kernel_s)} in {format_plural(covered.kernels, 'op')} of the host is what was recorded; "
             "the work that these started was not, so that nothing of its time is explained."
         )
     inferred = f"{share(covered.inferred_s)} equals kernels of known ops, " if covered.inferred_s > 0 else ""
     linked = "" if trace.device == "cpu" else f"{share(covered.linked_s)} is linked to an op, {inferred}"
     return (
-        f"Of {units.seconds(covered.kernel_s)} in {format_plural(covered.kernels, what[:-1])} of the whole trace, {linked}"
+        f"Of {units.format_seconds(covered.kernel_s)} in {format_plural(covered.kernels, what[:-1])} of the whole trace, {linked}"
         f"{share(covered.flops_s)} has FLOPs and {share(covered.bytes_s)} has bytes{counted}"
         + (f"; {share(covered.bounded_s)} as bounds" if covered.bounded_s > 0 else "")
         + (f"; of {share(covered.estimated_s)} bytes are estimated from arguments" if covered.estimated_s > 0 else "")
@@ -149,7 +153,7 @@ def describe_utilization(trace: RankTrace) -> str:
     mfu = trace.mfu
     if isinstance(mfu, Unknown):
         return f"MFU is not known: {mfu.reason}."
-    return f"MFU is {format_bounded(units.percent(mfu.value), mfu.bound)}, {mfu.how.value}: {mfu.source}."
+    return f"MFU is {format_bounded(units.format_percent(mfu.value), mfu.bound)}, {mfu.how.value}: {mfu.source}."
 
 
 def describe_fleet(job: Fleet) -> list[str]:
@@ -157,18 +161,18 @@ def describe_fleet(job: Fleet) -> list[str]:
     lines = []
     if job.straggler:
         late = next((row.late_s for row in job.ranks if row.label == job.straggler), None)
-        by = "" if late is None else f", {units.seconds(late)} a step after the first rank"
+        by = "" if late is None else f", {units.format_seconds(late)} a step after the first rank"
         lines.append(f"Straggler: {job.straggler}{by}.")
     if job.step_spread is not None:
-        lines.append(f"Step times of the ranks differ by {units.percent(job.step_spread)}.")
+        lines.append(f"Step times of the ranks differ by {units.format_percent(job.step_spread)}.")
     return lines + [format_sentence(note) for note in job.notes]
 
 
 def describe_reading(trace: RankTrace) -> str:
     """How a trace lies on disk and what it holds."""
     file = trace.reading
-    size = units.nbytes(file.file_bytes)
+    size = units.format_bytes(file.file_bytes)
     if file.json_bytes != file.file_bytes:
-        size += f", {units.nbytes(file.json_bytes)} uncompressed"
-    outside = f"; {units.seconds(trace.outside_s)} lie outside of its steps" if trace.outside_s > 0 else ""
-    return f"{format_plural(file.events, 'event')} in {size}, {units.seconds(trace.span_s)} long{outside}"
+        size += f", {units.format_bytes(file.json_bytes)} uncompressed"
+    outside = f"; {units.format_seconds(trace.outside_s)} lie outside of its steps" if trace.outside_s > 0 else ""
+    return f"{format_plural(file.events, 'event')} in {size}, {units.format_seconds(trace.span_s)} long{outside}"

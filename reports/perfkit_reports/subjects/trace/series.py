@@ -94,7 +94,7 @@ def build_trace_bars(analysis: TraceAnalysis) -> list[Bar]:
         when = told
     ordered = sorted(traces, key=lambda trace: not when.get(trace.label, "").startswith("before"))
     return [
-        Bar(f"{when.get(trace.label, '')}{trace.label}, {units.seconds(trace.step_s)}", trace.time_split)
+        Bar(f"{when.get(trace.label, '')}{trace.label}, {units.format_seconds(trace.step_s)}", trace.time_split)
         for trace in ordered
     ]
 
@@ -103,7 +103,7 @@ def build_step_bars(trace: RankTrace) -> list[Bar]:
     """The steps of a trace, in order; the slowest ones where there are many."""
     slowest = {id(step) for step in sorted(trace.steps, key=lambda step: -step.seconds)[:BARS]}
     return [
-        Bar(f"step {step.number}, {units.seconds(step.seconds)}", step.time_split)
+        Bar(f"step {step.number}, {units.format_seconds(step.seconds)}", step.time_split)
         for step in trace.steps
         if step.time_split and id(step) in slowest
     ]
@@ -117,7 +117,7 @@ def build_stream_bars(trace: RankTrace) -> list[Bar]:
     return [
         Bar(
             (f"device {stream.device}, " if several else "")
-            + f"{what[0]} {stream.stream}: {format_plural(stream.kernels, what[1])}, busy {units.seconds(stream.busy_s)}",
+            + f"{what[0]} {stream.stream}: {format_plural(stream.kernels, what[1])}, busy {units.format_seconds(stream.busy_s)}",
             stream.split,
         )
         for stream in busiest

@@ -122,7 +122,7 @@ def _is_alike(one: Bar, other: Bar) -> bool:
     """Whether two bars say the same to the digits that are shown."""
 
     def said(bar: Bar) -> dict[str, str]:
-        return {share.category: units.percent(share.share) for share in bar.shares if share.seconds > 0}
+        return {share.category: units.format_percent(share.share) for share in bar.shares if share.seconds > 0}
 
     return said(one) == said(other)
 

@@ -2,7 +2,7 @@
 
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
-from perfkit.record import Unknown, measured
+from perfkit.record import Unknown, make_measurement
 from perfkit.store.summary import ReportSummary, RowFigures, compute_digest
 from perfkit_reports.subjects.trace.series import choose_focus_trace
 
@@ -26,8 +26,8 @@ def _build_figures(trace: RankTrace, *, alone: bool) -> RowFigures:
     memory = trace.memory
     return RowFigures(
         of="" if alone else trace.label,
-        step=measured(trace.step_s, "s", trace.step_basis) if trace.steps else no_steps,
+        step=make_measurement(trace.step_s, "s", trace.step_basis) if trace.steps else no_steps,
         throughput=Unknown(reason="a trace does not tell how many samples or tokens a step is of"),
-        peak=no_memory if memory is None else measured(memory.peak_bytes, "bytes", memory.source),
+        peak=no_memory if memory is None else make_measurement(memory.peak_bytes, "bytes", memory.source),
         mfu=trace.mfu,
     )

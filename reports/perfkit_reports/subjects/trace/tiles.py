@@ -35,29 +35,29 @@ def build_tiles(analysis: TraceAnalysis) -> Iterator[Tile]:
     overlap, launches = trace.overlap, trace.launches
     if overlap.communication_s > 0:
         hidden = 1 - overlap.exposed_communication_s / overlap.communication_s
-        detail = f"of {units.seconds(overlap.communication_s)}; {units.percent(hidden, 0)} is hidden behind computing"
-        yield Tile("Exposed communication", Cell(units.seconds(overlap.exposed_communication_s), detail=detail))
+        detail = f"of {units.format_seconds(overlap.communication_s)}; {units.format_percent(hidden, 0)} is hidden behind computing"
+        yield Tile("Exposed communication", Cell(units.format_seconds(overlap.exposed_communication_s), detail=detail))
     if launches is not None and trace.step_s > 0:
         detail = launches.note or "not known how much of it waits for the CPU"
         if launches.starved_s is not None:
-            starved = units.seconds(launches.starved_s)
-            detail = f"{units.seconds(launches.idle_s)} {get_time_basis(trace)}, {starved} with nothing queued"
-        idle = format_bounded(units.percent(launches.idle_s / trace.step_s), launches.idle_bound)
+            starved = units.format_seconds(launches.starved_s)
+            detail = f"{units.format_seconds(launches.idle_s)} {get_time_basis(trace)}, {starved} with nothing queued"
+        idle = format_bounded(units.format_percent(launches.idle_s / trace.step_s), launches.idle_bound)
         yield Tile("Device idle", Cell(idle, detail=detail))
     if trace.memory is not None:
-        yield Tile("Peak memory", Cell(units.nbytes(trace.memory.peak_bytes), detail=trace.memory.source))
+        yield Tile("Peak memory", Cell(units.format_bytes(trace.memory.peak_bytes), detail=trace.memory.source))
 
 
 def _make_step_cell(trace: RankTrace) -> Cell:
     if not trace.steps:
-        return Cell(units.seconds(trace.step_s), detail=trace.step_basis or "no steps were found")
+        return Cell(units.format_seconds(trace.step_s), detail=trace.step_basis or "no steps were found")
     times = [step.seconds for step in trace.steps]
-    spread = f", {units.seconds(min(times))} to {units.seconds(max(times))}" if len(times) > 1 else ""
+    spread = f", {units.format_seconds(min(times))} to {units.format_seconds(max(times))}" if len(times) > 1 else ""
     count = "one step" if len(times) == 1 else f"mean of {len(times):,} steps"
-    shown = ", ".join(f"{step.number} of {units.seconds(step.seconds)}" for step in trace.unlike[:_NAMED])
+    shown = ", ".join(f"{step.number} of {units.format_seconds(step.seconds)}" for step in trace.unlike[:_NAMED])
     more = f" and {len(trace.unlike) - _NAMED:,} more" if len(trace.unlike) > _NAMED else ""
     without = f"; without step{'s' if len(trace.unlike) > 1 else ''} {shown}{more}" if trace.unlike else ""
-    return Cell(units.seconds(trace.step_s), detail=f"{count}{spread}{without}; {trace.step_basis}")
+    return Cell(units.format_seconds(trace.step_s), detail=f"{count}{spread}{without}; {trace.step_basis}")
 
 
 def _make_saving_cell(trace: RankTrace) -> Cell:
@@ -68,22 +68,26 @@ def _make_saving_cell(trace: RankTrace) -> Cell:
     saving = compute_saving_s(trace)
     if saving is None:
         return make_unknown_cell("no work has both a cost and a roof")
-    summed, at_roofs = format_bounded(units.seconds(saving), get_saving_bound(trace)), get_simulated_roofs_s(trace)
+    summed, at_roofs = (
+        format_bounded(units.format_seconds(saving), get_saving_bound(trace)),
+        get_simulated_roofs_s(trace),
+    )
     if at_roofs is None:
         return Cell(summed, detail=f"{_format_share(saving, trace)}were every kernel at its roof")
     together = trace.gains.together_s if trace.gains is not None else None
     if together is not None and together > at_roofs:
-        roofs = f"{units.seconds(at_roofs)} were every kernel at its roof (summed {summed})"
+        roofs = f"{units.format_seconds(at_roofs)} were every kernel at its roof (summed {summed})"
         return Cell(
-            units.seconds(together), detail=f"{_format_share(together, trace)}all findings together, simulated; {roofs}"
+            units.format_seconds(together),
+            detail=f"{_format_share(together, trace)}all findings together, simulated; {roofs}",
         )
     detail = f"{_format_share(at_roofs, trace)}were every kernel at its roof: simulated (summed {summed})"
-    return Cell(units.seconds(at_roofs), detail=detail)
+    return Cell(units.format_seconds(at_roofs), detail=detail)
 
 
 def _format_share(part: float, trace: RankTrace) -> str:
     whole = "step" if trace.steps else "trace"
-    return f"{units.percent(part / trace.step_s, 0)} of the {whole}, " if trace.step_s > 0 else ""
+    return f"{units.format_percent(part / trace.step_s, 0)} of the {whole}, " if trace.step_s > 0 else ""
 
 
 def _make_coverage_cell(trace: RankTrace) -> Cell:
@@ -98,10 +102,10 @@ def _make_coverage_cell(trace: RankTrace) -> Cell:
         "with an estimate of bytes": coverage.estimated_s / coverage.kernel_s,
     }
     return Cell(
-        units.percent(coverage.flops_s / coverage.kernel_s),
-        detail=f"FLOPs; {units.percent(coverage.bytes_s / coverage.kernel_s)} with bytes, "
-        f"{units.percent(coverage.linked_s / coverage.kernel_s)} linked to an op"
-        + "".join(f", {units.percent(share)} {what}" for what, share in parts.items() if share > 0),
+        units.format_percent(coverage.flops_s / coverage.kernel_s),
+        detail=f"FLOPs; {units.format_percent(coverage.bytes_s / coverage.kernel_s)} with bytes, "
+        f"{units.format_percent(coverage.linked_s / coverage.kernel_s)} linked to an op"
+        + "".join(f", {units.format_percent(share)} {what}" for what, share in parts.items() if share > 0),
     )
 
 

@@ -79,7 +79,7 @@ def _format_name(trace: RankTrace, step: StepTimeline, *, several: bool) -> str:
     what = "the whole trace" if step.number is None else f"step {step.number}"
     why = f" ({step.why})" if step.why else ""
     whose = f"{trace.label}, " if several else ""
-    return f"{whose}{what}{why}, {units.seconds(step.length_ns / 1e9)}"
+    return f"{whose}{what}{why}, {units.format_seconds(step.length_ns / 1e9)}"
 
 
 def _list_looks(steps: Iterable[StepTimeline]) -> list[tuple[str, WorkStyle]]:
@@ -92,7 +92,7 @@ def _list_looks(steps: Iterable[StepTimeline]) -> list[tuple[str, WorkStyle]]:
 def _describe_left_out(step: StepTimeline) -> str:
     if not step.left_out:
         return ""
-    shortest = units.seconds(step.shortest_ns / 1e9)
+    shortest = units.format_seconds(step.shortest_ns / 1e9)
     return f"{format_plural(step.left_out, 'slice')} shorter than {shortest} are left out: the step has too many to show all."
 
 

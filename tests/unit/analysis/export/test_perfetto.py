@@ -16,7 +16,7 @@ from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.trace.trace_analysis import analyze_traces
 from perfkit.errors import RunFormatError, UsageError
 from perfkit.trace.read import read_trace
-from perfkit.trace.reading.stream import Limits
+from perfkit.trace.reading.text_blocks import ReadLimits
 from tests.fixtures.gpu_traces import training_file
 from tests.fixtures.traces import memory, op, write_trace
 
@@ -131,7 +131,7 @@ def test_memory_is_a_counter_of_all_categories(tmp_path: Path) -> None:
 )
 def test_events_are_put_before_those_of_the_file_however_it_is_written(tmp_path: Path, text: bytes, count: int) -> None:
     (tmp_path / "in.json").write_bytes(text)
-    write_spliced_trace(str(tmp_path / "in.json"), [b'{"name":"ours"}'], tmp_path / "out.json.gz", Limits())
+    write_spliced_trace(str(tmp_path / "in.json"), [b'{"name":"ours"}'], tmp_path / "out.json.gz", ReadLimits())
     content = json.loads(gzip.decompress((tmp_path / "out.json.gz").read_bytes()))
     events = content["traceEvents"] if isinstance(content, dict) else content
     assert (events[0], len(events)) == ({"name": "ours"}, count)
@@ -141,7 +141,7 @@ def test_events_are_put_before_those_of_the_file_however_it_is_written(tmp_path:
 def test_what_holds_no_events_is_refused_and_leaves_no_file(tmp_path: Path) -> None:
     (tmp_path / "in.json").write_text('{"a": 1}')
     with pytest.raises(RunFormatError, match="no list of events"):
-        write_spliced_trace(str(tmp_path / "in.json"), [], tmp_path / "out.json.gz", Limits())
+        write_spliced_trace(str(tmp_path / "in.json"), [], tmp_path / "out.json.gz", ReadLimits())
     assert [path.name for path in tmp_path.iterdir() if "out" in path.name] == []
 
 

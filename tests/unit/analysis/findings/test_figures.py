@@ -104,15 +104,15 @@ ACCOUNTS = {
 def show(name: str, value: float) -> Iterator[str]:
     """The ways in which a figure may be written; none of what the sentences leave to be worked out."""
     if name.endswith("_flops_per_s"):
-        yield units.flops_per_s(value)
+        yield units.format_flop_rate(value)
     elif name.endswith("bandwidth"):
-        yield units.bandwidth(value)
+        yield units.format_bandwidth(value)
     elif name.endswith("_s"):
-        yield units.seconds(value)
+        yield units.format_seconds(value)
     elif name.endswith("bytes"):
-        yield units.nbytes(value)
+        yield units.format_bytes(value)
     elif name == "efficiency" or name.endswith("share"):
-        yield from (units.percent(value, 0), units.percent(value))
+        yield from (units.format_percent(value, 0), units.format_percent(value))
     else:
         yield f"{value:,.0f}"
 

@@ -18,7 +18,7 @@ from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.suite.analyze import analyze_suite
 from perfkit.analysis.suite.passes import PassResults
 from perfkit.devices.ceiling import Confidence, DeviceCeilings
-from perfkit.record import Status, measured
+from perfkit.record import RunStatus, make_measurement
 from perfkit.store.layout import SuiteSampling
 from tests.fixtures.rank_traces import ceilings, rank_trace, row
 from tests.fixtures.suites import CEILINGS, ENVIRONMENT, changed, record, write_suite
@@ -51,8 +51,8 @@ def told(
     """Findings of the suite with fields of its baseline and its variant replaced."""
     engaged: dict[str, Any] = {"engaged": True, "claims": (held(True),), "difference": difference("faster", 0.8)}
     variants: tuple[Variant, ...] = (
-        changed(analysis.variants[0], **{"peak_allocated": measured(1000, "bytes", "x"), **(base or {})}),
-        changed(analysis.variants[1], **{"peak_allocated": measured(1000, "bytes", "x"), **engaged, **amp}),
+        changed(analysis.variants[0], **{"peak_allocated": make_measurement(1000, "bytes", "x"), **(base or {})}),
+        changed(analysis.variants[1], **{"peak_allocated": make_measurement(1000, "bytes", "x"), **engaged, **amp}),
     )
     return list(collect_suite_findings(variants, ENVIRONMENT, ceilings, passes, sampling))
 
@@ -82,7 +82,7 @@ def test_a_technique_that_wins_nothing_is_a_finding_too(analysis: Analysis, verd
 
 
 def test_memory_saved_is_told_with_its_price(analysis: Analysis) -> None:
-    saver = {"memory_ratio": 0.6, "peak_allocated": measured(600, "bytes", "x")}
+    saver = {"memory_ratio": 0.6, "peak_allocated": make_measurement(600, "bytes", "x")}
     (finding,) = told(analysis, difference=difference("slower", 1.2), **saver)
     assert finding.id == "variant.saves_memory"
     assert (finding.gain_bytes, finding.figures["ratio"]) == (400, 1.2)
@@ -136,7 +136,7 @@ def test_an_undecided_comparison_says_what_would_have_shown(analysis: Analysis) 
 def test_out_of_memory_names_the_category_to_attack(analysis: Analysis) -> None:
     shares = (MemoryShare(category="activation", bytes=700), MemoryShare(category="parameter", bytes=300))
     account = MemoryAccount(peak_bytes=1000, peak_phase="backward", source="events", categories=shares)
-    (finding,) = told(analysis, base={"memory": account}, status=Status.OUT_OF_MEMORY, reason="at step 1")
+    (finding,) = told(analysis, base={"memory": account}, status=RunStatus.OUT_OF_MEMORY, reason="at step 1")
     assert finding.id == "variant.out_of_memory"
     assert "at step 1" in finding.evidence
     assert "activation" in finding.evidence
@@ -175,7 +175,7 @@ def test_a_leak_is_told_once_for_all_variants(analysis: Analysis) -> None:
 def test_a_request_that_failed_is_told_instead_of_the_largest_category_alone(analysis: Analysis) -> None:
     request = FailedRequest(bytes=50 * MIB, message="")
     died = memory({"activation": 100}, failed=request)
-    (finding,) = told(analysis, memory=died, status=Status.OUT_OF_MEMORY, reason="at step 1")
+    (finding,) = told(analysis, memory=died, status=RunStatus.OUT_OF_MEMORY, reason="at step 1")
     assert (finding.id, finding.variant) == ("memory.request_failed", "amp")
     assert finding.figures["asked_bytes"] == 50 * MIB
     assert "activation first" in finding.action
@@ -233,7 +233,7 @@ def budgeted(analysis: Analysis, peaks: dict[float, int]) -> list[Finding]:
         asked = () if budget == 1 else (f"ckpt:mode=budget:budget={budget:g}",)
         name = "+".join((*asked, "compile"))
         techniques = (*asked, "compile")
-        fields: dict[str, Any] = {"peak_allocated": measured(peak, "bytes", "x"), "difference": None}
+        fields: dict[str, Any] = {"peak_allocated": make_measurement(peak, "bytes", "x"), "difference": None}
         variants.append(changed(analysis.variants[1], name=name, techniques=techniques, **fields))
         facts = {"activation_memory_budget": float(budget), "saved_tensor_bytes": 8.0 * MIB} if asked else {}
         passes[name] = PassResults(facts=(facts,))

@@ -4,10 +4,10 @@ from typing import Any
 
 import numpy as np
 
-from perfkit.allocations import CATEGORIES, NONE, Allocations, Band, FailedRequest, Names, allocations
+from perfkit.allocations import CATEGORIES, NONE, Allocations, FailedRequest, TextNumbers, TimeBand, build_allocations
 from perfkit.analysis.memory.allocation_lifetimes import AT_START, Lifetimes
 from perfkit.analysis.memory.classify import classify_blocks
-from perfkit.record import PHASES, Block
+from perfkit.record import PHASES, InitialBlock
 
 # Ops of stories by a word.
 OPS = {
@@ -21,11 +21,11 @@ OPS = {
 class Recording:
     """Events as they are called; the n-th happens at n nanoseconds. Blocks are numbered in the order of birth."""
 
-    def __init__(self, known: tuple[Block, ...] = (), device: str = "cpu") -> None:
+    def __init__(self, known: tuple[InitialBlock, ...] = (), device: str = "cpu") -> None:
         self.known, self.device = known, device
-        self.bands: list[Band] = []
+        self.bands: list[TimeBand] = []
         self.failed: FailedRequest | None = None
-        self._names = Names()
+        self._names = TextNumbers()
         self._events: list[dict[str, Any]] = []
         self._lives: list[list[int]] = [
             [block.size_bytes, AT_START, NONE, number] for number, block in enumerate(known)
@@ -70,7 +70,7 @@ class Recording:
 
     def build(self) -> tuple[Allocations, Lifetimes]:
         columns = {key: [event[key] for event in self._events] for key in self._events[0]} if self._events else {}
-        built = allocations(
+        built = build_allocations(
             device=self.device,
             source="by hand",
             names=self._names.list_texts(),
@@ -104,7 +104,7 @@ class Recording:
 
 
 def check(
-    story: str, *, device: str = "cpu", bands: tuple[Band, ...] = (), failed: FailedRequest | None = None
+    story: str, *, device: str = "cpu", bands: tuple[TimeBand, ...] = (), failed: FailedRequest | None = None
 ) -> None:
     """Whether each block of a story is for what the story says.
 

@@ -5,11 +5,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfkit.allocations import CATEGORIES, NONE, Allocations, Band, FailedRequest, Reserved, allocations
+from perfkit.allocations import (
+    CATEGORIES,
+    NONE,
+    Allocations,
+    FailedRequest,
+    ReservedSegments,
+    TimeBand,
+    build_allocations,
+)
 from perfkit.analysis.memory.account import build_memory_account
 from perfkit.analysis.memory.non_allocator_memory import NonAllocatorMemory
 from perfkit.analysis.model.memory import MemoryAccount, MemoryShare
-from perfkit.record import PHASES, Block
+from perfkit.record import PHASES, InitialBlock
 
 DATA, FORWARD, BACKWARD, OPTIMIZER = range(len(PHASES))
 MS = 1_000_000
@@ -18,7 +26,7 @@ MS = 1_000_000
 def recorded(*events: tuple[int, int, int], **fields: Any) -> Allocations:
     """Events of (visit and phase, address, size), 1 ms apart, of one step."""
     phase, address, size = zip(*events, strict=True) if events else ((), (), ())
-    return allocations(
+    return build_allocations(
         device="cpu",
         source="by hand",
         time_ns=[moment * MS for moment in range(len(events))],
@@ -46,14 +54,14 @@ A_STEP = (
     (OPTIMIZER, 3, -40),
 )
 TRAINED = (
-    Block(address=90, size_bytes=30, category="parameter", name="weight"),
-    Block(address=91, size_bytes=20, category="optimizer state", name="weight.exp_avg"),
+    InitialBlock(address=90, size_bytes=30, category="parameter", name="weight"),
+    InitialBlock(address=91, size_bytes=20, category="optimizer state", name="weight.exp_avg"),
 )
 
 
 def test_a_step_by_hand() -> None:
     result = build_memory_account(
-        recorded(*A_STEP, known=TRAINED, bands=(Band(kind="step", name="3", start_ns=0, end_ns=8 * MS),)),
+        recorded(*A_STEP, known=TRAINED, bands=(TimeBand(kind="step", name="3", start_ns=0, end_ns=8 * MS),)),
         lambda peak: NonAllocatorMemory((MemoryShare(category="libraries", bytes=1000 - peak),), 1000, "VmHWM"),
     )
     assert (result.peak_bytes, result.peak_phase, result.peak_step) == (250, "backward", 3)
@@ -79,7 +87,7 @@ def test_a_step_by_hand() -> None:
 
 
 def test_what_the_allocator_held_and_the_request_that_failed() -> None:
-    obtained = Reserved(at_event=np.array([0]), address=np.array([0]), size=np.array([512]))
+    obtained = ReservedSegments(at_event=np.array([0]), address=np.array([0]), size=np.array([512]))
     failed = FailedRequest(bytes=4096, message="CUDA out of memory")
     result = build_memory_account(
         recorded((FORWARD, 0, 100), (FORWARD, 300, 150), (FORWARD, 0, -100), reserved=obtained, failed=failed)
@@ -115,7 +123,7 @@ event = st.tuples(
     st.integers(0, len(names) - 1),
 )
 block = st.builds(
-    Block,
+    InitialBlock,
     address=st.integers(NONE, 12),
     size_bytes=st.integers(0, 50),
     category=st.sampled_from(CATEGORIES),
@@ -125,11 +133,11 @@ block = st.builds(
 
 @given(st.lists(event, max_size=60), st.lists(block, max_size=6), st.integers(0, 300))
 def test_any_sequence_of_events_balances(
-    events: list[tuple[int, ...]], known: list[Block], unexplained_bytes: int
+    events: list[tuple[int, ...]], known: list[InitialBlock], unexplained_bytes: int
 ) -> None:
     """Frees too many, frees missing, addresses unknown or lost, phases and steps in any order."""
     phase, visit, step, address, size, category = zip(*events, strict=True) if events else ((),) * 6
-    recording = allocations(
+    recording = build_allocations(
         device="cpu",
         source="anything",
         names=names,

@@ -5,21 +5,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfkit.allocations import NONE, Allocations, allocations
+from perfkit.allocations import NONE, Allocations, build_allocations
 from perfkit.analysis.memory.allocation_lifetimes import AT_START, Lifetimes, build_lifetimes
-from perfkit.record import Block
+from perfkit.record import InitialBlock
 
 Event = tuple[int, int]  # address, size
 
 
 def recorded(*events: Event, known: tuple[Event, ...] = (), unexplained: int = 0) -> Allocations:
-    return allocations(
+    return build_allocations(
         device="cpu",
         source="by hand",
         time_ns=range(len(events)),
         address=[address for address, _ in events],
         size=[size for _, size in events],
-        known=tuple(Block(address=at, size_bytes=size, category="parameter", name="w") for at, size in known),
+        known=tuple(InitialBlock(address=at, size_bytes=size, category="parameter", name="w") for at, size in known),
         unexplained_bytes=unexplained,
     )
 
@@ -65,7 +65,7 @@ def test_blocks_live_from_their_allocation_to_their_free(
 
 def without_addresses(*events: tuple[int, str], known: tuple[tuple[int, str], ...] = ()) -> Allocations:
     names = ("", "activation", "gradient")
-    return allocations(
+    return build_allocations(
         device="cpu",
         source="by hand",
         names=names,
@@ -73,7 +73,9 @@ def without_addresses(*events: tuple[int, str], known: tuple[tuple[int, str], ..
         address=[NONE] * len(events),
         size=[size for size, _ in events],
         category=[names.index(category) for _, category in events],
-        known=tuple(Block(address=NONE, size_bytes=size, category=category, name="w") for size, category in known),
+        known=tuple(
+            InitialBlock(address=NONE, size_bytes=size, category=category, name="w") for size, category in known
+        ),
     )
 
 

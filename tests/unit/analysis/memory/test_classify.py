@@ -15,14 +15,14 @@ from perfkit.allocations import (
     UNSHARDED_PARAMETER,
     WORKSPACE,
 )
-from perfkit.record import Block
+from perfkit.record import InitialBlock
 from tests.unit.analysis.memory.recording import Recording, check
 
 HOPPER = 32 * 2**20
 
 
-def known(category: str) -> Block:
-    return Block(address=1, size_bytes=8, category=category, name="a.weight")
+def known(category: str) -> InitialBlock:
+    return InitialBlock(address=1, size_bytes=8, category=category, name="a.weight")
 
 
 def test_of_nothing() -> None:

@@ -7,27 +7,27 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from perfkit.allocations import NONE, Allocations, Reserved, allocations
+from perfkit.allocations import NONE, Allocations, ReservedSegments, build_allocations
 from perfkit.analysis.memory.allocation_lifetimes import build_lifetimes
 from perfkit.analysis.memory.fragmentation import compute_fragmentation
 from perfkit.analysis.model.memory import Fragmentation
-from perfkit.record import Block
+from perfkit.record import InitialBlock
 from perfkit.trace.memory.snapshot import read_snapshot
 from tests.fixtures.caching_allocator import CachingAllocator
 
 
-def reserved(*pieces: tuple[int, int, int], expandable: bool = False) -> Reserved:
+def reserved(*pieces: tuple[int, int, int], expandable: bool = False) -> ReservedSegments:
     """Pieces as (events before it, address, signed size)."""
     at_event, address, size = (np.array(column, np.int64) for column in zip(*pieces, strict=True))
-    return Reserved(
+    return ReservedSegments(
         at_event=at_event, address=address, size=size, expandable=np.full(len(pieces), expandable, np.bool_)
     )
 
 
-def recorded(held: Reserved, *events: tuple[int, int], **more: object) -> Allocations:
+def recorded(held: ReservedSegments, *events: tuple[int, int], **more: object) -> Allocations:
     """Events as (address, signed size)."""
     address, size = zip(*events, strict=True) if events else ((), ())
-    return allocations(
+    return build_allocations(
         device="cuda:0", source="test", time_ns=range(len(events)), address=address, size=size, reserved=held, **more
     )
 
@@ -84,7 +84,7 @@ def test_segments_are_counted_from_the_event_for_which_they_were_obtained() -> N
 
 
 def test_blocks_known_and_blocks_only_freed_later_lie_where_they_are() -> None:
-    known = (Block(address=1000, size_bytes=30, category="parameter", name="w"),)
+    known = (InitialBlock(address=1000, size_bytes=30, category="parameter", name="w"),)
     events = recorded(reserved((0, 1000, 100)), (1040, 10), (1090, -10), known=known)
     assert at(events, 0) == balance(100, 50, 40)  # 1030..1040 and 1050..1090
 
@@ -95,7 +95,7 @@ def test_bytes_without_an_address_leave_the_largest_piece_unknown() -> None:
 
 
 def test_what_was_not_recorded_in_full_has_no_balance() -> None:
-    assert at(recorded(Reserved.make_empty(), (1000, 10))) is None
+    assert at(recorded(ReservedSegments.make_empty(), (1000, 10))) is None
     assert at(recorded(reserved((0, 1000, 100)), (5000, 10))) is None  # outside of all segments
     assert at(recorded(reserved((0, 1000, 100)), (1095, 10))) is None  # across a segment's end
     assert at(recorded(reserved((0, 1000, 100)), (1000, 10), (1005, 10))) is None  # two blocks in one place
@@ -104,7 +104,7 @@ def test_what_was_not_recorded_in_full_has_no_balance() -> None:
 
 
 def test_before_the_first_event() -> None:
-    known = (Block(address=1020, size_bytes=30, category="parameter", name="w"),)
+    known = (InitialBlock(address=1020, size_bytes=30, category="parameter", name="w"),)
     assert at(recorded(reserved((0, 1000, 100)), (1000, 10), known=known), -1) == balance(100, 30, 50)
 
 

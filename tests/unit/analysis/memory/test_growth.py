@@ -12,8 +12,8 @@ from perfkit.allocations import (
     OPTIMIZER_STATE,
     UNKNOWN,
     FailedRequest,
-    Names,
-    allocations,
+    TextNumbers,
+    build_allocations,
 )
 from perfkit.analysis.memory.allocation_lifetimes import build_lifetimes
 from perfkit.analysis.memory.growth import find_growth
@@ -43,9 +43,9 @@ class Recording:
         self.events.append((self.step, address, -self.alive.pop(address), "", "", "", ""))
 
     def grown(self, failed: FailedRequest | None = None) -> tuple[MemoryGrowth, ...]:
-        names = Names()
+        names = TextNumbers()
         step, address, size, category, op, shape, line = zip(*self.events, strict=True)
-        made = allocations(
+        made = build_allocations(
             device="cpu",
             source="test",
             time_ns=range(len(step)),

@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from perfkit.allocations import GRAPH_POOL, PrivateSegment, Reserved, allocations
+from perfkit.allocations import GRAPH_POOL, PrivateSegment, ReservedSegments, build_allocations
 from perfkit.analysis.memory.account import build_memory_account
 from perfkit.analysis.memory.history_join import join_history
-from perfkit.record import Block
+from perfkit.record import InitialBlock
 from perfkit.store.memory_file import read_allocations
 from perfkit.trace.memory.snapshot import read_snapshot
 
@@ -21,7 +21,7 @@ def events(rows, *, reserved=(), **texts):
     """`rows` of (address, size); texts by column, one an event."""
     names = ("", *sorted({text for column in texts.values() for text in column if text}))
     segments = [np.array(values, np.int64) for values in zip(*reserved, strict=True)]
-    return allocations(
+    return build_allocations(
         device="cuda:0",
         source="made up",
         names=names,
@@ -29,9 +29,9 @@ def events(rows, *, reserved=(), **texts):
         address=[address for address, _ in rows],
         size=[size for _, size in rows],
         **{column: [names.index(text) for text in values] for column, values in texts.items()},
-        reserved=Reserved(at_event=segments[0], address=segments[1], size=segments[2])
+        reserved=ReservedSegments(at_event=segments[0], address=segments[1], size=segments[2])
         if reserved
-        else Reserved.make_empty(),
+        else ReservedSegments.make_empty(),
     )
 
 
@@ -82,7 +82,7 @@ MIB = 1 << 20
 
 
 def standing(size, address=C, **more):
-    block = Block(address=address, size_bytes=size, category="parameter", name="fc.weight")
+    block = InitialBlock(address=address, size_bytes=size, category="parameter", name="fc.weight")
     return replace(events([(A, 512), (A, -512)]), known=(block,), **more)
 
 
@@ -132,11 +132,11 @@ def test_a_history_of_nothing_changes_nothing():
 def test_a_private_pool_counts_whole_and_once():
     """A pool of 8 KiB with 1 KiB allocated; a replay gave a tensor 2 KiB, and the allocator is not told."""
     outside, allocated, replayed = (
-        Block(address=address, size_bytes=size, category="parameter", name=name)
+        InitialBlock(address=address, size_bytes=size, category="parameter", name=name)
         for address, size, name in ((A, 512, "outside"), (C, 1024, "allocated"), (C + 1024, 2048, "replayed"))
     )
     recorder = replace(events([(B, 512), (B, -512)]), known=(outside, allocated, replayed), unexplained_bytes=0)
-    workspace = Block(address=A + 512, size_bytes=256, category="", name="")
+    workspace = InitialBlock(address=A + 512, size_bytes=256, category="", name="")
     history = replace(
         events([(B, 512), (B, -512)]),
         known=(outside, allocated, workspace),
@@ -163,12 +163,12 @@ def test_a_step_of_cuda_graphs_on_an_h200():
 @pytest.mark.parametrize("size", [8519680, 32 * 2**20])
 def test_what_cublas_keeps_is_told_by_its_size(size):
     """A block that stands throughout and that no tensor is in; one of another size stays unexplained."""
-    workspace = Block(address=C, size_bytes=size, category="", name="")
-    other = Block(address=C + size, size_bytes=2**20, category="", name="")
+    workspace = InitialBlock(address=C, size_bytes=size, category="", name="")
+    other = InitialBlock(address=C + size, size_bytes=2**20, category="", name="")
     recorder = replace(events([(A, 512), (A, -512)]), unexplained_bytes=size + 2**20)
     history = replace(events([(A, 512), (A, -512)]), known=(workspace, other))
     found = join_history(recorder, history)
     assert [(block.category, block.size_bytes) for block in found.known] == [("workspace", size)]
     assert found.unexplained_bytes == 2**20
-    held = replace(recorder, known=(Block(address=C, size_bytes=size, category="parameter", name="w"),))
+    held = replace(recorder, known=(InitialBlock(address=C, size_bytes=size, category="parameter", name="w"),))
     assert [block.category for block in join_history(held, history).known] == ["parameter"]

@@ -4,7 +4,7 @@ from perfkit.allocations import ACTIVATION, CATEGORIES, PARAMETER
 from perfkit.analysis.memory.classify import classify_blocks
 from perfkit.analysis.memory.largest_blocks import LARGEST, find_largest_blocks
 from perfkit.analysis.model.memory import LiveBlock
-from perfkit.record import Block
+from perfkit.record import InitialBlock
 from tests.unit.analysis.memory.recording import Recording
 
 
@@ -15,7 +15,7 @@ def found(recording: Recording, alive: list[bool] | None = None) -> tuple[LiveBl
 
 
 def test_what_is_known_of_each_block() -> None:
-    weight = Block(address=1, size_bytes=5, category=PARAMETER, name="a.weight", shape="[5]", dtype="int8")
+    weight = InitialBlock(address=1, size_bytes=5, category=PARAMETER, name="a.weight", shape="[5]", dtype="int8")
     recording = Recording((weight,))
     recording.unseen(4)
     recording.phase("forward")

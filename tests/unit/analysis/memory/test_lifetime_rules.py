@@ -2,7 +2,7 @@
 
 import pytest
 
-from perfkit.allocations import ACTIVATION, GRADIENT, RECOMPUTED, TEMPORARY, UNKNOWN, Band, FailedRequest
+from perfkit.allocations import ACTIVATION, GRADIENT, RECOMPUTED, TEMPORARY, UNKNOWN, FailedRequest, TimeBand
 from tests.unit.analysis.memory.recording import OPS, Recording, check
 
 FAILED = FailedRequest(bytes=1, message="CUDA out of memory")
@@ -143,9 +143,9 @@ def recomputing(r: Recording, *, module: str = "") -> tuple[int, ...]:
     r.free(passing)
     r.make("aten::native_layer_norm", module=module)
     end = r.now
-    r.bands += [Band(kind="phase", name="backward", start_ns=begin, end_ns=end + 9)]
+    r.bands += [TimeBand(kind="phase", name="backward", start_ns=begin, end_ns=end + 9)]
     if module:
-        r.bands += [Band(kind="module", name=module, start_ns=begin, end_ns=end)]
+        r.bands += [TimeBand(kind="module", name=module, start_ns=begin, end_ns=end)]
     of_activation = r.make("aten::gelu_backward", module=module)
     neutral = r.make("aten::clone", module=module)
     for block in (neutral, of_activation, copy, gelu, passing + 1):
@@ -176,7 +176,7 @@ def test_recomputation_told_by_ops_alone() -> None:
     ],
 )
 def test_what_a_module_makes_is_recomputed_only_by_forward_ops_in_backward(story: str) -> None:
-    check(story, bands=(Band(kind="module", name="blocks.0", start_ns=0, end_ns=9),))
+    check(story, bands=(TimeBand(kind="module", name="blocks.0", start_ns=0, end_ns=9),))
 
 
 def step_that_fails_in_backward(*, told: str = "") -> Recording:

@@ -3,21 +3,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfkit.allocations import CATEGORIES, NONE, Allocations, Band, allocations
+from perfkit.allocations import CATEGORIES, NONE, Allocations, TimeBand, build_allocations
 from perfkit.analysis.memory.allocation_lifetimes import build_lifetimes
 from perfkit.analysis.memory.timeline import BANDS, MOMENTS, MemoryTimeline, build_timeline
 from perfkit.analysis.memory.totals import compute_totals, find_peak_event
-from perfkit.record import Block
+from perfkit.record import InitialBlock
 
 
 def recorded(
     *events: tuple[int, int, int, int],
-    known: tuple[Block, ...] = (),
-    bands: tuple[Band, ...] = (),
+    known: tuple[InitialBlock, ...] = (),
+    bands: tuple[TimeBand, ...] = (),
 ) -> Allocations:
     """Events of (ns, step, address, size)."""
     time_ns, step, address, size = zip(*events, strict=True) if events else ((), (), (), ())
-    return allocations(
+    return build_allocations(
         device="cpu",
         source="by hand",
         time_ns=time_ns,
@@ -38,7 +38,7 @@ def drawn(recording: Allocations) -> MemoryTimeline:
     return build_timeline(recording, lives, categories, totals, find_peak_event(totals))
 
 
-WEIGHT = Block(address=100, size_bytes=30, category="parameter", name="w")
+WEIGHT = InitialBlock(address=100, size_bytes=30, category="parameter", name="w")
 MS = 1_000_000
 
 
@@ -52,10 +52,10 @@ def test_the_step_of_the_peak_by_hand() -> None:
         (15 * MS, NONE, 1, -5),
         known=(WEIGHT,),
         bands=(
-            Band(kind="step", name="0", start_ns=0, end_ns=10 * MS),
-            Band(kind="step", name="1", start_ns=10 * MS, end_ns=20 * MS),
-            Band(kind="module", name="layers.0", start_ns=13 * MS, end_ns=14 * MS),
-            Band(kind="phase", name="forward", start_ns=5 * MS, end_ns=16 * MS),
+            TimeBand(kind="step", name="0", start_ns=0, end_ns=10 * MS),
+            TimeBand(kind="step", name="1", start_ns=10 * MS, end_ns=20 * MS),
+            TimeBand(kind="module", name="layers.0", start_ns=13 * MS, end_ns=14 * MS),
+            TimeBand(kind="phase", name="forward", start_ns=5 * MS, end_ns=16 * MS),
         ),
     )
     result = drawn(recording)
@@ -87,7 +87,7 @@ def test_a_peak_at_the_start_is_in_no_step() -> None:
 
 
 def test_known_blocks_without_events_are_one_moment() -> None:
-    result = drawn(recorded(known=(WEIGHT,), bands=(Band(kind="step", name="0", start_ns=0, end_ns=1),)))
+    result = drawn(recorded(known=(WEIGHT,), bands=(TimeBand(kind="step", name="0", start_ns=0, end_ns=1),)))
     assert result == MemoryTimeline(seconds=(0.0,), categories={"parameter": (30,)}, bands=(), peak_s=0.0)
 
 
@@ -104,9 +104,9 @@ def test_thinning_keeps_the_peak_and_what_lasts() -> None:
 
 
 def test_the_outermost_bands_stay_and_of_these_the_longest() -> None:
-    inner = [Band(kind="module", name="inner", start_ns=0, end_ns=900, depth=1) for _ in range(BANDS)]
-    outer = [Band(kind="module", name=str(length), start_ns=0, end_ns=length) for length in range(1, BANDS + 1)]
-    phase = [Band(kind="phase", name="forward", start_ns=0, end_ns=1)]
+    inner = [TimeBand(kind="module", name="inner", start_ns=0, end_ns=900, depth=1) for _ in range(BANDS)]
+    outer = [TimeBand(kind="module", name=str(length), start_ns=0, end_ns=length) for length in range(1, BANDS + 1)]
+    phase = [TimeBand(kind="phase", name="forward", start_ns=0, end_ns=1)]
     result = drawn(recorded((0, NONE, 1, 8), (1000, NONE, 2, 8), bands=(*inner, *outer, *phase)))
     assert len(result.bands) == BANDS
     assert result.bands[0].name == "forward"
@@ -119,7 +119,7 @@ def test_no_maximum_is_lost(seed: int, count: int, known_bytes: int) -> None:
     time = np.cumsum(random.integers(0, 10, count) ** random.integers(1, 9, count))
     step = np.sort(random.integers(-1, 3, count))
     address, size = random.integers(0, 30, count), random.integers(-9, 10, count)
-    block = Block(address=31, size_bytes=known_bytes, category="parameter", name="w")
+    block = InitialBlock(address=31, size_bytes=known_bytes, category="parameter", name="w")
     events = zip(*(column.tolist() for column in (time, step, address, size)), strict=True)
     recording = recorded(*events, known=(block,))
     lives = build_lifetimes(recording)

@@ -4,7 +4,7 @@ from perfkit.allocations import ACTIVATION, BUFFER, GRADIENT, OPTIMIZER_STATE, P
 from perfkit.analysis.memory.classify import classify_blocks
 from perfkit.analysis.memory.module_breakdown import build_memory_rows
 from perfkit.analysis.model.memory import MemoryRow
-from perfkit.record import Block
+from perfkit.record import InitialBlock
 from tests.unit.analysis.memory.recording import Recording
 
 
@@ -17,8 +17,8 @@ def found(recording: Recording, alive: list[bool] | None = None) -> tuple[Memory
     return result
 
 
-def block(category: str, name: str, size: int) -> Block:
-    return Block(address=1, size_bytes=size, category=category, name=name)
+def block(category: str, name: str, size: int) -> InitialBlock:
+    return InitialBlock(address=1, size_bytes=size, category=category, name=name)
 
 
 def test_nothing_alive() -> None:

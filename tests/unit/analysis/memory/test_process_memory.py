@@ -4,21 +4,29 @@ import msgspec
 import pytest
 
 from perfkit.analysis.memory.process_memory import build_process_balance, compute_context_bytes
-from perfkit.record import DeviceMoment, Environment, ProcessMemory, RankRecord, Status, Unknown, measured
+from perfkit.record import (
+    DeviceMemoryState,
+    Environment,
+    ProcessMemory,
+    RankRecord,
+    RunStatus,
+    Unknown,
+    make_measurement,
+)
 
 MIB = 2**20
 HIDDEN = Unknown(reason="hidden")
 
 
 def size(mebibytes, source="a reading"):
-    return measured(mebibytes * MIB, "bytes", source)
+    return make_measurement(mebibytes * MIB, "bytes", source)
 
 
 def record(device, memory):
     environment = Environment(
         hostname="h", platform="p", python="3", torch="2", device=device, device_name="d", device_count=1
     )
-    return RankRecord(rank=0, world_size=1, status=Status.OK, environment=environment, process_memory=memory)
+    return RankRecord(rank=0, world_size=1, status=RunStatus.OK, environment=environment, process_memory=memory)
 
 
 def parts(outside):
@@ -29,7 +37,7 @@ WHOLE_DEVICE = size(40_000)
 
 
 def moment(reserved, process, device=WHOLE_DEVICE, driver=HIDDEN):
-    return DeviceMoment(allocated=0, reserved=reserved * MIB, process=process, device=device, driver=driver)
+    return DeviceMemoryState(allocated=0, reserved=reserved * MIB, process=process, device=device, driver=driver)
 
 
 HOST = ProcessMemory(

@@ -8,16 +8,18 @@ import msgspec
 import numpy as np
 import pytest
 
-from perfkit.allocations import Allocations, FailedRequest, Reserved, allocations
+from perfkit.allocations import Allocations, FailedRequest, ReservedSegments, build_allocations
 from perfkit.analysis.memory.rank import read_rank_account
 from perfkit.errors import RunFormatError
-from perfkit.record import PHASES, Block, ProcessMemory, RankRecord, measured
+from perfkit.record import PHASES, InitialBlock, ProcessMemory, RankRecord, make_measurement
 from perfkit.store.memory_file import write_allocations
 from perfkit.store.read import StoredRank
 from tests.fixtures.suites import ENVIRONMENT, record
 
 FORWARD, BACKWARD = PHASES.index("forward"), PHASES.index("backward")
-WEIGHT = Block(address=0x1000, size_bytes=1024, category="parameter", name="fc.weight", shape="[16, 16]", dtype="fp32")
+WEIGHT = InitialBlock(
+    address=0x1000, size_bytes=1024, category="parameter", name="fc.weight", shape="[16, 16]", dtype="fp32"
+)
 CUDA = msgspec.structs.replace(ENVIRONMENT, device="cuda")
 
 
@@ -29,7 +31,7 @@ def stored(folder: Path, events: Allocations, rank: RankRecord, history: Path | 
 
 def step(device: str = "cpu", **more: object) -> Allocations:
     """One step of a layer with a weight of 1024: an output of 2048 lives into backward, where 512 are a gradient."""
-    return allocations(
+    return build_allocations(
         device=device,
         source="made up",
         names=("", "aten::addmm", "fc", "gradient"),
@@ -49,9 +51,9 @@ def step(device: str = "cpu", **more: object) -> Allocations:
 
 def test_a_rank_in_main_memory(tmp_path: Path) -> None:
     process = ProcessMemory(
-        before_model=measured(10_000, "bytes", "before"),
-        peak=measured(20_000, "bytes", "the largest"),
-        batches=measured(100, "bytes", "batches"),
+        before_model=make_measurement(10_000, "bytes", "before"),
+        peak=make_measurement(20_000, "bytes", "the largest"),
+        batches=make_measurement(100, "bytes", "batches"),
     )
     account = read_rank_account(stored(tmp_path, step(), record(process_memory=process)))
     assert account.peak_bytes == 1024 + 2048 + 512
@@ -127,11 +129,11 @@ def test_a_history_of_another_device_is_left_alone(tmp_path: Path) -> None:
 
 def test_a_rank_without_the_pass_or_without_a_block_has_no_account(tmp_path: Path) -> None:
     assert read_rank_account(StoredRank(record=record(), trace=None, memory=None)) is None
-    assert read_rank_account(stored(tmp_path, allocations(device="cpu", source="", size=[]), record())) is None
+    assert read_rank_account(stored(tmp_path, build_allocations(device="cpu", source="", size=[]), record())) is None
 
 
 def test_what_the_file_says_is_reserved_is_told_without_a_history(tmp_path: Path) -> None:
-    held = Reserved(at_event=np.array([0]), address=np.array([0]), size=np.array([1 << 20]))
+    held = ReservedSegments(at_event=np.array([0]), address=np.array([0]), size=np.array([1 << 20]))
     account = read_rank_account(stored(tmp_path, step("cuda:0", reserved=held), record(environment=CUDA)))
     assert account.fragmentation.free_bytes == (1 << 20) - 3584
 

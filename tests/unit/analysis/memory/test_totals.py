@@ -1,22 +1,22 @@
 import numpy as np
 
-from perfkit.allocations import NONE, Allocations, allocations
+from perfkit.allocations import NONE, Allocations, build_allocations
 from perfkit.analysis.memory.allocation_lifetimes import AT_START, Lifetimes, build_lifetimes
 from perfkit.analysis.memory.totals import compute_step_peaks, compute_totals, find_peak_event, find_steps
-from perfkit.record import Block
+from perfkit.record import InitialBlock
 
 
 def recorded(*events: tuple[int, int, int], known_bytes: int = 0) -> Allocations:
     """Events of (step, address, size)."""
     step, address, size = zip(*events, strict=True) if events else ((), (), ())
-    return allocations(
+    return build_allocations(
         device="cpu",
         source="by hand",
         time_ns=range(len(events)),
         step=step,
         address=address,
         size=size,
-        known=(Block(address=99, size_bytes=known_bytes, category="parameter", name="w"),),
+        known=(InitialBlock(address=99, size_bytes=known_bytes, category="parameter", name="w"),),
     )
 
 

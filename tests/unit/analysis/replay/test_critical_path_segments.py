@@ -8,7 +8,7 @@ from perfkit.analysis.model.replay import GEMM, HOST, WAITS
 from perfkit.analysis.replay.critical_path_segments import build_path_rows
 from perfkit.analysis.replay.path_spans import build_path_spans
 from perfkit.analysis.replay.replay import replay_trace
-from perfkit.trace import nesting
+from perfkit.trace import event_nesting
 from perfkit.trace.ops import read_ops
 from perfkit.trace.read import read_trace
 from tests.fixtures.traces import Event, kernel, launch, mark, op, write_trace
@@ -37,7 +37,7 @@ def layer(number: int, start: float, first: int) -> list[Event]:
 def replayed_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> dict[tuple[str, str], list[object]]:
-    monkeypatch.setattr(nesting, "_BLOCK", request.param)
+    monkeypatch.setattr(event_nesting, "_BLOCK", request.param)
     events = [
         mark("ProfilerStep#1", 0, 800),
         python("train.py(3): main", 0, 800),

@@ -6,12 +6,12 @@ import pytest
 
 from perfkit.analysis.model.loop import CountPerStep, LoopAnalysis, LoopRank, Slowdown, StepOutliers
 from perfkit.analysis.suite.attached_loop import build_loop
-from perfkit.record import Attached, RankRecord
+from perfkit.record import AttachedLoop, RankRecord
 from tests.fixtures.suites import record
 
 
 def watched(steps: tuple[float, ...] = (0.1,) * 4, rank: int = 0, **attached: Any) -> RankRecord:
-    told = Attached(steps_by="the steps of AdamW", **{"optimizers": ("AdamW, 6 parameters",), **attached})
+    told = AttachedLoop(steps_by="the steps of AdamW", **{"optimizers": ("AdamW, 6 parameters",), **attached})
     return record(steps, rank=rank, attached=told, flops=None)
 
 

@@ -17,16 +17,16 @@ from perfkit.analysis.suite import read_passes
 from perfkit.analysis.suite.analyze import analyze_suite
 from perfkit.files import write_json
 from perfkit.record import (
-    Attached,
+    AttachedLoop,
     Measurement,
     MemoryPeaks,
     RankRecord,
-    Run,
-    Samples,
-    Status,
+    RunResult,
+    RunStatus,
+    StepSamples,
     Unknown,
     WorkloadFacts,
-    measured,
+    make_measurement,
 )
 from perfkit.spec import LaunchSpec, RunSpec, WorkloadSpec
 from perfkit.store.layout import CEILINGS_FILE, TRACE_FILE, get_rank_folder
@@ -45,11 +45,13 @@ STEP: list[Event] = [
     op("aten::mm", 610, 300, [SQUARE, SQUARE]),
 ]
 FLOPS = 4e6
-ENDED_WELL = Run(status=Status.OK)
+ENDED_WELL = RunResult(status=RunStatus.OK)
 
 
 def loop_record(step_s: float | Sequence[float] = 0.0005, **more: Any) -> RankRecord:
-    told = more.pop("attached", Attached(steps_by="the steps of SGD", optimizers=("SGD, 2 parameters",), steps_seen=9))
+    told = more.pop(
+        "attached", AttachedLoop(steps_by="the steps of SGD", optimizers=("SGD, 2 parameters",), steps_seen=9)
+    )
     return record(step_s, attached=told, flops=None, losses=(), **more)
 
 
@@ -59,7 +61,7 @@ def write(
     events: Sequence[Event] | None = STEP,
     *,
     traced: Sequence[int] = (0, 1),
-    run: Run | None = ENDED_WELL,
+    run: RunResult | None = ENDED_WELL,
 ) -> Analysis:
     """A suite of captures of one loop, of which the first is the beginning."""
     entries = []
@@ -122,7 +124,7 @@ def test_without_a_trace_flops_say_why_they_are_not_known(tmp_path: Path) -> Non
 
 
 def test_throughput_is_not_known_where_nobody_counted_units(tmp_path: Path) -> None:
-    nobody = Attached(steps_by="the steps of SGD", units_source="not known: no DataLoader was used")
+    nobody = AttachedLoop(steps_by="the steps of SGD", units_source="not known: no DataLoader was used")
     facts = WorkloadFacts(unit="", units_per_batch=0, parameters=5)
     analysis = write(tmp_path, {"train": [loop_record(workload=facts, attached=nobody)]})
     assert analysis.variants[0].throughput == MissingEstimate(
@@ -132,7 +134,7 @@ def test_throughput_is_not_known_where_nobody_counted_units(tmp_path: Path) -> N
 
 
 def test_waiting_for_data_is_told_as_timed_and_others_as_parts_of_a_timed_step(tmp_path: Path) -> None:
-    waits = Attached(steps_by="the steps of SGD", data_wait_s=(0.0001, 0.0001, 0.0001, 0.0003))
+    waits = AttachedLoop(steps_by="the steps of SGD", data_wait_s=(0.0001, 0.0001, 0.0001, 0.0003))
     analysis = write(tmp_path, {"train": [loop_record(0.0005, attached=waits)]})
     waiting = told(analysis, "data.starved")
     assert waiting.figures["share"] == pytest.approx(0.3)
@@ -187,19 +189,19 @@ def test_of_more_ranks_than_are_simulated_together_each_is_simulated_alone(
 
 
 def test_little_waiting_is_not_told(tmp_path: Path) -> None:
-    little = Attached(steps_by="the steps of SGD", data_wait_s=(0.00001,) * 4)
+    little = AttachedLoop(steps_by="the steps of SGD", data_wait_s=(0.00001,) * 4)
     analysis = write(tmp_path, {"train": [loop_record(0.0005, attached=little)]})
     assert "data.starved" not in ids(analysis)
 
 
 def test_waiting_is_told_without_a_trace_too(tmp_path: Path) -> None:
-    waits = Attached(steps_by="the steps of SGD", data_wait_s=(0.2,) * 4)
+    waits = AttachedLoop(steps_by="the steps of SGD", data_wait_s=(0.2,) * 4)
     analysis = write(tmp_path, {"train": [loop_record(0.5, attached=waits)]}, None)
     assert told(analysis, "data.starved").gain_s == pytest.approx(0.2)
 
 
 def test_single_long_steps_and_evaluations_are_told(tmp_path: Path) -> None:
-    evaluated = Attached(steps_by="the steps of SGD", left_out_s=(2.0, 3.0))
+    evaluated = AttachedLoop(steps_by="the steps of SGD", left_out_s=(2.0, 3.0))
     steps = (0.1,) * 9 + (0.6,)
     analysis = write(tmp_path, {"train": [loop_record(steps, attached=evaluated)]}, None)
     long = told(analysis, "steps.outliers")
@@ -215,7 +217,7 @@ def test_single_long_steps_and_evaluations_are_told(tmp_path: Path) -> None:
 
 
 def test_a_later_capture_is_compared_with_the_first(tmp_path: Path) -> None:
-    slow = Attached(steps_by="the steps of SGD", trigger="a step of 3 times the usual")
+    slow = AttachedLoop(steps_by="the steps of SGD", trigger="a step of 3 times the usual")
     first, later = write(
         tmp_path, {"train": [loop_record(0.1)], "train@step1234": [loop_record(0.15, attached=slow)]}
     ).variants
@@ -241,26 +243,26 @@ def test_the_ops_that_grew_are_named(tmp_path: Path) -> None:
 def test_a_run_without_an_end_still_runs_or_was_killed(tmp_path: Path) -> None:
     (train,) = write(tmp_path, {"train": [loop_record()]}, run=None).variants
     assert (train.status, train.reason) == (
-        Status.INTERRUPTED,
+        RunStatus.INTERRUPTED,
         "its end was not recorded: it still runs, or was killed",
     )
     assert isinstance(train.step_time, MedianEstimate)
 
 
 def test_a_loop_that_ran_out_of_memory_says_so_and_keeps_its_steps(tmp_path: Path) -> None:
-    ended = Run(status=Status.OUT_OF_MEMORY, reason="CUDA out of memory")
+    ended = RunResult(status=RunStatus.OUT_OF_MEMORY, reason="CUDA out of memory")
     peaks = MemoryPeaks(
-        allocated=measured(100, "bytes", "x"), reserved=measured(200, "bytes", "x"), driver_used=Unknown(reason="x"),
-        rss=measured(300, "bytes", "x"),
+        allocated=make_measurement(100, "bytes", "x"), reserved=make_measurement(200, "bytes", "x"), driver_used=Unknown(reason="x"),
+        rss=make_measurement(300, "bytes", "x"),
     )  # fmt: skip
-    lost = loop_record(0.1, status=Status.OUT_OF_MEMORY, memory=peaks, samples=Samples(wall_s=(0.1,)))
+    lost = loop_record(0.1, status=RunStatus.OUT_OF_MEMORY, memory=peaks, samples=StepSamples(wall_s=(0.1,)))
     analysis = write(tmp_path, {"train": [lost]}, None, run=ended)
     assert isinstance(analysis.variants[0].step_time, MedianEstimate)
     assert told(analysis, "variant.out_of_memory").severity == "warning"
 
 
 def test_bench_variants_of_other_ranks_keep_their_baselines(tmp_path: Path) -> None:
-    runs = [write_run(tmp_path, spec(), 0, [record()], Run(status=Status.OK))]
+    runs = [write_run(tmp_path, spec(), 0, [record()], RunResult(status=RunStatus.OK))]
     write_suite_file(tmp_path, ["baseline"], runs, {"baseline": "baseline"})
     (baseline,) = analyze_suite(tmp_path).variants
     assert (baseline.is_baseline, baseline.loop) == (True, None)
@@ -286,7 +288,7 @@ def test_a_loop_that_drifted_while_it_was_watched_is_a_warning(tmp_path: Path) -
 
 
 def test_memory_that_ran_out_before_anything_was_recorded_says_what_to_change(tmp_path: Path) -> None:
-    run = Run(status=Status.OUT_OF_MEMORY, reason="RuntimeError: out of memory")
+    run = RunResult(status=RunStatus.OUT_OF_MEMORY, reason="RuntimeError: out of memory")
     found = told(write(tmp_path, {"train": [loop_record(())]}, None, run=run), "variant.out_of_memory")
     assert "RuntimeError" not in found.evidence  # which stands in the headline's remarks
     assert "torch.utils.checkpoint" in found.action
@@ -296,7 +298,7 @@ def test_memory_that_ran_out_before_anything_was_recorded_says_what_to_change(tm
 def test_the_slowest_rank_under_an_instrument_is_held_against_the_slowest_of_the_timed_steps(tmp_path: Path) -> None:
     ranks = [
         loop_record(
-            step, rank=rank, world_size=2, attached=Attached(steps_by="SGD", instrumented_s={"trace": (0.03,) * 2})
+            step, rank=rank, world_size=2, attached=AttachedLoop(steps_by="SGD", instrumented_s={"trace": (0.03,) * 2})
         )
         for rank, step in enumerate((0.01, 0.02))
     ]

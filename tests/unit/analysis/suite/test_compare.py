@@ -5,7 +5,7 @@ import pytest
 
 from perfkit.analysis.suite.compare import compare_to_baseline, compute_log_ratios
 from perfkit.analysis.suite.runs import VariantRuns
-from perfkit.record import Run, Status
+from perfkit.record import RunResult, RunStatus
 from perfkit.store.read import read_suite
 from tests.fixtures.suites import record, spec, write_run, write_suite_file
 
@@ -63,7 +63,11 @@ def runs(folder: Path, variant: str, steps: dict[int, tuple[float, ...]], turns:
     """By repeat the steps of a run; those after the first took `turns`."""
     names = {
         repeat: write_run(
-            folder, spec(variant), repeat, [record(walls)], Run(status=Status.OK, turns=turns if repeat else ())
+            folder,
+            spec(variant),
+            repeat,
+            [record(walls)],
+            RunResult(status=RunStatus.OK, turns=turns if repeat else ()),
         )
         for repeat, walls in steps.items()
     }

@@ -5,7 +5,7 @@ import pytest
 from perfkit.analysis.model.estimate import MedianEstimate, MissingEstimate
 from perfkit.analysis.suite.analyze import analyze_suite
 from perfkit.analysis.suite.cost import add_costs
-from perfkit.record import Samples, Status
+from perfkit.record import RunStatus, StepSamples
 from perfkit.store.price import Price
 from perfkit_reports.document.blocks import Table
 from perfkit_reports.subjects.suite.document import build_document
@@ -16,7 +16,7 @@ PRICE = Price(per_hour=3.6, currency="$")  # 0.001 a second
 
 def suite(folder: Path) -> Path:
     """8 samples in 0.1 s and in 0.05 s, and a variant that did not get to its first step."""
-    failed = record(status=Status.FAILED, reason="ValueError", samples=Samples())
+    failed = record(status=RunStatus.FAILED, reason="ValueError", samples=StepSamples())
     runs = {"baseline": [record(0.1), record(0.11)], "amp": [record(0.05)], "ckpt": [failed]}
     return write_suite(folder, runs)
 

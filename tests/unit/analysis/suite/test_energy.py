@@ -7,14 +7,27 @@ import pytest
 
 from perfkit.analysis.model.suite import Variant
 from perfkit.analysis.suite.analyze import analyze_suite
-from perfkit.record import Measurement, Quantity, RankRecord, Run, Status, Unknown, WorkloadFacts, measured, value_of
+from perfkit.record import (
+    Measurement,
+    Quantity,
+    RankRecord,
+    RunResult,
+    RunStatus,
+    Unknown,
+    WorkloadFacts,
+    get_value,
+    make_measurement,
+)
 from tests.fixtures.suites import record, spec, write_run, write_suite, write_suite_file
 
 SHORT = Unknown(reason="window 0.4 s < 2 s: perfkit bench --energy")
 
 
 def powered(joules: float, **more: Any) -> RankRecord:
-    fields = {"energy": measured(joules, "J", "a counter"), "power": measured(10 * joules, "W", "a counter")}
+    fields = {
+        "energy": make_measurement(joules, "J", "a counter"),
+        "power": make_measurement(10 * joules, "W", "a counter"),
+    }
     return record(**{**fields, **more})
 
 
@@ -30,13 +43,13 @@ def source_of(quantity: Quantity) -> str:
 
 def test_it_is_the_median_of_the_processes_with_their_spread(tmp_path: Path) -> None:
     variant = only(tmp_path, powered(30.0), powered(32.0), powered(31.0))
-    assert (value_of(variant.energy_per_step), value_of(variant.power)) == (31.0, 310.0)
+    assert (get_value(variant.energy_per_step), get_value(variant.power)) == (31.0, 310.0)
     assert source_of(variant.energy_per_step) == "a counter; median of 3 processes, 30.0 J to 32.0 J"
 
 
 def test_a_process_that_does_not_know_it_takes_nothing_from_the_others(tmp_path: Path) -> None:
     variant = only(tmp_path, record(energy=SHORT), powered(32.0))
-    assert value_of(variant.energy_per_step) == 32.0
+    assert get_value(variant.energy_per_step) == 32.0
     assert source_of(variant.energy_per_step) == "a counter"
 
 
@@ -55,7 +68,7 @@ def test_a_token_takes_its_share(tmp_path: Path) -> None:
 def test_a_loop_whose_units_are_not_known_has_no_energy_of_one(tmp_path: Path) -> None:
     nothing = WorkloadFacts(unit="", units_per_batch=0, parameters=1)
     variant = only(tmp_path, powered(8.0, workload=nothing))
-    assert value_of(variant.energy_per_step) == 8.0
+    assert get_value(variant.energy_per_step) == 8.0
     assert isinstance(variant.energy_per_unit, Unknown)
     assert "units of a step" in variant.energy_per_unit.reason
 
@@ -64,8 +77,8 @@ def test_a_loop_whose_units_are_not_known_has_no_energy_of_one(tmp_path: Path) -
 def test_ranks_and_microbatches_add_up(tmp_path: Path, second: dict[str, Any], joules: float | None) -> None:
     two = spec(world_size=2, accumulation=3)
     ranks = [powered(30.0, world_size=2), powered(30.0, rank=1, world_size=2, **second)]
-    run = write_run(tmp_path, two, 0, ranks, Run(status=Status.OK))
+    run = write_run(tmp_path, two, 0, ranks, RunResult(status=RunStatus.OK))
     write_suite_file(tmp_path, ["baseline@2"], [run], {"baseline@2": "baseline@2"})
     (variant,) = analyze_suite(tmp_path).variants
-    assert value_of(variant.energy_per_step) == joules
-    assert value_of(variant.energy_per_unit) == (None if joules is None else joules / (2 * 3 * 8))
+    assert get_value(variant.energy_per_step) == joules
+    assert get_value(variant.energy_per_unit) == (None if joules is None else joules / (2 * 3 * 8))

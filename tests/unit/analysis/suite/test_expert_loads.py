@@ -1,11 +1,11 @@
 """The load of experts over ranks."""
 
 from perfkit.analysis.suite.expert_loads import sum_expert_loads
-from perfkit.record import ExpertLoad, RankRecord, Status
+from perfkit.record import ExpertLoad, RankRecord, RunStatus
 
 
 def rank(number: int, *loads: ExpertLoad) -> RankRecord:
-    return RankRecord(rank=number, world_size=2, status=Status.OK, experts=loads)
+    return RankRecord(rank=number, world_size=2, status=RunStatus.OK, experts=loads)
 
 
 def load(layer: str, sent: tuple[int, ...], dropped: int, auxiliary: float | None) -> ExpertLoad:

@@ -11,7 +11,7 @@ from perfkit.analysis.model.suite import Analysis
 from perfkit.analysis.suite.analyze import analyze_suite
 from perfkit.analysis.suite.loop_plan import match_plan
 from perfkit.files import write_json
-from perfkit.record import Attached, RankRecord, Run, Status, WorkloadFacts
+from perfkit.record import AttachedLoop, RankRecord, RunResult, RunStatus, WorkloadFacts
 from perfkit.spec import LaunchSpec, RunSpec, WorkloadSpec
 from perfkit.store.summary import PLAN_FILE
 from tests.fixtures.suites import record, write_run, write_suite_file
@@ -48,7 +48,7 @@ def plan(*variants: PlannedVariant) -> Plan:
 
 def loop(**changed: Any) -> RankRecord:
     """Trains on 8 samples a step."""
-    attached = Attached(steps_by="the steps of AdamW", optimizers=("AdamW, 5 parameters",))
+    attached = AttachedLoop(steps_by="the steps of AdamW", optimizers=("AdamW, 5 parameters",))
     return record(0.1, **{"attached": attached, "facts": BYTES, "flops": None, "losses": (), **changed})
 
 
@@ -67,7 +67,7 @@ def test_what_both_tell_is_the_same() -> None:
         ({}, "h100-sxm", "device cpu planned, h100-sxm in the loop"),
         ({"facts": {"parameter_bytes:fp32": 4004.0}}, "cpu", "bytes of parameters 20 in bf16 and 4,000 in fp32"),
         ({"compute_dtype": "bf16"}, "cpu", "dtype of products fp32 planned, bf16 in the loop"),
-        ({"attached": Attached(steps_by="", optimizers=("SGD, 5",))}, "cpu", "optimizer AdamW planned, SGD in the"),
+        ({"attached": AttachedLoop(steps_by="", optimizers=("SGD, 5",))}, "cpu", "optimizer AdamW planned, SGD in the"),
         (
             {"workload": WorkloadFacts(unit="samples", units_per_batch=16, parameters=100)},
             "cpu",
@@ -116,7 +116,7 @@ def test_the_only_variant_is_meant() -> None:
 def suite(folder: Path, kept: Plan) -> Analysis:
     """The run of a loop `train`."""
     spec = RunSpec(workload=WorkloadSpec(name="train"), launch=LaunchSpec())
-    ran = Run(status=Status.OK, started_at="2026-01-01T12:00:00+00:00")
+    ran = RunResult(status=RunStatus.OK, started_at="2026-01-01T12:00:00+00:00")
     entry = write_run(folder, spec, 0, [loop()], ran)
     write_suite_file(folder, ["train"], [replace(entry, variant="train")], {})
     write_json(folder / PLAN_FILE, kept)

@@ -3,14 +3,14 @@ from pathlib import Path
 from perfkit.analysis.model.suite import Variant
 from perfkit.analysis.suite.analyze import analyze_suite
 from perfkit.analysis.suite.pareto import find_pareto_front
-from perfkit.record import Status, Unknown, measured
+from perfkit.record import RunStatus, Unknown, make_measurement
 from tests.fixtures.suites import changed, record, write_suite
 
 
 def variants(tmp_path: Path, **points: tuple[float, int]) -> dict[str, Variant]:
     folder = write_suite(tmp_path, {name: [record(8 / rate)] for name, (rate, _) in points.items()})
     return {
-        each.name: changed(each, peak_allocated=measured(points[each.name][1], "bytes", "x"), engaged=True)
+        each.name: changed(each, peak_allocated=make_measurement(points[each.name][1], "bytes", "x"), engaged=True)
         for each in analyze_suite(folder).variants
     }
 
@@ -28,7 +28,7 @@ def test_only_what_ended_well_engaged_and_is_known_competes(tmp_path: Path) -> N
         found["baseline"],
         found["amp"],
         changed(found["ckpt"], engaged=False),
-        changed(found["flash"], status=Status.FAILED),
+        changed(found["flash"], status=RunStatus.FAILED),
         changed(found["compile"], peak_allocated=Unknown(reason="no memory pass")),
         changed(found["amp"], name="undecided", engaged=None),
         changed(found["flash"], name="emulated", emulated="a cpu device has no fp8 products"),

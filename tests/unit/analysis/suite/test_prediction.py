@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from perfkit.allocations import allocations
+from perfkit.allocations import build_allocations
 from perfkit.analysis.model.plan import Interval, Plan, PlannedPeak, PlannedVariant, StepTime
 from perfkit.analysis.model.suite import Analysis
 from perfkit.analysis.suite.analyze import analyze_suite
 from perfkit.files import write_json
-from perfkit.record import Block, Run, Status
+from perfkit.record import InitialBlock, RunResult, RunStatus
 from perfkit.spec import WorkloadSpec
 from perfkit.store.layout import RUN_FILE
 from perfkit.store.memory_file import write_allocations
@@ -18,7 +18,7 @@ from perfkit.store.summary import PLAN_FILE
 from tests.fixtures.suites import record, write_suite
 from tests.fixtures.traces import mark, op, write_trace
 
-WEIGHT = Block(address=1, size_bytes=100, category="parameter", name="weight")
+WEIGHT = InitialBlock(address=1, size_bytes=100, category="parameter", name="weight")
 PLANNED = PlannedVariant(
     name="baseline",
     world_size=1,
@@ -48,10 +48,12 @@ def suite(folder: Path, plan: Plan = PLAN) -> Analysis:
     takes 50 of 100 us. And a variant of which there is no plan."""
     write_suite(folder, {"baseline": [record(0.1)], "amp": [record(0.1)]})
     rank = folder / "baseline" / "0" / "rank0"
-    write_json(folder / "baseline" / "0" / RUN_FILE, Run(status=Status.OK, started_at="2026-01-01T12:00:00+00:00"))
+    write_json(
+        folder / "baseline" / "0" / RUN_FILE, RunResult(status=RunStatus.OK, started_at="2026-01-01T12:00:00+00:00")
+    )
     marks = [mark("perfkit::step#0", 0, 100), mark("perfkit::forward", 0, 100)]
     write_trace(rank / "trace.json.gz", [*marks, op("aten::mm", 10, 50, [(9, 9), (9, 9)])])
-    events = allocations(device="cpu", source="by hand", known=(WEIGHT,), address=[5], size=[300])
+    events = build_allocations(device="cpu", source="by hand", known=(WEIGHT,), address=[5], size=[300])
     write_allocations(rank / "memory.parquet", events)
     write_json(folder / PLAN_FILE, plan)
     return analyze_suite(folder)

@@ -9,7 +9,7 @@ from perfkit.analysis.model.suite import Variant
 from perfkit.analysis.suite.analyze import analyze_suite
 from perfkit.analysis.suite.runs import VariantRuns
 from perfkit.analysis.suite.volumes import compute_volumes
-from perfkit.record import RankRecord, Run, Samples, Status
+from perfkit.record import RankRecord, RunResult, RunStatus, StepSamples
 from perfkit.store.read import read_suite
 from tests.fixtures.rank_traces import collective, rank_trace
 from tests.fixtures.suites import record, spec, write_run, write_suite_file
@@ -18,14 +18,16 @@ from tests.fixtures.suites import record, spec, write_run, write_suite_file
 def analysed(folder: Path, *runs: list[RankRecord]) -> Variant:
     ranks = len(runs[0])
     whole = spec(world_size=ranks)
-    entries = [write_run(folder, whole, number, records, Run(status=Status.OK)) for number, records in enumerate(runs)]
+    entries = [
+        write_run(folder, whole, number, records, RunResult(status=RunStatus.OK)) for number, records in enumerate(runs)
+    ]
     write_suite_file(folder, [whole.variant], entries)
     (variant,) = analyze_suite(folder).variants
     return variant
 
 
 def timed(rank: int, *wall_s: float, ranks: int = 2, cpu: float = 0.5) -> RankRecord:
-    samples = Samples(wall_s=wall_s, cpu_s=tuple(cpu * each for each in wall_s))
+    samples = StepSamples(wall_s=wall_s, cpu_s=tuple(cpu * each for each in wall_s))
     return record(rank=rank, world_size=ranks, samples=samples)
 
 
@@ -86,7 +88,7 @@ def test_what_is_asked_for_stands_beside_theory_and_what_ran(tmp_path: Path) -> 
         )
     )
     write_suite_file(
-        tmp_path, ["baseline"], [write_run(tmp_path, spec(), 0, [record(facts=facts)], Run(status=Status.OK))]
+        tmp_path, ["baseline"], [write_run(tmp_path, spec(), 0, [record(facts=facts)], RunResult(status=RunStatus.OK))]
     )
     rows = {row.kind: row for row in compute_volumes(VariantRuns("baseline", read_suite(tmp_path).runs), trace)}
     assert set(rows) == {"all-reduce", "reduce-scatter", "broadcast"}

@@ -13,8 +13,8 @@ from perfkit.analysis.suite.analyze import analyze_suite
 from perfkit.analysis.suite.prediction import SuitePlan
 from perfkit.analysis.suite.runs import VariantRuns
 from perfkit.analysis.suite.scaling import build_scaling
-from perfkit.record import Status
-from perfkit.sampling import difference_interval
+from perfkit.record import RunStatus
+from perfkit.sampling import compute_difference_interval
 from perfkit.spec import Scaling
 from perfkit.store.read import read_suite
 from tests.fixtures.scaled_suites import Steps, scaled_suite
@@ -68,7 +68,7 @@ def test_the_interval_is_of_processes_and_of_both_sizes(tmp_path: Path) -> None:
     efficiency = curve(found(tmp_path, steps), "baseline").points[1].efficiency
     assert isinstance(efficiency, Efficiency)
     before, after = ([math.log(each) for each in steps[name]] for name in ("baseline", "baseline@2"))
-    bounds = difference_interval(before, after)
+    bounds = compute_difference_interval(before, after)
     assert bounds is not None
     assert (efficiency.low, efficiency.high) == pytest.approx((math.exp(-bounds[1]), math.exp(-bounds[0])))
     assert efficiency.low < efficiency.value < efficiency.high
@@ -127,7 +127,7 @@ def beside(*variants: PlannedVariant) -> SuitePlan:
     return SuitePlan("2026-01-01", {variant.name: variant for variant in variants})
 
 
-def scaled_by_hand(folder: Path, plan: SuitePlan = NO_PLAN, ended: dict[str, Status] | None = None) -> SuiteScaling:
+def scaled_by_hand(folder: Path, plan: SuitePlan = NO_PLAN, ended: dict[str, RunStatus] | None = None) -> SuiteScaling:
     stored = read_suite(scaled_suite(folder, STEPS))
     of = {name: tuple(run for run in stored.runs if run.variant == name) for name in stored.suite.variants}
     runs = {name: VariantRuns(name, its) for name, its in of.items()}
@@ -165,5 +165,5 @@ def test_why_nothing_is_predicted_is_told(tmp_path: Path) -> None:
 
 
 def test_a_variant_that_failed_is_no_point(tmp_path: Path) -> None:
-    scaled = scaled_by_hand(tmp_path, ended={"ddp@4": Status.CRASHED})
+    scaled = scaled_by_hand(tmp_path, ended={"ddp@4": RunStatus.CRASHED})
     assert [point.variant for point in curve(scaled, "ddp").points] == ["ddp@2"]

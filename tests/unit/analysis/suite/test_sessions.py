@@ -9,7 +9,7 @@ from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.suite import Analysis
 from perfkit.analysis.suite.analyze import analyze_suite
 from perfkit.files import read_json, write_json
-from perfkit.record import RankRecord, Relation, Run, Status, measured
+from perfkit.record import RankRecord, Relation, RunResult, RunStatus, make_measurement
 from perfkit.store.layout import SUITE_FILE, MeasurementSession, Suite, SuiteRun
 from perfkit_reports.subjects.suite.document import build_document
 from tests.fixtures.suites import claim, record, spec, write_run, write_suite
@@ -24,7 +24,7 @@ def two_days(folder: Path, *, later_s: float, ckpt_s: float | None = None) -> An
     for repeat, share in enumerate(shares, start=3):
         for name in ("baseline", "ckpt"):
             made = [record(later_s * share) if name == "baseline" else compiled(ckpt_s * share)]
-            later.append(write_run(folder, spec(name), repeat, made, Run(status=Status.OK)))
+            later.append(write_run(folder, spec(name), repeat, made, RunResult(status=RunStatus.OK)))
     suite = read_json(folder / SUITE_FILE, Suite)
     sessions = [
         MeasurementSession(created_at=day, command=f"perfkit bench {day}", request=None, first_repeat=first)
@@ -78,7 +78,7 @@ def test_what_a_step_saves_is_of_the_pairs_and_not_of_the_baselines_other_days(t
 
 def test_the_trade_off_says_that_it_sets_days_side_by_side(tmp_path: Path) -> None:
     days = two_days(tmp_path, later_s=0.3)
-    peak = measured(1e6, "bytes", "x")
+    peak = make_measurement(1e6, "bytes", "x")
     variants = tuple(msgspec.structs.replace(variant, peak_allocated=peak) for variant in days.variants)
     analysis = msgspec.structs.replace(days, variants=variants)
     for sessions, said in ((days.sessions, True), (days.sessions[:1], False)):

@@ -5,11 +5,22 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from perfkit.allocations import allocations
+from perfkit.allocations import build_allocations
 from perfkit.analysis.model.estimate import MedianEstimate, MissingEstimate
 from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit.analysis.suite.analyze import analyze_suite
-from perfkit.record import Block, Flops, ParityRule, Relation, Run, Samples, Status, Unknown, WorkloadFacts, value_of
+from perfkit.record import (
+    Flops,
+    InitialBlock,
+    ParityRule,
+    Relation,
+    RunResult,
+    RunStatus,
+    StepSamples,
+    Unknown,
+    WorkloadFacts,
+    get_value,
+)
 from perfkit.store.memory_file import write_allocations
 from perfkit_cli.bench import _get_exit_code
 from perfkit_reports.subjects.suite.cells import make_loss_cell
@@ -57,7 +68,7 @@ def test_the_figures_of_a_suite_by_hand(tmp_path: Path) -> None:
     assert (amp.parity.verdict, amp.parity.max_relative) == ("within tolerance", pytest.approx(0.001))
     assert baseline.parity.verdict == "equal"
     # 2 GFLOP in 0.11 s over the 100 GFLOP/s of the fixture's ceilings
-    assert value_of(baseline.mfu) == pytest.approx(2e9 / 0.11 / 1e11)
+    assert get_value(baseline.mfu) == pytest.approx(2e9 / 0.11 / 1e11)
     assert baseline.step_samples == ((0.10,) * 4, (0.12,) * 4, (0.11,) * 4)
     assert analysis.title == "gpt on Test CPU"
 
@@ -74,7 +85,7 @@ def test_a_step_faster_than_the_measured_ceiling_takes_it_from_every_variant(tmp
     # 2 GFLOP in 0.11 s are 180 % of it; in 0.4 s they would be 50 %, of what is known to be none.
     assert [each.mfu for each in analysis.variants[:2]] == [Unknown(reason=reason)] * 2
     assert [each.hfu for each in analysis.variants[:2]] == [Unknown(reason=reason)] * 2
-    assert value_of(analysis.variants[2].mfu) == pytest.approx(0.5)  # that of bf16 is another
+    assert get_value(analysis.variants[2].mfu) == pytest.approx(0.5)  # that of bf16 is another
     assert analysis.ceilings is not None
     assert [each.dtype for each in analysis.ceilings.ceilings if each.refuted] == ["fp32"]
     (finding,) = (each for each in analysis.findings if each.id == "limit.exceeded_ceilings")
@@ -86,7 +97,7 @@ def test_mfu_is_over_the_mix_of_what_was_counted(tmp_path: Path) -> None:
     mixed = Flops(model=counted(2e9), hardware=counted(2e9), by_dtype={"bf16": 0.5e9, "fp32": 1.5e9})
     (baseline,) = analyze_suite(write_suite(tmp_path, {"baseline": [record(0.1, flops=mixed)]})).variants
     # 0.5 GFLOP at the fixture's 2e11 FLOP/s of bf16, 1.5 at 1e11 of fp32: 17.5 ms of 100.
-    assert value_of(baseline.mfu) == pytest.approx(0.175)
+    assert get_value(baseline.mfu) == pytest.approx(0.175)
 
 
 def test_the_steps_median_counts_not_their_mean(tmp_path: Path) -> None:
@@ -103,7 +114,7 @@ def two_ranks(slow: float, state: float, **more) -> list:
 
 def test_over_ranks_time_is_the_slowest_throughput_adds_up_and_claims_meet_the_baseline(tmp_path: Path) -> None:
     plain, sharded = spec(world_size=2, accumulation=3), spec("zero1", world_size=2, accumulation=3)
-    ok = Run(status=Status.OK)
+    ok = RunResult(status=RunStatus.OK)
     runs = [
         write_run(tmp_path, plain, 0, two_ranks(0.2, 1000.0), ok),
         write_run(tmp_path, sharded, 0, two_ranks(0.4, 500.0, claims=(ACTS,)), ok),
@@ -114,7 +125,7 @@ def test_over_ranks_time_is_the_slowest_throughput_adds_up_and_claims_meet_the_b
     assert (baseline.is_baseline, zero1.is_baseline, zero1.world_size) == (True, False, 2)
     assert known(zero1.step_time) == pytest.approx(0.4)
     assert known(zero1.throughput) == pytest.approx(2 * 3 * 8 / 0.4)
-    assert value_of(zero1.model_flops) == 4e9
+    assert get_value(zero1.model_flops) == 4e9
     assert zero1.engaged is True
     assert (zero1.difference.ratio, zero1.difference.verdict) == (pytest.approx(2.0), "inconclusive")
     assert zero1.parity.verdict == "equal"
@@ -131,19 +142,19 @@ def test_a_failed_claim_is_never_shown_as_engaged(tmp_path: Path) -> None:
 
 
 def test_statuses_are_results_and_keep_what_was_measured(tmp_path: Path) -> None:
-    oom = record(status=Status.OUT_OF_MEMORY, reason="at step 3", samples=Samples(), losses=(), flops=None)
-    failed = record(status=Status.FAILED, reason="ValueError", traceback="Traceback ...", samples=Samples())
+    oom = record(status=RunStatus.OUT_OF_MEMORY, reason="at step 3", samples=StepSamples(), losses=(), flops=None)
+    failed = record(status=RunStatus.FAILED, reason="ValueError", traceback="Traceback ...", samples=StepSamples())
     analysis = analyze_suite(
         write_suite(tmp_path, {"baseline": [record()], "amp": [oom], "ckpt": [record(0.2), failed], "flash": [None]})
     )
     amp, ckpt, flash = analysis.variants[1:]
-    assert (amp.status, amp.reason) == (Status.OUT_OF_MEMORY, "at step 3")
+    assert (amp.status, amp.reason) == (RunStatus.OUT_OF_MEMORY, "at step 3")
     assert amp.step_time == MissingEstimate(reason="out of memory: at step 3")
     assert amp.difference is None
-    assert (ckpt.status, ckpt.reason) == (Status.FAILED, "process 2 of 2: ValueError")
+    assert (ckpt.status, ckpt.reason) == (RunStatus.FAILED, "process 2 of 2: ValueError")
     assert ckpt.traceback == "Traceback ..."
     assert known(ckpt.step_time) == pytest.approx(0.2)
-    assert (flash.status, flash.reason) == (Status.CRASHED, "the worker left no record")
+    assert (flash.status, flash.reason) == (RunStatus.CRASHED, "the worker left no record")
     assert isinstance(flash.peak_allocated, Unknown)
     assert [each.variant for each in analysis.findings if each.id == "variant.out_of_memory"] == ["amp"]
 
@@ -162,27 +173,29 @@ def test_a_baseline_that_trains_nothing_is_a_finding_and_makes_the_bench_fail(tm
 
 
 def test_variants_that_were_never_run_are_interrupted(tmp_path: Path) -> None:
-    run = write_run(tmp_path, spec(), 0, [record()], Run(status=Status.OK))
+    run = write_run(tmp_path, spec(), 0, [record()], RunResult(status=RunStatus.OK))
     write_suite_file(tmp_path, ["baseline", "amp+ckpt"], [run])
     amp = variant(analyze_suite(tmp_path), "amp+ckpt")
-    assert (amp.status, amp.techniques) == (Status.INTERRUPTED, ("amp", "ckpt"))
+    assert (amp.status, amp.techniques) == (RunStatus.INTERRUPTED, ("amp", "ckpt"))
     assert amp.reason == "the suite ended before this variant was run"
 
 
 def test_an_interruption_takes_nothing_from_the_repeats_before_it(tmp_path: Path) -> None:
     runs = [
-        write_run(tmp_path, spec(), 0, [record(0.1)], Run(status=Status.OK)),
+        write_run(tmp_path, spec(), 0, [record(0.1)], RunResult(status=RunStatus.OK)),
         write_run(tmp_path, spec(), 1, [record(0.3)], run=None),
     ]
     write_suite_file(tmp_path, ["baseline"], runs)
-    assert analyze_suite(tmp_path).variants[0].status == Status.OK
+    assert analyze_suite(tmp_path).variants[0].status == RunStatus.OK
 
 
 def test_a_skipped_variant_is_no_baseline(tmp_path: Path) -> None:
-    skipped = record(status=Status.SKIPPED, reason="needs a device", samples=Samples(), losses=(), environment=None)
+    skipped = record(
+        status=RunStatus.SKIPPED, reason="needs a device", samples=StepSamples(), losses=(), environment=None
+    )
     analysis = analyze_suite(write_suite(tmp_path, {"baseline": [record()], "offload": [skipped]}, baselines={}))
     offload = variant(analysis, "offload")
-    assert (offload.status, offload.is_baseline, offload.engaged) == (Status.SKIPPED, False, None)
+    assert (offload.status, offload.is_baseline, offload.engaged) == (RunStatus.SKIPPED, False, None)
     assert variant(analysis, "baseline").is_baseline
 
 
@@ -198,9 +211,13 @@ def test_every_optional_part_may_be_missing(tmp_path: Path) -> None:
 
 def test_the_main_run_is_the_one_with_the_instrumented_passes(tmp_path: Path) -> None:
     runs = [
-        write_run(tmp_path, spec(passes=()), 0, [record(facts={})], Run(status=Status.OK)),
+        write_run(tmp_path, spec(passes=()), 0, [record(facts={})], RunResult(status=RunStatus.OK)),
         write_run(
-            tmp_path, spec(), 1, [record(flops=Flops(model=counted(7), hardware=counted(9)))], Run(status=Status.OK)
+            tmp_path,
+            spec(),
+            1,
+            [record(flops=Flops(model=counted(7), hardware=counted(9)))],
+            RunResult(status=RunStatus.OK),
         ),
     ]
     write_suite_file(tmp_path, ["baseline"], runs)
@@ -209,7 +226,7 @@ def test_the_main_run_is_the_one_with_the_instrumented_passes(tmp_path: Path) ->
 
 def test_trace_and_memory_reach_the_variant(tmp_path: Path) -> None:
     share = claim("op_calls:aten::mm", Relation.AT_LEAST, 1)
-    weight = Block(address=1, size_bytes=100, category="parameter", name="weight")
+    weight = InitialBlock(address=1, size_bytes=100, category="parameter", name="weight")
     folder = write_suite(tmp_path, {"baseline": [record()], "amp": [record(claims=(share,))]})
     marks = [mark("perfkit::step#0", 0, 100), mark("perfkit::forward", 0, 100)]
     ran = {"baseline": op("aten::relu", 10, 50, [(9, 9)]), "amp": op("aten::mm", 10, 50, [(9, 9), (9, 9)])}
@@ -217,7 +234,7 @@ def test_trace_and_memory_reach_the_variant(tmp_path: Path) -> None:
         rank = folder / name / "0" / "rank0"
         write_trace(rank / "trace.json.gz", [*marks, ran[name]])
         grown = 300 if name == "baseline" else 100
-        events_of_step = allocations(device="cpu", source="by hand", known=(weight,), address=[5], size=[grown])
+        events_of_step = build_allocations(device="cpu", source="by hand", known=(weight,), address=[5], size=[grown])
         write_allocations(rank / "memory.parquet", events_of_step)
     amp = variant(analyze_suite(folder), "amp")
     assert amp.engaged is True
@@ -241,7 +258,9 @@ def test_processes_are_counted_from_1_in_warnings_too(tmp_path: Path) -> None:
     pair = spec(world_size=2)
     both = [record(0.1, rank=rank, world_size=2) for rank in (0, 1)]
     ranks = (both, both[:1])
-    entries = [write_run(tmp_path, pair, repeat, made, Run(status=Status.OK)) for repeat, made in enumerate(ranks)]
+    entries = [
+        write_run(tmp_path, pair, repeat, made, RunResult(status=RunStatus.OK)) for repeat, made in enumerate(ranks)
+    ]
     write_suite_file(tmp_path, [pair.variant], entries)
     (only,) = analyze_suite(tmp_path).variants
     assert "process 2 of 2: no record from rank 1" in only.warnings

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from perfkit.analysis.suite.analyze import analyze_suite
-from perfkit.record import MemoryPeaks, ParityRule, Relation, Unknown, WorkloadFacts, measured
+from perfkit.record import MemoryPeaks, ParityRule, Relation, Unknown, WorkloadFacts, make_measurement
 from perfkit.spec import WorkloadSpec
 from perfkit_reports.subjects.suite.cells import make_peak_memory_cell, make_speed_up_cell
 from perfkit_reports.subjects.suite.headline import build_headline, find_leanest
@@ -16,7 +16,7 @@ OTHER_DATA = ParityRule(relative=None, basis="batches of another size are other 
 
 def peaks(allocated: float) -> MemoryPeaks:
     no = Unknown(reason="not on a CPU")
-    return MemoryPeaks(allocated=measured(allocated, "bytes", "allocator"), reserved=no, driver_used=no, rss=no)
+    return MemoryPeaks(allocated=make_measurement(allocated, "bytes", "allocator"), reserved=no, driver_used=no, rss=no)
 
 
 def big(step_s: float, units: int, **more):

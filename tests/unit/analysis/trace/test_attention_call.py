@@ -3,7 +3,7 @@
 import pytest
 
 from perfkit.analysis.trace.attention_call import AttentionSizes, identify_backend, parse_attention
-from perfkit.cost.call import TensorArg
+from perfkit.cost.op_call import TensorArg
 
 BATCH, HEADS, KEY_HEADS, QUERIES, KEYS, WIDTH = 2, 16, 4, 559, 700, 64
 

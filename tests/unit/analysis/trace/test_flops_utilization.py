@@ -8,10 +8,10 @@ from perfkit.analysis.trace.flops_utilization import (
     find_peak_of_mix,
 )
 from perfkit.analysis.trace.roofs import build_roofs
-from perfkit.cost.call import Unit
+from perfkit.cost.op_call import ComputeUnit
 from perfkit.devices.ceiling import Ceiling, Kind, Level
 from perfkit.devices.refuted import marked
-from perfkit.record import Flops, Unknown, value_of
+from perfkit.record import Flops, Unknown, get_value
 from tests.fixtures.suites import CEILINGS, ENVIRONMENT, changed, counted
 
 GPU = changed(ENVIRONMENT, device="cuda", device_name="NVIDIA Test", threads=8)
@@ -22,7 +22,7 @@ def flops(model: float, hardware: float | None = None) -> Flops:
 
 
 def shares(found: Utilization) -> tuple[float | None, float | None]:
-    return value_of(found.mfu), value_of(found.hfu)
+    return get_value(found.mfu), get_value(found.hfu)
 
 
 def gpu_ceilings(*ceilings: tuple[Level, str, float, Kind]):
@@ -66,7 +66,7 @@ A100 = gpu_ceilings((Level.MATRIX, "tf32", 156e12, Kind.DATASHEET), (Level.VECTO
 
 def test_a_resnet_in_fp32_is_held_against_the_mix_of_tf32_and_fp32() -> None:
     # 780 TFLOP of convolutions take 5 s, 19.5 of the last layer 1 s.
-    computed = {(Unit.MATRIX, "tf32"): 780e12, (Unit.MATRIX, "fp32"): 19.5e12}
+    computed = {(ComputeUnit.MATRIX, "tf32"): 780e12, (ComputeUnit.MATRIX, "fp32"): 19.5e12}
     limit = find_peak_of_mix(build_roofs(A100, GPU), computed, world_size=2)
     assert isinstance(limit, PeakRate)
     assert limit.flops_per_s == pytest.approx(2 * 799.5e12 / 6)
@@ -79,14 +79,14 @@ def test_a_resnet_in_fp32_is_held_against_the_mix_of_tf32_and_fp32() -> None:
 
 
 def test_parts_with_one_ceiling_are_told_as_one() -> None:
-    computed = {(Unit.MATRIX, "fp32"): 1.0, (Unit.VECTOR, "fp32"): 3.0}
+    computed = {(ComputeUnit.MATRIX, "fp32"): 1.0, (ComputeUnit.VECTOR, "fp32"): 3.0}
     limit = find_peak_of_mix(build_roofs(A100, GPU), computed, 1)
     assert isinstance(limit, PeakRate)
     assert (limit.flops_per_s, limit.text) == (19.5e12, "fp32 CUDA core peak 19.5 TFLOP/s (datasheet: test)")
 
 
 def test_a_part_of_the_mix_without_a_peak_is_named() -> None:
-    computed = {(Unit.MATRIX, "tf32"): 1.0, (Unit.MATRIX, "fp64"): 1.0}
+    computed = {(ComputeUnit.MATRIX, "tf32"): 1.0, (ComputeUnit.MATRIX, "fp64"): 1.0}
     limit = find_peak_of_mix(build_roofs(A100, GPU), computed, 1)
     assert isinstance(limit, Unknown)
     assert limit.reason.startswith("no datasheet fp64 Tensor Core peak: ")

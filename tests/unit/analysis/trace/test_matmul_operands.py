@@ -4,7 +4,7 @@ import pytest
 
 from perfkit.analysis.trace.matmul_operands import describe_layout, list_contiguous_sizes, parse_matmul_sizes
 from perfkit.analysis.trace.quantization import MatmulSizes
-from perfkit.cost.call import TensorArg
+from perfkit.cost.op_call import TensorArg
 
 M, K, N = 154, 64, 3000
 

@@ -8,7 +8,7 @@ import pytest
 
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.trace.rank_trace import analyze_trace
-from perfkit.cost.collective import Kind, collective_kind, ranks_in_kernel
+from perfkit.cost.collective import CollectiveType, classify_collective, parse_kernel_ranks
 from perfkit.trace.kernels import is_collective_kernel
 from perfkit.trace.read import read_trace
 from tests.fixtures.traces import Event, kernel, launch, mark, op, write_trace
@@ -61,9 +61,9 @@ COMPUTING = (
 @pytest.mark.parametrize("name", EXCHANGING)
 def test_kernels_that_read_and_write_other_ranks_memory_exchange_data(name: str) -> None:
     assert is_collective_kernel(name)
-    assert ranks_in_kernel(name) == EXCHANGING[name]
+    assert parse_kernel_ranks(name) == EXCHANGING[name]
     if "reduce" in name.lower() and "one_shot_reduce" not in name and "scatter" not in name:
-        assert collective_kind(name.partition("<")[0]) is Kind.ALL_REDUCE
+        assert classify_collective(name.partition("<")[0]) is CollectiveType.ALL_REDUCE
 
 
 @pytest.mark.parametrize("name", COMPUTING)

@@ -11,13 +11,13 @@ from perfkit.analysis.trace.quantization import (
     count_tiles,
     infer_split_k,
 )
-from perfkit.cost.gemm_tile import Along, Tile
+from perfkit.cost.gemm_tile import GemmTile, TileAxis
 
 A100, H100 = 108, 132
 
 
-def tile(first: int, second: int, depth: int | None = None, along: Along = Along.M) -> Tile:
-    return Tile(first, second, depth, along)
+def tile(first: int, second: int, depth: int | None = None, along: TileAxis = TileAxis.M) -> GemmTile:
+    return GemmTile(first, second, depth, along)
 
 
 def test_a_product_of_whole_tiles_loses_nothing_and_one_row_more_a_whole_row_of_them() -> None:
@@ -33,25 +33,25 @@ def test_a_product_of_whole_tiles_loses_nothing_and_one_row_more_a_whole_row_of_
     ("product", "of", "count"),
     [
         # The grids that an H100, an A100 and an MI300X recorded of these products, but for what rounds them up.
-        (MatmulSizes(1, 141, 30522, 512), tile(256, 128, 64, Along.N), 240),
-        (MatmulSizes(1, 3906, 512, 2048), tile(256, 128, 32, Along.N), 62),
-        (MatmulSizes(1, 2048, 38377, 32), tile(128, 64, None, Along.N), 9600),
-        (MatmulSizes(2048, 606, 160, 20), tile(256, 64, 16, Along.N), 20480),
-        (MatmulSizes(1, 141, 30522, 512), tile(128, 144, 64, Along.N), 239),
-        (MatmulSizes(1, 8944, 1024, 1024), tile(128, 128, 64, Along.UNKNOWN), 560),
+        (MatmulSizes(1, 141, 30522, 512), tile(256, 128, 64, TileAxis.N), 240),
+        (MatmulSizes(1, 3906, 512, 2048), tile(256, 128, 32, TileAxis.N), 62),
+        (MatmulSizes(1, 2048, 38377, 32), tile(128, 64, None, TileAxis.N), 9600),
+        (MatmulSizes(2048, 606, 160, 20), tile(256, 64, 16, TileAxis.N), 20480),
+        (MatmulSizes(1, 141, 30522, 512), tile(128, 144, 64, TileAxis.N), 239),
+        (MatmulSizes(1, 8944, 1024, 1024), tile(128, 128, 64, TileAxis.UNKNOWN), 560),
         # 2 x 1 tiles of 128 x 256, or 1 x 2 of 256 x 128.
-        (MatmulSizes(1, 256, 256, 64), tile(128, 256, 64, Along.UNKNOWN), 2),
+        (MatmulSizes(1, 256, 256, 64), tile(128, 256, 64, TileAxis.UNKNOWN), 2),
         # 1 x 1 or 1 x 2.
-        (MatmulSizes(1, 128, 256, 64), tile(128, 256, 64, Along.UNKNOWN), None),
+        (MatmulSizes(1, 128, 256, 64), tile(128, 256, 64, TileAxis.UNKNOWN), None),
     ],
 )
-def test_tiles_of_a_product(product: MatmulSizes, of: Tile, count: int | None) -> None:
+def test_tiles_of_a_product(product: MatmulSizes, of: GemmTile, count: int | None) -> None:
     assert count_tiles(product, of) == count
 
 
 def test_what_depends_on_which_way_round_a_tile_lies_is_not_known() -> None:
-    assert compute_tile_loss(MatmulSizes(1, 128, 256, 64), tile(128, 256, 64, Along.UNKNOWN)) is None
-    assert compute_tile_loss(MatmulSizes(1, 128, 256, 64), tile(128, 256, 64, Along.M)) == 0
+    assert compute_tile_loss(MatmulSizes(1, 128, 256, 64), tile(128, 256, 64, TileAxis.UNKNOWN)) is None
+    assert compute_tile_loss(MatmulSizes(1, 128, 256, 64), tile(128, 256, 64, TileAxis.M)) == 0
 
 
 def test_waves_as_nvidia_counts_them() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from perfkit.analysis.trace.roofline import RooflineLimit, compute_limits
 from perfkit.analysis.trace.roofs import Roofs, build_roofs
-from perfkit.cost.call import Unit
+from perfkit.cost.op_call import ComputeUnit
 from perfkit.devices.ceiling import Cache, Ceiling, DeviceCeilings, Kind, Level
 from tests.fixtures.suites import CEILINGS, ENVIRONMENT, changed
 
@@ -16,7 +16,7 @@ ROOFS = build_roofs(CEILINGS, ENVIRONMENT)  # 1e11 FLOP/s in fp32, 1e10 B/s from
 class Work(NamedTuple):
     flops: float | None
     moved: float | None
-    unit: Unit = Unit.MATRIX
+    unit: ComputeUnit = ComputeUnit.MATRIX
     dtype: str = "fp32"
 
 
@@ -89,7 +89,7 @@ def test_a_cache_serves_what_it_holds(
     level: str,
     above_roof: bool,
 ) -> None:
-    found = limit(work(0.0, 1e9, Unit.VECTOR), seconds, cached(l2, capacity), calls)
+    found = limit(work(0.0, 1e9, ComputeUnit.VECTOR), seconds, cached(l2, capacity), calls)
     assert (found.attainable_s, found.level, found.above_roof) == (pytest.approx(attainable_s), level, above_roof)
     assert found.bound == "memory"
 

@@ -11,7 +11,7 @@ from perfkit.analysis.trace import trace_analysis as trace_analysis
 from perfkit.analysis.trace.trace_analysis import TraceProgress, analyze_traces
 from perfkit.devices.ceiling import Level
 from perfkit.errors import RunFormatError, UsageError
-from perfkit.trace.reading.stream import Limits
+from perfkit.trace.reading.text_blocks import ReadLimits
 from tests.fixtures.gpu_traces import N, training_events, training_file
 from tests.fixtures.traces import Event, kernel, launch, memory, op, write_trace
 
@@ -206,4 +206,4 @@ def test_a_limit_is_kept_and_told(tmp_path: Path) -> None:
     path = tmp_path / "long.json"
     path.write_text(json.dumps({"traceEvents": training_events(500)}))
     with pytest.raises(RunFormatError, match=r"long\.json.*--max-bytes"):
-        analyze_traces([str(path)], limits=Limits(json_bytes=path.stat().st_size // 4))
+        analyze_traces([str(path)], limits=ReadLimits(json_bytes=path.stat().st_size // 4))

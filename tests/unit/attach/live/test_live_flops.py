@@ -8,7 +8,7 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from perfkit.attach.live.flops import counted
-from perfkit.cost.live import count_flops
+from perfkit.cost.live_flops import count_flops
 from perfkit.instruments.recording import drive
 from perfkit.record import Measurement, Unknown
 

@@ -13,7 +13,7 @@ from perfkit.check.judge.thresholds import Threshold
 from perfkit.check.result import Check, CheckedSide, CheckedVariant, JudgedQuantity, Verdict
 from perfkit.errors import UsageError
 from perfkit.files import read_json, write_json
-from perfkit.record import Samples
+from perfkit.record import StepSamples
 from perfkit.store.baseline import BASELINE_FILE, Baseline, StoredVariant, write_baseline
 from perfkit.store.layout import SUITE_FILE, Suite
 from perfkit.store.pairs import Pair
@@ -198,7 +198,7 @@ def test_checks_give_their_newer_side(tmp_path: Path) -> None:
 
 
 def _write_check(folder: Path, day: int, data_wait: float) -> None:
-    pairs = (Pair(before=Samples(wall_s=(0.1,)), after=Samples(wall_s=(0.2, 0.2, 0.9)), seconds=1.0),)
+    pairs = (Pair(before=StepSamples(wall_s=(0.1,)), after=StepSamples(wall_s=(0.2, 0.2, 0.9)), seconds=1.0),)
     base = {"unit": "bytes", "more_is_worse": True, "verdict": Verdict.PASS, "reason": ""}
     exact = JudgedQuantity(quantity="peak_allocated", title="peak allocated", before=2.0, after=3.0, exact=True, **base)
     wait = JudgedQuantity(quantity="data_wait", title="waiting", before=1.0, after=data_wait, **base)

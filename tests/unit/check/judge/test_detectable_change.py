@@ -6,8 +6,8 @@ import pytest
 from perfkit.check.judge.detectable_change import BUDGETS_S, COMPARISONS, calibrate_from_pairs, compute_smallest_change
 from perfkit.check.judge.looks import ALPHA
 from perfkit.errors import PerfkitError
-from perfkit.record import Samples
-from perfkit.sampling import t_quantile
+from perfkit.record import StepSamples
+from perfkit.sampling import compute_t_quantile
 from perfkit.store.pairs import LOCK_STEP, Pair
 from tests.fixtures.paired_series import pair
 
@@ -35,7 +35,7 @@ def test_what_is_told_follows_from_the_spread_between_pairs() -> None:
     assert noise.spread == pytest.approx(0.03, rel=0.5)
     assert noise.low < 0 < noise.high
     row = calibration.rows[0]
-    expected = (t_quantile(1 - 0.75 * ALPHA, 13) + t_quantile(0.95, 13)) * noise.spread / math.sqrt(14)
+    expected = (compute_t_quantile(1 - 0.75 * ALPHA, 13) + compute_t_quantile(0.95, 13)) * noise.spread / math.sqrt(14)
     assert row.detectable["cpu_time"] == pytest.approx(math.expm1(expected))
 
 
@@ -52,7 +52,11 @@ def test_two_pairs_are_needed_for_any_figure() -> None:
 
 def test_quantities_without_steps_are_left_out_and_too_few_pairs_refused() -> None:
     wall_only = [
-        Pair(before=Samples(wall_s=each.before.wall_s), after=Samples(wall_s=each.after.wall_s), seconds=each.seconds)
+        Pair(
+            before=StepSamples(wall_s=each.before.wall_s),
+            after=StepSamples(wall_s=each.after.wall_s),
+            seconds=each.seconds,
+        )
         for each in _pairs(6)
     ]
     assert [noise.quantity for noise in calibrate_from_pairs(wall_only, LOCK_STEP, MARGINS).noise] == ["step_time"]

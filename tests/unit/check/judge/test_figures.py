@@ -18,7 +18,17 @@ from perfkit.check.judge.figures import (
 )
 from perfkit.check.judge.quantities import QUANTITIES
 from perfkit.files import write_json
-from perfkit.record import Attached, How, Measurement, MemoryPeaks, Run, Status, Unknown, WorkloadFacts, measured
+from perfkit.record import (
+    AttachedLoop,
+    Measurement,
+    MemoryPeaks,
+    QuantityOrigin,
+    RunResult,
+    RunStatus,
+    Unknown,
+    WorkloadFacts,
+    make_measurement,
+)
 from perfkit.store.layout import CEILINGS_FILE, TRACE_FILE, get_rank_folder
 from tests.fixtures.suites import CEILINGS, NO_MEMORY, record, spec, write_run, write_suite_file
 from tests.fixtures.traces import Event, mark, op, write_trace
@@ -40,12 +50,12 @@ def step(number: int, start: int) -> list[Event]:
 TRACE = [*step(3, 0), *step(4, 1000), *step(5, 2000)]
 
 
-def of(folder: Path, *records: Any, events: list[Event] | None = TRACE, run: Run | None = None) -> Variant:
+def of(folder: Path, *records: Any, events: list[Event] | None = TRACE, run: RunResult | None = None) -> Variant:
     """The variant whose repeats are the records."""
     entries = []
     for repeat, each in enumerate(records):
         whole = spec(world_size=each.world_size, passes=() if repeat else ("trace",))
-        entries.append(write_run(folder, whole, repeat, [each], run or Run(status=Status.OK)))
+        entries.append(write_run(folder, whole, repeat, [each], run or RunResult(status=RunStatus.OK)))
     write_suite_file(folder, [entries[0].variant], entries)
     write_json(folder / CEILINGS_FILE, CEILINGS)
     if events is not None:
@@ -93,12 +103,12 @@ def test_figures_of_a_bench(tmp_path: Path) -> None:
 
 def test_figures_of_a_gpu_and_of_compiling(tmp_path: Path) -> None:
     memory = MemoryPeaks(
-        allocated=measured(5e9, "bytes", "CUDA"),
-        reserved=measured(6e9, "bytes", "CUDA"),
+        allocated=make_measurement(5e9, "bytes", "CUDA"),
+        reserved=make_measurement(6e9, "bytes", "CUDA"),
         driver_used=Unknown(reason="no"),
         rss=NO_MEMORY.rss,
     )
-    energy = Measurement(value=12.5, unit="J", how=How.MEASURED, source="NVML")
+    energy = Measurement(value=12.5, unit="J", how=QuantityOrigin.MEASURED, source="NVML")
     facts = {"graphs": 1.0, "graph_breaks": 2.0, "compile_s": 31.5}
     found = read_figures(of(tmp_path, record(memory=memory, energy=energy, facts=facts)))
     assert (found.exact["peak_allocated"], found.exact["peak_reserved"], found.exact["graph_breaks"]) == (5e9, 6e9, 2.0)
@@ -111,8 +121,8 @@ def test_only_the_first_losses_are_compared(tmp_path: Path) -> None:
 
 
 def test_a_run_that_failed_says_so(tmp_path: Path) -> None:
-    run = Run(status=Status.OUT_OF_MEMORY, reason="at step 3")
-    failed = record((), status=Status.OUT_OF_MEMORY, losses=(), flops=None)
+    run = RunResult(status=RunStatus.OUT_OF_MEMORY, reason="at step 3")
+    failed = record((), status=RunStatus.OUT_OF_MEMORY, losses=(), flops=None)
     found = read_figures(of(tmp_path, failed, events=None, run=run))
     assert (found.exact, found.processes, found.losses) == ({}, {}, ())
     for quantity in ("step_time", "kernel_count", "graph_breaks", "compile_time", "data_wait", "parity"):
@@ -120,14 +130,14 @@ def test_a_run_that_failed_says_so(tmp_path: Path) -> None:
 
 
 def test_figures_of_an_attached_loop(tmp_path: Path) -> None:
-    attached = Attached(steps_by="the steps of SGD", data_wait_s=(0.01, 0.02, 0.03, 0.04))
+    attached = AttachedLoop(steps_by="the steps of SGD", data_wait_s=(0.01, 0.02, 0.03, 0.04))
     units = WorkloadFacts(unit="samples", units_per_batch=8, parameters=5)
     found = read_figures(of(tmp_path, record(0.0005, attached=attached, workload=units, losses=(), flops=None)))
     assert found.exact == {"flops": 4e6, "kernel_count": 2.0}
     assert found.processes["data_wait"] == (pytest.approx(0.025),)
     assert found.processes["throughput"] == (pytest.approx(16000),)
     assert found.missing["parity"] == "the losses of a loop that is not perfkit's own are not recorded"
-    nothing = read_figures(of(tmp_path / "b", record(attached=Attached(steps_by="calls")), events=None))
+    nothing = read_figures(of(tmp_path / "b", record(attached=AttachedLoop(steps_by="calls")), events=None))
     assert nothing.missing["data_wait"] == "no DataLoader was seen fetching in the timed steps"
     assert nothing.missing["kernel_count"] == "no whole step was traced"
 

@@ -7,12 +7,12 @@ from perfkit.analysis.model.suite import Variant
 from perfkit.check.judge.judge import combine_verdicts
 from perfkit.check.judge.outcome import judge_failure, judge_outcome
 from perfkit.check.result import Verdict
-from perfkit.record import Status
+from perfkit.record import RunStatus
 from tests.fixtures.sample_analysis import realistic
 
 FINE = realistic().variants[0]
-DEAD = msgspec.structs.replace(FINE, status=Status.OUT_OF_MEMORY, reason="at step 3")
-SKIPPED = msgspec.structs.replace(FINE, status=Status.SKIPPED, reason="needs a GPU")
+DEAD = msgspec.structs.replace(FINE, status=RunStatus.OUT_OF_MEMORY, reason="at step 3")
+SKIPPED = msgspec.structs.replace(FINE, status=RunStatus.SKIPPED, reason="needs a GPU")
 
 
 @pytest.mark.parametrize(

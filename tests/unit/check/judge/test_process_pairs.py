@@ -10,7 +10,7 @@ from perfkit.check.judge.process_pairs import Gate, compute_pair_ratio, judge_pa
 from perfkit.check.judge.quantities import QUANTITIES
 from perfkit.check.judge.thresholds import parse_threshold
 from perfkit.check.result import JudgedQuantity, Verdict
-from perfkit.record import Samples
+from perfkit.record import StepSamples
 from perfkit.store.pairs import ALTERNATING, LOCK_STEP, Pair
 from tests.fixtures.paired_series import pair
 
@@ -32,8 +32,8 @@ def _pairs(count: int, *, seed: int = 0, slower: float = 1.0, between: float = 0
 
 
 def _scaled(given: Pair, before: float, after: float) -> Pair:
-    def side(samples: Samples, factor: float) -> Samples:
-        return Samples(
+    def side(samples: StepSamples, factor: float) -> StepSamples:
+        return StepSamples(
             wall_s=tuple(step * factor for step in samples.wall_s), cpu_s=tuple(s * factor for s in samples.cpu_s)
         )
 
@@ -50,19 +50,21 @@ def _judge(pairs: Sequence[Pair], *gates: Gate) -> tuple[JudgedQuantity, ...]:
 
 def test_in_lock_step_the_ratio_is_of_steps_next_to_each_other() -> None:
     measured = Pair(
-        before=Samples(wall_s=(1.0, 2.0, 4.0)), after=Samples(wall_s=(1.1, 2.0 * 1.1, 4.0 * 1.3)), seconds=1
+        before=StepSamples(wall_s=(1.0, 2.0, 4.0)), after=StepSamples(wall_s=(1.1, 2.0 * 1.1, 4.0 * 1.3)), seconds=1
     )
     assert compute_pair_ratio(measured, "step_time", LOCK_STEP) == pytest.approx(math.log(1.1))
 
 
 def test_of_alternating_processes_it_is_of_the_medians() -> None:
-    measured = Pair(before=Samples(wall_s=(5.0, 1.0, 2.0)), after=Samples(wall_s=(3.0, 4.0, 9.0, 3.0)), seconds=1)
+    measured = Pair(
+        before=StepSamples(wall_s=(5.0, 1.0, 2.0)), after=StepSamples(wall_s=(3.0, 4.0, 9.0, 3.0)), seconds=1
+    )
     assert compute_pair_ratio(measured, "step_time", ALTERNATING) == pytest.approx(math.log(3.5 / 2))
 
 
 def test_device_time_goes_before_wall_time_where_both_sides_have_it() -> None:
-    with_device = Samples(wall_s=(1.0,), cpu_s=(3.0,), device_s=(0.5,))
-    slower = Samples(wall_s=(1.0,), cpu_s=(6.0,), device_s=(1.0,))
+    with_device = StepSamples(wall_s=(1.0,), cpu_s=(3.0,), device_s=(0.5,))
+    slower = StepSamples(wall_s=(1.0,), cpu_s=(6.0,), device_s=(1.0,))
     both = Pair(before=with_device, after=slower, seconds=1)
     assert compute_pair_ratio(both, "step_time", LOCK_STEP) == pytest.approx(math.log(2))
     assert compute_pair_ratio(both, "cpu_time", LOCK_STEP) == pytest.approx(math.log(2))
@@ -73,9 +75,10 @@ def test_device_time_goes_before_wall_time_where_both_sides_have_it() -> None:
 @pytest.mark.parametrize("turns", [LOCK_STEP, ALTERNATING])
 def test_no_steps_and_a_clock_that_stood_still_give_no_ratio(turns: str) -> None:
     assert (
-        compute_pair_ratio(Pair(before=Samples(), after=Samples(wall_s=(1.0,)), seconds=1), "step_time", turns) is None
+        compute_pair_ratio(Pair(before=StepSamples(), after=StepSamples(wall_s=(1.0,)), seconds=1), "step_time", turns)
+        is None
     )
-    still = Pair(before=Samples(cpu_s=(0.0, 0.0)), after=Samples(cpu_s=(0.0, 0.1)), seconds=1)
+    still = Pair(before=StepSamples(cpu_s=(0.0, 0.0)), after=StepSamples(cpu_s=(0.0, 0.1)), seconds=1)
     assert compute_pair_ratio(still, "cpu_time", turns) is None
 
 
@@ -266,7 +269,7 @@ def test_more_quantities_judged_elsewhere_make_a_failure_harder() -> None:
 
 
 def test_pairs_without_the_quantity_do_not_count() -> None:
-    empty = Pair(before=Samples(), after=Samples(), seconds=1)
+    empty = Pair(before=StepSamples(), after=StepSamples(), seconds=1)
     cpu, _ = _judge([*_pairs(9), empty])
     assert cpu.samples == 9
     for judged in _judge([empty] * 6):
@@ -274,7 +277,7 @@ def test_pairs_without_the_quantity_do_not_count() -> None:
 
 
 def test_a_single_pair_has_a_change_and_no_interval() -> None:
-    lone = Pair(before=Samples(cpu_s=(0.1, 0.1)), after=Samples(cpu_s=(0.3, 0.3)), seconds=1.0)
+    lone = Pair(before=StepSamples(cpu_s=(0.1, 0.1)), after=StepSamples(cpu_s=(0.3, 0.3)), seconds=1.0)
     (judged,) = judge_pairs([lone], LOCK_STEP, [_gate("cpu_time", "3%")], plan_looks((1,)))
     assert judged.verdict is Verdict.INCONCLUSIVE
     assert judged.change == pytest.approx(2)  # however large

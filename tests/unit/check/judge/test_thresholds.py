@@ -2,10 +2,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from perfkit.amounts import SUFFIXES
 from perfkit.check.judge.quantities import QUANTITIES, GatedQuantity
 from perfkit.check.judge.thresholds import Threshold, compute_margin, get_allowed_change, is_exceeded, parse_threshold
 from perfkit.errors import UsageError
+from perfkit.parse_units import SUFFIXES
 
 UNITS = sorted(SUFFIXES)
 VALUES = st.floats(1e-6, 1e15)

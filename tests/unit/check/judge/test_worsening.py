@@ -5,7 +5,7 @@ import pytest
 
 from perfkit.check.judge.student import MeanEstimate
 from perfkit.check.judge.worsening import Worsening, convert_to_log_scale, count_samples_needed
-from perfkit.sampling import t_quantile
+from perfkit.sampling import compute_t_quantile
 
 
 def _worsening(value: float, error: float, samples: int = 20, margin: float | None = 0.03) -> Worsening:
@@ -36,7 +36,7 @@ def test_what_is_detectable_is_found_with_95_percent() -> None:
     samples, spread, alpha = 20, 0.03, 0.005
     true = math.log1p(_worsening(0, spread / math.sqrt(samples)).compute_detectable(alpha))
     values = true + spread * rng.standard_normal((4000, samples))
-    reach = t_quantile(1 - alpha, samples - 1) * values.std(axis=1, ddof=1) / math.sqrt(samples)
+    reach = compute_t_quantile(1 - alpha, samples - 1) * values.std(axis=1, ddof=1) / math.sqrt(samples)
     assert 0.93 < np.mean(values.mean(axis=1) > reach) < 0.97
 
 
@@ -46,7 +46,7 @@ def test_so_many_samples_are_needed_and_no_fewer(spread: float, difference: floa
     assert needed is not None
 
     def smallest(n: int) -> float:
-        return (t_quantile(0.995, n - 1) + t_quantile(0.95, n - 1)) * spread / math.sqrt(n)
+        return (compute_t_quantile(0.995, n - 1) + compute_t_quantile(0.95, n - 1)) * spread / math.sqrt(n)
 
     assert smallest(needed) <= difference
     assert needed == 2 or smallest(needed - 1) > difference

@@ -4,7 +4,7 @@ import pytest
 
 from perfkit.check.sides import lockstep
 from perfkit.check.sides.side import MeasuredSide
-from perfkit.record import Samples
+from perfkit.record import StepSamples
 from perfkit.spec import LaunchSpec, RunSpec, WorkloadSpec
 
 
@@ -14,7 +14,7 @@ def test_every_other_pair_begins_with_the_other_side(monkeypatch, tmp_path, inde
 
     def step(teams, *, limit_s, report):
         seen.extend(teams)
-        return tuple(Samples(wall_s=(1.0 if team.label == "old" else 2.0,)) for team in teams)
+        return tuple(StepSamples(wall_s=(1.0 if team.label == "old" else 2.0,)) for team in teams)
 
     monkeypatch.setattr(lockstep, "step_by_turns", step)
     monkeypatch.setattr(lockstep, "usable_cpus", lambda: (2, 5))

@@ -8,7 +8,7 @@ from perfkit.check.sides.side import MeasuredSide, SideFailedError
 from perfkit.errors import UsageError
 from perfkit.files import read_json
 from perfkit.instruments.load import LoadReading
-from perfkit.record import Run, Samples, Status
+from perfkit.record import RunResult, RunStatus, StepSamples
 from perfkit.spec import RunSpec, WorkloadSpec
 from perfkit.store.pairs import LOCK_STEP, PAIRS_FILE, Pair, Pairs
 
@@ -24,8 +24,8 @@ def pairs_of(monkeypatch, tmp_path):
             indices.append((index, folder.name))
             took = seconds[index]
             if took is None:
-                raise SideFailedError(after, Run(status=Status.FAILED, reason="ValueError: no"))
-            return Pair(before=Samples(wall_s=(1.0,)), after=Samples(wall_s=(2.0,)), seconds=took)
+                raise SideFailedError(after, RunResult(status=RunStatus.FAILED, reason="ValueError: no"))
+            return Pair(before=StepSamples(wall_s=(1.0,)), after=StepSamples(wall_s=(2.0,)), seconds=took)
 
         monkeypatch.setitem(measure.TURNS, LOCK_STEP, measured)
         side = MeasuredSide(label="side", root=tmp_path, tree=tmp_path)

@@ -12,7 +12,7 @@ from perfkit.check.sides.side import MeasuredSide, make_failure, place_sides
 from perfkit.errors import PerfkitError, UsageError
 from perfkit.files import write_json
 from perfkit.measure.imported import OTHER_TREE, OWN_TREE
-from perfkit.record import RankRecord, Run, Status
+from perfkit.record import RankRecord, RunResult, RunStatus
 
 
 def side(tree: Path, root: str = ".", **fields) -> MeasuredSide:
@@ -78,12 +78,12 @@ def test_an_installed_perfkit_is_the_same_for_both(trees, monkeypatch):
 def test_a_failure_says_whose_it_is_and_why(trees, tmp_path):
     old, _ = trees
     folder = tmp_path / "run"
-    ends = [(Status.FAILED, "ConnectionError: gone"), (Status.CRASHED, ""), (Status.FAILED, "ValueError: no")]
+    ends = [(RunStatus.FAILED, "ConnectionError: gone"), (RunStatus.CRASHED, ""), (RunStatus.FAILED, "ValueError: no")]
     for rank, (status, reason) in enumerate(ends):
         text = f"Traceback: {reason}"
         record = RankRecord(rank=rank, world_size=3, status=status, reason=reason, traceback=text)
         write_json(folder / f"rank{rank}" / "record.json", record)
-    run = Run(status=Status.FAILED, reason="rank 2: ValueError: no", output_tail="printed")
+    run = RunResult(status=RunStatus.FAILED, reason="rank 2: ValueError: no", output_tail="printed")
     error = make_failure(side(old, notes=("it has submodules",)), run, folder)
     assert str(error).splitlines() == [
         "old: failed: rank 2: ValueError: no",
@@ -94,5 +94,5 @@ def test_a_failure_says_whose_it_is_and_why(trees, tmp_path):
 
 
 def test_without_a_traceback_the_end_of_the_log_is_shown(trees, tmp_path):
-    run = Run(status=Status.CRASHED, reason="rank 0 was killed", output_tail="rank 0:\nlast words")
+    run = RunResult(status=RunStatus.CRASHED, reason="rank 0 was killed", output_tail="rank 0:\nlast words")
     assert str(make_failure(side(trees[0]), run, tmp_path)).endswith("last words")

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from perfkit.files import write_json
-from perfkit.record import RankRecord, Samples, Status
+from perfkit.record import RankRecord, RunStatus, StepSamples
 from perfkit_cli.run_script.run_contents import describe_run_contents
 
 
@@ -14,7 +14,7 @@ def test_what_is_there_is_told(tmp_path: Path) -> None:
     (tmp_path / "suite.json").write_text("{}")
     assert describe_run_contents(tmp_path) == ""
     rank = tmp_path / "train" / "0" / "rank0"
-    record = RankRecord(rank=0, world_size=1, status=Status.CRASHED, samples=Samples(wall_s=(0.1, 0.1, 0.1)))
+    record = RankRecord(rank=0, world_size=1, status=RunStatus.CRASHED, samples=StepSamples(wall_s=(0.1, 0.1, 0.1)))
     write_json(rank / "record.json", record)
     assert describe_run_contents(tmp_path) == "3 timed steps"
     (rank / "trace.json.gz").touch()

@@ -3,8 +3,8 @@
 import pytest
 from msgspec.structs import replace
 
-from perfkit.cost.collective import Kind, message_of_size
-from perfkit.cost.link_ceiling import bus_bandwidth, link_ceiling
+from perfkit.cost.collective import CollectiveType, make_message_of_size
+from perfkit.cost.link_ceiling import compute_bus_bandwidth, find_link_ceiling
 from perfkit.devices.ceiling import Confidence, LinkRate
 from perfkit.devices.links.exchange import COLLECTIVES
 from perfkit.devices.links.rates import at_size, merged, over_link
@@ -55,22 +55,22 @@ def test_doubt_of_either_end_is_doubt_in_between() -> None:
 
 
 def test_bus_bandwidth_is_the_ceiling_of_a_message() -> None:
-    assert bus_bandwidth(RATE) == pytest.approx(2 * 3 / 4 * (1 << 20) / 1e-3)
-    ceiling = link_ceiling([RATE], message_of_size(Kind.ALL_REDUCE, 1 << 20, 4), 4)
+    assert compute_bus_bandwidth(RATE) == pytest.approx(2 * 3 / 4 * (1 << 20) / 1e-3)
+    ceiling = find_link_ceiling([RATE], make_message_of_size(CollectiveType.ALL_REDUCE, 1 << 20, 4), 4)
     assert ceiling is not None
-    assert ceiling.value == bus_bandwidth(RATE)
+    assert ceiling.value == compute_bus_bandwidth(RATE)
     assert ceiling.source == "all-reduce of 1.00 MiB among 4 ranks by gloo"
 
 
 def test_receiving_takes_what_sending_takes() -> None:
     sent = replace(RATE, collective="send", ranks=2)
-    ceiling = link_ceiling([sent], message_of_size(Kind.RECEIVE, 1 << 20, 2), 2)
+    ceiling = find_link_ceiling([sent], make_message_of_size(CollectiveType.RECEIVE, 1 << 20, 2), 2)
     assert ceiling is not None
     assert ceiling.value == pytest.approx((1 << 20) / 1e-3)
 
 
 def test_collectives_bear_the_names_of_their_kinds() -> None:
-    assert all(Kind(name) == name for name in COLLECTIVES)
+    assert all(CollectiveType(name) == name for name in COLLECTIVES)
 
 
 def test_a_rate_holds_for_messages_over_its_own_kind_of_link() -> None:
@@ -79,7 +79,7 @@ def test_a_rate_holds_for_messages_over_its_own_kind_of_link() -> None:
     assert at_size([bridge, far], "all-reduce", 4, 1 << 20) is None
     held = over_link([bridge, far], 4, "NV2")
     assert at_size(held, "all-reduce", 4, 1 << 20) == bridge
-    ceiling = link_ceiling(held, message_of_size(Kind.ALL_REDUCE, 1 << 20, 4), 4)
+    ceiling = find_link_ceiling(held, make_message_of_size(CollectiveType.ALL_REDUCE, 1 << 20, 4), 4)
     assert ceiling is not None
     assert ceiling.source.endswith("on GPUs 0, 1, 2, 3 (NV2)")
     assert over_link([bridge, far], 2, "NV2") == (bridge, far)

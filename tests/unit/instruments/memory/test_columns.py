@@ -6,11 +6,11 @@ from perfkit.allocations import NONE
 from perfkit.instruments.memory.columns import columns
 from perfkit.instruments.memory.labels import Label
 from perfkit.instruments.memory.places import Places
-from perfkit.record import PHASES, Block
+from perfkit.record import PHASES, InitialBlock
 from tests.unit.instruments.memory.hand import CPU, at, made, mark
 
 CUDA = torch.device("cuda", 0)
-WEIGHT = Block(address=100, size_bytes=1000, category="parameter", name="fc.weight")
+WEIGHT = InitialBlock(address=100, size_bytes=1000, category="parameter", name="fc.weight")
 
 
 def together(*events):
@@ -60,7 +60,7 @@ def test_survivors_that_are_known_are_told_once_with_the_size_that_was_reported(
 
 def test_sizes_of_what_is_known_are_rounded_as_the_allocator_does() -> None:
     def size(device: torch.device, bytes_: int) -> int:
-        block = Block(address=1, size_bytes=bytes_, category="buffer", name="b")
+        block = InitialBlock(address=1, size_bytes=bytes_, category="buffer", name="b")
         return columns(device, [], [block], Places([]), "").known[0].size_bytes
 
     assert [size(CUDA, bytes_) for bytes_ in (1, 512, 513, 1000)] == [512, 512, 1024, 1024]
@@ -70,7 +70,7 @@ def test_sizes_of_what_is_known_are_rounded_as_the_allocator_does() -> None:
 def test_a_known_block_that_is_freed_has_the_size_that_its_free_reports() -> None:
     """The rest that was not split off goes with it, so that the sum stays the allocator's own."""
     mib = 1 << 20
-    weight = Block(address=100, size_bytes=3 * mib // 2, category="parameter", name="fc.weight")
+    weight = InitialBlock(address=100, size_bytes=3 * mib // 2, category="parameter", name="fc.weight")
     freed = made(100, 100, -2 * mib, device=CUDA, allocated=mib)
     found = columns(CUDA, together(freed, made(101, 100, mib, device=CUDA)), [weight], Places([]), "")
     assert [block.size_bytes for block in found.known] == [2 * mib]

@@ -5,7 +5,7 @@ import torch
 from perfkit.allocations import AUTOCAST, GRADIENT, OFFLOAD, PARAMETER, RECOMPUTED, WORKSPACE
 from perfkit.instruments.memory.labels import Label, Owner, Seen, labels
 from perfkit.instruments.memory.profiled import Call
-from perfkit.record import Block
+from perfkit.record import InitialBlock
 from tests.unit.instruments.memory.hand import CPU, NOWHERE, at, made, recorded, use
 
 CUDA = torch.device("cuda", 0)
@@ -14,7 +14,7 @@ OWNERS = {WEIGHT: Owner(PARAMETER, "h.0.fc.weight"), 99: Owner(PARAMETER, "bias"
 
 
 def seen(time: int, name: str) -> Seen:
-    return Seen(time, Block(address=1, size_bytes=400, category=GRADIENT, name=name))
+    return Seen(time, InitialBlock(address=1, size_bytes=400, category=GRADIENT, name=name))
 
 
 def told(events, uses=(), places=None, *, calls=None, forwards=None, gradients=None) -> list[Label]:

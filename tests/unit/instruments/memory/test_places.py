@@ -1,6 +1,6 @@
 """Where moments are, against ranges drawn by hand."""
 
-from perfkit.allocations import NONE, Band
+from perfkit.allocations import NONE, TimeBand
 from perfkit.instruments.memory.places import Place, Places
 from perfkit.record import PHASES
 from tests.unit.instruments.memory.hand import mark
@@ -111,11 +111,11 @@ def test_bands_with_the_depth_of_modules() -> None:
         mark("module::elsewhere", 25, 26, thread=9),
     ]
     assert set(Places(ranges).build_bands()) == {
-        Band(kind="step", name="3", start_ns=0, end_ns=100),
-        Band(kind="phase", name="forward", start_ns=10, end_ns=60),
-        Band(kind="module", name="h", start_ns=20, end_ns=50),
-        Band(kind="module", name="h.0", start_ns=21, end_ns=30, depth=1),
-        Band(kind="module", name="h.1", start_ns=30, end_ns=40, depth=1),
-        Band(kind="module", name="h.1.fc", start_ns=31, end_ns=39, depth=2),
-        Band(kind="module", name="elsewhere", start_ns=25, end_ns=26),
+        TimeBand(kind="step", name="3", start_ns=0, end_ns=100),
+        TimeBand(kind="phase", name="forward", start_ns=10, end_ns=60),
+        TimeBand(kind="module", name="h", start_ns=20, end_ns=50),
+        TimeBand(kind="module", name="h.0", start_ns=21, end_ns=30, depth=1),
+        TimeBand(kind="module", name="h.1", start_ns=30, end_ns=40, depth=1),
+        TimeBand(kind="module", name="h.1.fc", start_ns=31, end_ns=39, depth=2),
+        TimeBand(kind="module", name="elsewhere", start_ns=25, end_ns=26),
     }

@@ -12,7 +12,7 @@ from perfkit.instruments.memory.labels import Owner
 from perfkit.instruments.memory.state import other_blocks, owners, watched_gradients
 from perfkit.instruments.tensors import add_block
 from perfkit.instruments.trained import Trained
-from perfkit.record import Block
+from perfkit.record import InitialBlock
 
 CPU = torch.device("cpu")
 
@@ -152,7 +152,7 @@ def test_nothing_is_watched_afterwards() -> None:
 def test_other_tensors_that_python_holds() -> None:
     model = nn.Sequential(nn.Linear(3, 4))
     weight = model[0].weight
-    ours = [Block(address=weight.data_ptr(), size_bytes=48, category=PARAMETER, name="0.weight")]
+    ours = [InitialBlock(address=weight.data_ptr(), size_bytes=48, category=PARAMETER, name="0.weight")]
     held, harness = torch.zeros(1237), torch.zeros(1239)
     view = held[:5]
     sparse = torch.eye(3).to_sparse()
@@ -171,11 +171,11 @@ def test_other_tensors_that_python_holds() -> None:
 
 
 def test_a_storage_is_added_once_and_an_empty_one_not_at_all() -> None:
-    blocks: dict[int, Block] = {}
+    blocks: dict[int, InitialBlock] = {}
     whole = torch.zeros(4, 2, dtype=torch.bfloat16)
     add_block(blocks, whole[1:], PARAMETER, "part")
     add_block(blocks, whole, PARAMETER, "whole")
     add_block(blocks, torch.empty(0), PARAMETER, "empty")
     assert list(blocks.values()) == [
-        Block(address=whole.data_ptr(), size_bytes=16, category=PARAMETER, name="part", shape="", dtype="bf16")
+        InitialBlock(address=whole.data_ptr(), size_bytes=16, category=PARAMETER, name="part", shape="", dtype="bf16")
     ]

@@ -11,8 +11,8 @@ from perfkit.instruments.memory.columns import columns
 from perfkit.instruments.memory.labels import Owner, labels
 from perfkit.instruments.memory.places import Places
 from perfkit.instruments.memory.profiled import Allocation, Use
-from perfkit.record import Block
-from perfkit.trace.memory.snapshot import snapshot_memory
+from perfkit.record import InitialBlock
+from perfkit.trace.memory.snapshot import parse_snapshot
 from tests.fixtures.caching_allocator import CachingAllocator
 from tests.unit.instruments.memory.hand import at, made, recorded
 
@@ -20,7 +20,7 @@ CUDA = torch.device("cuda", 0)
 KIB, MIB = 1 << 10, 1 << 20
 PLACE = at("forward", module="fc")
 SHAPES = {"hidden": (384, 1024), "output": (640, 1024)}  # 1.5 and 2.5 MiB in fp32
-WEIGHT = Block(address=0, size_bytes=13 * MIB + 256 * KIB, category=PARAMETER, name="fc.weight")
+WEIGHT = InitialBlock(address=0, size_bytes=13 * MIB + 256 * KIB, category=PARAMETER, name="fc.weight")
 
 
 class Played:
@@ -58,7 +58,7 @@ class Played:
         told = labels(recorded(self.detailed, self.uses), places, {}, owner, {})
         there = [PLACE._replace(step=1)] * len(self.light)
         found = carried(self.light, there, self.detailed, places, told)
-        known = [Block(address=self.weight, size_bytes=WEIGHT.size_bytes, category=PARAMETER, name=WEIGHT.name)]
+        known = [InitialBlock(address=self.weight, size_bytes=WEIGHT.size_bytes, category=PARAMETER, name=WEIGHT.name)]
         return columns(CUDA, list(zip(self.light, there, found, strict=True)), known, Places([]), "played")
 
 
@@ -84,7 +84,7 @@ def test_the_sum_is_the_allocators_own_peak() -> None:
 
 def test_the_history_tells_what_was_not_split_off_what_stands() -> None:
     played = Played()
-    (history,) = snapshot_memory(played.snapshot, "played").allocations
+    (history,) = parse_snapshot(played.snapshot, "played").allocations
     balance = build_memory_account(join_history(played.recording(), history))
     assert balance.peak_bytes == played.peak == sum(share.bytes for share in balance.categories)
     sizes = {share.category: share.bytes for share in balance.categories}

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from perfkit.errors import Terminated
+from perfkit.errors import TerminatedError
 from perfkit.files import read_json
 from perfkit.measure.launch import launch as launching
 from perfkit.measure.launch.launch import launch
 from perfkit.measure.launch.launcher import Exits, Report
 from perfkit.measure.launch.ranks import RankPlace
-from perfkit.record import Run, Status
+from perfkit.record import RunResult, RunStatus
 from perfkit.spec import LaunchSpec, RunSpec, WorkloadSpec
 
 
@@ -47,34 +47,35 @@ class _Ranks:
 def run_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     spec = RunSpec(workload=WorkloadSpec(name="gpt"), launch=LaunchSpec(launcher="fake", timeout_s=7.0))
 
-    def launched(waiting: BaseException | bool) -> Run:
+    def launched(waiting: BaseException | bool) -> RunResult:
         ranks = _Ranks(waiting)
         monkeypatch.setattr(launching.LAUNCHERS, "load", {"fake": ranks}.__getitem__)
         try:
             launch(spec, tmp_path / "run", lambda _: None)
         finally:
             assert ranks.ended
-        return read_json(tmp_path / "run" / "run.json", Run)
+        return read_json(tmp_path / "run" / "run.json", RunResult)
 
     return launched
 
 
 @pytest.mark.parametrize(
-    ("error", "reason"), [(KeyboardInterrupt, "interrupted from the keyboard"), (Terminated, "terminated (SIGTERM)")]
+    ("error", "reason"),
+    [(KeyboardInterrupt, "interrupted from the keyboard"), (TerminatedError, "terminated (SIGTERM)")],
 )
 def test_the_signal_is_told(tmp_path: Path, run_of, error: type[KeyboardInterrupt], reason: str) -> None:
     with pytest.raises(error):
         run_of(error())
-    run = read_json(tmp_path / "run" / "run.json", Run)
-    assert (run.status, run.reason, run.exit_codes) == (Status.INTERRUPTED, reason, (-9,))
+    run = read_json(tmp_path / "run" / "run.json", RunResult)
+    assert (run.status, run.reason, run.exit_codes) == (RunStatus.INTERRUPTED, reason, (-9,))
 
 
 def test_ranks_that_have_not_ended_in_time(run_of) -> None:
     run = run_of(False)
-    assert (run.status, run.reason) == (Status.TIMEOUT, "not done after 7.00 s (--timeout)")
+    assert (run.status, run.reason) == (RunStatus.TIMEOUT, "not done after 7.00 s (--timeout)")
 
 
 def test_ranks_that_have_ended_tell_how(run_of) -> None:
     run = run_of(True)
-    assert run.status == Status.CRASHED
+    assert run.status == RunStatus.CRASHED
     assert run.reason.startswith("rank 0 was killed (SIGKILL)")

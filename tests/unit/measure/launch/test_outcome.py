@@ -7,7 +7,7 @@ import pytest
 from perfkit.files import write_json
 from perfkit.measure.launch.launcher import Exits
 from perfkit.measure.launch.outcome import outcome
-from perfkit.record import RankRecord, Samples, Status
+from perfkit.record import RankRecord, RunStatus, StepSamples
 from perfkit.spec import LaunchSpec, RunSpec, WorkloadSpec
 
 
@@ -33,8 +33,8 @@ def ended(tmp_path):
 
 
 def test_all_ranks_well(ended):
-    run = ended((Status.OK, 0), (Status.OK, 0))
-    assert (run.status, run.output_tail) == (Status.OK, "")
+    run = ended((RunStatus.OK, 0), (RunStatus.OK, 0))
+    assert (run.status, run.output_tail) == (RunStatus.OK, "")
 
 
 PEER_GONE = (
@@ -48,72 +48,73 @@ PEER_GONE = (
 
 @pytest.mark.parametrize("lost", PEER_GONE)
 @pytest.mark.parametrize("order", [(), (0, 1), (1, 0)])
-@pytest.mark.parametrize("culprit", [Status.FAILED, Status.OUT_OF_MEMORY])
+@pytest.mark.parametrize("culprit", [RunStatus.FAILED, RunStatus.OUT_OF_MEMORY])
 def test_the_rank_that_has_lost_no_other_explains_the_run_and_is_named(ended, lost, order, culprit):
-    run = ended((Status.FAILED, 1, lost), (culprit, 1, "what it said"), order=order)
+    run = ended((RunStatus.FAILED, 1, lost), (culprit, 1, "what it said"), order=order)
     assert (run.status, run.reason) == (culprit, "rank 1: what it said")
     assert run.output_tail == "rank 1:\nprinted by 1\n\nrank 0:\nprinted by 0"
 
 
 @pytest.mark.parametrize("code", [-signal.SIGKILL, -signal.SIGSEGV, 7, 0])
 def test_a_rank_that_is_gone_without_a_word_explains_it_too(ended, code):
-    run = ended((Status.FAILED, 1, PEER_GONE[0]), (Status.CRASHED, code), order=(0, 1))
-    assert run.status == Status.CRASHED
+    run = ended((RunStatus.FAILED, 1, PEER_GONE[0]), (RunStatus.CRASHED, code), order=(0, 1))
+    assert run.status == RunStatus.CRASHED
     assert run.reason.startswith("rank 1 ")
 
 
 def test_of_two_causes_the_one_that_ended_first_explains_it(ended):
-    ranks = ((Status.FAILED, 1, "a"), (Status.OUT_OF_MEMORY, 1, "b"))
+    ranks = ((RunStatus.FAILED, 1, "a"), (RunStatus.OUT_OF_MEMORY, 1, "b"))
     assert ended(*ranks, order=(0, 1)).reason == "rank 0: a"
     assert ended(*ranks, order=(1, 0)).reason == "rank 1: b"
 
 
 def test_a_rank_that_perfkit_ended_since_another_had_failed_explains_nothing(ended):
     run = ended(
-        (Status.CRASHED, -signal.SIGTERM), (None, -signal.SIGKILL), (Status.FAILED, 1, PEER_GONE[0]), order=(2,)
+        (RunStatus.CRASHED, -signal.SIGTERM), (None, -signal.SIGKILL), (RunStatus.FAILED, 1, PEER_GONE[0]), order=(2,)
     )
-    assert (run.status, run.reason) == (Status.FAILED, f"rank 2: {PEER_GONE[0]}")
+    assert (run.status, run.reason) == (RunStatus.FAILED, f"rank 2: {PEER_GONE[0]}")
     assert (
-        ended((Status.CRASHED, -signal.SIGTERM), (Status.OK, 0), order=(0, 1)).reason == "rank 0 was ended by SIGTERM"
+        ended((RunStatus.CRASHED, -signal.SIGTERM), (RunStatus.OK, 0), order=(0, 1)).reason
+        == "rank 0 was ended by SIGTERM"
     )
 
 
 def test_a_rank_that_was_left_alone_after_its_timed_steps_takes_nothing_from_the_run(ended, tmp_path):
     (tmp_path / "rank1").mkdir()
-    timed = RankRecord(rank=1, world_size=2, status=Status.CRASHED, samples=Samples(wall_s=(0.1,)))
+    timed = RankRecord(rank=1, world_size=2, status=RunStatus.CRASHED, samples=StepSamples(wall_s=(0.1,)))
     write_json(tmp_path / "rank1" / "record.json", timed)
-    run = ended((Status.OK, 1), (None, -signal.SIGTERM), order=(0,))
-    assert (run.status, run.reason) == (Status.OK, "rank 0: it")
+    run = ended((RunStatus.OK, 1), (None, -signal.SIGTERM), order=(0,))
+    assert (run.status, run.reason) == (RunStatus.OK, "rank 0: it")
 
 
 def test_what_concerns_all_ranks_names_none(ended):
-    run = ended((Status.SKIPPED, 0, "needs a GPU"), (Status.SKIPPED, 0, "needs a GPU"), order=(1, 0))
-    assert (run.status, run.reason) == (Status.SKIPPED, "needs a GPU")
-    assert ended((Status.FAILED, 1, "alone")).reason == "alone"
+    run = ended((RunStatus.SKIPPED, 0, "needs a GPU"), (RunStatus.SKIPPED, 0, "needs a GPU"), order=(1, 0))
+    assert (run.status, run.reason) == (RunStatus.SKIPPED, "needs a GPU")
+    assert ended((RunStatus.FAILED, 1, "alone")).reason == "alone"
 
 
 def test_a_signal_is_named(ended):
-    run = ended((Status.CRASHED, -signal.SIGSEGV))
-    assert (run.status, run.reason) == (Status.CRASHED, "rank 0 was ended by SIGSEGV")
+    run = ended((RunStatus.CRASHED, -signal.SIGSEGV))
+    assert (run.status, run.reason) == (RunStatus.CRASHED, "rank 0 was ended by SIGSEGV")
 
 
 def test_a_kill_points_at_memory(ended):
-    assert "when memory runs out" in ended((Status.CRASHED, -signal.SIGKILL)).reason
+    assert "when memory runs out" in ended((RunStatus.CRASHED, -signal.SIGKILL)).reason
 
 
 def test_a_rank_that_died_before_its_record_existed(ended):
     run = ended((None, 1))
-    assert run.status == Status.CRASHED
+    assert run.status == RunStatus.CRASHED
     assert "exit code 1" in run.reason
     assert "printed by 0" in run.output_tail
 
 
 def test_what_the_parent_ended(ended):
-    run = ended((Status.CRASHED, -signal.SIGTERM), by_parent=Status.TIMEOUT)
-    assert (run.status, run.reason) == (Status.TIMEOUT, "not done after 90.0 s (--timeout)")
+    run = ended((RunStatus.CRASHED, -signal.SIGTERM), by_parent=RunStatus.TIMEOUT)
+    assert (run.status, run.reason) == (RunStatus.TIMEOUT, "not done after 90.0 s (--timeout)")
     told = {
-        terminated: ended((None, -15), by_parent=Status.INTERRUPTED, terminated=terminated)
+        terminated: ended((None, -15), by_parent=RunStatus.INTERRUPTED, terminated=terminated)
         for terminated in (True, False)
     }
-    assert {run.status for run in told.values()} == {Status.INTERRUPTED}
+    assert {run.status for run in told.values()} == {RunStatus.INTERRUPTED}
     assert [run.reason for run in told.values()] == ["terminated (SIGTERM)", "interrupted from the keyboard"]

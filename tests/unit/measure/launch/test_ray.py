@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 import torch.distributed as dist
 
-from perfkit.errors import PerfkitError, Terminated, UsageError, raise_terminated
+from perfkit.errors import PerfkitError, TerminatedError, UsageError, raise_terminated
 from perfkit.measure.launch.launcher import Exits
 from perfkit.measure.launch.ranks import HERE
 from perfkit.measure.launch.ray import RAY, _Places, _Ranks, _wanted
 from perfkit.measure.launch.ray_node import Ended, Node, Part, _written
-from perfkit.ray_cluster import as_raised
+from perfkit.ray_cluster import keep_signal_errors
 from perfkit.spec import LaunchSpec, RunSpec, WorkloadSpec
 
 
@@ -168,9 +168,9 @@ def test_a_node_that_is_lost_between_runs_ends_the_bench_with_a_word() -> None:
 def test_sigterm_is_told_from_ctrl_c_though_ray_raises_the_same_for_both(monkeypatch: pytest.MonkeyPatch) -> None:
     before = signal.signal(signal.SIGTERM, raise_terminated)
     try:
-        with pytest.raises(Terminated), as_raised():
+        with pytest.raises(TerminatedError), keep_signal_errors():
             _interrupted_as_ray_does(lambda: signal.raise_signal(signal.SIGTERM))
-        with pytest.raises(KeyboardInterrupt) as plain, as_raised():
+        with pytest.raises(KeyboardInterrupt) as plain, keep_signal_errors():
             _interrupted_as_ray_does(lambda: signal.raise_signal(signal.SIGINT))
         assert type(plain.value) is KeyboardInterrupt
         assert signal.getsignal(signal.SIGTERM) is raise_terminated

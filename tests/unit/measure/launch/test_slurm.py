@@ -10,7 +10,7 @@ from perfkit.measure.launch.launcher import Exits, StartedRanks
 from perfkit.measure.launch.outcome import outcome
 from perfkit.measure.launch.ranks import HERE
 from perfkit.measure.launch.table import LAUNCHERS
-from perfkit.record import Status
+from perfkit.record import RunStatus
 from perfkit.spec import LaunchSpec, RunSpec, WorkloadSpec
 
 KILL = -signal.SIGKILL
@@ -91,7 +91,7 @@ def test_once_a_rank_has_failed_the_others_have_seconds(tmp_path: Path, step, mo
     ranks.end()
     assert ranks.exits().codes == (-15, KILL, None, None)
     run = outcome(SPEC, tmp_path / "run", None, ranks.exits())
-    assert run.status == Status.CRASHED
+    assert run.status == RunStatus.CRASHED
     assert run.reason.startswith("rank 1 was killed (SIGKILL)")
 
 

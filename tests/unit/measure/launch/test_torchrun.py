@@ -10,7 +10,7 @@ from perfkit.files import write_json
 from perfkit.measure.launch.outcome import outcome
 from perfkit.measure.launch.torchrun import RankExits, exits_of
 from perfkit.measure.schedule import bench_schedule
-from perfkit.record import RankRecord, Status
+from perfkit.record import RankRecord, RunStatus
 from perfkit.spec import LaunchSpec, RunSpec, WorkloadSpec
 from perfkit.store.request import BenchRequest
 from perfkit.techniques.technique import Ranks
@@ -45,14 +45,14 @@ def test_what_the_agents_of_all_machines_saw_counts(tmp_path: Path) -> None:
 
 
 def test_a_rank_that_was_killed_explains_the_run_whatever_was_seen_first(tmp_path: Path) -> None:
-    lost = RankRecord(rank=0, world_size=2, status=Status.FAILED, reason="RuntimeError: Connection closed by peer")
-    killed = RankRecord(rank=1, world_size=2, status=Status.CRASHED, reason="it")
+    lost = RankRecord(rank=0, world_size=2, status=RunStatus.FAILED, reason="RuntimeError: Connection closed by peer")
+    killed = RankRecord(rank=1, world_size=2, status=RunStatus.CRASHED, reason="it")
     for record in (lost, killed):
         write_json(tmp_path / f"rank{record.rank}" / "record.json", record)
     write_json(tmp_path / "agent0.json", RankExits(ended=((0, 1), (1, KILL))))
     spec = RunSpec(workload=WorkloadSpec(name="gpt"), launch=LaunchSpec(world_size=2, launcher="torchrun"))
     run = outcome(spec, tmp_path, None, exits_of(tmp_path, spec.launch, 1))
-    assert (run.status, run.exit_codes) == (Status.CRASHED, (1, KILL))
+    assert (run.status, run.exit_codes) == (RunStatus.CRASHED, (1, KILL))
     assert run.reason.startswith("rank 1 was killed (SIGKILL)")
 
 
@@ -60,7 +60,7 @@ def test_an_agent_that_failed_itself_is_told_with_what_it_said(tmp_path: Path) -
     (tmp_path / "agent0.log").write_text("RendezvousConnectionError: no store\n")
     spec = RunSpec(workload=WorkloadSpec(name="gpt"), launch=LaunchSpec(world_size=2, launcher="torchrun"))
     run = outcome(spec, tmp_path, None, exits_of(tmp_path, spec.launch, 1))
-    assert (run.status, run.exit_codes) == (Status.CRASHED, (None, None))
+    assert (run.status, run.exit_codes) == (RunStatus.CRASHED, (None, None))
     assert "torchrun's agent" in run.reason
     assert run.output_tail == "torchrun:\nRendezvousConnectionError: no store"
 

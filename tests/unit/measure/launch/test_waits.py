@@ -10,7 +10,7 @@ from perfkit.flight.record_file import write_flight_record
 from perfkit.measure.launch.launcher import Exits
 from perfkit.measure.launch.outcome import outcome
 from perfkit.measure.launch.waits import flight_records, not_met
-from perfkit.record import RankWait, Run, Status
+from perfkit.record import RankWait, RunResult, RunStatus
 from perfkit.spec import LaunchSpec, RunSpec, WorkloadSpec
 from tests.fixtures.flight_dumps import dump, entry
 
@@ -21,7 +21,7 @@ def left(folder: Path, *ranks: dict[str, Any]) -> Path:
     return folder
 
 
-def ended(folder: Path, by_parent: Status | None) -> Run:
+def ended(folder: Path, by_parent: RunStatus | None) -> RunResult:
     spec = RunSpec(workload=WorkloadSpec(name="gpt"), launch=LaunchSpec(world_size=2, timeout_s=90))
     return outcome(spec, folder, by_parent, Exits((-15, -15)))
 
@@ -32,7 +32,7 @@ def waiting(number: int) -> dict[str, Any]:
 
 def test_a_run_that_took_too_long_names_who_had_not_come(tmp_path: Path) -> None:
     done = entry(1, backend="gloo")
-    run = ended(left(tmp_path, dump(done, waiting(2), waiting(3)), dump(done)), Status.TIMEOUT)
+    run = ended(left(tmp_path, dump(done, waiting(2), waiting(3)), dump(done)), RunStatus.TIMEOUT)
     assert run.reason == (
         "not done after 90.0 s (--timeout); rank 1 had not entered all_reduce 2 of default_pg, in which rank 0 waits"
     )
@@ -67,7 +67,7 @@ def test_what_is_said_of_ranks_that_do_not_meet(tmp_path: Path, ranks: list[dict
 
 def test_records_of_a_format_that_is_not_known_are_none(tmp_path: Path) -> None:
     assert flight_records(left(tmp_path, dump(waiting(1), version="4.0")), range(2)) == {}
-    assert ended(tmp_path, Status.TIMEOUT).waits == ()
+    assert ended(tmp_path, RunStatus.TIMEOUT).waits == ()
 
 
 def test_a_rank_that_the_watchdog_ended_is_known_by_its_dump(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ import pytest
 from perfkit.errors import PerfkitError
 from perfkit.measure.turns import lockstep, protocol
 from perfkit.measure.turns.lockstep import steps_of_turn, take_turns, warm_up
-from perfkit.record import Samples
+from perfkit.record import StepSamples
 from perfkit.spec import RunSpec, Schedule, WorkloadSpec
 
 
@@ -28,7 +28,7 @@ class FakeTeams:
         self.counts.append(count)
         took = next(times, self.otherwise_s)
         self.now += took
-        return Samples(wall_s=(took,), cpu_s=(took,))
+        return StepSamples(wall_s=(took,), cpu_s=(took,))
 
 
 def test_turns_are_abba():
@@ -41,7 +41,7 @@ def test_turns_are_abba():
 
 def test_of_three_every_other_round_of_turns_is_reversed():
     order = []
-    steppers = [lambda count, name=name: order.append(name) or Samples(wall_s=(1.0,)) for name in "ABC"]
+    steppers = [lambda count, name=name: order.append(name) or StepSamples(wall_s=(1.0,)) for name in "ABC"]
     taken = take_turns(steppers, 2, 2, 0.0)
     assert "".join(order) == "ABCCBA"
     assert [len(team.wall_s) for team in taken] == [2, 2, 2]
@@ -78,7 +78,7 @@ def test_a_turn_has_as_many_steps_as_it_is_told():
 )
 def test_turns_of_short_steps_have_several(first_s, second_s, steps):
     assert lockstep.TURN_S == 0.02
-    assert steps_of_turn((Samples(wall_s=first_s), Samples(wall_s=second_s))) == steps
+    assert steps_of_turn((StepSamples(wall_s=first_s), StepSamples(wall_s=second_s))) == steps
 
 
 def test_warm_up_ends_when_all_are_steady():
@@ -108,7 +108,7 @@ def test_warm_up_is_bounded():
     teams = FakeTeams(first_s=[2.0**n for n in range(99)])
     assert len(warm_up(teams.steppers, 2, 12)[0].wall_s) == 12
     assert len(warm_up(FakeTeams().steppers, 8, 12)[0].wall_s) == 8
-    assert warm_up(FakeTeams().steppers, 0, 0)[0] == Samples()
+    assert warm_up(FakeTeams().steppers, 0, 0)[0] == StepSamples()
 
 
 class FakeTeam:
@@ -129,7 +129,7 @@ class FakeTeam:
         self.log.append(f"settle {self.label}")
 
     def say(self, line):
-        self.answer = protocol.steps_line(Samples(wall_s=(self.value,), cpu_s=(self.value,)))
+        self.answer = protocol.steps_line(StepSamples(wall_s=(self.value,), cpu_s=(self.value,)))
 
     def dismiss(self):
         self.log.append("dismiss")

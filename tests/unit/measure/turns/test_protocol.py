@@ -1,17 +1,17 @@
 """What is said by turns."""
 
 from perfkit.measure.turns.protocol import middle, parse_steps, steps_line
-from perfkit.record import Samples
+from perfkit.record import StepSamples
 
 
 def test_steps_survive_the_line_to_the_last_bit():
-    samples = Samples(wall_s=(0.1, 1 / 3), cpu_s=(1e-9, 2.0))
+    samples = StepSamples(wall_s=(0.1, 1 / 3), cpu_s=(1e-9, 2.0))
     assert parse_steps(steps_line(samples).partition(" ")[2]) == samples
 
 
 def test_the_middle_of_a_turn_is_taken_on_each_clock_alone():
-    turn = Samples(wall_s=(9.0, 1.0, 2.0), cpu_s=(1.0, 2.0, 9.0))
-    assert middle(turn) == Samples(wall_s=(2.0,), cpu_s=(2.0,))
-    assert middle(Samples(wall_s=(3.0,), cpu_s=(1.0,), device_s=(2.0,))) == Samples(
+    turn = StepSamples(wall_s=(9.0, 1.0, 2.0), cpu_s=(1.0, 2.0, 9.0))
+    assert middle(turn) == StepSamples(wall_s=(2.0,), cpu_s=(2.0,))
+    assert middle(StepSamples(wall_s=(3.0,), cpu_s=(1.0,), device_s=(2.0,))) == StepSamples(
         wall_s=(3.0,), cpu_s=(1.0,), device_s=(2.0,)
     )

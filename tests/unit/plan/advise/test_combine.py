@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from perfkit.plan.advise.combine import Combined, combine
 from perfkit.plan.advise.shelf import Techniques, candidate
-from perfkit.spec import parse_variants, variant_label
+from perfkit.spec import format_variant_label, parse_variants
 
 
 def specs(text: str) -> Techniques:
@@ -16,7 +16,7 @@ def joined(*ordered: str, worth: Mapping[str, float]) -> Combined:
     """Of combinations that are not named the worth is the sum."""
 
     def evaluate(chosen: Techniques) -> float:
-        named = worth.get(variant_label(chosen))
+        named = worth.get(format_variant_label(chosen))
         return sum(worth[spec.label] for spec in chosen) if named is None else named
 
     return combine([candidate(specs(text)) for text in ordered], evaluate, lambda one, other: one > other + 0.5)
@@ -24,13 +24,13 @@ def joined(*ordered: str, worth: Mapping[str, float]) -> Combined:
 
 def test_what_helps_beside_the_others_is_joined() -> None:
     found = joined("amp", "flash", "ckpt", worth={"amp": 5, "flash": 2, "ckpt": -3})
-    assert variant_label(found.specs) == "amp+flash"
+    assert format_variant_label(found.specs) == "amp+flash"
     assert found.clashes == ()
 
 
 def test_of_what_clashes_the_better_stays_and_the_reason_is_told() -> None:
     found = joined("bf16", "amp", "flash", worth={"bf16": 6, "amp": 5, "flash": 2})
-    assert variant_label(found.specs) == "bf16+flash"
+    assert format_variant_label(found.specs) == "bf16+flash"
     (clash,) = found.clashes
     assert clash.name == "amp"
     assert "leave autocast nothing to cast" in clash.reason
@@ -38,17 +38,17 @@ def test_of_what_clashes_the_better_stays_and_the_reason_is_told() -> None:
 
 def test_gains_about_the_same_time_do_not_add_up() -> None:
     worth = {"compile": 4.0, "flash": 3.0, "compile+flash": 4.2}
-    assert variant_label(joined("compile", "flash", worth=worth).specs) == "compile"
+    assert format_variant_label(joined("compile", "flash", worth=worth).specs) == "compile"
 
 
 def test_what_is_not_worth_it_beside_later_ones_goes_again() -> None:
     worth = {"compile": 4.0, "amp": 3.0, "flash": 2.0, "compile+amp": 7.0, "compile+amp+flash": 9.0, "amp+flash": 9.0}
-    assert variant_label(joined("compile", "amp", "flash", worth=worth).specs) == "amp+flash"
+    assert format_variant_label(joined("compile", "amp", "flash", worth=worth).specs) == "amp+flash"
 
 
 def test_one_technique_is_not_joined_with_itself_in_other_words() -> None:
     found = joined("bf16:update=nearest", "bf16", worth={"bf16:update=nearest": 3, "bf16": 2})
-    assert variant_label(found.specs) == "bf16:update=nearest"
+    assert format_variant_label(found.specs) == "bf16:update=nearest"
     assert found.clashes == ()
 
 
@@ -58,4 +58,4 @@ def test_nothing_helps() -> None:
 
 def test_a_variant_of_two_is_joined_by_what_is_new_in_it() -> None:
     found = joined("amp", "amp+flash", worth={"amp": 5, "amp+flash": 7, "flash": 2})
-    assert variant_label(found.specs) == "amp+flash"
+    assert format_variant_label(found.specs) == "amp+flash"

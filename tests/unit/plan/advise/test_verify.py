@@ -6,7 +6,7 @@ import pytest
 from perfkit.errors import UsageError
 from perfkit.plan.advise.model import Advice
 from perfkit.plan.advise.verify import request_of, with_measured
-from perfkit.spec import WorkloadSpec, variant_label
+from perfkit.spec import WorkloadSpec, format_variant_label
 from perfkit.store.request import BenchRequest
 from tests.fixtures import sample_analysis
 from tests.fixtures.advised import option
@@ -29,7 +29,7 @@ def advice(*names: str, best: str = "") -> Advice:
 
 
 def run(asked: Advice, count: int) -> list[str]:
-    return [variant_label(variant) for variant in request_of(asked, REQUEST, count).variants]
+    return [format_variant_label(variant) for variant in request_of(asked, REQUEST, count).variants]
 
 
 def test_the_best_combination_is_run_beside_the_first() -> None:

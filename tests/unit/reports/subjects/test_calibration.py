@@ -44,13 +44,13 @@ def test_it_fits_the_terminal_and_no_number_is_cut(steady: CheckCalibration, wid
 def test_every_budget_is_told_with_what_it_finds(steady: CheckCalibration, width: int) -> None:
     text = flat(printed(steady, width))
     for row in steady.rows:
-        assert units.seconds(row.budget_s) in text
-        assert all(value is not None and units.percent(value) in text for value in row.detectable.values())
+        assert units.format_seconds(row.budget_s) in text
+        assert all(value is not None and units.format_percent(value) in text for value in row.detectable.values())
 
 
 def test_the_headline_is_of_the_default_budget(steady: CheckCalibration) -> None:
     (row,) = (row for row in steady.rows if row.budget_s == 180.0)
-    cpu, wall = (units.percent(value or 0.0) for value in row.detectable.values())
+    cpu, wall = (units.format_percent(value or 0.0) for value in row.detectable.values())
     assert calibration.build_headline(steady) == (
         f"In 3 min 0 s this machine finds what is worse by: CPU time a step {cpu}, step time {wall}"
     )

@@ -2,7 +2,7 @@
 
 import pytest
 
-from perfkit.record import Unknown, measured
+from perfkit.record import Unknown, make_measurement
 from perfkit.store.live import LiveStart
 from perfkit_reports.view.live import explain_absent
 from perfkit_reports.view.rows import _check_share
@@ -32,5 +32,5 @@ def test_why_there_is_no_utilisation(flops: float | None, peak: float | None, re
 
 
 def test_the_list_of_runs_has_no_share_above_one_of_older_reports() -> None:
-    assert _check_share(measured(0.5, "1", "x")) == measured(0.5, "1", "x")
-    assert isinstance(_check_share(measured(2.118, "1", "x")), Unknown)
+    assert _check_share(make_measurement(0.5, "1", "x")) == make_measurement(0.5, "1", "x")
+    assert isinstance(_check_share(make_measurement(2.118, "1", "x")), Unknown)

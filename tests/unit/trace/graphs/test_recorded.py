@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from perfkit.trace.graphs.captured import captured_graphs
-from perfkit.trace.graphs.choose import choose
-from perfkit.trace.graphs.join import joined
-from perfkit.trace.graphs.replayed import replayed_graphs
+from perfkit.trace.graphs.captured_graphs import find_captured_graphs
+from perfkit.trace.graphs.choose_captures import choose_captures
+from perfkit.trace.graphs.join_captures import join_captured_ops
+from perfkit.trace.graphs.replayed_graphs import find_replayed_graphs
 from perfkit.trace.model import NONE
 from perfkit.trace.ops import Ops, read_ops
 from perfkit.trace.read import read_trace
@@ -37,11 +37,11 @@ def recorded() -> list[Event]:
 
 def test_kernels_of_a_recorded_forward_have_their_ops_and_costs_again(tmp_path: Path, recorded: list[Event]) -> None:
     caught, replayed = as_graph(recorded)
-    captures = captured_graphs(read_trace(write_trace(tmp_path / "capture.json.gz", caught)))
+    captures = find_captured_graphs(read_trace(write_trace(tmp_path / "capture.json.gz", caught)))
     ops = read_ops(read_trace(write_trace(tmp_path / "replay.json.gz", replayed)))
     truth = known_of(read_ops(read_trace(RECORDED)))
     assert len(truth) > 1000
-    found = known_of(joined(ops, choose(replayed_graphs(ops.trace, ops.kernels), captures)))
+    found = known_of(join_captured_ops(ops, choose_captures(find_replayed_graphs(ops.trace, ops.kernels), captures)))
     np.testing.assert_equal(found, truth)
 
 
@@ -50,7 +50,7 @@ def test_the_same_kernels_in_another_order_do_not_fit(tmp_path: Path, recorded: 
     kernels = [event for event in replayed if event["pid"] != replayed[0]["pid"]]
     for one, other in zip(kernels, kernels[::-1][: len(kernels) // 2], strict=False):
         one["ts"], other["ts"] = other["ts"], one["ts"]
-    captures = captured_graphs(read_trace(write_trace(tmp_path / "capture.json.gz", caught)))
+    captures = find_captured_graphs(read_trace(write_trace(tmp_path / "capture.json.gz", caught)))
     ops = read_ops(read_trace(write_trace(tmp_path / "replay.json.gz", replayed)))
-    (choice,) = choose(replayed_graphs(ops.trace, ops.kernels), captures)
+    (choice,) = choose_captures(find_replayed_graphs(ops.trace, ops.kernels), captures)
     assert choice.captures == ()

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from perfkit.trace.memory.block_sizes import Settings, Spaces, rounded, unsplit
+from perfkit.trace.memory.block_sizes import AddressSpans, AllocatorSettings, extend_unsplit_blocks, round_sizes
 
 MIB = 1 << 20
 
@@ -12,7 +12,7 @@ MIB = 1 << 20
     ("asked", "given"), [(0, 512), (1, 512), (512, 512), (513, 1024), (3 * MIB + 1, 3 * MIB + 512)]
 )
 def test_multiples_of_512(asked: int, given: int) -> None:
-    assert rounded(np.array([asked]), Settings()).tolist() == [given]
+    assert round_sizes(np.array([asked]), AllocatorSettings()).tolist() == [given]
 
 
 @pytest.mark.parametrize(
@@ -26,24 +26,26 @@ def test_multiples_of_512(asked: int, given: int) -> None:
     ],
 )
 def test_divisions_of_powers_of_two(asked: int, given: int) -> None:
-    settings = Settings.from_snapshot({"roundup_power2_divisions": {"1": 4, "2": 4, "4": 0}})
-    assert rounded(np.array([asked]), settings).tolist() == [given]
+    settings = AllocatorSettings.from_snapshot({"roundup_power2_divisions": {"1": 4, "2": 4, "4": 0}})
+    assert round_sizes(np.array([asked]), settings).tolist() == [given]
 
 
 def test_settings_that_mean_nothing_are_none() -> None:
-    assert Settings.from_snapshot({"max_split_size": -1, "roundup_power2_divisions": {}}) == Settings()
-    assert Settings.from_snapshot({"max_split_size": (1 << 64) - 1}) == Settings()
-    assert Settings.from_snapshot({"max_split_size": 64 * MIB}).largest_split == 64 * MIB
+    assert (
+        AllocatorSettings.from_snapshot({"max_split_size": -1, "roundup_power2_divisions": {}}) == AllocatorSettings()
+    )
+    assert AllocatorSettings.from_snapshot({"max_split_size": (1 << 64) - 1}) == AllocatorSettings()
+    assert AllocatorSettings.from_snapshot({"max_split_size": 64 * MIB}).largest_split == 64 * MIB
 
 
-def spaces(*rows: tuple[int, int, int]) -> Spaces:
+def spaces(*rows: tuple[int, int, int]) -> AddressSpans:
     address, begin, end = np.array(rows, np.int64).reshape(-1, 3).T
-    return Spaces(address=address, begin=begin, end=end)
+    return AddressSpans(address=address, begin=begin, end=end)
 
 
-def grown(size: int, at: int, taken: Spaces, settings: Settings = Settings()) -> int:  # noqa: B008 - a frozen value
+def grown(size: int, at: int, taken: AddressSpans, settings: AllocatorSettings = AllocatorSettings()) -> int:  # noqa: B008 - a frozen value
     """The size of a block at address 0 that was born at event `at`."""
-    return int(unsplit(np.array([0]), np.array([size]), np.array([at]), taken, spaces(), settings)[0])
+    return int(extend_unsplit_blocks(np.array([0]), np.array([size]), np.array([at]), taken, spaces(), settings)[0])
 
 
 def test_what_is_not_worth_splitting_off_is_kept() -> None:
@@ -60,6 +62,6 @@ def test_only_what_is_there_at_birth_is_behind_it() -> None:
 
 
 def test_blocks_too_large_to_be_split_keep_all() -> None:
-    settings = Settings(largest_split=4 * MIB)
+    settings = AllocatorSettings(largest_split=4 * MIB)
     assert grown(4 * MIB, 0, spaces((20 * MIB, -1, 9)), settings) == 20 * MIB
     assert grown(3 * MIB, 0, spaces((20 * MIB, -1, 9)), settings) == 3 * MIB

@@ -2,13 +2,13 @@
 
 from pathlib import Path
 
-from perfkit.trace.memory.consistency import consistency_notes
+from perfkit.trace.memory.consistency import describe_inconsistencies
 from perfkit.trace.read import read_trace
 from tests.fixtures.traces import Event, memory, out_of_memory, write_trace
 
 
 def notes(folder: Path, *events: Event) -> tuple[str, ...]:
-    return consistency_notes(read_trace(write_trace(folder / "trace.json.gz", events)).memory)
+    return describe_inconsistencies(read_trace(write_trace(folder / "trace.json.gz", events)).memory)
 
 
 def test_events_that_agree_are_not_mentioned(tmp_path: Path) -> None:

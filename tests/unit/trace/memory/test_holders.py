@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 
 from perfkit.allocations import NONE
-from perfkit.trace.memory.holders import Holders, holders
-from perfkit.trace.memory.names import Table
+from perfkit.trace.memory.holders import MemoryHolders, find_holders
+from perfkit.trace.memory.text_numbers import TraceTextNumbers
 from tests.fixtures.trace_events import Event, event, ops_of, range_
 
 
 def named(folder: Path, moment_us: float, *events: Event) -> tuple[str, str]:
     """What made and what freed memory at a moment on the main thread."""
-    table = Table()
+    table = TraceTextNumbers()
     ops = ops_of(folder, *events)
-    found: Holders = holders(ops, np.zeros(1, np.int32), np.array([int(moment_us * 1000)]), table)
+    found: MemoryHolders = find_holders(ops, np.zeros(1, np.int32), np.array([int(moment_us * 1000)]), table)
     names = table.all()
     return names[int(found.made_by[0])], names[int(found.freed_by[0])]
 
@@ -73,5 +73,5 @@ def test_ranges_of_optimizers_are_told_where_nothing_else_is_around(tmp_path: Pa
 
 def test_the_row_of_the_innermost_op(tmp_path: Path) -> None:
     ops = ops_of(tmp_path, *nest("aten::linear", "aten::addmm"), range_("FSDP::x", 10, 50))
-    found = holders(ops, np.zeros(2, np.int32), np.array([50_000, 500_000]), Table())
+    found = find_holders(ops, np.zeros(2, np.int32), np.array([50_000, 500_000]), TraceTextNumbers())
     assert found.op.tolist() == [1, NONE]

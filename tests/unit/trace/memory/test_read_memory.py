@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from perfkit.allocations import allocations
+from perfkit.allocations import build_allocations
 from perfkit.errors import PerfkitError
 from perfkit.store.memory_file import write_allocations
-from perfkit.trace.memory.read import read_memory
+from perfkit.trace.memory.read_memory import read_memory
 from tests.fixtures.caching_allocator import CachingAllocator
 
 SNAPSHOT, TRACE, POINTS, SUMS = "allocator snapshot", "trace of torch.profiler", "raw points", "sums by category"
@@ -61,7 +61,7 @@ def test_kinds(tmp_path: Path, name: str, packed: Callable[[bytes], bytes]) -> N
 def test_what_perfkit_recorded(tmp_path: Path) -> None:
     path = tmp_path / "memory.parquet"
     columns = {"time_ns": [1, 2], "address": [5, 5], "size": [8, -8]}
-    write_allocations(path, allocations(device="cpu", source="test", **columns))
+    write_allocations(path, build_allocations(device="cpu", source="test", **columns))
     (found,) = read_memory(path).allocations
     assert np.array_equal(found.size, [8, -8])
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from perfkit.allocations import NONE, Allocations
 from perfkit.errors import PerfkitError
 from perfkit.record import PHASES
-from perfkit.trace.memory.snapshot import SOURCE, read_snapshot, snapshot_memory
+from perfkit.trace.memory.snapshot import SOURCE, parse_snapshot, read_snapshot
 from tests.fixtures.caching_allocator import CachingAllocator
 
 
@@ -29,7 +29,7 @@ def reserved(result: Allocations) -> int:
 
 
 def only(snapshot: dict[str, Any]) -> Allocations:
-    (result,) = snapshot_memory(snapshot, "x").allocations
+    (result,) = parse_snapshot(snapshot, "x").allocations
     return result
 
 
@@ -209,7 +209,7 @@ def test_sizes_that_no_memory_holds_are_refused(where: str, size: float) -> None
     else:
         snapshot["segments"][0]["blocks"][0]["size"] = size
     with pytest.raises(PerfkitError, match="write it again"):
-        snapshot_memory(snapshot, "x")
+        parse_snapshot(snapshot, "x")
 
 
 def test_time_never_goes_back() -> None:
@@ -324,7 +324,7 @@ def test_the_request_that_failed() -> None:
     )
     assert "14.0 MiB free" in failed.message
     allocator.malloc(100)
-    file = snapshot_memory(allocator.snapshot(), "x")
+    file = parse_snapshot(allocator.snapshot(), "x")
     assert file.allocations[0].failed is None
     assert "went on" in file.notes[0]
 
@@ -337,7 +337,7 @@ def test_a_history_that_was_stopped_says_what_does_not_fit() -> None:
     allocator.free(first)
     allocator.malloc(100)
     allocator.malloc(100)
-    notes = " ".join(snapshot_memory(allocator.snapshot(), "x").notes)
+    notes = " ".join(parse_snapshot(allocator.snapshot(), "x").notes)
     assert "allocated after the history ends" in notes
 
 

@@ -3,7 +3,7 @@ import threading
 import pytest
 
 from perfkit.trace.reading import deep_stack
-from perfkit.trace.reading.deep_stack import on_deep_stack
+from perfkit.trace.reading.deep_stack import call_on_deep_stack
 
 
 def nested(depth: int) -> tuple[object, ...]:
@@ -15,13 +15,13 @@ def nested(depth: int) -> tuple[object, ...]:
 
 def test_a_recursion_in_c_that_an_ordinary_stack_does_not_hold() -> None:
     deep = nested(400_000)
-    assert isinstance(on_deep_stack(lambda: hash(deep), 400_000 * 256), int)
+    assert isinstance(call_on_deep_stack(lambda: hash(deep), 400_000 * 256), int)
 
 
 def test_an_error_comes_through_and_threads_are_made_as_before() -> None:
     before = threading.stack_size()
     with pytest.raises(ZeroDivisionError):
-        on_deep_stack(lambda: 1 // 0, 1 << 20)
+        call_on_deep_stack(lambda: 1 // 0, 1 << 20)
     assert threading.stack_size() == before
 
 
@@ -36,5 +36,5 @@ def test_where_the_system_refuses_a_stack_a_smaller_one_serves(monkeypatch: pyte
         start(thread)
 
     monkeypatch.setattr(deep_stack.threading.Thread, "start", refusing)
-    assert on_deep_stack(lambda: 7, 100 << 20) == 7
+    assert call_on_deep_stack(lambda: 7, 100 << 20) == 7
     assert tried == [100 << 20, 50 << 20, 25 << 20]

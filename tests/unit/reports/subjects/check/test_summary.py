@@ -4,7 +4,7 @@ import msgspec
 
 from perfkit.check.result import Check
 from perfkit.files import read_json
-from perfkit.record import Unknown, value_of
+from perfkit.record import Unknown, get_value
 from perfkit.store.listing import list_runs
 from perfkit.store.suite_state import SuiteState
 from perfkit.store.summary import SUMMARY_FILE, ReportSummary
@@ -30,8 +30,8 @@ def test_a_check_is_listed_with_its_verdict_and_the_figures_after(tmp_path: Path
     assert listed.name == "origin/main (4f2a9c1) → working tree (9c1e77a)"
     assert "got worse by more than the threshold, in 1 of 2 variants" in listed.reason
     after = {each.quantity: each.after for each in check.variants[0].judged}
-    assert (listed.figures.of, value_of(listed.figures.step)) == ("gpt baseline", after["step_time"])
-    assert value_of(listed.figures.peak) == after["peak_allocated"]
+    assert (listed.figures.of, get_value(listed.figures.step)) == ("gpt baseline", after["step_time"])
+    assert get_value(listed.figures.peak) == after["peak_allocated"]
     shown = build_row(listed)
     assert (shown["status"], shown["tone"]) == ("fail", "bad")
 

@@ -12,7 +12,7 @@ from perfkit.analysis.model.plan import Interval
 from perfkit.analysis.model.prediction import PredictedFigure, Prediction
 from perfkit.analysis.model.step import TimeShare
 from perfkit.analysis.model.suite import Analysis
-from perfkit.record import Status
+from perfkit.record import RunStatus
 from perfkit_reports.document.blocks import Bars, Chart
 from perfkit_reports.render import html, markdown, terminal
 from perfkit_reports.subjects.loop import loop_facts
@@ -78,9 +78,9 @@ def test_the_headline_tells_how_a_loop_ended_that_did_not_end_well() -> None:
     assert build_document(sample_loops.out_of_memory()).headline == (
         "train ran out of memory after 3 steps, before a step was timed."
     )
-    failed = build_document(first_with(status=Status.FAILED, reason="ValueError: no data", trace=None)).headline
+    failed = build_document(first_with(status=RunStatus.FAILED, reason="ValueError: no data", trace=None)).headline
     assert failed == "train takes 23.4 ms a step: 31 % waiting for data; it ended with an error after 71 steps."
-    assert build_document(first_with(status=Status.FAILED, reason="no data")).lead[0] == "No data."
+    assert build_document(first_with(status=RunStatus.FAILED, reason="no data")).lead[0] == "No data."
 
 
 def test_a_later_capture_is_told_against_the_first() -> None:
@@ -211,7 +211,7 @@ def test_a_loop_that_ended_well_before_a_step_was_timed_says_what_to_do_once() -
     (variant,) = sample_loops.out_of_memory().variants
     short = msgspec.structs.replace(
         sample_loops.out_of_memory(),
-        variants=(msgspec.structs.replace(variant, status=Status.OK, reason="", traceback=""),),
+        variants=(msgspec.structs.replace(variant, status=RunStatus.OK, reason="", traceback=""),),
     )
     assert list(build_document(short).lead) == ["The loop ended after 3 steps, before the trace."]
     assert printed(short).count("before the trace") == 1

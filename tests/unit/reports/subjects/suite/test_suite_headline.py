@@ -1,7 +1,7 @@
 import msgspec
 
 from perfkit.analysis.model.suite import Analysis
-from perfkit.record import MachineLoad, Status
+from perfkit.record import MachineLoad, RunStatus
 from perfkit_reports.subjects.suite import headline
 
 
@@ -41,7 +41,7 @@ def test_no_winner_no_baseline_and_nothing_are_said_plainly(realistic: Analysis,
     without = msgspec.structs.replace(realistic, variants=realistic.variants[1:])
     alone = msgspec.structs.replace(realistic, variants=realistic.variants[:1])
     baseline = msgspec.structs.replace(
-        realistic.variants[0], status=Status.OUT_OF_MEMORY, step_time=realistic.variants[-1].step_time
+        realistic.variants[0], status=RunStatus.OUT_OF_MEMORY, step_time=realistic.variants[-1].step_time
     )
     exhausted = msgspec.structs.replace(realistic, variants=(baseline, *realistic.variants[1:]))
     all_exhausted = msgspec.structs.replace(realistic, variants=(baseline, baseline))

@@ -2,7 +2,7 @@ import msgspec
 import pytest
 
 from perfkit.analysis.model.suite import Analysis
-from perfkit.record import Measurement, Unknown, value_of
+from perfkit.record import Measurement, Unknown, get_value
 from perfkit.store.summary import ReportSummary
 from perfkit_reports.document.raw import encode_json
 from perfkit_reports.subjects.suite.summary import summarize_suite as short
@@ -27,7 +27,7 @@ def test_the_figures_of_a_suite_are_those_of_one_variant() -> None:
     figures = short(analysis).figures
     (shown,) = (variant for variant in analysis.variants if variant.name == figures.of)
     assert not shown.is_baseline
-    assert value_of(figures.step) == getattr(shown.step_time, "value", None)
+    assert get_value(figures.step) == getattr(shown.step_time, "value", None)
     assert isinstance(figures.throughput, Measurement)
     assert figures.throughput.unit.endswith("/s")
     assert figures.mfu == shown.mfu

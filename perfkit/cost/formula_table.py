@@ -1,0 +1,134 @@
+"""The one table of formulas, for live calls and for traces alike.
+
+`cost_op` looks an op up by name: first among ops without work, then in the formulas of its family, which need no torch,
+then in those that other packages add by entry points of the group `perfkit.formulas`, then in torch itself
+(`torch.utils.flop_counter`'s registry, with shapes from the meta kernels). Every formula whose op torch's registry
+knows is tested against it; it differs where the registry is wrong (docs/costing.md).
+"""
+
+import re
+import sys
+import warnings
+from functools import cache, lru_cache
+
+from perfkit.cost import (
+    attention,
+    bitsandbytes,
+    constructors,
+    convolution,
+    elementwise,
+    embedding,
+    indexing,
+    library_ops,
+    linalg,
+    loss,
+    matmul,
+    movement,
+    normalization,
+    optimizer,
+    pooling,
+    recurrent,
+    reduction,
+    resampling,
+    serving,
+    spectral,
+)
+from perfkit.cost.args import Formula, UnmodeledError
+from perfkit.cost.compiled_kernels import cost_compiled_kernel, is_triton_kernel
+from perfkit.cost.free_ops import COMPOSITES, get_free_cost
+from perfkit.cost.op_call import OpCall, OpCost
+from perfkit.registry import BrokenPluginError, Registry
+
+_FAMILIES = (
+    matmul,
+    convolution,
+    attention,
+    normalization,
+    loss,
+    elementwise,
+    reduction,
+    pooling,
+    movement,
+    constructors,
+    indexing,
+    embedding,
+    resampling,
+    recurrent,
+    linalg,
+    spectral,
+    optimizer,
+    library_ops,
+    bitsandbytes,
+    serving,
+)
+
+
+def _merge_families() -> dict[str, Formula]:
+    table: dict[str, Formula] = {}
+    for family in _FAMILIES:
+        twice = table.keys() & family.FORMULAS.keys()
+        assert not twice, f"two formulas for {sorted(twice)}"
+        table.update(family.FORMULAS)
+    return table
+
+
+FORMULAS: dict[str, Formula] = _merge_families()
+
+# By the op's name, `mylib::rmsnorm`.
+OTHERS: Registry[Formula] = Registry("cost formula", "perfkit.formulas", {})
+
+# What a formula raises for arguments that its op would refuse, which only a damaged or foreign trace holds: too few
+# arguments or dimensions, lists of unequal length, a stride of 0.
+_MISFITS = (UnmodeledError, IndexError, ValueError, ZeroDivisionError)
+
+# Ranges and autograd nodes share the trace with ops, but are not named `namespace::op`.
+_OP_NAME = re.compile(r"(?!autograd::|torch::|perfkit::)\w+::\w+")
+
+
+@cache
+def find_formula(name: str) -> Formula | None:
+    """The formula of an op: our own, else another package's; None where there is none, or theirs is broken."""
+    own = FORMULAS.get(name)
+    if own is not None or name not in _list_other_names():
+        return own
+    try:
+        return OTHERS.load(name)
+    except BrokenPluginError as error:
+        warnings.warn(f"{error}; the op's work is unknown", stacklevel=2)
+        return None
+
+
+def has_formula(name: str) -> bool:
+    return find_formula(name) is not None
+
+
+@cache
+def _list_other_names() -> frozenset[str]:
+    return frozenset(OTHERS.list_names())
+
+
+@lru_cache(maxsize=65536)
+def cost_op(call: OpCall) -> OpCost | None:
+    """FLOPs and compulsory bytes of one call, or None where the op has no formula or its arguments do not suffice.
+
+    Compositions of other ops (`aten::linear`) have none: the ops beneath them are what is costed.
+    """
+    free = get_free_cost(call.name)
+    if free is not None:
+        return free
+    formula = find_formula(call.name)
+    try:
+        if formula is not None:
+            return formula(call.args)
+        if is_triton_kernel(call.name):
+            return cost_compiled_kernel(call)
+    except _MISFITS:
+        return None
+    # Only where torch is loaded anyway can another package have registered a formula with it.
+    if not call.args or call.name in COMPOSITES or not _OP_NAME.fullmatch(call.name):
+        return None
+    if not call.name.startswith("aten::") and "torch" not in sys.modules:
+        return None
+    from perfkit.cost.torch_formulas import cost_with_torch  # imports torch, which few traces need
+
+    return cost_with_torch(call)

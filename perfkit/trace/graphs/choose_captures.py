@@ -1,0 +1,211 @@
+"""Chooses the capture that a replayed graph came from.
+
+Servers capture one graph for each of many batch sizes, and these differ in the shapes of ops alone. Where several
+captures fit alike, what the replay recorded decides: names and grids of kernels where the capture tells them; else
+dimensions in which the captures differ (a batch size) that are grids of kernels, and the size of the batch in the range
+around the launch: servers replay the graph of the least size that holds it. Where these do not decide, or contradict
+each other, the graph's ops stay unknown.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from perfkit.cost.gemm_kernel import is_matrix_kernel
+from perfkit.trace.graphs.align_nodes import NodeAlignment, align_nodes
+from perfkit.trace.graphs.captured_graphs import CapturedGraph
+from perfkit.trace.graphs.node_tokens import NodeToken
+from perfkit.trace.graphs.replayed_graphs import ReplayedLaunches
+from perfkit.trace.kernels import is_collective_kernel, is_compiled_kernel
+from perfkit.trace.model import NONE, Category
+
+# So many kernels on grids of a size tell it, and so many times as many as tell any other.
+_LEAST_GRIDS = 3
+_CLEARLY = 3
+
+NO_CAPTURE = "no trace of its capture was given (--capture)"
+
+
+class CaptureChoice(NamedTuple):
+    """Where a replayed graph came from: one of `captures`, which called the same, as `basis` told.
+
+    Where there are none, `reason` says why that is not known.
+    """
+
+    replayed: ReplayedLaunches
+    captures: tuple[CapturedGraph, ...] = ()
+    alignment: NodeAlignment | None = None
+    basis: str = ""
+    reason: str = ""
+
+
+class _CaptureFit(NamedTuple):
+    captures: tuple[CapturedGraph, ...]
+    alignment: NodeAlignment
+
+    @property
+    def captured(self) -> CapturedGraph:
+        return self.captures[0]
+
+
+def choose_captures(graphs: Sequence[ReplayedLaunches], captures: Sequence[CapturedGraph]) -> list[CaptureChoice]:
+    """For each replayed graph the capture that it came from."""
+    alike: dict[tuple[object, ...], list[CapturedGraph]] = {}
+    for captured in captures:
+        alike.setdefault((captured.tokens, captured.content), []).append(captured)
+    distinct = [tuple(group) for group in alike.values()]
+    # Steps of different batches replay one graph: what fits it is looked for once.
+    fits: dict[tuple[object, ...], list[_CaptureFit]] = {}
+    grids: dict[tuple[int, ...], int | None] = {}
+    choices = []
+    for replayed in graphs:
+        key = (replayed.tokens, replayed.in_order, None if replayed.in_order else replayed.stream.tobytes())
+        if captures and key not in fits:
+            fits[key] = _find_fits(distinct, replayed)
+        choices.append(_choose_capture(replayed, fits.get(key, []), captures, grids))
+    return choices
+
+
+def _choose_capture(
+    replayed: ReplayedLaunches,
+    fits: Sequence[_CaptureFit],
+    captures: Sequence[CapturedGraph],
+    grids: dict[tuple[int, ...], int | None],
+) -> CaptureChoice:
+    if not captures:
+        return CaptureChoice(replayed, reason=NO_CAPTURE)
+    fits = [fit for fit in fits if any(_can_hold(captured, replayed) for captured in fit.captures)]
+    ranks = [(fit.alignment.joined, fit.alignment.same) for fit in fits]
+    fits = [fit for fit, rank in zip(fits, ranks, strict=True) if rank == max(ranks)]
+    if not fits:
+        return CaptureChoice(replayed, reason=_explain_no_fit(replayed, captures))
+    told = _narrow_fits(fits, replayed, captures, grids)
+    if isinstance(told, str):
+        return CaptureChoice(replayed, reason=told)
+    same, basis = told
+    return CaptureChoice(
+        replayed, tuple(captured for fit in same for captured in fit.captures), same[0].alignment, basis
+    )
+
+
+def _find_fits(distinct: Sequence[tuple[CapturedGraph, ...]], replayed: ReplayedLaunches) -> list[_CaptureFit]:
+    """What fits a graph among captures of as many nodes; among the others where none of these does."""
+    count = len(replayed.tokens)
+    for as_many in (True, False):
+        found = []
+        for group in distinct:
+            first = group[0]
+            if (len(first.tokens) == count) == as_many:
+                fit = align_nodes(
+                    first.tokens, first.content, replayed.tokens, replayed.stream, in_order=replayed.in_order
+                )
+                found += [] if fit is None else [_CaptureFit(group, fit)]
+        if found:
+            return found
+    return []
+
+
+def _can_hold(captured: CapturedGraph, replayed: ReplayedLaunches) -> bool:
+    return NONE in (captured.size, replayed.size) or captured.size >= replayed.size
+
+
+def _get_called_content(fit: _CaptureFit) -> tuple[object, ...]:
+    content = fit.captured.content
+    return tuple(content[node] if node != NONE else None for node in fit.alignment.node.tolist())
+
+
+def _narrow_fits(
+    fits: Sequence[_CaptureFit],
+    replayed: ReplayedLaunches,
+    captures: Sequence[CapturedGraph],
+    grids: dict[tuple[int, ...], int | None],
+) -> tuple[list[_CaptureFit], str] | str:
+    """The fits that called the same, of which the graph came from one, and what told; or why that is not known."""
+    alike: dict[tuple[object, ...], list[_CaptureFit]] = {}
+    for fit in fits:
+        alike.setdefault(_get_called_content(fit), []).append(fit)
+    kinds = list(alike.values())
+    if len(kinds) == 1:
+        return kinds[0], _describe_basis(fits[0].alignment)
+    asked = tuple(id(fit) for fit in fits)
+    if asked not in grids:
+        grids[asked] = _pick_by_grids(kinds, replayed)
+    number = grids[asked]
+    by_grid, by_size = None if number is None else kinds[number], _pick_by_size(kinds, replayed, captures)
+    if by_grid is None and by_size is None:
+        return (
+            f"{len(kinds)} captures of different shapes fit it alike, and neither grids of kernels nor the name of the "
+            "range around its launch tell which"
+        )
+    if by_grid is not None and by_size is not None and by_grid is not by_size:
+        return (
+            f"grids of its kernels are those of {by_grid[0].captured.label}, the range around its launch tells of the "
+            f"batch of {by_size[0].captured.label}"
+        )
+    told = [what for what, kind in (("grids of kernels", by_grid), ("the step's batch", by_size)) if kind is not None]
+    return by_grid or by_size or [], " and ".join(told)
+
+
+def _describe_basis(alignment: NodeAlignment) -> str:
+    if not alignment.by_names:
+        return "order and kinds of kernels"
+    return "names and grids of kernels" if alignment.same else "names of kernels"
+
+
+def _pick_by_grids(kinds: list[list[_CaptureFit]], replayed: ReplayedLaunches) -> int | None:
+    """The number of those of whose own dimensions most are grids of kernels; None where that is not clear."""
+    counts = [0] * len(kinds)
+    for at, token in enumerate(replayed.tokens):
+        nodes = [int(kind[0].alignment.node[at]) for kind in kinds]
+        if not _has_block_per_row(token) or NONE in nodes:
+            continue
+        grid = _parse_grid(token)
+        dims = [kind[0].captured.dims[node] for kind, node in zip(kinds, nodes, strict=True)]
+        shared = frozenset.intersection(*dims)
+        for number, its in enumerate(dims):
+            counts[number] += bool(grid & (its - shared))
+    first, second = sorted(counts, reverse=True)[:2]
+    return counts.index(first) if first >= max(_LEAST_GRIDS, _CLEARLY * second) else None
+
+
+def _has_block_per_row(token: NodeToken) -> bool:
+    """Whether its grid may be a dimension of its op's inputs: neither elements by the block nor tiles of a product."""
+    name = token.kernel
+    if token.kind != Category.KERNEL or not token.geometry or "elementwise" in name:
+        return False
+    return not (is_matrix_kernel(name) or is_collective_kernel(name) or is_compiled_kernel(name))
+
+
+def _parse_grid(token: NodeToken) -> frozenset[int]:
+    grid = token.geometry.partition(b"]")[0]
+    sizes = frozenset(map(int, re.findall(rb"\d{1,18}", grid)))
+    return sizes - {1} or sizes  # a single block is one of a batch of one
+
+
+def _pick_by_size(
+    kinds: list[list[_CaptureFit]], replayed: ReplayedLaunches, captures: Sequence[CapturedGraph]
+) -> list[_CaptureFit] | None:
+    """Those of the least size of all captures that holds the batch; None where that is none of these, or no size is."""
+    sizes = [captured.size for captured in captures if captured.size >= replayed.size]
+    if replayed.size == NONE or not sizes:
+        return None
+    least = min(sizes)
+    mine = [kind for kind in kinds if any(each.size == least for fit in kind for each in fit.captures)]
+    return mine[0] if len(mine) == 1 else None
+
+
+def _explain_no_fit(replayed: ReplayedLaunches, captures: Sequence[CapturedGraph]) -> str:
+    count = len(replayed.tokens)
+    nearest = min(captures, key=lambda captured: abs(len(captured.tokens) - count))
+    if len(nearest.tokens) != count:
+        if len(captures) == 1:
+            return f"it has {count} nodes, and its only capture {len(nearest.tokens)} ({nearest.label})"
+        return (
+            f"it has {count} nodes, and none of {len(captures)} captures has as many; the nearest has "
+            f"{len(nearest.tokens)} ({nearest.label})"
+        )
+    if not replayed.in_order:
+        return "it ran on several streams, and neither names nor numbers of its nodes tell their order in the capture"
+    if replayed.size > max(captured.size for captured in captures) > NONE:
+        return f"its batch of {replayed.size} is larger than that of any capture"
+    return f"the kernels of {nearest.label}, which has as many nodes, are others or tell too little"

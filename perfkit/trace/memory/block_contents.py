@@ -1,0 +1,65 @@
+"""Infers what was put into blocks of memory: shape and dtype, where the op that allocated one and its size leave no
+doubt."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfkit.cost.op_call import OpCall
+from perfkit.cost.outputs import infer_block_output
+from perfkit.trace.memory.device_names import CPU
+from perfkit.trace.memory.text_numbers import TraceTextNumbers
+from perfkit.trace.ops import Ops
+from perfkit.trace.read import NONE, Ints
+from perfkit.trace.signatures import parse_arguments
+
+
+class BlockContents(NamedTuple):
+    """Columns, one entry an event, of numbers in the table; 0 where nothing is certain, and for frees."""
+
+    shape: NDArray[np.int32]
+    dtype: NDArray[np.int32]
+
+
+def infer_block_contents(ops: Ops, op: Ints, table: TraceTextNumbers) -> BlockContents:
+    """`op` is the row of the innermost op around each memory event, NONE outside of all.
+
+    Equal calls that allocated blocks of equal sizes are looked at once.
+    """
+    trace, memory = ops.trace, ops.trace.memory
+    shape, dtype = np.zeros(len(memory), np.int32), np.zeros(len(memory), np.int32)
+    asked = np.flatnonzero((op != NONE) & (memory.size > 0))
+    asked = asked[trace.signature[ops.event[op[asked]]] != NONE]
+    if not len(asked):
+        return BlockContents(shape, dtype)
+    event = ops.event[op[asked]]
+    name, signature = trace.name[event], trace.signature[event]
+    sizes, size = np.unique(memory.size[asked], return_inverse=True)
+    calls, call = np.unique(name.astype(np.int64) * len(trace.signatures) + signature, return_inverse=True)
+    kind = (call * len(sizes) + size) * 2 + (memory.device_type[asked] != CPU)
+    kinds, of = np.unique(kind, return_inverse=True)
+    outputs = np.zeros((len(kinds), 2), np.int32)
+    made, exact = np.zeros(len(kinds), np.int64), np.zeros(len(kinds), np.bool_)
+    known: dict[int, OpCall | None] = {}
+    for index, code in enumerate(kinds.tolist()):
+        number = int(calls[code // 2 // len(sizes)])
+        if number not in known:
+            args = parse_arguments(trace.signatures[number % len(trace.signatures)])
+            known[number] = None if args is None else OpCall(trace.names[number // len(trace.signatures)], args)
+        this = known[number]
+        block = None if this is None else infer_block_output(this, int(sizes[code // 2 % len(sizes)]), bool(code % 2))
+        if block is not None:
+            outputs[index] = table.number(str(list(block.output.shape))), table.number(block.output.dtype)
+            made[index], exact[index] = block.made, block.exact
+    certain = _find_certain(op[asked], outputs[of], made[of], exact[of])
+    shape[asked], dtype[asked] = np.where(certain, outputs[of].T, 0)
+    return BlockContents(shape, dtype)
+
+
+def _find_certain(op: Ints, outputs: NDArray[np.int32], made: Ints, exact: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Which blocks hold what was found: those of its very size; of larger ones those of an op that has no more blocks
+    for an output than it makes of it. Else one of them is a workspace, and which is not known."""
+    _, call = np.unique(np.column_stack([op, outputs]), axis=0, return_inverse=True)
+    blocks = np.bincount(call.reshape(-1))[call.reshape(-1)]
+    return exact | (blocks <= made)

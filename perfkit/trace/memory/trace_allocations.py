@@ -1,0 +1,151 @@
+"""Builds allocations from a trace: torch.profiler's `[memory]` events, with what the ops around them tell of each."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfkit.allocations import NONE, Allocations, FailedRequest, Ints, ReservedSegments, TimeBand, build_allocations
+from perfkit.record import PHASES
+from perfkit.trace.memory.block_contents import infer_block_contents
+from perfkit.trace.memory.consistency import compute_bytes_before
+from perfkit.trace.memory.device_names import get_device_name, group_by_device
+from perfkit.trace.memory.holders import find_holders
+from perfkit.trace.memory.phase_spans import build_bands, find_phase_spans
+from perfkit.trace.memory.source_lines import find_lines
+from perfkit.trace.memory.text_numbers import TraceTextNumbers
+from perfkit.trace.model import MemoryEvents, Trace
+from perfkit.trace.module_calls import ModuleCalls
+from perfkit.trace.ops import Ops, read_ops
+from perfkit.trace.phases import PhaseIntervals, PhaseRanges
+
+_PROFILER = "allocation events of torch.profiler in the trace"
+FROM_NOTHING = "what was allocated before the recording began is not in it"
+
+Column = NDArray[np.int32]
+
+
+def read_trace_allocations(trace: Trace) -> tuple[Allocations, ...]:
+    """The allocations of each device that has any in a trace, GPUs first; none where no memory was recorded."""
+    return build_ops_allocations(read_ops(trace)) if len(trace.memory) else ()
+
+
+def build_ops_allocations(ops: Ops) -> tuple[Allocations, ...]:
+    """The same of a trace whose ops were read."""
+    memory = ops.trace.memory
+    if not len(memory):
+        return ()
+    recorded = _build_columns(ops)
+    recordings = (_build_device_allocations(recorded, mine) for mine in group_by_device(memory))
+    return tuple(recording for recording in recordings if recording is not None)
+
+
+@dataclass(frozen=True)
+class _MemoryColumns:
+    """The columns of all memory events of a trace, and what they are put over."""
+
+    ops: Ops
+    columns: dict[str, NDArray[np.generic]]
+    names: tuple[str, ...]
+    modules: ModuleCalls
+    spans: PhaseIntervals
+
+
+def _build_columns(ops: Ops) -> _MemoryColumns:
+    memory, table = ops.trace.memory, TraceTextNumbers()
+    modules, ranges = ops.calls_of_modules, PhaseRanges.from_trace(ops.trace)
+    spans = find_phase_spans(ops, ranges)
+    held = find_holders(ops, memory.thread, memory.time_ns, table)
+    phase = np.append(ops.phase, NONE)[held.op]
+    for known in (ranges.locate_phases(memory.thread, memory.time_ns), spans.locate_phases(memory.time_ns)):
+        phase = np.where(phase == NONE, known, phase)
+    # Times of steps on a device are no times of the host.
+    step = np.full(len(memory), NONE) if ops.steps.on_device else ops.steps.locate_times(memory.time_ns)
+    blocks = infer_block_contents(ops, held.op, table)
+    columns: dict[str, NDArray[np.generic]] = {
+        "phase": phase,
+        "visit": np.searchsorted(spans.start_ns, memory.time_ns, side="right"),
+        "step": np.append(ops.steps.number, NONE)[step],
+        "op": np.where(memory.size > 0, held.made_by, held.freed_by),
+        "module": _find_modules(ops, modules, held.op, table),
+        "line": _find_lines(ops, held.op, table),
+        "shape": blocks.shape,
+        "dtype": blocks.dtype,
+    }
+    return _MemoryColumns(ops, columns, table.all(), modules, spans)
+
+
+def _find_modules(ops: Ops, modules: ModuleCalls, op: Ints, table: TraceTextNumbers) -> Column:
+    """Of the op around each event (in backward, of its forward op); outside of ops of the thread."""
+    memory = ops.trace.memory
+    of_op = np.append(ops.module, NONE)[op]
+    path = np.where(of_op == NONE, modules.locate_modules(ops.trace, memory.thread, memory.time_ns), of_op)
+    numbers = np.asarray([*map(table.number, modules.paths), 0], np.int32)
+    paths: Column = numbers[path]  # NONE (-1) takes the 0 at the end
+    return paths
+
+
+def _find_lines(ops: Ops, op: Ints, table: TraceTextNumbers) -> Column:
+    """Of the program at each event; in backward, that of the forward op whose gradient is computed."""
+    trace, memory = ops.trace, ops.trace.memory
+    threads, times = memory.thread.copy(), memory.time_ns.copy()
+    forward = np.append(ops.forward, NONE)[op]
+    known = np.flatnonzero(forward != NONE)
+    event = ops.event[forward[known]]
+    threads[known], times[known] = trace.thread[event], trace.start_ns[event]
+    return find_lines(trace, threads, times, table)
+
+
+def _build_device_allocations(recorded: _MemoryColumns, events: Ints) -> Allocations | None:
+    """The events of one device; None where all of them are of no size."""
+    memory = recorded.ops.trace.memory
+    failed = events[memory.failed[events]]
+    mine = events[~memory.failed[events] & (memory.size[events] != 0)]
+    if not len(mine) and not len(failed):
+        return None
+    address, before = memory.address[mine], compute_bytes_before(memory, mine)
+    return build_allocations(
+        device=get_device_name(memory, int(events[0])),
+        source=_PROFILER if before is not None else f"{_PROFILER}; {FROM_NOTHING}",
+        names=recorded.names,
+        time_ns=memory.time_ns[mine],
+        address=np.where(address == 0, NONE, address),
+        size=memory.size[mine],
+        unexplained_bytes=before or 0,
+        reserved=_build_reserved(memory, mine),
+        bands=_build_bands(recorded, mine),
+        failed=_build_failed_request(recorded, int(failed[-1])) if len(failed) else None,
+        **{name: column[mine] for name, column in recorded.columns.items()},
+    )
+
+
+def _build_bands(recorded: _MemoryColumns, mine: Ints) -> tuple[TimeBand, ...]:
+    if not len(mine):
+        return ()
+    memory = recorded.ops.trace.memory
+    peak = mine[int(np.cumsum(memory.size[mine]).argmax())]
+    return build_bands(recorded.ops, recorded.spans, recorded.modules, int(memory.time_ns[peak]))
+
+
+def _build_reserved(memory: MemoryEvents, mine: Ints) -> ReservedSegments:
+    """What the allocator's own count of reserved bytes tells of segments: how many bytes, not where."""
+    change = np.diff(memory.reserved[mine], prepend=0)
+    at = np.flatnonzero(change)
+    return ReservedSegments(at_event=at, address=np.full(len(at), NONE, np.int64), size=change[at])
+
+
+def _build_failed_request(recorded: _MemoryColumns, event: int) -> FailedRequest:
+    memory, columns = recorded.ops.trace.memory, recorded.columns
+    phase, step = int(columns["phase"][event]), int(columns["step"][event])
+    op, module, line = (recorded.names[int(columns[name][event])] for name in ("op", "module", "line"))
+    totals = (("allocated", int(memory.allocated[event])), ("reserved", int(memory.reserved[event])))
+    held = " and ".join(f"{size:,} bytes {what}" for what, size in totals if size > 0)
+    return FailedRequest(
+        bytes=int(memory.size[event]) if memory.size[event] > 0 else None,
+        message="torch.profiler recorded a request that failed" + (f", with {held}" if held else ""),
+        phase="" if phase == NONE else PHASES[phase],
+        step=None if step == NONE else step,
+        op=op,
+        module=module,
+        line=line,
+    )

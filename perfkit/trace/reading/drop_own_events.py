@@ -1,0 +1,15 @@
+"""Drops what perfkit itself wrote into a trace: no event of the program."""
+
+import numpy as np
+
+from perfkit.trace.reading.event_columns import Columns
+from perfkit.trace.reading.growing_columns import select_rows
+
+# The category of the events that an export adds.
+OURS = "perfkit"
+
+
+def drop_own_events(rows: Columns, cats: list[str]) -> None:
+    """Leave out what an export added, so that a trace written back is read as it was."""
+    if OURS in cats:
+        select_rows(rows, np.asarray(rows["cat"] != cats.index(OURS)))

@@ -1,0 +1,55 @@
+"""Extracts the loss of a microbatch, in whatever a model or a loss function returns it."""
+
+from collections.abc import Mapping
+
+import torch
+from torch import nn
+
+from perfkit.errors import UsageError
+from perfkit.workloads.workload import Batch, Workload
+
+
+def compute_loss(workload: Workload, model: nn.Module, batch: Batch) -> torch.Tensor:
+    """The scalar loss of a microbatch.
+
+    The workload's, or where it has none what the model returns for the batch as keyword arguments. Taken as the loss
+    are a tensor of one number, `loss` of a mapping or an object (transformers' outputs), and the only tensor of one
+    number with a gradient in a tuple. Anything else is a `UsageError`.
+    """
+    found = call_loss(workload, model, batch)
+    if isinstance(found, torch.Tensor):
+        loss: object = found
+    elif isinstance(found, Mapping):
+        loss = found.get("loss")
+    elif isinstance(found, tuple | list):
+        scalars = [part for part in found if _is_loss(part)]
+        loss = scalars[0] if len(scalars) == 1 else None
+    else:
+        loss = getattr(found, "loss", None)
+    if not _is_loss(loss):
+        who = f"the model of {workload.name}" if workload.loss is None else f"loss of {workload.name}"
+        raise UsageError(
+            f"{who} returned {_describe_value(found)}: expected the loss as a tensor of one number with a gradient, or a "
+            "dict, tuple or object with one"
+        )
+    assert isinstance(loss, torch.Tensor)
+    return loss
+
+
+def call_loss(workload: Workload, model: nn.Module, batch: Batch) -> object:
+    """What the workload's loss, or where it has none the model, returns for a microbatch."""
+    return model(**batch) if workload.loss is None else workload.loss(model, batch)
+
+
+def _is_loss(part: object) -> bool:
+    return isinstance(part, torch.Tensor) and part.numel() == 1 and part.requires_grad
+
+
+def _describe_value(found: object) -> str:
+    if isinstance(found, torch.Tensor):
+        return f"a tensor of shape {list(found.shape)}" + ("" if found.requires_grad else " without a gradient")
+    if isinstance(found, Mapping):
+        return f"a mapping of {', '.join(map(repr, found)) or 'nothing'}"
+    if isinstance(found, tuple | list):
+        return f"a {type(found).__name__} of {', '.join(_describe_value(part) for part in found) or 'nothing'}"
+    return f"a {type(found).__name__}"

@@ -1,0 +1,92 @@
+"""Checks whether given parameters fit a user's function, before anything is run."""
+
+import inspect
+import types
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from perfkit.errors import UnknownParameterError, UsageError, make_unknown_name_error
+from perfkit.spec import ParamValue, format_param_value
+
+_PLAIN = (bool, int, float, str, type(None))
+
+
+def can_take_one(function: Callable[..., object]) -> bool:
+    """Whether a function can be called with one positional argument; so, too, where its signature is not known."""
+    try:
+        signature = inspect.signature(function)
+    except ValueError:  # of some that are written in C
+        return True
+    try:
+        signature.bind(None)
+    except TypeError:
+        return False
+    return True
+
+
+def fit_arguments(function: Callable[..., object], given: Mapping[str, ParamValue], name: str) -> dict[str, ParamValue]:
+    """The arguments that `function`, called `name`, takes as given, in the types that its signature asks for.
+
+    So that a mistake is found before the function is called, and a TypeError from inside its code stays the user's.
+    The type is the annotation where that is made of bool, int, float, str, None and literals; without one, a number
+    where the default is a number. Anything else is passed as it is. Raises `UsageError` that names the parameter.
+    """
+    signature = inspect.signature(function)
+    accepted = {
+        parameter.name: parameter
+        for parameter in signature.parameters.values()
+        if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+    }
+    if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in signature.parameters.values()):
+        for key in given:
+            if key not in accepted and not accepted:
+                raise UnknownParameterError(key, f"workload {name!r} takes no parameters, got {key!r}")
+            if key not in accepted:
+                raise UnknownParameterError(key, str(make_unknown_name_error(f"parameter of {name}", key, accepted)))
+    try:
+        signature.bind(**given)
+    except TypeError as error:
+        raise UsageError(f"workload {name!r}: {error}; give it as {name}:key=value") from None
+    hints = _get_hints(function)
+    return {
+        key: _fit_argument(name, accepted[key], hints, value) if key in accepted else value
+        for key, value in given.items()
+    }
+
+
+def _fit_argument(name: str, parameter: inspect.Parameter, hints: Mapping[str, Any], value: ParamValue) -> ParamValue:
+    kind = hints.get(parameter.name, _infer_kind(parameter.default))
+    if kind is None or not _is_plain(kind):
+        return value
+    if kind is str:
+        return format_param_value(value)  # `version=2` was meant as text
+    try:
+        fitting: ParamValue = msgspec.convert(value, kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"workload {name!r}: {parameter.name}={format_param_value(value)}: {error}") from None
+    return fitting
+
+
+def _get_hints(function: Callable[..., object]) -> dict[str, Any]:
+    """The annotations of a function; none where they name what exists for type checkers only."""
+    try:
+        return get_type_hints(function, include_extras=True)
+    except (NameError, AttributeError, TypeError, SyntaxError):
+        return {}
+
+
+def _infer_kind(default: object) -> Any:
+    """What a parameter without an annotation takes: a switch or a number where its default is one; else None."""
+    if isinstance(default, bool):
+        return bool
+    return int | float if isinstance(default, int | float) else None
+
+
+def _is_plain(kind: Any) -> bool:
+    if kind in _PLAIN or get_origin(kind) is Literal:
+        return True
+    if get_origin(kind) is Annotated:
+        return _is_plain(get_args(kind)[0])
+    return get_origin(kind) in (Union, types.UnionType) and all(map(_is_plain, get_args(kind)))

@@ -1,0 +1,131 @@
+"""Lists the workloads there are, and loads one by its name."""
+
+from dataclasses import dataclass
+from dataclasses import field as dataclass_field
+from typing import get_type_hints
+
+import msgspec
+
+from perfkit.errors import UsageError
+from perfkit.registry import BrokenPluginError, Registry
+from perfkit.spec import WorkloadSpec, parse_workload
+from perfkit.workloads.parameters import Parameters, explain_misfit
+from perfkit.workloads.user_workload import load_user_workload
+from perfkit.workloads.workload import Workload
+
+WORKLOADS: Registry[type[Parameters]] = Registry(
+    "workload",
+    "perfkit.workloads",
+    {
+        "gpt": "perfkit.workloads.gpt:Gpt",
+        "moe": "perfkit.workloads.moe:Moe",
+        "resnet": "perfkit.workloads.resnet:ResNet",
+        "images": "perfkit.workloads.images:Images",
+        "hf": "perfkit.workloads.hf:HuggingFace",
+    },
+    explain_misfit,
+)
+
+
+@dataclass(frozen=True)
+class WorkloadInfo:
+    """A line of the list of workloads. `parameters` is the name of each with values, default and meaning.
+
+    `broken` says why what another package adds cannot be used at all; nothing else is known of it then.
+    """
+
+    name: str
+    summary: str = ""
+    parameters: dict[str, str] = dataclass_field(default_factory=dict)
+    unavailable: str | None = None
+    broken: str | None = None
+
+
+def load_workload(
+    spec: WorkloadSpec, *, device: str = "cpu", batch_size: int | None = None, seq_len: int | None = None
+) -> Workload:
+    """The workload that `spec` names.
+
+    `device` chooses the defaults (a larger model on anything but a CPU). `batch_size` and `seq_len` stand for the
+    parameters of these names.
+
+    Raises:
+        UsageError: an unknown name or parameter, a value out of range, or one given twice.
+        UnavailableError: it needs a package that is not installed.
+        UserCodeError: the user's code raised.
+    """
+    options = {key: value for key, value in (("batch_size", batch_size), ("seq_len", seq_len)) if value is not None}
+    for key, value in options.items():
+        if spec.params.get(key, value) != value:
+            flag = "--" + key.replace("_", "-")
+            raise UsageError(f"{key} is given twice: {spec.params[key]} in {spec.label!r} and {flag} {value}")
+    head, colon, argument = spec.name.partition(":")
+    if colon and head not in WORKLOADS.list_names():
+        return load_user_workload(spec.name, {**spec.params, **options})
+    if head.endswith(".py"):
+        raise UsageError(f"workload {head!r} names no function: expected {head}:function")
+
+    def build(cls: type[Parameters]) -> Workload:
+        defaults = {} if device.startswith("cpu") else cls.on_gpu
+        return cls.parse(argument, {**defaults, **spec.params, **options}).build()
+
+    return WORKLOADS.ask_object(head, build)
+
+
+def resolve_workload(
+    text: str, device: str, batch_size: int | None, seq_len: int | None, microbatches: int = 1
+) -> WorkloadSpec:
+    """The workload that `text` names, with its sizes, built once here so that a mistake in it costs no run.
+
+    Raises what `load_workload` and `check_microbatches` do.
+    """
+    spec = parse_workload(text, WORKLOADS.list_names())
+    check_microbatches(load_workload(spec, device=device, batch_size=batch_size, seq_len=seq_len), microbatches)
+    sizes = {key: value for key, value in (("batch_size", batch_size), ("seq_len", seq_len)) if value is not None}
+    return WorkloadSpec(name=spec.name, params={**spec.params, **sizes})
+
+
+def check_microbatches(workload: Workload, microbatches: int) -> None:
+    """Raise `UsageError` for several microbatches of a step that takes one."""
+    if workload.step is not None and microbatches != 1:
+        raise UsageError(
+            f"the workload {workload.name} has a step of its own, which takes one batch, not {microbatches}: leave out "
+            "--accumulate, or accumulate within the step"
+        )
+
+
+def describe_workloads() -> list[WorkloadInfo]:
+    """Every workload with its parameters, and why it cannot be built on this machine if so."""
+    known = []
+    for name in WORKLOADS.list_names():
+        try:
+            known.append(WORKLOADS.ask_object(name, _build_info))
+        except BrokenPluginError as error:
+            known.append(WorkloadInfo(name, broken=str(error)))
+    user = WorkloadInfo(
+        name="FILE.py:FUNCTION",
+        summary="your own: a function that returns a perfkit.Workload, or package.module:function; "
+        "any key=value is passed to it by name",
+    )
+    return [*known, user]
+
+
+def _build_info(cls: type[Parameters]) -> WorkloadInfo:
+    return WorkloadInfo(cls.usage, cls.summary, _describe_parameters(cls), cls.unavailable())
+
+
+def _describe_parameters(cls: type[Parameters]) -> dict[str, str]:
+    """The parameters with a default: the values each takes, the default, and the meaning where that is not plain."""
+    hints = get_type_hints(cls, include_extras=True)
+    lines = {}
+    for field in msgspec.structs.fields(cls):
+        if field.default is msgspec.NODEFAULT:
+            continue
+        said = getattr(hints[field.name], "__metadata__", ())
+        meta = next((item for item in reversed(said) if isinstance(item, msgspec.Meta)), msgspec.Meta())
+        default = [] if field.default is None else [str(field.default)]
+        if field.name in cls.on_gpu:
+            default.append(f"{cls.on_gpu[field.name]} on a GPU")
+        parts = (meta.title, f"[{'; '.join(default)}]" if default else None, meta.description)
+        lines[field.name] = " ".join(part for part in parts if part)
+    return lines

@@ -1,0 +1,55 @@
+"""Transformers' own plans for tensor parallelism, as DTensor's styles."""
+
+from pathlib import Path
+
+import pytest
+from torch import nn
+from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel
+
+from perfkit.errors import UnavailableError
+from perfkit.techniques.tensor_parallel import split_layers
+from perfkit.workloads.hf import HuggingFace
+from perfkit.workloads.hf_tensor_parallel import split_by_model_plan
+from perfkit.workloads.workload import TensorParallelSplit, make_model
+
+pytest.importorskip("transformers")
+
+FILES = Path(__file__).parents[2] / "fixtures" / "workloads"
+PLAIN = TensorParallelSplit(2, sequence=False, loss=False)
+
+
+def model_of(config: str) -> nn.Module:
+    return make_model(HuggingFace.parse(str(FILES / config), {}).build())
+
+
+def test_a_llama_is_split_by_heads_mlp_and_vocabulary() -> None:
+    model = model_of("llama")
+    plan = split_by_model_plan(model, PLAIN)
+    styles = {name: type(style) for name, style in plan.items()}
+    assert styles["model.layers.*.self_attn.q_proj"] is ColwiseParallel
+    assert styles["model.layers.*.mlp.down_proj"] is RowwiseParallel
+    assert styles["lm_head"] is ColwiseParallel
+    split = split_layers(model, plan, 2)
+    # Of each layer q, k, v, gate and up; o and down; and the head, and the embedding where it is split.
+    assert (split.columns, split.rows) == (2 * 5 + 1, 2 * 2 + ("model.embed_tokens" in plan))
+
+
+@pytest.mark.parametrize(
+    ("config", "split", "reason"),
+    [
+        (
+            "llama",
+            TensorParallelSplit(2, sequence=True, loss=False),
+            "neither sequences nor the loss: use tp2:sp=false:loss=false",
+        ),
+        (
+            "llama",
+            TensorParallelSplit(3, sequence=False, loss=False),
+            "heads of LlamaForCausalLM do not divide by 3 ranks",
+        ),
+        ("bert.json", PLAIN, "Transformers has no plan for tensor parallelism of BertForMaskedLM"),
+    ],
+)
+def test_what_the_plan_does_not_serve_is_refused(config: str, split: TensorParallelSplit, reason: str) -> None:
+    with pytest.raises(UnavailableError, match=reason):
+        split_by_model_plan(model_of(config), split)
