@@ -17,8 +17,8 @@ from perfkit.analysis.model.estimate import MedianEstimate
 from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit.analysis.suite.analyze import analyze_suite
 from perfkit.plan.advise.advise import advise
-from perfkit.plan.advise.model import Goal, Option
-from perfkit.plan.advise.subject import of_run
+from perfkit.plan.advise.model import AdviceOption, Goal
+from perfkit.plan.advise.subject import make_run_subject
 from perfkit.record import RunStatus
 from perfkit.spec import parse_variants
 
@@ -61,11 +61,11 @@ def outcome(suite: Path, analysis: Analysis, goal: Goal, share: Share) -> Outcom
     """What was predicted of a suite, and what was measured."""
     measured = shares(analysis, share)
     variants = parse_variants(",".join(name for name in measured if "@" not in name))
-    advice = advise(of_run(suite), variants, goal)
+    advice = advise(make_run_subject(suite), variants, goal)
     return judged(advice.options, measured)
 
 
-def judged(options: tuple[Option, ...], measured: Mapping[str, float]) -> Outcome:
+def judged(options: tuple[AdviceOption, ...], measured: Mapping[str, float]) -> Outcome:
     """The options in the order of the advice against the measured shares; only options are candidates."""
     ranked = [option.name for option in options if option.name in measured]
     first = tuple(ranked[:FIRST])

@@ -21,7 +21,7 @@ from perfkit.errors import PerfkitError, UnavailableError
 from perfkit.measure.step import train_step
 from perfkit.spec import WorkloadSpec, convert_params, parse_technique
 from perfkit.techniques.apply import apply_all
-from perfkit.techniques.compatibility import check
+from perfkit.techniques.compatibility import check_compatibility
 from perfkit.techniques.state import TrainState, World
 from perfkit.techniques.table import TECHNIQUES
 from perfkit.techniques.technique import LOSSLESS, Technique
@@ -131,7 +131,7 @@ def losses_of(names: tuple[str, ...]) -> list[float] | str:
 
 def listed(names: tuple[str, ...]) -> str:
     try:
-        check(techniques(names))
+        check_compatibility(techniques(names))
     except PerfkitError as error:
         return str(error)
     return ""

@@ -14,7 +14,7 @@ from pathlib import Path
 from perfkit.devices.machine import available_cores
 from perfkit.measure.largest_batch import resolution
 from perfkit.parse_units import parse_amount
-from perfkit.plan.finding import find
+from perfkit.plan.resolve_auto import find_open_params
 from perfkit.spec import parse_variants
 from perfkit.store.layout import BatchSearch
 from perfkit.store.request import BenchRequest
@@ -53,7 +53,7 @@ def searched(workload: str, limit_bytes: int, most: int) -> BatchSearch:
         cores=available_cores(),
         memory_limit_bytes=limit_bytes,
     )
-    (search,) = find(request, lambda _: None).batches
+    (search,) = find_open_params(request, lambda _: None).batches
     return search
 
 

@@ -26,7 +26,7 @@ from perfkit.errors import UnavailableError
 from perfkit.measure.bench import ranks_needed, refusal_of
 from perfkit.measure.rank import run_rank
 from perfkit.measure.schedule import ScheduledRun, bench_schedule
-from perfkit.plan.rehearsal import rehearse
+from perfkit.plan.rehearsal import rehearse_step
 from perfkit.spec import RunSpec, Schedule, parse_variants
 from perfkit.store.layout import MEMORY_FILE, get_rank_folder
 from perfkit.store.memory_file import read_allocations
@@ -124,7 +124,7 @@ def _planned(spec: RunSpec) -> Held:
 
 def _plan(_rank: int, spec: RunSpec, answer: str) -> None:
     try:
-        held = _held(rehearse(spec).allocations)
+        held = _held(rehearse_step(spec).allocations)
     except UnavailableError as error:
         held = Held({}, str(error))
     Path(answer).write_text(json.dumps(held))

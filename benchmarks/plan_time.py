@@ -31,17 +31,17 @@ from perfkit.analysis.suite.compare import compute_log_ratios
 from perfkit.analysis.suite.runs import VariantRuns
 from perfkit.devices import cache
 from perfkit.errors import PerfkitError
-from perfkit.plan import known
-from perfkit.plan.disk import disk
-from perfkit.plan.gloo import gloo
-from perfkit.plan.known import efficiencies_for
-from perfkit.plan.learn import of_suite
-from perfkit.plan.learned import store
-from perfkit.plan.planning import compiled
-from perfkit.plan.rehearsal import rehearse
+from perfkit.plan import device_efficiencies
+from perfkit.plan.device_efficiencies import load_efficiencies
+from perfkit.plan.disk import load_disk
+from perfkit.plan.efficiency_store import store_learned
+from perfkit.plan.gloo import load_gloo_links
+from perfkit.plan.learn import learn_suite
+from perfkit.plan.rehearsal import rehearse_step
 from perfkit.plan.step_ops import Issued
-from perfkit.plan.step_time import step_time
+from perfkit.plan.step_time import predict_step_time
 from perfkit.plan.target import CPU
+from perfkit.plan.technique_planning import is_compiled
 from perfkit.record import RunStatus, Unknown
 from perfkit.store.read import StoredSuite, read_suite
 
@@ -83,13 +83,13 @@ def _variants(suite: StoredSuite) -> Iterator[Variant]:
             continue
         spec = runs.main.spec
         try:
-            issued = rehearse(spec).issued
+            issued = rehearse_step(spec).issued
         except PerfkitError as error:
             print(f"left out: {name}: {error}")
             continue
         environment = runs.records[0].environment
         assert environment is not None
-        yield Variant(suite, name, issued, rounds, environment.threads, compiled(spec.techniques))
+        yield Variant(suite, name, issued, rounds, environment.threads, is_compiled(spec.techniques))
 
 
 def _rounds(runs: VariantRuns, baseline: VariantRuns) -> tuple[float, ...]:
@@ -108,12 +108,12 @@ def _without(suite: StoredSuite, variants: Iterable[Variant]) -> StoredSuite:
 
 def _predicted(variants: Iterable[Variant], learned_from: Iterable[StoredSuite]) -> Mapping[str, float]:
     """Seconds of a step by the name of each variant, with what these suites tell and nothing else."""
-    links, files = gloo(), disk()
+    links, files = load_gloo_links(), load_disk()
     found: dict[str, float] = {}
     with _learned(learned_from):
-        efficiencies = {threads: efficiencies_for(CPU, threads) for threads in {each.threads for each in variants}}
+        efficiencies = {threads: load_efficiencies(CPU, threads) for threads in {each.threads for each in variants}}
         for each in variants:
-            time = step_time(each.issued, "cpu", efficiencies[each.threads], links, files)
+            time = predict_step_time(each.issued, "cpu", efficiencies[each.threads], links, files)
             if isinstance(time, Unknown):
                 print(f"left out: {each.name}: {time.reason}")
             else:
@@ -125,7 +125,7 @@ def _predicted(variants: Iterable[Variant], learned_from: Iterable[StoredSuite])
 def _learned(suites: Iterable[StoredSuite]) -> Iterator[None]:
     """What these suites tell is all that is known while entered, beside the measured ceilings of this machine."""
     own = cache.folder()
-    with tempfile.TemporaryDirectory() as folder, patch.object(known, "packaged", lambda: ()):
+    with tempfile.TemporaryDirectory() as folder, patch.object(device_efficiencies, "load_packaged", lambda: ()):
         for kept in ("ceilings", "links", "disk"):
             if (own / kept).is_dir():
                 copytree(own / kept, Path(folder) / kept)
@@ -133,8 +133,8 @@ def _learned(suites: Iterable[StoredSuite]) -> Iterator[None]:
         os.environ["PERFKIT_CACHE"] = folder
         try:
             for suite in suites:
-                for learned in of_suite(suite):
-                    store(learned)
+                for learned in learn_suite(suite):
+                    store_learned(learned)
             yield
         finally:
             del os.environ["PERFKIT_CACHE"]

@@ -33,12 +33,12 @@ from perfkit.cost.formula_table import cost_op
 from perfkit.cost.op_call import Arg, OpCall, TensorArg
 from perfkit.devices.catalogue import named
 from perfkit.errors import PerfkitError
-from perfkit.plan.efficiencies import Measured
-from perfkit.plan.known import ceilings_of, roofs_of_gpu, unlikeness
-from perfkit.plan.learn import learn
-from perfkit.plan.learned import Learned, Packaged, Program, Sample
-from perfkit.plan.samples import Call, samples_of
-from perfkit.plan.work import Work, least_time, work_of
+from perfkit.plan.device_efficiencies import build_gpu_roofs, compute_unlikeness, get_learned_ceilings
+from perfkit.plan.efficiencies import MeasuredDevice
+from perfkit.plan.efficiency_store import EfficiencySample, LearnedDevice, LearnedProgram, PackagedDevices
+from perfkit.plan.learn import learn_efficiencies
+from perfkit.plan.samples import TimedCall, make_samples
+from perfkit.plan.work import Work, compute_least_time, make_work
 
 OP_TIMES = Path(__file__).with_name("op_times.csv")
 
@@ -66,41 +66,41 @@ def main() -> None:
     parser.add_argument("--suite", action="append", default=[])
     parser.add_argument("--write", type=Path)
     given = parser.parse_args()
-    devices: dict[str, Learned] = {}
+    devices: dict[str, LearnedDevice] = {}
     for learned in (*_learned([*given.traces, *given.suite]), *_told(OP_TIMES), *_swept(given.sweeps)):
         known = devices.get(learned.device)
         devices[learned.device] = learned if known is None else known.merge_programs(learned.programs)
     if given.write is not None:
-        given.write.write_bytes(msgspec.json.encode(_rounded(Packaged(devices=tuple(devices.values())))) + b"\n")
+        given.write.write_bytes(msgspec.json.encode(_rounded(PackagedDevices(devices=tuple(devices.values())))) + b"\n")
         return
     _print(list(devices.values()))
     if given.sweeps is not None:
         _print_weights_left_out(given.sweeps)
 
 
-def _learned(sources: Sequence[str]) -> Iterator[Learned]:
+def _learned(sources: Sequence[str]) -> Iterator[LearnedDevice]:
     for source in sources:
         try:
-            for learned in learn(source):
+            for learned in learn_efficiencies(source):
                 yield msgspec.structs.replace(learned, programs=tuple(map(_renamed, learned.programs)))
         except PerfkitError as error:
             print(f"left out: {error}")
 
 
-def _renamed(program: Program) -> Program:
+def _renamed(program: LearnedProgram) -> LearnedProgram:
     """By the model alone, without the device at the beginning of a trace's name."""
     return msgspec.structs.replace(program, name=program.name.partition("_")[2] or program.name)
 
 
-def _told(path: Path) -> Iterator[Learned]:
-    calls: dict[tuple[str, str], list[Call]] = defaultdict(list)
+def _told(path: Path) -> Iterator[LearnedDevice]:
+    calls: dict[tuple[str, str], list[TimedCall]] = defaultdict(list)
     with path.open(newline="") as file:
         for row in csv.DictReader(file):
             made = OpCall(row["op"], tuple(_operand(shape, row["dtype"]) for shape in json.loads(row["operands"])))
             cost = cost_op(made)
-            work = None if cost is None else work_of(made, cost)
+            work = None if cost is None else make_work(made, cost)
             assert work is not None, row
-            calls[row["device"], row["program"]].append(Call(work, float(row["calls"]), float(row["us"]) * 1e-6))
+            calls[row["device"], row["program"]].append(TimedCall(work, float(row["calls"]), float(row["us"]) * 1e-6))
     for (device, program), some in calls.items():
         yield _of_gpu(device, program, some, sweep=False)
 
@@ -115,7 +115,7 @@ def _operand(shape: Sequence[int], dtype: str) -> Arg:
     return TensorArg(tuple(shape), tuple(strides), dtype)
 
 
-def _swept(folder: Path | None) -> Iterator[Learned]:
+def _swept(folder: Path | None) -> Iterator[LearnedDevice]:
     for name, device in SWEPT.items() if folder is not None else ():
         assert folder is not None
         calls = [_product(row) for row in _products(folder / name).itertuples()]
@@ -135,7 +135,7 @@ def _products(folder: Path) -> pd.DataFrame:
     return products[products.gemm_dtype.isin(_SIXTEEN_BITS)]
 
 
-def _product(row: Any) -> Call:
+def _product(row: Any) -> TimedCall:
     return _call("GEMM", 2.0 * row.m * row.n * row.k, row.m * row.k + row.k * row.n + row.m * row.n, row.latency)
 
 
@@ -143,7 +143,7 @@ def _print_weights_left_out(folder: Path) -> None:
     """Of each device the products with one weight (n, k), summed over all m, from those with all other weights."""
     print("\n| device | weights left out | off by (root mean square) | furthest |\n|---|--:|--:|--:|")
     for name, device in SWEPT.items():
-        roofs, products = roofs_of_gpu(named(device)), _products(folder / name)
+        roofs, products = build_gpu_roofs(named(device)), _products(folder / name)
         errors = []
         for (n, k), some in list(products.groupby(["n", "k"]))[::_EVERY]:
             others = products[(products.n != n) | (products.k != k)]
@@ -151,7 +151,7 @@ def _print_weights_left_out(folder: Path) -> None:
                 _of_gpu(device, "", list(map(_product, each.itertuples())), sweep=True) for each in (others, some)
             ]
             rest, own = (learned.programs[0] for learned in programs)
-            errors.append(Measured(roofs, (rest,)).compute_error(own))
+            errors.append(MeasuredDevice(roofs, (rest,)).compute_error(own))
         mean, furthest = sqrt(sum(error**2 for error in errors) / len(errors)), max(map(abs, errors))
         print(f"| {roofs.device_name} | {len(errors)} | {exp(mean):.2f} | {exp(furthest):.2f} |")
 
@@ -160,17 +160,17 @@ def _last(folder: Path, pattern: str) -> pd.DataFrame:
     return pd.read_parquet(sorted(folder.glob(pattern))[-1])
 
 
-def _call(op_class: str, flops: float, elements: float, ms: float) -> Call:
-    return Call(Work(op_class, "bf16", flops, 2.0 * elements, matrix=True), 1.0, ms * 1e-3)
+def _call(op_class: str, flops: float, elements: float, ms: float) -> TimedCall:
+    return TimedCall(Work(op_class, "bf16", flops, 2.0 * elements, matrix=True), 1.0, ms * 1e-3)
 
 
-def _of_gpu(device: str, program: str, calls: Sequence[Call], *, sweep: bool) -> Learned:
-    roofs = roofs_of_gpu(named(device))
-    told = Program(name=program, samples=samples_of(calls, roofs), sweep=sweep)
-    return Learned(device=device, device_name=roofs.device_name, programs=(told,))
+def _of_gpu(device: str, program: str, calls: Sequence[TimedCall], *, sweep: bool) -> LearnedDevice:
+    roofs = build_gpu_roofs(named(device))
+    told = LearnedProgram(name=program, samples=make_samples(calls, roofs), sweep=sweep)
+    return LearnedDevice(device=device, device_name=roofs.device_name, programs=(told,))
 
 
-def _print(devices: Sequence[Learned]) -> None:
+def _print(devices: Sequence[LearnedDevice]) -> None:
     ways = ("median", "classes", "ops", "others")
     print("| device | program | ms | median of classes | curves of classes | curves of ops | other devices alone |")
     print("|---|---|--:|--:|--:|--:|--:|")
@@ -182,12 +182,12 @@ def _print(devices: Sequence[Learned]) -> None:
             like = _chain(learned, program, devices)
             cells = {}
             if others:
-                classes = Measured(roofs, tuple(map(_without_ops, others)), like)
+                classes = MeasuredDevice(roofs, tuple(map(_without_ops, others)), like)
                 cells["median"] = _by_median(others, program, roofs)
                 cells["classes"] = classes.compute_error(_without_ops(program))
-                cells["ops"] = Measured(roofs, others, like).compute_error(program)
+                cells["ops"] = MeasuredDevice(roofs, others, like).compute_error(program)
             if like is not None:
-                cells["others"] = Measured(roofs, like.programs, like).compute_error(program)
+                cells["others"] = MeasuredDevice(roofs, like.programs, like).compute_error(program)
             for name, error in cells.items():
                 errors[name].append(error)
             shown = " | ".join(f"{exp(cells[name]):.2f}" if name in cells else "" for name in ways)
@@ -197,42 +197,42 @@ def _print(devices: Sequence[Learned]) -> None:
         print(f"{name}: {len(some)} programs, off by {exp(mean):.2f} (root mean square), {exp(middle):.2f} (median)")
 
 
-def _chain(learned: Learned, program: Program, devices: Sequence[Learned]) -> Measured | None:
+def _chain(learned: LearnedDevice, program: LearnedProgram, devices: Sequence[LearnedDevice]) -> MeasuredDevice | None:
     """What other GPUs tell, the most alike first, without the same model there."""
     if learned.ceilings:
         return None
     others = [each for each in devices if each is not learned and not each.ceilings]
     entry, measured = named(learned.device), None
-    for other in sorted(others, key=lambda each: unlikeness(entry, named(each.device)), reverse=True):
+    for other in sorted(others, key=lambda each: compute_unlikeness(entry, named(each.device)), reverse=True):
         kept = tuple(each for each in other.programs if each.name != program.name)
         if kept:
-            measured = Measured(_roofs(other), kept, measured)
+            measured = MeasuredDevice(_roofs(other), kept, measured)
     return measured
 
 
-def _roofs(learned: Learned) -> Roofs:
+def _roofs(learned: LearnedDevice) -> Roofs:
     if not learned.ceilings:
-        return roofs_of_gpu(named(learned.device))
-    return Roofs(ceilings_of(learned), "cpu", learned.device_name, learned.programs[0].threads)
+        return build_gpu_roofs(named(learned.device))
+    return Roofs(get_learned_ceilings(learned), "cpu", learned.device_name, learned.programs[0].threads)
 
 
-def _without_ops(program: Program) -> Program:
+def _without_ops(program: LearnedProgram) -> LearnedProgram:
     return msgspec.structs.replace(
         program, samples=tuple(msgspec.structs.replace(sample, op="") for sample in program.samples)
     )
 
 
-def _by_median(others: Sequence[Program], program: Program, roofs: Roofs) -> float:
+def _by_median(others: Sequence[LearnedProgram], program: LearnedProgram, roofs: Roofs) -> float:
     """By the median efficiency of each class over samples, of all work where a class is not known."""
     ratios: dict[str, list[float]] = defaultdict(list)
     for sample in (sample for other in others for sample in other.samples):
-        least = least_time(sample.work, roofs)
+        least = compute_least_time(sample.work, roofs)
         if least is not None and least.seconds:
             for key in (sample.op_class, ""):
                 ratios[key].append(log(sample.seconds / least.seconds))
     predicted = measured = 0.0
     for sample in program.samples:
-        least = least_time(sample.work, roofs)
+        least = compute_least_time(sample.work, roofs)
         if least is not None and least.seconds:
             known = ratios.get(sample.op_class) or ratios[""]
             predicted += sample.calls * least.seconds * exp(median(known))
@@ -240,16 +240,16 @@ def _by_median(others: Sequence[Program], program: Program, roofs: Roofs) -> flo
     return log(predicted / measured)
 
 
-def _rounded(packaged: Packaged) -> Packaged:
+def _rounded(packaged: PackagedDevices) -> PackagedDevices:
     """To four digits, which is more than they are known to."""
 
-    def sample(each: Sample) -> Sample:
+    def sample(each: EfficiencySample) -> EfficiencySample:
         return msgspec.structs.replace(
             each,
             **{name: float(f"{getattr(each, name):.4g}") for name in ("flops", "bytes", "calls", "seconds", "spread")},
         )
 
-    return Packaged(
+    return PackagedDevices(
         devices=tuple(
             msgspec.structs.replace(
                 device,

@@ -18,8 +18,8 @@ from perfkit.measure.settled import settled
 from perfkit.remeasure import analyze_and_remeasure
 from perfkit.spec import Schedule, parse_variants
 from perfkit.store.request import BenchRequest
-from perfkit.techniques.compose import compose
-from perfkit.techniques.every import with_all
+from perfkit.techniques.compose import compose_techniques
+from perfkit.techniques.expand_all import expand_variants
 from perfkit.workloads.workload_table import resolve_workload
 
 
@@ -63,13 +63,15 @@ def bench(
         UserCodeError: the workload's code raised when it was built.
         KeyboardInterrupt: what was measured until then is kept in `out`, for `perfkit.analyse(out)`.
     """
-    from perfkit.plan.finding import find  # not sooner: plans take long to import, and other commands need none
+    from perfkit.plan.resolve_auto import (
+        find_open_params,  # not sooner: plans take long to import, and other commands need none
+    )
 
     folder = Path(out) if out is not None else default_folder(workload)
     target = find_device(device)
-    variants = tuple(parse_variants(with_all(technique)))
+    variants = tuple(parse_variants(expand_variants(technique)))
     for variant in variants:
-        compose(variant)
+        compose_techniques(variant)
     plan = Schedule()
     request = BenchRequest(
         workload=resolve_workload(workload, target.kind, batch_size, seq_len),
@@ -93,6 +95,6 @@ def bench(
         command=f"perfkit.bench({workload!r}, {technique!r})",
         ceilings=ceilings,
         progress=progress,
-        find=find,
+        find=find_open_params,
     )
     return analyze_and_remeasure(folder, calibrate=calibrate)

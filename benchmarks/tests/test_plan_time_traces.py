@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.plan_time_traces import _by_median, _told
-from perfkit.plan.learned import Program, Sample
+from perfkit.plan.efficiency_store import EfficiencySample, LearnedProgram
 from tests.fixtures.plan_roofs import BANDWIDTH, roofs
 
 
@@ -27,11 +27,13 @@ def test_times_of_calls_are_told_with_what_each_call_does(tmp_path: Path) -> Non
 
 
 def test_a_class_takes_the_median_of_its_samples_over_their_least_times() -> None:
-    def program(*ratios: float) -> Program:
-        return Program(
+    def program(*ratios: float) -> LearnedProgram:
+        return LearnedProgram(
             name=str(ratios),
             samples=tuple(
-                Sample(op_class="copy", dtype="fp32", matrix=False, flops=0.0, bytes=BANDWIDTH, calls=1, seconds=ratio)
+                EfficiencySample(
+                    op_class="copy", dtype="fp32", matrix=False, flops=0.0, bytes=BANDWIDTH, calls=1, seconds=ratio
+                )
                 for ratio in ratios
             ),
         )

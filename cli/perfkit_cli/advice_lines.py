@@ -8,7 +8,7 @@ from rich.padding import Padding
 from rich.table import Table
 
 from perfkit.analysis.model.plan import Interval
-from perfkit.plan.advise.model import Advice, LeftOut, Option
+from perfkit.plan.advise.model import Advice, AdviceOption, ExcludedVariant
 from perfkit.units import format_bytes, format_percent, format_seconds, format_signed_percent
 from perfkit_cli.report_output import make_console
 from perfkit_reports.render.safe_text import SafeText
@@ -48,7 +48,7 @@ def _format_headline(advice: Advice) -> str:
     return f"{advice.subject} on {advice.device}{step}{peak}{limit}; ranked by {advice.goal}"
 
 
-def _build_table(options: Sequence[Option]) -> Table:
+def _build_table(options: Sequence[AdviceOption]) -> Table:
     """Without memory where that of none is known: names have more room then."""
     known = any(option.peak_bytes is not None or option.measured is not None for option in options)
     columns = [column for column in _COLUMNS if known or column.of is not _format_memory]
@@ -62,11 +62,11 @@ def _build_table(options: Sequence[Option]) -> Table:
     return table
 
 
-def _format_name(option: Option) -> SafeText:
+def _format_name(option: AdviceOption) -> SafeText:
     return SafeText(option.name)
 
 
-def _format_time(option: Option) -> SafeText:
+def _format_time(option: AdviceOption) -> SafeText:
     saving, share = option.saves_s, option.saves_share
     if saving is None or share is None:
         return SafeText("not known", style="dim")
@@ -81,7 +81,7 @@ def _format_time(option: Option) -> SafeText:
     return SafeText(f"{format_signed_percent(-share, 0)}{ends}", style=style)
 
 
-def _format_memory(option: Option) -> SafeText:
+def _format_memory(option: AdviceOption) -> SafeText:
     if option.peak_bytes is None or option.saves_bytes is None:
         return SafeText("not known", style="dim")
     before = option.peak_bytes.value + option.saves_bytes
@@ -92,7 +92,7 @@ def _format_memory(option: Option) -> SafeText:
     return SafeText(f"{changed}{format_bytes(option.peak_bytes.value)}{fits}", style=style)
 
 
-def _format_loss(option: Option) -> SafeText:
+def _format_loss(option: AdviceOption) -> SafeText:
     risk = option.risk
     if not risk.comparable:
         return SafeText("not comparable")
@@ -106,7 +106,7 @@ class _Column(NamedTuple):
 
     title: str
     width: int | None
-    of: Callable[[Option], SafeText]
+    of: Callable[[AdviceOption], SafeText]
 
 
 _COLUMNS = (
@@ -117,7 +117,7 @@ _COLUMNS = (
 )
 
 
-def _format_measured(option: Option) -> tuple[SafeText, SafeText, SafeText]:
+def _format_measured(option: AdviceOption) -> tuple[SafeText, SafeText, SafeText]:
     found = option.measured
     assert found is not None
     time = "not known" if found.time_ratio is None else format_signed_percent(found.time_ratio - 1, 0)
@@ -128,7 +128,7 @@ def _format_measured(option: Option) -> tuple[SafeText, SafeText, SafeText]:
     return SafeText(time), SafeText(peak), SafeText(found.reason or acted)
 
 
-def _explain_option(screen: Console, option: Option, title: str) -> None:
+def _explain_option(screen: Console, option: AdviceOption, title: str) -> None:
     nothing = "what it would save is not known" if option.not_known else "nothing to gain"
     screen.print(SafeText(f"{title}: {'; '.join(option.why) or nothing}"))
     told = (
@@ -147,7 +147,7 @@ def _list_exclusions(advice: Advice) -> Iterator[str]:
             yield f"{what}: {', '.join(names)}: {reason}"
 
 
-def _group_by_reason(left_out: Iterable[LeftOut]) -> dict[str, list[str]]:
+def _group_by_reason(left_out: Iterable[ExcludedVariant]) -> dict[str, list[str]]:
     reasons: dict[str, list[str]] = {}
     for each in left_out:
         reasons.setdefault(each.reason, []).append(each.name)

@@ -11,7 +11,7 @@ from perfkit_cli.option_values import require_one_of
 from perfkit_cli.size_options import COUNT, add_size_options
 
 if TYPE_CHECKING:
-    from perfkit.plan.advise.subject import Subject
+    from perfkit.plan.advise.subject import AdviceSubject
 
 GOALS = ("time", "memory", "batch", "cost")
 
@@ -116,10 +116,10 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     show_advice(advice, options["top"])
 
 
-def _resolve_subject(ctx: click.Context) -> "Subject":
+def _resolve_subject(ctx: click.Context) -> "AdviceSubject":
     """What the argument names: a suite's folder, a trace, or a workload. Options that it does not take are refused."""
-    from perfkit.plan.advise.subject import of_run, of_trace, of_workload
-    from perfkit.plan.target import target_of
+    from perfkit.plan.advise.subject import make_run_subject, make_trace_subject, make_workload_subject
+    from perfkit.plan.target import parse_target
     from perfkit.store.layout import SUITE_FILE
     from perfkit_cli.plan import build_plan_request
 
@@ -129,7 +129,7 @@ def _resolve_subject(ctx: click.Context) -> "Subject":
     if (path / SUITE_FILE).is_file():
         refuse_given(ctx, _OF_A_WORKLOAD, _RECORDED.format(text))
         refuse_given(ctx, ("device",), f"{text} tells what it ran on; --device is for a trace")
-        return of_run(path, memory)
+        return make_run_subject(path, memory)
     if path.is_dir():
         raise UsageError(f"{text}: the folder holds no {SUITE_FILE}; expected one that perfkit bench or run wrote")
     if path.is_file():
@@ -137,9 +137,11 @@ def _resolve_subject(ctx: click.Context) -> "Subject":
             raise UsageError(f"{text}: name the function that builds the workload, {text}:FUNCTION")
         refuse_given(ctx, _OF_A_WORKLOAD, _RECORDED.format(text))
         refuse_given(ctx, ("memory",), f"{text} does not tell what would be in memory; a run or a workload does")
-        return of_trace(path, options["device"])
+        return make_trace_subject(path, options["device"])
     if path.suffix in (".json", ".gz", ".zst") or (len(path.parts) > 1 and ":" not in text):
         raise UsageError(f"{text}: there is no such file or folder")
     refuse_given(ctx, ("device",), f"--device is for a trace, and {text} is a workload: --gpu plans it for a GPU")
     ranks = () if options["world_size"] is None else (options["world_size"],)
-    return of_workload(build_plan_request({**options, "workload": text}, ranks), target_of(options["gpu"], memory))
+    return make_workload_subject(
+        build_plan_request({**options, "workload": text}, ranks), parse_target(options["gpu"], memory)
+    )

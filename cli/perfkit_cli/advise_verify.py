@@ -12,7 +12,7 @@ from perfkit_cli.progress import show_progress
 
 if TYPE_CHECKING:
     from perfkit.plan.advise.model import Advice
-    from perfkit.plan.advise.subject import Subject
+    from perfkit.plan.advise.subject import AdviceSubject
     from perfkit.store.request import BenchRequest
 
 
@@ -24,7 +24,7 @@ class Verification(NamedTuple):
     folder: Path
 
 
-def prepare_verification(subject: "Subject", first: int, out: Path | None) -> Verification:
+def prepare_verification(subject: "AdviceSubject", first: int, out: Path | None) -> Verification:
     """The runs of a subject's workload on this machine. A `UsageError` where they cannot be made or kept."""
     from perfkit.devices.visible import visible_gpus
     from perfkit.measure.bench import default_folder
@@ -47,11 +47,11 @@ def verify_advice(advice: "Advice", runs: Verification, *, quiet: bool) -> "Advi
     from perfkit.analysis.suite.analyze import analyze_suite
     from perfkit.devices.wanted import find_device
     from perfkit.measure.bench import bench
-    from perfkit.plan.advise.verify import request_of, with_measured
+    from perfkit.plan.advise.verify import attach_measured, make_verify_request
 
-    request = request_of(advice, runs.request, runs.first)
+    request = make_verify_request(advice, runs.request, runs.first)
     console = Console(stderr=True, quiet=quiet)
     ceilings = resolve_ceilings(request, find_device(request.device).name, calibrate=False, console=console)
     with show_progress(console) as progress:
         bench(request, runs.folder, command=get_command_line(), ceilings=ceilings, progress=progress)
-    return with_measured(advice, analyze_suite(runs.folder))
+    return attach_measured(advice, analyze_suite(runs.folder))

@@ -105,10 +105,10 @@ def _calibrate_links(target: "Device", ranks: int, *, short: bool, force: bool) 
 
 def _describe_disk(force: bool) -> str:
     """How fast tensors are offloaded to files, which `perfkit plan` goes by; measured where it is not known."""
-    from perfkit.plan.disk import disk, measure_disk
+    from perfkit.plan.disk import load_disk, measure_disk
     from perfkit.units import format_bandwidth, format_seconds
 
-    known = (None if force else disk()) or measure_disk()
+    known = (None if force else load_disk()) or measure_disk()
     if known is None:
         return "files of offloaded tensors: those in the folder for temporary files (TMPDIR) are in memory"
     written, read = (

@@ -230,9 +230,9 @@ def _show_search(ctx: click.Context, console: "Console") -> None:
 
 
 def _resolve_target(options: Mapping[str, Any]) -> "Target":
-    from perfkit.plan.target import target_of
+    from perfkit.plan.target import parse_target
 
-    return target_of(options["gpu"], options["memory"])._replace(**_select_links(options))
+    return parse_target(options["gpu"], options["memory"])._replace(**_select_links(options))
 
 
 def _select_links(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -242,13 +242,13 @@ def _select_links(options: Mapping[str, Any]) -> dict[str, Any]:
 def build_plan_request(options: Mapping[str, Any], world_sizes: Sequence[int]) -> "BenchRequest":
     """What to plan, by the options `workload`, `technique` and those of sizes, on these numbers of ranks."""
     from perfkit.devices.machine import available_cores
-    from perfkit.plan.quiet import quiet_libraries
+    from perfkit.plan.quiet_libraries import hide_library_remarks
     from perfkit.store.request import BenchRequest, make_rank_fields
     from perfkit.workloads.workload_table import resolve_workload
     from perfkit_cli.variants import parse_named_variants
 
     sizes = options["batch_size"], options["seq_len"], options["accumulate"]
-    with quiet_libraries():  # Transformers imports torchao
+    with hide_library_remarks():  # Transformers imports torchao
         workload = resolve_workload(options["workload"], "cuda" if options["gpu"] else "cpu", *sizes)
     return BenchRequest(
         workload=workload,

@@ -9,7 +9,7 @@ from rich.console import Console
 from perfkit.analysis.model.plan import LargestBatch, PlannedBatch
 from perfkit.errors import UsageError
 from perfkit.measure.own_size import batch_size
-from perfkit.plan.largest import largest_batch
+from perfkit.plan.largest_batch import plan_largest_batch
 from perfkit.plan.target import Target
 from perfkit.spec import format_variant_label
 from perfkit.store.request import BenchRequest
@@ -36,7 +36,7 @@ def find_largest_batches(
                 status.update(f"{of}: a batch of {planned.size} {_FITS[planned.fits]}")
 
             found.append(
-                largest_batch(request, techniques, target, margin=margin, first=first, most=most, progress=told)
+                plan_largest_batch(request, techniques, target, margin=margin, first=first, most=most, progress=told)
             )
     return found
 

@@ -9,8 +9,8 @@ from rich.console import Console
 from perfkit.errors import PerfkitError, UsageError
 
 if TYPE_CHECKING:
-    from perfkit.plan.efficiencies import Measured
-    from perfkit.plan.learned import Learned
+    from perfkit.plan.efficiencies import MeasuredDevice
+    from perfkit.plan.efficiency_store import LearnedDevice
 
 
 def learn_and_show(paths: Sequence[str], gpu: str | None, console: Console) -> None:
@@ -19,37 +19,37 @@ def learn_and_show(paths: Sequence[str], gpu: str | None, console: Console) -> N
     What nothing can be learned from is named with the reason; where that is all, it is an error.
     """
     from perfkit.devices.catalogue import named
-    from perfkit.plan.known import measured_of
-    from perfkit.plan.learn import learn, sources
-    from perfkit.plan.learned import path, store
+    from perfkit.plan.device_efficiencies import make_measured_devices
+    from perfkit.plan.efficiency_store import get_device_path, store_learned
+    from perfkit.plan.learn import find_sources, learn_efficiencies
     from perfkit_cli.listing import align_columns
 
     entry = None if gpu is None else named(gpu)
-    kept: dict[str, Learned] = {}
+    kept: dict[str, LearnedDevice] = {}
     with console.status("learning") as status:
-        for source in sources(paths):
+        for source in find_sources(paths):
             status.update(f"learning from {source}")
             try:
-                learned = learn(source, entry, _warn_left_out)
+                learned = learn_efficiencies(source, entry, _warn_left_out)
             except PerfkitError as error:
                 _warn_left_out(str(error))
                 continue
-            kept |= {each.device: store(each) for each in learned}
+            kept |= {each.device: store_learned(each) for each in learned}
     if not kept:
         raise UsageError("nothing could be learned from these: see above")
-    rows = [_build_row(each) for known in kept.values() for each in measured_of(known)]
+    rows = [_build_row(each) for known in kept.values() for each in make_measured_devices(known)]
     head = ("device", "programs", "ops", "classes", "fit", "a program from the others")
     for line in align_columns([head, *rows]):
         click.echo(line)
     for device in kept:
-        click.echo(f"kept in {path(device)}")
+        click.echo(f"kept in {get_device_path(device)}")
 
 
 def _warn_left_out(reason: str) -> None:
     click.echo(f"left out: {reason}", err=True)
 
 
-def _build_row(measured: "Measured") -> tuple[str, ...]:
+def _build_row(measured: "MeasuredDevice") -> tuple[str, ...]:
     from math import exp, sqrt
 
     threads = measured.roofs.threads

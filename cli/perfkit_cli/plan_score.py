@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from perfkit.analysis.model.prediction import PredictedFigure
-    from perfkit.plan.score import Errors, Score, ScoredVariant
+    from perfkit.plan.score import ErrorSummary, PlanScore, ScoredVariant
 
 _NOT_KNOWN = "–"
 
@@ -23,11 +23,11 @@ def show_score(folder: Path, *, as_json: bool, console: "Console") -> None:
     """Print a row for each variant and what they come to, or everything as JSON."""
     import msgspec
 
-    from perfkit.plan.score import score
+    from perfkit.plan.score import score_folder
     from perfkit_cli.listing import align_columns
 
     with console.status("reading") as status:
-        found = score(folder, status.update)
+        found = score_folder(folder, status.update)
     if as_json:
         click.echo(msgspec.json.format(msgspec.json.encode(found), indent=2))
         return
@@ -65,7 +65,7 @@ def _format_error(figure: "PredictedFigure | None") -> str:
     return _NOT_KNOWN if figure is None else format_error(figure.error)
 
 
-def format_summary(found: "Score") -> Iterator[str]:
+def format_summary(found: "PlanScore") -> Iterator[str]:
     """`peak: median 0.0 %, 90 % below 0.4 %, worst 3.5 % (12 variants)`, of categories and steps likewise."""
     if not found.variants:
         yield "no suite with a plan: perfkit bench --plan keeps one, perfkit plan --into FOLDER adds one"
@@ -97,6 +97,6 @@ def _list_uncounted(variants: "Sequence[ScoredVariant]") -> Iterator[str]:
         yield f"step times of {of} are not counted: {reason}"
 
 
-def _format_errors(errors: "Errors") -> str:
+def _format_errors(errors: "ErrorSummary") -> str:
     median_, p90, worst = (units.format_percent(value) for value in (errors.median, errors.p90, errors.worst))
     return f"median {median_}, 90 % below {p90}, worst {worst} ({errors.count} variants)"

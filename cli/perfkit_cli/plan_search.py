@@ -9,8 +9,8 @@ from rich.console import Console
 from perfkit.analysis.model.plan import PlannedVariant, PlanSearch
 from perfkit.errors import UsageError
 from perfkit.measure.schedule import Techniques
-from perfkit.plan.plan import planned, scheduled
-from perfkit.plan.search import search
+from perfkit.plan.plan import plan_variant, schedule_run
+from perfkit.plan.search import search_combinations
 from perfkit.plan.target import Target
 from perfkit.store.request import BenchRequest
 from perfkit.units import format_bytes, format_significant
@@ -23,10 +23,10 @@ def run_search(request: BenchRequest, target: Target, console: Console) -> PlanS
         raise UsageError("--search fits combinations into memory: say how much, --memory 6GiB or --gpu h100-80g")
 
     def plan(techniques: Techniques) -> PlannedVariant:
-        return planned(scheduled(request, techniques, target), target)
+        return plan_variant(schedule_run(request, techniques, target), target)
 
     with console.status("planning each technique alone") as status:
-        return search(
+        return search_combinations(
             plan,
             request.world_size or 1,
             lambda done, total, last: status.update(f"{done} of {total} combinations: {last.name} {last.verdict}"),

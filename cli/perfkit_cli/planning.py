@@ -31,10 +31,10 @@ def plan_request(request: "BenchRequest", target: "Target", console: "Console") 
 
     from perfkit.measure.bench import ranks_needed
     from perfkit.measure.scaled import of_each_size
-    from perfkit.plan.finding import find_by_plan
-    from perfkit.plan.least_change import with_least_change
-    from perfkit.plan.plan import plan
-    from perfkit.plan.whole import whole_plan
+    from perfkit.plan.least_change import suggest_least_change
+    from perfkit.plan.plan import plan_variants
+    from perfkit.plan.plan_record import build_plan_record
+    from perfkit.plan.resolve_auto import find_by_plan
 
     told: list[PlannedVariant] = []
     searches: list[RecomputationSearch] = []
@@ -44,12 +44,12 @@ def plan_request(request: "BenchRequest", target: "Target", console: "Console") 
             found = find_by_plan(sized, target, lambda name: status.update(f"planned {name}"))
             searches += found.recomputations
             variants += [each for each in found.request.variants if each not in variants]
-            for variant in plan(found.request, target, found.refusals):
+            for variant in plan_variants(found.request, target, found.refusals):
                 told.append(variant)
                 status.update(f"planned {variant.name}")
         asked = msgspec.structs.replace(request, variants=tuple(variants))
-        told = with_least_change(asked, target, told, lambda name: status.update(f"nothing fits; trying {name}"))
-    return whole_plan(request, target, told, get_command_line(), searches)
+        told = suggest_least_change(asked, target, told, lambda name: status.update(f"nothing fits; trying {name}"))
+    return build_plan_record(request, target, told, get_command_line(), searches)
 
 
 def plan_suite(folder: Path, memory: str | None, console: "Console", further: Sequence[int] = (), **links: Any) -> None:
@@ -62,8 +62,8 @@ def plan_suite(folder: Path, memory: str | None, console: "Console", further: Se
 
     from perfkit.files import write_json
     from perfkit.measure.settled import settled
-    from perfkit.plan.onwards import onwards
-    from perfkit.plan.target import target_of_run
+    from perfkit.plan.extrapolate_ranks import extrapolate_ranks
+    from perfkit.plan.target import find_run_target
     from perfkit.resume import read_whole_request
     from perfkit.store.read import read_suite
     from perfkit.store.request import make_rank_fields
@@ -73,25 +73,29 @@ def plan_suite(folder: Path, memory: str | None, console: "Console", further: Se
     places = (rank.record.environment for run in read_suite(folder).runs for rank in run.ranks)
     environment = next((each for each in places if each is not None), None)
     name = "" if environment is None else environment.device_name
-    target = _require_target(target_of_run(request.device, environment, memory), name)._replace(**links)
-    sized = replace(request, **make_rank_fields(sorted({*request.sizes, *further}))) if further else onwards(request)
+    target = _require_target(find_run_target(request.device, environment, memory), name)._replace(**links)
+    sized = (
+        replace(request, **make_rank_fields(sorted({*request.sizes, *further})))
+        if further
+        else extrapolate_ranks(request)
+    )
     write_json(folder / PLAN_FILE, plan_request(settled(sized), target, console))
 
 
 def plan_bench(folder: Path, request: "BenchRequest", device_name: str, console: "Console") -> None:
     """Plan what is to be measured, with its report, in the folder in which the suite will be."""
-    from perfkit.plan.onwards import onwards
-    from perfkit.plan.target import target_here
+    from perfkit.plan.extrapolate_ranks import extrapolate_ranks
+    from perfkit.plan.target import find_local_target
     from perfkit_reports.render.report_files import write_document
     from perfkit_reports.subjects.plan.document import build_document
 
-    target = _require_target(target_here(request.device, device_name), device_name)
-    write_document(build_document(plan_request(onwards(request), target, console)), folder)
+    target = _require_target(find_local_target(request.device, device_name), device_name)
+    write_document(build_document(plan_request(extrapolate_ranks(request), target, console)), folder)
 
 
 def _require_target(target: "Target | None", device_name: str) -> "Target":
     if target is None:
-        from perfkit.plan.target import nothing_known
+        from perfkit.plan.target import explain_unknown_gpu
 
-        raise UsageError(nothing_known(device_name))
+        raise UsageError(explain_unknown_gpu(device_name))
     return target

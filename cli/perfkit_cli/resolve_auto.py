@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 
 def resolve_auto_params(request: "BenchRequest", progress: Callable[["Event"], None]) -> "Found":
-    """As `perfkit.plan.finding.find` does."""
+    """As `perfkit.plan.resolve_auto.find_open_params` does."""
     silence_kineto()
 
-    from perfkit.plan import finding
+    from perfkit.plan import resolve_auto
 
-    return finding.find(request, progress)
+    return resolve_auto.find_open_params(request, progress)

@@ -100,14 +100,14 @@ def _build_request(ctx: click.Context, folder: Path) -> "BenchRequest":
     from perfkit.resume import read_first_request, read_whole_request
     from perfkit.spec import parse_variants, parse_workload
     from perfkit.store.request import BenchRequest
-    from perfkit.techniques.every import with_all
+    from perfkit.techniques.expand_all import expand_variants
     from perfkit.workloads.workload_table import WORKLOADS, resolve_workload
     from perfkit_cli.folders import refuse_impossible
 
     options: dict[str, Any] = ctx.params
     if options["resume"] is not None:
         return read_whole_request(folder)
-    variants = tuple(parse_variants(with_all(options["technique"])))
+    variants = tuple(parse_variants(expand_variants(options["technique"])))
     if options["into"] is not None:
         return apply_options(read_first_request(folder), {**get_given_options(ctx), "variants": variants})
     refuse_impossible(folder)

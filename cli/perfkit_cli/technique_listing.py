@@ -8,9 +8,9 @@ import msgspec
 import torch
 
 from perfkit.registry import BrokenPluginError
-from perfkit.techniques.groups import group_of, in_groups
+from perfkit.techniques.groups import get_group, sort_by_group
 from perfkit.techniques.table import TECHNIQUES
-from perfkit.techniques.technique import Technique, cannot_act
+from perfkit.techniques.technique import Technique, explain_inability
 from perfkit_cli.listing import ListedItem, describe_parameters, list_choices
 
 
@@ -19,7 +19,7 @@ def list_technique(name: str, device: torch.device) -> ListedItem:
     try:
         return TECHNIQUES.ask_object(name, lambda kind: _describe_technique(kind, device))
     except BrokenPluginError as error:
-        return ListedItem(name=name, group=group_of(name), broken=str(error))
+        return ListedItem(name=name, group=get_group(name), broken=str(error))
 
 
 def describe_availability(item: ListedItem) -> str:
@@ -32,7 +32,7 @@ def describe_availability(item: ListedItem) -> str:
 def format_listing(items: Sequence[ListedItem], width: int) -> Iterator[str]:
     """The listing in so many columns: the groups in their order, each with its techniques."""
     names = max(len(item.name) for item in items)
-    for group, members in groupby(in_groups(items, lambda item: item.name), key=lambda item: item.group):
+    for group, members in groupby(sort_by_group(items, lambda item: item.name), key=lambda item: item.group):
         yield f"{group}:"
         for item in members:
             first = f"  {item.name:{names}}  {_format_available(item):3}  "
@@ -55,20 +55,20 @@ def describe_needs(kind: type[Technique], device: str) -> str:
 def find_unavailable_choices(kind: type[Technique], device: torch.device) -> dict[str, str]:
     """Why it cannot act here with a choice of a parameter, as `backend=liger`; empty for choices with which it can."""
     return {
-        f"{field.encode_name}={value}": cannot_act(kind(**{field.name: value}), device) or ""
+        f"{field.encode_name}={value}": explain_inability(kind(**{field.name: value}), device) or ""
         for field in msgspec.structs.fields(kind)
         for value in list_choices(kind, field.name)
     }
 
 
 def _describe_technique(kind: type[Technique], device: torch.device) -> ListedItem:
-    reason = cannot_act(kind(), device)
+    reason = explain_inability(kind(), device)
     reasons = find_unavailable_choices(kind, device)
     choice = next((choice for choice, lack in reasons.items() if not lack), "") if reason is not None else ""
     defaults = "with its defaults, " if describe_parameters(kind) else ""
     return ListedItem(
         name=kind.name,
-        group=group_of(kind.name),
+        group=get_group(kind.name),
         summary=kind.summary,
         parameters=describe_parameters(kind),
         unavailable=None if reason is None or choice else f"{defaults}{reason}",

@@ -7,9 +7,9 @@ import torch
 
 from perfkit.record import Claim, ParityRule, Relation
 from perfkit.spec import BASELINE, WorkloadSpec
-from perfkit.techniques.ranks import mesh_of, ranks_needed
+from perfkit.techniques.rank_sharing import build_mesh, count_needed_ranks
 from perfkit.techniques.state import TrainState, World
-from perfkit.techniques.technique import LOSSLESS, Planned, Technique, first_example
+from perfkit.techniques.technique import LOSSLESS, PlanMode, Technique, build_first_example
 from perfkit.units import format_percent
 from perfkit.workloads.workload import make_model
 from perfkit.workloads.workload_table import load_workload
@@ -63,7 +63,7 @@ def _build_facts(kind: type[Technique]) -> list[str]:
 def _describe_planning(kind: type[Technique]) -> str:
     """How `perfkit plan` plans it, where that is not as it runs."""
     plannable = kind().plannable()
-    return plannable.reason if plannable.how is Planned.APPLIED else f"{plannable.how}: {plannable.reason}"
+    return plannable.reason if plannable.how is PlanMode.APPLIED else f"{plannable.how}: {plannable.reason}"
 
 
 def _build_parameters(kind: type[Technique]) -> list[str]:
@@ -79,10 +79,10 @@ def _build_explanation(kind: type[Technique]) -> list[str]:
 def _build_claims(kind: type[Technique]) -> list[str]:
     """What the technique claims as its first example has it, on the smallest workload."""
     workload = load_workload(_WORKLOAD)
-    technique, device = first_example(kind), torch.device("cpu")
-    world = World(size=ranks_needed((technique,)).least)
+    technique, device = build_first_example(kind), torch.device("cpu")
+    world = World(size=count_needed_ranks((technique,)).least)
     state = TrainState(workload=workload, model=make_model(workload), device=device, world=world)
-    state.mesh = mesh_of((technique,), world, device)
+    state.mesh = build_mesh((technique,), world, device)
     state.build_optimizers()
     try:
         claims = technique.claims(state)

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from perfkit.errors import UsageError
 from perfkit.spec import TechniqueSpec, format_variant_label, parse_variants
-from perfkit.techniques.compose import compose
-from perfkit.techniques.every import with_all
+from perfkit.techniques.compose import compose_techniques
+from perfkit.techniques.expand_all import expand_variants
 from perfkit.techniques.technique import Technique
 
 Techniques = tuple[TechniqueSpec, ...]
@@ -25,9 +25,9 @@ def parse_named_variants(text: str) -> tuple[Techniques, ...]:
 
     The word `all` stands for every technique's examples.
     """
-    named = tuple(parse_variants(with_all(text)))
+    named = tuple(parse_variants(expand_variants(text)))
     for variant in named:
-        compose(variant)
+        compose_techniques(variant)
     return named
 
 
@@ -42,7 +42,7 @@ def combine_variants(
     made = {format_variant_label(variant): variant for variant in named}
     left_out = []
     for variant in tuple(named):
-        reason = next(filter(None, map(refusal, compose(variant))), "")
+        reason = next(filter(None, map(refusal, compose_techniques(variant))), "")
         if reason:
             left_out.append(ClashingCombination(f"combinations with {format_variant_label(variant)}", reason))
             named = tuple(other for other in named if other != variant)
@@ -53,7 +53,7 @@ def combine_variants(
             if label in made or len({technique.name for technique in union}) < len(union):
                 continue
             try:
-                compose(union)
+                compose_techniques(union)
             except UsageError as clash:
                 left_out.append(ClashingCombination(label, str(clash)))
             else:

@@ -24,7 +24,7 @@ import perfkit
 from perfkit.attach.guard import Guard
 from perfkit.errors import walk_exception_chain
 from perfkit.instruments.compiling import is_compiling, never_compiled, uncompiled
-from perfkit.techniques.calls import Call, put_around
+from perfkit.techniques.call_wrappers import Call, wrap_calls
 
 _OURS = tuple(f"{Path(perfkit.__file__).parent / name}{os.sep}" for name in ("attach", "instruments"))
 
@@ -73,7 +73,7 @@ class LoopHooks:
     def listen(self, modules: Iterable[nn.Module]) -> None:
         """Follow the calls of `modules` from now on, and of no others; of calls within calls the outermost."""
         self._stop_listening()
-        self._listening = [put_around(module, functools.partial(self._wrap_module, module)) for module in modules]
+        self._listening = [wrap_calls(module, functools.partial(self._wrap_module, module)) for module in modules]
 
     def remove(self) -> None:
         """Take every hook away."""

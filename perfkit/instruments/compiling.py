@@ -17,7 +17,7 @@ from torch._C._dynamo.eval_frame import (
     set_eval_frame,
 )
 
-from perfkit.techniques.calls import compiled_in_place
+from perfkit.techniques.call_wrappers import is_compiled_in_place
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -48,4 +48,4 @@ def holds_compiled(model: nn.Module) -> bool:
     calls, which torch keeps where it keeps compiled calls."""
     from torch._dynamo import OptimizedModule  # not sooner: it takes time
 
-    return any(isinstance(module, OptimizedModule) or compiled_in_place(module) for module in model.modules())
+    return any(isinstance(module, OptimizedModule) or is_compiled_in_place(module) for module in model.modules())

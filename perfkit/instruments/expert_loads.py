@@ -7,9 +7,9 @@ import torch
 from torch import nn
 
 from perfkit.record import ExpertLoad
-from perfkit.techniques.as_built import as_built
-from perfkit.techniques.expert_parallel import chosen_experts, experts_in
+from perfkit.techniques.expert_parallel import count_experts, get_chosen_experts
 from perfkit.techniques.state import TrainState
+from perfkit.techniques.unwrapped_modules import unwrap_modules
 from perfkit.workloads.routing import Routing
 from perfkit.workloads.workload import Batch
 
@@ -24,7 +24,7 @@ def expert_loads(state: TrainState, batch: Batch) -> tuple[ExpertLoad, ...]:
     find = state.workload.expert_parallel
     if find is None or state.workload.step is not None or state.own_forward is not None:
         return ()
-    with as_built(state.model):
+    with unwrap_modules(state.model):
         names = {module: name for name, module in state.model.named_modules()}
         experts = {name: _experts(state, name) for name in find(state.model)}
     if not experts:
@@ -32,7 +32,7 @@ def expert_loads(state: TrainState, batch: Batch) -> tuple[ExpertLoad, ...]:
     loads: list[ExpertLoad] = []
 
     def see(name: str, _module: nn.Module, inputs: tuple[object, ...], output: object) -> None:
-        chosen = chosen_experts(inputs)
+        chosen = get_chosen_experts(inputs)
         if isinstance(output, Routing):
             loads.append(_load(name, output))
         elif name in experts and chosen is not None:
@@ -50,7 +50,7 @@ def _experts(state: TrainState, name: str) -> int:
     """How many experts a layer has on all ranks."""
     module = state.model.get_submodule(name)
     parameter, _ = next(module.named_parameters())
-    return experts_in(module) * state.dealt.get(f"{name}.{parameter}", 1)
+    return count_experts(module) * state.dealt.get(f"{name}.{parameter}", 1)
 
 
 def _load(router: str, routing: Routing) -> ExpertLoad:

@@ -13,8 +13,8 @@ from perfkit.devices.fp32 import fp32_settings
 from perfkit.devices.peak import Fp32Settings
 from perfkit.instruments.trained import Trained, trained_of
 from perfkit.record import InitialBlock
-from perfkit.techniques.paged_optimizer import local_optimizer
-from perfkit.techniques.paged_tensors import local_part
+from perfkit.techniques.paged_optimizer import get_local_optimizer
+from perfkit.techniques.paged_tensors import get_local_part
 from perfkit.techniques.state import TrainState
 
 # The methods for the parts of a sparse tensor, by its layout; those of COO also where it is not coalesced.
@@ -34,7 +34,7 @@ def optimizer_tensors(optimizers: Sequence[Optimizer]) -> Iterator[tuple[str, to
     """
     for place, optimizer in enumerate(optimizers):
         prefix = f"{place}:" if len(optimizers) > 1 else ""
-        for number, state in enumerate(local_optimizer(optimizer).state.values()):
+        for number, state in enumerate(get_local_optimizer(optimizer).state.values()):
             for key, value in state.items():
                 for tensor in held_tensors(value):
                     yield f"{key}[{prefix}{number}]", tensor
@@ -59,7 +59,7 @@ def trained_blocks(trained: Trained) -> tuple[InitialBlock, ...]:
         for name, tensor in tensors:
             if tensor.device.type != trained.device.type:
                 continue
-            for part in plain_parts(local_part(tensor)):
+            for part in plain_parts(get_local_part(tensor)):
                 add_block(blocks, part, category, name)
 
     add("parameter", trained.named_parameters())
@@ -104,7 +104,7 @@ def parameter_bytes_by_dtype(model: nn.Module) -> dict[str, int]:
     """Bytes of this rank's parameters by dtype (`fp32`), leaving out those whose memory is elsewhere now."""
     totals: dict[str, int] = {}
     for parameter in model.parameters():
-        for tensor in plain_parts(local_part(parameter)):
+        for tensor in plain_parts(get_local_part(parameter)):
             if tensor.untyped_storage().nbytes():
                 name = short_dtype(tensor.dtype)
                 totals[name] = totals.get(name, 0) + tensor.nbytes
@@ -121,7 +121,7 @@ def parameter_facts(models: Iterable[nn.Module]) -> dict[str, float]:
 
 def trainable_bytes(model: nn.Module) -> int:
     """Bytes of this rank's parameters that take gradients, wherever they are now."""
-    return sum(local_part(parameter).nbytes for parameter in model.parameters() if parameter.requires_grad)
+    return sum(get_local_part(parameter).nbytes for parameter in model.parameters() if parameter.requires_grad)
 
 
 def plain_parts(tensor: torch.Tensor) -> Iterator[torch.Tensor]:

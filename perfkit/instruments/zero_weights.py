@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from perfkit.instruments.tensors import plain_parts
-from perfkit.techniques.paged_tensors import local_part
+from perfkit.techniques.paged_tensors import get_local_part
 from perfkit.techniques.prune import LAYERS
 
 
@@ -17,7 +17,7 @@ def zero_weight_share(model: nn.Module) -> float | None:
     zeros = count = 0
     for module in model.modules():
         if isinstance(module, LAYERS) and isinstance(module.weight, torch.Tensor):
-            weight = local_part(module.weight)
+            weight = get_local_part(module.weight)
             plain = any(part is weight for part in plain_parts(weight))
             if plain and weight.is_floating_point() and weight.untyped_storage().nbytes():
                 zeros += weight.numel() - int(torch.count_nonzero(weight))

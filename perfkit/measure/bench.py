@@ -43,9 +43,9 @@ from perfkit.store.layout import COUNTERS_FILE, Suite, get_counters_path, get_ra
 from perfkit.store.lock import lock_folder
 from perfkit.store.price import Price
 from perfkit.store.request import BenchRequest
-from perfkit.techniques import dtypes, ranks
-from perfkit.techniques.compose import compose, left_open
-from perfkit.techniques.technique import Ranks, Technique, cannot_act
+from perfkit.techniques import dtypes, rank_sharing
+from perfkit.techniques.compose import compose_techniques, find_open_technique
+from perfkit.techniques.technique import RankRequirement, Technique, explain_inability
 from perfkit.workloads.source_digests import compute_source_digests
 
 _NO_REFUSALS: Mapping[str, str] = {}
@@ -126,7 +126,7 @@ def _names_caches() -> bool:
 
 def _go_on(making: SuiteInMaking, progress: Callable[[Event], None], ncu: Path | None, find: Find) -> Suite:
     request, refusals = making.request, _NO_REFUSALS
-    if any(map(left_open, request.variants)):
+    if any(map(find_open_technique, request.variants)):
         found = find(request, progress)
         making.update(
             searches=(*making.suite.searches, *found.batches),
@@ -224,9 +224,9 @@ def _count_one(
     return run, reason
 
 
-def ranks_needed(techniques: Techniques) -> Ranks:
+def ranks_needed(techniques: Techniques) -> RankRequirement:
     """The ranks that a combination of techniques needs."""
-    return ranks.ranks_needed(compose(techniques))
+    return rank_sharing.count_needed_ranks(compose_techniques(techniques))
 
 
 def refusal_of(techniques: Techniques, device: str, dtype: str) -> str:
@@ -234,9 +234,9 @@ def refusal_of(techniques: Techniques, device: str, dtype: str) -> str:
 
     On a GPU a process of their own is asked what the device lacks: this one must not take memory there.
     """
-    composed = compose(techniques)
+    composed = compose_techniques(techniques)
     try:
-        lacking = [cannot_act(each, torch.device(device)) for each in composed if device == "cpu"]
+        lacking = [explain_inability(each, torch.device(device)) for each in composed if device == "cpu"]
     except Exception:  # noqa: BLE001 - as in `dtype_refusal`
         return ""
     return next(filter(None, lacking), "") or dtype_refusal(techniques, device, dtype)
@@ -244,9 +244,9 @@ def refusal_of(techniques: Techniques, device: str, dtype: str) -> str:
 
 def dtype_refusal(techniques: Techniques, device: str, dtype: str) -> str:
     """Why a combination of techniques does not run in a dtype on a kind of device; empty if it does."""
-    composed = compose(techniques)
+    composed = compose_techniques(techniques)
     try:
-        return dtypes.refusal(composed, device, dtype)
+        return dtypes.explain_dtype_refusal(composed, device, dtype)
     except Exception:  # noqa: BLE001 - another package's technique: raised anew in the run, it is this variant's alone
         return ""
 
@@ -276,8 +276,8 @@ def ceilings_of(
 
 def standing_refusal(request: BenchRequest, technique: Technique) -> str:
     """Why a technique cannot act here, whatever goes with it; empty if it can, as far as is known before it is run."""
-    _, lacking = world_size_for(request, ranks.ranks_needed((technique,)))
+    _, lacking = world_size_for(request, rank_sharing.count_needed_ranks((technique,)))
     try:
-        return lacking or cannot_act(technique, torch.device(request.device)) or ""
+        return lacking or explain_inability(technique, torch.device(request.device)) or ""
     except Exception:  # noqa: BLE001 - as in `refusal_of`
         return ""

@@ -16,7 +16,7 @@ from torch import nn
 from perfkit.instruments.tensors import plain_parts
 from perfkit.measure.session import Session, mean_losses
 from perfkit.measure.step import train_step
-from perfkit.techniques.as_built import as_built
+from perfkit.techniques.unwrapped_modules import unwrap_modules
 from perfkit.workloads.workload import make_model
 
 # Where a rounding decides is a matter of chance: one that turns a ReLU's sign or a pooling's choice lets programs part
@@ -70,7 +70,7 @@ def _trained_again(session: Session, change: Callable[[nn.Module], None] = lambd
     """The losses of the first `schedule.parity` steps from the beginning, after `change` of the model."""
     spec, state = session.spec, session.state
     torch.manual_seed(spec.seed)
-    with as_built(state.model):
+    with unwrap_modules(state.model):
         state.model.load_state_dict(make_model(state.workload).state_dict())
     change(state.model)
     state.build_optimizers()

@@ -9,7 +9,7 @@ from perfkit.measure.schedule import Techniques
 from perfkit.spec import format_variant_label
 from perfkit.store.layout import BatchSearch, RecomputationSearch
 from perfkit.store.request import BenchRequest
-from perfkit.techniques.compose import left_open
+from perfkit.techniques.compose import find_open_technique
 
 
 class Found(NamedTuple):
@@ -36,7 +36,7 @@ def found_by_nobody(request: BenchRequest, _progress: Callable[[Event], None]) -
 
 def refuse_left_open(techniques: Techniques) -> None:
     """A `UsageError` for a combination of which something is to be found."""
-    technique = left_open(techniques)
+    technique = find_open_technique(techniques)
     if technique is not None:
         raise UsageError(
             f"{format_variant_label(techniques)} leaves {technique.describe_open_params()} open, which perfkit bench finds: name what it "

@@ -7,7 +7,7 @@ from perfkit.measure.data import batch_facts
 from perfkit.measure.schedule import Techniques
 from perfkit.spec import WorkloadSpec
 from perfkit.store.request import BenchRequest
-from perfkit.techniques.compose import resized
+from perfkit.techniques.compose import resize_workload
 from perfkit.workloads.workload import Workload, count_samples, draw_first_batch
 from perfkit.workloads.workload_table import load_workload
 
@@ -18,12 +18,12 @@ def own_size(request: BenchRequest, techniques: Techniques) -> str:
     Batches are drawn only where as many units are in them.
     """
     bare = WorkloadSpec(name=request.workload.name)
-    if resized(bare, techniques) == bare:
+    if resize_workload(bare, techniques) == bare:
         return ""
     try:
         own, given = (
             load_workload(spec, device=request.device)
-            for spec in (request.workload, resized(request.workload, techniques))
+            for spec in (request.workload, resize_workload(request.workload, techniques))
         )
         same = own.units_per_batch == given.units_per_batch and _sizes(own) == _sizes(given)
     except PerfkitError:

@@ -42,7 +42,7 @@ from perfkit.measure.step import counted_backward_passes, train_step
 from perfkit.record import Flops, Measurement, Quantity, QuantityOrigin, Unknown
 from perfkit.store.layout import HISTORY_FILE, MEMORY_FILE
 from perfkit.store.memory_file import write_allocations
-from perfkit.techniques.compile_facts import compile_facts, compile_notes
+from perfkit.techniques.compile_facts import collect_compile_facts, collect_compile_notes
 from perfkit.workloads.workload import move_to_device
 
 ENERGY_REMEDY = "perfkit bench --energy"
@@ -83,7 +83,7 @@ def timed_pass(session: Session) -> None:
         power=energy.power,
     )
     session.losses.clear()  # nobody asks for those of the steps to come, and these would be in their peaks
-    compiled = "compile" in state.applied or bool(compile_facts())  # a user's model may compile itself
+    compiled = "compile" in state.applied or bool(collect_compile_facts())  # a user's model may compile itself
     skipped = [bool(flag) for flag in state.skipped_updates]
     if skipped:
         # The first losses that are compared depend on all updates between them.
@@ -94,8 +94,14 @@ def timed_pass(session: Session) -> None:
     moved = {name: (value - counters.get(name, 0.0)) / count for name, value in state.counters.items()}
     cycle = {"steps_of_a_cycle": float(state.cycle)} if state.cycle > 1 else {}
     recorder.add_facts(
-        {**moved, **cycle, **state.facts, "world_size": float(state.world.size), **compile_facts(asked=compiled)},
-        {**state.fact_notes, **(compile_notes() if compiled else {})},
+        {
+            **moved,
+            **cycle,
+            **state.facts,
+            "world_size": float(state.world.size),
+            **collect_compile_facts(asked=compiled),
+        },
+        {**state.fact_notes, **(collect_compile_notes() if compiled else {})},
     )
 
 

@@ -29,10 +29,10 @@ from perfkit.measure.trace_pass import trace_pass
 from perfkit.record import RankRecord, RunStatus, Unknown
 from perfkit.spec import RunSpec
 from perfkit.store.layout import get_rank_folder
-from perfkit.techniques.compose import compose
-from perfkit.techniques.ranks import mesh_of
+from perfkit.techniques.compose import compose_techniques
+from perfkit.techniques.rank_sharing import build_mesh
 from perfkit.techniques.state import World
-from perfkit.techniques.technique import refused
+from perfkit.techniques.technique import explain_refusal
 from perfkit.units import format_bytes
 from perfkit.workloads.user_workload import format_user_traceback, get_source_file
 
@@ -81,7 +81,7 @@ def run_rank(
         if shared:
             recorder.add_facts({"emulated": 1.0}, {"emulated": EMULATED})
         if store is not None:
-            if mesh_of(compose(spec.techniques), world, device).size("tp") > 1:
+            if build_mesh(compose_techniques(spec.techniques), world, device).size("tp") > 1:
                 one_gloo_worker()
             join_group(device, store, world)
         start = perf_counter()
@@ -163,7 +163,7 @@ def _ending(error: BaseException, spec: RunSpec, name: str, session: Session | N
     status = status_of(error)
     step = session.next_step if session is not None else None
     reason = str(error).splitlines()[0] if isinstance(error, PerfkitError) else first_line(error)
-    if session is not None and (cannot := refused(error, session.techniques)):
+    if session is not None and (cannot := explain_refusal(error, session.techniques)):
         status, reason = RunStatus.SKIPPED, cannot
     if status == RunStatus.OUT_OF_MEMORY:
         on_gpu = spec.launch.device == "cuda"

@@ -7,11 +7,11 @@ from msgspec.structs import replace
 from perfkit.spec import TechniqueSpec, WorkloadSpec
 from perfkit.store.request import BenchRequest
 from perfkit.techniques.batch import PARAMETER
-from perfkit.techniques.compose import resized
-from perfkit.techniques.ranks import lacks
-from perfkit.techniques.technique import Ranks
+from perfkit.techniques.compose import resize_workload
+from perfkit.techniques.rank_sharing import explain_lacking_ranks
+from perfkit.techniques.technique import RankRequirement
 
-RanksNeeded = Callable[[tuple[TechniqueSpec, ...]], Ranks]  # the ranks that techniques need
+RanksNeeded = Callable[[tuple[TechniqueSpec, ...]], RankRequirement]  # the ranks that techniques need
 
 
 def of_each_size(request: BenchRequest, needed: RanksNeeded) -> tuple[BenchRequest, ...]:
@@ -24,7 +24,10 @@ def of_each_size(request: BenchRequest, needed: RanksNeeded) -> tuple[BenchReque
     if not sizes:
         return (request,)
     variants = [(each, needed(each)) for each in request.variants]
-    served = [(each, [size for size in sizes if not lacks(ranks, size)] or sizes[-1:]) for each, ranks in variants]
+    served = [
+        (each, [size for size in sizes if not explain_lacking_ranks(ranks, size)] or sizes[-1:])
+        for each, ranks in variants
+    ]
     of_each = [(size, tuple(each for each, fitting in served if size in fitting)) for size in sizes]
     return tuple(
         replace(
@@ -42,7 +45,7 @@ def of_rank(request: BenchRequest, techniques: tuple[TechniqueSpec, ...], ranks:
 
     With strong scaling its batch is divided among them: `perfkit.measure.settled` has made sure that it can be.
     """
-    workload = resized(request.workload, techniques)
+    workload = resize_workload(request.workload, techniques)
     return divided(workload, ranks) if request.scaling == "strong" else workload
 
 
@@ -54,6 +57,6 @@ def divided(workload: WorkloadSpec, ranks: int) -> WorkloadSpec:
 def own_batch(request: BenchRequest, techniques: tuple[TechniqueSpec, ...]) -> str:
     """Why techniques with a batch of their own are not measured where that of all ranks stays; empty for others."""
     bare = WorkloadSpec(name=request.workload.name)
-    if request.scaling == "weak" or PARAMETER not in resized(bare, techniques).params:
+    if request.scaling == "weak" or PARAMETER not in resize_workload(bare, techniques).params:
         return ""
     return "it gives each rank a batch of its own, and with --scaling strong that of all ranks together stays"

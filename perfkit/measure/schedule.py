@@ -12,8 +12,8 @@ from perfkit.measure.launch.table import LAUNCHERS, STARTS_HERE
 from perfkit.measure.scaled import RanksNeeded, of_each_size, of_rank, own_batch
 from perfkit.spec import LaunchSpec, RunSpec, TechniqueSpec
 from perfkit.store.request import BenchRequest
-from perfkit.techniques.ranks import lacks
-from perfkit.techniques.technique import Ranks
+from perfkit.techniques.rank_sharing import explain_lacking_ranks
+from perfkit.techniques.technique import RankRequirement
 from perfkit.workloads.user_workload import UserCodeError
 from perfkit.workloads.workload_table import load_workload
 
@@ -89,11 +89,11 @@ def unbuildable(request: BenchRequest, techniques: Techniques, ranks: int) -> st
     return ""
 
 
-def world_size_for(request: BenchRequest, needed: Ranks) -> tuple[int, str]:
+def world_size_for(request: BenchRequest, needed: RankRequirement) -> tuple[int, str]:
     """The number of ranks, of several the most, for a variant that needs so many, and why it cannot run here, if so."""
     size, (least, multiple) = max(request.sizes, default=None), needed
     if size is not None:
-        return size, lacks(needed, size) or _lacking_gpus(request, size // request.nodes)
+        return size, explain_lacking_ranks(needed, size) or _lacking_gpus(request, size // request.nodes)
     if request.device == "cpu" or least == 1:
         return least, ""
     most = request.device_count // multiple * multiple

@@ -40,11 +40,11 @@ from perfkit.record import (
 )
 from perfkit.spec import RunSpec
 from perfkit.techniques.apply import apply_all
-from perfkit.techniques.compose import compose
-from perfkit.techniques.own_step import rehearse
-from perfkit.techniques.ranks import mesh_of
+from perfkit.techniques.compose import compose_techniques
+from perfkit.techniques.own_step import run_trial_step
+from perfkit.techniques.rank_sharing import build_mesh
 from perfkit.techniques.state import TrainState, World
-from perfkit.techniques.technique import refused
+from perfkit.techniques.technique import explain_refusal
 from perfkit.workloads.loaders import LoaderChanges
 from perfkit.workloads.workload import Batch, Workload, count_samples, make_model, move_to_device
 from perfkit.workloads.workload_table import check_microbatches, load_workload
@@ -61,7 +61,7 @@ def set_up(
         torch.set_num_threads(spec.launch.threads)
     here = environment(device)
     recorder.update(environment=here)
-    techniques = compose(spec.techniques)
+    techniques = compose_techniques(spec.techniques)
     report("building the model")
     torch.manual_seed(spec.seed)
     workload = load_workload(spec.workload, device=device.type)
@@ -96,13 +96,13 @@ def set_up(
     saved: dict[str, int] = {}
     if "evidence" in spec.passes:
         report("measuring the unmodified model")
-        mesh = mesh_of(techniques, world, device)
+        mesh = build_mesh(techniques, world, device)
         joined, samples = len(mesh.samples_of), count_samples(first)
         parts = math.prod(each.count_batch_parts(samples, joined, mesh.size(each.dimension)) for each in techniques)
         try:
             saved = _measure_reference(spec, state, move_to_device(first, device), recorder, parts)
         except (RuntimeError, ValueError) as error:  # of a part of a batch as a technique takes it
-            if reason := refused(error, techniques):
+            if reason := explain_refusal(error, techniques):
                 raise UnavailableError(reason) from error
             raise
     torch.manual_seed(spec.seed + 1)  # the same random numbers in training whether or not the reference ran
@@ -197,7 +197,7 @@ def _measure_reference(
     )
 
     def forward(data: Batch) -> torch.Tensor:
-        return state.loss(data) if workload.step is None else rehearse(state, data)
+        return state.loss(data) if workload.step is None else run_trial_step(state, data)
 
     def forward_and_backward() -> None:
         loss = forward(batch)

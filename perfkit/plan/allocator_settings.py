@@ -1,4 +1,4 @@
-"""What the environment asks torch's allocator of a GPU for."""
+"""Reads what the environment asks torch's allocator of a GPU for."""
 
 import re
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ VARIABLES = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC
 _SETTING = re.compile(r"(\w+):(\[[^\]]*\]|[^,\[\]]+)")
 
 
-def allocator_settings(environment: Mapping[str, str]) -> dict[str, str]:
+def parse_allocator_settings(environment: Mapping[str, str]) -> dict[str, str]:
     """Settings by name, as they are written."""
     written = next((environment[name] for name in VARIABLES if name in environment), "")
     return {name: value.strip() for name, value in _SETTING.findall(written)}

@@ -8,7 +8,7 @@ import numpy as np
 from perfkit.analysis.model.plan import Interval
 
 
-class Transfers(NamedTuple):
+class TransferModel(NamedTuple):
     """Seconds to start one and bytes a second; `spread` is the factor by which it may be off, to either side."""
 
     start_s: float
@@ -21,7 +21,7 @@ class Transfers(NamedTuple):
         return Interval(value=value, low=value / self.spread, high=value * self.spread)
 
 
-def fitted(taken: Iterable[tuple[float, float]]) -> Transfers:
+def fit_transfers(taken: Iterable[tuple[float, float]]) -> TransferModel:
     """The start and the bandwidth that lie closest, in ratios, to what transfers of so many bytes took in seconds.
 
     The spread is the standard deviation of these ratios.
@@ -30,4 +30,4 @@ def fitted(taken: Iterable[tuple[float, float]]) -> Transfers:
     rows = np.stack([np.ones_like(nbytes), nbytes], axis=1) / seconds[:, None]
     start_s, byte_s = np.maximum(np.linalg.lstsq(rows, np.ones(len(seconds)), rcond=None)[0], 1e-12)
     off = np.log(rows @ [start_s, byte_s])
-    return Transfers(float(start_s), float(1 / byte_s), float(np.exp(np.sqrt(np.mean(off**2)))))
+    return TransferModel(float(start_s), float(1 / byte_s), float(np.exp(np.sqrt(np.mean(off**2)))))

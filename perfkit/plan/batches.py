@@ -13,7 +13,7 @@ from perfkit.workloads.loaders import LoaderChanges
 from perfkit.workloads.workload import Batch, Workload
 
 
-class LikeTheFirst:
+class RepeatedBatch:
     """Batches with the shapes of the first that a DataLoader gives; that one is really loaded, in this process."""
 
     def __init__(self, workload: Workload, spec: RunSpec, rank: int) -> None:
@@ -45,12 +45,12 @@ class LikeTheFirst:
         return [self._batch] * microbatches
 
 
-Batches = BatchPool | LikeTheFirst
+Batches = BatchPool | RepeatedBatch
 
 
-def batches(workload: Workload, spec: RunSpec, ranks: Sequence[int], steps: int) -> Batches:
+def make_batches(workload: Workload, spec: RunSpec, ranks: Sequence[int], steps: int) -> Batches:
     """The batches of so many steps of a rank of a run, or of several as one, made while tensors have no contents."""
     if workload.make_loader is not None:
-        return LikeTheFirst(workload, spec, ranks[0])
+        return RepeatedBatch(workload, spec, ranks[0])
     most = steps * spec.accumulation
     return BatchPool(workload, seed=spec.seed, ranks=ranks, dtype=torch_dtype(spec.dtype), pinned=False, most=most)

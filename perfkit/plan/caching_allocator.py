@@ -28,7 +28,7 @@ class OutOfMemoryError(MemoryError):
 
 
 @dataclass(eq=False)
-class Segment:
+class AllocatorSegment:
     """What was obtained of the device in one piece."""
 
     address: int
@@ -38,14 +38,14 @@ class Segment:
 
 
 @dataclass(eq=False)
-class Block:
+class AllocatorBlock:
     """A part of a segment between its neighbours; `requested` is what it was asked for."""
 
     address: int
     size: int
-    segment: Segment
-    before: "Block | None" = None
-    after: "Block | None" = None
+    segment: AllocatorSegment
+    before: "AllocatorBlock | None" = None
+    after: "AllocatorBlock | None" = None
     state: str = "inactive"
     requested: int = 0
 
@@ -61,9 +61,9 @@ class CachingAllocator:
 
     def __init__(self, capacity: int = 1 << 62) -> None:
         self.allocated = self.peak = self.reserved = self.reserved_peak = 0
-        self.blocks: dict[int, Block] = {}
-        self._first: dict[Segment, Block] = {}
-        self._free: dict[tuple[bool, Pool], list[Block]] = {}
+        self.blocks: dict[int, AllocatorBlock] = {}
+        self._first: dict[AllocatorSegment, AllocatorBlock] = {}
+        self._free: dict[tuple[bool, Pool], list[AllocatorBlock]] = {}
         self._capacity, self._next = capacity, 0x7F0000000000
 
     def malloc(self, requested: int, pool: Pool = COMMON) -> int:
@@ -76,7 +76,7 @@ class CachingAllocator:
         small = size <= CUDA_SMALL_BYTES
         block = self._find_best_fit(size, small, pool) or self._allocate_block(size, small, pool)
         if self._is_split(block.size - size, small):
-            self._add_free(split(block, size))
+            self._add_free(split_block(block, size))
         block.state, block.requested = "active_allocated", requested
         self.blocks[block.address] = block
         self.allocated += block.size
@@ -98,7 +98,7 @@ class CachingAllocator:
         for neighbour in (block.before, block.after):
             if neighbour is not None and neighbour.state == "inactive":
                 self._remove_free(neighbour)
-                block = merged(block, neighbour)
+                block = merge_blocks(block, neighbour)
         if block.before is None:
             self._first[block.segment] = block
         self._add_free(block)
@@ -111,9 +111,9 @@ class CachingAllocator:
                 del self._first[segment]
                 self.reserved -= segment.size
 
-    def segments(self) -> dict[Segment, list[Block]]:
+    def segments(self) -> dict[AllocatorSegment, list[AllocatorBlock]]:
         """The blocks of each segment, by address."""
-        return {segment: [*chain(first)] for segment, first in self._first.items()}
+        return {segment: [*list_chain(first)] for segment, first in self._first.items()}
 
     def reset_peak(self) -> None:
         """Forget how much was in use so far; what was reserved stays."""
@@ -122,46 +122,46 @@ class CachingAllocator:
     def _is_split(self, remaining: int, small: bool) -> bool:
         return remaining >= CUDA_UNIT_BYTES if small else remaining > CUDA_SMALL_BYTES
 
-    def _find_best_fit(self, size: int, small: bool, pool: Pool) -> Block | None:
+    def _find_best_fit(self, size: int, small: bool, pool: Pool) -> AllocatorBlock | None:
         free = self._free.get((small, pool), [])
         at = bisect_left(free, (size, 0), key=_order)
         return free.pop(at) if at < len(free) else None
 
-    def _allocate_block(self, size: int, small: bool, pool: Pool) -> Block:
+    def _allocate_block(self, size: int, small: bool, pool: Pool) -> AllocatorBlock:
         total = SMALL_SEGMENT if small else LARGE_SEGMENT if size < OWN_SEGMENT else -(-size // OWN_UNIT) * OWN_UNIT
         if self.reserved + total > self._capacity:
             self.empty_cache()
         if self.reserved + total > self._capacity:
             raise OutOfMemoryError(f"{total} bytes more than the {self.reserved} of {self._capacity} that are reserved")
-        segment = Segment(self._next, total, small, pool)
+        segment = AllocatorSegment(self._next, total, small, pool)
         self._next += total  # segments touch, as those of a device often do
         self.reserved += total
         self.reserved_peak = max(self.reserved_peak, self.reserved)
-        self._first[segment] = block = Block(segment.address, total, segment)
+        self._first[segment] = block = AllocatorBlock(segment.address, total, segment)
         return block
 
-    def _get_free_blocks(self, block: Block) -> list[Block]:
+    def _get_free_blocks(self, block: AllocatorBlock) -> list[AllocatorBlock]:
         return self._free.setdefault((block.segment.small, block.segment.pool), [])
 
-    def _remove_free(self, block: Block) -> None:
+    def _remove_free(self, block: AllocatorBlock) -> None:
         """Out of the pool of free blocks, in which no two have the same address."""
         free = self._get_free_blocks(block)
         del free[bisect_left(free, _order(block), key=_order)]
 
-    def _add_free(self, block: Block) -> None:
+    def _add_free(self, block: AllocatorBlock) -> None:
         insort(self._get_free_blocks(block), block, key=_order)
 
 
-def split(block: Block, size: int) -> Block:
+def split_block(block: AllocatorBlock, size: int) -> AllocatorBlock:
     """Cut a block to a size. What is left comes after it, free."""
-    rest = Block(block.address + size, block.size - size, block.segment, before=block, after=block.after)
+    rest = AllocatorBlock(block.address + size, block.size - size, block.segment, before=block, after=block.after)
     if rest.after is not None:
         rest.after.before = rest
     block.after, block.size = rest, size
     return rest
 
 
-def merged(one: Block, other: Block) -> Block:
+def merge_blocks(one: AllocatorBlock, other: AllocatorBlock) -> AllocatorBlock:
     """The block that two neighbours make."""
     first, last = (one, other) if one.address < other.address else (other, one)
     first.size += last.size
@@ -171,7 +171,7 @@ def merged(one: Block, other: Block) -> Block:
     return first
 
 
-def chain(first: Block) -> list[Block]:
+def list_chain(first: AllocatorBlock) -> list[AllocatorBlock]:
     """A block and all that come after it in its segment."""
     blocks = [first]
     while blocks[-1].after is not None:

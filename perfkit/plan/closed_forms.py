@@ -10,7 +10,7 @@ from typing import NamedTuple
 from perfkit.analysis.model.plan import ClosedForm
 from perfkit.spec import RunSpec, WorkloadSpec
 from perfkit.techniques.ckpt import Ckpt
-from perfkit.techniques.compose import compose
+from perfkit.techniques.compose import compose_techniques
 from perfkit.techniques.technique import Technique
 from perfkit.workloads.gpt import Gpt
 
@@ -44,7 +44,7 @@ class StateBytes(NamedTuple):
 ADAM_IN_FP32 = StateBytes(parameter=4, gradient=4, optimizer=8)  # autocast leaves them as they are
 
 
-class Transformer(NamedTuple):
+class TransformerSizes(NamedTuple):
     """The sizes of a GPT and of its batch: layers, tokens in a sequence, sequences, width, heads."""
 
     layers: int
@@ -54,7 +54,7 @@ class Transformer(NamedTuple):
     heads: int
 
 
-def closed_forms(spec: RunSpec, kind: str, parameters: int, trained: int, adam: bool) -> Iterator[ClosedForm]:
+def compute_closed_forms(spec: RunSpec, kind: str, parameters: int, trained: int, adam: bool) -> Iterator[ClosedForm]:
     """The model states of a rank by the ZeRO stage that shards them; the activations of a `gpt` in 16 bits.
 
     `kind` is that of the device, `cpu` or `cuda`, by which a workload has its default sizes. `trained` are those
@@ -66,26 +66,26 @@ def closed_forms(spec: RunSpec, kind: str, parameters: int, trained: int, adam: 
     if adam and spec.dtype == "fp32" and names <= _STATES_AS_COUNTED:
         stage = max((_STAGES.get(name, 0) for name in names), default=0)
         formula = ("4P + 12T", "4P + 4T + 8T/N", "4P + 12T/N", "(4P + 12T)/N")[stage]
-        states = model_states(parameters, trained, stage, spec.launch.world_size)
+        states = compute_model_states(parameters, trained, stage, spec.launch.world_size)
         yield ClosedForm(name="model states", bytes=states, source=_ZERO.format(formula))
     if spec.workload.name == "gpt" and (spec.dtype in _16_BITS or names & {"amp", "bf16"}):
-        techniques = compose(spec.techniques)
-        if recompute := _recomputed(techniques):
-            yield activations(
-                _sizes(spec.workload, kind, int(prod(each.count_batch_parts() for each in techniques))), recompute
+        techniques = compose_techniques(spec.techniques)
+        if recompute := _get_recompute_mode(techniques):
+            yield compute_activations(
+                _get_sizes(spec.workload, kind, int(prod(each.count_batch_parts() for each in techniques))), recompute
             )
 
 
-def _sizes(workload: WorkloadSpec, kind: str, parts: int) -> Transformer:
+def _get_sizes(workload: WorkloadSpec, kind: str, parts: int) -> TransformerSizes:
     gpt = Gpt.parse("", {**({} if kind == "cpu" else Gpt.on_gpu), **workload.params})
     shape = gpt.resolve_shape()
-    return Transformer(
+    return TransformerSizes(
         shape.layers, gpt.seq_len or shape.positions, shape.batch_size // parts, shape.width, shape.heads
     )
 
 
-def _recomputed(techniques: Sequence[Technique]) -> str:
-    """What is computed again, as `activations` has it; empty where no formula counts what is left."""
+def _get_recompute_mode(techniques: Sequence[Technique]) -> str:
+    """What is computed again, as `compute_activations` has it; empty where no formula counts what is left."""
     if not _ACTIVATIONS_AS_COUNTED.issuperset(each.name for each in techniques):
         return ""
     for each in techniques:
@@ -94,7 +94,9 @@ def _recomputed(techniques: Sequence[Technique]) -> str:
     return "selective" if any(each.name == "flash" for each in techniques) else "none"
 
 
-def model_states(parameters: int, trained: int, stage: int, ranks: int, one: StateBytes = ADAM_IN_FP32) -> float:
+def compute_model_states(
+    parameters: int, trained: int, stage: int, ranks: int, one: StateBytes = ADAM_IN_FP32
+) -> float:
     """Bytes in a rank of parameters, gradients and optimizer state; only what is trained has the latter two.
 
     Stage 1 shards the optimizer state over the ranks, stage 2 also gradients, stage 3 also parameters.
@@ -106,7 +108,7 @@ def model_states(parameters: int, trained: int, stage: int, ranks: int, one: Sta
     return held(parameters, one.parameter, 3) + held(trained, one.gradient, 2) + held(trained, one.optimizer, 1)
 
 
-def activations(sizes: Transformer, recompute: str = "none") -> ClosedForm:
+def compute_activations(sizes: TransformerSizes, recompute: str = "none") -> ClosedForm:
     """What the layers of a GPT keep for backward; `recompute` is `none`, `selective` (attention's core) or `full`."""
     layers, length, batch, width, heads = sizes
     factor, formula = {

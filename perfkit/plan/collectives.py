@@ -18,7 +18,7 @@ from perfkit.analysis.model.plan import Interval
 from perfkit.cost.collective import CollectiveType, Message, make_message_of_size
 
 
-class Protocol(NamedTuple):
+class CollectiveProtocol(NamedTuple):
     """A way to send a message: what it takes to start, seconds a hop within and across nodes, and the share of the
     links' bandwidth that it leaves; of a tree, only for an all-reduce."""
 
@@ -29,17 +29,17 @@ class Protocol(NamedTuple):
     tree: bool = False
 
 
-class Reach(NamedTuple):
+class GroupLinks(NamedTuple):
     """What as many ranks of a node at the most have between them, bytes a second in one direction, where that is not
     what all have: `spread` is the factor by which it may be off, to either side."""
 
     most_ranks: int
     within: float
-    protocols: tuple[Protocol, ...]
+    protocols: tuple[CollectiveProtocol, ...]
     spread: float
 
 
-class InSwitch(NamedTuple):
+class SwitchReduction(NamedTuple):
     """All-reduces that a node's switch sums: what each takes to start, and bytes of the message a second, by ranks."""
 
     start_s: float
@@ -58,13 +58,13 @@ class Interconnect(NamedTuple):
     within: float
     across: float | None
     ranks_per_node: int
-    protocols: tuple[Protocol, ...]
+    protocols: tuple[CollectiveProtocol, ...]
     spread: float
     source: str
     by_others: Mapping[CollectiveType, CollectiveType] = MappingProxyType({})
-    fewer: tuple[Reach, ...] = ()
+    fewer: tuple[GroupLinks, ...] = ()
     one_to_one: float | None = None
-    in_switch: InSwitch | None = None
+    in_switch: SwitchReduction | None = None
 
     def seconds(self, message: Message, ranks: int, *, summed: bool = False) -> Interval | None:
         """The time of a collective of so many ranks; None where it reaches beyond a node and that link is not known.
@@ -75,7 +75,7 @@ class Interconnect(NamedTuple):
         if ranks == 1:
             return Interval(value=0.0, low=0.0, high=0.0)
         near = (each for each in self.fewer if ranks <= min(each.most_ranks, self.ranks_per_node))
-        reach: Reach | Interconnect = next(near, self)
+        reach: GroupLinks | Interconnect = next(near, self)
         bandwidth = self._compute_bandwidth(message.kind, ranks, reach.within)
         if bandwidth is None:
             return None
@@ -84,7 +84,7 @@ class Interconnect(NamedTuple):
         def fastest(factor: float) -> float:
             by_ranks = [
                 protocol.start_s
-                + _hop_s(message.kind, protocol, ranks, nodes)
+                + _sum_hop_s(message.kind, protocol, ranks, nodes)
                 + message.bus_factor * message.bytes / (factor * bandwidth * protocol.share)
                 for protocol in reach.protocols
                 if message.kind is CollectiveType.ALL_REDUCE or not protocol.tree
@@ -122,7 +122,7 @@ _PAIRS = (CollectiveType.SEND, CollectiveType.RECEIVE)
 _ONCE = (CollectiveType.BROADCAST, CollectiveType.REDUCE, CollectiveType.SEND, CollectiveType.RECEIVE)
 
 
-def _hop_s(kind: CollectiveType, protocol: Protocol, ranks: int, nodes: int) -> float:
+def _sum_hop_s(kind: CollectiveType, protocol: CollectiveProtocol, ranks: int, nodes: int) -> float:
     """Seconds of all hops one after the other, of which those across nodes are slower."""
     if protocol.tree:
         return 2 * ((math.ceil(ranks / nodes) - 1) * protocol.hop_s + math.log2(nodes) * protocol.across_hop_s)

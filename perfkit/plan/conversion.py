@@ -13,27 +13,27 @@ from torch.utils._mode_utils import no_dispatch
 
 
 @contextmanager
-def converts_fakes() -> Iterator[None]:
+def convert_fakes() -> Iterator[None]:
     """Modules convert their fake parameters in place while entered, as they do with real ones.
 
     torch swaps a fake parameter with the converted one, and cannot where anything refers to it weakly, as its fake
     mode and what records its life do.
     """
-    with patch.object(nn.Module, "_apply", _apply):
+    with patch.object(nn.Module, "_apply", _apply_to_module):
         yield
 
 
 @contextmanager
-def copies_fakes() -> Iterator[None]:
+def copy_fakes() -> Iterator[None]:
     """A copy of a fake tensor (`copy.deepcopy`) is one of the same mode while entered.
 
     torch copies all that a tensor holds: the mode too, and a constant's value, which it cannot while the mode is on.
     """
-    with patch.object(FakeTensor, "__deepcopy__", _deepcopy, create=True):
+    with patch.object(FakeTensor, "__deepcopy__", _copy_fake, create=True):
         yield
 
 
-def _deepcopy(self: FakeTensor, memo: dict[int, Any]) -> Any:
+def _copy_fake(self: FakeTensor, memo: dict[int, Any]) -> Any:
     memo[id(self.fake_mode)] = self.fake_mode
     if self.constant is not None:
         with no_dispatch():
@@ -41,7 +41,7 @@ def _deepcopy(self: FakeTensor, memo: dict[int, Any]) -> Any:
     return torch.Tensor.__deepcopy__(self, memo)  # type: ignore[no-untyped-call]
 
 
-def _apply(self: nn.Module, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> Any:
+def _apply_to_module(self: nn.Module, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> Any:
     if recurse:
         for module in self.children():
             module._apply(fn)

@@ -1,7 +1,7 @@
-"""What CUDA's dispatch does of a step otherwise than the CPU's, as far as it decides which tensors there are.
+"""Makes a step on the CPU dispatch as CUDA does, as far as that decides which tensors there are.
 
 Torch's CPU builds have no tensors on a GPU, fake or not, so a step is gone through on fake CPU tensors. While
-`as_on_cuda` is entered autocast, dropout, attention and optimizers choose as they do for CUDA, and torch tells the
+`patch_cuda_dispatch` is entered autocast, dropout, attention and optimizers choose as they do for CUDA, and torch tells the
 architecture of the GPU that is planned for to whoever asks.
 """
 
@@ -62,7 +62,7 @@ _SMALL_SHARED_MEMORY = ((8, 6), (8, 7), (8, 9), (12, 0), (12, 1))
 
 
 @contextmanager
-def as_on_cuda(gpu: Entry) -> Iterator[None]:
+def patch_cuda_dispatch(gpu: Entry) -> Iterator[None]:
     """A step on fake CPU tensors makes the tensors that it makes on this GPU. One that is here is not asked."""
     hip = "7.0" if gpu.vendor == "AMD" else None  # whichever version
     with ExitStack() as stack:
@@ -71,23 +71,23 @@ def as_on_cuda(gpu: Entry) -> Iterator[None]:
         stack.enter_context(patch.object(torch.version, "hip", hip))
         library = stack.enter_context(torch.library._scoped_library("aten", "IMPL"))
         for name in _CAST_TO_FP32.split():
-            _register(library, name, "AutocastCPU", _cast_to_fp32)
+            _register_kernel(library, name, "AutocastCPU", _cast_to_fp32)
         for name in _RETURN_FP32.split():
-            _register(library, name, "AutocastCPU", _returning_fp32)
+            _register_kernel(library, name, "AutocastCPU", _return_fp32)
         with catch_warnings():
             filterwarnings("ignore", "Warning only once for all operators")  # that they override another kernel
             for name in _NOT_CAST.split():
                 library.impl(name, fallthrough_kernel, "AutocastCPU")
-        library.impl("dropout", _dropout, "AutogradCPU")
+        library.impl("dropout", _run_dropout, "AutogradCPU")
         aotriton = _AOTRITON.match(gpu.id) is not None
-        library.impl("scaled_dot_product_attention", partial(_attention, aotriton), "AutogradCPU")
+        library.impl("scaled_dot_product_attention", partial(_run_attention, aotriton), "AutogradCPU")
         kinds = [*optimizer._foreach_supported_types, FakeTensor]
         stack.enter_context(patch.object(optimizer, "_foreach_supported_types", kinds))
         stack.enter_context(patch.object(optimizer, "_get_foreach_kernels_supported_devices", lambda: ["cpu", "cuda"]))
         yield
 
 
-def _register(library: Library, name: str, key: str, kernel: Callable[..., Any]) -> None:
+def _register_kernel(library: Library, name: str, key: str, kernel: Callable[..., Any]) -> None:
     packet, _, overload = name.partition(".")
     op = getattr(getattr(torch.ops.aten, packet), overload or "default")
     if torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), key):
@@ -101,15 +101,15 @@ def _register(library: Library, name: str, key: str, kernel: Callable[..., Any])
 
 
 def _cast_to_fp32(op: Any, args: Any, kwargs: Any) -> Any:
-    args, kwargs = tree_map_only(torch.Tensor, _in_fp32, (args, kwargs))
+    args, kwargs = tree_map_only(torch.Tensor, _convert_to_fp32, (args, kwargs))
     return op(*args, **kwargs)
 
 
-def _in_fp32(tensor: torch.Tensor) -> torch.Tensor:
+def _convert_to_fp32(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.float() if tensor.dtype in _16_BITS else tensor
 
 
-def _returning_fp32(op: Any, args: Any, kwargs: Any) -> Any:
+def _return_fp32(op: Any, args: Any, kwargs: Any) -> Any:
     names = [argument.name for argument in op._schema.arguments]
     given = dict(zip(names, args, strict=False)) | kwargs
     if given.get("dtype") is None and args[0].dtype in _16_BITS:
@@ -118,14 +118,14 @@ def _returning_fp32(op: Any, args: Any, kwargs: Any) -> Any:
     return op(given.pop(first), **given)
 
 
-def _dropout(input: torch.Tensor, p: float, train: bool) -> torch.Tensor:
+def _run_dropout(input: torch.Tensor, p: float, train: bool) -> torch.Tensor:
     """CUDA keeps a mask of one byte an element, where a CPU keeps one of the input's dtype."""
     if not train or p == 0 or input.numel() == 0:
         return input
     return torch.native_dropout(input, p, True)[0]
 
 
-def _attention(
+def _run_attention(
     aotriton: bool,
     query: torch.Tensor,
     key: torch.Tensor,

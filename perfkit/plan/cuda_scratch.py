@@ -11,7 +11,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._pytree import tree_leaves
 
-from perfkit.plan.alone import Alone, Tried
+from perfkit.plan.op_scratch_probe import OpScratchProbe, ProbedOp
 
 ATTENTION, CONVOLUTION = "attention in backward", "convolutions"
 
@@ -27,7 +27,7 @@ _ATTENTION_BACKWARD = "aten::_scaled_dot_product_flash_attention_for_cpu_backwar
 _CONVOLUTIONS = ("aten::convolution", "aten::convolution_backward")
 
 
-class CudaScratch(Alone):
+class CudaScratch(OpScratchProbe):
     """The scratch memory of ops, and the `most` that one call of each library took.
 
     What a recurrent layer keeps for backward is told by the CPU's library, in place of cuDNN, which does not tell.
@@ -35,7 +35,7 @@ class CudaScratch(Alone):
 
     opened = frozenset()  # one kernel each
 
-    def __init__(self, known: dict[Hashable, Tried] | None = None) -> None:
+    def __init__(self, known: dict[Hashable, ProbedOp] | None = None) -> None:
         super().__init__(known)
         self.most: dict[str, int] = {}
 
@@ -43,7 +43,7 @@ class CudaScratch(Alone):
         """Bytes that the op on a GPU would take beside its results and give back."""
         name: str = op._schema.name
         if name == _ATTENTION_BACKWARD:
-            return self._record_scratch(ATTENTION, attention_backward_bytes(args[1], args[2]))
+            return self._record_scratch(ATTENTION, count_attention_backward_bytes(args[1], args[2]))
         if name in _CONVOLUTIONS:
             operands = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, FakeTensor)]
             return self._record_scratch(CONVOLUTION, sum(operand.nbytes for operand in operands))
@@ -54,7 +54,7 @@ class CudaScratch(Alone):
         return size
 
 
-def attention_backward_bytes(query: torch.Tensor, key: torch.Tensor) -> int:
+def count_attention_backward_bytes(query: torch.Tensor, key: torch.Tensor) -> int:
     """What flash attention's backward works in, for queries and keys of shape (batch, heads, length, width).
 
     Kernels in 16 bits sum the gradients of the queries in fp32, with lengths in whole 128 and widths in whole 32; the

@@ -12,7 +12,7 @@ SIZE = log(4)
 _FADES = 3 * SIZE
 
 
-class Point(NamedTuple):
+class CurvePoint(NamedTuple):
     """Calls of about one size: their least and their measured time, how far single calls lie apart, what they count
     for, and of how many kinds of calls they are."""
 
@@ -24,7 +24,7 @@ class Point(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Curve:
+class EfficiencyCurve:
     """`least` rises, `taken` never falls; between its points it is straight.
 
     `beyond` goes on at the ends: large calls are slower or faster than that by as much as the largest was; small ones
@@ -36,7 +36,7 @@ class Curve:
     least: tuple[float, ...]
     taken: tuple[float, ...]
     spread: tuple[float, ...]
-    beyond: "Curve | None" = None
+    beyond: "EfficiencyCurve | None" = None
 
     def at(self, least: float) -> float:
         """The time of a call with this least time."""
@@ -67,61 +67,61 @@ class Curve:
         return values[after - 1] + (values[after] - values[after - 1]) * (least - left) / (right - left)
 
 
-def gathered(points: Sequence[Point]) -> list[Point]:
+def average_by_size(points: Sequence[CurvePoint]) -> list[CurvePoint]:
     """Their means at each size, which count for one each."""
-    return [_mean(some)._replace(weight=1.0) for some in _by_size(points)]
+    return [_average_points(some)._replace(weight=1.0) for some in _group_by_size(points)]
 
 
-def fit(points: Sequence[Point], beyond: Curve | None) -> Curve:
+def fit_curve(points: Sequence[CurvePoint], beyond: EfficiencyCurve | None) -> EfficiencyCurve:
     """The curve through the means of the points of each size; where these fall, neighbours are pooled.
 
     A single call tells nothing of how far others may lie apart: what is `beyond` counts as one more.
     """
-    sizes = _by_size(points)
-    knots = _rising([_mean(some) for some in sizes])
-    return Curve(
+    sizes = _group_by_size(points)
+    knots = _pool_falling([_average_points(some) for some in sizes])
+    return EfficiencyCurve(
         tuple(knot.least for knot in knots),
         tuple(knot.taken for knot in knots),
-        tuple(_spread(some, knot, beyond) for some, knot in zip(sizes, knots, strict=True)),
+        tuple(_compute_spread(some, knot, beyond) for some, knot in zip(sizes, knots, strict=True)),
         beyond,
     )
 
 
-def _by_size(points: Sequence[Point]) -> list[list[Point]]:
-    sizes: dict[int, list[Point]] = {}
+def _group_by_size(points: Sequence[CurvePoint]) -> list[list[CurvePoint]]:
+    sizes: dict[int, list[CurvePoint]] = {}
     for point in points:
         sizes.setdefault(floor(point.least / SIZE), []).append(point)
     return [sizes[size] for size in sorted(sizes)]
 
 
-def _spread(points: Sequence[Point], knot: Point, beyond: Curve | None) -> float:
+def _compute_spread(points: Sequence[CurvePoint], knot: CurvePoint, beyond: EfficiencyCurve | None) -> float:
     """How far measured calls lie from the efficiency at a point of the curve."""
-    square = _square(points, knot.taken - knot.least)
+    square = _compute_square(points, knot.taken - knot.least)
     if beyond is not None:
         square = (knot.kinds * square + beyond.get_spread(knot.least) ** 2) / (knot.kinds + 1)
     return sqrt(square)
 
 
-def _square(points: Sequence[Point], ratio: float) -> float:
+def _compute_square(points: Sequence[CurvePoint], ratio: float) -> float:
     total = sum(point.weight for point in points)
     return sum(p.weight * ((p.taken - p.least - ratio) ** 2 + p.spread**2) for p in points) / total
 
 
-def _mean(points: Sequence[Point]) -> Point:
+def _average_points(points: Sequence[CurvePoint]) -> CurvePoint:
     total = sum(point.weight for point in points)
 
     def of(values: Iterable[float]) -> float:
         return sum(point.weight * value for point, value in zip(points, values, strict=True)) / total
 
     least, taken = of(p.least for p in points), of(p.taken for p in points)
-    return Point(least, taken, sqrt(_square(points, taken - least)), total, sum(p.kinds for p in points))
+    return CurvePoint(least, taken, sqrt(_compute_square(points, taken - least)), total, sum(p.kinds for p in points))
 
 
-def _rising(points: Sequence[Point]) -> list[Point]:
+def _pool_falling(points: Sequence[CurvePoint]) -> list[CurvePoint]:
     """Neighbours that fall take their common mean (pool adjacent violators), each at its own size."""
-    pools: list[list[Point]] = []
+    pools: list[list[CurvePoint]] = []
     for point in points:
         pools.append([point])
-        while len(pools) > 1 and _mean(pools[-2]).taken > _mean(pools[-1]).taken:
+        while len(pools) > 1 and _average_points(pools[-2]).taken > _average_points(pools[-1]).taken:
             pools[-2:] = [pools[-2] + pools[-1]]
-    return [point._replace(taken=_mean(pool).taken) for pool in pools for point in pool]
+    return [point._replace(taken=_average_points(pool).taken) for pool in pools for point in pool]

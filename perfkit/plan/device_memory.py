@@ -7,11 +7,11 @@ from typing import NamedTuple
 from perfkit.allocations import WORKSPACE
 from perfkit.analysis.model.memory import MemoryAccount
 from perfkit.analysis.model.plan import Interval, NonTensorMemory, PlannedPeak
-from perfkit.plan.beyond_allocator import beyond_allocator, handle_bytes, within_allocator
 from perfkit.plan.caching_allocator import CachingAllocator, OutOfMemoryError
 from perfkit.plan.expandable_segments import ExpandableSegments
 from perfkit.plan.fake_memory import SCRATCH
-from perfkit.plan.rehearsal import Change, Rehearsed
+from perfkit.plan.non_tensor_memory import get_handle_bytes, list_library_memory, list_non_tensor_memory
+from perfkit.plan.rehearsal import Change, RehearsedStep
 from perfkit.plan.step_ops import StepCollective
 from perfkit.plan.target import Target
 
@@ -26,28 +26,30 @@ class DeviceMemory(NamedTuple):
     beyond: tuple[NonTensorMemory, ...]
 
 
-class Replayed(NamedTuple):
+class AllocatorReplay(NamedTuple):
     """Bytes in use at the fullest moment of the step, and reserved at the fullest of all."""
 
     allocated: int
     reserved: int
 
 
-def device_memory(rehearsed: Rehearsed, held: MemoryAccount, target: Target, world_size: int) -> DeviceMemory:
+def compute_device_memory(
+    rehearsed: RehearsedStep, held: MemoryAccount, target: Target, world_size: int
+) -> DeviceMemory:
     """The memory of a rank on a GPU.
 
     The peak counts all that libraries take; its low end leaves out their scratch memory and one of the workspaces. What
     is reserved beside it is that of an allocator that gives its free segments back before it fails, as torch's does.
     """
-    handle, groups = handle_bytes(target), _groups(rehearsed, world_size)
-    most = _within(rehearsed, (int(handle.high),) * 2, target, groups)
-    low = replayed(
-        _without_scratch(rehearsed.before),
-        _without_scratch(rehearsed.step),
+    handle, groups = get_handle_bytes(target), _count_groups(rehearsed, world_size)
+    most = _replay_within_limit(rehearsed, (int(handle.high),) * 2, target, groups)
+    low = replay_requests(
+        _drop_scratch(rehearsed.before),
+        _drop_scratch(rehearsed.step),
         (int(handle.low),),
         expandable=target.expandable_segments,
     )
-    within = within_allocator(target, rehearsed.scratch)
+    within = list_library_memory(target, rehearsed.scratch)
     workspaces = int(within[0].bytes.high)
     categories = {share.category: share.bytes for share in held.categories}
     categories[WORKSPACE] = categories.get(WORKSPACE, 0) + workspaces
@@ -57,10 +59,10 @@ def device_memory(rehearsed: Rehearsed, held: MemoryAccount, target: Target, wor
     )
     free = most.reserved - most.allocated
     cached = Interval(value=free, low=0, high=free)
-    return DeviceMemory(peak, within, beyond_allocator(target, groups, cached))
+    return DeviceMemory(peak, within, list_non_tensor_memory(target, groups, cached))
 
 
-def _groups(rehearsed: Rehearsed, world_size: int) -> tuple[int, ...]:
+def _count_groups(rehearsed: RehearsedStep, world_size: int) -> tuple[int, ...]:
     """Ranks of the process groups in which the rank exchanges anything, before its step or in it, and of that of all
     ranks, in which the harness waits for all of them. A group of one has nobody to connect to."""
     issued = {each.group: each.ranks for each in rehearsed.issued if isinstance(each, StepCollective)}
@@ -70,25 +72,29 @@ def _groups(rehearsed: Rehearsed, world_size: int) -> tuple[int, ...]:
     return (*found, *([] if world_size in found else [world_size]))
 
 
-def _within(rehearsed: Rehearsed, workspaces: tuple[int, ...], target: Target, groups: tuple[int, ...]) -> Replayed:
+def _replay_within_limit(
+    rehearsed: RehearsedStep, workspaces: tuple[int, ...], target: Target, groups: tuple[int, ...]
+) -> AllocatorReplay:
     """Replayed with what the limit leaves to the allocator, or without a limit where that is not enough."""
     assert target.limit_bytes is not None
-    others = sum(row.bytes.high for row in beyond_allocator(target, groups, Interval(value=0, low=0, high=0)))
-    replay = partial(replayed, rehearsed.before, rehearsed.step, workspaces, expandable=target.expandable_segments)
+    others = sum(row.bytes.high for row in list_non_tensor_memory(target, groups, Interval(value=0, low=0, high=0)))
+    replay = partial(
+        replay_requests, rehearsed.before, rehearsed.step, workspaces, expandable=target.expandable_segments
+    )
     try:
         return replay(capacity=int(target.limit_bytes - others))
     except OutOfMemoryError:
         return replay()
 
 
-def replayed(
+def replay_requests(
     before: Iterable[Change],
     step: Iterable[Change],
     workspaces: Iterable[int] = (),
     capacity: int = 1 << 62,
     *,
     expandable: bool = False,
-) -> Replayed:
+) -> AllocatorReplay:
     """Requests served by the caching allocator: `workspaces`, which stay, then those `before` the step and the step's.
 
     `expandable` are its segments where the program has asked for that.
@@ -111,8 +117,8 @@ def replayed(
     serve(before)
     allocator.reset_peak()
     serve(step)
-    return Replayed(allocator.peak, allocator.reserved_peak)
+    return AllocatorReplay(allocator.peak, allocator.reserved_peak)
 
 
-def _without_scratch(changes: Iterable[Change]) -> Iterable[Change]:
+def _drop_scratch(changes: Iterable[Change]) -> Iterable[Change]:
     return (change for change in changes if change[0] != SCRATCH)

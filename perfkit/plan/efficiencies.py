@@ -14,9 +14,9 @@ from statistics import median
 
 from perfkit.analysis.model.plan import Interval
 from perfkit.analysis.trace.roofs import Roofs
-from perfkit.plan.curve import Curve, Point, fit, gathered
-from perfkit.plan.learned import Program
-from perfkit.plan.work import Least, Work, class_of, least_time
+from perfkit.plan.curve import CurvePoint, EfficiencyCurve, average_by_size, fit_curve
+from perfkit.plan.efficiency_store import LearnedProgram
+from perfkit.plan.work import LeastTime, Work, compute_least_time, get_op_class
 
 # The host's time for each op is one of a program, of a CPU and of its profiler rather than of the device: programs with
 # and without a profiler differ by more than twice, and so do CPUs in what one thread does. Three programs are known,
@@ -29,12 +29,14 @@ NINE_IN_TEN = 1.645
 Key = tuple[str, ...]
 
 
-def _keys(op_class: str, op: str, dtype: str) -> tuple[Key, ...]:
+def _list_keys(op_class: str, op: str, dtype: str) -> tuple[Key, ...]:
     """Under what work is looked up: the first that was measured, and those that its curve goes on as."""
     return (op_class, op, dtype), (op_class, "", dtype), (op_class, "", "")
 
 
-def curves(programs: Sequence[Program], roofs: Roofs, like: Mapping[Key, Curve]) -> dict[Key, Curve]:
+def fit_curves(
+    programs: Sequence[LearnedProgram], roofs: Roofs, like: Mapping[Key, EfficiencyCurve]
+) -> dict[Key, EfficiencyCurve]:
     """The curves of all that was measured on a device with these roofs: of each op and of each class in each dtype, of
     each class, of what compute and memory bind, and of all, `()`. What has no least time is left out; what is held
     against the peak of another dtype tells of its own alone.
@@ -42,31 +44,31 @@ def curves(programs: Sequence[Program], roofs: Roofs, like: Mapping[Key, Curve])
     Within calls of one kind and size each program counts as much as any other. A class goes on, beyond the sizes that
     were measured, as on the device with the curves `like`, if that has measured it.
     """
-    points: dict[Key, list[Point]] = {}
+    points: dict[Key, list[CurvePoint]] = {}
     wider: dict[Key, tuple[Key, ...]] = {(): ()}
     for program in programs:
-        own: dict[Key, list[Point]] = {}
+        own: dict[Key, list[CurvePoint]] = {}
         for sample in program.samples:
-            least = least_time(sample.work, roofs)
+            least = compute_least_time(sample.work, roofs)
             if least is None or not least.seconds:
                 continue
-            point = Point(log(least.seconds), log(sample.seconds), sample.spread, sample.calls * sample.seconds)
-            keys = _keys(sample.op_class, sample.op, sample.dtype)
+            point = CurvePoint(log(least.seconds), log(sample.seconds), sample.spread, sample.calls * sample.seconds)
+            keys = _list_keys(sample.op_class, sample.op, sample.dtype)
             wider |= {key: (*keys[place + 1 :], ()) for place, key in enumerate(keys)} | {(least.bound,): ((),)}
             for key in dict.fromkeys(keys[:2] if least.stands_in else (*keys, (least.bound,), ())):
                 own.setdefault(key, []).append(point)
         for key, some in own.items():
-            points.setdefault(key, []).extend(gathered(some))
-    fitted: dict[Key, Curve] = {}
+            points.setdefault(key, []).extend(average_by_size(some))
+    fitted: dict[Key, EfficiencyCurve] = {}
     for key in sorted(points, key=lambda key: (len(key), -key.count(""))):
         measured = (fitted[near] for near in wider[key] if near != key and near in fitted)
         there = like.get(key) if key == () or key[1:] == ("", "") else None
-        fitted[key] = fit(points[key], there or next(measured, None))
+        fitted[key] = fit_curve(points[key], there or next(measured, None))
     return fitted
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredDevice:
     """What `programs` told on a device with these roofs.
 
     What they do not tell is as on the device that it is most `like`. `off` is the standard deviation of a logarithm by
@@ -74,17 +76,17 @@ class Measured:
     """
 
     roofs: Roofs
-    programs: tuple[Program, ...]
-    like: "Measured | None" = None
+    programs: tuple[LearnedProgram, ...]
+    like: "MeasuredDevice | None" = None
     off: float = 0.0
 
     @cached_property
-    def curves(self) -> Mapping[Key, Curve]:
-        return curves(self.programs, self.roofs, {} if self.like is None else self.like.curves)
+    def curves(self) -> Mapping[Key, EfficiencyCurve]:
+        return fit_curves(self.programs, self.roofs, {} if self.like is None else self.like.curves)
 
-    def get_class_curve(self, work: Work, *, own_dtype: bool = False) -> Curve | None:
+    def get_class_curve(self, work: Work, *, own_dtype: bool = False) -> EfficiencyCurve | None:
         """The curve of the class of some work, in its dtype if it must; None where that was not measured."""
-        keys = (*_keys(work.op_class, work.op, work.dtype), *_keys(class_of(work), work.op, work.dtype))
+        keys = (*_list_keys(work.op_class, work.op, work.dtype), *_list_keys(get_op_class(work), work.op, work.dtype))
         return next((self.curves[key] for key in keys if key in self.curves and (key[2] or not own_dtype)), None)
 
     @cached_property
@@ -97,7 +99,7 @@ class Measured:
                 errors.append(others.compute_error(program))
         return tuple(errors)
 
-    def exclude_program(self, name: str) -> "Measured | None":
+    def exclude_program(self, name: str) -> "MeasuredDevice | None":
         """What all programs but those of one name told, here and on the devices that are like it; None without any.
 
         Itself where there is none of that name: its curves are fitted once.
@@ -108,11 +110,11 @@ class Measured:
             return self
         return replace(self, programs=programs, like=like) if programs else like
 
-    def compute_error(self, program: Program) -> float:
+    def compute_error(self, program: LearnedProgram) -> float:
         """The logarithm of predicted over measured time of all calls of a program on this device."""
         predicted = measured = 0.0
         for sample in program.samples:
-            least = least_time(sample.work, self.roofs)
+            least = compute_least_time(sample.work, self.roofs)
             found = None if least is None or not least.seconds else self.find_curve(sample.work, least)
             if least is not None and found is not None:
                 predicted += sample.calls * exp(found[0].at(log(least.seconds)))
@@ -123,17 +125,17 @@ class Measured:
         """The factor by which calls that were measured are off their curves, the median over kinds of calls."""
         errors = [0.0]
         for sample in (sample for program in self.programs for sample in program.samples):
-            least = least_time(sample.work, self.roofs)
+            least = compute_least_time(sample.work, self.roofs)
             found = None if least is None or not least.seconds else self.find_curve(sample.work, least)
             if least is not None and found is not None:
                 errors.append(hypot(found[0].at(log(least.seconds)) - log(sample.seconds), sample.spread))
         return exp(median(errors))
 
-    def find_curve(self, work: Work, least: Least) -> tuple[Curve, float] | None:
+    def find_curve(self, work: Work, least: LeastTime) -> tuple[EfficiencyCurve, float] | None:
         """The curve for some work and what its times are off in addition: its class's on the first device that knows
         it. None where nothing is known that can be held against its least time.
         """
-        device: Measured | None = self
+        device: MeasuredDevice | None = self
         while device is not None:
             curve = device.get_class_curve(work, own_dtype=least.stands_in)
             if curve is not None:
@@ -153,17 +155,17 @@ class Efficiencies:
     """
 
     roofs: Roofs
-    measured: Measured
+    measured: MeasuredDevice
     source: str
-    here: tuple[Program, ...] = ()
-    elsewhere: tuple[Program, ...] = ()
+    here: tuple[LearnedProgram, ...] = ()
+    elsewhere: tuple[LearnedProgram, ...] = ()
 
     def seconds(self, work: Work) -> Interval | None:
         """How long a call takes on the device, nine in ten within the bounds; 0 for what does nothing (a view).
 
         None where it was measured nowhere and the peak of its dtype is not known.
         """
-        least = least_time(work, self.roofs)
+        least = compute_least_time(work, self.roofs)
         if least is None:
             return None
         if not least.seconds:
@@ -172,7 +174,7 @@ class Efficiencies:
         if found is None:
             return None
         (curve, off), size = found, log(least.seconds)
-        return _interval(curve.at(size), hypot(curve.get_spread(size), off))
+        return _make_interval(curve.at(size), hypot(curve.get_spread(size), off))
 
     def together(self, seconds: float) -> Interval:
         """The bounds of the time of all calls of a step, of which `seconds` is the sum.
@@ -184,7 +186,7 @@ class Efficiencies:
             return _NOTHING
         errors = next((device.left_out for device in self._walk_devices() if device.left_out), ())
         spread = sqrt(sum(error**2 for error in errors) / len(errors)) if errors else self._get_call_spread()
-        return _interval(log(seconds), hypot(spread, self.measured.off))
+        return _make_interval(log(seconds), hypot(spread, self.measured.off))
 
     def host_s(self, work: Work) -> Interval | None:
         """How long the host takes to issue a call; None where no program told. One figure holds for all classes."""
@@ -203,19 +205,19 @@ class Efficiencies:
     def _get_call_spread(self) -> float:
         return max(self.measured.curves[()].spread)
 
-    def _walk_devices(self) -> Iterator[Measured]:
-        device: Measured | None = self.measured
+    def _walk_devices(self) -> Iterator[MeasuredDevice]:
+        device: MeasuredDevice | None = self.measured
         while device is not None:
             yield device
             device = device.like
 
-    def _estimate_figure(self, what: Callable[[Program], float | None]) -> Interval | None:
+    def _estimate_figure(self, what: Callable[[LearnedProgram], float | None]) -> Interval | None:
         """The median of what the programs here have told, else those of the first device that tells it.
 
         Its bounds are the least and the most of several programs here, and wider otherwise: `ANOTHER_HOST`.
         """
 
-        def told(programs: Iterable[Program]) -> list[float]:
+        def told(programs: Iterable[LearnedProgram]) -> list[float]:
             return [value for program in programs if (value := what(program)) is not None]
 
         here = told(self.here)
@@ -230,6 +232,6 @@ class Efficiencies:
 _NOTHING = Interval(value=0.0, low=0.0, high=0.0)
 
 
-def _interval(logarithm: float, spread: float) -> Interval:
+def _make_interval(logarithm: float, spread: float) -> Interval:
     value, factor = exp(logarithm), exp(NINE_IN_TEN * spread)
     return Interval(value=value, low=value / factor, high=value * factor)

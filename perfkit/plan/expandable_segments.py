@@ -12,14 +12,14 @@ from itertools import accumulate, takewhile
 from perfkit.plan.caching_allocator import (
     LARGE_SEGMENT,
     SMALL_SEGMENT,
-    Block,
+    AllocatorBlock,
+    AllocatorSegment,
     CachingAllocator,
     OutOfMemoryError,
     Pool,
-    Segment,
-    chain,
-    merged,
-    split,
+    list_chain,
+    merge_blocks,
+    split_block,
 )
 
 FREE, UNMAPPED = "inactive", "unmapped"
@@ -31,12 +31,12 @@ class ExpandableSegments(CachingAllocator):
 
     def __init__(self, capacity: int = 1 << 62) -> None:
         super().__init__(capacity)
-        self._of_pool: dict[tuple[bool, Pool], Segment] = {}
+        self._of_pool: dict[tuple[bool, Pool], AllocatorSegment] = {}
 
     def empty_cache(self) -> None:
         """Give back to the device the pages of which nothing is in use."""
         for segment, blocks in self.segments().items():
-            page = _page(segment)
+            page = _get_page_size(segment)
             for block in blocks:
                 first = -(-(block.address - segment.address) // page) * page + segment.address
                 end = (block.address + block.size - segment.address) // page * page + segment.address
@@ -46,105 +46,105 @@ class ExpandableSegments(CachingAllocator):
     def _is_split(self, remaining: int, small: bool) -> bool:
         return super()._is_split(remaining, small=True)
 
-    def _find_best_fit(self, size: int, small: bool, pool: Pool) -> Block | None:
+    def _find_best_fit(self, size: int, small: bool, pool: Pool) -> AllocatorBlock | None:
         """The smallest free block; one that can grow counts as if it had, so that it comes last."""
         fitting = [block for block in self._free.get((small, pool), []) if block.size >= size]
-        block = min(fitting, key=_grown, default=None)
+        block = min(fitting, key=_get_grown_size, default=None)
         if block is not None:
             self._remove_free(block)
         return block
 
-    def _allocate_block(self, size: int, small: bool, pool: Pool) -> Block:
+    def _allocate_block(self, size: int, small: bool, pool: Pool) -> AllocatorBlock:
         first = self._first[self._get_segment(small, pool)]
-        start = _lowest(first, size)
-        if self.reserved + _lacking(start, size) > self._capacity:
+        start = _find_lowest(first, size)
+        if self.reserved + _count_lacking_bytes(start, size) > self._capacity:
             self.empty_cache()
-            start = _lowest(first, size)
-        lacking = _lacking(start, size)
+            start = _find_lowest(first, size)
+        lacking = _count_lacking_bytes(start, size)
         if self.reserved + lacking > self._capacity:
             raise OutOfMemoryError(f"{lacking} bytes more than {self.reserved} of {self._capacity} that are reserved")
         return self._grow_block(start, size)
 
-    def _get_segment(self, small: bool, pool: Pool) -> Segment:
+    def _get_segment(self, small: bool, pool: Pool) -> AllocatorSegment:
         if (small, pool) not in self._of_pool:
-            segment = self._of_pool[small, pool] = Segment(self._next, _ADDRESSES, small, pool)
-            self._first[segment] = Block(segment.address, _ADDRESSES, segment, state=UNMAPPED)
+            segment = self._of_pool[small, pool] = AllocatorSegment(self._next, _ADDRESSES, small, pool)
+            self._first[segment] = AllocatorBlock(segment.address, _ADDRESSES, segment, state=UNMAPPED)
             self._next += _ADDRESSES
         return self._of_pool[small, pool]
 
-    def _grow_block(self, block: Block, size: int) -> Block:
+    def _grow_block(self, block: AllocatorBlock, size: int) -> AllocatorBlock:
         """The block with what follows it, mapped where it is not, until it has this size."""
         self._map_block(block, size)
         while block.size < size or (block.after is not None and block.after.state == FREE):
             assert block.after is not None
             self._map_block(block.after, size - block.size)
-            block = merged(block, block.after)
+            block = merge_blocks(block, block.after)
         self.reserved_peak = max(self.reserved_peak, self.reserved)
         return block
 
-    def _map_block(self, block: Block, size: int) -> None:
+    def _map_block(self, block: AllocatorBlock, size: int) -> None:
         """Take a block that is free, or map as many pages of one that is not mapped."""
         if block.state == FREE:
             self._remove_free(block)
         else:
-            pages = _pages(block, size)
+            pages = _count_page_bytes(block, size)
             if pages < block.size:
-                split(block, pages).state = UNMAPPED
+                split_block(block, pages).state = UNMAPPED
             block.state = FREE
             self.reserved += pages
 
-    def _unmap_pages(self, block: Block, address: int, size: int) -> None:
+    def _unmap_pages(self, block: AllocatorBlock, address: int, size: int) -> None:
         """Give back these pages of a free block."""
         self._remove_free(block)
         if address > block.address:
-            head, block = block, split(block, address - block.address)
+            head, block = block, split_block(block, address - block.address)
             self._add_free(head)
         if size < block.size:
-            self._add_free(split(block, size))
+            self._add_free(split_block(block, size))
         block.state = UNMAPPED
         self.reserved -= size
         for neighbour in (block.before, block.after):
             if neighbour is not None and neighbour.state == UNMAPPED:
-                block = merged(block, neighbour)
+                block = merge_blocks(block, neighbour)
 
 
-def _page(segment: Segment) -> int:
+def _get_page_size(segment: AllocatorSegment) -> int:
     return SMALL_SEGMENT if segment.small else LARGE_SEGMENT
 
 
-def _pages(block: Block, size: int) -> int:
+def _count_page_bytes(block: AllocatorBlock, size: int) -> int:
     """Bytes of the pages of an unmapped block that hold so many, or all that it has."""
-    page = _page(block.segment)
+    page = _get_page_size(block.segment)
     return min(-(-size // page) * page, block.size)
 
 
-def _grown(block: Block) -> int:
+def _get_grown_size(block: AllocatorBlock) -> int:
     return block.size + (block.after.size if block.after is not None and block.after.state == UNMAPPED else 0)
 
 
-def _lowest(first: Block, size: int) -> Block:
+def _find_lowest(first: AllocatorBlock, size: int) -> AllocatorBlock:
     """Where a request of this size has room, at the lowest address: from a free block before unmapped pages on."""
-    return next(block for block in _starts(first) if _has_room(block, size))
+    return next(block for block in _find_starts(first) if _has_room(block, size))
 
 
-def _starts(first: Block) -> Iterator[Block]:
-    for block in chain(first):
+def _find_starts(first: AllocatorBlock) -> Iterator[AllocatorBlock]:
+    for block in list_chain(first):
         if block.state == UNMAPPED:
             yield block.before if block.before is not None and block.before.state == FREE else block
 
 
-def _has_room(start: Block, size: int) -> bool:
-    unused = takewhile(lambda block: block.state in (FREE, UNMAPPED), chain(start))
+def _has_room(start: AllocatorBlock, size: int) -> bool:
+    unused = takewhile(lambda block: block.state in (FREE, UNMAPPED), list_chain(start))
     return any(total >= size for total in accumulate(block.size for block in unused))
 
 
-def _lacking(start: Block, size: int) -> int:
+def _count_lacking_bytes(start: AllocatorBlock, size: int) -> int:
     """Bytes of the pages that must be mapped for a request that begins there."""
     lacking = 0
-    for block in chain(start):
+    for block in list_chain(start):
         if size <= 0:
             break
-        used = block.size if block.state == FREE else _pages(block, size)
+        used = block.size if block.state == FREE else _count_page_bytes(block, size)
         lacking += 0 if block.state == FREE else used
         size -= used
     return lacking

@@ -8,25 +8,25 @@ from unittest.mock import patch
 
 import torch
 
-from perfkit.techniques.paging import DiskPage, DiskStore, Page
+from perfkit.techniques.paging import DiskPage, DiskStore, StoredPage
 
 
 @contextmanager
-def nothing_written() -> Iterator[None]:
+def skip_disk_writes() -> Iterator[None]:
     """Disk stores hand out pages without files while entered, and give storages their size back."""
-    with patch.multiple(DiskStore, put=_put, get=_get):
+    with patch.multiple(DiskStore, put=_make_unwritten_page, get=_restore_size):
         yield
 
 
-def _put(store: DiskStore, data: torch.Tensor) -> DiskPage:
+def _make_unwritten_page(store: DiskStore, data: torch.Tensor) -> DiskPage:
     return DiskPage(store.folder / "unwritten", data.numel())
 
 
-def _get(_: DiskStore, page: Page, into: torch.UntypedStorage) -> None:
+def _restore_size(_: DiskStore, page: StoredPage, into: torch.UntypedStorage) -> None:
     into.resize_(page.nbytes)
 
 
-class Paging(NamedTuple):
+class PageMove(NamedTuple):
     """Bytes that go to a file in a folder (`writes`), or come from one."""
 
     bytes: int
@@ -35,16 +35,16 @@ class Paging(NamedTuple):
 
 
 @contextmanager
-def watched_pages(told: Callable[[Paging], None]) -> Iterator[None]:
+def watch_pages(told: Callable[[PageMove], None]) -> Iterator[None]:
     """`told` is called with every page that a disk store writes or reads while entered."""
     original_put, original_get = DiskStore.put, DiskStore.get
 
     def put(store: DiskStore, data: torch.Tensor) -> DiskPage:
-        told(Paging(data.numel(), True, store.folder))
+        told(PageMove(data.numel(), True, store.folder))
         return original_put(store, data)
 
-    def get(store: DiskStore, page: Page, into: torch.UntypedStorage) -> None:
-        told(Paging(page.nbytes, False, store.folder))
+    def get(store: DiskStore, page: StoredPage, into: torch.UntypedStorage) -> None:
+        told(PageMove(page.nbytes, False, store.folder))
         original_get(store, page, into)
 
     with patch.multiple(DiskStore, put=put, get=get):

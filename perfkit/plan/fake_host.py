@@ -11,7 +11,7 @@ import torch
 from perfkit.techniques.paging import HostStore
 
 
-class HostPage(NamedTuple):
+class FakeHostPage(NamedTuple):
     """Bytes that would be on the host, told apart by `number`."""
 
     number: int
@@ -22,19 +22,19 @@ class FakeHost:
     """The host of a GPU. `told` is told of each page that is copied there (`out`) or back."""
 
     def __init__(self) -> None:
-        self.told: Callable[[HostPage, bool], None] = lambda _page, _out: None
+        self.told: Callable[[FakeHostPage, bool], None] = lambda _page, _out: None
         self._numbers = count()
 
     @contextmanager
     def skip_copies(self) -> Iterator[None]:
         """Stores on the host hand out pages without bytes while entered, and give storages their size back."""
 
-        def put(_: HostStore, data: torch.Tensor) -> HostPage:
-            page = HostPage(next(self._numbers), data.numel())
+        def put(_: HostStore, data: torch.Tensor) -> FakeHostPage:
+            page = FakeHostPage(next(self._numbers), data.numel())
             self.told(page, True)
             return page
 
-        def get(_: HostStore, page: HostPage, into: torch.UntypedStorage) -> None:
+        def get(_: HostStore, page: FakeHostPage, into: torch.UntypedStorage) -> None:
             into.resize_(page.nbytes)
             self.told(page, False)
 

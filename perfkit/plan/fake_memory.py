@@ -22,7 +22,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from perfkit.allocations import UNKNOWN
 from perfkit.instruments.memory.profiled import Allocation, Call, Range, Recorded, Use
 from perfkit.instruments.tensors import address_of, has_storage
-from perfkit.plan.alone import Alone
+from perfkit.plan.op_scratch_probe import OpScratchProbe
 from perfkit.record import InitialBlock
 
 _ENTER = torch.ops.profiler._record_function_enter_new.default
@@ -60,7 +60,7 @@ class FakeMemory:
         self._open: list[tuple[str, int]] = []
 
     @contextmanager
-    def record_allocations(self, alone: Alone) -> Iterator[None]:
+    def record_allocations(self, alone: OpScratchProbe) -> Iterator[None]:
         """Records what this thread does while entered, inside of the mode of the fake tensors."""
         resize = torch.UntypedStorage.resize_
 
@@ -70,10 +70,14 @@ class FakeMemory:
             address = address_of(storage)
             if self._alive.get(address, 0) != storage.nbytes():
                 self._end_storage(address)
-                self._start_storage(storage, "aten::resize_", line=_line(sys._getframe(1)))
+                self._start_storage(storage, "aten::resize_", line=_format_line(sys._getframe(1)))
             return result
 
-        with patch.object(torch.UntypedStorage, "resize_", resized), _storages_uncached(), _Watch(self, alone):
+        with (
+            patch.object(torch.UntypedStorage, "resize_", resized),
+            _disable_storage_caching(),
+            _OpWatcher(self, alone),
+        ):
             yield
 
     def begin(self) -> None:
@@ -187,10 +191,10 @@ class FakeMemory:
         )
 
 
-class _Watch(TorchDispatchMode):
+class _OpWatcher(TorchDispatchMode):
     """Tells a `FakeMemory` of every op on fake tensors and of every range."""
 
-    def __init__(self, memory: FakeMemory, alone: Alone) -> None:
+    def __init__(self, memory: FakeMemory, alone: OpScratchProbe) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._memory = memory
         self._alone = alone
@@ -207,17 +211,17 @@ class _Watch(TorchDispatchMode):
             return self._run_marker(func, args)
         if func is _READ_VALUE and isinstance(args[0], FakeTensor) and args[0].constant is None:
             return self._memory.read(args[0])
-        schema, given = func._schema, _fakes((*args, *kwargs.values()))
+        schema, given = func._schema, _find_fakes((*args, *kwargs.values()))
         if schema.name in self._alone.opened:
             with self:
                 return func._op_dk(DispatchKey.CPU, *args, **kwargs)
-        freed = [] if schema.is_mutable else _without_memory(given)
+        freed = [] if schema.is_mutable else _find_freed_storages(given)
         result = func(*args, **kwargs)
         for storage in freed:
             if storage.nbytes():  # a view, whose fake kernel gives its storage the bytes that it seems to need
                 storage.resize_(0)
         scratch = self._alone.scratch(func, args, kwargs, result)
-        self._memory.call(schema.name, schema.is_mutable, given, _fakes((result,)), scratch)
+        self._memory.call(schema.name, schema.is_mutable, given, _find_fakes((result,)), scratch)
         return result
 
     def _run_marker(self, func: Any, args: tuple[Any, ...]) -> Any:
@@ -231,7 +235,7 @@ class _Watch(TorchDispatchMode):
 
 
 @contextmanager
-def _storages_uncached() -> Iterator[None]:
+def _disable_storage_caching() -> Iterator[None]:
     """Fake tensors do not cache calls that are given a storage while entered: their cache would keep it alive."""
     cache_key = FakeTensorMode._cache_key
 
@@ -244,7 +248,7 @@ def _storages_uncached() -> Iterator[None]:
         yield
 
 
-def _fakes(values: Iterable[Any]) -> list[torch.Tensor]:
+def _find_fakes(values: Iterable[Any]) -> list[torch.Tensor]:
     """The fake tensors among arguments or results of an op, in order."""
     found: list[torch.Tensor] = []
     for value in values:
@@ -252,17 +256,17 @@ def _fakes(values: Iterable[Any]) -> list[torch.Tensor]:
             if has_storage(value):
                 found.append(value)
         elif isinstance(value, list | tuple):
-            found += _fakes(value)
+            found += _find_fakes(value)
     return found
 
 
-def _without_memory(tensors: Sequence[torch.Tensor]) -> list[torch.UntypedStorage]:
+def _find_freed_storages(tensors: Sequence[torch.Tensor]) -> list[torch.UntypedStorage]:
     """The storages that were freed while their tensors stay, as FSDP2 and paging do."""
     storages = (tensor.untyped_storage() for tensor in tensors)
     return [storage for storage in storages if not storage.nbytes()]
 
 
-def _line(frame: FrameType) -> str:
+def _format_line(frame: FrameType) -> str:
     """Where memory was asked for, as `AllocationProfiler` tells it: "" within torch."""
     while frame.f_code.co_filename.startswith(_OURS) and frame.f_back is not None:
         frame = frame.f_back

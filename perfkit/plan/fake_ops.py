@@ -11,10 +11,12 @@ from torch._meta_registrations import mkldnn_rnn_layer
 from torch._subclasses.fake_impls import op_implementations_dict as known
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
-from perfkit.plan.alone import Alone
+from perfkit.plan.op_scratch_probe import OpScratchProbe
 
 
-def _grouped_mm(mode: FakeTensorMode, _func: Any, a: FakeTensor, b: FakeTensor, offsets: Any = None, **_: Any) -> Any:
+def _infer_grouped_mm(
+    mode: FakeTensorMode, _func: Any, a: FakeTensor, b: FakeTensor, offsets: Any = None, **_: Any
+) -> Any:
     """Products of the groups of experts; the fake kernel takes bf16 alone, where a CPU takes fp32 too.
 
     (rows, k) x (groups, k, n) is (rows, n), and so the other way round; two batches make a batch; of two matrices that
@@ -29,7 +31,7 @@ def _grouped_mm(mode: FakeTensorMode, _func: Any, a: FakeTensor, b: FakeTensor, 
         return torch.empty(shape, dtype=a.dtype, device=a.device)
 
 
-def _recurrent_layer(alone: Alone, mode: FakeTensorMode, func: Any, *args: Any, **kwargs: Any) -> Any:
+def _infer_recurrent_layer(alone: OpScratchProbe, mode: FakeTensorMode, func: Any, *args: Any, **kwargs: Any) -> Any:
     """oneDNN's layer of an LSTM: output, hidden and cell state, and what it keeps for backward.
 
     The last one's size is the library's affair: the fake kernel leaves it empty, as this does for a layer that is too
@@ -43,11 +45,11 @@ def _recurrent_layer(alone: Alone, mode: FakeTensorMode, func: Any, *args: Any, 
 
 
 @contextmanager
-def more_fake_ops(alone: Alone) -> Iterator[None]:
+def register_fake_ops(alone: OpScratchProbe) -> Iterator[None]:
     """Fake tensors also know the ops of this file while entered."""
     more = {
-        torch.ops.aten._grouped_mm.default: _grouped_mm,
-        torch.ops.aten.mkldnn_rnn_layer.default: partial(_recurrent_layer, alone),
+        torch.ops.aten._grouped_mm.default: _infer_grouped_mm,
+        torch.ops.aten.mkldnn_rnn_layer.default: partial(_infer_recurrent_layer, alone),
     }
     with patch.dict(known, more):
         yield

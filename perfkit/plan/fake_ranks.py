@@ -24,7 +24,7 @@ COPIED_BY_GLOO = {"c10d::_allgather_base_": 0, "c10d::allgather_": 0, "c10d::_re
 
 
 @contextmanager
-def fake_ranks(size: int) -> Iterator[World]:
+def simulate_ranks(size: int) -> Iterator[World]:
     """This process as the first of `size` ranks while entered, without a process group where there is but one."""
     world = World(rank=0, size=size)
     if size == 1:
@@ -38,20 +38,20 @@ def fake_ranks(size: int) -> Iterator[World]:
     with ExitStack() as stack:
         stack.callback(dist.destroy_process_group)
         for module in (device_mesh, _fsdp_init):
-            stack.enter_context(patch.object(module, "init_device_mesh", _outside_of_modes(init_device_mesh)))
+            stack.enter_context(patch.object(module, "init_device_mesh", _wrap_outside_modes(init_device_mesh)))
         for method in ("__init__", "_unflatten"):
-            made = _outside_of_modes(getattr(DeviceMesh, method))
+            made = _wrap_outside_modes(getattr(DeviceMesh, method))
             stack.enter_context(patch.object(DeviceMesh, method, made))
-        stack.enter_context(patch.object(_fsdp_param, "_chunk_with_empty", _first_chunk))
+        stack.enter_context(patch.object(_fsdp_param, "_chunk_with_empty", _make_first_chunk))
         # What an op makes of the whole tensors of all ranks is asked of fake tensors once: they are nobody's memory.
-        shapes = _outside_of_modes(ShardingPropagator._propagate_tensor_meta_non_cached)
+        shapes = _wrap_outside_modes(ShardingPropagator._propagate_tensor_meta_non_cached)
         stack.enter_context(patch.object(ShardingPropagator, "_propagate_tensor_meta_non_cached", shapes))
-        wrapping = _averaging(DistributedDataParallel.__init__)
+        wrapping = _patch_ddp_init(DistributedDataParallel.__init__)
         stack.enter_context(patch.object(DistributedDataParallel, "__init__", wrapping))
         yield world
 
 
-def _outside_of_modes(function: Any) -> Any:
+def _wrap_outside_modes(function: Any) -> Any:
     """A mesh, for one, is looked into when it is made, which must not be done with fake tensors."""
 
     def outside(*args: Any, **kwargs: Any) -> Any:
@@ -61,24 +61,24 @@ def _outside_of_modes(function: Any) -> Any:
     return outside
 
 
-def _first_chunk(tensor: torch.Tensor, num_chunks: int, dim: int) -> list[torch.Tensor]:
+def _make_first_chunk(tensor: torch.Tensor, num_chunks: int, dim: int) -> list[torch.Tensor]:
     """The shard of this rank alone, the first: FSDP2 makes those of all, which is most of the work of thousands."""
     return [tensor.narrow(dim, 0, ceil(tensor.size(dim) / num_chunks))]
 
 
-def _averaging(init: Any) -> Any:
+def _patch_ddp_init(init: Any) -> Any:
     """DDP without what it does by values and in C++: to compare the models of all ranks, and to wait for averages."""
 
     def wrapping(self: DistributedDataParallel, *args: Any, **kwargs: Any) -> None:
-        with patch.object(dist, "_compute_bucket_assignment_by_size", partial(_buckets, self)):
+        with patch.object(dist, "_compute_bucket_assignment_by_size", partial(_assign_buckets, self)):
             init(self, *args, init_sync=False, **kwargs)
-        self.register_comm_hook(self.process_group, _all_reduced)
-        self.reducer = _Reducer(self.reducer)  # type: ignore[assignment]
+        self.register_comm_hook(self.process_group, _reduce_bucket)
+        self.reducer = _FixedReducer(self.reducer)  # type: ignore[assignment]
 
     return wrapping
 
 
-def _buckets(
+def _assign_buckets(
     ddp: DistributedDataParallel, parameters: list[torch.Tensor], _limits: list[int], sparse: list[bool]
 ) -> tuple[list[list[int]], list[int]]:
     """The buckets of every step but the first, which has one for all: in the order of backward, the first smaller.
@@ -92,7 +92,7 @@ def _buckets(
     return [[last - index for index in bucket] for bucket in buckets[::-1]], sizes[::-1]
 
 
-class _Reducer:
+class _FixedReducer:
     """DDP's reducer, which keeps its first buckets: to make them anew ranks compare the order of their gradients."""
 
     def __init__(self, reducer: Any) -> None:
@@ -105,7 +105,7 @@ class _Reducer:
         return False
 
 
-def _all_reduced(group: dist.ProcessGroup, bucket: GradBucket) -> torch.futures.Future[torch.Tensor]:
+def _reduce_bucket(group: dist.ProcessGroup, bucket: GradBucket) -> torch.futures.Future[torch.Tensor]:
     buffer = bucket.buffer()
     dist.all_reduce(buffer, group=group)
     reduced: torch.futures.Future[torch.Tensor] = torch.futures.Future()
@@ -113,6 +113,6 @@ def _all_reduced(group: dist.ProcessGroup, bucket: GradBucket) -> torch.futures.
     return reduced
 
 
-def copied_by_gloo(op: str, args: Sequence[Any]) -> int:
+def count_gloo_copy_bytes(op: str, args: Sequence[Any]) -> int:
     """Bytes that one of these collectives takes beside what it is given, and gives back."""
     return sum(tensor.nbytes for tensor in tree_leaves(args[COPIED_BY_GLOO[op]]) if isinstance(tensor, torch.Tensor))

@@ -12,19 +12,19 @@ from perfkit.devices.links.calibrate import known
 from perfkit.devices.peak import CPU
 from perfkit.errors import NewerFormatError
 from perfkit.plan import alpha_beta
-from perfkit.plan.collectives import Interconnect, Protocol
+from perfkit.plan.collectives import CollectiveProtocol, Interconnect
 
 
-def gloo() -> Interconnect | None:
+def load_gloo_links() -> Interconnect | None:
     """The links between ranks on this machine; None where they were not measured, or a newer perfkit keeps them, which
     the notes of the ceilings tell."""
     try:
-        return fitted(known(CPU, ""))
+        return fit_gloo_links(known(CPU, ""))
     except NewerFormatError:
         return None
 
 
-def fitted(rates: Sequence[LinkRate]) -> Interconnect | None:
+def fit_gloo_links(rates: Sequence[LinkRate]) -> Interconnect | None:
     """The links of ranks whose all-reduces took so long, among as few as were measured; None without any.
 
     One among n ranks has 2 (n - 1) hops, and a rank's links carry the message 2 (n - 1) / n times.
@@ -34,7 +34,7 @@ def fitted(rates: Sequence[LinkRate]) -> Interconnect | None:
         return None
     ranks = min(rate.ranks for rate in reduced)
     of_these = [rate for rate in reduced if rate.ranks == ranks]
-    line = alpha_beta.fitted(
+    line = alpha_beta.fit_transfers(
         (make_message_of_size(CollectiveType.ALL_REDUCE, rate.bytes, ranks).bus_factor * rate.bytes, rate.seconds)
         for rate in of_these
     )
@@ -43,7 +43,7 @@ def fitted(rates: Sequence[LinkRate]) -> Interconnect | None:
         within=line.bytes_per_s,
         across=None,
         ranks_per_node=sys.maxsize,
-        protocols=(Protocol(start_s=0.0, hop_s=hop_s, across_hop_s=hop_s, share=1.0),),
+        protocols=(CollectiveProtocol(start_s=0.0, hop_s=hop_s, across_hop_s=hop_s, share=1.0),),
         spread=line.spread,
         source=f"gloo between {ranks} ranks on this machine",
         by_others={

@@ -10,22 +10,22 @@ from typing import NamedTuple
 
 from perfkit.devices.capability import Capability, capability_of
 from perfkit.devices.catalogue import Entry, Sourced, catalogue
-from perfkit.plan.collectives import InSwitch, Interconnect, Protocol, Reach
+from perfkit.plan.collectives import CollectiveProtocol, GroupLinks, Interconnect, SwitchReduction
 
 
-def _protocols(hops: Iterable[tuple[float, float]]) -> tuple[Protocol, ...]:
+def _make_protocols(hops: Iterable[tuple[float, float]]) -> tuple[CollectiveProtocol, ...]:
     """`hops`: microseconds of a hop within a node, of each protocol of a ring and of a tree."""
     starts = (6.6e-6, 14e-6, 8.4e-6, 6.8e-6)
     shares = (1 / 4, 0.92, 1.0, 0.92 / 3.8)
     return tuple(
-        Protocol(start, within * 1e-6, across * 1e-6, share, tree)
+        CollectiveProtocol(start, within * 1e-6, across * 1e-6, share, tree)
         for start, (within, across), share, tree in zip(starts, hops, shares, (False, False, False, True), strict=True)
     )
 
 
 # Ring with LL, LL128 and Simple, tree with LL.
-_OVER_NVLINK = _protocols(((0.6, 2.7), (1.9, 4.0), (3.4, 14.0), (0.6, 5.0)))
-_OVER_PCIE = _protocols(((1.0, 2.7), (2.5, 4.0), (5.7, 14.0), (1.0, 5.0)))
+_OVER_NVLINK = _make_protocols(((0.6, 2.7), (1.9, 4.0), (3.4, 14.0), (0.6, 5.0)))
+_OVER_PCIE = _make_protocols(((1.0, 2.7), (2.5, 4.0), (5.7, 14.0), (1.0, 5.0)))
 
 # What NCCL counts on of a link's nominal rate (src/graph/topo.h): 20 of NVLink's 25 GB/s, 12 of 15.75 of PCI Express
 # 3.0, 12 of 12.5 of a network at 100 Gbit/s. A link that is used in full is as much faster.
@@ -51,7 +51,7 @@ _BRIDGES: tuple[tuple[re.Pattern[str], int], ...] = (
 )
 
 
-class Mesh(NamedTuple):
+class LinkMesh(NamedTuple):
     """GPUs that are each linked to each other by one link of a rate in GB/s, of which RCCL counts on `counted`."""
 
     links: int
@@ -63,10 +63,10 @@ class Mesh(NamedTuple):
 # gfx94x and gfx95x: of 64 what is left by error correction and protocol (rccl#1210; "Understanding RCCL Bandwidth and
 # xGMI Performance on AMD Instinct MI300X", rocm.blogs.amd.com: all seven reach 310 to 330 of 336 GB/s). It is 24 of
 # gfx908. Of the others the nominal rate is the best case. A group of n GPUs has n - 1 of a GPU's links between them.
-_MESHES: tuple[tuple[re.Pattern[str], Mesh], ...] = (
-    (re.compile(r"mi3(00|25)x"), Mesh(7, 48.0, 336 / 310)),
-    (re.compile(r"mi35[05]x"), Mesh(7, 48.0, 537.5 / 7 / 48)),
-    (re.compile(r"mi100"), Mesh(3, 24.0, 46 / 24)),
+_MESHES: tuple[tuple[re.Pattern[str], LinkMesh], ...] = (
+    (re.compile(r"mi3(00|25)x"), LinkMesh(7, 48.0, 336 / 310)),
+    (re.compile(r"mi35[05]x"), LinkMesh(7, 48.0, 537.5 / 7 / 48)),
+    (re.compile(r"mi100"), LinkMesh(3, 24.0, 46 / 24)),
 )
 # MI200's dies are linked unevenly: RCCL counts on 36 of 50 GB/s of each link (the same source).
 _OF_XGMI = 36 / 50
@@ -83,27 +83,29 @@ _OF_HOPPER = 0.74 / 0.85
 _BLACKWELL: Capability = (10, 0)
 
 
-def nccl(entry: Entry, ranks_per_node: int, network: float | None) -> Interconnect | None:
+def make_nccl_links(entry: Entry, ranks_per_node: int, network: float | None) -> Interconnect | None:
     """NCCL's or RCCL's collectives among devices of a kind; None where no link between them is in the catalogue.
 
     `network` are the bytes a second, in one direction, of the network's links of one device.
     """
     across = None if network is None else network * _OF_NETWORK
-    over_pcie = _over_pcie(entry, across, ranks_per_node)
+    over_pcie = _make_pcie_links(entry, across, ranks_per_node)
     if entry.interconnect_gb_s is None:
         return over_pcie
     if entry.vendor == "AMD":
-        return _over_xgmi(entry, across, ranks_per_node, over_pcie)
-    rate, source = _sourced(entry.interconnect_gb_s)
+        return _make_xgmi_links(entry, across, ranks_per_node, over_pcie)
+    rate, source = _resolve_figure(entry.interconnect_gb_s)
     within, spread = rate * 1e9 * _OF_NVLINK, 1 / _OF_NVLINK
     bridged = next((ranks for pattern, ranks in _BRIDGES if pattern.fullmatch(entry.id)), None)
     if bridged is not None and over_pcie is not None:
-        near = Reach(bridged, within, _OVER_NVLINK, spread)
+        near = GroupLinks(bridged, within, _OVER_NVLINK, spread)
         return over_pcie._replace(fewer=(near,), source=f"{source}; among more than {bridged}: {over_pcie.source}")
-    return Interconnect(within, across, ranks_per_node, _OVER_NVLINK, spread, source, in_switch=_in_switch(entry))
+    return Interconnect(
+        within, across, ranks_per_node, _OVER_NVLINK, spread, source, in_switch=_make_switch_reduction(entry)
+    )
 
 
-def _sourced(figure: Sourced) -> tuple[float, str]:
+def _resolve_figure(figure: Sourced) -> tuple[float, str]:
     """A figure of the catalogue with the words of its source."""
     rate, source = figure
     return rate, catalogue().sources[source]
@@ -114,22 +116,22 @@ def has_switch(entry: Entry) -> bool:
     return _IN_SWITCH.fullmatch(entry.id) is not None
 
 
-def _over_pcie(entry: Entry, across: float | None, ranks_per_node: int) -> Interconnect | None:
+def _make_pcie_links(entry: Entry, across: float | None, ranks_per_node: int) -> Interconnect | None:
     if entry.host_link_gb_s is None:
         return None
-    rate, source = _sourced(entry.host_link_gb_s)
+    rate, source = _resolve_figure(entry.host_link_gb_s)
     if _WITHOUT_P2P.fullmatch(entry.id):
         within = rate * 1e9 * _OF_PCIE_BY_HOST
         return Interconnect(within, across, ranks_per_node, _OVER_PCIE, _BY_HOST_SPREAD, f"{source}; {NO_P2P}")
     return Interconnect(rate * 1e9 * OF_PCIE, across, ranks_per_node, _OVER_PCIE, 1 / OF_PCIE, source)
 
 
-def _over_xgmi(
+def _make_xgmi_links(
     entry: Entry, across: float | None, ranks_per_node: int, over_pcie: Interconnect | None
 ) -> Interconnect | None:
     """Groups of as many as are linked have a link to each; of more, all have what lies between them else."""
     assert entry.interconnect_gb_s is not None
-    rate, source = _sourced(entry.interconnect_gb_s)
+    rate, source = _resolve_figure(entry.interconnect_gb_s)
     mesh = next((mesh for pattern, mesh in _MESHES if pattern.fullmatch(entry.id)), None)
     if mesh is None:
         spread = 1 / _OF_XGMI
@@ -137,17 +139,17 @@ def _over_xgmi(
     link = mesh.counted * 1e9
     linked = min(mesh.links + 1, max(2, ranks_per_node))
     groups = range(2, linked + 1)
-    fewer = tuple(Reach(ranks, link * (ranks - 1), _OVER_NVLINK, mesh.spread) for ranks in groups)
+    fewer = tuple(GroupLinks(ranks, link * (ranks - 1), _OVER_NVLINK, mesh.spread) for ranks in groups)
     if linked < ranks_per_node and over_pcie is not None:
         return over_pcie._replace(fewer=fewer, source=f"{source}; among more than {linked}: {over_pcie.source}")
     whole = link * (linked - 1)
     return Interconnect(whole, across, ranks_per_node, _OVER_NVLINK, mesh.spread, source, fewer=fewer, one_to_one=link)
 
 
-def _in_switch(entry: Entry) -> InSwitch | None:
+def _make_switch_reduction(entry: Entry) -> SwitchReduction | None:
     if not has_switch(entry):
         return None
     assert entry.interconnect_gb_s is not None
     newer = _OF_HOPPER if capability_of(entry) >= _BLACKWELL else 1.0
     rate = entry.interconnect_gb_s[0] * 1e9 * newer
-    return InSwitch(_SUM_STARTS_S, {ranks: share * rate for ranks, share in _SUMMED.items()})
+    return SwitchReduction(_SUM_STARTS_S, {ranks: share * rate for ranks, share in _SUMMED.items()})

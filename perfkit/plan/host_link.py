@@ -22,6 +22,6 @@ class HostLink(NamedTuple):
         return Interval(value=fastest / self.share, low=fastest, high=fastest / self.share**2)
 
 
-def host_link(gpu: Entry) -> HostLink | None:
+def find_host_link(gpu: Entry) -> HostLink | None:
     """The link of a GPU of the catalogue, None where that has none. Copies reach what NCCL counts on of PCI Express."""
     return None if gpu.host_link_gb_s is None else HostLink(gpu.host_link_gb_s[0] * 1e9, OF_PCIE)

@@ -1,4 +1,4 @@
-"""What a process on a CPU takes beside torch's allocator, as this one does: it has imported what a run imports."""
+"""Memory of a process on a CPU beside torch's allocator, as this one takes it: it has imported what a run imports."""
 
 from functools import lru_cache
 from typing import Any
@@ -9,13 +9,13 @@ import psutil
 _ADDRESSES_OF_A_THREAD = (8 + 64) * 2**20
 
 
-def beside_tensors(threads: int, *, addresses: bool) -> int:
+def estimate_process_bytes(threads: int, *, addresses: bool) -> int:
     """Bytes of a rank's process beside tensors: of its `addresses`, or else what of it is resident in memory."""
-    taken = _this_process()
+    taken = _read_process_memory()
     return int(taken.vms + threads * _ADDRESSES_OF_A_THREAD if addresses else taken.rss)
 
 
 @lru_cache(maxsize=1)
-def _this_process() -> Any:
+def _read_process_memory() -> Any:
     """As it is at the first call: what plans take themselves is no part of a run."""
     return psutil.Process().memory_info()

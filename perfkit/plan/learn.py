@@ -1,4 +1,5 @@
-"""What measured steps tell of how fast a device does each kind of work: suites of `perfkit bench`, and traces."""
+"""Learns from measured steps how fast a device does each kind of work: from suites of `perfkit bench`, and from
+traces."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
@@ -17,9 +18,9 @@ from perfkit.devices.catalogue import Entry, find
 from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.devices.peak import CPU
 from perfkit.errors import UnavailableError
-from perfkit.plan.known import roofs_of_gpu
-from perfkit.plan.learned import Learned, Program
-from perfkit.plan.samples import Call, calls_of, samples_of
+from perfkit.plan.device_efficiencies import build_gpu_roofs
+from perfkit.plan.efficiency_store import LearnedDevice, LearnedProgram
+from perfkit.plan.samples import TimedCall, collect_calls, make_samples
 from perfkit.record import Environment
 from perfkit.store.layout import CEILINGS_FILE, SUITE_FILE
 from perfkit.store.read import StoredRun, StoredSuite, read_suite
@@ -35,16 +36,16 @@ _DISTURBED = 1.25
 _HOST_BOUND = 0.5
 
 
-def sources(paths: Iterable[str]) -> Iterator[str]:
+def find_sources(paths: Iterable[str]) -> Iterator[str]:
     """The suites and traces that files, folders and patterns name; of a folder with suites in it these."""
     for path in paths:
         suites = [] if is_url(path) else sorted(Path(path).rglob(SUITE_FILE))
         yield from (str(suite.parent) for suite in suites) if suites else expand_sources(path)
 
 
-def learn(
+def learn_efficiencies(
     source: str, gpu: Entry | None = None, left_out: Callable[[str], None] = lambda _: None
-) -> tuple[Learned, ...]:
+) -> tuple[LearnedDevice, ...]:
     """What a suite or a trace tells: one for each device, and number of threads, that it ran on.
 
     `gpu` is what a trace was recorded on, whatever it says itself. `left_out` is told of numbers of threads that tell
@@ -55,10 +56,10 @@ def learn(
         RunFormatError: it cannot be read.
     """
     is_suite = not is_url(source) and Path(source).is_dir()
-    return of_suite(read_suite(Path(source)), left_out) if is_suite else (_of_trace(source, gpu),)
+    return learn_suite(read_suite(Path(source)), left_out) if is_suite else (_learn_trace(source, gpu),)
 
 
-def _of_trace(source: str, gpu: Entry | None) -> Learned:
+def _learn_trace(source: str, gpu: Entry | None) -> LearnedDevice:
     trace = read_trace(source)
     device = identify_device(trace)
     if device.kind == CPU:
@@ -67,15 +68,20 @@ def _of_trace(source: str, gpu: Entry | None) -> Learned:
     if entry is None:
         told = f"{device.name!r} is not in the catalogue" if device.name else "the trace does not name its GPU"
         raise UnavailableError(f"{source}: {told}: say which it is with --gpu")
-    roofs = roofs_of_gpu(entry)
+    roofs = build_gpu_roofs(entry)
     analysed = analyze_with_details(read_ops(trace), roofs.ceilings, device_name=roofs.device_name)
-    program = Program(name=derive_trace_name(source), samples=samples_of(calls_of(analysed.engine), roofs))
-    return _checked(
-        Learned(device=entry.id, device_name=roofs.device_name, programs=(_fed(program, analysed),)), source
+    program = LearnedProgram(
+        name=derive_trace_name(source), samples=make_samples(collect_calls(analysed.engine), roofs)
+    )
+    return _check_learned(
+        LearnedDevice(
+            device=entry.id, device_name=roofs.device_name, programs=(_add_launch_figures(program, analysed),)
+        ),
+        source,
     )
 
 
-class _Step(NamedTuple):
+class _TracedVariant(NamedTuple):
     """The traced step of a variant on so many ranks, and how long its steps took without a profiler; None where that is
     not known. `compute_context_bytes` are its process's on a GPU."""
 
@@ -86,7 +92,7 @@ class _Step(NamedTuple):
     context_bytes: int | None = None
 
 
-def of_suite(stored: StoredSuite, left_out: Callable[[str], None] = lambda _: None) -> tuple[Learned, ...]:
+def learn_suite(stored: StoredSuite, left_out: Callable[[str], None] = lambda _: None) -> tuple[LearnedDevice, ...]:
     """All variants of a suite are one program; those of several numbers of threads a rank one each.
 
     `left_out` is told of numbers of threads that tell nothing, where others do, and why.
@@ -94,7 +100,7 @@ def of_suite(stored: StoredSuite, left_out: Callable[[str], None] = lambda _: No
     Raises:
         UnavailableError: nothing can be learned from it, and why.
     """
-    steps: dict[int | None, list[_Step]] = defaultdict(list)
+    steps: dict[int | None, list[_TracedVariant]] = defaultdict(list)
     for run in stored.runs:
         for rank in run.ranks[:1]:
             environment = rank.record.environment
@@ -105,17 +111,17 @@ def of_suite(stored: StoredSuite, left_out: Callable[[str], None] = lambda _: No
                         "measure it again with perfkit bench, without --no-calibrate"
                     )
                 ops = read_ops(read_trace(rank.trace))
-                analysed = analyze_with_details(ops, _ceilings(stored, environment), environment=environment)
+                analysed = analyze_with_details(ops, _get_ceilings(stored, environment), environment=environment)
                 threads = environment.threads if environment.device == CPU else None
                 context = compute_context_bytes(rank.record.process_memory)
                 ranks = run.spec.launch.world_size
-                steps[threads].append(_Step(analysed, environment, ranks, _timed_s(stored, run), context))
+                steps[threads].append(_TracedVariant(analysed, environment, ranks, _find_timed_s(stored, run), context))
     if not steps:
         raise UnavailableError(f"{stored.folder}: no run of it left a trace")
     learned, reasons = [], []
     for threads, some in steps.items():
         try:
-            learned.append(_checked(_together(stored, threads, some), str(stored.folder)))
+            learned.append(_check_learned(_learn_program(stored, threads, some), str(stored.folder)))
         except UnavailableError as error:
             reasons.append(str(error))
     if not learned:
@@ -125,35 +131,37 @@ def of_suite(stored: StoredSuite, left_out: Callable[[str], None] = lambda _: No
     return tuple(learned)
 
 
-def _together(stored: StoredSuite, threads: int | None, steps: list[_Step]) -> Learned:
+def _learn_program(stored: StoredSuite, threads: int | None, steps: list[_TracedVariant]) -> LearnedDevice:
     environment = steps[0].environment
-    roofs = build_roofs(_ceilings(stored, environment), environment)
+    roofs = build_roofs(_get_ceilings(stored, environment), environment)
     if threads is not None and roofs.find_bandwidth() is None:
         raise UnavailableError(
             f"{stored.folder}: its ceilings have no memory bandwidth with {threads} threads, which what is learned is "
             "held against: measure it again with perfkit bench, without --no-calibrate"
         )
-    if all(map(_disturbed, steps)):
+    if all(map(_is_disturbed, steps)):
         raise UnavailableError(
             f"{stored.folder}: each traced step{'' if threads is None else f' with {threads} threads'} took more than "
             f"{_DISTURBED} times a step without a profiler: it was disturbed; measure it again on a quiet machine"
         )
-    by_step = [_without_profiler(calls_of(step.analysed.engine), step) for step in steps]
-    samples = samples_of([call for calls in by_step for call in calls], roofs)
-    program = Program(name=stored.runs[0].spec.workload.label, samples=samples, threads=threads)
+    by_step = [_remove_profiler_time(collect_calls(step.analysed.engine), step) for step in steps]
+    samples = make_samples([call for calls in by_step for call in calls], roofs)
+    program = LearnedProgram(name=stored.runs[0].spec.workload.label, samples=samples, threads=threads)
     if environment.device != CPU:
-        entry = _entry(environment)
+        entry = _find_entry(environment)
         alone = (step for step in steps if step.ranks == 1)  # several hold buffers for each other as well
         contexts = [step.context_bytes for step in alone if step.context_bytes is not None]
         program = replace(program, context_bytes=float(median(contexts)) if contexts else None)
-        return Learned(device=entry.id, device_name=entry.names[0], programs=(_fed(program, steps[0].analysed),))
+        return LearnedDevice(
+            device=entry.id, device_name=entry.names[0], programs=(_add_launch_figures(program, steps[0].analysed),)
+        )
     assert stored.ceilings is not None  # they have a bandwidth
     host = [
-        _host_s(step.timed_s, calls)
+        _compute_host_s(step.timed_s, calls)
         for step, calls in zip(steps, by_step, strict=True)
         if step.timed_s is not None and calls and step.ranks == 1  # several also wait for each other
     ]
-    return Learned(
+    return LearnedDevice(
         device=stored.ceilings.fingerprint,
         device_name=stored.ceilings.device_name,
         programs=(replace(program, host_s=median(host) if host else None),),
@@ -161,46 +169,46 @@ def _together(stored: StoredSuite, threads: int | None, steps: list[_Step]) -> L
     )
 
 
-def _without_profiler(calls: list[Call], step: _Step) -> list[Call]:
+def _remove_profiler_time(calls: list[TimedCall], step: _TracedVariant) -> list[TimedCall]:
     """The calls as they are without a profiler, which slows all of a step; none where something else slowed it."""
-    if _disturbed(step):
+    if _is_disturbed(step):
         return []
-    return [call._replace(seconds=call.seconds / max(_slower(step), 1.0)) for call in calls]
+    return [call._replace(seconds=call.seconds / max(_measure_slowdown(step), 1.0)) for call in calls]
 
 
-def _disturbed(step: _Step) -> bool:
-    return _slower(step) > _DISTURBED
+def _is_disturbed(step: _TracedVariant) -> bool:
+    return _measure_slowdown(step) > _DISTURBED
 
 
-def _slower(step: _Step) -> float:
+def _measure_slowdown(step: _TracedVariant) -> float:
     """How many times a step without a profiler the traced one took, 1 where that is not known."""
     return 1.0 if step.timed_s is None else step.analysed.rank_trace.step_s / step.timed_s
 
 
-def _host_s(step_s: float, calls: list[Call]) -> float:
+def _compute_host_s(step_s: float, calls: list[TimedCall]) -> float:
     """What a step takes beside its ops, for each of them."""
     return max(0.0, step_s - sum(call.calls * call.seconds for call in calls)) / sum(call.calls for call in calls)
 
 
-def _timed_s(stored: StoredSuite, run: StoredRun) -> float | None:
+def _find_timed_s(stored: StoredSuite, run: StoredRun) -> float | None:
     runs = VariantRuns(run.variant, tuple(other for other in stored.runs if other.variant == run.variant))
     steps = runs.list_median_steps(lambda samples: samples.wall_s)
     return median(steps) if steps else None
 
 
-def _ceilings(stored: StoredSuite, environment: Environment) -> DeviceCeilings | None:
+def _get_ceilings(stored: StoredSuite, environment: Environment) -> DeviceCeilings | None:
     """A CPU's as they were measured, a GPU's from its datasheet: so they are the same wherever it is learned."""
-    return stored.ceilings if environment.device == CPU else roofs_of_gpu(_entry(environment)).ceilings
+    return stored.ceilings if environment.device == CPU else build_gpu_roofs(_find_entry(environment)).ceilings
 
 
-def _entry(environment: Environment) -> Entry:
+def _find_entry(environment: Environment) -> Entry:
     entry = find(environment.device_name)
     if entry is None:
         raise UnavailableError(f"{environment.device_name!r} is not in the catalogue")
     return entry
 
 
-def _fed(program: Program, analysed: DetailedAnalysis) -> Program:
+def _add_launch_figures(program: LearnedProgram, analysed: DetailedAnalysis) -> LearnedProgram:
     """With how the host fed the device."""
     launches, step_s = analysed.rank_trace.launches, analysed.rank_trace.step_s
     queued = None if launches is None else launches.queued
@@ -217,7 +225,7 @@ def _fed(program: Program, analysed: DetailedAnalysis) -> Program:
     )
 
 
-def _checked(learned: Learned, source: str) -> Learned:
+def _check_learned(learned: LearnedDevice, source: str) -> LearnedDevice:
     if not any(program.samples for program in learned.programs):
         raise UnavailableError(f"{source}: no op in it whose work is known; was it recorded with record_shapes=True?")
     return learned

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from perfkit.analysis.model.plan import PlannedVariant
 from perfkit.errors import UsageError
 from perfkit.measure.schedule import Techniques
-from perfkit.plan.plan import plan_schedule, planned
+from perfkit.plan.plan import plan_schedule, plan_variant
 from perfkit.plan.target import Target
 from perfkit.spec import TechniqueSpec, parse_variants
 from perfkit.store.request import BenchRequest
@@ -21,7 +21,7 @@ _LOSSLESS_OF_RANKS = "zero1,zero2,zero3"
 _LOSSY = "amp,bf16,optim:use=adamw8bit,optim:use=adafactor"
 
 
-def with_least_change(
+def suggest_least_change(
     request: BenchRequest, target: Target, planned: Sequence[PlannedVariant], progress: Callable[[str], None]
 ) -> list[PlannedVariant]:
     """The variants of a request; where none of them fits, that which needs least says what to change.
@@ -29,7 +29,7 @@ def with_least_change(
     Techniques are added to it one by one, `progress` being told of each. Of those with which it fits, the one that adds
     the fewest FLOPs is told; one that changes the losses only where no other is enough.
     """
-    closest = min((variant for variant in planned if variant.fits is False), key=_needed, default=None)
+    closest = min((variant for variant in planned if variant.fits is False), key=_get_needed_bytes, default=None)
     if closest is None or any(variant.fits is not False for variant in planned if variant.needed_bytes is not None):
         return [*planned]
     request = replace(request, world_size=closest.world_size, world_sizes=())
@@ -38,22 +38,24 @@ def with_least_change(
     lossless = f"{_LOSSLESS_OF_RANKS},{_LOSSLESS}" if closest.world_size > 1 else _LOSSLESS
     change = "no technique that saves memory makes it fit on its own"
     for tier in (lossless, _LOSSY):
-        tried = [_with(request, target, techniques, added, progress) for (added,) in parse_variants(tier)]
+        tried = [
+            _plan_with_technique(request, target, techniques, added, progress) for (added,) in parse_variants(tier)
+        ]
         fitting = [(added, variant) for added, variant in tried if variant is not None and variant.fits]
         if fitting:
             added, variant = min(fitting, key=lambda item: item[1].flops or inf)
-            change = f"the least change that fits is {added}{_more_flops(variant, closest)}"
+            change = f"the least change that fits is {added}{_describe_more_flops(variant, closest)}"
             break
     said = replace(closest, verdict=f"{closest.verdict}; {change}")
     return [said if variant is closest else variant for variant in planned]
 
 
-def _needed(variant: PlannedVariant) -> float:
+def _get_needed_bytes(variant: PlannedVariant) -> float:
     needed = variant.needed_bytes
     return inf if needed is None else needed.value
 
 
-def _with(
+def _plan_with_technique(
     request: BenchRequest, target: Target, techniques: Techniques, one: TechniqueSpec, progress: Callable[[str], None]
 ) -> tuple[str, PlannedVariant | None]:
     """What is added, in words, and the variant with it; None where it has it, or they do not go together."""
@@ -64,10 +66,10 @@ def _with(
         *_, run = plan_schedule(replace(request, variants=((*techniques, one),)), target).runs
     except UsageError:
         return one.label, None
-    return one.label, planned(run, target)
+    return one.label, plan_variant(run, target)
 
 
-def _more_flops(variant: PlannedVariant, found: PlannedVariant) -> str:
+def _describe_more_flops(variant: PlannedVariant, found: PlannedVariant) -> str:
     if not variant.flops or not found.flops:
         return ""
     more = variant.flops / found.flops - 1

@@ -9,7 +9,7 @@ from perfkit.analysis.model.plan import PlannedVariant
 from perfkit.measure.schedule import Techniques
 from perfkit.spec import format_variant_label
 from perfkit.store.layout import RecomputationSearch, RecomputationTrial
-from perfkit.techniques.recomputation import rungs
+from perfkit.techniques.recomputation import list_rungs
 from perfkit.units import format_bytes
 
 Plan = Callable[[Techniques], PlannedVariant]
@@ -17,12 +17,14 @@ Try = Callable[[Techniques, RecomputationTrial], RecomputationTrial]  # a trial 
 Searched = tuple[Techniques, RecomputationSearch]
 
 
-def as_planned(_techniques: Techniques, trial: RecomputationTrial) -> RecomputationTrial:
+def accept_planned(_techniques: Techniques, trial: RecomputationTrial) -> RecomputationTrial:
     """Nothing is run."""
     return trial
 
 
-def least_recomputation(techniques: Techniques, limit_bytes: float, plan: Plan, run: Try = as_planned) -> Searched:
+def find_least_recomputation(
+    techniques: Techniques, limit_bytes: float, plan: Plan, run: Try = accept_planned
+) -> Searched:
     """The first combination in the order of recomputation whose peak is within a limit, and the search for it.
 
     Where none is found the combination stays as it is, and the search says why.
@@ -33,7 +35,7 @@ def least_recomputation(techniques: Techniques, limit_bytes: float, plan: Plan, 
         plan: the plan of a combination of techniques.
         run: tries the first that is planned to fit. If it does not, the next ones are planned and tried.
     """
-    search = _Search(limit_bytes, plan, run)
+    search = _RecomputationFinder(limit_bytes, plan, run)
     found, reason = search.search_techniques(techniques)
     return techniques if found is None else found, RecomputationSearch(
         asked=format_variant_label(techniques),
@@ -44,7 +46,7 @@ def least_recomputation(techniques: Techniques, limit_bytes: float, plan: Plan, 
     )
 
 
-class _Search:
+class _RecomputationFinder:
     """Trials by their variants, in the order in which they were planned."""
 
     def __init__(self, limit_bytes: float, plan: Plan, run: Try) -> None:
@@ -55,12 +57,12 @@ class _Search:
 
     def search_techniques(self, techniques: Techniques) -> tuple[Techniques | None, str]:
         """What fits, None where nothing does, with the reason."""
-        ((without,), *_) = rungs(techniques, blocks=0)
+        ((without,), *_) = list_rungs(techniques, blocks=0)
         planned = self._plan(without)
         self._record_trial(without, planned)
         if planned.peak_allocated_bytes is None:
             return None, f"{format_variant_label(without)} cannot be planned: {planned.reason}"
-        left = rungs(techniques, planned.blocks)
+        left = list_rungs(techniques, planned.blocks)
         most = next(rung[-1] for rung in reversed(left) if rung)
         while (place := self._find_first_fit(left)) is not None:
             number, within = place

@@ -19,7 +19,7 @@ _SOURCE = "modelled"
 _FASTER = "calls of that size were measured to be faster than this roof"
 
 
-class _Kind(NamedTuple):
+class _OpRowKind(NamedTuple):
     """What the calls of a row have in common: they differ in shapes."""
 
     op: str
@@ -27,7 +27,7 @@ class _Kind(NamedTuple):
     unit: ComputeUnit
 
 
-class _Sum(NamedTuple):
+class _OpRowSum(NamedTuple):
     """What all calls of a row come to in a step; `compute_s` are FLOPs over the peak, NaN where that is not known."""
 
     calls: int
@@ -37,26 +37,26 @@ class _Sum(NamedTuple):
     compute_s: float
 
 
-def op_rows(issued: Sequence[Issued], efficiencies: Efficiencies, step_s: float) -> tuple[OpRow, ...]:
+def build_op_rows(issued: Sequence[Issued], efficiencies: Efficiencies, step_s: float) -> tuple[OpRow, ...]:
     """The whole step, which takes `step_s` seconds, and its ops, the longest first.
 
     The time of every op must be known. Collectives are in the step's time alone.
     """
-    works: dict[_Kind, Counter[Work]] = {}
+    works: dict[_OpRowKind, Counter[Work]] = {}
     for each in issued:
         if isinstance(each, StepOp):
             unit = ComputeUnit.MATRIX if each.work.matrix else ComputeUnit.VECTOR
-            works.setdefault(_Kind(each.work.op, each.work.dtype, unit), Counter())[each.work] += 1
+            works.setdefault(_OpRowKind(each.work.op, each.work.dtype, unit), Counter())[each.work] += 1
     if not works:
         return ()
-    sums = {kind: _sum(kind, counted, efficiencies) for kind, counted in works.items()}
+    sums = {kind: _sum_calls(kind, counted, efficiencies) for kind, counted in works.items()}
     calls, _, moved, seconds, compute_s = (np.array(column, float) for column in zip(*sums.values(), strict=True))
     found = compute_limits(compute_s, moved, seconds, calls, efficiencies.roofs)
-    ops = [_op(kind, each, found[row], step_s) for row, (kind, each) in enumerate(sums.items())]
-    return _step(ops, step_s), *sorted(ops, key=lambda row: -row.seconds)
+    ops = [_make_op_row(kind, each, found[row], step_s) for row, (kind, each) in enumerate(sums.items())]
+    return _make_step_row(ops, step_s), *sorted(ops, key=lambda row: -row.seconds)
 
 
-def _sum(kind: _Kind, works: Mapping[Work, int], efficiencies: Efficiencies) -> _Sum:
+def _sum_calls(kind: _OpRowKind, works: Mapping[Work, int], efficiencies: Efficiencies) -> _OpRowSum:
     seconds = 0.0
     for work, count in works.items():
         predicted = efficiencies.seconds(work)
@@ -64,10 +64,10 @@ def _sum(kind: _Kind, works: Mapping[Work, int], efficiencies: Efficiencies) -> 
         seconds += count * predicted.value
     flops = sum(count * work.flops for work, count in works.items())
     moved = sum(count * work.bytes for work, count in works.items())
-    return _Sum(sum(works.values()), flops, moved, seconds, _compute_s(kind, flops, efficiencies.roofs))
+    return _OpRowSum(sum(works.values()), flops, moved, seconds, _compute_s(kind, flops, efficiencies.roofs))
 
 
-def _compute_s(kind: _Kind, flops: float, roofs: Roofs) -> float:
+def _compute_s(kind: _OpRowKind, flops: float, roofs: Roofs) -> float:
     """FLOPs of vector units in a dtype without a peak are left out, as their bytes take longer."""
     peak = roofs.compute(kind.unit, kind.dtype)
     if peak is None:
@@ -75,18 +75,18 @@ def _compute_s(kind: _Kind, flops: float, roofs: Roofs) -> float:
     return flops / peak.value
 
 
-def _op(kind: _Kind, each: _Sum, limit: RooflineLimit, step_s: float) -> OpRow:
+def _make_op_row(kind: _OpRowKind, each: _OpRowSum, limit: RooflineLimit, step_s: float) -> OpRow:
     known = limit.attainable_s is not None
     return OpRow(
         kind="op",
         name=kind.op,
         calls=float(each.calls),
         seconds=each.seconds,
-        share=_over(each.seconds, step_s) or 0.0,
+        share=_divide_or_none(each.seconds, step_s) or 0.0,
         flops=each.flops,
         bytes=each.bytes,
-        intensity=_over(each.flops, each.bytes),
-        achieved=_over(each.flops, each.seconds),
+        intensity=_divide_or_none(each.flops, each.bytes),
+        achieved=_divide_or_none(each.flops, each.seconds),
         bound=limit.bound,
         attainable_s=limit.attainable_s,
         efficiency=compute_roof_share(limit.attainable_s, each.seconds),
@@ -99,7 +99,7 @@ def _op(kind: _Kind, each: _Sum, limit: RooflineLimit, step_s: float) -> OpRow:
     )
 
 
-def _step(ops: Sequence[OpRow], step_s: float) -> OpRow:
+def _make_step_row(ops: Sequence[OpRow], step_s: float) -> OpRow:
     """In the dtype of most of its FLOPs, bound by what bounds most of its least time."""
     flops, moved = sum(op.flops or 0.0 for op in ops), sum(op.bytes or 0.0 for op in ops)
     bounds: dict[str, float] = {}
@@ -118,8 +118,8 @@ def _step(ops: Sequence[OpRow], step_s: float) -> OpRow:
         share=1.0,
         flops=flops,
         bytes=moved,
-        intensity=_over(flops, moved),
-        achieved=_over(flops, step_s),
+        intensity=_divide_or_none(flops, moved),
+        achieved=_divide_or_none(flops, step_s),
         bound=max(bounds, key=bounds.__getitem__, default=UNKNOWN),
         attainable_s=attainable_s,
         efficiency=compute_roof_share(attainable_s, step_s),
@@ -129,5 +129,5 @@ def _step(ops: Sequence[OpRow], step_s: float) -> OpRow:
     )
 
 
-def _over(amount: float, by: float) -> float | None:
+def _divide_or_none(amount: float, by: float) -> float | None:
     return amount / by if by else None

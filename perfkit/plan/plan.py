@@ -1,4 +1,4 @@
-"""What each variant of a bench would need, before anything is trained."""
+"""Plans what each variant of a bench would need, before anything is trained."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -13,15 +13,15 @@ from perfkit.devices.machine import available_cores
 from perfkit.errors import UnavailableError
 from perfkit.measure.bench import ranks_needed, refusal_of
 from perfkit.measure.schedule import BenchSchedule, ScheduledRun, Techniques, bench_schedule, world_size_for
-from perfkit.plan.closed_forms import closed_forms
-from perfkit.plan.device_memory import device_memory
-from perfkit.plan.planning import compiled
-from perfkit.plan.quiet import quiet_libraries
-from perfkit.plan.rehearsal import Rehearsed, rehearse
+from perfkit.plan.closed_forms import compute_closed_forms
+from perfkit.plan.device_memory import compute_device_memory
+from perfkit.plan.quiet_libraries import hide_library_remarks
+from perfkit.plan.rehearsal import RehearsedStep, rehearse_step
 from perfkit.plan.step_ops import StepOp
 from perfkit.plan.target import CPU, Target
-from perfkit.plan.timed import with_time
-from perfkit.plan.verdict import judged
+from perfkit.plan.technique_planning import is_compiled
+from perfkit.plan.variant_time import add_time
+from perfkit.plan.verdict import judge_fit
 from perfkit.spec import format_variant_label
 from perfkit.store.request import BenchRequest
 
@@ -30,14 +30,14 @@ PlanOne = Callable[[Techniques], PlannedVariant]  # the plan of one combination 
 _NO_REFUSALS: Mapping[str, str] = {}
 
 
-def plan(
+def plan_variants(
     request: BenchRequest, target: Target = CPU, refusals: Mapping[str, str] = _NO_REFUSALS
 ) -> Iterator[PlannedVariant]:
     """The variants of a bench on a device one after the other, baselines first, as soon as each is known.
 
     `refusals` says of variants why they cannot be planned.
     """
-    return (planned(run, target) for run in plan_schedule(request, target, refusals).runs)
+    return (plan_variant(run, target) for run in plan_schedule(request, target, refusals).runs)
 
 
 def plan_schedule(
@@ -51,7 +51,7 @@ def plan_schedule(
     return bench_schedule(replace(request, device="cpu", device_count=0), ranks_needed, refusal)
 
 
-def plan_of(request: BenchRequest, target: Target, progress: Callable[[str], None] = lambda _: None) -> PlanOne:
+def make_planner(request: BenchRequest, target: Target, progress: Callable[[str], None] = lambda _: None) -> PlanOne:
     """What plans combinations of techniques, each once, on as many ranks as a bench has; `progress` is told of each."""
     known: dict[str, PlannedVariant] = {}
 
@@ -60,27 +60,29 @@ def plan_of(request: BenchRequest, target: Target, progress: Callable[[str], Non
         if name in known:
             return known[name]
         ranks, _ = world_size_for(request, ranks_needed(techniques))
-        known[name] = planned(scheduled(replace(request, world_size=ranks, world_sizes=()), techniques, target), target)
+        known[name] = plan_variant(
+            schedule_run(replace(request, world_size=ranks, world_sizes=()), techniques, target), target
+        )
         progress(known[name].name)
         return known[name]
 
     return planned_once
 
 
-def scheduled(request: BenchRequest, techniques: Techniques, target: Target = CPU) -> ScheduledRun:
+def schedule_run(request: BenchRequest, techniques: Techniques, target: Target = CPU) -> ScheduledRun:
     """The run of one combination of techniques."""
     runs = plan_schedule(replace(request, variants=(techniques,)), target).runs
     return next(run for run in runs if run.spec.techniques == techniques)
 
 
-def planned(run: ScheduledRun, target: Target = CPU) -> PlannedVariant:
+def plan_variant(run: ScheduledRun, target: Target = CPU) -> PlannedVariant:
     """One variant of a bench on a device; with the reason where it cannot be planned."""
     variant = partial(PlannedVariant, name=run.spec.variant, world_size=run.spec.launch.world_size)
     if run.skip:
         return variant(reason=run.skip)
     try:
-        with quiet_libraries():
-            rehearsed = rehearse(run.spec, target.entry)
+        with hide_library_remarks():
+            rehearsed = rehearse_step(run.spec, target.entry)
     except UnavailableError as error:
         return variant(reason=str(error))
     held = build_memory_account(rehearsed.allocations)
@@ -88,9 +90,9 @@ def planned(run: ScheduledRun, target: Target = CPU) -> PlannedVariant:
     counts = rehearsed.parameters, rehearsed.trainable
     told = variant(
         untried=rehearsed.untried,
-        assumptions=(*rehearsed.assumptions, *_unknown_settings(target)),
+        assumptions=(*rehearsed.assumptions, *_describe_unknown_settings(target)),
         flops=flops,
-        closed_forms=tuple(closed_forms(run.spec, target.kind, *counts, rehearsed.adam)),
+        closed_forms=tuple(compute_closed_forms(run.spec, target.kind, *counts, rehearsed.adam)),
         facts=rehearsed.facts,
         compute_dtype=rehearsed.compute_dtype,
         optimizers=rehearsed.optimizers,
@@ -98,15 +100,15 @@ def planned(run: ScheduledRun, target: Target = CPU) -> PlannedVariant:
         batches_bytes=rehearsed.batches_bytes,
     )
     threads = run.spec.launch.threads or available_cores()
-    told = with_time(told, rehearsed.issued, target, threads, rehearsed.bubble_share)
+    told = add_time(told, rehearsed.issued, target, threads, rehearsed.bubble_share)
     if told.step_s is not None:
         threads_of_cpu = threads if target.kind == "cpu" else None
-        step = replace(told.step_s, planned_eagerly=compiled(run.spec.techniques), threads=threads_of_cpu)
+        step = replace(told.step_s, planned_eagerly=is_compiled(run.spec.techniques), threads=threads_of_cpu)
         told = replace(told, step_s=step)
-    return told if held is None else judged(_with_memory(told, rehearsed, held, target), target)
+    return told if held is None else judge_fit(_add_memory(told, rehearsed, held, target), target)
 
 
-def _unknown_settings(target: Target) -> Iterator[str]:
+def _describe_unknown_settings(target: Target) -> Iterator[str]:
     asked_of_cublas = os.environ.get("CUBLAS_WORKSPACE_CONFIG")
     if target.kind == "cuda" and asked_of_cublas is not None:
         yield f"CUBLAS_WORKSPACE_CONFIG={asked_of_cublas} is not modelled: cuBLAS' workspaces are torch's default"
@@ -115,11 +117,13 @@ def _unknown_settings(target: Target) -> Iterator[str]:
         yield f"the environment asks torch's allocator for {asked}, which the plan's model of it does not know"
 
 
-def _with_memory(variant: PlannedVariant, rehearsed: Rehearsed, held: MemoryAccount, target: Target) -> PlannedVariant:
+def _add_memory(
+    variant: PlannedVariant, rehearsed: RehearsedStep, held: MemoryAccount, target: Target
+) -> PlannedVariant:
     variant = replace(variant, memory=replace(held, timed=False))
     if target.kind == "cpu":
-        return replace(variant, peak_allocated_bytes=_peak(held))
-    memory = device_memory(rehearsed, held, target, variant.world_size)
+        return replace(variant, peak_allocated_bytes=_make_peak(held))
+    memory = compute_device_memory(rehearsed, held, target, variant.world_size)
     return replace(
         variant,
         peak_allocated_bytes=memory.peak,
@@ -128,7 +132,7 @@ def _with_memory(variant: PlannedVariant, rehearsed: Rehearsed, held: MemoryAcco
     )
 
 
-def _peak(held: MemoryAccount) -> PlannedPeak:
+def _make_peak(held: MemoryAccount) -> PlannedPeak:
     return PlannedPeak(
         value=held.peak_bytes,
         low=held.peak_bytes,

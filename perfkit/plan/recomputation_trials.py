@@ -20,7 +20,7 @@ from perfkit.store.memory_file import read_allocations
 from perfkit.store.request import BenchRequest
 
 
-def trials_of(request: BenchRequest, progress: Callable[[Event], None]) -> Try:
+def make_trial_runner(request: BenchRequest, progress: Callable[[Event], None]) -> Try:
     """What runs combinations of techniques as a bench on this machine does, and tells the peak of each."""
     numbers = count()
 
@@ -30,7 +30,7 @@ def trials_of(request: BenchRequest, progress: Callable[[Event], None]) -> Try:
             return replace(planned, fits=None, reason=item.skip)
         # A CPU's allocator keeps no statistics: the memory pass counts its events.
         passes = ("memory",) if item.spec.launch.device == "cpu" else ()
-        run, peaks = tried(shortened(item.spec, passes), next(numbers), progress, allocator_peak)
+        run, peaks = tried(shortened(item.spec, passes), next(numbers), progress, read_allocator_peak)
         told = replace(planned, seconds=run.seconds)
         if run.status != RunStatus.OK:
             fits = False if lacked_memory(run) else None
@@ -43,7 +43,7 @@ def trials_of(request: BenchRequest, progress: Callable[[Event], None]) -> Try:
     return trial
 
 
-def allocator_peak(rank: Path) -> float | None:
+def read_allocator_peak(rank: Path) -> float | None:
     """The most bytes that torch's allocator had handed out in a step of a rank, by what is in its folder."""
     if (rank / MEMORY_FILE).is_file():
         allocations = read_allocations(rank / MEMORY_FILE)

@@ -20,28 +20,28 @@ from perfkit.instruments.tensors import known_blocks, parameter_facts, torch_dty
 from perfkit.instruments.trained import trained_of
 from perfkit.measure.data import Microbatches, batch_facts, microbatches
 from perfkit.measure.step import train_step
-from perfkit.plan.alone import Alone, Tried
-from perfkit.plan.batches import Batches, batches
-from perfkit.plan.built_before import without_contents
-from perfkit.plan.conversion import converts_fakes, copies_fakes
-from perfkit.plan.cuda_dispatch import as_on_cuda
+from perfkit.plan.batches import Batches, make_batches
+from perfkit.plan.conversion import convert_fakes, copy_fakes
+from perfkit.plan.cuda_dispatch import patch_cuda_dispatch
 from perfkit.plan.cuda_scratch import CudaScratch
-from perfkit.plan.failing import named_failures
-from perfkit.plan.fake_disk import nothing_written, watched_pages
+from perfkit.plan.eager_overrides import patch_linear, patch_transformers
+from perfkit.plan.fake_disk import skip_disk_writes, watch_pages
 from perfkit.plan.fake_host import FakeHost
 from perfkit.plan.fake_memory import FakeMemory
-from perfkit.plan.fake_ops import more_fake_ops
-from perfkit.plan.fake_ranks import fake_ranks
-from perfkit.plan.placing import Places
-from perfkit.plan.planning import planned_techniques
+from perfkit.plan.fake_ops import register_fake_ops
+from perfkit.plan.fake_ranks import simulate_ranks
+from perfkit.plan.fake_tensor_errors import name_failures
+from perfkit.plan.module_locator import ModuleLocator
+from perfkit.plan.op_scratch_probe import OpScratchProbe, ProbedOp
 from perfkit.plan.step_ops import Issued, StepOps
-from perfkit.plan.taken_for_tracing import eager_linear, eager_transformers
+from perfkit.plan.strip_tensor_data import strip_tensor_data
+from perfkit.plan.technique_planning import select_planned_techniques
 from perfkit.plan.used_groups import UsedGroups
-from perfkit.plan.values_read import ValuesRead
+from perfkit.plan.value_reads import ValueReads
 from perfkit.record import Unknown
 from perfkit.spec import RunSpec
 from perfkit.techniques.apply import apply_all
-from perfkit.techniques.paged_optimizer import local_optimizer
+from perfkit.techniques.paged_optimizer import get_local_optimizer
 from perfkit.techniques.pipeline_schedules import BUBBLE
 from perfkit.techniques.state import TrainState
 from perfkit.workloads.workload import make_model
@@ -52,10 +52,10 @@ SOURCE = "every storage of one step on fake tensors, after one that makes the op
 Change = tuple[int, int]  # an address, and the bytes allocated there; negative where they are freed
 
 # Ops that were run alone in this process: plans of one workload are of the same shapes.
-_TRIED: dict[Hashable, Tried] = {}
+_TRIED: dict[Hashable, ProbedOp] = {}
 
 
-class Rehearsed(NamedTuple):
+class RehearsedStep(NamedTuple):
     """What a run of two steps allocates.
 
     Attributes:
@@ -97,7 +97,7 @@ class Rehearsed(NamedTuple):
     bubble_share: float | Unknown = 0.0
 
 
-def rehearse(spec: RunSpec, gpu: Entry | None = None) -> Rehearsed:
+def rehearse_step(spec: RunSpec, gpu: Entry | None = None) -> RehearsedStep:
     """A step of the first rank of a run on a CPU, or as it is on a GPU of the catalogue.
 
     Raises:
@@ -110,27 +110,27 @@ def rehearse(spec: RunSpec, gpu: Entry | None = None) -> Rehearsed:
     dtype = torch_dtype(spec.dtype)
     workload = load_workload(spec.workload, device=acts_on.type)
     check_microbatches(workload, spec.accumulation)
-    techniques, said = planned_techniques(spec.techniques)
-    places = Places()
-    values = ValuesRead(places)
+    techniques, said = select_planned_techniques(spec.techniques)
+    places = ModuleLocator()
+    values = ValueReads(places)
     memory, alone, host = (
         FakeMemory(values.record_read),
-        Alone(_TRIED) if gpu is None else CudaScratch(_TRIED),
+        OpScratchProbe(_TRIED) if gpu is None else CudaScratch(_TRIED),
         FakeHost(),
     )
     mode = FakeTensorMode(allow_non_fake_inputs=True)
     with ExitStack() as stack:
-        stack.enter_context(named_failures(places, techniques))
-        stack.enter_context(nullcontext() if gpu is None else as_on_cuda(gpu))
-        world = stack.enter_context(fake_ranks(spec.launch.world_size))
-        stores = nothing_written(), host.skip_copies()
-        for context in (*stores, more_fake_ops(alone), mode, converts_fakes(), copies_fakes(), eager_linear()):
+        stack.enter_context(name_failures(places, techniques))
+        stack.enter_context(nullcontext() if gpu is None else patch_cuda_dispatch(gpu))
+        world = stack.enter_context(simulate_ranks(spec.launch.world_size))
+        stores = skip_disk_writes(), host.skip_copies()
+        for context in (*stores, register_fake_ops(alone), mode, convert_fakes(), copy_fakes(), patch_linear()):
             stack.enter_context(context)
         stack.enter_context(memory.record_allocations(alone))
-        model = places.model = without_contents(make_model(workload), mode).to(dtype=dtype)
+        model = places.model = strip_tensor_data(make_model(workload), mode).to(dtype=dtype)
         parameters = sum(parameter.numel() for parameter in model.parameters())
         trainable = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
-        stack.enter_context(eager_transformers())
+        stack.enter_context(patch_transformers())
         before = [(block.address, block.size_bytes) for block in memory.list_other_blocks(())]
         memory.begin()
         state = TrainState(
@@ -145,16 +145,16 @@ def rehearse(spec: RunSpec, gpu: Entry | None = None) -> Rehearsed:
         blocks = len(workload.blocks(model))
         with UsedGroups() as used:
             state = apply_all(techniques, state).state
-        data = batches(workload, spec, state.batches_of_ranks or (world.rank,), steps=2)
+        data = make_batches(workload, spec, state.batches_of_ranks or (world.rank,), steps=2)
 
         def step(index: int) -> None:
             parts = microbatches(data, index, spec.accumulation, state.microbatches)
-            train_step(state, parts if gpu is None else _on_device(parts), index)
+            train_step(state, parts if gpu is None else _copy_microbatches(parts), index)
 
         with used:
             step(0)
         facts = {**parameter_facts([state.model]), **batch_facts(data.step(0, 1)[0])}
-        before += _changes(memory.recorded, data)
+        before += _list_changes(memory.recorded, data)
         memory.begin()
         trained = trained_of(state)
         known = [*known_blocks(state)]
@@ -165,7 +165,7 @@ def rehearse(spec: RunSpec, gpu: Entry | None = None) -> Rehearsed:
         with (
             marked_modules(trained),
             watched_gradients(trained, memory.now) as gradients,
-            watched_pages(ops.record_page),
+            watch_pages(ops.record_page),
             ops,
         ):
             step(1)
@@ -173,39 +173,39 @@ def rehearse(spec: RunSpec, gpu: Entry | None = None) -> Rehearsed:
     recorded.ranges.sort(key=lambda mark: (mark.start_ns, -mark.end_ns))
     allocations = in_detail(recorded, device, known, owned, gradients, source=SOURCE)
     scratch = alone.most if isinstance(alone, CudaScratch) else {}
-    return Rehearsed(
+    return RehearsedStep(
         allocations=allocations,
         untried=tuple(sorted(alone.untried)),
         assumptions=(*said, *values.assumptions()),
         issued=tuple(ops.issued),
         groups=used.ranks,
         before=tuple(before),
-        step=_changes(recorded, data),
+        step=_list_changes(recorded, data),
         scratch=scratch,
         parameters=parameters,
         trainable=trainable,
-        adam=all(map(_is_plain_adam, map(local_optimizer, trained.optimizers))),
+        adam=all(map(_is_plain_adam, map(get_local_optimizer, trained.optimizers))),
         facts=facts,
         compute_dtype=state.compute_dtype,
         optimizers=tuple(sorted({type(each).__name__ for each in trained.optimizers})),
         blocks=blocks,
         batches_bytes=data.nbytes,
-        bubble_share=_bubble_share(state),
+        bubble_share=_get_bubble_share(state),
     )
 
 
-def _bubble_share(state: TrainState) -> float | Unknown:
+def _get_bubble_share(state: TrainState) -> float | Unknown:
     if BUBBLE in state.facts or BUBBLE not in state.fact_notes:
         return state.facts.get(BUBBLE, 0.0)
     return Unknown(reason=f"theory does not tell the bubble of this pipeline: {state.fact_notes[BUBBLE]}")
 
 
-def _on_device(parts: Microbatches) -> Microbatches:
+def _copy_microbatches(parts: Microbatches) -> Microbatches:
     """Microbatches that are copied to a device as the step comes to them."""
     return Microbatches(len(parts), lambda: ({name: tensor.clone() for name, tensor in part.items()} for part in parts))
 
 
-def _changes(recorded: Recorded, data: Batches) -> tuple[Change, ...]:
+def _list_changes(recorded: Recorded, data: Batches) -> tuple[Change, ...]:
     """What was allocated and freed, without the batches on the host."""
     host = data.addresses()
     return tuple((event.address, event.size) for event in recorded.allocations if event.address not in host)

@@ -7,15 +7,15 @@ from typing import NamedTuple
 from perfkit.analysis.trace.roofs import Roofs
 from perfkit.analysis.trace.work.work_analysis import WorkAnalysis
 from perfkit.analysis.trace.work.work_items import WorkKind
-from perfkit.plan.learned import Sample
-from perfkit.plan.work import Work, least_time, work_of
+from perfkit.plan.efficiency_store import EfficiencySample
+from perfkit.plan.work import Work, compute_least_time, make_work
 from perfkit.trace.read import NONE
 
 # Calls of one class whose least times lie within this factor are one sample.
 _SIZE = log(2)
 
 
-class Call(NamedTuple):
+class TimedCall(NamedTuple):
     """Equal calls of a step: how many, and the seconds of one."""
 
     work: Work
@@ -23,7 +23,7 @@ class Call(NamedTuple):
     seconds: float
 
 
-def calls_of(engine: WorkAnalysis) -> list[Call]:
+def collect_calls(engine: WorkAnalysis) -> list[TimedCall]:
     """The calls of a step whose FLOPs and bytes are modelled, without copies over a link and collectives."""
     placed, work = engine.by_op, engine.pieces
     calls = []
@@ -34,27 +34,29 @@ def calls_of(engine: WorkAnalysis) -> list[Call]:
             continue
         made = work.ops.calls[number]
         unit, dtype = placed.costs.precisions[precision]
-        one = work_of(made.call, made.cost._replace(unit=unit))
+        one = make_work(made.call, made.cost._replace(unit=unit))
         if one is not None and placed.seconds[group]:
             count = float(placed.calls[group])
-            calls.append(Call(one._replace(dtype=dtype), count / engine.parts, float(placed.seconds[group]) / count))
+            calls.append(
+                TimedCall(one._replace(dtype=dtype), count / engine.parts, float(placed.seconds[group]) / count)
+            )
     return calls
 
 
-def samples_of(calls: Iterable[Call], roofs: Roofs) -> tuple[Sample, ...]:
+def make_samples(calls: Iterable[TimedCall], roofs: Roofs) -> tuple[EfficiencySample, ...]:
     """The calls of each op, dtype and size together; what has no least time is left out."""
-    together: dict[tuple[object, ...], list[tuple[Call, float]]] = {}
+    together: dict[tuple[object, ...], list[tuple[TimedCall, float]]] = {}
     for call in calls:
-        least = least_time(call.work, roofs)
+        least = compute_least_time(call.work, roofs)
         if least is not None and least.seconds:
             size = log(least.seconds)
             work = call.work
             key = (work.op_class, work.op, work.dtype, work.matrix, least.bound, floor(size / _SIZE))
             together.setdefault(key, []).append((call, log(call.seconds) - size))
-    return tuple(_sample(some) for some in together.values())
+    return tuple(_make_sample(some) for some in together.values())
 
 
-def _sample(some: Sequence[tuple[Call, float]]) -> Sample:
+def _make_sample(some: Sequence[tuple[TimedCall, float]]) -> EfficiencySample:
     count, total = sum(call.calls for call, _ in some), sum(call.calls * call.seconds for call, _ in some)
 
     def mean(values: Iterable[float]) -> float:
@@ -63,7 +65,7 @@ def _sample(some: Sequence[tuple[Call, float]]) -> Sample:
 
     center = mean(ratio for _, ratio in some)
     first = some[0][0].work
-    return Sample(
+    return EfficiencySample(
         op_class=str(first.op_class),
         op=first.op,
         dtype=first.dtype,

@@ -47,7 +47,7 @@ class ScoredVariant(Struct):
         return None if self.not_counted else self.prediction.step
 
 
-class Errors(Struct):
+class ErrorSummary(Struct):
     """Errors without their signs: the median of so many, what nine in ten are below, and the worst."""
 
     count: int
@@ -56,7 +56,7 @@ class Errors(Struct):
     worst: float
 
 
-class Order(Struct):
+class OrderCorrelation(Struct):
     """Whether a suite's variants were predicted in the order of their step times: Spearman's rank correlation."""
 
     suite: str
@@ -64,7 +64,7 @@ class Order(Struct):
     correlation: float
 
 
-class Score(Struct):
+class PlanScore(Struct):
     """All plans and their errors; of categories those of the one that is the furthest off, None where there are none.
 
     `within` is the share of the measured steps that lie between the bounds that were told. `unread` says of each suite
@@ -72,15 +72,15 @@ class Score(Struct):
     """
 
     variants: tuple[ScoredVariant, ...]
-    peak: Errors | None
-    category: Errors | None
-    step: Errors | None
+    peak: ErrorSummary | None
+    category: ErrorSummary | None
+    step: ErrorSummary | None
     within: float | None
-    orders: tuple[Order, ...]
+    orders: tuple[OrderCorrelation, ...]
     unread: tuple[str, ...] = ()
 
 
-def score(folder: Path, progress: Callable[[str], None] = lambda _: None) -> Score:
+def score_folder(folder: Path, progress: Callable[[str], None] = lambda _: None) -> PlanScore:
     """Score the suites under a folder that hold a plan; `progress` is told of each before it is analysed.
 
     Raises:
@@ -94,30 +94,30 @@ def score(folder: Path, progress: Callable[[str], None] = lambda _: None) -> Sco
     for suite in suites:
         progress(str(suite))
         try:
-            variants += _of_suite(suite, suite.relative_to(folder).as_posix())
+            variants += _score_suite(suite, suite.relative_to(folder).as_posix())
         except RunFormatError as error:
             unread.append(str(error))
-    return scored(variants, unread)
+    return summarize_scores(variants, unread)
 
 
-def scored(variants: Iterable[ScoredVariant], unread: Iterable[str] = ()) -> Score:
+def summarize_scores(variants: Iterable[ScoredVariant], unread: Iterable[str] = ()) -> PlanScore:
     """The errors of what was predicted and measured."""
     every = tuple(variants)
     held = [each.prediction for each in every]
     furthest = [part.error for prediction in held if (part := prediction.furthest_category) is not None]
     steps = [each.step for each in every if each.step is not None]
-    return Score(
+    return PlanScore(
         variants=every,
-        peak=_errors(prediction.peak.error for prediction in held if prediction.peak is not None),
-        category=_errors(furthest),
-        step=_errors(step.error for step in steps),
+        peak=_summarize_errors(prediction.peak.error for prediction in held if prediction.peak is not None),
+        category=_summarize_errors(furthest),
+        step=_summarize_errors(step.error for step in steps),
         within=sum(step.within for step in steps) / len(steps) if steps else None,
-        orders=tuple(_orders(every)),
+        orders=tuple(_compare_orders(every)),
         unread=tuple(unread),
     )
 
 
-def _of_suite(folder: Path, name: str) -> Iterator[ScoredVariant]:
+def _score_suite(folder: Path, name: str) -> Iterator[ScoredVariant]:
     analysis = analyze_suite(folder)
     device = "" if analysis.environment is None else analysis.environment.device_name
     for variant in analysis.variants:
@@ -132,15 +132,15 @@ def _of_suite(folder: Path, name: str) -> Iterator[ScoredVariant]:
             )
 
 
-def _errors(signed: Iterable[float]) -> Errors | None:
+def _summarize_errors(signed: Iterable[float]) -> ErrorSummary | None:
     errors = np.abs(np.fromiter(signed, float))
     if not errors.size:
         return None
     median, p90 = np.quantile(errors, (0.5, 0.9))
-    return Errors(count=int(errors.size), median=float(median), p90=float(p90), worst=float(errors.max()))
+    return ErrorSummary(count=int(errors.size), median=float(median), p90=float(p90), worst=float(errors.max()))
 
 
-def _orders(variants: Iterable[ScoredVariant]) -> Iterator[Order]:
+def _compare_orders(variants: Iterable[ScoredVariant]) -> Iterator[OrderCorrelation]:
     """Of each suite with enough variants whose steps were predicted and measured."""
     from scipy.stats import spearmanr  # takes a second to import
 
@@ -151,4 +151,4 @@ def _orders(variants: Iterable[ScoredVariant]) -> Iterator[Order]:
     for suite, of in steps.items():
         if len(of) >= _LEAST_ORDERED:
             found = spearmanr([step.predicted.value for step in of], [step.measured for step in of])
-            yield Order(suite=suite, variants=len(of), correlation=float(found.statistic))
+            yield OrderCorrelation(suite=suite, variants=len(of), correlation=float(found.statistic))

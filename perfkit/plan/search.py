@@ -13,7 +13,7 @@ from perfkit.analysis.model.plan import PlannedVariant, PlanSearch
 from perfkit.errors import UsageError
 from perfkit.measure.schedule import Techniques
 from perfkit.spec import TechniqueSpec, format_variant_label, parse_variants
-from perfkit.techniques.compose import compose
+from perfkit.techniques.compose import compose_techniques
 
 # Each next takes no more memory than the one before. Precisions are no such ladder: casts of weights are kept, too.
 _PRECISIONS = ("", "amp", "bf16")
@@ -35,10 +35,10 @@ class _Combination(NamedTuple):
 
     def techniques(self, ladders: Ladders) -> Techniques:
         names = (self.precision, *(ladder[level] for ladder, level in zip(ladders, self.levels, strict=True)))
-        return tuple(spec for name in names for spec in _specs(name))
+        return tuple(spec for name in names for spec in _parse_specs(name))
 
 
-def search(plan: Plan, ranks: int, progress: Callable[[int, int, PlannedVariant], None]) -> PlanSearch:
+def search_combinations(plan: Plan, ranks: int, progress: Callable[[int, int, PlannedVariant], None]) -> PlanSearch:
     """Search through the combinations that go together.
 
     Args:
@@ -55,19 +55,19 @@ def search(plan: Plan, ranks: int, progress: Callable[[int, int, PlannedVariant]
         return plans[name]
 
     ladders = (*((_SHARDS,) if ranks > 1 else ()), *_FREE, _RECOMPUTATION)
-    left_out = _left_out(once, (_PRECISIONS, *ladders))
+    left_out = _find_refused(once, (_PRECISIONS, *ladders))
     ladders = tuple(tuple(name for name in ladder if name not in left_out) for ladder in ladders)
     precisions = [name for name in _PRECISIONS if name not in left_out]
-    combinations = sorted(_going_together(precisions, ladders), key=lambda each: _place(each, ladders))
+    combinations = sorted(_list_combinations(precisions, ladders), key=lambda each: _get_order_key(each, ladders))
     planned: dict[_Combination, PlannedVariant] = {}
     for done, combination in enumerate(combinations, start=1):
-        if not _ruled_out(combination, planned):
+        if not _is_ruled_out(combination, planned):
             planned[combination] = once(combination.techniques(ladders))
             progress(done, len(combinations), planned[combination])
     fitting = [variant for variant in planned.values() if variant.fits]
     timed = all(variant.step_s is not None for variant in fitting)
     return PlanSearch(
-        fitting=tuple(sorted(fitting, key=_seconds if timed else _flops)),
+        fitting=tuple(sorted(fitting, key=_get_step_seconds if timed else _get_flops_key)),
         ordered_by=TIME if timed else FLOPS,
         combinations=len(combinations),
         planned=len(plans) - len(left_out),
@@ -75,31 +75,31 @@ def search(plan: Plan, ranks: int, progress: Callable[[int, int, PlannedVariant]
     )
 
 
-def _left_out(plan: Plan, choices: Iterable[tuple[str, ...]]) -> dict[str, str]:
+def _find_refused(plan: Plan, choices: Iterable[tuple[str, ...]]) -> dict[str, str]:
     """The techniques that cannot act here alone, with why."""
     names = [name for names in choices for name in names if name]
-    reasons = {name: plan(_specs(name)).reason for name in names}
+    reasons = {name: plan(_parse_specs(name)).reason for name in names}
     return {name: reason for name, reason in reasons.items() if reason}
 
 
-def _going_together(precisions: Iterable[str], ladders: Ladders) -> Iterator[_Combination]:
+def _list_combinations(precisions: Iterable[str], ladders: Ladders) -> Iterator[_Combination]:
     for precision, levels in product(precisions, product(*(range(len(ladder)) for ladder in ladders))):
         combination = _Combination(precision, levels)
         try:
-            compose(combination.techniques(ladders))
+            compose_techniques(combination.techniques(ladders))
         except UsageError:
             continue
         yield combination
 
 
-def _place(combination: _Combination, ladders: Ladders) -> tuple[int, int]:
+def _get_order_key(combination: _Combination, ladders: Ladders) -> tuple[int, int]:
     """Where it comes: what saves most first, and of recomputation all, then none, then what lies between."""
     *others, recomputed = combination.levels
     most = len(ladders[-1]) - 1
     return -sum(others), -1 if recomputed == most else recomputed
 
 
-def _ruled_out(combination: _Combination, planned: Mapping[_Combination, PlannedVariant]) -> bool:
+def _is_ruled_out(combination: _Combination, planned: Mapping[_Combination, PlannedVariant]) -> bool:
     """Whether it cannot fit, because one that saves more does not, or recomputes what fits without."""
     *others, recomputed = combination.levels
     for other, variant in planned.items():
@@ -112,14 +112,14 @@ def _ruled_out(combination: _Combination, planned: Mapping[_Combination, Planned
     return False
 
 
-def _specs(name: str) -> tuple[TechniqueSpec, ...]:
+def _parse_specs(name: str) -> tuple[TechniqueSpec, ...]:
     return parse_variants(name)[0] if name else ()
 
 
-def _seconds(variant: PlannedVariant) -> float:
+def _get_step_seconds(variant: PlannedVariant) -> float:
     return inf if variant.step_s is None else variant.step_s.total.value
 
 
-def _flops(variant: PlannedVariant) -> tuple[float, float]:
+def _get_flops_key(variant: PlannedVariant) -> tuple[float, float]:
     needed = variant.needed_bytes
     return variant.flops or inf, inf if needed is None else needed.value

@@ -15,10 +15,10 @@ from perfkit.cost.live_collectives import count_tensor_bytes, describe_exchange
 from perfkit.cost.live_flops import CostingMode
 from perfkit.cost.op_call import OpCall, OpCost
 from perfkit.devices.peak import Fp32Settings
-from perfkit.plan.disk import mount_of
-from perfkit.plan.fake_disk import Paging
-from perfkit.plan.fake_host import HostPage
-from perfkit.plan.work import Work, work_of
+from perfkit.plan.disk import find_mount
+from perfkit.plan.fake_disk import PageMove
+from perfkit.plan.fake_host import FakeHostPage
+from perfkit.plan.work import Work, make_work
 from perfkit.record import MARK_PREFIX, PHASES
 
 _ENTER = torch.ops.profiler._record_function_enter_new.default
@@ -63,7 +63,7 @@ class StepPage(NamedTuple):
 class StepCopy(NamedTuple):
     """A page of so many bytes that is copied from a GPU to its host (`out`), or back."""
 
-    page: HostPage
+    page: FakeHostPage
     out: bool
     phase: str
 
@@ -111,14 +111,14 @@ class StepOps(CostingMode):
         """Record it, if it has work to do."""
         if is_free(call.name):
             return
-        work = _modelled(call, cost, self._fp32) or _moved(call, result)
+        work = _model_work(call, cost, self._fp32) or _make_traffic_work(call, result)
         self.issued.append(StepOp(work, self._get_phase()))
 
-    def record_page(self, page: Paging) -> None:
+    def record_page(self, page: PageMove) -> None:
         """Record a page that is moved."""
-        self.issued.append(StepPage(page.bytes, page.writes, mount_of(page.folder), self._get_phase()))
+        self.issued.append(StepPage(page.bytes, page.writes, find_mount(page.folder), self._get_phase()))
 
-    def record_copy(self, page: HostPage, out: bool) -> None:
+    def record_copy(self, page: FakeHostPage, out: bool) -> None:
         """Record a copy to the host, or back."""
         self.issued.append(StepCopy(page, out, self._get_phase()))
 
@@ -141,14 +141,14 @@ def _is_summed(args: Sequence[Any]) -> bool:
 
 
 @lru_cache(maxsize=65536)
-def _modelled(call: OpCall, cost: OpCost | None, fp32: Fp32Settings | None) -> Work | None:
+def _model_work(call: OpCall, cost: OpCost | None, fp32: Fp32Settings | None) -> Work | None:
     if cost is None:
         return None
     most = cost._replace(flops=cost.most_flops or cost.flops, bytes=cost.most_bytes or cost.bytes)
-    return work_of(call, most, fp32)
+    return make_work(call, most, fp32)
 
 
-def _moved(call: OpCall, result: Any) -> Work:
+def _make_traffic_work(call: OpCall, result: Any) -> Work:
     tensors = tuple(walk_tensors(call.args))
     dtype = tensors[0].dtype if tensors else ""
     return Work(

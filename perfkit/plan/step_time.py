@@ -16,11 +16,11 @@ from perfkit.analysis.trace.op_class import OpClass
 from perfkit.cost.collective import CollectiveType
 from perfkit.devices.peak import CPU
 from perfkit.plan.collectives import Interconnect
-from perfkit.plan.disk import Disk
+from perfkit.plan.disk import DiskSpeed
 from perfkit.plan.efficiencies import Efficiencies
 from perfkit.plan.host_link import HostLink
 from perfkit.plan.step_ops import Issued, StepCollective, StepCopy, StepOp, StepPage
-from perfkit.plan.work import Work, class_of
+from perfkit.plan.work import Work, get_op_class
 from perfkit.record import Unknown
 
 HOST = "host"
@@ -34,7 +34,7 @@ _NOTHING = Interval(value=0.0, low=0.0, high=0.0)
 Parts = dict[str, float]
 
 
-class _Takes(NamedTuple):
+class _IssuedTime(NamedTuple):
     """What was issued, its seconds on the device or a link, and those of the host to issue it."""
 
     what: Issued
@@ -49,12 +49,12 @@ class _Latencies(NamedTuple):
     gap_s: float
 
 
-def step_time(
+def predict_step_time(
     issued: Sequence[Issued],
     kind: str,
     efficiencies: Efficiencies,
     links: Interconnect | None = None,
-    disk: Disk | None = None,
+    disk: DiskSpeed | None = None,
     host_link: HostLink | None = None,
 ) -> StepTime | Unknown:
     """The time of a step and of its parts on a device of a kind, `cpu` or `cuda`.
@@ -68,19 +68,19 @@ def step_time(
     known: dict[Issued, tuple[Interval, Interval]] = {}
     for each in dict.fromkeys(issued):
         if isinstance(each, StepOp):
-            seconds, host = _computing(each, efficiencies), efficiencies.host_s(each.work)
+            seconds, host = _time_op(each, efficiencies), efficiencies.host_s(each.work)
         elif isinstance(each, StepCollective):
-            seconds, host = _exchanging(each, links), efficiencies.host_s(_CALL)
+            seconds, host = _time_collective(each, links), efficiencies.host_s(_CALL)
         elif isinstance(each, StepCopy):
-            seconds, host = _copying(each, host_link), efficiencies.host_s(_CALL)
+            seconds, host = _time_copy(each, host_link), efficiencies.host_s(_CALL)
         else:
-            seconds, host = _paging(each, kind, disk), _NOTHING
+            seconds, host = _time_page(each, kind, disk), _NOTHING
         if isinstance(seconds, Unknown):
             return seconds
         if host is None:
             return Unknown(reason=_NO_HOST)
         known[each] = seconds, host
-    calls = _sum(known[each][0] for each in issued if isinstance(each, StepOp))
+    calls = _sum_intervals(known[each][0] for each in issued if isinstance(each, StepOp))
     whole = efficiencies.together(calls.value)
     together = Interval(value=whole.value, low=max(whole.low, calls.low), high=min(whole.high, calls.high))
 
@@ -88,13 +88,15 @@ def step_time(
         at = attrgetter(bound)
         off = at(together) / calls.value if calls.value else 1.0
         takes = [
-            _Takes(each, seconds.value * off if isinstance(each, StepOp) else at(seconds), at(host))
+            _IssuedTime(each, seconds.value * off if isinstance(each, StepOp) else at(seconds), at(host))
             for each, (seconds, host) in ((each, known[each]) for each in issued)
         ]
         if kind == CPU:
-            return _one_after_the_other(takes)
+            return _add_up_parts(takes)
         launch, gap = efficiencies.launch_s, efficiencies.gap_s
-        return _queued(takes, _Latencies(0.0 if launch is None else at(launch), 0.0 if gap is None else at(gap)))
+        return _simulate_queues(
+            takes, _Latencies(0.0 if launch is None else at(launch), 0.0 if gap is None else at(gap))
+        )
 
     expected = dict(sorted(parts("value").items(), key=lambda part: -part[1]))
     low, value, high = (sum(each.values()) for each in (parts("low"), expected, parts("high")))
@@ -102,28 +104,29 @@ def step_time(
         total=Interval(value=value, low=low, high=high),
         parts=expected,
         dominant=next(iter(expected), ""),
-        source=efficiencies.source + (f"; links between ranks: {links.source}" if links and _exchanges(issued) else ""),
+        source=efficiencies.source
+        + (f"; links between ranks: {links.source}" if links and _has_collectives(issued) else ""),
     )
 
 
-def _exchanges(issued: Iterable[Issued]) -> bool:
+def _has_collectives(issued: Iterable[Issued]) -> bool:
     return any(isinstance(each, StepCollective) for each in issued)
 
 
-def _sum(intervals: Iterable[Interval]) -> Interval:
+def _sum_intervals(intervals: Iterable[Interval]) -> Interval:
     total = _NOTHING
     for each in intervals:
         total = Interval(value=total.value + each.value, low=total.low + each.low, high=total.high + each.high)
     return total
 
 
-def _computing(op: StepOp, efficiencies: Efficiencies) -> Interval | Unknown:
+def _time_op(op: StepOp, efficiencies: Efficiencies) -> Interval | Unknown:
     unit = "matrix" if op.work.matrix else "vector"
     reason = f"no ceiling is known for {op.work.op} in {op.work.dtype} on {unit} units"
     return efficiencies.seconds(op.work) or Unknown(reason=reason)
 
 
-def _exchanging(collective: StepCollective, links: Interconnect | None) -> Interval | Unknown:
+def _time_collective(collective: StepCollective, links: Interconnect | None) -> Interval | Unknown:
     seconds = None if links is None else links.seconds(collective.message, collective.ranks, summed=collective.summed)
     return seconds or Unknown(
         reason=f"the links between {collective.ranks} ranks are not known: --network tells those of several nodes of "
@@ -131,13 +134,13 @@ def _exchanging(collective: StepCollective, links: Interconnect | None) -> Inter
     )
 
 
-def _copying(copy: StepCopy, host_link: HostLink | None) -> Interval | Unknown:
+def _time_copy(copy: StepCopy, host_link: HostLink | None) -> Interval | Unknown:
     if host_link is None:
         return Unknown(reason="the link between this GPU and its host is not in the catalogue")
     return host_link.seconds(copy.page.nbytes)
 
 
-def _paging(page: StepPage, kind: str, disk: Disk | None) -> Interval | Unknown:
+def _time_page(page: StepPage, kind: str, disk: DiskSpeed | None) -> Interval | Unknown:
     if kind != CPU:
         return Unknown(reason="how fast tensors go from a GPU to files and back is not known")
     if disk is None or disk.mount != page.mount:
@@ -148,18 +151,18 @@ def _paging(page: StepPage, kind: str, disk: Disk | None) -> Interval | Unknown:
     return (disk.write if page.writes else disk.read).seconds(page.bytes)
 
 
-def _one_after_the_other(takes: Iterable[_Takes]) -> Parts:
+def _add_up_parts(takes: Iterable[_IssuedTime]) -> Parts:
     parts: Parts = defaultdict(float)
     for what, seconds, host_s in takes:
         parts[HOST] += host_s
-        parts[_part(what)] += seconds
+        parts[_name_part(what)] += seconds
     return dict(parts)
 
 
-def _part(what: Issued) -> str:
+def _name_part(what: Issued) -> str:
     match what:
         case StepOp():
-            return class_of(what.work)
+            return get_op_class(what.work)
         case StepCollective():
             return COMMUNICATION
         case StepCopy():
@@ -168,9 +171,9 @@ def _part(what: Issued) -> str:
             return DISK
 
 
-def _queued(takes: Iterable[_Takes], latencies: _Latencies) -> Parts:
+def _simulate_queues(takes: Iterable[_IssuedTime], latencies: _Latencies) -> Parts:
     """A step that begins with empty queues, and ends when host and device have done all of it."""
-    device, copies = _Device(), _Copies()
+    device, copies = _DeviceClock(), _HostCopies()
     host = link = 0.0
     phase = ""
     for what, seconds, host_s in takes:
@@ -181,20 +184,20 @@ def _queued(takes: Iterable[_Takes], latencies: _Latencies) -> Parts:
         if isinstance(what, StepOp):
             issued = host + latencies.launch_s
             device.wait(issued, issued)
-            device.add_time(class_of(what.work), seconds)
+            device.add_time(get_op_class(what.work), seconds)
             device.add_time(GAPS, latencies.gap_s)
         elif isinstance(what, StepCopy):
             copies.copy(what, seconds, host, device)
         elif isinstance(what, StepCollective):
-            link = seconds + (max(host, link) if _prefetched(what) else max(host, link, device.now))
-            if not _hidden_in_backward(what):
+            link = seconds + (max(host, link) if _is_prefetched(what) else max(host, link, device.now))
+            if not _is_hidden_in_backward(what):
                 device.wait(link, host)
     device.wait(max(host, link), host)
     device.wait(copies.out, host, HOST_COPIES)
     return dict(device.parts)
 
 
-class _Device:
+class _DeviceClock:
     """When the device has done what it was given, and what that time went to."""
 
     def __init__(self) -> None:
@@ -212,7 +215,7 @@ class _Device:
         self.add_time(link, until - self.now)
 
 
-class _Copies:
+class _HostCopies:
     """Copies to the host, until `out`, and back: in each direction one after the other (`HostStore`).
 
     A page is copied out when what was issued before has been computed, and back when it is out and asked for; then the
@@ -224,7 +227,7 @@ class _Copies:
         self._back = 0.0
         self._there: dict[int, float] = {}  # when each page is out; what went in a step before is
 
-    def copy(self, copy: StepCopy, seconds: float, host: float, device: _Device) -> None:
+    def copy(self, copy: StepCopy, seconds: float, host: float, device: _DeviceClock) -> None:
         number = copy.page.number
         if copy.out:
             self._there[number] = self.out = max(self.out, host, device.now) + seconds
@@ -233,12 +236,12 @@ class _Copies:
             device.wait(self._back, host, HOST_COPIES)
 
 
-def _prefetched(collective: StepCollective) -> bool:
+def _is_prefetched(collective: StepCollective) -> bool:
     """FSDP2 gathers the parameters of a block while those before it compute: nothing that they compute is in them."""
     return collective.message.kind is CollectiveType.ALL_GATHER and not collective.functional
 
 
-def _hidden_in_backward(collective: StepCollective) -> bool:
+def _is_hidden_in_backward(collective: StepCollective) -> bool:
     """Gradients are reduced beside backward, bucket by bucket (DDP, arXiv 2006.15704, section 3.2.3) or block by block
     (FSDP2), and awaited at its end."""
     reduces = collective.message.kind in (CollectiveType.ALL_REDUCE, CollectiveType.REDUCE_SCATTER)

@@ -1,4 +1,4 @@
-"""What a plan is made for: a CPU or a GPU of the catalogue, and how much of its memory a rank may take."""
+"""The target of a plan: a CPU or a GPU of the catalog, and how much of its memory a rank may take."""
 
 import os
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from perfkit.devices.machine import memory_bytes
 from perfkit.devices.nvml import memory_of
 from perfkit.errors import UsageError
 from perfkit.parse_units import parse_amount
-from perfkit.plan.allocator_settings import EXPANDABLE_SEGMENTS, allocator_settings
+from perfkit.plan.allocator_settings import EXPANDABLE_SEGMENTS, parse_allocator_settings
 from perfkit.record import Environment
 from perfkit.units import format_bytes
 
@@ -50,17 +50,17 @@ class Target(NamedTuple):
 CPU = Target()
 
 
-def target_of(gpu: str | None, memory: str | None) -> Target:
+def parse_target(gpu: str | None, memory: str | None) -> Target:
     """The target that `--gpu` and `--memory` name; `memory` is a share of the device (`0.9`, `90%`) or an amount.
 
     Raises:
         UsageError: an unknown GPU, with those of similar names; a GPU that comes with several amounts of memory; or
             memory that is no amount or more than there is.
     """
-    return _cpu(None, memory) if gpu is None else _gpu(named(gpu), memory, os.environ)
+    return _make_cpu_target(None, memory) if gpu is None else _make_gpu_target(named(gpu), memory, os.environ)
 
 
-def target_reported(
+def find_reported_target(
     kind: str,
     name: str,
     memory: str | None,
@@ -71,31 +71,31 @@ def target_reported(
 
     `reported_bytes` is its memory as torch or the system tells it, None where nobody did: a CPU then has that of this
     machine. Of a GPU that comes with several amounts it tells which. `variables` are those of the environment that
-    asks for settings of the allocator, this process's unless given. Raises what `target_of` does.
+    asks for settings of the allocator, this process's unless given. Raises what `parse_target` does.
     """
     if kind == "cpu":
-        return _cpu(reported_bytes, memory)
+        return _make_cpu_target(reported_bytes, memory)
     entry = with_memory(name, reported_bytes)
-    return None if entry is None else _gpu(entry, memory, os.environ if variables is None else variables)
+    return None if entry is None else _make_gpu_target(entry, memory, os.environ if variables is None else variables)
 
 
-def target_here(kind: str, name: str) -> Target | None:
-    """What this machine has, with the memory that its driver tells. Otherwise as `target_reported`."""
-    return target_reported(kind, name, None, None if kind == "cpu" else memory_of(name))
+def find_local_target(kind: str, name: str) -> Target | None:
+    """What this machine has, with the memory that its driver tells. Otherwise as `find_reported_target`."""
+    return find_reported_target(kind, name, None, None if kind == "cpu" else memory_of(name))
 
 
-def target_of_run(kind: str, environment: Environment | None, memory: str | None) -> Target | None:
-    """What a run on a device of a kind was recorded on, by its environment. Otherwise as `target_reported`."""
+def find_run_target(kind: str, environment: Environment | None, memory: str | None) -> Target | None:
+    """What a run on a device of a kind was recorded on, by its environment. Otherwise as `find_reported_target`."""
     if environment is None:
-        return target_reported(kind, "", memory)
+        return find_reported_target(kind, "", memory)
     if kind != "cpu":
         told_bytes = environment.device_memory_bytes
-        return target_reported(kind, environment.device_name, memory, told_bytes, environment.variables)
+        return find_reported_target(kind, environment.device_name, memory, told_bytes, environment.variables)
     told = (environment.memory_total_bytes, environment.container_memory_limit_bytes)
-    return _cpu(min((size for size in told if size is not None), default=None), memory)
+    return _make_cpu_target(min((size for size in told if size is not None), default=None), memory)
 
 
-def nothing_known(device_name: str) -> str:
+def explain_unknown_gpu(device_name: str) -> str:
     """What is said of a GPU that is not listed."""
     return (
         f"nothing is known of {device_name or 'the GPU'}, so no plan can be made for it: perfkit devices lists "
@@ -103,18 +103,18 @@ def nothing_known(device_name: str) -> str:
     )
 
 
-def _cpu(total_bytes: int | None, memory: str | None) -> Target:
+def _make_cpu_target(total_bytes: int | None, memory: str | None) -> Target:
     capacity = memory_bytes() if total_bytes is None else total_bytes
-    limit = None if memory is None else _limit(memory, capacity, "the machine")
+    limit = None if memory is None else _parse_limit(memory, capacity, "the machine")
     return CPU._replace(capacity_bytes=capacity, limit_bytes=limit)
 
 
-def _gpu(entry: Entry, memory: str | None, variables: Mapping[str, str]) -> Target:
+def _make_gpu_target(entry: Entry, memory: str | None, variables: Mapping[str, str]) -> Target:
     if entry.memory_gb is None:
         raise UsageError(f"{entry.id} comes with several amounts of memory: write which, such as --gpu {entry.id}-16g")
     capacity = int(entry.memory_gb * 2**30)  # cards of 80 GB have 80 GiB, less what the driver keeps
-    limit = capacity if memory is None else _limit(memory, capacity, entry.id)
-    settings = allocator_settings(variables)
+    limit = capacity if memory is None else _parse_limit(memory, capacity, entry.id)
+    settings = parse_allocator_settings(variables)
     return Target(
         device=entry.id,
         kind="cuda",
@@ -126,7 +126,7 @@ def _gpu(entry: Entry, memory: str | None, variables: Mapping[str, str]) -> Targ
     )
 
 
-def _limit(memory: str, capacity: int, whose: str) -> int:
+def _parse_limit(memory: str, capacity: int, whose: str) -> int:
     share = memory.strip().endswith("%") or memory.strip().replace(".", "", 1).isdecimal()
     try:
         limit = parse_amount(memory, "1") * capacity if share else parse_amount(memory, "bytes")

@@ -9,39 +9,41 @@ from perfkit.units import format_bytes, format_significant
 _UNITS = ((2**30, "GiB"), (2**20, "MiB"))
 
 
-def judged(variant: PlannedVariant, target: Target) -> PlannedVariant:
+def judge_fit(variant: PlannedVariant, target: Target) -> PlannedVariant:
     """The variant with whether it fits; as it is where its memory or the limit is not known."""
     needed = variant.needed_bytes
     if needed is None or target.limit_bytes is None:
         return variant
-    return replace(variant, fits=fits(needed, target.limit_bytes), verdict=verdict(needed, target.limit_bytes))
+    return replace(
+        variant, fits=check_fit(needed, target.limit_bytes), verdict=format_verdict(needed, target.limit_bytes)
+    )
 
 
-def fits(needed: Interval, limit: float) -> bool | None:
+def check_fit(needed: Interval, limit: float) -> bool | None:
     """Whether all of an interval is within a limit; None where only a part of it is."""
     if needed.high <= limit:
         return True
     return False if needed.low > limit else None
 
 
-def verdict(needed: Interval, limit: float) -> str:
+def format_verdict(needed: Interval, limit: float) -> str:
     """`fits: 61 to 66 GiB of 80`, `does not fit: at least 12 GiB too much`, `cannot be told: 78 to 83 GiB of 80`."""
-    match fits(needed, limit):
+    match check_fit(needed, limit):
         case True:
-            return f"fits: {_amounts(needed, limit, digits=2)}"
+            return f"fits: {_format_amounts(needed, limit, digits=2)}"
         case False:
-            return f"does not fit: {too_much(needed, limit)}"
+            return f"does not fit: {format_excess(needed, limit)}"
         case None:
-            return f"cannot be told: {_amounts(needed, limit, digits=4)}"
+            return f"cannot be told: {_format_amounts(needed, limit, digits=4)}"
 
 
-def too_much(needed: Interval, limit: float) -> str:
+def format_excess(needed: Interval, limit: float) -> str:
     """By how much an interval is beyond a limit that holds no part of it: its low end, which is certain."""
     at_least = "at least " if needed.low < needed.high else ""
     return f"{at_least}{format_bytes(needed.low - limit)} too much"
 
 
-def _amounts(needed: Interval, limit: float, digits: int) -> str:
+def _format_amounts(needed: Interval, limit: float, digits: int) -> str:
     """`61 to 66 GiB of 80`, in the unit of the limit."""
     size, unit = next(((size, unit) for size, unit in _UNITS if limit >= size), _UNITS[-1])
     low, high = (format_significant(bound / size, digits) for bound in (needed.low, needed.high))

@@ -1,4 +1,4 @@
-"""What a call of an op does, as far as its time depends on it."""
+"""The work of a call of an op, as far as its time depends on it."""
 
 from typing import NamedTuple
 
@@ -35,12 +35,12 @@ class Work(NamedTuple):
 _LIKE = {UNALIGNED: OpClass.MATMUL, SMALL: OpClass.MATMUL}
 
 
-def class_of(work: Work) -> str:
+def get_op_class(work: Work) -> str:
     """The class as traces and reports have it (`OpClass`): only efficiencies tell kinds of products apart."""
     return _LIKE.get(work.op_class, work.op_class)
 
 
-def work_of(call: OpCall, cost: OpCost, fp32: Fp32Settings | None = None) -> Work | None:
+def make_work(call: OpCall, cost: OpCost, fp32: Fp32Settings | None = None) -> Work | None:
     """The work of a call with its cost; None where its bytes, or the FLOPs of a matrix product, are not modelled.
 
     Vector work of unknown FLOPs counts as none, as its bytes take longer. `fp32` are the settings of a GPU, None where
@@ -50,10 +50,10 @@ def work_of(call: OpCall, cost: OpCost, fp32: Fp32Settings | None = None) -> Wor
     if cost.bytes is None or (matrix and cost.flops is None):
         return None
     dtype = resolve_compute_dtype(call.name, cost.dtype, fp32) if matrix else cost.dtype
-    return Work(_class(call, cost.dtype), dtype, cost.flops or 0.0, cost.bytes, matrix, call.name)
+    return Work(_classify_call(call, cost.dtype), dtype, cost.flops or 0.0, cost.bytes, matrix, call.name)
 
 
-def _class(call: OpCall, dtype: str) -> str:
+def _classify_call(call: OpCall, dtype: str) -> str:
     kind = classify_op(call.name)
     if kind != OpClass.MATMUL or dtype not in BY_NAME or BY_NAME[dtype].size != 2:
         return kind
@@ -70,7 +70,7 @@ def _class(call: OpCall, dtype: str) -> str:
 _USUAL = "fp32"
 
 
-class Least(NamedTuple):
+class LeastTime(NamedTuple):
     """The least time that work can take by the ceilings, and which bounds it (`compute`, `memory`).
 
     `stands_in`: the peak of the dtype is not known, and that of fp32 is no bound on such work.
@@ -81,7 +81,7 @@ class Least(NamedTuple):
     stands_in: bool = False
 
 
-def least_time(work: Work, roofs: Roofs) -> Least | None:
+def compute_least_time(work: Work, roofs: Roofs) -> LeastTime | None:
     """FLOPs over the peak or bytes over the memory's bandwidth, whichever takes longer; None without such a ceiling.
 
     What a cache serves takes less. The FLOPs of vector work in a dtype without a peak are left out.
@@ -95,4 +95,4 @@ def least_time(work: Work, roofs: Roofs) -> Least | None:
     moving = work.bytes / memory.value
     computing = 0.0 if compute is None else work.flops / compute.value
     seconds, bound = (computing, COMPUTE) if computing > moving else (moving, MEMORY)
-    return Least(seconds, bound, stands_in)
+    return LeastTime(seconds, bound, stands_in)

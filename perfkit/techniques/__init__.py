@@ -1,1 +1,1 @@
-"""What is changed."""
+"""The techniques: changes to a training step, each with its claims and its parity rule."""

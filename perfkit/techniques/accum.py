@@ -9,7 +9,7 @@ import torch
 from perfkit.errors import UnavailableError
 from perfkit.record import Claim, Relation
 from perfkit.spec import BASELINE
-from perfkit.techniques.microbatch_losses import not_their_mean
+from perfkit.techniques.microbatch_losses import find_loss_mismatch
 from perfkit.techniques.state import TrainState
 from perfkit.techniques.technique import Stage, Technique
 from perfkit.workloads.workload import count_samples, draw_first_batch
@@ -62,7 +62,7 @@ class Accum(Technique):
                 f"{-(-samples // self.steps) * self.steps}, or another number of steps"
             )
         state.microbatches = self.steps
-        if rule := not_their_mean(state, samples // self.steps):
+        if rule := find_loss_mismatch(state, samples // self.steps):
             state.parity_rules.append(rule)
         return state
 

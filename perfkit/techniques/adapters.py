@@ -13,14 +13,14 @@ from torch.distributed.tensor import DTensor
 from torch.optim import Optimizer
 
 from perfkit.errors import UnavailableError
-from perfkit.techniques.linear_layers import linear_layers, within
-from perfkit.techniques.paged_tensors import local_part
+from perfkit.techniques.linear_layers import describe_scope, find_linear_layers
+from perfkit.techniques.paged_tensors import get_local_part
 from perfkit.techniques.state import TrainState
 
 _ADAPTER = "default"  # peft's name for the only one
 
 
-def adaptable_layers(state: TrainState, targets: str) -> dict[str, nn.Linear]:
+def find_adaptable_layers(state: TrainState, targets: str) -> dict[str, nn.Linear]:
     """The trained linear layers within the blocks (of the whole model where none are known), by name.
 
     Raises `UnavailableError` where no name matches the glob `targets`.
@@ -29,7 +29,7 @@ def adaptable_layers(state: TrainState, targets: str) -> dict[str, nn.Linear]:
 
     found = {
         name: layer
-        for name, layer in linear_layers(state, Conv1D).items()
+        for name, layer in find_linear_layers(state, Conv1D).items()
         if fnmatchcase(name, targets)
         and isinstance(layer._parameters.get("weight"), nn.Parameter)
         and layer.weight.requires_grad
@@ -37,7 +37,7 @@ def adaptable_layers(state: TrainState, targets: str) -> dict[str, nn.Linear]:
     if not found:
         named = "" if targets == "*" else f" named {targets}"
         raise UnavailableError(
-            f"the workload {state.workload.name} has no trained linear layer{within(state)} to put an adapter "
+            f"the workload {state.workload.name} has no trained linear layer{describe_scope(state)} to put an adapter "
             f"beside{named}"
         )
     return found
@@ -103,8 +103,8 @@ class Adapters:
         """The bytes by the formula, of which this rank has its share where parameters are sharded by now."""
         matrices = [matrix for name in self._own for matrix in self._get_matrices(name)]
         numbers = sum(matrix.numel() for matrix in matrices)
-        self._facts["adapter_bytes"] = self._bytes * sum(local_part(each).numel() for each in matrices) / numbers
-        self._facts["adapter_gradient_bytes"] = self._bytes * sum(map(_padded, matrices)) / numbers
+        self._facts["adapter_bytes"] = self._bytes * sum(get_local_part(each).numel() for each in matrices) / numbers
+        self._facts["adapter_gradient_bytes"] = self._bytes * sum(map(_count_padded_elements, matrices)) / numbers
 
     def _replace_in_groups(self, optimizer: Optimizer) -> None:
         if optimizer.state:
@@ -118,7 +118,7 @@ class Adapters:
             group["params"] = [part for parameter in group["params"] for part in adapters.get(id(parameter), ())]
 
 
-def _padded(matrix: torch.Tensor) -> int:
+def _count_padded_elements(matrix: torch.Tensor) -> int:
     """Numbers of its gradient on each rank: FSDP2 shards the rows, and pads gradients to shards of equal size."""
     shards = matrix.device_mesh.size() if isinstance(matrix, DTensor) else 1
     return ceil(matrix.shape[0] / shards) * matrix.shape[1]

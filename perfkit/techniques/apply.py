@@ -8,14 +8,14 @@ from time import perf_counter
 from perfkit.errors import UnavailableError
 from perfkit.record import ParityRule, SetupCost
 from perfkit.techniques.ddp import Ddp
-from perfkit.techniques.dtypes import refusal
-from perfkit.techniques.ranks import check_joined, mesh_of
+from perfkit.techniques.dtypes import explain_dtype_refusal
+from perfkit.techniques.rank_sharing import build_mesh, check_joined
 from perfkit.techniques.state import TrainState
-from perfkit.techniques.technique import LOSSLESS, Technique, cannot_act, refused
+from perfkit.techniques.technique import LOSSLESS, Technique, explain_inability, explain_refusal
 
 
 @dataclass(frozen=True)
-class Applied:
+class AppliedTechniques:
     """A training state that is ready to train, and what was applied to it.
 
     `setup` has the seconds of each technique and of building the optimizer. `parity` is the loosest of the
@@ -28,41 +28,41 @@ class Applied:
     parity: ParityRule
 
 
-def apply_all(techniques: Sequence[Technique], state: TrainState) -> Applied:
+def apply_all(techniques: Sequence[Technique], state: TrainState) -> AppliedTechniques:
     """Apply techniques in the order given (that of `compose`), then `ddp` where it is needed; build the optimizer.
 
     Raises `UnavailableError` with the reason where a technique cannot act here.
     """
     setup: list[SetupCost] = []
-    reason = refusal(techniques, state.acts_on.type, state.compute_dtype)
+    reason = explain_dtype_refusal(techniques, state.acts_on.type, state.compute_dtype)
     if reason:
         raise UnavailableError(reason)
-    state.mesh = mesh_of(techniques, state.world, state.device)
+    state.mesh = build_mesh(techniques, state.world, state.device)
     if len(state.batches_of_ranks) > 1:
         check_joined(state.workload)
     for technique in techniques:
-        state = _apply(technique, state, setup)
+        state = _apply_technique(technique, state, setup)
     if state.mesh.size("dp") > 1 and not state.gradients_reduced:
         added = Ddp()
-        state = _apply(added, state, setup)
+        state = _apply_technique(added, state, setup)
         techniques = (*techniques, added)
     start = perf_counter()
     state.build_optimizers()
     setup.append(SetupCost(name="optimizer", seconds=perf_counter() - start))
     rules = (LOSSLESS, *(technique.parity() for technique in techniques), *state.parity_rules)
-    parity = max(rules, key=_looseness)
-    return Applied(state=state, techniques=tuple(techniques), setup=tuple(setup), parity=parity)
+    parity = max(rules, key=_get_looseness)
+    return AppliedTechniques(state=state, techniques=tuple(techniques), setup=tuple(setup), parity=parity)
 
 
-def _apply(technique: Technique, state: TrainState, setup: list[SetupCost]) -> TrainState:
-    reason = cannot_act(technique, state.acts_on)
+def _apply_technique(technique: Technique, state: TrainState, setup: list[SetupCost]) -> TrainState:
+    reason = explain_inability(technique, state.acts_on)
     if reason is not None:
         raise UnavailableError(reason)
     start = perf_counter()
     try:
         state = technique.apply(state)
     except RuntimeError as error:
-        reason = refused(error, (technique,))
+        reason = explain_refusal(error, (technique,))
         if reason:
             raise UnavailableError(reason) from error
         raise
@@ -77,5 +77,5 @@ def _apply(technique: Technique, state: TrainState, setup: list[SetupCost]) -> T
     return state
 
 
-def _looseness(rule: ParityRule) -> float:
+def _get_looseness(rule: ParityRule) -> float:
     return math.inf if rule.relative is None else rule.relative

@@ -17,7 +17,7 @@ Attention = Callable[..., torch.Tensor]
 _OF_TORCH = F.scaled_dot_product_attention
 
 
-class Call(NamedTuple):
+class AttentionCall(NamedTuple):
     """One call, with the arguments of torch's function; tensors are (batch, heads, positions, width of a head)."""
 
     query: torch.Tensor
@@ -41,11 +41,11 @@ class Call(NamedTuple):
         return f"with {' and '.join(parts)}" if parts else f"for queries of {tuple(self.query.shape)}"
 
 
-Attend = Callable[[Call, Attention], torch.Tensor]  # the call, and what would have been called
+Attend = Callable[[AttentionCall, Attention], torch.Tensor]  # the call, and what would have been called
 
 
 @contextmanager
-def attention_by(attend: Attend) -> Iterator[None]:
+def replace_attention(attend: Attend) -> Iterator[None]:
     """`attend` in place of `torch.nn.functional.scaled_dot_product_attention`, for the whole process.
 
     By its name in the module: a mode of torch's would not be seen where checkpointing runs the forward pass again, and
@@ -54,13 +54,13 @@ def attention_by(attend: Attend) -> Iterator[None]:
     before = F.scaled_dot_product_attention
 
     def scaled_dot_product_attention(*args: Any, **kwargs: Any) -> torch.Tensor:
-        return attend(Call(*args, **kwargs), before)
+        return attend(AttentionCall(*args, **kwargs), before)
 
     with patch.object(F, "scaled_dot_product_attention", scaled_dot_product_attention):
         yield
 
 
-class Attempts(TorchFunctionMode):
+class BackendProbe(TorchFunctionMode):
     """Tries a backend on every call, whoever makes it; `refused` is the first that it does not run, and why."""
 
     def __init__(self, backend: SDPBackend) -> None:
@@ -77,26 +77,26 @@ class Attempts(TorchFunctionMode):
                 with sdpa_kernel(self._backend):
                     return func(*args, **given)
             except RuntimeError as error:
-                self.refused = f"{Call(*args, **given).description}: {str(error).splitlines()[0]}"
+                self.refused = f"{AttentionCall(*args, **given).description}: {str(error).splitlines()[0]}"
         return func(*args, **given)
 
 
-def windowed(window: int) -> Attend:
+def make_windowed_attention(window: int) -> Attend:
     """Causal attention in which a query meets the last `window` keys, its own position's among them, by a mask."""
     masks: dict[tuple[int, torch.device], torch.Tensor] = {}
 
-    def attend(call: Call, attention: Attention) -> torch.Tensor:
+    def attend(call: AttentionCall, attention: Attention) -> torch.Tensor:
         _check_causal(call, "a window")
         place = (call.query.shape[-2], call.query.device)
         if place not in masks:
             position = torch.arange(place[0], device=place[1])
-            masks[place] = _seen(position[:, None], position, window)
+            masks[place] = _is_in_window(position[:, None], position, window)
         return call._replace(attn_mask=masks[place], is_causal=False).run_with(attention)
 
     return attend
 
 
-def flexible(window: int, *, compiled: bool) -> Attend:
+def make_flex_attention(window: int, *, compiled: bool) -> Attend:
     """By `flex_attention`, whose kernel leaves out the blocks that causality and `window` (0: none) forbid.
 
     Not compiled it computes all scores, as explicit attention does.
@@ -107,9 +107,9 @@ def flexible(window: int, *, compiled: bool) -> Attend:
     masks: dict[tuple[int, torch.device], BlockMask] = {}
 
     def allowed(_batch: Any, _head: Any, query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
-        return _seen(query, key, window) if window else query >= key
+        return _is_in_window(query, key, window) if window else query >= key
 
-    def attend(call: Call, _attention: Attention) -> torch.Tensor:
+    def attend(call: AttentionCall, _attention: Attention) -> torch.Tensor:
         _check_causal(call, "flex attention")
         length, device = place = (call.query.shape[-2], call.query.device)
         if place not in masks:
@@ -122,7 +122,7 @@ def flexible(window: int, *, compiled: bool) -> Attend:
     return attend
 
 
-class Extent:
+class AttentionExtent:
     """How far back attention goes, and the FLOPs that a model with a window does not have.
 
     Attributes:
@@ -136,7 +136,7 @@ class Extent:
         self.left_out = 0.0
         self._window = window
 
-    def measure_reach(self, call: Call, attention: Attention) -> torch.Tensor:
+    def measure_reach(self, call: AttentionCall, attention: Attention) -> torch.Tensor:
         """The call as it is, and once more for the gradient of its last query with respect to the values."""
         with torch.enable_grad():
             value = call.value.detach().requires_grad_()
@@ -151,11 +151,11 @@ class Extent:
         return call.run_with(attention)
 
 
-def _seen(query: torch.Tensor, key: torch.Tensor, window: int) -> torch.Tensor:
+def _is_in_window(query: torch.Tensor, key: torch.Tensor, window: int) -> torch.Tensor:
     return (query >= key) & (query - key < window)
 
 
-def _check_causal(call: Call, what: str) -> None:
+def _check_causal(call: AttentionCall, what: str) -> None:
     if call.attn_mask is not None or call.dropout_p or not call.is_causal:
         kind = call.description if call.attn_mask is not None or call.dropout_p else "that is not causal"
         raise UnavailableError(f"{what} is for causal attention without a mask and dropout, and the model's is {kind}")

@@ -8,7 +8,7 @@ from perfkit.errors import UsageError
 from perfkit.record import Claim, ParityRule, Relation
 from perfkit.spec import WorkloadSpec
 from perfkit.techniques.state import TrainState
-from perfkit.techniques.technique import Plannable, Planned, Stage, Technique
+from perfkit.techniques.technique import PlanMode, PlanSupport, Stage, Technique
 
 PARAMETER = "batch_size"
 
@@ -51,10 +51,10 @@ class Batch(Technique):
     def describe_open_params(self) -> str:
         return "" if self.size is not None else "its size"
 
-    def plannable(self) -> Plannable:
+    def plannable(self) -> PlanSupport:
         if self.size is not None:
-            return Plannable()
-        return Plannable(Planned.NOT, "it searches for a size by running; a plan searches with --max batch_size")
+            return PlanSupport()
+        return PlanSupport(PlanMode.NOT, "it searches for a size by running; a plan searches with --max batch_size")
 
     def apply(self, state: TrainState) -> TrainState:
         if self.size is None:

@@ -10,7 +10,7 @@ from perfkit.errors import UnavailableError
 from perfkit.record import Claim, ParityRule, Relation
 from perfkit.spec import BASELINE
 from perfkit.techniques.bf16_updates import UPDATES
-from perfkit.techniques.optimizer_state import expected_bytes
+from perfkit.techniques.optimizer_state import compute_state_bytes
 from perfkit.techniques.state import TrainState
 from perfkit.techniques.technique import Package, Stage, Technique
 
@@ -67,7 +67,7 @@ class Bf16(Technique):
             raise UnavailableError("the parameters are bf16 already")
         for model in state.models.values():
             model.bfloat16()  # `to` would take the imaginary part off complex buffers
-            model.register_forward_pre_hook(_in_bf16, with_kwargs=True)
+            model.register_forward_pre_hook(_cast_inputs, with_kwargs=True)
         state.compute_dtype = "bf16"
         if self.update in UPDATES:
             state.optimizer_changes.append(UPDATES[self.update].optimizer)
@@ -84,7 +84,7 @@ class Bf16(Technique):
     def _make_update_claims(self, state: TrainState) -> tuple[Claim, ...]:
         fact = "optimizer_state_bytes"
         if self.update in UPDATES:
-            expected = expected_bytes(state.optimizers.values(), UPDATES[self.update].state)
+            expected = compute_state_bytes(state.optimizers.values(), UPDATES[self.update].state)
             statement = "optimizer state is so many numbers in bf16"  # within 5 %: the optimizer's scalars
             kept = self._make_claim(statement, fact, Relation.EQUAL, expected, tolerance=0.05)
             if self.update == "kahan":
@@ -99,12 +99,12 @@ class Bf16(Technique):
         return ParityRule(relative=_ROUNDINGS * eps, basis=f"{_ROUNDINGS} roundings of bf16 parameters")
 
 
-def _in_bf16(
+def _cast_inputs(
     _model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    return tuple(map(_cast, args)), {name: _cast(value) for name, value in kwargs.items()}
+    return tuple(map(_cast_to_bf16, args)), {name: _cast_to_bf16(value) for name, value in kwargs.items()}
 
 
-def _cast(value: Any) -> Any:
+def _cast_to_bf16(value: Any) -> Any:
     floating = isinstance(value, torch.Tensor) and value.is_floating_point()
     return value.to(torch.bfloat16) if floating else value

@@ -8,11 +8,11 @@ from torch import Tensor
 from torch.optim import SGD, Adam, AdamW, Optimizer
 
 from perfkit.errors import UnavailableError
-from perfkit.techniques.optimizer_state import Group, two_moments
+from perfkit.techniques.optimizer_state import Group, count_adam_bytes
 from perfkit.techniques.technique import Package
 
 
-class Update(NamedTuple):
+class Bf16Update(NamedTuple):
     """How small updates are kept.
 
     Attributes:
@@ -27,48 +27,48 @@ class Update(NamedTuple):
     package: Package
 
 
-def with_compensation(parameter: Tensor, group: Group) -> float:
+def count_kahan_state_bytes(parameter: Tensor, group: Group) -> float:
     """Bytes of Adam's two moments or SGD's momentum, and of what the last update lost."""
     moments = 2 if "betas" in group or "beta1" in group else int(group["momentum"] != 0)
     return float((moments + 1) * parameter.numel() * torch.bfloat16.itemsize)
 
 
-def with_kahan(optimizer: Optimizer) -> Optimizer:
+def build_kahan_optimizer(optimizer: Optimizer) -> Optimizer:
     """optimi's, with Kahan summation."""
     import optimi
 
     made: dict[type[Optimizer], tuple[Callable[..., Optimizer], Callable[[dict[str, Any]], dict[str, Any]]]] = {
-        AdamW: (optimi.AdamW, _adam),
-        Adam: (optimi.Adam, _adam),
-        SGD: (optimi.SGD, _sgd),
+        AdamW: (optimi.AdamW, _convert_adam_options),
+        Adam: (optimi.Adam, _convert_adam_options),
+        SGD: (optimi.SGD, _convert_sgd_options),
     }
     if type(optimizer) not in made:
-        raise _no_such("Kahan summation is there for Adam, AdamW and SGD", optimizer)
-    _refuse(optimizer, "optimi's optimizers have", ("amsgrad", "maximize", "nesterov", "dampening"))
+        raise _make_method_error("Kahan summation is there for Adam, AdamW and SGD", optimizer)
+    _refuse_options(optimizer, "optimi's optimizers have", ("amsgrad", "maximize", "nesterov", "dampening"))
     build, settings = made[type(optimizer)]
     groups = [{"params": group["params"], **settings(group)} for group in optimizer.param_groups]
     return build(groups, lr=optimizer.defaults["lr"], kahan_sum=True)
 
 
-def _adam(group: dict[str, Any]) -> dict[str, Any]:
+def _convert_adam_options(group: dict[str, Any]) -> dict[str, Any]:
     beta1, beta2 = group["betas"]
     shared = {name: group[name] for name in ("lr", "eps", "weight_decay")}
     return {**shared, "beta1": beta1, "beta2": beta2, "decouple_wd": group["decoupled_weight_decay"]}
 
 
-def _sgd(group: dict[str, Any]) -> dict[str, Any]:
+def _convert_sgd_options(group: dict[str, Any]) -> dict[str, Any]:
     return {name: group[name] for name in ("lr", "momentum", "weight_decay")}
 
 
-def with_stochastic_rounding(optimizer: Optimizer) -> Optimizer:
+def build_stochastic_optimizer(optimizer: Optimizer) -> Optimizer:
     """torchao's AdamW, which computes in fp32 and rounds the parameter at random."""
     from torchao.optim import _AdamW
 
     if type(optimizer) not in (Adam, AdamW):
-        raise _no_such("stochastic rounding is there for AdamW", optimizer)
+        raise _make_method_error("stochastic rounding is there for AdamW", optimizer)
     if any(group["weight_decay"] and not group["decoupled_weight_decay"] for group in optimizer.param_groups):
-        raise _no_such("stochastic rounding is there for AdamW", optimizer)
-    _refuse(optimizer, "torchao's AdamW has", ("amsgrad", "maximize"))
+        raise _make_method_error("stochastic rounding is there for AdamW", optimizer)
+    _refuse_options(optimizer, "torchao's AdamW has", ("amsgrad", "maximize"))
     kept = ("params", "lr", "betas", "eps", "weight_decay")
     groups = [{name: group[name] for name in kept} for group in optimizer.param_groups]
     made: Optimizer = _AdamW(groups, lr=optimizer.defaults["lr"], bf16_stochastic_round=True)
@@ -88,18 +88,18 @@ def _run_eagerly(optimizer: Optimizer) -> None:
     optimizer.step = eager  # type: ignore[method-assign]
 
 
-def _refuse(optimizer: Optimizer, who_has: str, options: tuple[str, ...]) -> None:
+def _refuse_options(optimizer: Optimizer, who_has: str, options: tuple[str, ...]) -> None:
     unknown = [name for name in options if any(group.get(name) for group in optimizer.param_groups)]
     if unknown:
         raise UnavailableError(f"{who_has} no {' and '.join(unknown)}: use bf16:update=nearest")
 
 
-def _no_such(there: str, optimizer: Optimizer) -> UnavailableError:
+def _make_method_error(there: str, optimizer: Optimizer) -> UnavailableError:
     has = type(optimizer).__name__
     return UnavailableError(f"{there}, and the workload has {has}: use bf16:update=nearest")
 
 
 UPDATES = {
-    "kahan": Update(with_kahan, with_compensation, Package("optimi", "torch-optimi")),
-    "stochastic": Update(with_stochastic_rounding, two_moments, Package("torchao", "torchao")),
+    "kahan": Bf16Update(build_kahan_optimizer, count_kahan_state_bytes, Package("optimi", "torch-optimi")),
+    "stochastic": Bf16Update(build_stochastic_optimizer, count_adam_bytes, Package("torchao", "torchao")),
 }

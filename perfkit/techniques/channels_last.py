@@ -43,7 +43,7 @@ class ChannelsLast(Technique):
             raise UnavailableError(f"the workload {state.workload.name} has no 2-d convolutions")
         for model in state.models.values():
             model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-            model.register_forward_pre_hook(_images_channels_last, with_kwargs=True)
+            model.register_forward_pre_hook(_convert_inputs, with_kwargs=True)
         return state
 
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
@@ -63,12 +63,12 @@ class ChannelsLast(Technique):
         return ParityRule(relative=relative, basis=f"{_SUMS} sums of {_PRODUCTS} fp32 products in another order")
 
 
-def _images_channels_last(
+def _convert_inputs(
     _model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    return tuple(map(_converted, args)), {name: _converted(value) for name, value in kwargs.items()}
+    return tuple(map(_convert_images, args)), {name: _convert_images(value) for name, value in kwargs.items()}
 
 
-def _converted(value: Any) -> Any:
+def _convert_images(value: Any) -> Any:
     is_images = isinstance(value, torch.Tensor) and value.dim() == 4
     return value.contiguous(memory_format=torch.channels_last) if is_images else value

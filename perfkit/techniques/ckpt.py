@@ -12,11 +12,11 @@ from torch.utils.checkpoint import create_selective_checkpoint_contexts
 from perfkit.errors import UnavailableError, UsageError
 from perfkit.parse_units import parse_amount
 from perfkit.record import Claim, Relation
-from perfkit.techniques.chained import not_chained
-from perfkit.techniques.saved_ops import FACT, PRODUCTS, named_ops, saving
-from perfkit.techniques.segments import join
+from perfkit.techniques.block_chaining import find_unchained_blocks
+from perfkit.techniques.saved_ops import FACT, PRODUCTS, make_policy, resolve_ops
+from perfkit.techniques.segments import join_blocks
 from perfkit.techniques.state import TrainState
-from perfkit.techniques.technique import Plannable, Planned, Stage, Technique
+from perfkit.techniques.technique import PlanMode, PlanSupport, Stage, Technique
 
 # Of the bytes that a compiled graph may save beyond its budget: torch estimates them before it fuses.
 _BUDGET_SLACK = 0.1
@@ -123,12 +123,12 @@ class Ckpt(Technique):
     def describe_open_params(self) -> str:
         return "" if self.fit is None else "how much is recomputed"
 
-    def plannable(self) -> Plannable:
+    def plannable(self) -> PlanSupport:
         if self.fit is not None:
-            return Plannable(Planned.NOT, "how much is recomputed is to be found first")
+            return PlanSupport(PlanMode.NOT, "how much is recomputed is to be found first")
         if self.mode == "budget":
-            return Plannable(Planned.NOT, "torch.compile chooses what is kept, and a plan compiles nothing")
-        return Plannable()
+            return PlanSupport(PlanMode.NOT, "torch.compile chooses what is kept, and a plan compiles nothing")
+        return PlanSupport()
 
     def apply(self, state: TrainState) -> TrainState:
         if self.fit is not None:
@@ -148,17 +148,17 @@ class Ckpt(Technique):
             raise UnavailableError(f"the workload {state.workload.name} names no blocks to checkpoint")
         if self.blocks is not None and self.blocks > (count := len(state.workload.blocks(state.model))):
             raise UnavailableError(f"the workload {state.workload.name} has {count} blocks, and blocks={self.blocks}")
-        if self.every != 1 and (which := not_chained(state, segments)):
+        if self.every != 1 and (which := find_unchained_blocks(state, segments)):
             raise UnavailableError(
                 f"the blocks {which} of {state.workload.name} are not called one after the other, each with what the "
                 "one before it returned; use every=1"
             )
         options: dict[str, Any] = {}
         if self.mode == "selective":
-            policy = saving(named_ops(self._saved), state.facts)
+            policy = make_policy(resolve_ops(self._saved), state.facts)
             options["context_fn"] = partial(create_selective_checkpoint_contexts, policy)
         for first, *others in segments:
-            block = join(state.model, (first, *others)) if others else state.model.get_submodule(first)
+            block = join_blocks(state.model, (first, *others)) if others else state.model.get_submodule(first)
             state.model.set_submodule(first, checkpoint_wrapper(block, **options))
         state.checkpointed = tuple(name for segment in segments for name in segment)
         return state
@@ -172,7 +172,7 @@ class Ckpt(Technique):
         if "compile" in state.applied:  # blocks within compiled code are not seen
             share = sum(map(len, segments)) / len(state.workload.blocks(state.model))
             return (self._make_saved_bytes_claim(1 - (1 - remains) * share),)
-        reached = _reached_by_backward(state, segments)
+        reached = _count_backward_segments(state, segments)
         claims = [
             self._make_claim(
                 "the checkpointed blocks save less for backward than the unmodified model's",
@@ -226,7 +226,7 @@ class Ckpt(Technique):
         )
 
 
-def _reached_by_backward(state: TrainState, segments: Sequence[tuple[str, ...]]) -> int:
+def _count_backward_segments(state: TrainState, segments: Sequence[tuple[str, ...]]) -> int:
     """How many segments have a backward pass: not those before the first that trains something (late adapters)."""
     for before, names in enumerate(segments):
         modules = map(state.model.get_submodule, names)

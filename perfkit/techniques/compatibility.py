@@ -204,33 +204,35 @@ REQUIREMENTS = (
 )
 
 
-def check(techniques: Sequence[Technique]) -> None:
+def check_compatibility(techniques: Sequence[Technique]) -> None:
     """Raise `UsageError` for the first pair that clashes or requirement that is not met."""
     for clash in CLASHES:
-        first, second = _find(clash.first, techniques), _find(clash.second, techniques)
+        first, second = _find_technique(clash.first, techniques), _find_technique(clash.second, techniques)
         if first is not None and second is not None:
-            raise UsageError(f"{shown(first)} and {shown(second)} do not go together: {clash.reason}")
+            raise UsageError(
+                f"{format_technique(first)} and {format_technique(second)} do not go together: {clash.reason}"
+            )
     for requirement in REQUIREMENTS:
-        needing = _find(requirement.technique, techniques)
-        if needing is not None and _find(requirement.needs, techniques) is None:
+        needing = _find_technique(requirement.technique, techniques)
+        if needing is not None and _find_technique(requirement.needs, techniques) is None:
             raise UsageError(
                 f"{requirement.technique} needs {requirement.needs}: {requirement.reason}; "
-                f"use {shown(needing)}+{requirement.needs}"
+                f"use {format_technique(needing)}+{requirement.needs}"
             )
 
 
-def matches(technique: Technique, pattern: str) -> bool:
+def is_match(technique: Technique, pattern: str) -> bool:
     """Whether a technique is meant by a pattern such as `offload:what=parameters`."""
     name, *conditions = pattern.split(":")
     values = (condition.split("=", 1) for condition in conditions)
     return technique.name == name and all(str(getattr(technique, key)) == value for key, value in values)
 
 
-def _find(pattern: str, techniques: Sequence[Technique]) -> Technique | None:
-    return next((technique for technique in techniques if matches(technique, pattern)), None)
+def _find_technique(pattern: str, techniques: Sequence[Technique]) -> Technique | None:
+    return next((technique for technique in techniques if is_match(technique, pattern)), None)
 
 
-def shown(technique: Technique) -> str:
+def format_technique(technique: Technique) -> str:
     """The technique as it is written on the command line, with the parameters that differ from their defaults."""
     given = {
         field.name: getattr(technique, field.name)

@@ -9,7 +9,7 @@ from torch import nn
 from perfkit.errors import UnavailableError
 from perfkit.record import Claim, Relation
 from perfkit.techniques.state import TrainState
-from perfkit.techniques.technique import Plannable, Stage, Technique
+from perfkit.techniques.technique import PlanSupport, Stage, Technique
 
 _AUTOTUNED = ("max-autotune", "max-autotune-no-cudagraphs")
 _ON_A_CPU = "on a CPU inductor has kernels to choose from for batched products, and for weights that are not trained"
@@ -63,11 +63,13 @@ class Compile(Technique):
     def compiles(self) -> bool:
         return True
 
-    def plannable(self) -> Plannable:
+    def plannable(self) -> PlanSupport:
         if self.mode == "default":
             return super().plannable()
         eagerly = super().plannable().reason
-        return Plannable(reason=f"{eagerly}; the memory that CUDA graphs and the choice of kernels take is not counted")
+        return PlanSupport(
+            reason=f"{eagerly}; the memory that CUDA graphs and the choice of kernels take is not counted"
+        )
 
     def apply(self, state: TrainState) -> TrainState:
         modules = state.blocks if self.scope == "block" else tuple(state.models.values())
@@ -78,7 +80,7 @@ class Compile(Technique):
         torch._dynamo.utils.counters.clear()
         torch._dynamo.utils.clear_compilation_metrics()
         for module in modules:
-            _compile(module, fullgraph=self.fullgraph, dynamic=self.dynamic, **options)
+            _compile_module(module, fullgraph=self.fullgraph, dynamic=self.dynamic, **options)
         state.on_close.append(torch.compiler.reset)
         if self.mode in _AUTOTUNED and state.device.type == "cpu":
             state.fact_notes["autotuned"] = _ON_A_CPU
@@ -111,7 +113,7 @@ class Compile(Technique):
         return tuple(claims)
 
 
-def _compile(module: nn.Module, **options: Any) -> None:
+def _compile_module(module: nn.Module, **options: Any) -> None:
     """`Module.compile`, which compiles nothing of a module that is torch's own, such as `nn.Sequential`.
 
     Dynamo does not look into calls of torch's own forwards unless one of another file is around them, which is what

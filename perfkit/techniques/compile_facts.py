@@ -1,4 +1,4 @@
-"""What torch.compile did in this process so far: graphs, breaks, recompilations, time, caches."""
+"""Counts what torch.compile did in this process so far: graphs, breaks, recompilations, time, caches."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ import torch
 _LONGEST_LINE = 80
 
 
-def compile_facts(*, asked: bool = False) -> dict[str, float]:
+def collect_compile_facts(*, asked: bool = False) -> dict[str, float]:
     """Counts and seconds since the process began; empty where nothing was compiled, unless it was `asked` for.
 
     `graphs` are distinct forward graphs, `graph_breaks` those met while compiling (code that four layers share breaks
@@ -34,7 +34,7 @@ def compile_facts(*, asked: bool = False) -> dict[str, float]:
     }
 
 
-def compile_notes() -> dict[str, str]:
+def collect_compile_notes() -> dict[str, str]:
     """Why there is no graph, why graphs broke, why code was compiled again and why no CUDA graph was made, by fact;
     empty where none was."""
     counters = torch._dynamo.utils.counters
@@ -43,30 +43,30 @@ def compile_notes() -> dict[str, str]:
     recompiles = [entry.recompile_reason for entry in metrics if entry.recompile_reason]
     skipped = [entry.cudagraph_skip_reason for entry in metrics if entry.cudagraph_skip_reason]
     notes = {
-        "graphs": "" if counters["stats"]["unique_graphs"] else _no_graph(),
-        "graph_breaks": "; ".join(f"{count} x {_break(reason)}" for reason, count in breaks.items()),
-        "recompiles": "; ".join(_first_line(reason) for reason in recompiles),
-        "graph_launches": "; ".join(_first_line(reason) for reason in skipped),
+        "graphs": "" if counters["stats"]["unique_graphs"] else _explain_missing_graph(),
+        "graph_breaks": "; ".join(f"{count} x {_describe_break(reason)}" for reason, count in breaks.items()),
+        "recompiles": "; ".join(_get_first_line(reason) for reason in recompiles),
+        "graph_launches": "; ".join(_get_first_line(reason) for reason in skipped),
     }
     return {fact: note for fact, note in notes.items() if note}
 
 
-def _no_graph() -> str:
+def _explain_missing_graph() -> str:
     """Why dynamo compiled nothing of what it was given."""
-    reasons = "; ".join(_first_line(reason) for reason in torch._dynamo.utils.counters["unimplemented"])
+    reasons = "; ".join(_get_first_line(reason) for reason in torch._dynamo.utils.counters["unimplemented"])
     return reasons or "torch.compile leaves modules of torch itself (nn.LSTM, nn.GRU) as they are"
 
 
-def _first_line(text: str) -> str:
+def _get_first_line(text: str) -> str:
     return text.strip().splitlines()[0]
 
 
-def _break(reason: str) -> str:
+def _describe_break(reason: str) -> str:
     """`Unsupported ... at train.py:12 in forward: y = x.item()`: the reason, and the user's line where dynamo kept it.
 
     The reason alone seldom says which call it was: every builtin that cannot be traced has the same.
     """
-    first = _first_line(reason)
+    first = _get_first_line(reason)
     stacks = (
         graph_break.user_stack
         for graph_break in torch._dynamo.utils.graph_break_reasons

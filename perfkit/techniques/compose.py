@@ -4,13 +4,13 @@ from collections.abc import Sequence
 
 from perfkit.errors import UsageError
 from perfkit.spec import TechniqueSpec, WorkloadSpec, convert_params
-from perfkit.techniques.compatibility import check, shown
-from perfkit.techniques.ranks import check_shares
+from perfkit.techniques.compatibility import check_compatibility, format_technique
+from perfkit.techniques.rank_sharing import check_shares
 from perfkit.techniques.table import TECHNIQUES
 from perfkit.techniques.technique import Technique
 
 
-def compose(specs: Sequence[TechniqueSpec]) -> tuple[Technique, ...]:
+def compose_techniques(specs: Sequence[TechniqueSpec]) -> tuple[Technique, ...]:
     """Techniques with typed parameters, sorted by stage.
 
     Raises `UsageError` for an unknown name or parameter, a technique given twice, and techniques that do not go
@@ -24,27 +24,27 @@ def compose(specs: Sequence[TechniqueSpec]) -> tuple[Technique, ...]:
                 f"the technique {spec.name!r} is given twice in {'+'.join(item.label for item in specs)!r}"
             )
         techniques.append(technique)
-    check(techniques)
+    check_compatibility(techniques)
     check_shares(techniques)
     wanting = [technique for technique in techniques if technique.describe_open_params()]
     if len(wanting) > 1:
         raise UsageError(
-            f"{' and '.join(map(shown, wanting))} do not go together: each is found for the others as they are given"
+            f"{' and '.join(map(format_technique, wanting))} do not go together: each is found for the others as they are given"
         )
     order = {name: place for place, name in enumerate(TECHNIQUES.list_names())}
     return tuple(sorted(techniques, key=lambda technique: (technique.stage, order[technique.name])))
 
 
-def left_open(specs: Sequence[TechniqueSpec]) -> Technique | None:
+def find_open_technique(specs: Sequence[TechniqueSpec]) -> Technique | None:
     """The technique of a combination of which something is to be found before it is applied; None if all is given.
 
-    Raises what `compose` does.
+    Raises what `compose_techniques` does.
     """
-    return next((technique for technique in compose(specs) if technique.describe_open_params()), None)
+    return next((technique for technique in compose_techniques(specs) if technique.describe_open_params()), None)
 
 
-def resized(workload: WorkloadSpec, specs: Sequence[TechniqueSpec]) -> WorkloadSpec:
-    """The workload with the sizes that techniques give it. Raises what `compose` does."""
-    for technique in compose(specs):
+def resize_workload(workload: WorkloadSpec, specs: Sequence[TechniqueSpec]) -> WorkloadSpec:
+    """The workload with the sizes that techniques give it. Raises what `compose_techniques` does."""
+    for technique in compose_techniques(specs):
         workload = technique.resize_workload(workload)
     return workload

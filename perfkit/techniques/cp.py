@@ -16,11 +16,11 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from perfkit.errors import UnavailableError
 from perfkit.record import Claim, Relation
-from perfkit.techniques.attention_calls import Attention, Call, attention_by
-from perfkit.techniques.ranks import check_joined
+from perfkit.techniques.attention_calls import Attention, AttentionCall, replace_attention
+from perfkit.techniques.rank_sharing import check_joined
 from perfkit.techniques.state import TrainState
-from perfkit.techniques.technique import Plannable, Planned, Stage, Technique
-from perfkit.techniques.trial import trial_batch
+from perfkit.techniques.technique import PlanMode, PlanSupport, Stage, Technique
+from perfkit.techniques.trial import draw_trial_batch
 from perfkit.workloads.model_loss import call_loss, compute_loss
 from perfkit.workloads.workload import Batch, Workload, draw_first_batch
 
@@ -78,8 +78,8 @@ class Cp(Technique):
             "(_scaled_dot_product_flash_attention_for_cpu has no sharding strategy)"
         )
 
-    def plannable(self) -> Plannable:
-        return Plannable(Planned.NOT, "a plan's tensors are on a CPU, of whose attention torch has no ring")
+    def plannable(self) -> PlanSupport:
+        return PlanSupport(PlanMode.NOT, "a plan's tensors are on a CPU, of whose attention torch has no ring")
 
     def apply(self, state: TrainState) -> TrainState:
         workload, ranks = state.workload, state.mesh.size("dp")
@@ -92,9 +92,9 @@ class Cp(Technique):
         _check_batch(workload.name, draw_first_batch(workload, torch.Generator().manual_seed(0)), dimensions, ranks)
         workload.use_sdpa(state.model)
         state.enter(sdpa_kernel(_KERNELS))
-        state.facts[_CALLS] = float(_calls(state))
+        state.facts[_CALLS] = float(_count_attention_calls(state))
         set_rotate_method(self.rotate)
-        parts = _Parts(state.mesh.get_submesh("dp"), dimensions)
+        parts = _SequenceParts(state.mesh.get_submesh("dp"), dimensions)
         state.workload = replace(workload, loss=partial(parts.loss, workload))
         state.backward = partial(parts.backward, state.backward)
         state.on_close.append(parts.leave)
@@ -111,7 +111,7 @@ class Cp(Technique):
         )
 
 
-class _Parts:
+class _SequenceParts:
     """The context in which torch splits sequences, from the forward pass to the end of backward."""
 
     def __init__(self, mesh: DeviceMesh, dimensions: Mapping[str, int]) -> None:
@@ -159,18 +159,18 @@ def _check_batch(name: str, batch: Batch, dimensions: Mapping[str, int], ranks: 
         )
 
 
-def _calls(state: TrainState) -> int:
+def _count_attention_calls(state: TrainState) -> int:
     """How often the model calls attention in a forward pass; `UnavailableError` where a call has a mask."""
     calls = 0
 
-    def counted(call: Call, attention: Attention) -> torch.Tensor:
+    def counted(call: AttentionCall, attention: Attention) -> torch.Tensor:
         nonlocal calls
         calls += 1
         if call.attn_mask is not None:
             raise UnavailableError("cp is for attention without a mask, and the model's has one")
         return call.run_with(attention)
 
-    with trial_batch(state) as batch, attention_by(counted), state.enter_forward_contexts(), torch.no_grad():
+    with draw_trial_batch(state) as batch, replace_attention(counted), state.enter_forward_contexts(), torch.no_grad():
         call_loss(state.workload, state.model, batch)
     if not calls:
         raise UnavailableError("the model calls no torch.nn.functional.scaled_dot_product_attention by this name")

@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader, IterableDataset
 from perfkit.errors import UnavailableError
 from perfkit.record import Claim, ParityRule, Relation
 from perfkit.techniques.state import TrainState
-from perfkit.techniques.technique import Package, Plannable, Planned, Stage, Technique
+from perfkit.techniques.technique import Package, PlanMode, PlanSupport, Stage, Technique
 from perfkit.workloads.loaders import LoaderChanges, build_loader, has_equal_first_batch, is_random
 
 _DEFAULT_PREFETCH = 2  # torch's own, where there are workers
@@ -84,9 +84,9 @@ class Data(Technique):
             return "pin and non_blocking are of copies to a GPU, and this run has none"
         return None
 
-    def plannable(self) -> Plannable:
-        return Plannable(
-            Planned.LEFT_OUT,
+    def plannable(self) -> PlanSupport:
+        return PlanSupport(
+            PlanMode.LEFT_OUT,
             "a step's own memory stays; worker processes and pinned batches have theirs",
         )
 
@@ -101,11 +101,11 @@ class Data(Technique):
         other = build_loader(workload, torch.Generator().manual_seed(0), changed)
         if self.non_blocking and not (self.pin or loader.pin_memory):
             raise UnavailableError("copies from memory that is not pinned are waited for: add pin=true")
-        if self.prefetch is not None and not _most_ahead(other):
+        if self.prefetch is not None and not _count_batches_ahead(other):
             raise UnavailableError(
                 "an epoch has one batch, and workers are asked for those of an epoch: there is nothing to prefetch"
             )
-        if other.num_workers > 1 and _drops_the_last_of_each(other) and not _gives_a_batch(other):
+        if other.num_workers > 1 and _has_drop_last(other) and not _can_make_batch(other):
             raise UnavailableError(
                 f"each of {other.num_workers} workers makes batches of its own part of the data, and no part fills a "
                 "batch: take fewer workers or a smaller batch"
@@ -148,7 +148,7 @@ class Data(Technique):
         )
         if self.prefetch is not None:
             loader = build_loader(state.workload, torch.Generator().manual_seed(0), state.loading)
-            ahead = min(workers * self.prefetch, _most_ahead(loader))
+            ahead = min(workers * self.prefetch, _count_batches_ahead(loader))
             yield self._make_claim(
                 "so many batches are asked for ahead", "loader_prefetched", Relation.EQUAL, float(ahead)
             )
@@ -165,16 +165,16 @@ class Data(Technique):
             yield self._make_claim("it augments them", "batch_calls:albumentations", Relation.AT_LEAST, 1.0)
 
 
-def _most_ahead(loader: DataLoader[Any]) -> float:
+def _count_batches_ahead(loader: DataLoader[Any]) -> float:
     """Batches that are left of an epoch while the first is trained on; of an iterable dataset that is not known."""
     return math.inf if isinstance(loader.dataset, IterableDataset) else len(loader) - 1
 
 
-def _drops_the_last_of_each(loader: DataLoader[Any]) -> bool:
+def _has_drop_last(loader: DataLoader[Any]) -> bool:
     """Whether a worker gives only what fills a batch of its own part of the data."""
     return isinstance(loader.dataset, IterableDataset) and bool(loader.drop_last)
 
 
-def _gives_a_batch(loader: DataLoader[Any]) -> bool:
+def _can_make_batch(loader: DataLoader[Any]) -> bool:
     with torch.random.fork_rng(devices=[]):
         return next(iter(loader), None) is not None

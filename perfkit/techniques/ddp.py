@@ -12,18 +12,24 @@ from torch.nn.parallel import DistributedDataParallel
 
 from perfkit.errors import UnavailableError
 from perfkit.record import Claim, ParityRule, Relation
-from perfkit.techniques.compatibility import shown
+from perfkit.techniques.compatibility import format_technique
 from perfkit.techniques.gathered_gradients import (
     Held,
-    bytes_in_8_bits,
-    largest_bytes,
-    release,
+    count_8_bit_bytes,
+    count_largest_bytes,
+    release_received,
     send_in_8_bits,
     send_largest,
 )
-from perfkit.techniques.gradient_hooks import HALVES, POWERSGD_STARTS, low_rank_bytes, send_in_16_bits, send_low_rank
+from perfkit.techniques.gradient_hooks import (
+    HALVES,
+    POWERSGD_STARTS,
+    count_low_rank_bytes,
+    send_in_16_bits,
+    send_low_rank,
+)
 from perfkit.techniques.state import TrainState
-from perfkit.techniques.technique import LOSSLESS, Plannable, Planned, Stage, Technique
+from perfkit.techniques.technique import LOSSLESS, PlanMode, PlanSupport, Stage, Technique
 
 _ROUNDINGS = 8  # as `amp`
 _SENT = "bytes_of_factors"
@@ -113,13 +119,13 @@ class Ddp(Technique):
         if self.share != 0.01 and self.hook != "topk":
             raise ValueError("share belongs to hook=topk")
 
-    def plannable(self) -> Plannable:
+    def plannable(self) -> PlanSupport:
         if self.hook == "none":
-            return Plannable()
+            return PlanSupport()
         if self.hook in _KEEPING:
-            return Plannable(Planned.NOT, f"what {self.hook} leaves out is kept, as many bytes as the gradients")
+            return PlanSupport(PlanMode.NOT, f"what {self.hook} leaves out is kept, as many bytes as the gradients")
         # Left out, plain `ddp` takes its place.
-        return Plannable(Planned.LEFT_OUT, "planned without its hook: a low bound, without its copies of gradients")
+        return PlanSupport(PlanMode.LEFT_OUT, "planned without its hook: a low bound, without its copies of gradients")
 
     def apply(self, state: TrainState) -> TrainState:
         if self.static_graph and state.accumulation * state.microbatches > 1:
@@ -135,11 +141,11 @@ class Ddp(Technique):
                     "hook=powersgd has one bucket on a CPU, where gloo would meet the factors of several in any order"
                 )
             bucket_mb = 1 + sum(parameter.nbytes for parameter in state.model.parameters()) // _MIB
-        state = replicate(state, bucket_mb=bucket_mb, static_graph=self.static_graph, bucket_view=self.bucket_view)
+        state = wrap_in_ddp(state, bucket_mb=bucket_mb, static_graph=self.static_graph, bucket_view=self.bucket_view)
         models = {name: model for name, model in state.wrapped.items() if isinstance(model, DistributedDataParallel)}
         if self.hook == "powersgd":
             state.settles_after = POWERSGD_STARTS
-            account = _Account(state.facts)
+            account = _SentBytesCounter(state.facts)
             for name, model in models.items():
                 send_low_rank(model, self.rank, partial(account.add, name))
         held: Held = []
@@ -151,19 +157,21 @@ class Ddp(Technique):
             elif self.hook == "quantized":
                 send_in_8_bits(model, held)
         if self.hook in _OF_ALL_RANKS:
-            state.backward = partial(_releasing, state.backward, held)
+            state.backward = partial(_run_and_release, state.backward, held)
         return state
 
     def _replicate_split_layers(self, state: TrainState) -> TrainState:
-        """FSDP2's `replicate`: DistributedDataParallel makes plain tensors of distributed ones around each forward."""
+        """FSDP2's `wrap_in_ddp`: DistributedDataParallel makes plain tensors of distributed ones around each forward."""
         # Distributed tensors take a third of a second to import.
         from torch.distributed._composable.replicate_with_fsdp import replicate as replicate_with_fsdp
 
-        from perfkit.techniques.fsdp import wrap
+        from perfkit.techniques.fsdp import wrap_blocks
 
         if self != Ddp():
-            raise UnavailableError(f"{shown(self)}: FSDP2 averages gradients of split layers, without such options")
-        wrap(state, partial(replicate_with_fsdp, mesh=state.mesh.get_submesh("dp")))
+            raise UnavailableError(
+                f"{format_technique(self)}: FSDP2 averages gradients of split layers, without such options"
+            )
+        wrap_blocks(state, partial(replicate_with_fsdp, mesh=state.mesh.get_submesh("dp")))
         return state
 
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
@@ -174,9 +182,9 @@ class Ddp(Technique):
         if self.hook in _OF_ALL_RANKS:
             claims = list(self._make_gather_claims(trained, relation, state))
         else:
-            claims = [averages_gradients(self.name), self._make_sent_claim(trained, relation, state)]
+            claims = [make_averaging_claim(self.name), self._make_sent_claim(trained, relation, state)]
         if self.bucket_mb is not None:
-            least = float(fewest_buckets(trained, self.bucket_mb * _MIB))
+            least = float(count_fewest_buckets(trained, self.bucket_mb * _MIB))
             op = "c10d::_allgather_base_" if self.hook in _OF_ALL_RANKS else "c10d::allreduce_*"
             statement = f"gradients are sent in buckets of {self.bucket_mb} MiB"
             claims.append(self._make_claim(statement, f"op_calls:{op}", Relation.AT_LEAST, least))
@@ -190,7 +198,7 @@ class Ddp(Technique):
 
     def _make_sent_claim(self, trained: list[torch.nn.Parameter], relation: Relation, state: TrainState) -> Claim:
         if self.hook == "powersgd":
-            factors = float(low_rank_bytes(trained, self.rank))
+            factors = float(count_low_rank_bytes(trained, self.rank))
             return self._make_claim("factors of the gradients are sent in their place", _SENT, relation, factors)
         if self.hook in HALVES:
             halves = float(HALVES[self.hook].itemsize * sum(parameter.numel() for parameter in trained))
@@ -203,7 +211,7 @@ class Ddp(Technique):
     def _make_gather_claims(
         self, trained: list[torch.nn.Parameter], relation: Relation, state: TrainState
     ) -> tuple[Claim, Claim]:
-        sent = largest_bytes(trained, self.share) if self.hook == "topk" else bytes_in_8_bits(trained)
+        sent = count_largest_bytes(trained, self.share) if self.hook == "topk" else count_8_bit_bytes(trained)
         statement = f"each rank gathers {_OF_ALL_RANKS[self.hook]} of all ranks once"
         return (
             self._make_claim(statement, _GATHERED, relation, float(state.mesh.size("dp") * sent)),
@@ -219,12 +227,12 @@ class Ddp(Technique):
         return LOSSLESS
 
 
-def _releasing(backward: Callable[[torch.Tensor], None], held: Held, loss: torch.Tensor) -> None:
+def _run_and_release(backward: Callable[[torch.Tensor], None], held: Held, loss: torch.Tensor) -> None:
     backward(loss)
-    release(held)
+    release_received(held)
 
 
-class _Account:
+class _SentBytesCounter:
     """What was sent for each model the last time; their sum is the fact."""
 
     def __init__(self, facts: dict[str, float]) -> None:
@@ -237,7 +245,7 @@ class _Account:
         self._facts[_SENT] = float(sum(self._last.values()))
 
 
-def replicate(
+def wrap_in_ddp(
     state: TrainState, *, bucket_mb: int | None = None, static_graph: bool = False, bucket_view: bool = True
 ) -> TrainState:
     """Wrap every model that is trained in DistributedDataParallel."""
@@ -258,26 +266,26 @@ def replicate(
         if any(parameter.requires_grad for parameter in model.parameters())
     }
     state.wrapped.update(wrapped)
-    state.no_sync = lambda: _no_sync(wrapped.values())
+    state.no_sync = lambda: _skip_gradient_sync(wrapped.values())
     state.gradients_reduced = True
     return state
 
 
 @contextmanager
-def _no_sync(models: Iterable[DistributedDataParallel]) -> Iterator[None]:
+def _skip_gradient_sync(models: Iterable[DistributedDataParallel]) -> Iterator[None]:
     with ExitStack() as stack:
         for model in models:
             stack.enter_context(model.no_sync())
         yield
 
 
-def fewest_buckets(gradients: Iterable[torch.Tensor], limit: int) -> int:
+def count_fewest_buckets(gradients: Iterable[torch.Tensor], limit: int) -> int:
     """The least number of buckets of so many bytes: DDP closes one with the gradient that reaches the limit."""
     sizes = [each.nbytes for each in gradients]
     return math.ceil(sum(sizes) / (limit + max(sizes, default=0)))
 
 
-def averages_gradients(technique: str) -> Claim:
+def make_averaging_claim(technique: str) -> Claim:
     """Gradients are summed over ranks by a collective within backward."""
     return Claim(
         technique=technique,

@@ -19,11 +19,11 @@ from torch.optim import Optimizer
 from perfkit.errors import UnavailableError
 from perfkit.record import Claim, Relation, SetupCost
 from perfkit.techniques.state import Closure, TrainState
-from perfkit.techniques.technique import Package, Plannable, Planned
+from perfkit.techniques.technique import Package, PlanMode, PlanSupport
 
 Engine = Literal["torch", "deepspeed"]
-NOT_PLANNED = Plannable(
-    Planned.NOT, "DeepSpeed exchanges tensors while it is set up, and those of a plan have no contents"
+NOT_PLANNED = PlanSupport(
+    PlanMode.NOT, "DeepSpeed exchanges tensors while it is set up, and those of a plan have no contents"
 )
 SHARDED_GRADIENTS = "deepspeed_gradient_bytes"
 _PADDING = 0.01  # flat tensors are padded until they divide
@@ -31,18 +31,18 @@ _BUCKET = 500_000_000  # numbers; DeepSpeed's own default
 _UPDATES_BY_ELEMENT = (torch.optim.Adam, torch.optim.AdamW)
 
 
-def package_of(engine: Engine) -> Package | None:
+def get_package(engine: Engine) -> Package | None:
     return Package("deepspeed", "deepspeed") if engine == "deepspeed" else None
 
 
-def sharded_claims(technique: str, stage: int, state: TrainState) -> tuple[Claim, ...]:
+def make_sharding_claims(technique: str, stage: int, state: TrainState) -> tuple[Claim, ...]:
     """What a rank holds of what this stage of ZeRO shards."""
     ranks = state.mesh.size("dp")
     gradients = 1 / ranks
     if stage == 2:
         engine: Any = state.wrapped[""]
         groups = engine.optimizer.bit16_groups
-        gradients = largest_in_slices([[each.numel() for each in group] for group in groups], ranks)
+        gradients = compute_largest_slice_share([[each.numel() for each in group] for group in groups], ranks)
     held = (
         ("optimizer state", "optimizer_state_bytes", "baseline", 1 / ranks),
         ("gradients" + ", in whole tensors" * (stage == 2), SHARDED_GRADIENTS, "reference_parameter_bytes", gradients),
@@ -61,7 +61,7 @@ def sharded_claims(technique: str, stage: int, state: TrainState) -> tuple[Claim
     )
 
 
-def largest_in_slices(groups: Sequence[Sequence[int]], ranks: int) -> float:
+def compute_largest_slice_share(groups: Sequence[Sequence[int]], ranks: int) -> float:
     """The largest rank's share of tensors of these sizes when each group is cut into slices of the same size.
 
     A tensor that lies in two slices counts for both: DeepSpeed's stage 2 frees whole ones.
@@ -82,7 +82,7 @@ def shard_with_deepspeed(state: TrainState, stage: int) -> TrainState:
     Its engine is made with the optimizer. `UnavailableError` where it would train something else than was asked for.
     """
     _check_model(state)
-    _prepare(state)
+    _prepare_deepspeed(state)
     state.gradients_reduced = True
 
     def sharded(optimizer: Optimizer) -> Optimizer:
@@ -91,7 +91,7 @@ def shard_with_deepspeed(state: TrainState, stage: int) -> TrainState:
                 f"DeepSpeed updates parameters in one flat tensor, and {type(optimizer).__name__} is neither torch's "
                 "Adam nor AdamW, with which this has been tried"
             )
-        _drive(state, _engine(state.model, optimizer, stage), optimizer)
+        _drive_engine(state, _make_engine(state.model, optimizer, stage), optimizer)
         return optimizer
 
     state.optimizer_changes.append(sharded)
@@ -112,7 +112,7 @@ def _check_model(state: TrainState) -> None:
         )
 
 
-def _prepare(state: TrainState) -> None:
+def _prepare_deepspeed(state: TrainState) -> None:
     """Import DeepSpeed, compile what it needs, and have it take the process group that there is.
 
     On a CPU DeepSpeed compiles a C++ extension when it is first used. Of the ranks of a machine one does, while the
@@ -129,7 +129,7 @@ def _prepare(state: TrainState) -> None:
 
         if not is_ninja_available():
             raise UnavailableError("DeepSpeed compiles an extension on a CPU and finds no ninja: put it on the PATH")
-        start, cold = perf_counter(), not _built(builder.name)
+        start, cold = perf_counter(), not _is_extension_built(builder.name)
         builder.load()
         how = "compiled" if cold else "found compiled"
         state.setup.append(SetupCost(name=f"DeepSpeed's extension, {how}", seconds=perf_counter() - start))
@@ -138,13 +138,13 @@ def _prepare(state: TrainState) -> None:
     comm.init_distributed(dist_backend=get_accelerator().communication_backend_name(), verbose=False)
 
 
-def _built(name: str) -> bool:
+def _is_extension_built(name: str) -> bool:
     from torch.utils.cpp_extension import _get_build_directory
 
     return Path(_get_build_directory(name, verbose=False), f"{name}.so").exists()
 
 
-def _engine(model: nn.Module, optimizer: Optimizer, stage: int) -> Any:
+def _make_engine(model: nn.Module, optimizer: Optimizer, stage: int) -> Any:
     import deepspeed
 
     trained = sum(parameter.numel() for parameter in model.parameters())
@@ -164,7 +164,7 @@ def _engine(model: nn.Module, optimizer: Optimizer, stage: int) -> Any:
     return engine
 
 
-def _drive(state: TrainState, engine: Any, optimizer: Optimizer) -> None:
+def _drive_engine(state: TrainState, engine: Any, optimizer: Optimizer) -> None:
     """Have perfkit's loop call the engine."""
 
     measured = False
@@ -173,7 +173,7 @@ def _drive(state: TrainState, engine: Any, optimizer: Optimizer) -> None:
         nonlocal measured
         engine.backward(loss, scale_wrt_gas=False)  # perfkit has divided by the number of microbatches
         if not measured:  # in the first step, that no timed one is longer for it
-            held = float(_gradient_bytes(state.model, engine.optimizer))
+            held = float(_measure_gradient_bytes(state.model, engine.optimizer))
             state.facts[SHARDED_GRADIENTS] = max(held, state.facts.get(SHARDED_GRADIENTS, 0.0))
             measured = bool(engine.is_gradient_accumulation_boundary())
 
@@ -195,11 +195,11 @@ def _drive(state: TrainState, engine: Any, optimizer: Optimizer) -> None:
     engine.set_gradient_accumulation_boundary(True)
     state.wrapped[""] = engine
     state.backward, state.optimizer_step, state.no_sync = backward, update, no_sync
-    optimizer.zero_grad = _clearing(engine.optimizer)  # type: ignore[method-assign]
+    optimizer.zero_grad = _make_zero_grad(engine.optimizer)  # type: ignore[method-assign]
     state.on_close.append(engine.destroy)
 
 
-def _clearing(sharded: Any) -> Callable[..., None]:
+def _make_zero_grad(sharded: Any) -> Callable[..., None]:
     """Clears gradients that no update has used, as DeepSpeed's update does: they would be added to the next step's."""
     initial = sharded.micro_step_id
 
@@ -213,7 +213,7 @@ def _clearing(sharded: Any) -> Callable[..., None]:
     return zero_grad
 
 
-def _gradient_bytes(model: nn.Module, sharded: Any) -> int:
+def _measure_gradient_bytes(model: nn.Module, sharded: Any) -> int:
     """Bytes of the distinct storages of this rank's gradients after a backward pass.
 
     They are with the parameters as long as DeepSpeed has not averaged them, and then with its optimizer.

@@ -14,10 +14,10 @@ from torch.nn.modules.linear import NonDynamicallyQuantizableLinear
 from perfkit.cost.live_flops import count_flops
 from perfkit.errors import UnavailableError
 from perfkit.record import Claim, ParityRule, Relation
-from perfkit.techniques.logits import Logits
+from perfkit.techniques.logits import LogitsRecorder
 from perfkit.techniques.state import TrainState
 from perfkit.techniques.technique import Package, Stage, Technique
-from perfkit.techniques.trial import trial_batch
+from perfkit.techniques.trial import draw_trial_batch
 from perfkit.workloads.model_loss import call_loss, compute_loss
 from perfkit.workloads.workload import Batch, Workload, split_batch
 
@@ -72,21 +72,21 @@ class Distill(Technique):
         if own.step is not None:
             raise UnavailableError(f"the workload {own.name} has a step of its own, which computes the loss")
         teacher = self._build_teacher(state).requires_grad_(False).eval()
-        with trial_batch(state) as batch, torch.no_grad(), state.enter_forward_contexts():
+        with draw_trial_batch(state) as batch, torch.no_grad(), state.enter_forward_contexts():
             part = split_batch(batch, state.microbatches)[0]
-            student, theirs = Logits(), list[torch.Tensor]()
+            student, theirs = LogitsRecorder(), list[torch.Tensor]()
             with student:
                 forward = count_flops(lambda: call_loss(own, state.model, part))
-            teaching = count_flops(lambda: theirs.extend(_logits(own, teacher, part)))
+            teaching = count_flops(lambda: theirs.extend(_collect_logits(own, teacher, part)))
         _check_comparable(own.name, student.found, theirs)
         counted = teaching if self.teacher == "own" else forward
         state.facts[self._forward_fact] = counted.matrix
         held = sum(parameter.nbytes for parameter in teacher.parameters())
-        state.facts["teacher_bytes_by_formula"] = float(_int8_bytes(teacher) if self.teacher == "int8" else held)
+        state.facts["teacher_bytes_by_formula"] = float(_count_int8_bytes(teacher) if self.teacher == "int8" else held)
         if self.teacher == "int8":
             _round_to_int8(teacher, own.name)
         state.teacher = teacher
-        state.workload = replace(own, loss=_Distilled(own, teacher, self.temperature, self.weight))
+        state.workload = replace(own, loss=_DistillationLoss(own, teacher, self.temperature, self.weight))
         return state
 
     @property
@@ -118,7 +118,7 @@ class Distill(Technique):
 
 
 @dataclass(frozen=True)
-class _Distilled:
+class _DistillationLoss:
     """The loss of a workload and, weighted, that of its logits from the teacher's."""
 
     own: Workload
@@ -127,15 +127,15 @@ class _Distilled:
     weight: float
 
     def __call__(self, model: nn.Module, batch: Batch) -> torch.Tensor:
-        student = Logits()
+        student = LogitsRecorder()
         with student:
             hard = compute_loss(self.own, model, batch)
-        pairs = zip(student.found, _logits(self.own, self.teacher, batch), strict=True)
-        soft = torch.stack([soft_loss(ours, theirs, self.temperature) for ours, theirs in pairs]).sum()
+        pairs = zip(student.found, _collect_logits(self.own, self.teacher, batch), strict=True)
+        soft = torch.stack([compute_soft_loss(ours, theirs, self.temperature) for ours, theirs in pairs]).sum()
         return (1 - self.weight) * hard + self.weight * soft
 
 
-def soft_loss(student: torch.Tensor, teacher: torch.Tensor, temperature: float) -> torch.Tensor:
+def compute_soft_loss(student: torch.Tensor, teacher: torch.Tensor, temperature: float) -> torch.Tensor:
     """T² KL(teacher || student) of softmax at temperature T, mean over rows of logits (n, classes).
 
     T² keeps the gradients as large as those of the hard targets at any temperature (arXiv 1503.02531, section 2).
@@ -155,8 +155,8 @@ def _check_comparable(workload: str, student: Sequence[torch.Tensor], teacher: S
         raise UnavailableError(f"the teacher of {workload} has logits of {theirs} (rows, classes), the model of {ours}")
 
 
-def _logits(own: Workload, teacher: nn.Module, batch: Batch) -> list[torch.Tensor]:
-    logits = Logits(instead=True)
+def _collect_logits(own: Workload, teacher: nn.Module, batch: Batch) -> list[torch.Tensor]:
+    logits = LogitsRecorder(instead=True)
     with torch.no_grad(), logits:
         call_loss(own, teacher, batch)
     return logits.found
@@ -170,7 +170,7 @@ def _round_to_int8(model: nn.Module, workload: str) -> None:
     quantize_(model, Int8WeightOnlyConfig(version=2))
 
 
-def _int8_bytes(model: nn.Module) -> int:
+def _count_int8_bytes(model: nn.Module) -> int:
     """Of a model whose linear layers are to have a byte a weight, and of each output a scale and a zero point.
 
     Parameters that other modules hold too, such as an embedding tied to an output layer, stay there as they are.

@@ -90,7 +90,7 @@ def _set_up_fabric(state: TrainState) -> None:
             state.counters["engine_updates"] += 1.0
 
     state.counters["engine_updates"] = 0.0
-    fabric = Fabric(callbacks=Updates(), **placed(state.device))
+    fabric = Fabric(callbacks=Updates(), **get_lightning_options(state.device))
     state.wrapped[""] = fabric.setup_module(state.called[""])
     state.backward = fabric.backward
 
@@ -102,7 +102,7 @@ def _set_up_fabric(state: TrainState) -> None:
     state.optimizer_changes.append(set_up)
 
 
-def placed(device: torch.device) -> dict[str, Any]:
+def get_lightning_options(device: torch.device) -> dict[str, Any]:
     """Where Lightning trains: in this process on this device, whatever cluster the environment speaks of."""
     from lightning.fabric.plugins.environments.lightning import LightningEnvironment
 

@@ -8,10 +8,10 @@ import msgspec
 from perfkit.errors import UnavailableError
 from perfkit.record import Claim, Relation
 from perfkit.spec import BASELINE
-from perfkit.techniques.expert_parallel import check_experts, deal, exchanged
+from perfkit.techniques.expert_parallel import check_experts, measure_exchange, shard_experts
 from perfkit.techniques.state import TrainState
-from perfkit.techniques.technique import Ranks, Stage, Technique
-from perfkit.techniques.trial import trial_forward
+from perfkit.techniques.technique import RankRequirement, Stage, Technique
+from perfkit.techniques.trial import run_trial_forward
 from perfkit.techniques.zero1 import SLACK
 
 # Facts.
@@ -63,8 +63,8 @@ class Ep(Technique):
         Annotated[int, msgspec.Meta(ge=2, description="ranks that the experts are dealt over; by default all")] | None
     ) = None
 
-    def ranks(self) -> Ranks:
-        return Ranks(self.size or self.min_world_size, self.size or 1)
+    def ranks(self) -> RankRequirement:
+        return RankRequirement(self.size or self.min_world_size, self.size or 1)
 
     def apply(self, state: TrainState) -> TrainState:
         experts_of = state.workload.expert_parallel
@@ -75,14 +75,14 @@ class Ep(Technique):
         ranks = self._count_expert_ranks(state)
         names = experts_of(state.model)
         check_experts(state.model, names, ranks)
-        found = exchanged(state.model, names, partial(trial_forward, state))
+        found = measure_exchange(state.model, names, partial(run_trial_forward, state))
         before = {name: parameter.nbytes for name, parameter in state.model.named_parameters()}
         mesh = state.mesh.divide_dimension("dp", ranks, (_REPLICAS, "ep"))
         for name in names:
             experts = state.model.get_submodule(name)
             state.dealt |= {f"{name}.{each}": ranks for each, _ in experts.named_parameters()}
             groups = (state.mesh.group("dp"), mesh.get_group("ep"), mesh.get_group(_REPLICAS))
-            deal(experts, *groups, slots=found.slots)
+            shard_experts(experts, *groups, slots=found.slots)
         held = sum(nbytes // state.dealt.get(name, 1) for name, nbytes in before.items())
         averaged = sum(parameter.nbytes for parameter in state.dealt_parameters if parameter.requires_grad)
         passes = state.accumulation * state.microbatches

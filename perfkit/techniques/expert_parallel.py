@@ -19,7 +19,7 @@ _TO_BE = (
 )
 
 
-class Exchanged(NamedTuple):
+class ExpertExchange(NamedTuple):
     """What layers of experts exchange with the ranks in a step of one batch: calls of all-to-all, and their bytes.
 
     `backward` are those of the calls in backward. `slots`: as many tokens are sent whatever the router says.
@@ -44,22 +44,22 @@ def check_experts(model: nn.Module, names: tuple[str, ...], ranks: int) -> None:
             found = f"first dimensions of {', '.join(map(str, sorted(counts)))}" if counts else "no parameters"
             raise UnavailableError(f"{name} has {found}: {_TO_BE}")
         (experts,) = counts
-        if experts != experts_in(modules[name]):
+        if experts != count_experts(modules[name]):
             raise UnavailableError(
-                f"{name} has {experts_in(modules[name])} experts, and parameters whose first dimension is {experts}: "
+                f"{name} has {count_experts(modules[name])} experts, and parameters whose first dimension is {experts}: "
                 f"{_TO_BE}"
             )
         if experts % ranks:
             raise UnavailableError(f"the {experts} experts of {name} do not divide by {ranks} ranks")
 
 
-def experts_in(module: nn.Module) -> int:
+def count_experts(module: nn.Module) -> int:
     """How many experts a module has on this rank: by its `num_experts`, as Transformers' have it, or its parameters."""
     number = getattr(module, "num_experts", None)
     return number if isinstance(number, int) else next(module.parameters()).shape[0]
 
 
-def exchanged(model: nn.Module, names: tuple[str, ...], forward: Callable[[], object]) -> Exchanged:
+def measure_exchange(model: nn.Module, names: tuple[str, ...], forward: Callable[[], object]) -> ExpertExchange:
     """What layers of experts exchange in `forward` of a model that is not dealt out yet, and again in backward.
 
     `UnavailableError` where a layer is called in another way than tokens can be sent.
@@ -70,7 +70,7 @@ def exchanged(model: nn.Module, names: tuple[str, ...], forward: Callable[[], ob
     def see(name: str, module: nn.Module, inputs: tuple[object, ...], output: object) -> None:
         nonlocal slots
         experts = next(module.parameters()).shape[0]
-        chosen = chosen_experts(inputs)
+        chosen = get_chosen_experts(inputs)
         if chosen is not None and isinstance(inputs[0], torch.Tensor) and isinstance(output, torch.Tensor):
             slots = False
             if output.shape != inputs[0].shape:
@@ -90,16 +90,16 @@ def exchanged(model: nn.Module, names: tuple[str, ...], forward: Callable[[], ob
             stack.callback(model.get_submodule(name).register_forward_hook(partial(see, name)).remove)
         forward()
     back = [size for size, differentiated in forth if differentiated]
-    return Exchanged(len(forth) + len(back), len(back), sum(size for size, _ in forth) + sum(back), slots)
+    return ExpertExchange(len(forth) + len(back), len(back), sum(size for size, _ in forth) + sum(back), slots)
 
 
-def chosen_experts(inputs: tuple[object, ...]) -> torch.Tensor | None:
+def get_chosen_experts(inputs: tuple[object, ...]) -> torch.Tensor | None:
     """The experts of each token (tokens, choices), where a module is called with tokens, these, and their weights."""
     chosen = inputs[1] if len(inputs) == 3 else None
     return chosen if isinstance(chosen, torch.Tensor) and chosen.dim() == 2 and not chosen.is_floating_point() else None
 
 
-def deal(
+def shard_experts(
     experts: nn.Module, everyone: ProcessGroup, group: ProcessGroup, replicas: ProcessGroup, *, slots: bool
 ) -> None:
     """Leave this rank of the `group` its part of the experts, and have tokens go where theirs are.
@@ -107,25 +107,25 @@ def deal(
     All ranks of `everyone` have the experts of its first then, as with DDP. `replicas` are those with the same part.
     """
     ranks, first = group.size(), dist.get_process_group_ranks(everyone)[0]
-    count = experts_in(experts)
+    count = count_experts(experts)
     for name, parameter in list(experts.named_parameters()):
         dist.broadcast(parameter.detach(), src=first, group=everyone)
         own = nn.Parameter(parameter.detach().chunk(ranks)[group.rank()].clone(), parameter.requires_grad)
         if own.requires_grad:
-            own.register_hook(partial(_averaged, everyone.size(), replicas))
+            own.register_hook(partial(_average_gradient, everyone.size(), replicas))
         owner, _, leaf = name.rpartition(".")
         experts.get_submodule(owner).register_parameter(leaf, own)
     if slots:
-        experts.register_forward_pre_hook(partial(_sent, group))
-        experts.register_forward_hook(partial(_sent_back, group))
+        experts.register_forward_pre_hook(partial(_dispatch_tokens, group))
+        experts.register_forward_hook(partial(_return_tokens, group))
         return
     if hasattr(experts, "num_experts"):  # by which Transformers' experts tell those that they have
         experts.num_experts = count // ranks  # type: ignore[assignment]
     own_parameters = tuple(experts.parameters())
-    experts.forward = partial(_without_slots, experts.forward, group, count, own_parameters)
+    experts.forward = partial(_run_without_slots, experts.forward, group, count, own_parameters)
 
 
-def _averaged(ranks: int, replicas: ProcessGroup, gradient: torch.Tensor) -> torch.Tensor:
+def _average_gradient(ranks: int, replicas: ProcessGroup, gradient: torch.Tensor) -> torch.Tensor:
     """The gradient of the mean of all ranks' losses: what the tokens of a group made, of all groups, over all ranks."""
     gradient = gradient / ranks
     if replicas.size() > 1:
@@ -133,14 +133,14 @@ def _averaged(ranks: int, replicas: ProcessGroup, gradient: torch.Tensor) -> tor
     return gradient
 
 
-def _sent(group: ProcessGroup, _experts: nn.Module, inputs: tuple[torch.Tensor]) -> tuple[torch.Tensor]:
+def _dispatch_tokens(group: ProcessGroup, _experts: nn.Module, inputs: tuple[torch.Tensor]) -> tuple[torch.Tensor]:
     """(experts, slots, width) of this rank's tokens -> (experts of this rank, slots of all ranks, width)."""
     (tokens,) = inputs
     received = all_to_all_single(tokens.contiguous(), None, None, group)
     return (received.unflatten(0, (group.size(), -1)).transpose(0, 1).flatten(1, 2),)
 
 
-def _sent_back(
+def _return_tokens(
     group: ProcessGroup, _experts: nn.Module, _inputs: tuple[torch.Tensor], output: torch.Tensor
 ) -> torch.Tensor:
     """The other way round."""
@@ -148,7 +148,7 @@ def _sent_back(
     return all_to_all_single(parts.contiguous(), None, None, group)
 
 
-def _without_slots(
+def _run_without_slots(
     forward: Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor],
     group: ProcessGroup,
     experts: int,

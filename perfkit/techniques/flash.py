@@ -11,11 +11,17 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from perfkit.errors import UnavailableError
 from perfkit.record import Claim, ParityRule, Relation
-from perfkit.techniques.attention_calls import Attempts, Extent, attention_by, flexible, windowed
-from perfkit.techniques.own_step import rehearse
+from perfkit.techniques.attention_calls import (
+    AttentionExtent,
+    BackendProbe,
+    make_flex_attention,
+    make_windowed_attention,
+    replace_attention,
+)
+from perfkit.techniques.own_step import run_trial_step
 from perfkit.techniques.state import TrainState
-from perfkit.techniques.technique import LOSSLESS, Plannable, Planned, Stage, Technique
-from perfkit.techniques.trial import trial_batch
+from perfkit.techniques.technique import LOSSLESS, PlanMode, PlanSupport, Stage, Technique
+from perfkit.techniques.trial import draw_trial_batch
 
 _BACKENDS = {
     "flash": SDPBackend.FLASH_ATTENTION,
@@ -89,7 +95,7 @@ class Flash(Technique):
     def unavailable(self, device: torch.device) -> str | None:
         if device.type == "cuda" and not torch.cuda.is_available():
             return None  # a plan's: there is none to try it on, and `apply` tries it on the plan's tensors
-        reasons = [_probe(self.backend, device, dtype) for dtype in (torch.float32, torch.bfloat16)]
+        reasons = [_probe_backend(self.backend, device, dtype) for dtype in (torch.float32, torch.bfloat16)]
         if None in reasons:
             return None
         why = f": {reasons[0]}" if self.backend == "flex" else ""  # of the others torch says that none is viable
@@ -101,23 +107,25 @@ class Flash(Technique):
     def compiles(self) -> bool:
         return self.backend == "flex"
 
-    def plannable(self) -> Plannable:
+    def plannable(self) -> PlanSupport:
         if self.backend != "flex":
-            return Plannable()
-        return Plannable(Planned.NOT, "flex_attention keeps no scores in its compiled kernel alone, which a plan lacks")
+            return PlanSupport()
+        return PlanSupport(
+            PlanMode.NOT, "flex_attention keeps no scores in its compiled kernel alone, which a plan lacks"
+        )
 
     def apply(self, state: TrainState) -> TrainState:
         if state.workload.use_sdpa is None:
             raise UnavailableError(f"the workload {state.workload.name} has no attention to switch")
-        failure = _probe(self.backend, state.device, _DTYPES.get(state.compute_dtype, torch.float32))
+        failure = _probe_backend(self.backend, state.device, _DTYPES.get(state.compute_dtype, torch.float32))
         if failure is not None:
             raise UnavailableError(
                 f"the {self.backend} attention backend does not run here in {state.compute_dtype}: {failure}"
             )
         state.workload.use_sdpa(state.model)
         if self.backend in _BACKENDS:
-            with Attempts(_BACKENDS[self.backend]) as attempts, self._make_attention_context(state.device):
-                _forward(state)
+            with BackendProbe(_BACKENDS[self.backend]) as attempts, self._make_attention_context(state.device):
+                _run_forward(state)
             if attempts.refused:
                 raise UnavailableError(
                     f"the {self.backend} attention backend does not run here {attempts.refused} "
@@ -132,7 +140,7 @@ class Flash(Technique):
             state.enter(torch.compiler.config.patch(cache_key_tag=tag))  # type: ignore[attr-defined]
         if self.backend == "flex":
             with self._make_attention_context(state.device):  # what it is not for is refused by the first call
-                _forward(state)
+                _run_forward(state)
         state.enter(self._make_attention_context(state.device))
         if self.window:
             self._measure_window(state)
@@ -141,13 +149,13 @@ class Flash(Technique):
     def _make_attention_context(self, device: torch.device) -> AbstractContextManager[object]:
         """What runs the model's calls of attention otherwise than torch would."""
         if self.backend == "flex":
-            return attention_by(flexible(self.window, compiled=device.type == "cuda"))
-        return attention_by(windowed(self.window)) if self.window else nullcontext()
+            return replace_attention(make_flex_attention(self.window, compiled=device.type == "cuda"))
+        return replace_attention(make_windowed_attention(self.window)) if self.window else nullcontext()
 
     def _measure_window(self, state: TrainState) -> None:
-        extent = Extent(self.window)
-        with attention_by(extent.measure_reach):
-            _forward(state)
+        extent = AttentionExtent(self.window)
+        with replace_attention(extent.measure_reach):
+            _run_forward(state)
         if not extent.reach:
             raise UnavailableError(
                 f"a window is for what calls torch.nn.functional.scaled_dot_product_attention by this name, and "
@@ -178,22 +186,22 @@ class Flash(Technique):
         return LOSSLESS
 
 
-def _forward(state: TrainState) -> None:
+def _run_forward(state: TrainState) -> None:
     """One forward pass as the model makes it, which other arguments than the probe's may rule out for a backend."""
-    with trial_batch(state) as batch:
+    with draw_trial_batch(state) as batch:
         if state.workload.step is None:
             state.loss(batch)
         else:
-            rehearse(state, batch)
+            run_trial_step(state, batch)
 
 
-def _probe(backend: str, device: torch.device, dtype: torch.dtype) -> str | None:
+def _probe_backend(backend: str, device: torch.device, dtype: torch.dtype) -> str | None:
     """Run attention forward and backward once; the reason if this backend refuses, None if it works."""
     if backend == "auto":
         return None
     query = torch.zeros(1, 1, 64, 64, device=device, dtype=dtype, requires_grad=True)
     if backend == "flex":
-        route: AbstractContextManager[object] = attention_by(flexible(0, compiled=False))
+        route: AbstractContextManager[object] = replace_attention(make_flex_attention(0, compiled=False))
     else:
         route = sdpa_kernel(_BACKENDS[backend])
     try:

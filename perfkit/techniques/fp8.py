@@ -6,7 +6,7 @@ import torch
 
 from perfkit.devices.capability import fp8_format
 from perfkit.record import Claim, ParityRule, Relation
-from perfkit.techniques.linear_layers import divisible_layers
+from perfkit.techniques.linear_layers import find_divisible_layers
 from perfkit.techniques.state import TrainState
 from perfkit.techniques.technique import Package, Stage, Technique
 
@@ -65,7 +65,7 @@ class Fp8(Technique):
     def apply(self, state: TrainState) -> TrainState:
         from torchao.float8 import Float8LinearConfig, convert_to_float8_training
 
-        chosen = divisible_layers(state, inputs=_MULTIPLE, outputs=_MULTIPLE)
+        chosen = find_divisible_layers(state, inputs=_MULTIPLE, outputs=_MULTIPLE)
         config = Float8LinearConfig(emulate=bool(self.emulated(state.acts_on)))
         convert_to_float8_training(state.model, module_filter_fn=lambda _module, name: name in chosen, config=config)
         state.facts[_LAYERS] = float(len(chosen))

@@ -1,4 +1,4 @@
-"""What FSDP2 makes of a model, block by block, and how a step of several microbatches goes with it."""
+"""Wraps a model with FSDP2, block by block, and runs steps of several microbatches with it."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -9,13 +9,13 @@ from torch.distributed.fsdp import FSDPModule
 from perfkit.techniques.state import TrainState
 
 
-def wrap(state: TrainState, one: Callable[[nn.Module], object]) -> None:
+def wrap_blocks(state: TrainState, one: Callable[[nn.Module], object]) -> None:
     """Have `one` wrap every block in place, and then what is left of each model; gradients are averaged by them."""
     roots = tuple(state.models.values())
     for module in (*state.blocks, *roots):
         one(module)
     for root in roots:
-        _clear_shards(root)
+        _patch_zero_grad(root)
 
     def sync(on: bool) -> None:
         for root in roots:
@@ -34,7 +34,7 @@ def wrap(state: TrainState, one: Callable[[nn.Module], object]) -> None:
     state.gradients_reduced = True
 
 
-def _clear_shards(model: nn.Module) -> None:
+def _patch_zero_grad(model: nn.Module) -> None:
     """Have `model.zero_grad()` clear the gradients of the shards, which the optimizer updates by, at any time.
 
     Between forward and backward `zero2` keeps whole parameters in the modules, of which `nn.Module.zero_grad` would

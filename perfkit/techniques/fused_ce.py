@@ -11,8 +11,8 @@ import torch.nn.functional as F  # noqa: N812
 from perfkit.errors import UnavailableError
 from perfkit.record import Claim, Relation
 from perfkit.techniques.state import TrainState
-from perfkit.techniques.technique import Package, Plannable, Planned, Stage, Technique
-from perfkit.techniques.trial import trial_batch
+from perfkit.techniques.technique import Package, PlanMode, PlanSupport, Stage, Technique
+from perfkit.techniques.trial import draw_trial_batch
 from perfkit.workloads.workload import LinearLoss, WithLinearLoss
 
 _WHOLE = "aten::cross_entropy_loss"
@@ -66,10 +66,10 @@ class FusedCe(Technique):
             return f"torch {torch.__version__} has no chunked linear_cross_entropy; torch 2.13 has"
         return None
 
-    def plannable(self) -> Plannable:
+    def plannable(self) -> PlanSupport:
         if self.backend == "torch":
-            return Plannable()
-        return Plannable(Planned.NOT, "Liger's kernels are written in Triton, and need tensors with contents")
+            return PlanSupport()
+        return PlanSupport(PlanMode.NOT, "Liger's kernels are written in Triton, and need tensors with contents")
 
     def apply(self, state: TrainState) -> TrainState:
         linear_loss = state.workload.linear_loss
@@ -79,7 +79,7 @@ class FusedCe(Technique):
             )
         if state.workload.step is not None:
             raise UnavailableError(f"the workload {state.workload.name} has a step of its own, which computes the loss")
-        tokens, width = _tokens_and_width(linear_loss, state)
+        tokens, width = _measure_tokens_and_width(linear_loss, state)
         if tokens <= width:
             raise UnavailableError(
                 f"nothing to save: for each class, {width} gradients of its weight would take the place of {tokens} "
@@ -125,7 +125,7 @@ class FusedCe(Technique):
         return tuple(claims)
 
 
-def _tokens_and_width(linear_loss: WithLinearLoss, state: TrainState) -> tuple[int, int]:
+def _measure_tokens_and_width(linear_loss: WithLinearLoss, state: TrainState) -> tuple[int, int]:
     """How many features a microbatch has and how wide they are, by one forward pass."""
     shapes: list[torch.Size] = []
 
@@ -133,7 +133,7 @@ def _tokens_and_width(linear_loss: WithLinearLoss, state: TrainState) -> tuple[i
         shapes.append(features.shape)
         return features.sum()
 
-    with trial_batch(state) as batch, torch.no_grad(), state.enter_forward_contexts():
+    with draw_trial_batch(state) as batch, torch.no_grad(), state.enter_forward_contexts():
         linear_loss(state.model, batch, seen)
     ((tokens, width),) = shapes
     return tokens, width

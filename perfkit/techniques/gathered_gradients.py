@@ -25,17 +25,17 @@ Held = list[list[Any]]
 def send_largest(model: DistributedDataParallel, share: float, held: Held) -> None:
     """Send this share of each gradient, its largest numbers, and add what is left to the next step's gradient.
 
-    What is received is in `held` as well, for `release`.
+    What is received is in `held` as well, for `release_received`.
     """
     left: dict[torch.Tensor, torch.Tensor] = {}
 
     def largest(_state: None, bucket: GradBucket) -> torch.futures.Future[torch.Tensor]:
-        gradients, parameters, parts = bucket.buffer(), bucket.parameters(), _parts(bucket)
+        gradients, parameters, parts = bucket.buffer(), bucket.parameters(), _split_bucket(bucket)
         chosen, offset = [], 0
         for parameter, part in zip(parameters, parts, strict=True):
             if parameter in left:
                 part += left[parameter]
-            chosen.append(offset + part.abs().topk(numbers_sent(part, share), sorted=False).indices)
+            chosen.append(offset + part.abs().topk(count_sent_numbers(part, share), sorted=False).indices)
             offset += part.numel()
         places = torch.cat(chosen)
         values = gradients[places]
@@ -46,7 +46,7 @@ def send_largest(model: DistributedDataParallel, share: float, held: Held) -> No
         def add(places: torch.Tensor, values: torch.Tensor) -> None:
             gradients.index_add_(0, places, values)
 
-        return _averaged(model, gradients, places.to(_INDEX), values, add, held)
+        return _average_over_ranks(model, gradients, places.to(_INDEX), values, add, held)
 
     model.register_comm_hook(None, largest)
 
@@ -54,11 +54,11 @@ def send_largest(model: DistributedDataParallel, share: float, held: Held) -> No
 def send_in_8_bits(model: DistributedDataParallel, held: Held) -> None:
     """Send each gradient as integers from -127 to 127 and what one of them stands for.
 
-    An overflow stays one: the scale is infinite then. What is received is in `held` as well, for `release`.
+    An overflow stays one: the scale is infinite then. What is received is in `held` as well, for `release_received`.
     """
 
     def in_8_bits(_state: None, bucket: GradBucket) -> torch.futures.Future[torch.Tensor]:
-        gradients, parts = bucket.buffer(), _parts(bucket)
+        gradients, parts = bucket.buffer(), _split_bucket(bucket)
         sizes = [part.numel() for part in parts]
         scales = torch.stack([part.abs().max() for part in parts]).to(_SCALE) / _LARGEST_CODE
         steps = scales.clamp_min(torch.finfo(_SCALE).tiny)  # gradients of zeros are no division by zero
@@ -68,12 +68,12 @@ def send_in_8_bits(model: DistributedDataParallel, held: Held) -> None:
             for part, code, scale in zip(parts, codes.split(sizes), scales, strict=True):
                 part += code * scale
 
-        return _averaged(model, gradients, scales, torch.cat(codes), add, held)
+        return _average_over_ranks(model, gradients, scales, torch.cat(codes), add, held)
 
     model.register_comm_hook(None, in_8_bits)
 
 
-def release(held: Held) -> None:
+def release_received(held: Held) -> None:
     """Let go of what was received, once backward is over: the last to hold it were else a thread of gloo's, and a
     profiler does not see what these free."""
     for received in held:
@@ -81,28 +81,28 @@ def release(held: Held) -> None:
     held.clear()
 
 
-def numbers_sent(gradient: torch.Tensor, share: float) -> int:
+def count_sent_numbers(gradient: torch.Tensor, share: float) -> int:
     """How many numbers of a gradient are this share of it; at least one."""
     return max(1, math.ceil(share * gradient.numel()))
 
 
-def largest_bytes(gradients: Iterable[torch.Tensor], share: float) -> int:
+def count_largest_bytes(gradients: Iterable[torch.Tensor], share: float) -> int:
     """Bytes of what a rank sends: numbers and their places in a bucket."""
-    return sum(numbers_sent(each, share) * (each.element_size() + _INDEX.itemsize) for each in gradients)
+    return sum(count_sent_numbers(each, share) * (each.element_size() + _INDEX.itemsize) for each in gradients)
 
 
-def bytes_in_8_bits(gradients: Iterable[torch.Tensor]) -> int:
+def count_8_bit_bytes(gradients: Iterable[torch.Tensor]) -> int:
     """Bytes of what a rank sends: one a number, and a scale."""
     return sum(each.numel() + _SCALE.itemsize for each in gradients)
 
 
-def _parts(bucket: GradBucket) -> tuple[torch.Tensor, ...]:
+def _split_bucket(bucket: GradBucket) -> tuple[torch.Tensor, ...]:
     """The gradients as they lie in the bucket, whatever the layout of their parameters."""
     parts: tuple[torch.Tensor, ...] = bucket.buffer().split([each.numel() for each in bucket.parameters()])
     return parts
 
 
-def _averaged(
+def _average_over_ranks(
     model: DistributedDataParallel,
     gradients: torch.Tensor,
     keys: torch.Tensor,
@@ -114,8 +114,8 @@ def _averaged(
 
     Keys say what values are of: their places, their scales.
     """
-    all_keys, keyed = _gathered(keys, model)
-    all_values, sent = _gathered(values, model)
+    all_keys, keyed = _gather_from_ranks(keys, model)
+    all_values, sent = _gather_from_ranks(values, model)
     received: list[Any] = [all_keys, all_values, keyed]
     held.append(received)
 
@@ -131,7 +131,7 @@ def _averaged(
     return sent.get_future().then(averaged)
 
 
-def _gathered(tensor: torch.Tensor, model: DistributedDataParallel) -> tuple[torch.Tensor, dist.Work]:
+def _gather_from_ranks(tensor: torch.Tensor, model: DistributedDataParallel) -> tuple[torch.Tensor, dist.Work]:
     """What every rank gives, a row each, once the work is done."""
     rows = tensor.new_empty(model.process_group.size(), tensor.numel())
     work = dist.all_gather_into_tensor(rows.view(-1), tensor, group=model.process_group, async_op=True)

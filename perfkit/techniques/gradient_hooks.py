@@ -1,4 +1,5 @@
-"""What DistributedDataParallel sends in place of its gradients: communication hooks, and how many bytes that is."""
+"""Communication hooks of DistributedDataParallel: what they send in place of its gradients, and how many bytes that
+is."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -22,10 +23,10 @@ Hook = Callable[[Any, GradBucket], torch.futures.Future[torch.Tensor]]
 
 def send_in_16_bits(model: DistributedDataParallel, dtype: str) -> None:
     """Cast gradients while they are averaged."""
-    model.register_comm_hook(None, {"fp16": fp16_compress_hook, "bf16": _in_bf16}[dtype])
+    model.register_comm_hook(None, {"fp16": fp16_compress_hook, "bf16": _run_bf16_hook}[dtype])
 
 
-def _in_bf16(group: Any, bucket: GradBucket) -> torch.futures.Future[torch.Tensor]:
+def _run_bf16_hook(group: Any, bucket: GradBucket) -> torch.futures.Future[torch.Tensor]:
     """torch's own hook under another name: by its own DDP refuses it without NCCL, and gloo reduces bf16 too."""
     return bf16_compress_hook(group, bucket)
 
@@ -56,12 +57,12 @@ def send_low_rank(model: DistributedDataParallel, rank: int, sent: Callable[[int
     model.register_comm_hook(state, low_rank)
 
 
-def low_rank_bytes(gradients: Iterable[torch.Tensor], rank: int) -> int:
+def count_low_rank_bytes(gradients: Iterable[torch.Tensor], rank: int) -> int:
     """Bytes of what PowerSGD sends of each (Vogels et al. 2019, algorithm 1): rank (n + m) for n x m numbers."""
-    return sum(_numbers(each, rank) * each.element_size() for each in gradients)
+    return sum(_count_low_rank_numbers(each, rank) * each.element_size() for each in gradients)
 
 
-def _numbers(gradient: torch.Tensor, rank: int) -> int:
+def _count_low_rank_numbers(gradient: torch.Tensor, rank: int) -> int:
     """PowerSGD takes a gradient of more dimensions for a matrix of as many rows as its first one has."""
     numel = gradient.numel()
     n = gradient.shape[0] if gradient.dim() else 1

@@ -1,4 +1,4 @@
-"""What techniques are for: the groups under which they are listed."""
+"""Groups techniques by what they are for, as they are listed."""
 
 from collections.abc import Callable, Iterable
 from typing import TypeVar
@@ -22,12 +22,12 @@ GROUPS: dict[str, tuple[str, ...]] = {
 _OTHERS = "others"
 
 
-def group_of(name: str) -> str:
+def get_group(name: str) -> str:
     """The group of a technique; of another package's the last."""
     return next((group for group, names in GROUPS.items() if name in names), _OTHERS)
 
 
-def in_groups(items: Iterable[T], name: Callable[[T], str]) -> list[T]:
+def sort_by_group(items: Iterable[T], name: Callable[[T], str]) -> list[T]:
     """The same items, the groups and in each the techniques in the order of the table."""
     order = [each for names in GROUPS.values() for each in names]
     places = {each: place for place, each in enumerate(order)}

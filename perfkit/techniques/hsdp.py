@@ -7,7 +7,7 @@ from torch.distributed.device_mesh import DeviceMesh
 
 from perfkit.record import Claim, Relation
 from perfkit.techniques.state import TrainState
-from perfkit.techniques.technique import Plannable, Ranks
+from perfkit.techniques.technique import PlanSupport, RankRequirement
 from perfkit.techniques.zero23 import FullyShard
 
 
@@ -39,12 +39,14 @@ class Hsdp(FullyShard):
 
     shard: Annotated[int, msgspec.Meta(ge=2, description="ranks that share a replica")] = 2
 
-    def ranks(self) -> Ranks:
-        return Ranks(2 * self.shard, self.shard)  # in groups of `shard` alone they are one replica, which is zero3
+    def ranks(self) -> RankRequirement:
+        return RankRequirement(
+            2 * self.shard, self.shard
+        )  # in groups of `shard` alone they are one replica, which is zero3
 
-    def plannable(self) -> Plannable:
+    def plannable(self) -> PlanSupport:
         # The plan knows how many ranks a collective has, and not which.
-        return Plannable(reason="sums over replicas are timed as among neighbours: too short where groups are nodes")
+        return PlanSupport(reason="sums over replicas are timed as among neighbours: too short where groups are nodes")
 
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
         statement = "the shards' gradients are summed over replicas"

@@ -55,7 +55,7 @@ class Inplace(Technique):
     }
 
     def apply(self, state: TrainState) -> TrainState:
-        modules = list(_switchable(state.model))
+        modules = list(_find_switchable_modules(state.model))
         if not modules:
             raise UnavailableError(
                 f"the workload {state.workload.name} has no module with a switch inplace, such as nn.ReLU"
@@ -65,7 +65,7 @@ class Inplace(Technique):
         return state
 
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
-        modules = list(_switchable(state.model))
+        modules = list(_find_switchable_modules(state.model))
         ops = sorted({_OPS[type(module)] for module in modules}) or sorted(_OPS.values())
         return (
             Claim(
@@ -78,7 +78,7 @@ class Inplace(Technique):
         )
 
 
-def _switchable(model: nn.Module) -> Iterator[nn.Module]:
+def _find_switchable_modules(model: nn.Module) -> Iterator[nn.Module]:
     """Of dropout, those that drop anything."""
     for module in model.modules():
         if type(module) in _OPS and getattr(module, "p", 1.0) > 0:

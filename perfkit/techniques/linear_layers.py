@@ -9,7 +9,7 @@ from perfkit.errors import UnavailableError
 from perfkit.techniques.state import TrainState
 
 
-def linear_layers(state: TrainState, *kinds: type[nn.Module]) -> dict[str, Any]:
+def find_linear_layers(state: TrainState, *kinds: type[nn.Module]) -> dict[str, Any]:
     """The linear layers, and other layers of `kinds`, within the blocks by name; of the whole model without blocks.
 
     The output layer of `nn.MultiheadAttention` is left out: its weight is read there, and it is never called.
@@ -24,20 +24,20 @@ def linear_layers(state: TrainState, *kinds: type[nn.Module]) -> dict[str, Any]:
     }
 
 
-def divisible_layers(state: TrainState, *, inputs: int = 1, outputs: int = 1) -> dict[str, nn.Linear]:
+def find_divisible_layers(state: TrainState, *, inputs: int = 1, outputs: int = 1) -> dict[str, nn.Linear]:
     """Those whose inputs and outputs are multiples of these; `UnavailableError` where there are none."""
     found = {
         name: layer
-        for name, layer in linear_layers(state).items()
+        for name, layer in find_linear_layers(state).items()
         if layer.in_features % inputs == 0 and layer.out_features % outputs == 0
     }
     if not found:
         wanted = f" with inputs in multiples of {inputs} and outputs in multiples of {outputs}"
-        sizes = wanted if linear_layers(state) else ""
-        raise UnavailableError(f"the workload {state.workload.name} has no linear layer{within(state)}{sizes}")
+        sizes = wanted if find_linear_layers(state) else ""
+        raise UnavailableError(f"the workload {state.workload.name} has no linear layer{describe_scope(state)}{sizes}")
     return found
 
 
-def within(state: TrainState) -> str:
+def describe_scope(state: TrainState) -> str:
     """Where layers were looked for, as words of a sentence."""
     return " in its blocks" if state.block_names else ""

@@ -12,9 +12,9 @@ from torch.nn.parallel import DistributedDataParallel
 
 from perfkit.errors import UnavailableError
 from perfkit.record import Claim, ParityRule, Relation
-from perfkit.techniques.ddp import replicate
+from perfkit.techniques.ddp import wrap_in_ddp
 from perfkit.techniques.state import TrainState
-from perfkit.techniques.technique import Plannable, Planned, Ranks, Stage, Technique
+from perfkit.techniques.technique import PlanMode, PlanSupport, RankRequirement, Stage, Technique
 
 _SUMMED = "collective_bytes:all-reduce"
 
@@ -62,22 +62,22 @@ class LocalSgd(Technique):
         if self.period % self.within or self.period == self.within:
             raise ValueError(f"period must be a multiple of within, got {self.period} and {self.within}")
 
-    def ranks(self) -> Ranks:
-        return Ranks(2 * self.group, self.group)
+    def ranks(self) -> RankRequirement:
+        return RankRequirement(2 * self.group, self.group)
 
     @property
     def _gradients_in_groups(self) -> bool:
         return self.group > 1 and self.within == 1
 
-    def plannable(self) -> Plannable:
-        return Plannable(Planned.NOT, "a plan is of one step, and those of a period differ")
+    def plannable(self) -> PlanSupport:
+        return PlanSupport(PlanMode.NOT, "a plan is of one step, and those of a period differ")
 
     def apply(self, state: TrainState) -> TrainState:
         if not state.mesh.is_whole("dp"):
             raise UnavailableError("local_sgd averages over all ranks, and other techniques take some of them")
         if state.workload.step is not None:
             raise UnavailableError(f"the workload {state.workload.name} has a step of its own, with updates of its own")
-        state = replicate(state)
+        state = wrap_in_ddp(state)
         subgroup = dist.new_subgroups(self.group)[0] if self._gradients_in_groups else None
         for model in state.wrapped.values():
             assert isinstance(model, DistributedDataParallel)

@@ -8,7 +8,7 @@ import torch.nn.functional as F  # noqa: N812
 from torch.overrides import TorchFunctionMode
 
 
-class Logits(TorchFunctionMode):
+class LogitsRecorder(TorchFunctionMode):
     """While it is entered, keeps the logits of each `F.cross_entropy` as rows (n, classes).
 
     `instead`: the cross-entropy itself is not computed but is 0, for a model of which the logits are all that is asked.
@@ -30,14 +30,14 @@ class Logits(TorchFunctionMode):
         if func is not F.cross_entropy:
             return func(*args, **options)
         logits = args[0] if args else options["input"]
-        self.found.append(_rows(logits))
+        self.found.append(_flatten_to_rows(logits))
         # Without a reduction there is a loss for each target, which the code around it may look into.
         if self._instead and options.get("reduction", "mean") != "none":
             return logits.new_zeros(())
         return func(*args, **options)
 
 
-def _rows(logits: torch.Tensor) -> torch.Tensor:
+def _flatten_to_rows(logits: torch.Tensor) -> torch.Tensor:
     """Cross-entropy has the classes in the second dimension, or in the only one."""
     if logits.dim() == 1:
         return logits.unsqueeze(0)

@@ -6,7 +6,7 @@ import msgspec
 from torch.optim import SGD, Adam, Optimizer
 
 from perfkit.record import Claim, ParityRule, Relation
-from perfkit.techniques.adapters import Adapters, adaptable_layers
+from perfkit.techniques.adapters import Adapters, find_adaptable_layers
 from perfkit.techniques.state import TrainState
 from perfkit.techniques.technique import Package, Stage, Technique
 
@@ -47,7 +47,7 @@ class Lora(Technique):
         return Package("peft", "peft")
 
     def apply(self, state: TrainState) -> TrainState:
-        Adapters(state, adaptable_layers(state, self.targets), self.rank, self.alpha)
+        Adapters(state, find_adaptable_layers(state, self.targets), self.rank, self.alpha)
         return state
 
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
@@ -58,7 +58,7 @@ class Lora(Technique):
         claims = [of_adapters("adapters are all that can be trained", "trainable_parameter_bytes")]
         if "optim_in_backward" not in state.applied:  # which leaves no gradients
             claims.append(of_adapters("adapters alone have gradients", "gradient_bytes", "adapter_gradient_bytes"))
-        moments = {_moments(optimizer) for optimizer in state.optimizers.values()}
+        moments = {_count_moments(optimizer) for optimizer in state.optimizers.values()}
         kept = moments.pop() if len(moments) == 1 else None
         if kept is not None and "offload" not in state.applied:
             claims.append(of_adapters("adapters alone have optimizer state", "optimizer_state_bytes", times=kept))
@@ -68,7 +68,7 @@ class Lora(Technique):
         return ParityRule(relative=None, basis="adapters are trained in place of the weights")
 
 
-def _moments(optimizer: Optimizer) -> float | None:
+def _count_moments(optimizer: Optimizer) -> float | None:
     """Numbers that an optimizer keeps of each number it trains; None where that is not as simple, or it is sharded."""
     settings = optimizer.defaults
     if isinstance(optimizer, Adam):

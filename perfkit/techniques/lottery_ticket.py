@@ -11,10 +11,10 @@ from torch import nn
 
 from perfkit.techniques.own_step import run_step
 from perfkit.techniques.state import TrainState, World
-from perfkit.techniques.trial import trial_batches
+from perfkit.techniques.trial import draw_trial_batches
 
 
-def after_training(state: TrainState, layers: Iterable[str], steps: int, late: int = 0) -> list[torch.Tensor]:
+def train_copy(state: TrainState, layers: Iterable[str], steps: int, late: int = 0) -> list[torch.Tensor]:
     """The weights of these layers after so many steps of a copy of the model; on all ranks those of the first.
 
     The copy is trained with the workload's own optimizers on trial batches, and is gone afterwards. The model has its
@@ -29,7 +29,7 @@ def after_training(state: TrainState, layers: Iterable[str], steps: int, late: i
         forward_contexts=state.forward_contexts,
     )
     training.build_optimizers()
-    with trial_batches(state) as batches:
+    with draw_trial_batches(state) as batches:
         for index, batch in enumerate(islice(batches, steps)):
             if late and index == late:
                 _copy_parameters(model, state.model)

@@ -21,7 +21,7 @@ DIMENSIONS: tuple[Dimension, ...] = get_args(Dimension)
 
 
 @dataclass(frozen=True)
-class Mesh:
+class RankMesh:
     """How many ranks lie along each dimension, and where among them this one is.
 
     Process groups are made when one is first asked for, which all ranks have to do.

@@ -8,13 +8,13 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from perfkit.record import ParityRule
 from perfkit.techniques.state import TrainState
 from perfkit.techniques.technique import LOSSLESS
-from perfkit.techniques.trial import nothing_kept, trial_samples
+from perfkit.techniques.trial import discard_saved_tensors, draw_trial_samples
 from perfkit.workloads.workload import split_batch
 
 _ROUNDINGS = 8  # as `amp`
 
 
-def not_their_mean(state: TrainState, size: int) -> ParityRule | None:
+def find_loss_mismatch(state: TrainState, size: int) -> ParityRule | None:
     """Why losses of microbatches of `size` samples are not comparable with the batch's; None where they are.
 
     It is asked of the whole model.
@@ -22,15 +22,15 @@ def not_their_mean(state: TrainState, size: int) -> ParityRule | None:
     if any(isinstance(module, _BatchNorm) for module in state.model.modules()):
         basis = "batch norm takes the statistics of each microbatch in place of the batch's"
         return ParityRule(relative=None, basis=basis)
-    if not _is_a_mean(state, size):
+    if not _is_mean(state, size):
         basis = "the loss of a batch is not the mean of its microbatches': it is no plain mean over samples, or random"
         return ParityRule(relative=None, basis=basis)
     return None
 
 
-def _is_a_mean(state: TrainState, size: int) -> bool:
+def _is_mean(state: TrainState, size: int) -> bool:
     """Whether the loss of two microbatches of this size is the mean of their losses, up to rounding."""
     eps = max(torch.finfo(p.dtype).eps for p in state.model.parameters() if p.is_floating_point())
-    with trial_samples(state, 2 * size) as two, nothing_kept():
+    with draw_trial_samples(state, 2 * size) as two, discard_saved_tensors():
         whole, *parts = (state.loss(each).item() for each in (two, *split_batch(two, 2)))
     return math.isclose(whole, sum(parts) / 2, rel_tol=max(LOSSLESS.relative or 0.0, _ROUNDINGS * eps))

@@ -10,12 +10,12 @@ from torch.optim import Optimizer
 from perfkit.errors import UnavailableError
 from perfkit.record import Claim, Relation
 from perfkit.techniques.paged_activations import ActivationPager
-from perfkit.techniques.paged_optimizer import local_optimizer, page_around_step, page_state
+from perfkit.techniques.paged_optimizer import get_local_optimizer, page_around_step, page_state
 from perfkit.techniques.paged_parameters import page_blocks
-from perfkit.techniques.paged_tensors import local_part
-from perfkit.techniques.paging import MIN_BYTES, HostStore, Store, disk_store
+from perfkit.techniques.paged_tensors import get_local_part
+from perfkit.techniques.paging import MIN_BYTES, HostStore, Store, make_disk_store
 from perfkit.techniques.state import TrainState
-from perfkit.techniques.technique import Plannable, Stage, Technique
+from perfkit.techniques.technique import PlanSupport, Stage, Technique
 
 # These save less for backward themselves, so that less is left to move.
 _SAVING_TECHNIQUES = frozenset({"amp", "ckpt", "compile", "flash"})
@@ -70,10 +70,10 @@ class Offload(Technique):
             return f"to=host needs a device with memory of its own: on a {device.type} it all is in host memory already"
         return None
 
-    def plannable(self) -> Plannable:
+    def plannable(self) -> PlanSupport:
         if self.to == "disk":
-            return Plannable()
-        return Plannable(
+            return PlanSupport()
+        return PlanSupport(
             reason="torch's allocator keeps what copies bring in apart from the rest, and what is on its way to the "
             "host until it is there: that is reserved beyond what is planned, and given back before a request fails"
         )
@@ -84,7 +84,9 @@ class Offload(Technique):
                 f"the workload {state.workload.name} names no blocks whose parameters could be moved"
             )
         store: Store = (
-            disk_store(self.folder, state.counters) if self.to == "disk" else HostStore(state.device, state.counters)
+            make_disk_store(self.folder, state.counters)
+            if self.to == "disk"
+            else HostStore(state.device, state.counters)
         )
         state.on_close.append(store.close)
         if self.what == "activations":
@@ -120,8 +122,8 @@ class Offload(Technique):
         )
 
     def _make_optimizer_claims(self, state: TrainState) -> tuple[Claim, ...]:
-        groups = [group for each in state.optimizers.values() for group in local_optimizer(each).param_groups]
-        sizes = [local_part(parameter).nbytes for group in groups for parameter in group["params"]]
+        groups = [group for each in state.optimizers.values() for group in get_local_optimizer(each).param_groups]
+        sizes = [get_local_part(parameter).nbytes for group in groups for parameter in group["params"]]
         paged = sum(size for size in sizes if size >= MIN_BYTES)
         stays = 1 - paged / sum(sizes) + 0.01  # with the optimizer's scalars
         fact, out, back = "optimizer_state_bytes", f"bytes_to_{self.to}", f"bytes_from_{self.to}"

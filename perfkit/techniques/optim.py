@@ -9,11 +9,11 @@ from torch.optim import Optimizer
 
 from perfkit.errors import UnavailableError
 from perfkit.record import Claim, ParityRule, Relation
-from perfkit.techniques.optimizer_groups import rebuilt
-from perfkit.techniques.optimizer_state import expected_bytes
+from perfkit.techniques.optimizer_groups import rebuild_optimizer
+from perfkit.techniques.optimizer_state import compute_state_bytes
 from perfkit.techniques.optimizers import OPTIMIZERS
 from perfkit.techniques.state import TrainState
-from perfkit.techniques.technique import LOSSLESS, Package, Plannable, Stage, Technique
+from perfkit.techniques.technique import LOSSLESS, Package, PlanSupport, Stage, Technique
 
 # RMSNorm has a fused op as well, and clipping calls `_foreach_norm` and `_foreach_mul_`. All foreach updates of torch
 # call `_foreach_add_`; fused Adam does too, to count its updates.
@@ -105,10 +105,10 @@ class Optim(Technique):
     def compiles(self) -> bool:
         return self.use.startswith("torchao_")
 
-    def plannable(self) -> Plannable:
+    def plannable(self) -> PlanSupport:
         if self.use != "paged_adamw8bit":
             return super().plannable()
-        return Plannable(reason="planned with all state on the GPU, an upper bound: CUDA moves it as memory runs out")
+        return PlanSupport(reason="planned with all state on the GPU, an upper bound: CUDA moves it as memory runs out")
 
     def apply(self, state: TrainState) -> TrainState:
         def changed(own: Optimizer) -> Optimizer:
@@ -116,7 +116,7 @@ class Optim(Technique):
             return (
                 self._switch_implementation(own)
                 if kind is None
-                else rebuilt(own, self.use, kind, self.lr, self.rank, state)
+                else rebuild_optimizer(own, self.use, kind, self.lr, self.rank, state)
             )
 
         state.optimizer_changes.insert(0, changed)  # what others make of an optimizer is made of this one
@@ -138,7 +138,7 @@ class Optim(Technique):
             return tuple(self._make_claim(f"the update runs {self.use}", *told) for told in _RUNS[self.use])
         kind = OPTIMIZERS[self.use]
         optimizers = state.optimizers.values()
-        expected = expected_bytes(optimizers, kind.state)
+        expected = compute_state_bytes(optimizers, kind.state)
         steps = f"range_calls:Optimizer.step#{kind.target.partition(':')[2]}.step"
         state_bytes = self._make_claim(
             f"state takes what {kind.paper} states", "optimizer_state_bytes", Relation.EQUAL, expected, tolerance=_SLACK

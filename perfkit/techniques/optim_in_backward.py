@@ -7,7 +7,7 @@ from torch.optim import Optimizer
 
 from perfkit.errors import UnavailableError
 from perfkit.record import Claim, Relation
-from perfkit.techniques.paged_tensors import local_part
+from perfkit.techniques.paged_tensors import get_local_part
 from perfkit.techniques.state import TrainState
 from perfkit.techniques.technique import Stage, Technique
 
@@ -60,7 +60,7 @@ class OptimInBackward(Technique):
 
         def update(parameter: nn.Parameter) -> None:
             if parameter in owners:
-                _step_of_one(parameter, *owners[parameter])
+                _step_parameter(parameter, *owners[parameter])
 
         for parameter in state.model.parameters():
             if parameter.requires_grad:
@@ -70,11 +70,11 @@ class OptimInBackward(Technique):
 
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
         optimizers = state.optimizers.values()
-        classes = {name for optimizer in optimizers for name in _marked_as(optimizer)}
+        classes = {name for optimizer in optimizers for name in _list_mark_names(optimizer)}
         marks = ",".join(sorted(f"Optimizer.step#{name}.step" for name in classes))
         held = {p for optimizer in optimizers for group in optimizer.param_groups for p in group["params"]}
         others = [p for p in state.model.parameters() if p.requires_grad and p not in held]
-        left = float(sum(local_part(parameter).nbytes for parameter in others))
+        left = float(sum(get_local_part(parameter).nbytes for parameter in others))
         # Not one for each parameter: some have no gradient in the step that is traced (experts).
         steps = float(len(optimizers) + 1)
         return (
@@ -83,12 +83,12 @@ class OptimInBackward(Technique):
         )
 
 
-def _marked_as(optimizer: Optimizer) -> list[str]:
+def _list_mark_names(optimizer: Optimizer) -> list[str]:
     """Names that torch may mark its steps with: an engine's class, which wraps it, has the optimizer's as a base."""
     return [kind.__name__ for kind in type(optimizer).__mro__ if issubclass(kind, Optimizer) and kind is not Optimizer]
 
 
-def _step_of_one(parameter: nn.Parameter, optimizer: Optimizer, group: dict[str, Any]) -> None:
+def _step_parameter(parameter: nn.Parameter, optimizer: Optimizer, group: dict[str, Any]) -> None:
     """Update one parameter: for an optimizer whose update of a parameter depends on that parameter alone."""
     groups, members = optimizer.param_groups, group["params"]
     optimizer.param_groups, group["params"] = [group], [parameter]

@@ -10,7 +10,7 @@ from torch.optim import Adam, Optimizer
 
 from perfkit.errors import UnavailableError
 from perfkit.techniques.optimizer_state import PAGED_FROM
-from perfkit.techniques.optimizers import Kind
+from perfkit.techniques.optimizers import OptimizerKind
 from perfkit.techniques.state import TrainState
 
 # How far weights are moved and by which kernels.
@@ -21,40 +21,44 @@ _GALORE = {"update_proj_gap": 200, "scale": 0.25, "projection_type": "std"}
 _HEADS = ("k_proj.weight", "q_proj.weight", "wq.weight", "wk.weight", "attn.attn.weight", "attn.qkv.weight")
 
 
-def rebuilt(own: Optimizer, use: str, kind: Kind, lr: float, rank: int, state: TrainState) -> Optimizer:
+def rebuild_optimizer(
+    own: Optimizer, use: str, kind: OptimizerKind, lr: float, rank: int, state: TrainState
+) -> Optimizer:
     """The optimizer `use` over the groups of `own`, with learning rate and weight decay kept where they mean the same.
 
     `lr` above 0 is taken for all groups. Raises `UnavailableError` where it has nothing of its own to do.
     """
     module, _, name = kind.target.partition(":")
     make = getattr(import_module(module), name)
-    groups = [{"params": group["params"], **_settings(own, group, kind, lr)} for group in own.param_groups]
+    groups = [{"params": group["params"], **_build_settings(own, group, kind, lr)} for group in own.param_groups]
     if use == "adam_mini":
-        return _adam_mini(make, groups, state)
+        return _build_adam_mini(make, groups, state)
     if use == "galore":
-        groups = _split(groups, {id(p) for p in _matrices(own) if min(p.shape) > rank}, {"rank": rank, **_GALORE}, {})
+        groups = _split_groups(
+            groups, {id(p) for p in _find_matrices(own) if min(p.shape) > rank}, {"rank": rank, **_GALORE}, {}
+        )
         if not any("rank" in group for group in groups):
             raise UnavailableError(f"galore:rank={rank} projects matrices of more rows and columns, and there are none")
     if use == "muon":
-        hidden = _hidden(own, state)
+        hidden = _find_hidden_matrices(own, state)
         if not hidden:
             raise UnavailableError("muon is for matrices within the blocks, and there are none")
-        groups = _split(groups, hidden, {"use_muon": True, "use_adjusted_lr": True}, {"use_muon": False})
+        groups = _split_groups(groups, hidden, {"use_muon": True, "use_adjusted_lr": True}, {"use_muon": False})
     if use == "paged_adamw8bit" and not any(p.numel() >= PAGED_FROM for group in groups for p in group["params"]):
         raise UnavailableError(f"bitsandbytes pages the state of tensors of {PAGED_FROM:,} numbers, and there are none")
     made: Optimizer = make(groups, **kind.options)
     # With the learning rate kept (adamw) it is the same training once more, which its losses show.
-    if kind.lr is None and type(made) is type(own) and _what_is_kept(made) == _what_is_kept(own):
+    if kind.lr is None and type(made) is type(own) and _get_kept_settings(made) == _get_kept_settings(own):
         raise UnavailableError(f"the workload's own optimizer is {type(own).__name__} with these settings already")
     return made
 
 
-def _what_is_kept(optimizer: Optimizer) -> dict[str, Any]:
+def _get_kept_settings(optimizer: Optimizer) -> dict[str, Any]:
     """Its settings, without those that leave its state and its rule as they are."""
     return {key: value for key, value in optimizer.defaults.items() if key not in _NO_OTHER_RULE}
 
 
-def _settings(own: Optimizer, group: dict[str, Any], kind: Kind, lr: float) -> dict[str, float]:
+def _build_settings(own: Optimizer, group: dict[str, Any], kind: OptimizerKind, lr: float) -> dict[str, float]:
     """The learning rate and weight decay of a group: what is not kept is the new optimizer's default."""
     settings: dict[str, float] = {}
     if lr:
@@ -68,18 +72,18 @@ def _settings(own: Optimizer, group: dict[str, Any], kind: Kind, lr: float) -> d
     return settings
 
 
-def _matrices(own: Optimizer) -> Iterator[nn.Parameter]:
+def _find_matrices(own: Optimizer) -> Iterator[nn.Parameter]:
     return (p for group in own.param_groups for p in group["params"] if p.dim() == 2)
 
 
-def _hidden(own: Optimizer, state: TrainState) -> set[int]:
+def _find_hidden_matrices(own: Optimizer, state: TrainState) -> set[int]:
     """Matrices (Muon flattens kernels of convolutions) within the blocks, by identity; of all where there are none."""
     within = state.blocks or tuple(state.models.values())
     ours = {id(p) for group in own.param_groups for p in group["params"]}
     return {id(p) for block in within for p in block.parameters() if p.dim() >= 2 and id(p) in ours}
 
 
-def _split(
+def _split_groups(
     groups: list[dict[str, Any]], chosen: set[int], options: dict[str, Any], others: dict[str, Any]
 ) -> list[dict[str, Any]]:
     """Each group in two, with other options for the chosen parameters; no empty ones."""
@@ -92,7 +96,7 @@ def _split(
     return parts
 
 
-def _adam_mini(make: Any, groups: list[dict[str, Any]], state: TrainState) -> Optimizer:
+def _build_adam_mini(make: Any, groups: list[dict[str, Any]], state: TrainState) -> Optimizer:
     """Adam-mini takes a model, of whose parameters the names tell what a block is."""
     names = {id(parameter): name for name, parameter in state.model.named_parameters()}
     for module in state.model.modules():

@@ -9,7 +9,7 @@ from perfkit.techniques import optimizer_state as state
 from perfkit.techniques.optimizer_state import Group
 
 
-class Kind(NamedTuple):
+class OptimizerKind(NamedTuple):
     """An optimizer.
 
     Attributes:
@@ -32,25 +32,37 @@ class Kind(NamedTuple):
 
 _PO, _BNB, _AO = "pytorch-optimizer", "bitsandbytes", "torchao"
 
-OPTIMIZERS: dict[str, Kind] = {
-    "sgd": Kind("torch.optim:SGD", state.none, None, "Robbins and Monro 1951"),
-    "momentum": Kind("torch.optim:SGD", state.one_moment, None, "Polyak 1964", options={"momentum": 0.9}),
-    "adamw": Kind("torch.optim:AdamW", state.two_moments, 1.0, "arXiv 1711.05101"),
-    "adafactor": Kind("torch.optim:Adafactor", state.factored, None, "arXiv 1804.04235"),
-    "adamw8bit": Kind("bitsandbytes.optim:AdamW8bit", state.eight_bit_adam, 1.0, "arXiv 2110.02861", _BNB),
-    "paged_adamw8bit": Kind(
-        "bitsandbytes.optim:PagedAdamW8bit", state.paged_eight_bit_adam, 1.0, "arXiv 2305.14314, section 3", _BNB
+OPTIMIZERS: dict[str, OptimizerKind] = {
+    "sgd": OptimizerKind("torch.optim:SGD", state.count_no_bytes, None, "Robbins and Monro 1951"),
+    "momentum": OptimizerKind(
+        "torch.optim:SGD", state.count_momentum_bytes, None, "Polyak 1964", options={"momentum": 0.9}
     ),
-    "lion8bit": Kind("bitsandbytes.optim:Lion8bit", state.eight_bit_momentum, 0.1, "arXiv 2110.02861", _BNB),
-    "lars": Kind("pytorch_optimizer:LARS", state.one_moment, None, "arXiv 1708.03888", _PO),
-    "lamb": Kind("pytorch_optimizer:Lamb", state.two_moments, None, "arXiv 1904.00962", _PO),
-    "lion": Kind("pytorch_optimizer:Lion", state.one_moment, 0.1, "arXiv 2302.06675, section 5", _PO),
-    "came": Kind("pytorch_optimizer:CAME", state.came, None, "arXiv 2307.02047", _PO),
-    "adam_mini": Kind("pytorch_optimizer:AdamMini", state.adam_mini, 1.0, "arXiv 2406.16793", _PO),
-    "galore": Kind("pytorch_optimizer:GaLore", state.low_rank, 1.0, "arXiv 2403.03507", _PO),
-    "soap": Kind("pytorch_optimizer:SOAP", state.soap, 1.0, "arXiv 2409.11321", _PO),
-    "muon": Kind("pytorch_optimizer:Muon", state.muon, 1.0, "arXiv 2502.16982", _PO),
-    "sm3": Kind("perfkit.techniques.sm3:SM3", state.covers, None, "arXiv 1901.11150"),
-    "torchao_adamw8bit": Kind("torchao.optim:AdamW8bit", state.torchao_8bit, 1.0, "arXiv 2110.02861", _AO),
-    "torchao_adamw4bit": Kind("torchao.optim:AdamW4bit", state.torchao_4bit, 1.0, "arXiv 2309.01507", _AO),
+    "adamw": OptimizerKind("torch.optim:AdamW", state.count_adam_bytes, 1.0, "arXiv 1711.05101"),
+    "adafactor": OptimizerKind("torch.optim:Adafactor", state.count_adafactor_bytes, None, "arXiv 1804.04235"),
+    "adamw8bit": OptimizerKind(
+        "bitsandbytes.optim:AdamW8bit", state.count_adam8bit_bytes, 1.0, "arXiv 2110.02861", _BNB
+    ),
+    "paged_adamw8bit": OptimizerKind(
+        "bitsandbytes.optim:PagedAdamW8bit", state.count_paged_adam8bit_bytes, 1.0, "arXiv 2305.14314, section 3", _BNB
+    ),
+    "lion8bit": OptimizerKind(
+        "bitsandbytes.optim:Lion8bit", state.count_momentum8bit_bytes, 0.1, "arXiv 2110.02861", _BNB
+    ),
+    "lars": OptimizerKind("pytorch_optimizer:LARS", state.count_momentum_bytes, None, "arXiv 1708.03888", _PO),
+    "lamb": OptimizerKind("pytorch_optimizer:Lamb", state.count_adam_bytes, None, "arXiv 1904.00962", _PO),
+    "lion": OptimizerKind(
+        "pytorch_optimizer:Lion", state.count_momentum_bytes, 0.1, "arXiv 2302.06675, section 5", _PO
+    ),
+    "came": OptimizerKind("pytorch_optimizer:CAME", state.count_came_bytes, None, "arXiv 2307.02047", _PO),
+    "adam_mini": OptimizerKind("pytorch_optimizer:AdamMini", state.count_adam_mini_bytes, 1.0, "arXiv 2406.16793", _PO),
+    "galore": OptimizerKind("pytorch_optimizer:GaLore", state.count_galore_bytes, 1.0, "arXiv 2403.03507", _PO),
+    "soap": OptimizerKind("pytorch_optimizer:SOAP", state.count_soap_bytes, 1.0, "arXiv 2409.11321", _PO),
+    "muon": OptimizerKind("pytorch_optimizer:Muon", state.count_muon_bytes, 1.0, "arXiv 2502.16982", _PO),
+    "sm3": OptimizerKind("perfkit.techniques.sm3:SM3", state.count_sm3_bytes, None, "arXiv 1901.11150"),
+    "torchao_adamw8bit": OptimizerKind(
+        "torchao.optim:AdamW8bit", state.count_torchao_8bit_bytes, 1.0, "arXiv 2110.02861", _AO
+    ),
+    "torchao_adamw4bit": OptimizerKind(
+        "torchao.optim:AdamW4bit", state.count_torchao_4bit_bytes, 1.0, "arXiv 2309.01507", _AO
+    ),
 }

@@ -23,21 +23,21 @@ def run_step(state: TrainState, batch: Batch, mark: Mark = lambda _phase: nullco
 
     What is neither backward nor an update is the forward pass, around which the forward contexts are entered.
     """
-    training = _Training(state, state.optimizers, state.optimizer_step, mark)
+    training = _OwnStepTraining(state, state.optimizers, state.optimizer_step, mark)
     loss = training.run(batch)
     with mark("optimizer"):
         state.after_updates()
     return loss
 
 
-def rehearse(state: TrainState, batch: Batch) -> torch.Tensor:
+def run_trial_step(state: TrainState, batch: Batch) -> torch.Tensor:
     """One step that leaves the state as it is: optimizers of its own that do not update, and cleared gradients."""
     model = state.model
     with state.unwrap_model():
         optimizers = make_optimizers(state.workload, model)
     kept = [(tensor, tensor.detach().clone()) for tensor in (*model.parameters(), *model.buffers())]
     try:
-        return _Training(state, optimizers, _evaluate).run(batch)
+        return _OwnStepTraining(state, optimizers, _evaluate_closure).run(batch)
     finally:
         model.zero_grad(set_to_none=True)
         with torch.no_grad():
@@ -45,12 +45,12 @@ def rehearse(state: TrainState, batch: Batch) -> torch.Tensor:
                 tensor.copy_(before)
 
 
-def _evaluate(_optimizer: Optimizer, closure: Closure | None) -> None:
+def _evaluate_closure(_optimizer: Optimizer, closure: Closure | None) -> None:
     if closure is not None:
         closure()
 
 
-class _Training:
+class _OwnStepTraining:
     """Implements `perfkit.workloads.training.Training`."""
 
     def __init__(
@@ -84,7 +84,7 @@ class _Training:
         assert workload.step is not None, "only asked for where the workload has a step of its own"
         with self._phases.within("forward"):
             returned = workload.step(self, batch)
-        return _total(returned, workload.name, self._state.device)
+        return _sum_losses(returned, workload.name, self._state.device)
 
     @contextmanager
     def _enter_phase(self, phase: str) -> Iterator[None]:
@@ -119,7 +119,7 @@ class _Updates:
         self._optimizer.zero_grad(set_to_none=set_to_none)
 
 
-def _total(returned: Losses, name: str, device: torch.device) -> torch.Tensor:
+def _sum_losses(returned: Losses, name: str, device: torch.device) -> torch.Tensor:
     losses = returned if isinstance(returned, Mapping) else {"loss": returned}
     for key, loss in losses.items():
         if not (isinstance(loss, float) or (isinstance(loss, torch.Tensor) and loss.numel() == 1)):

@@ -9,10 +9,10 @@ import torch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor
 
-from perfkit.techniques.paging import MIN_BYTES, Page, Store, flat_bytes
+from perfkit.techniques.paging import MIN_BYTES, Store, StoredPage, view_as_bytes
 
 
-class _Saved(NamedTuple):
+class _SavedView(NamedTuple):
     """A view to be made again over a stored storage."""
 
     storage: "_StoredStorage"
@@ -28,7 +28,7 @@ class _StoredStorage:
     def __init__(self, store: Store, tensor: torch.Tensor) -> None:
         self.store = store
         self.device = tensor.device  # not the storage's: that of a fake tensor is on none
-        self.page: Page = store.put(flat_bytes(tensor.untyped_storage()))
+        self.page: StoredPage = store.put(view_as_bytes(tensor.untyped_storage()))
         self.loaded: Callable[[], torch.UntypedStorage | None] = lambda: None
 
 
@@ -52,7 +52,7 @@ class ActivationPager:
         self._stored.clear()
         return torch.autograd.graph.saved_tensors_hooks(*self._hooks)
 
-    def _pack_tensor(self, tensor: torch.Tensor) -> torch.Tensor | _Saved:
+    def _pack_tensor(self, tensor: torch.Tensor) -> torch.Tensor | _SavedView:
         store = self._store_for(tensor.dtype) if self._is_moved(tensor) else None
         if store is None:
             return tensor
@@ -61,7 +61,7 @@ class ActivationPager:
         if known is None or known[0]() is not storage or known[1] != tensor._version:
             known = (weakref.ref(storage), tensor._version, _StoredStorage(store, tensor))
             self._stored[storage._cdata] = known
-        return _Saved(known[2], tensor.dtype, int(tensor.storage_offset()), tensor.shape, tensor.stride())
+        return _SavedView(known[2], tensor.dtype, int(tensor.storage_offset()), tensor.shape, tensor.stride())
 
     def _is_moved(self, tensor: torch.Tensor) -> bool:
         return (
@@ -73,7 +73,7 @@ class ActivationPager:
             and tensor.untyped_storage().nbytes() >= MIN_BYTES
         )
 
-    def _unpack_tensor(self, saved: torch.Tensor | _Saved) -> torch.Tensor:
+    def _unpack_tensor(self, saved: torch.Tensor | _SavedView) -> torch.Tensor:
         if isinstance(saved, torch.Tensor):
             return saved
         view = torch.empty(0, dtype=saved.dtype, device=saved.storage.device)

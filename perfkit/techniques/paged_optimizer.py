@@ -7,7 +7,7 @@ from torch import nn
 from torch.optim import Optimizer
 
 from perfkit.errors import UnavailableError
-from perfkit.techniques.paged_tensors import PagedTensor, local_part
+from perfkit.techniques.paged_tensors import PagedTensor, get_local_part
 from perfkit.techniques.paging import MIN_BYTES, Store
 
 # Parameters are updated in pieces of about this size.
@@ -16,7 +16,7 @@ PIECE_BYTES = 16 * 2**20
 
 def page_state(optimizer: Optimizer, store: Store) -> None:
     """Keep the optimizer's state in `store` except around the update of the parameters it belongs to."""
-    local = local_optimizer(optimizer)
+    local = get_local_optimizer(optimizer)
     paged: dict[nn.Parameter, list[PagedTensor]] = {}
 
     def before(parameter: nn.Parameter) -> None:
@@ -25,7 +25,9 @@ def page_state(optimizer: Optimizer, store: Store) -> None:
 
     def after(parameter: nn.Parameter) -> None:
         if parameter not in paged:  # the first update makes the state
-            values = [local_part(value) for value in local.state[parameter].values() if isinstance(value, torch.Tensor)]
+            values = [
+                get_local_part(value) for value in local.state[parameter].values() if isinstance(value, torch.Tensor)
+            ]
             paged[parameter] = [PagedTensor(value, store) for value in values if value.nbytes >= MIN_BYTES]
         for tensor in paged[parameter]:
             tensor.mark_changed()
@@ -46,10 +48,10 @@ def page_around_step(optimizer: Optimizer, paged: Mapping[nn.Parameter, PagedTen
             paged[parameter].mark_changed()
             paged[parameter].page_out()
 
-    step_in_pieces(local_optimizer(optimizer), before, after)
+    step_in_pieces(get_local_optimizer(optimizer), before, after)
 
 
-def local_optimizer(optimizer: Optimizer) -> Optimizer:
+def get_local_optimizer(optimizer: Optimizer) -> Optimizer:
     """The optimizer that holds the state: ZeroRedundancyOptimizer has one of its own for this rank's parameters."""
     local: Optimizer = getattr(optimizer, "optim", optimizer)
     return local
@@ -74,7 +76,7 @@ def step_in_pieces(
         gradients = {parameter: parameter.grad for parameter in parameters}
         for parameter in parameters:
             parameter.grad = None
-        for piece in _pieces(parameters):
+        for piece in _split_pieces(parameters):
             for parameter in piece:
                 before(parameter)
                 parameter.grad = gradients[parameter]
@@ -88,11 +90,11 @@ def step_in_pieces(
     optimizer.step = step  # type: ignore[method-assign, assignment]
 
 
-def _pieces(parameters: list[nn.Parameter]) -> Iterator[list[nn.Parameter]]:
+def _split_pieces(parameters: list[nn.Parameter]) -> Iterator[list[nn.Parameter]]:
     piece: list[nn.Parameter] = []
     size = 0
     for parameter in parameters:
-        nbytes = local_part(parameter).nbytes
+        nbytes = get_local_part(parameter).nbytes
         if piece and size + nbytes > PIECE_BYTES:
             yield piece
             piece, size = [], 0

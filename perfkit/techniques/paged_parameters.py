@@ -18,7 +18,7 @@ def page_blocks(state: TrainState, store: Store) -> dict[nn.Parameter, PagedTens
     gradient of its input as well. Parameters shared between blocks or with the rest of the model stay, small ones too.
     """
     uses: dict[nn.Parameter, int] = {}
-    for parameters in _owners(state):
+    for parameters in _collect_owned_parameters(state):
         for parameter in parameters:
             uses[parameter] = uses.get(parameter, 0) + 1
     paged: dict[nn.Parameter, PagedTensor] = {}
@@ -28,12 +28,12 @@ def page_blocks(state: TrainState, store: Store) -> dict[nn.Parameter, PagedTens
             for parameter in block.parameters()
             if uses[parameter] == 1 and parameter.nbytes >= MIN_BYTES
         }
-        _hook(block, own)
+        _install_hooks(block, own)
         paged.update(own)
     return paged
 
 
-def _owners(state: TrainState) -> list[set[nn.Parameter]]:
+def _collect_owned_parameters(state: TrainState) -> list[set[nn.Parameter]]:
     """The parameters of each block, and those of the modules outside the blocks."""
     blocks = [set(block.parameters()) for block in state.blocks]
     inside = {id(module) for block in state.blocks for module in block.modules()}
@@ -46,7 +46,7 @@ def _owners(state: TrainState) -> list[set[nn.Parameter]]:
     return [*blocks, rest]
 
 
-def _hook(block: nn.Module, own: Mapping[nn.Parameter, PagedTensor]) -> None:
+def _install_hooks(block: nn.Module, own: Mapping[nn.Parameter, PagedTensor]) -> None:
     def bring_in(*_: object) -> None:
         for tensor in own.values():
             tensor.page_in()

@@ -2,7 +2,7 @@
 
 import torch
 
-from perfkit.techniques.paging import Page, Store, flat_bytes
+from perfkit.techniques.paging import Store, StoredPage, view_as_bytes
 
 
 class PagedTensor:
@@ -12,9 +12,9 @@ class PagedTensor:
     """
 
     def __init__(self, tensor: torch.Tensor, store: Store) -> None:
-        self._storage = local_part(tensor).untyped_storage()
+        self._storage = get_local_part(tensor).untyped_storage()
         self._store = store
-        self._page: Page | None = None
+        self._page: StoredPage | None = None
 
     @property
     def is_out(self) -> bool:
@@ -30,7 +30,7 @@ class PagedTensor:
         """Free the memory; the bytes are written unless the store has them as they are."""
         if not self.is_out:
             if self._page is None:
-                self._page = self._store.put(flat_bytes(self._storage))
+                self._page = self._store.put(view_as_bytes(self._storage))
             self._storage.resize_(0)
 
     def mark_changed(self) -> None:
@@ -38,7 +38,7 @@ class PagedTensor:
         self._page = None
 
 
-def local_part(tensor: torch.Tensor) -> torch.Tensor:
+def get_local_part(tensor: torch.Tensor) -> torch.Tensor:
     """This rank's part of a DTensor or of a parameter that DeepSpeed has sharded; any other tensor as it is.
 
     Shares the storage.

@@ -24,7 +24,7 @@ MIN_BYTES = 4096
 _MEMORY_FILE_SYSTEMS = frozenset({"tmpfs", "ramfs"})
 
 
-class Page(Protocol):
+class StoredPage(Protocol):
     """Bytes that were put into a store."""
 
     @property
@@ -34,11 +34,11 @@ class Page(Protocol):
 class Store(Protocol):
     """Moves bytes out of the training device's memory and back."""
 
-    def put(self, data: torch.Tensor) -> Page:
+    def put(self, data: torch.Tensor) -> StoredPage:
         """Copy a flat uint8 tensor away; the caller may free its memory as soon as this returns."""
         ...
 
-    def get(self, page: Page, into: torch.UntypedStorage) -> None:
+    def get(self, page: StoredPage, into: torch.UntypedStorage) -> None:
         """Give an empty storage the page's size and contents."""
         ...
 
@@ -71,17 +71,17 @@ class DiskStore:
         page = DiskPage(self.folder / str(self._pages), data.numel())
         self._pages += 1
         with page.path.open("xb", buffering=0) as file:
-            _write(file.write, _view(host))
+            _write_all(file.write, _view_memory(host))
         self._counters["bytes_to_disk"] += page.nbytes
         return page
 
-    def get(self, page: Page, into: torch.UntypedStorage) -> None:
+    def get(self, page: StoredPage, into: torch.UntypedStorage) -> None:
         assert isinstance(page, DiskPage)
         into.resize_(page.nbytes)
-        data = flat_bytes(into)
+        data = view_as_bytes(into)
         host = data if data.device.type == "cpu" else torch.empty(page.nbytes, dtype=torch.uint8, pin_memory=True)
         with page.path.open("rb", buffering=0) as file:
-            _read(file.readinto, _view(host))
+            _read_all(file.readinto, _view_memory(host))
         if host is not data:
             data.copy_(host)
         self._counters["bytes_from_disk"] += page.nbytes
@@ -123,14 +123,14 @@ class HostStore:
         self._counters["bytes_to_host"] += data.numel()
         return HostPage(host, ready)
 
-    def get(self, page: Page, into: torch.UntypedStorage) -> None:
+    def get(self, page: StoredPage, into: torch.UntypedStorage) -> None:
         assert isinstance(page, HostPage)
         # The memory is allocated on the copying stream: it is not in use by computation still queued, so the copy
         # need not wait for it.
         with torch.cuda.stream(self._in):
             self._in.wait_event(page.ready)
             into.resize_(page.nbytes)
-            data = flat_bytes(into)
+            data = view_as_bytes(into)
             data.copy_(page.data, non_blocking=True)
         computing = torch.cuda.current_stream(data.device)
         computing.wait_stream(self._in)
@@ -141,12 +141,12 @@ class HostStore:
         torch.cuda.synchronize(self._out.device)
 
 
-def disk_store(folder: str, counters: dict[str, float]) -> DiskStore:
+def make_disk_store(folder: str, counters: dict[str, float]) -> DiskStore:
     """A store in a new temporary folder within `folder`; raises `UnavailableError` if files there live in memory."""
     parent = Path(folder or tempfile.gettempdir()).resolve()
     if not parent.is_dir():
         raise UnavailableError(f"offload to disk: there is no folder {parent}; name one with offload:folder=DIR")
-    kind = _file_system(parent)
+    kind = _detect_file_system(parent)
     if kind in _MEMORY_FILE_SYSTEMS:
         raise UnavailableError(
             f"offload to disk: {parent} is a {kind}, whose files are in memory; name a folder on a disk with "
@@ -155,18 +155,18 @@ def disk_store(folder: str, counters: dict[str, float]) -> DiskStore:
     return DiskStore(Path(tempfile.mkdtemp(prefix="perfkit-offload-", dir=parent)), counters)
 
 
-def flat_bytes(storage: torch.UntypedStorage) -> torch.Tensor:
+def view_as_bytes(storage: torch.UntypedStorage) -> torch.Tensor:
     """A uint8 tensor over a whole storage."""
     return torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)
 
 
-def _file_system(path: Path) -> str:
+def _detect_file_system(path: Path) -> str:
     """The kind of file system a folder is on (`ext4`, `tmpfs`), empty where the system does not tell."""
     mounts = {Path(mount.mountpoint): mount.fstype for mount in psutil.disk_partitions(all=True)}
     return next((mounts[parent] for parent in (path, *path.parents) if parent in mounts), "")
 
 
-def _view(data: torch.Tensor) -> memoryview:
+def _view_memory(data: torch.Tensor) -> memoryview:
     """The memory of a flat CPU tensor, for as long as the tensor lives.
 
     Not through NumPy, which would mark the storage as shared and so forbid to give up its memory.
@@ -174,12 +174,12 @@ def _view(data: torch.Tensor) -> memoryview:
     return memoryview((ctypes.c_ubyte * data.numel()).from_address(data.data_ptr())).cast("B")
 
 
-def _write(write: Callable[[memoryview], int | None], data: memoryview) -> None:
+def _write_all(write: Callable[[memoryview], int | None], data: memoryview) -> None:
     while len(data):  # a system call moves at most 2 GiB
         data = data[write(data) or 0 :]
 
 
-def _read(read: Callable[[memoryview], int | None], data: memoryview) -> None:
+def _read_all(read: Callable[[memoryview], int | None], data: memoryview) -> None:
     while len(data):
         count = read(data)
         if not count:

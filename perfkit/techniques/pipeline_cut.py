@@ -17,28 +17,28 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
 from perfkit.errors import UnavailableError
-from perfkit.techniques.calls import Call, put_around
-from perfkit.techniques.paged_tensors import local_part
+from perfkit.techniques.call_wrappers import Call, wrap_calls
+from perfkit.techniques.paged_tensors import get_local_part
 
 Forward = Callable[[], torch.Tensor]
 
 
-class Blocks(NamedTuple):
+class BlockRange(NamedTuple):
     """The blocks of a stage: from `first` to before `end`."""
 
     first: int
     end: int
 
 
-def dealt(blocks: int, stages: int) -> tuple[Blocks, ...]:
+def split_blocks(blocks: int, stages: int) -> tuple[BlockRange, ...]:
     """So many blocks dealt evenly; what is left over goes to the first stages, since the last has the loss besides."""
     each, over = divmod(blocks, stages)
     ends = [stage * each + min(stage, over) for stage in range(1, stages + 1)]
-    return tuple(Blocks(first, end) for first, end in zip((0, *ends), ends, strict=False))
+    return tuple(BlockRange(first, end) for first, end in zip((0, *ends), ends, strict=False))
 
 
 @dataclass
-class Seen:
+class ObservedForward:
     """What a forward pass of the whole model told.
 
     Attributes:
@@ -65,23 +65,23 @@ class Seen:
 
     def places(self, tensor: torch.Tensor) -> set[int]:
         """The blocks that a parameter or buffer is used from; of one that is used by nothing the first."""
-        return self.used.get(_address(tensor)) or {0}
+        return self.used.get(_get_address(tensor)) or {0}
 
 
-def watch(model: nn.Module, names: Sequence[str], forward: Forward) -> Seen:
+def observe_forward(model: nn.Module, names: Sequence[str], forward: Forward) -> ObservedForward:
     """What one forward pass tells of a model.
 
     Raises `UnavailableError` where its blocks are not called once each and one after the other, or exchange more than
     one tensor.
     """
-    seen = Seen(tuple(names))
+    seen = ObservedForward(tuple(names))
     places = {model.get_submodule(name): place for place, name in enumerate(names)}
 
     def began(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if module in places:
             if places[module] != len(seen.given):
                 raise UnavailableError(f"the blocks {', '.join(names)} are not called once each and in this order")
-            seen.given.append(_layout(_activation(names[places[module]], args, kwargs)))
+            seen.given.append(_strip_contents(_get_activation(names[places[module]], args, kwargs)))
         seen.called.setdefault(module, set()).add(seen.at)
 
     def ended(module: nn.Module, _args: tuple[Any, ...], returned: Any) -> None:
@@ -89,31 +89,31 @@ def watch(model: nn.Module, names: Sequence[str], forward: Forward) -> Seen:
             tensors = [leaf for leaf in tree_leaves(returned) if isinstance(leaf, torch.Tensor)]
             if len(tensors) != 1:
                 raise UnavailableError(f"{names[places[module]]} returns {len(tensors)} tensors; a stage sends one")
-            seen.returned.append(tree_map(_layout, returned))
+            seen.returned.append(tree_map(_strip_contents, returned))
         elif not seen.given and any(True for _ in module.parameters()):
             for inner in module.modules():
                 seen.before.pop(inner, None)
-            seen.before[module] = tree_map(_layout, returned)
+            seen.before[module] = tree_map(_strip_contents, returned)
 
     with ExitStack() as stack:
         for module in model.modules():
             stack.callback(module.register_forward_pre_hook(began, with_kwargs=True).remove)
             stack.callback(module.register_forward_hook(ended).remove)
-        stack.enter_context(_Uses(model, seen))
+        stack.enter_context(_UsageRecorder(model, seen))
         forward()
     if len(seen.returned) != len(names):
         raise UnavailableError(f"{len(seen.returned)} of the blocks {', '.join(names)} are called in a forward pass")
     return seen
 
 
-class _Uses(TorchDispatchMode):
+class _UsageRecorder(TorchDispatchMode):
     """Notes from which block on a parameter or buffer is used."""
 
     supports_higher_order_operators = True
 
-    def __init__(self, model: nn.Module, seen: Seen) -> None:
+    def __init__(self, model: nn.Module, seen: ObservedForward) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self._own = {_address(tensor) for tensor in (*model.parameters(), *model.buffers())}
+        self._own = {_get_address(tensor) for tensor in (*model.parameters(), *model.buffers())}
         self._seen = seen
 
     def __torch_dispatch__(
@@ -122,20 +122,22 @@ class _Uses(TorchDispatchMode):
         if any(hasattr(kind, "to_local") for kind in types):  # a distributed tensor turns into its local part first
             return NotImplemented
         for leaf in tree_leaves((args, kwargs or {})):
-            if isinstance(leaf, torch.Tensor) and (address := _address(leaf)) in self._own:
+            if isinstance(leaf, torch.Tensor) and (address := _get_address(leaf)) in self._own:
                 self._seen.used.setdefault(address, set()).add(self._seen.at)
         return func(*args, **(kwargs or {}))
 
 
-class Cut:
+class CutModel:
     """A model of which `run` computes one stage at a time. Calls outside of `run` are the whole model's."""
 
-    def __init__(self, model: nn.Module, seen: Seen, parts: Sequence[Blocks], device: torch.device) -> None:
+    def __init__(
+        self, model: nn.Module, seen: ObservedForward, parts: Sequence[BlockRange], device: torch.device
+    ) -> None:
         self._model = model
         self._device = device
         self._seen = seen
         self._parts = parts
-        self._running: Blocks | None = None
+        self._running: BlockRange | None = None
         self._received: torch.Tensor | None = None
 
     def install_hooks(self, own: Iterable[int]) -> Callable[[], None]:
@@ -149,10 +151,10 @@ class Cut:
         for place, name in enumerate(self._seen.blocks):
             if place not in kept:
                 block = self._model.get_submodule(name)
-                taken.callback(put_around(block, lambda call, place=place: self._wrap_block(place, call)))  # type: ignore[misc]
+                taken.callback(wrap_calls(block, lambda call, place=place: self._wrap_block(place, call)))  # type: ignore[misc]
         if any(stage > 0 for stage in own):
             for module, returned in self._seen.before.items():
-                taken.callback(put_around(module, lambda call, returned=returned: self._wrap_prefix(returned, call)))  # type: ignore[misc]
+                taken.callback(wrap_calls(module, lambda call, returned=returned: self._wrap_prefix(returned, call)))  # type: ignore[misc]
         return taken.close
 
     def run(self, stage: int, received: torch.Tensor | None, forward: Forward) -> torch.Tensor:
@@ -160,7 +162,7 @@ class Cut:
         self._running, self._received = self._parts[stage], received
         try:
             return forward()
-        except _Left as left:
+        except _StageExit as left:
             return left.activation
         finally:
             self._running = self._received = None
@@ -171,7 +173,7 @@ class Cut:
             if running is None or running.first <= place < running.end:
                 return call(*args, **kwargs)
             if place >= running.end:
-                raise _Left(_activation(self._seen.blocks[place], args, kwargs))
+                raise _StageExit(_get_activation(self._seen.blocks[place], args, kwargs))
             received = self._received
             return tree_map(
                 lambda leaf: received if isinstance(leaf, torch.Tensor) else leaf, self._seen.returned[place]
@@ -183,12 +185,12 @@ class Cut:
         def called(*args: Any, **kwargs: Any) -> Any:
             if self._running is None or self._running.first == 0:
                 return call(*args, **kwargs)
-            return tree_map(lambda leaf: _zeros(leaf, self._device), returned)
+            return tree_map(lambda leaf: _make_zeros(leaf, self._device), returned)
 
         return called
 
 
-class _Left(BaseException):
+class _StageExit(BaseException):
     """A stage leaves the model's forward pass with what the next one is to be given.
 
     No `Exception`, since models may handle those.
@@ -210,11 +212,11 @@ def keep_only(model: nn.Module, keeps: Callable[[torch.Tensor], bool]) -> None:
             for name, tensor in [*tensors.items()]:
                 if tensor is not None and not keeps(tensor):
                     del tensors[name]
-                    module.__dict__[name] = _zeros(_layout(tensor), tensor.device)
+                    module.__dict__[name] = _make_zeros(_strip_contents(tensor), tensor.device)
 
 
 @contextmanager
-def without_randomness(model: nn.Module) -> Iterator[None]:
+def disable_randomness(model: nn.Module) -> Iterator[None]:
     """The model as for evaluation meanwhile."""
     training = [module for module in model.modules() if module.training]
     model.eval()
@@ -225,24 +227,24 @@ def without_randomness(model: nn.Module) -> Iterator[None]:
             module.training = True
 
 
-def _activation(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> torch.Tensor:
+def _get_activation(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> torch.Tensor:
     first = args[0] if args else next(iter(kwargs.values()), None)
     if not isinstance(first, torch.Tensor) or not first.is_floating_point():
         raise UnavailableError(f"{name} is called without a tensor of activations as its first argument")
     return first
 
 
-def _layout(leaf: Any) -> Any:
+def _strip_contents(leaf: Any) -> Any:
     """A tensor without its contents; anything else as it is."""
-    return torch.empty_like(local_part(leaf), device="meta") if isinstance(leaf, torch.Tensor) else leaf
+    return torch.empty_like(get_local_part(leaf), device="meta") if isinstance(leaf, torch.Tensor) else leaf
 
 
-def _zeros(leaf: Any, device: torch.device) -> Any:
+def _make_zeros(leaf: Any, device: torch.device) -> Any:
     """A tensor of this layout that is one zero in memory; anything else as it is."""
     return (
         torch.zeros((), dtype=leaf.dtype, device=device).expand(leaf.shape) if isinstance(leaf, torch.Tensor) else leaf
     )
 
 
-def _address(tensor: torch.Tensor) -> int:
-    return int(local_part(tensor).untyped_storage()._cdata)
+def _get_address(tensor: torch.Tensor) -> int:
+    return int(get_local_part(tensor).untyped_storage()._cdata)

@@ -15,7 +15,7 @@ BUBBLE = "expected_bubble_share"  # a fact
 Bubble = Callable[[int, int, int], float | None]
 
 
-class Kind(NamedTuple):
+class ScheduleKind(NamedTuple):
     """A schedule.
 
     Attributes:
@@ -39,55 +39,61 @@ class Kind(NamedTuple):
     rounds: bool = False
 
 
-def _filled_and_drained(ranks: int, stages: int, microbatches: int) -> float:
+def _compute_fill_drain_bubble(ranks: int, stages: int, microbatches: int) -> float:
     return (ranks - 1) / (stages * microbatches + ranks - 1)
 
 
-def _weights_fill(ranks: int, stages: int, microbatches: int) -> float:
+def _compute_weight_filled_bubble(ranks: int, stages: int, microbatches: int) -> float:
     """Forward, gradients of inputs and gradients of weights take as long: a bubble of one of the three a rank."""
     return (ranks - 1) / (3 * stages * microbatches + ranks - 1)
 
 
-def _none_where_many(ranks: int, _stages: int, microbatches: int) -> float | None:
+def _compute_zbv_bubble(ranks: int, _stages: int, microbatches: int) -> float | None:
     return 0.0 if microbatches >= 2 * ranks else None
 
 
 _ZERO_BUBBLE = "Qi et al., Zero Bubble Pipeline Parallelism, ICLR 2024, arXiv 2401.10241"
 
 SCHEDULES = {
-    "gpipe": Kind("ScheduleGPipe", 1, 1, _filled_and_drained, "Huang et al., GPipe, arXiv 1811.06965, section 2.3"),
-    "1f1b": Kind(
-        "Schedule1F1B", 1, 1, _filled_and_drained, "Narayanan et al., Megatron-LM, arXiv 2104.04473, section 2.2.1"
+    "gpipe": ScheduleKind(
+        "ScheduleGPipe", 1, 1, _compute_fill_drain_bubble, "Huang et al., GPipe, arXiv 1811.06965, section 2.3"
     ),
-    "interleaved": Kind(
+    "1f1b": ScheduleKind(
+        "Schedule1F1B",
+        1,
+        1,
+        _compute_fill_drain_bubble,
+        "Narayanan et al., Megatron-LM, arXiv 2104.04473, section 2.2.1",
+    ),
+    "interleaved": ScheduleKind(
         "ScheduleInterleaved1F1B",
         2,
         None,
-        _filled_and_drained,
+        _compute_fill_drain_bubble,
         "Narayanan et al., Megatron-LM, arXiv 2104.04473, section 2.2.2",
         rounds=True,
     ),
-    "bfs": Kind(
+    "bfs": ScheduleKind(
         "ScheduleLoopedBFS",
         2,
         None,
-        _filled_and_drained,
+        _compute_fill_drain_bubble,
         "Lamy-Poirier, Breadth-First Pipeline Parallelism, arXiv 2211.05953, section 3",
     ),
-    "zb": Kind(
+    "zb": ScheduleKind(
         "ScheduleInterleavedZeroBubble",
         1,
         None,
-        _weights_fill,
+        _compute_weight_filled_bubble,
         f"{_ZERO_BUBBLE}, table 2, ZB-H1, where F, B and W take as long",
         splits_backward=True,
         rounds=True,
     ),
-    "zbv": Kind(
+    "zbv": ScheduleKind(
         "ScheduleZBVZeroBubble",
         2,
         2,
-        _none_where_many,
+        _compute_zbv_bubble,
         f"{_ZERO_BUBBLE}, section 6, where F, B and W take as long and there are at least twice as many microbatches "
         "as ranks",
         v_shaped=True,
@@ -96,18 +102,18 @@ SCHEDULES = {
 }
 
 
-def rank_of_stage(kind: Kind, stage: int, ranks: int) -> int:
+def get_stage_rank(kind: ScheduleKind, stage: int, ranks: int) -> int:
     """The rank that a stage is on."""
     place = stage % ranks
     return ranks - 1 - place if kind.v_shaped and (stage // ranks) % 2 else place
 
 
-def stages_of_rank(kind: Kind, rank: int, ranks: int, stages: int) -> tuple[int, ...]:
+def list_rank_stages(kind: ScheduleKind, rank: int, ranks: int, stages: int) -> tuple[int, ...]:
     """The stages of a rank that has so many."""
-    return tuple(stage for stage in range(ranks * stages) if rank_of_stage(kind, stage, ranks) == rank)
+    return tuple(stage for stage in range(ranks * stages) if get_stage_rank(kind, stage, ranks) == rank)
 
 
-def refused(name: str, ranks: int, microbatches: int) -> str:
+def explain_schedule_refusal(name: str, ranks: int, microbatches: int) -> str:
     """Why a schedule does not run with so many microbatches a step; empty where it does."""
     if name == "1f1b" and microbatches < ranks:
         return f"schedule=1f1b needs at least as many microbatches as stages: {microbatches} and {ranks}"
@@ -117,13 +123,15 @@ def refused(name: str, ranks: int, microbatches: int) -> str:
     return ""
 
 
-def parts_of(name: str, ranks: int, samples: int, accumulation: int = 1) -> list[int]:
+def list_microbatch_counts(name: str, ranks: int, samples: int, accumulation: int = 1) -> list[int]:
     """In how many microbatches a schedule takes a batch of so many samples, so many batches being a step."""
     divisors = (parts for parts in range(1, samples + 1) if samples % parts == 0)
-    return [parts for parts in divisors if not refused(name, ranks, parts * accumulation)]
+    return [parts for parts in divisors if not explain_schedule_refusal(name, ranks, parts * accumulation)]
 
 
-def made(name: str, stages: "list[PipelineStage]", microbatches: int, loss: Callable[..., Any]) -> "_PipelineSchedule":
+def make_schedule(
+    name: str, stages: "list[PipelineStage]", microbatches: int, loss: Callable[..., Any]
+) -> "_PipelineSchedule":
     """torch's schedule over the stages of this rank. Gradients are not scaled: `loss` is what they are to be of."""
     from torch.distributed import pipelining  # not sooner: plans of other techniques do without
 
@@ -134,7 +142,7 @@ def made(name: str, stages: "list[PipelineStage]", microbatches: int, loss: Call
     return schedule
 
 
-def in_flight(name: str, schedule: Any, rank: int, ranks: int, microbatches: int) -> int:
+def count_in_flight(name: str, schedule: Any, rank: int, ranks: int, microbatches: int) -> int:
     """The most microbatches, times stages, that a rank holds activations of at once.
 
     GPipe all of them, 1F1B as many as stages from its own on (Narayanan et al. 2021, section 2.2.1); else as many as
@@ -144,10 +152,12 @@ def in_flight(name: str, schedule: Any, rank: int, ranks: int, microbatches: int
         return microbatches
     if name == "1f1b":
         return min(microbatches, ranks - rank)
-    return most_held(action.computation_type.value for action in schedule.pipeline_order[rank] if action is not None)
+    return count_most_held(
+        action.computation_type.value for action in schedule.pipeline_order[rank] if action is not None
+    )
 
 
-def most_held(actions: Iterable[str]) -> int:
+def count_most_held(actions: Iterable[str]) -> int:
     """The most forward passes (F) whose backward pass, or the part of it that goes last, is to come (B, W)."""
     held: Counter[str] = Counter()
     most = 0

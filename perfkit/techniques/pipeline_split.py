@@ -6,9 +6,9 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
-from perfkit.techniques.paged_tensors import local_part
-from perfkit.techniques.pipeline_cut import Blocks, Seen
-from perfkit.techniques.pipeline_schedules import Kind, rank_of_stage, stages_of_rank
+from perfkit.techniques.paged_tensors import get_local_part
+from perfkit.techniques.pipeline_cut import BlockRange, ObservedForward
+from perfkit.techniques.pipeline_schedules import ScheduleKind, get_stage_rank, list_rank_stages
 
 
 class PipelineSplit:
@@ -20,7 +20,13 @@ class PipelineSplit:
     """
 
     def __init__(
-        self, model: nn.Module, seen: Seen, parts: Sequence[Blocks], kind: Kind, rank: int, ranks: int
+        self,
+        model: nn.Module,
+        seen: ObservedForward,
+        parts: Sequence[BlockRange],
+        kind: ScheduleKind,
+        rank: int,
+        ranks: int,
     ) -> None:
         self.parts = tuple(parts)
         self._kind, self._ranks, self._each = kind, ranks, len(parts) // ranks
@@ -32,11 +38,11 @@ class PipelineSplit:
 
     def list_stages(self, rank: int) -> tuple[int, ...]:
         """The stages of a rank."""
-        return stages_of_rank(self._kind, rank, self._ranks, self._each)
+        return list_rank_stages(self._kind, rank, self._ranks, self._each)
 
     def get_rank(self, stage: int) -> int:
         """The rank that a stage is on."""
-        return rank_of_stage(self._kind, stage, self._ranks)
+        return get_stage_rank(self._kind, stage, self._ranks)
 
     def is_kept(self, tensor: torch.Tensor) -> bool:
         """Whether a stage of this rank uses a parameter or buffer."""
@@ -51,7 +57,7 @@ class PipelineSplit:
 
     def count_bytes(self, stages: Iterable[int], trained: bool = False) -> int:
         """Bytes of the same."""
-        return sum(local_part(parameter).nbytes for parameter in self.parameters(stages, trained))
+        return sum(get_local_part(parameter).nbytes for parameter in self.parameters(stages, trained))
 
     def find_shared(self) -> dict[tuple[int, ...], tuple[nn.Parameter, ...]]:
         """Parameters that take gradients from stages of several ranks, by these ranks."""
@@ -68,7 +74,7 @@ class PipelineSplit:
         return [stage for stage, ranks in pairs if len(ranks) == 2 and rank in ranks]
 
 
-class Stages(NamedTuple):
+class RankStages(NamedTuple):
     """The stages of this rank among those of all ranks.
 
     Attributes:

@@ -13,10 +13,10 @@ from torch.distributed.pipelining.stage import PipelineStage
 
 from perfkit.errors import UnavailableError
 from perfkit.techniques import pipeline_schedules
-from perfkit.techniques.paged_tensors import local_part
+from perfkit.techniques.paged_tensors import get_local_part
 from perfkit.techniques.phases import Mark
-from perfkit.techniques.pipeline_cut import Cut
-from perfkit.techniques.pipeline_split import Stages
+from perfkit.techniques.pipeline_cut import CutModel
+from perfkit.techniques.pipeline_split import RankStages
 from perfkit.techniques.state import TrainState
 from perfkit.workloads.model_loss import compute_loss
 from perfkit.workloads.workload import Batch, count_samples, move_to_device
@@ -29,7 +29,7 @@ IN_FLIGHT, EXPECTED_IN_FLIGHT = "microbatches_in_flight", "scheduled_microbatche
 _PHASES = {"F": "forward", "B": "backward", "I": "backward", "W": "backward"}
 
 
-class Shared(NamedTuple):
+class SharedParameters(NamedTuple):
     """Parameters that stages of several ranks use, those of the group: their gradients are summed over it."""
 
     group: ProcessGroup
@@ -43,7 +43,9 @@ class PipelineSteps:
     has.
     """
 
-    def __init__(self, state: TrainState, cut: Cut, stages: Stages, shared: Iterable[Shared]) -> None:
+    def __init__(
+        self, state: TrainState, cut: CutModel, stages: RankStages, shared: Iterable[SharedParameters]
+    ) -> None:
         self._state = state
         self._cut = cut
         self.stages = stages
@@ -80,9 +82,9 @@ class PipelineSteps:
             dist.barrier(group=state.mesh.group("pp"))
         ended = perf_counter()
         for group, parameters in self._shared:
-            _sum(parameters, group)
+            _sum_gradients(parameters, group)
         if state.mesh.size("dp") > 1:
-            _sum(state.model.parameters(), state.mesh.group("dp"), average=state.mesh.size("dp"))
+            _sum_gradients(state.model.parameters(), state.mesh.group("dp"), average=state.mesh.size("dp"))
         loss = sum((each.detach().float() for each in losses), start=torch.zeros((), device=state.device))
         dist.broadcast(loss, src=state.mesh.lines["pp"][stages.last], group=state.mesh.group("pp"))
         with mark("optimizer"):
@@ -122,9 +124,9 @@ class PipelineSteps:
     def _make_schedule(self, microbatches: int) -> tuple[Any, int]:
         """The schedule for so many, and how many a rank holds at once by it."""
         name, ranks, rank = self.stages.name, self.stages.ranks, self.stages.rank
-        stages: list[PipelineStage] = [_Stage(self, stage) for stage in self.stages.own]
-        schedule = pipeline_schedules.made(name, stages, microbatches, lambda loss, _number: loss)
-        return schedule, pipeline_schedules.in_flight(name, schedule, rank, ranks, microbatches)
+        stages: list[PipelineStage] = [_MarkedStage(self, stage) for stage in self.stages.own]
+        schedule = pipeline_schedules.make_schedule(name, stages, microbatches, lambda loss, _number: loss)
+        return schedule, pipeline_schedules.count_in_flight(name, schedule, rank, ranks, microbatches)
 
     def _check_batches(self) -> None:
         """Messages have the sizes of the first step's; with others a rank would fail and the rest wait for it."""
@@ -148,7 +150,7 @@ class PipelineSteps:
         self._most = max(self._most, self._held)
 
 
-class _Part(nn.Module):
+class _StageModule(nn.Module):
     """What torch takes for the module of a stage: a call is that of the model, which is cut to the stage."""
 
     def __init__(self, steps: PipelineSteps, stage: int) -> None:
@@ -166,7 +168,7 @@ class _Part(nn.Module):
         yield from steps.stages.parameters[stage]
 
 
-class _Stage(PipelineStage):
+class _MarkedStage(PipelineStage):
     """A stage whose actions are told of."""
 
     def __init__(self, steps: PipelineSteps, stage: int) -> None:
@@ -174,7 +176,7 @@ class _Stage(PipelineStage):
         number = torch.empty(1, dtype=torch.int64, device="meta")
         loss = torch.empty((), device="meta", requires_grad=True)
         activations = [each.detach().requires_grad_() for each in stages.boundaries]
-        part = _Part(steps, stage)
+        part = _StageModule(steps, stage)
         super().__init__(
             part,
             stage,
@@ -202,9 +204,9 @@ class _Stage(PipelineStage):
             super().backward_weight_one_chunk(bwd_chunk_id, last_backward)
 
 
-def _sum(parameters: Iterable[nn.Parameter], group: ProcessGroup, average: int = 1) -> None:
+def _sum_gradients(parameters: Iterable[nn.Parameter], group: ProcessGroup, average: int = 1) -> None:
     """Sum gradients over a group, and divide them."""
-    gradients = [local_part(each.grad) for each in parameters if each.grad is not None]
+    gradients = [get_local_part(each.grad) for each in parameters if each.grad is not None]
     for gradient in gradients:
         if average > 1:
             gradient.div_(average)

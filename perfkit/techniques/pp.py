@@ -16,18 +16,26 @@ from torch.distributed.tensor import DTensor
 from perfkit.errors import UnavailableError
 from perfkit.record import Claim, Relation
 from perfkit.spec import BASELINE
-from perfkit.techniques.mesh import Dimension, Mesh
-from perfkit.techniques.microbatch_losses import not_their_mean
-from perfkit.techniques.paged_tensors import local_part
-from perfkit.techniques.pipeline_cut import Blocks, Cut, Seen, dealt, keep_only, watch, without_randomness
-from perfkit.techniques.pipeline_schedules import BUBBLE, SCHEDULES, parts_of, refused
-from perfkit.techniques.pipeline_split import PipelineSplit, Stages
-from perfkit.techniques.pipeline_steps import EXPECTED_IN_FLIGHT, IN_FLIGHT, PipelineSteps, Shared
-from perfkit.techniques.ranks import ModelParallel
+from perfkit.techniques.mesh import Dimension, RankMesh
+from perfkit.techniques.microbatch_losses import find_loss_mismatch
+from perfkit.techniques.paged_tensors import get_local_part
+from perfkit.techniques.pipeline_cut import (
+    BlockRange,
+    CutModel,
+    ObservedForward,
+    disable_randomness,
+    keep_only,
+    observe_forward,
+    split_blocks,
+)
+from perfkit.techniques.pipeline_schedules import BUBBLE, SCHEDULES, explain_schedule_refusal, list_microbatch_counts
+from perfkit.techniques.pipeline_split import PipelineSplit, RankStages
+from perfkit.techniques.pipeline_steps import EXPECTED_IN_FLIGHT, IN_FLIGHT, PipelineSteps, SharedParameters
+from perfkit.techniques.rank_sharing import ModelParallel
 from perfkit.techniques.state import TrainState
-from perfkit.techniques.technique import LOSSLESS, Plannable, Stage
-from perfkit.techniques.tensor_parallel import exchange_facts
-from perfkit.techniques.trial import nothing_kept, trial_samples
+from perfkit.techniques.technique import LOSSLESS, PlanSupport, Stage
+from perfkit.techniques.tensor_parallel import make_exchange_facts
+from perfkit.techniques.trial import discard_saved_tensors, draw_trial_samples
 from perfkit.techniques.zero1 import SLACK
 from perfkit.workloads.workload import Batch, count_samples, draw_first_batch
 
@@ -103,8 +111,8 @@ class Pp(ModelParallel):
                 f"schedule={self.schedule} needs at least {kind.stages} stages a rank, got stages={self.stages}"
             )
 
-    def plannable(self) -> Plannable:
-        return Plannable(reason="planned is the first rank, which holds the most microbatches; the last has the loss")
+    def plannable(self) -> PlanSupport:
+        return PlanSupport(reason="planned is the first rank, which holds the most microbatches; the last has the loss")
 
     def count_batch_parts(self, samples: int | None = None, joined: int = 1, ranks: int = 1) -> float:
         return 1.0 if samples is None else self._choose_microbatches(samples * joined, ranks) / joined
@@ -114,20 +122,20 @@ class Pp(ModelParallel):
         names = state.block_names
         first = draw_first_batch(state.workload, torch.Generator().manual_seed(0))
         samples = (count_samples(first) or 0) * len(state.batches_of_ranks)
-        parts = dealt(len(names), ranks * self._stages)
+        parts = split_blocks(len(names), ranks * self._stages)
         self._check_division(state, samples, parts)
         microbatches = self._choose_microbatches(samples, ranks)
         size = samples // microbatches
-        if microbatches > 1 and (rule := not_their_mean(state, size)):
+        if microbatches > 1 and (rule := find_loss_mismatch(state, size)):
             state.parity_rules.append(rule)
-        _as_on_the_first_rank(state.model)
-        with trial_samples(state, size) as batch, nothing_kept():
-            seen = watch(state.model, names, partial(state.loss, batch))
-            cut = Cut(state.model, seen, parts, state.device)
+        _copy_from_first_rank(state.model)
+        with draw_trial_samples(state, size) as batch, discard_saved_tensors():
+            seen = observe_forward(state.model, names, partial(state.loss, batch))
+            cut = CutModel(state.model, seen, parts, state.device)
             if state.planned_for is None:  # where a plan goes, numbers have no values
                 _check_stages(state, cut, len(parts), batch)
         split = PipelineSplit(state.model, seen, parts, SCHEDULES[self.schedule], rank, ranks)
-        stages = Stages(
+        stages = RankStages(
             name=self.schedule,
             own=split.own,
             total=len(parts),
@@ -140,7 +148,7 @@ class Pp(ModelParallel):
         )
         self._record_facts(state, split, stages, microbatches)
         self._record_exchanges(state, seen, split)
-        shared = _shared(state.mesh, split)
+        shared = _find_shared_parameters(state.mesh, split)
         keep_only(state.model, split.is_kept)
         cut.install_hooks(split.own)
         own_blocks = tuple(name for stage in split.own for name in names[slice(*parts[stage])])
@@ -189,10 +197,12 @@ class Pp(ModelParallel):
         if self.microbatches is not None:
             return self.microbatches
         most = _MICROBATCHES_A_STAGE * ranks * self._stages
-        fitting = parts_of(self.schedule, ranks, samples) or parts_of("gpipe", ranks, samples)
+        fitting = list_microbatch_counts(self.schedule, ranks, samples) or list_microbatch_counts(
+            "gpipe", ranks, samples
+        )
         return max((parts for parts in fitting if parts <= most), default=fitting[0])
 
-    def _check_division(self, state: TrainState, samples: int, parts: Sequence[Blocks]) -> None:
+    def _check_division(self, state: TrainState, samples: int, parts: Sequence[BlockRange]) -> None:
         """`UnavailableError` where the batch or the blocks cannot be dealt out: on all ranks, before any waits."""
         blocks, stages, ranks = parts[-1].end, len(parts), state.mesh.size("pp")
         if not blocks:
@@ -212,19 +222,19 @@ class Pp(ModelParallel):
                 f"the batches of {len(state.batches_of_ranks)} ranks have {samples} samples, which do not divide into "
                 f"{microbatches} equal microbatches: use another number, or another --batch-size"
             )
-        if reason := refused(self.schedule, ranks, microbatches * state.accumulation):
-            fitting = parts_of(self.schedule, ranks, samples, state.accumulation)
+        if reason := explain_schedule_refusal(self.schedule, ranks, microbatches * state.accumulation):
+            fitting = list_microbatch_counts(self.schedule, ranks, samples, state.accumulation)
             nearest = min(fitting, key=lambda parts: (abs(parts - microbatches), parts), default=None)
             number = "a larger batch (--batch-size)" if nearest is None else f"microbatches={nearest}"
             raise UnavailableError(f"{reason}: use {number}, or schedule=gpipe")
 
-    def _record_facts(self, state: TrainState, split: PipelineSplit, stages: Stages, microbatches: int) -> None:
+    def _record_facts(self, state: TrainState, split: PipelineSplit, stages: RankStages, microbatches: int) -> None:
         """The facts of this rank, by formula: from the blocks and what uses which parameter."""
         held = [split.count_bytes(split.list_stages(rank)) for rank in range(stages.ranks)]
         sent = sum(stages.boundaries[stage].nbytes for stage in split.list_boundaries(stages.rank))
         parts = microbatches * state.accumulation
         kind = SCHEDULES[self.schedule]
-        state.parameter_share *= max(held) / sum(local_part(each).nbytes for each in state.model.parameters())
+        state.parameter_share *= max(held) / sum(get_local_part(each).nbytes for each in state.model.parameters())
         state.facts |= {
             _HELD: float(held[stages.rank]),
             _TRAINED: float(split.count_bytes(stages.own, trained=True)),
@@ -241,22 +251,22 @@ class Pp(ModelParallel):
         if bubble is not None:
             state.facts[BUBBLE] = bubble
 
-    def _record_exchanges(self, state: TrainState, seen: Seen, split: PipelineSplit) -> None:
+    def _record_exchanges(self, state: TrainState, seen: ObservedForward, split: PipelineSplit) -> None:
         """What layers that are split by tensor parallelism exchange in the stages of this rank."""
         if state.exchanges:
             own = {place for stage in split.own for place in range(*split.parts[stage])}
             called = [each for each in state.exchanges if not seen.called[each.layer].isdisjoint(own)]
-            state.facts |= exchange_facts(called, len(state.batches_of_ranks) * state.accumulation)
+            state.facts |= make_exchange_facts(called, len(state.batches_of_ranks) * state.accumulation)
 
 
-def _as_on_the_first_rank(model: nn.Module) -> None:
+def _copy_from_first_rank(model: nn.Module) -> None:
     """As with DDP, which the baseline of several ranks is. Tensor parallelism has done so with what it splits."""
     for tensor in (*model.parameters(), *model.buffers()):
         if not isinstance(tensor, DTensor):
             dist.broadcast(tensor.detach(), src=0)
 
 
-def _shared(mesh: Mesh, split: PipelineSplit) -> list[Shared]:
+def _find_shared_parameters(mesh: RankMesh, split: PipelineSplit) -> list[SharedParameters]:
     """What this rank shares with others of its pipeline."""
     line = mesh.lines["pp"]
     found = []
@@ -267,14 +277,14 @@ def _shared(mesh: Mesh, split: PipelineSplit) -> list[Shared]:
                 mesh.group("pp") if len(ranks) == len(line) else dist.new_group(ranks, use_local_synchronization=True)
             )
             assert isinstance(group, ProcessGroup), "this rank is one of them"
-            found.append(Shared(group, parameters))
+            found.append(SharedParameters(group, parameters))
     return found
 
 
-def _check_stages(state: TrainState, cut: Cut, stages: int, batch: Batch) -> None:
+def _check_stages(state: TrainState, cut: CutModel, stages: int, batch: Batch) -> None:
     """`UnavailableError` where the loss of all stages, one after the other, is not the model's."""
     # Dropout before the first block would draw anew for every stage.
-    with without_randomness(state.model):
+    with disable_randomness(state.model):
         whole = state.loss(batch).item()
         take_away = cut.install_hooks(range(stages))
         received: torch.Tensor | None = None

@@ -10,7 +10,7 @@ from torch.nn.utils import prune
 
 from perfkit.errors import UnavailableError
 from perfkit.record import Claim, ParityRule, Relation
-from perfkit.techniques.lottery_ticket import after_training
+from perfkit.techniques.lottery_ticket import train_copy
 from perfkit.techniques.state import TrainState
 from perfkit.techniques.technique import Stage, Technique
 
@@ -68,7 +68,7 @@ class Prune(Technique):
             raise UnavailableError("some weights are computed from others (parametrizations), which masks cannot hold")
         start = [layer.weight.detach() for layer in layers.values()]
         built = [weight.clone() for weight in start] if self.late else start
-        chosen_by = after_training(state, layers, self.rewind, self.late) if self.rewind else built
+        chosen_by = train_copy(state, layers, self.rewind, self.late) if self.rewind else built
         if self.rewind:
             changed = self._compute_mask(built) != self._compute_mask(chosen_by)
             state.facts["masks_changed"] = float(changed.sum())

@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Literal
 import torch
 
 from perfkit.record import Claim, ParityRule, Relation
-from perfkit.techniques.linear_layers import divisible_layers
+from perfkit.techniques.linear_layers import find_divisible_layers
 from perfkit.techniques.state import TrainState
 from perfkit.techniques.technique import Package, Stage, Technique
 
@@ -47,8 +47,8 @@ class Qat(Technique):
         from torchao.quantization import quantize_
         from torchao.quantization.qat import QATConfig
 
-        chosen = divisible_layers(state, inputs=_GROUP if self.weights == "int4" else 1)
-        inputs, weights = _roundings(self.weights)
+        chosen = find_divisible_layers(state, inputs=_GROUP if self.weights == "int4" else 1)
+        inputs, weights = _build_rounding_configs(self.weights)
         config = QATConfig(activation_config=inputs, weight_config=weights, step="prepare")
         quantize_(state.model, config, filter_fn=lambda _module, name: name in chosen)
         state.facts[_LAYERS] = float(len(chosen))
@@ -63,7 +63,7 @@ class Qat(Technique):
         return ParityRule(relative=None, basis=f"a model with weights in {self.weights} and inputs in int8 is trained")
 
 
-def _roundings(weights: str) -> tuple[Any, Any]:
+def _build_rounding_configs(weights: str) -> tuple[Any, Any]:
     """What torchao rounds inputs and weights to."""
     from torchao.quantization.qat import IntxFakeQuantizeConfig
 

@@ -9,7 +9,7 @@ from torch import nn
 from perfkit.errors import UnavailableError
 from perfkit.optional_deps import make_missing_package_error
 from perfkit.record import Claim, Relation
-from perfkit.techniques.adapters import Adapters, adaptable_layers
+from perfkit.techniques.adapters import Adapters, find_adaptable_layers
 from perfkit.techniques.lora import Lora
 from perfkit.techniques.state import TrainState
 from perfkit.techniques.technique import Package
@@ -43,11 +43,11 @@ class Qlora(Lora):
     def apply(self, state: TrainState) -> TrainState:
         from transformers.pytorch_utils import Conv1D
 
-        layers = adaptable_layers(state, self.targets)
+        layers = find_adaptable_layers(state, self.targets)
         for name, layer in layers.items():
             if isinstance(layer, Conv1D):
                 raise UnavailableError(f"{name} is a Conv1D of Transformers, which bitsandbytes does not round")
-            state.model.set_submodule(name, _in_4_bits(layer, state.device))
+            state.model.set_submodule(name, _quantize_layer(layer, state.device))
             layer.to("meta")  # of which the shapes are needed
         Adapters(state, layers, self.rank, self.alpha)
         state.facts["weights_in_4_bits"] = float(sum(layer.weight.numel() for layer in layers.values()))
@@ -60,7 +60,7 @@ class Qlora(Lora):
         return (*super().claims(state), half_a_byte)
 
 
-def _in_4_bits(layer: nn.Linear, device: torch.device) -> nn.Module:
+def _quantize_layer(layer: nn.Linear, device: torch.device) -> nn.Module:
     """The same layer with its weight rounded."""
     from bitsandbytes.nn import Linear4bit
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import torch
 import torch.nn.functional as F  # noqa: N812
 
-from perfkit.techniques.paging import Page, flat_bytes
+from perfkit.techniques.paging import StoredPage, view_as_bytes
 
 BLOCK = 256
 _LEVELS = 127
@@ -44,7 +44,7 @@ class RoundingError:
 
     def add(self, values: torch.Tensor, page: QuantizedPage) -> None:
         exact = values.float()
-        self.lost = self.lost.to(values.device) + (exact - dequantized(page)).square().sum()
+        self.lost = self.lost.to(values.device) + (exact - dequantize_page(page)).square().sum()
         self.total = self.total.to(values.device) + exact.square().sum()
 
     @property
@@ -63,21 +63,21 @@ class QuantizedStore:
 
     def put(self, data: torch.Tensor) -> QuantizedPage:
         values = data.view(self._dtype)
-        page = quantized(values)
+        page = quantize_values(values)
         if self._error.open:
             self._error.add(values, page)
         return page
 
-    def get(self, page: Page, into: torch.UntypedStorage) -> None:
+    def get(self, page: StoredPage, into: torch.UntypedStorage) -> None:
         assert isinstance(page, QuantizedPage)
         into.resize_(page.count * self._dtype.itemsize)
-        flat_bytes(into).view(self._dtype).copy_(dequantized(page))
+        view_as_bytes(into).view(self._dtype).copy_(dequantize_page(page))
 
     def close(self) -> None:
         """Pages hold all there is."""
 
 
-def quantized(values: torch.Tensor) -> QuantizedPage:
+def quantize_values(values: torch.Tensor) -> QuantizedPage:
     """A flat floating tensor of finite values in 8 bits each, or fewer."""
     padding = -values.numel() % BLOCK
     blocks = F.pad(values, (0, padding)).float().view(-1, BLOCK)
@@ -86,26 +86,26 @@ def quantized(values: torch.Tensor) -> QuantizedPage:
     kept = codes != 0
     if int(kept.sum()) > _DENSE * values.numel():
         return QuantizedPage(codes, scales, None, values.numel())
-    return QuantizedPage(codes[kept], scales, _packed(kept), values.numel())
+    return QuantizedPage(codes[kept], scales, _pack_bits(kept), values.numel())
 
 
-def dequantized(page: QuantizedPage) -> torch.Tensor:
+def dequantize_page(page: QuantizedPage) -> torch.Tensor:
     """The values in fp32."""
     codes = page.codes
     if page.mask is not None:
-        kept = _unpacked(page.mask)
+        kept = _unpack_bits(page.mask)
         codes = torch.zeros(kept.numel(), dtype=torch.int8, device=codes.device).masked_scatter_(kept, page.codes)
     return (codes.view(-1, BLOCK) * page.scales).view(-1)[: page.count]
 
 
-def _packed(bits: torch.Tensor) -> torch.Tensor:
+def _pack_bits(bits: torch.Tensor) -> torch.Tensor:
     """Eight booleans a byte."""
-    return (bits.view(-1, 8) * _weights(bits)).sum(dim=1, dtype=torch.uint8)
+    return (bits.view(-1, 8) * _make_bit_weights(bits)).sum(dim=1, dtype=torch.uint8)
 
 
-def _unpacked(packed: torch.Tensor) -> torch.Tensor:
-    return (packed.unsqueeze(1) & _weights(packed)).bool().view(-1)
+def _unpack_bits(packed: torch.Tensor) -> torch.Tensor:
+    return (packed.unsqueeze(1) & _make_bit_weights(packed)).bool().view(-1)
 
 
-def _weights(like: torch.Tensor) -> torch.Tensor:
+def _make_bit_weights(like: torch.Tensor) -> torch.Tensor:
     return torch.tensor([1, 2, 4, 8, 16, 32, 64, 128], dtype=torch.uint8, device=like.device)

@@ -11,7 +11,7 @@ Techniques = tuple[TechniqueSpec, ...]
 _MODES = ("selective", "full")
 
 
-def rungs(techniques: Sequence[TechniqueSpec], blocks: int) -> tuple[tuple[Techniques, ...], ...]:
+def list_rungs(techniques: Sequence[TechniqueSpec], blocks: int) -> tuple[tuple[Techniques, ...], ...]:
     """A combination with `ckpt:fit`, with more and more recomputation of so many blocks in its place.
 
     First without any; then for each mode a rung in which one block more is checkpointed each time and the peak of the
@@ -24,16 +24,21 @@ def rungs(techniques: Sequence[TechniqueSpec], blocks: int) -> tuple[tuple[Techn
     counts = range(1, blocks + 1)
     return (
         (without,),
-        *(tuple(_with(techniques, asked, _params(given, mode, count, blocks)) for count in counts) for mode in modes),
+        *(
+            tuple(_replace_params(techniques, asked, _build_params(given, mode, count, blocks)) for count in counts)
+            for mode in modes
+        ),
     )
 
 
-def _with(techniques: Sequence[TechniqueSpec], asked: TechniqueSpec, params: dict[str, ParamValue]) -> Techniques:
+def _replace_params(
+    techniques: Sequence[TechniqueSpec], asked: TechniqueSpec, params: dict[str, ParamValue]
+) -> Techniques:
     found = TechniqueSpec(name=Ckpt.name, params=params)
     return tuple(found if spec is asked else spec for spec in techniques)
 
 
-def _params(given: dict[str, ParamValue], mode: str, count: int, blocks: int) -> dict[str, ParamValue]:
+def _build_params(given: dict[str, ParamValue], mode: str, count: int, blocks: int) -> dict[str, ParamValue]:
     """What is the default is left out, so that the variant has the name that it would be asked for by."""
     params = {"mode": mode, **given}
     if mode == Ckpt().mode:

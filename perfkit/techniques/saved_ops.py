@@ -25,12 +25,12 @@ FACT = "saved_ops"
 Policy = Callable[..., CheckpointPolicy]
 
 
-def named_ops(names: tuple[str, ...]) -> dict[object, str]:
+def resolve_ops(names: tuple[str, ...]) -> dict[object, str]:
     """Each overload of the named ops, with the name: `mm`, `aten.mm`, `mylib.attention`. Raises `UsageError`."""
-    return {overload: name for name in names for overload in _overloads(name)}
+    return {overload: name for name in names for overload in _find_overloads(name)}
 
 
-def saving(ops: Mapping[object, str], facts: dict[str, float]) -> Policy:
+def make_policy(ops: Mapping[object, str], facts: dict[str, float]) -> Policy:
     """A policy for `create_selective_checkpoint_contexts` that keeps what `ops` return and recomputes the rest.
 
     How many of the names it met is put into `facts`.
@@ -48,7 +48,7 @@ def saving(ops: Mapping[object, str], facts: dict[str, float]) -> Policy:
     return policy
 
 
-def _overloads(name: str) -> tuple[object, ...]:
+def _find_overloads(name: str) -> tuple[object, ...]:
     namespace, _, op = name.rpartition(".")
     packet = getattr(getattr(torch.ops, namespace or "aten"), op, None) if op else None
     if not isinstance(packet, OpOverloadPacket):

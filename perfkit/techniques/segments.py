@@ -7,8 +7,8 @@ import torch
 from torch import nn
 
 
-class Segment(nn.Module):
-    """Blocks that run one after the other in the call of the first; the others' places take a `Joined`."""
+class BlockSegment(nn.Module):
+    """Blocks that run one after the other in the call of the first; the others' places take a `JoinedBlock`."""
 
     def __init__(self, blocks: Sequence[nn.Module]) -> None:
         super().__init__()
@@ -29,7 +29,7 @@ class Segment(nn.Module):
             return getattr(next(blocks.children()), name)
 
 
-class Joined(nn.Module):
+class JoinedBlock(nn.Module):
     """In the place of a block that has run with its segment: hands on what it is given."""
 
     def __init__(self, block: nn.Module) -> None:
@@ -46,9 +46,9 @@ class Joined(nn.Module):
             return getattr(self.__dict__["of"][0], name)
 
 
-def join(model: nn.Module, names: Sequence[str]) -> Segment:
-    """Put a `Joined` into the place of each block but the first, which the caller replaces by the segment."""
+def join_blocks(model: nn.Module, names: Sequence[str]) -> BlockSegment:
+    """Put a `JoinedBlock` into the place of each block but the first, which the caller replaces by the segment."""
     blocks = [model.get_submodule(name) for name in names]
     for name, block in zip(names[1:], blocks[1:], strict=True):
-        model.set_submodule(name, Joined(block))
-    return Segment(blocks)
+        model.set_submodule(name, JoinedBlock(block))
+    return BlockSegment(blocks)

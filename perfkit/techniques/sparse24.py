@@ -6,9 +6,9 @@ import torch
 
 from perfkit.errors import UnavailableError
 from perfkit.record import Claim, ParityRule, Relation
-from perfkit.techniques.linear_layers import divisible_layers
+from perfkit.techniques.linear_layers import find_divisible_layers
 from perfkit.techniques.state import TrainState
-from perfkit.techniques.technique import Package, Plannable, Planned, Stage, Technique
+from perfkit.techniques.technique import Package, PlanMode, PlanSupport, Stage, Technique
 
 # Rows and columns that a sparse operand is a multiple of (torch.sparse.SparseSemiStructuredTensorCUSPARSELT).
 _MULTIPLE = 64
@@ -53,13 +53,15 @@ class Sparse24(Technique):
             return "2:4 sparsity needs a build of torch with cuSPARSELt"
         return None
 
-    def plannable(self) -> Plannable:
-        return Plannable(Planned.NOT, "the size of packed weights and the time of their products are cuSPARSELt's own")
+    def plannable(self) -> PlanSupport:
+        return PlanSupport(
+            PlanMode.NOT, "the size of packed weights and the time of their products are cuSPARSELt's own"
+        )
 
     def apply(self, state: TrainState) -> TrainState:
         from torchao.sparsity.training import SemiSparseLinear, swap_linear_with_semi_sparse_linear
 
-        linear = divisible_layers(state, inputs=_MULTIPLE, outputs=_MULTIPLE)
+        linear = find_divisible_layers(state, inputs=_MULTIPLE, outputs=_MULTIPLE)
         if any(module.weight.dtype not in (torch.bfloat16, torch.float16) for module in linear.values()):
             raise UnavailableError("sparse products are of parameters in 16 bits: use --dtype bf16, or bf16+sparse24")
         swap_linear_with_semi_sparse_linear(state.model, dict.fromkeys(linear, SemiSparseLinear))

@@ -13,7 +13,7 @@ from torch.optim import Optimizer
 from perfkit.errors import UnavailableError
 from perfkit.record import Claim, ParityRule, Relation
 from perfkit.techniques.state import Closure, TrainState
-from perfkit.techniques.technique import Plannable, Planned, Stage, Technique
+from perfkit.techniques.technique import PlanMode, PlanSupport, Stage, Technique
 
 _STALENESS = "staleness"
 
@@ -48,8 +48,8 @@ class Ssp(Technique):
 
     staleness: Annotated[int, msgspec.Meta(ge=1, description="steps from a gradient to its update")] = 1
 
-    def plannable(self) -> Plannable:
-        return Plannable(Planned.NOT, "gradients of several steps are held, and a plan is of one step")
+    def plannable(self) -> PlanSupport:
+        return PlanSupport(PlanMode.NOT, "gradients of several steps are held, and a plan is of one step")
 
     def apply(self, state: TrainState) -> TrainState:
         if not state.mesh.is_whole("dp"):
@@ -60,7 +60,7 @@ class Ssp(Technique):
             for tensor in (*state.model.parameters(), *state.model.buffers()):
                 dist.broadcast(tensor, 0)
         state.facts[_STALENESS] = 0.0
-        state.optimizer_step = applied_late(state.optimizer_step, self.staleness, state.world.size, state.facts)
+        state.optimizer_step = make_late_update(state.optimizer_step, self.staleness, state.world.size, state.facts)
         state.gradients_reduced = True
         state.settles_after = self.staleness
         return state
@@ -77,7 +77,7 @@ class Ssp(Technique):
         return ParityRule(relative=None, basis=f"gradients are applied late, with staleness {self.staleness}")
 
 
-class _Sum(NamedTuple):
+class _GradientSum(NamedTuple):
     """Gradients of one dtype on their way."""
 
     parameters: list[torch.Tensor]
@@ -88,12 +88,12 @@ class _Sum(NamedTuple):
 Update = Callable[[Optimizer, Closure | None], object]
 
 
-def applied_late(update: Update, staleness: int, ranks: int, facts: dict[str, float]) -> Update:
+def make_late_update(update: Update, staleness: int, ranks: int, facts: dict[str, float]) -> Update:
     """`update` of an optimizer by the mean gradients of so many steps ago.
 
     `facts` are told how old those were that were applied last.
     """
-    under_way: dict[Optimizer, deque[tuple[int, list[_Sum]]]] = {}
+    under_way: dict[Optimizer, deque[tuple[int, list[_GradientSum]]]] = {}
     steps: dict[Optimizer, count[int]] = {}
 
     def late(optimizer: Optimizer, closure: Closure | None) -> object:
@@ -103,7 +103,7 @@ def applied_late(update: Update, staleness: int, ranks: int, facts: dict[str, fl
             )
         sums = under_way.setdefault(optimizer, deque())
         now = next(steps.setdefault(optimizer, count()))
-        sums.append((now, _sent(each for group in optimizer.param_groups for each in group["params"])))
+        sums.append((now, _start_reduction(each for group in optimizer.param_groups for each in group["params"])))
         if len(sums) <= staleness:
             return None
         made, arriving = sums.popleft()
@@ -118,7 +118,7 @@ def applied_late(update: Update, staleness: int, ranks: int, facts: dict[str, fl
     return late
 
 
-def _sent(parameters: Iterable[torch.Tensor]) -> list[_Sum]:
+def _start_reduction(parameters: Iterable[torch.Tensor]) -> list[_GradientSum]:
     """Begin to sum the gradients that there are, a tensor of each dtype."""
     with_gradient = sorted((each for each in parameters if each.grad is not None), key=lambda each: str(each.dtype))
     sums = []
@@ -127,5 +127,5 @@ def _sent(parameters: Iterable[torch.Tensor]) -> list[_Sum]:
         flat = torch.cat([each.grad.flatten() for each in group if each.grad is not None])
         work = dist.all_reduce(flat, async_op=True)
         assert work is not None
-        sums.append(_Sum(group, flat, work))
+        sums.append(_GradientSum(group, flat, work))
     return sums

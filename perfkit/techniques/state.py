@@ -11,21 +11,21 @@ from torch.optim import Optimizer
 
 from perfkit.errors import UnavailableError
 from perfkit.record import ParityRule, SetupCost
-from perfkit.techniques.as_built import as_built
-from perfkit.techniques.mesh import Mesh
+from perfkit.techniques.mesh import RankMesh
 from perfkit.techniques.phases import Mark
-from perfkit.techniques.segments import Joined
+from perfkit.techniques.segments import JoinedBlock
+from perfkit.techniques.unwrapped_modules import unwrap_modules
 from perfkit.workloads.loaders import LoaderChanges
 from perfkit.workloads.model_loss import compute_loss
 from perfkit.workloads.workload import Batch, Models, Workload, make_optimizers
 
 if TYPE_CHECKING:
-    from perfkit.techniques.tensor_parallel import Exchange  # imports what other runs do not need
+    from perfkit.techniques.tensor_parallel import LayerExchange  # imports what other runs do not need
 
 Closure = Callable[[], torch.Tensor]
 
 
-def _step(optimizer: Optimizer, closure: Closure | None) -> object:
+def _step_optimizer(optimizer: Optimizer, closure: Closure | None) -> object:
     return optimizer.step() if closure is None else optimizer.step(closure)  # type: ignore[arg-type]
 
 
@@ -92,7 +92,7 @@ class TrainState:
     model: nn.Module
     device: torch.device
     world: World
-    mesh: Mesh = field(init=False)
+    mesh: RankMesh = field(init=False)
     parameter_share: float = 1.0
     planned_for: torch.device | None = None
     teacher: nn.Module | None = None
@@ -103,11 +103,11 @@ class TrainState:
     optimizer_changes: list[Callable[[Optimizer], Optimizer]] = field(default_factory=list)
     forward_contexts: list[Callable[[], AbstractContextManager[object]]] = field(default_factory=list)
     backward: Callable[[torch.Tensor], None] = torch.Tensor.backward
-    optimizer_step: Callable[[Optimizer, Closure | None], object] = _step
+    optimizer_step: Callable[[Optimizer, Closure | None], object] = _step_optimizer
     after_updates: Callable[[], None] = lambda: None
     engine: Callable[[Sequence[Batch], Mark], torch.Tensor] | None = None
     dealt: dict[str, int] = field(default_factory=dict)
-    exchanges: list["Exchange"] = field(default_factory=list)
+    exchanges: list["LayerExchange"] = field(default_factory=list)
     own_forward: Callable[[Batch], torch.Tensor] | None = None
     joined: bool = False
     cycle: int = 1
@@ -131,7 +131,7 @@ class TrainState:
     on_close: list[Callable[[], None]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.mesh = Mesh(self.device.type, self.world.rank, {"dp": self.world.size})
+        self.mesh = RankMesh(self.device.type, self.world.rank, {"dp": self.world.size})
 
     @property
     def batches_of_ranks(self) -> tuple[int, ...]:
@@ -160,7 +160,9 @@ class TrainState:
         Of blocks that a technique has joined to one, the first's.
         """
         return tuple(
-            name for name in self.workload.blocks(self.model) if not isinstance(self.model.get_submodule(name), Joined)
+            name
+            for name in self.workload.blocks(self.model)
+            if not isinstance(self.model.get_submodule(name), JoinedBlock)
         )
 
     @property
@@ -194,13 +196,13 @@ class TrainState:
     @contextmanager
     def enter_forward_contexts(self) -> Iterator[None]:
         """All forward contexts, entered one within the other."""
-        with _within(self.forward_contexts):
+        with _enter_all(self.forward_contexts):
             yield
 
     @contextmanager
     def unwrap_model(self) -> Iterator[None]:
         """The model as its workload made it, for the workload's own code to look at."""
-        with as_built(self.model), _within(self.built_contexts):
+        with unwrap_modules(self.model), _enter_all(self.built_contexts):
             yield
 
     def build_optimizers(self) -> None:
@@ -239,7 +241,7 @@ class TrainState:
 
 
 @contextmanager
-def _within(contexts: Iterable[Callable[[], AbstractContextManager[object]]]) -> Iterator[None]:
+def _enter_all(contexts: Iterable[Callable[[], AbstractContextManager[object]]]) -> Iterator[None]:
     """In all of these contexts, one within the other."""
     with ExitStack() as stack:
         for context in contexts:

@@ -1,7 +1,7 @@
 """The techniques there are. In a stage they are applied in the order of this table."""
 
 from perfkit.registry import Registry
-from perfkit.techniques.technique import Technique, misfit
+from perfkit.techniques.technique import Technique, explain_misfit
 
 TECHNIQUES: Registry[type[Technique]] = Registry(
     "technique",
@@ -44,5 +44,5 @@ TECHNIQUES: Registry[type[Technique]] = Registry(
         "optim_in_backward": "perfkit.techniques.optim_in_backward:OptimInBackward",
         "engine": "perfkit.techniques.engine:Engine",
     },
-    misfit,
+    explain_misfit,
 )

@@ -1,4 +1,4 @@
-"""What a technique is: typed parameters, a stage, what it changes, and what must then be true."""
+"""A technique: typed parameters, a stage, what it changes, and what must then be true."""
 
 from collections.abc import Iterable, Mapping
 from enum import IntEnum, StrEnum
@@ -37,14 +37,14 @@ class Package(NamedTuple):
     install: str
 
 
-class Ranks(NamedTuple):
+class RankRequirement(NamedTuple):
     """A number of ranks that serves: at least so many, and a multiple of this."""
 
     least: int = 1
     multiple: int = 1
 
 
-class Planned(StrEnum):
+class PlanMode(StrEnum):
     """How a technique stands in a step on fake tensors."""
 
     APPLIED = "applied"
@@ -52,10 +52,10 @@ class Planned(StrEnum):
     NOT = "not planned"
 
 
-class Plannable(NamedTuple):
+class PlanSupport(NamedTuple):
     """How `perfkit plan` plans a technique, and a line on what differs from a run; empty where nothing does."""
 
-    how: Planned = Planned.APPLIED
+    how: PlanMode = PlanMode.APPLIED
     reason: str = ""
 
 
@@ -114,13 +114,13 @@ class Technique(Struct):
         """Whether code is compiled before its first step, which takes long."""
         return False
 
-    def ranks(self) -> Ranks:
+    def ranks(self) -> RankRequirement:
         """How many ranks it needs along its dimension, as its parameters are."""
-        return Ranks(self.min_world_size)
+        return RankRequirement(self.min_world_size)
 
-    def plannable(self) -> Plannable:
+    def plannable(self) -> PlanSupport:
         """How it is planned: as it acts in a run, but for compiled code, unless a subclass says otherwise."""
-        return Plannable(reason=_EAGERLY if self.compiles() else "")
+        return PlanSupport(reason=_EAGERLY if self.compiles() else "")
 
     def needs_16_bits(self, device: str) -> bool:
         """Whether it acts in bf16 and fp16 only on this kind of device."""
@@ -180,7 +180,7 @@ class Technique(Struct):
         return LOSSLESS
 
 
-def cannot_act(technique: Technique, device: torch.device) -> str | None:
+def explain_inability(technique: Technique, device: torch.device) -> str | None:
     """Why a technique cannot act on this kind of device: its package is missing, or its own reason; None if it can."""
     package = technique.package()
     if package is not None and find_spec(package.module) is None:
@@ -188,7 +188,7 @@ def cannot_act(technique: Technique, device: torch.device) -> str | None:
     return technique.unavailable(device)
 
 
-def refused(error: BaseException, techniques: Iterable[Technique]) -> str:
+def explain_refusal(error: BaseException, techniques: Iterable[Technique]) -> str:
     """Which technique cannot act on what the step does, and why; empty where `error` is another."""
     said = str(error)
     for technique in techniques:
@@ -198,7 +198,7 @@ def refused(error: BaseException, techniques: Iterable[Technique]) -> str:
     return ""
 
 
-def misfit(name: str, found: object) -> str:
+def explain_misfit(name: str, found: object) -> str:
     """Why what a package registers as `name` is no technique of this name; empty if it is one."""
     if not isinstance(found, type) or not issubclass(found, Technique):
         return "it is no subclass of perfkit.Technique"
@@ -208,7 +208,7 @@ def misfit(name: str, found: object) -> str:
     return "" if found.name == name else f"it calls itself {found.name!r}"
 
 
-def first_example(kind: type[Technique]) -> Technique:
+def build_first_example(kind: type[Technique]) -> Technique:
     """The technique with the parameters that the first of its examples gives it."""
     specs = next(iter(parse_variants((kind.examples or (kind.name,))[0])))
     params = next(spec.params for spec in specs if spec.name == kind.name)

@@ -23,7 +23,7 @@ LAYERS, COLUMNS, ROWS = "split_layers", "column_split_layers", "row_split_layers
 EXCHANGED = "split_activation_bytes"
 
 
-class Exchange(NamedTuple):
+class LayerExchange(NamedTuple):
     """A call of a layer to be split by its outputs (`column`) whose input takes gradients, or of one to be split by its
     inputs whose output does, and the bytes of that input or output.
     """
@@ -44,12 +44,12 @@ class SplitLayers(NamedTuple):
     parameter_bytes: int
 
 
-def split_layers(model: nn.Module, plan: Plan, ranks: int) -> SplitLayers:
+def measure_split(model: nn.Module, plan: Plan, ranks: int) -> SplitLayers:
     """What a plan makes of a model, which is as it was built; `UnavailableError` for a name that it does not have."""
     columns = rows = 0
     dimensions: dict[nn.Parameter, int] = {}
     for pattern, style in plan.items():
-        modules = _modules(model, pattern)
+        modules = _find_modules(model, pattern)
         if not modules:
             raise UnavailableError(f"the plan for tensor parallelism splits {pattern}, which the model does not have")
         if isinstance(style, ColwiseParallel):
@@ -57,27 +57,29 @@ def split_layers(model: nn.Module, plan: Plan, ranks: int) -> SplitLayers:
         elif isinstance(style, RowwiseParallel):
             rows += len(modules)
         for module in modules:
-            dimensions.update(_split_parameters(module, style))
+            dimensions.update(_find_split_parameters(module, style))
     if not columns + rows:
         raise UnavailableError("the plan for tensor parallelism splits no layer")
     held = (
-        _largest_part(parameter, dimensions[parameter], ranks) if parameter in dimensions else parameter.nbytes
+        _count_largest_part_bytes(parameter, dimensions[parameter], ranks)
+        if parameter in dimensions
+        else parameter.nbytes
         for parameter in model.parameters()
     )
     return SplitLayers(columns, rows, sum(held))
 
 
-def _modules(model: nn.Module, pattern: str) -> list[nn.Module]:
-    return [module for name, module in model.named_modules() if matches(name, pattern)]
+def _find_modules(model: nn.Module, pattern: str) -> list[nn.Module]:
+    return [module for name, module in model.named_modules() if is_pattern_match(name, pattern)]
 
 
-def matches(name: str, pattern: str) -> bool:
+def is_pattern_match(name: str, pattern: str) -> bool:
     """Whether a pattern of a plan means a module: each part of its name by itself, as `parallelize_module` has it."""
     parts, patterns = name.split("."), pattern.split(".")
     return len(parts) == len(patterns) and all(map(fnmatchcase, parts, patterns))
 
 
-def _split_parameters(module: nn.Module, style: ParallelStyle) -> Iterator[tuple[nn.Parameter, int]]:
+def _find_split_parameters(module: nn.Module, style: ParallelStyle) -> Iterator[tuple[nn.Parameter, int]]:
     """The parameters of a layer that its style splits, and the dimension along which it does."""
     embedding = isinstance(module, nn.Embedding)
     for name, parameter in module.named_parameters(recurse=False):
@@ -87,12 +89,12 @@ def _split_parameters(module: nn.Module, style: ParallelStyle) -> Iterator[tuple
             yield parameter, 0 if embedding else 1
 
 
-def _largest_part(parameter: nn.Parameter, dimension: int, ranks: int) -> int:
+def _count_largest_part_bytes(parameter: nn.Parameter, dimension: int, ranks: int) -> int:
     size = parameter.shape[dimension]
     return parameter.nbytes // size * math.ceil(size / ranks)
 
 
-def split_shape(parameter: torch.Tensor) -> torch.Size:
+def get_split_shape(parameter: torch.Tensor) -> torch.Size:
     """The shape of a rank's part of a parameter as it is split over ranks, sliced further or not."""
     if not isinstance(parameter, DTensor) or "tp" not in (parameter.device_mesh.mesh_dim_names or ()):
         return parameter.shape
@@ -105,47 +107,47 @@ def split_shape(parameter: torch.Tensor) -> torch.Size:
     return torch.Size(sizes)
 
 
-def split_bytes(parameter: torch.Tensor) -> int:
+def get_split_bytes(parameter: torch.Tensor) -> int:
     """The bytes of such a part."""
-    return parameter.nbytes // parameter.numel() * split_shape(parameter).numel() if parameter.numel() else 0
+    return parameter.nbytes // parameter.numel() * get_split_shape(parameter).numel() if parameter.numel() else 0
 
 
-def parallelize(model: nn.Module, mesh: DeviceMesh, plan: Plan) -> None:
+def parallelize_model(model: nn.Module, mesh: DeviceMesh, plan: Plan) -> None:
     """Split a model in place. All ranks have the first one's parameters and buffers then, as with DDP.
 
     `UnavailableError` where one parameter of several layers is not split alike in all of them.
     """
     for tensor in (*model.parameters(), *model.buffers()):
         dist.broadcast(tensor.detach(), src=0)
-    shared = _shared_parameters(model)
+    shared = _find_shared_parameters(model)
     parallelize_module(model, mesh, dict(plan), src_data_rank=None)
     for names in shared:
         first, *others = (model.get_parameter(name) for name in names)
-        if any(_placements(other) != _placements(first) for other in others):
+        if any(_get_placements(other) != _get_placements(first) for other in others):
             raise UnavailableError(f"{' and '.join(names)} are one parameter, and the plan does not split them alike")
         for name in names[1:]:
             owner, _, leaf = name.rpartition(".")
             model.get_submodule(owner).register_parameter(leaf, first)
     for parameter in model.parameters():
         if isinstance(parameter, DTensor) and parameter.requires_grad:
-            parameter.register_post_accumulate_grad_hook(_placed_as_its_parameter)  # type: ignore[no-untyped-call]
+            parameter.register_post_accumulate_grad_hook(_match_gradient_placement)  # type: ignore[no-untyped-call]
 
 
-def exchanged(model: nn.Module, plan: Plan, forward: Callable[[], object]) -> list[Exchange]:
+def find_exchanges(model: nn.Module, plan: Plan, forward: Callable[[], object]) -> list[LayerExchange]:
     """What layers exchange in `forward` of a model that is not split yet, and again in backward."""
-    found: list[Exchange] = []
+    found: list[LayerExchange] = []
 
     def went_in(module: nn.Module, inputs: tuple[torch.Tensor, ...], _output: torch.Tensor) -> None:
         if inputs[0].requires_grad:
-            found.append(Exchange(module, column=True, bytes=inputs[0].nbytes))
+            found.append(LayerExchange(module, column=True, bytes=inputs[0].nbytes))
 
     def came_out(module: nn.Module, _inputs: tuple[torch.Tensor, ...], output: torch.Tensor) -> None:
         if output.requires_grad:
-            found.append(Exchange(module, column=False, bytes=output.nbytes))
+            found.append(LayerExchange(module, column=False, bytes=output.nbytes))
 
     with ExitStack() as stack:
         for pattern, style in plan.items():
-            for module in _modules(model, pattern):
+            for module in _find_modules(model, pattern):
                 if isinstance(style, ColwiseParallel):
                     stack.callback(module.register_forward_hook(went_in).remove)
                 elif isinstance(style, RowwiseParallel):
@@ -154,7 +156,7 @@ def exchanged(model: nn.Module, plan: Plan, forward: Callable[[], object]) -> li
     return found
 
 
-def exchange_facts(exchanges: Iterable[Exchange], batches: int) -> dict[str, float]:
+def make_exchange_facts(exchanges: Iterable[LayerExchange], batches: int) -> dict[str, float]:
     """What layers exchange in the forward passes of so many batches, and how many they are."""
     counted = list(exchanges)
     columns = sum(each.column for each in counted)
@@ -166,7 +168,7 @@ def exchange_facts(exchanges: Iterable[Exchange], batches: int) -> dict[str, flo
     }
 
 
-def _shared_parameters(model: nn.Module) -> list[list[str]]:
+def _find_shared_parameters(model: nn.Module) -> list[list[str]]:
     """The names of each parameter that has several."""
     names: dict[nn.Parameter, list[str]] = {}
     for name, parameter in model.named_parameters(remove_duplicate=False):
@@ -174,11 +176,11 @@ def _shared_parameters(model: nn.Module) -> list[list[str]]:
     return [several for several in names.values() if len(several) > 1]
 
 
-def _placements(parameter: torch.Tensor) -> object:
+def _get_placements(parameter: torch.Tensor) -> object:
     return parameter.placements if isinstance(parameter, DTensor) else None
 
 
-def _placed_as_its_parameter(parameter: torch.Tensor) -> None:
+def _match_gradient_placement(parameter: torch.Tensor) -> None:
     """Gradients of norms are each rank's part of a sum, those of an embedding's rows whole: what an optimizer would
     make of them in each of its ops is made once."""
     gradient = parameter.grad

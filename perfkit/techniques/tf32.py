@@ -52,7 +52,7 @@ class Tf32(Technique):
     def apply(self, state: TrainState) -> TrainState:
         if state.compute_dtype not in ("fp32", "tf32"):
             raise UnavailableError(f"products of {state.compute_dtype} operands leave TF32 none of fp32 to compute")
-        state.enter(_tf32())
+        state.enter(_enable_tf32())
         state.compute_dtype = self.computes_in(state.compute_dtype)
         return state
 
@@ -72,7 +72,7 @@ class Tf32(Technique):
 
 
 @contextmanager
-def _tf32() -> Iterator[None]:
+def _enable_tf32() -> Iterator[None]:
     switches = (_BACKENDS.cuda.matmul, _BACKENDS.cudnn.conv, _BACKENDS.cudnn.rnn)
     before = [switch.fp32_precision for switch in switches]
     for switch in switches:

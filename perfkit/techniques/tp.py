@@ -15,7 +15,7 @@ from perfkit.cost.collective import CollectiveType
 from perfkit.errors import UnavailableError
 from perfkit.record import Claim, Relation
 from perfkit.techniques.mesh import Dimension
-from perfkit.techniques.ranks import ModelParallel
+from perfkit.techniques.rank_sharing import ModelParallel
 from perfkit.techniques.state import TrainState
 from perfkit.techniques.technique import Stage
 from perfkit.techniques.tensor_parallel import (
@@ -23,12 +23,12 @@ from perfkit.techniques.tensor_parallel import (
     EXCHANGED,
     LAYERS,
     ROWS,
-    exchange_facts,
-    exchanged,
-    parallelize,
-    split_layers,
+    find_exchanges,
+    make_exchange_facts,
+    measure_split,
+    parallelize_model,
 )
-from perfkit.techniques.trial import trial_forward
+from perfkit.techniques.trial import run_trial_forward
 from perfkit.workloads.model_loss import compute_loss
 from perfkit.workloads.workload import Batch, TensorParallelSplit, Workload
 
@@ -36,7 +36,7 @@ from perfkit.workloads.workload import Batch, TensorParallelSplit, Workload
 _HELD = "split_parameter_bytes"
 
 
-class _Collective(NamedTuple):
+class _SplitCollective(NamedTuple):
     """What split layers call: its op, what becomes of activations, and the fact of who calls it in backward."""
 
     kind: CollectiveType
@@ -48,12 +48,12 @@ class _Collective(NamedTuple):
 # With sequence parallelism and without.
 _COLLECTIVES = {
     True: (
-        _Collective(CollectiveType.ALL_GATHER, "_c10d_functional::all_gather_into_tensor", "gathered", ROWS),
-        _Collective(
+        _SplitCollective(CollectiveType.ALL_GATHER, "_c10d_functional::all_gather_into_tensor", "gathered", ROWS),
+        _SplitCollective(
             CollectiveType.REDUCE_SCATTER, "_c10d_functional::reduce_scatter_tensor", "summed into parts", COLUMNS
         ),
     ),
-    False: (_Collective(CollectiveType.ALL_REDUCE, "_c10d_functional::all_reduce", "summed", COLUMNS),),
+    False: (_SplitCollective(CollectiveType.ALL_REDUCE, "_c10d_functional::all_reduce", "summed", COLUMNS),),
 }
 
 
@@ -105,16 +105,16 @@ class Tp(ModelParallel):
             )
         ranks = state.mesh.size("tp")
         plan = plan_of(state.model, TensorParallelSplit(ranks, self.sp, self.loss))
-        split = split_layers(state.model, plan, ranks)
-        state.exchanges = exchanged(state.model, plan, partial(trial_forward, state))
+        split = measure_split(state.model, plan, ranks)
+        state.exchanges = find_exchanges(state.model, plan, partial(run_trial_forward, state))
         state.parameter_share *= split.parameter_bytes / sum(each.nbytes for each in state.model.parameters())
-        parallelize(state.model, state.mesh.get_submesh("tp"), plan)
+        parallelize_model(state.model, state.mesh.get_submesh("tp"), plan)
         if self.loss:
             state.enter(loss_parallel())
-            state.workload = replace(state.workload, loss=partial(_local_loss, state.workload))
-        state.group_changes.append(_tensor_by_tensor)
+            state.workload = replace(state.workload, loss=partial(_compute_local_loss, state.workload))
+        state.group_changes.append(_disable_foreach)
         batches = len(state.batches_of_ranks) * state.accumulation
-        state.facts |= {_HELD: float(split.parameter_bytes), **exchange_facts(state.exchanges, batches)}
+        state.facts |= {_HELD: float(split.parameter_bytes), **make_exchange_facts(state.exchanges, batches)}
         return state
 
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
@@ -137,12 +137,12 @@ class Tp(ModelParallel):
         return tuple(claims)
 
 
-def _local_loss(workload: Workload, model: nn.Module, batch: Batch) -> torch.Tensor:
+def _compute_local_loss(workload: Workload, model: nn.Module, batch: Batch) -> torch.Tensor:
     """The loss, which all ranks have, as a plain tensor."""
     loss = compute_loss(workload, model, batch)
     return loss.to_local() if isinstance(loss, DTensor) else loss
 
 
-def _tensor_by_tensor(optimizer: Optimizer) -> None:
+def _disable_foreach(optimizer: Optimizer) -> None:
     for group in optimizer.param_groups:
         group.update({option: False for option in ("foreach", "fused") if option in group})

@@ -14,7 +14,7 @@ from greenlet import greenlet
 from lightning.pytorch import Callback, LightningModule, Trainer
 from torch.optim import Optimizer
 
-from perfkit.techniques.engine import placed
+from perfkit.techniques.engine import get_lightning_options
 from perfkit.techniques.phases import Mark, Phases
 from perfkit.techniques.state import TrainState
 from perfkit.workloads.workload import Batch, move_to_device
@@ -30,15 +30,15 @@ class TrainerSteps:
     def __init__(self, state: TrainState) -> None:
         self._state = state
         self._fit: greenlet | None = None
-        self._module: _Training | None = None
+        self._module: _LightningTraining | None = None
         self._optimizers: dict[str, Optimizer] = {}
 
     def __call__(self, batches: Sequence[Batch], mark: Mark) -> torch.Tensor:
         if self._fit is None or self._fit.dead or self._optimizers is not self._state.optimizers:
             self.close()
             self._optimizers = self._state.optimizers
-            self._module = _Training(self._state)
-            self._fit = greenlet(_fit)
+            self._module = _LightningTraining(self._state)
+            self._fit = greenlet(_run_fit)
             self._fit.switch(self._module, len(batches))
         assert self._module is not None
         self._module.begin(mark)
@@ -52,21 +52,21 @@ class TrainerSteps:
         self._fit = None
 
 
-def _fit(module: "_Training", microbatches: int) -> None:
+def _run_fit(module: "_LightningTraining", microbatches: int) -> None:
     trainer = Trainer(
         max_epochs=1,
         accumulate_grad_batches=microbatches,
-        callbacks=_Counts(module.state.counters),
+        callbacks=_UpdateCounter(module.state.counters),
         logger=False,
         enable_checkpointing=False,
         enable_progress_bar=False,
         enable_model_summary=False,
-        **placed(module.state.device),
+        **get_lightning_options(module.state.device),
     )
-    trainer.fit(module, _Asked())
+    trainer.fit(module, _StepLoader())
 
 
-class _Asked:
+class _StepLoader:
     """A data loader that waits in the greenlet around it for the microbatches of a step; none end it.
 
     It says that it is long, else the Trainer would ask for a batch ahead to know which is the last.
@@ -81,7 +81,7 @@ class _Asked:
             yield from batches
 
 
-class _Training(LightningModule):
+class _LightningTraining(LightningModule):
     """The workload as Lightning has it: automatic optimization of the one optimizer."""
 
     def __init__(self, state: TrainState) -> None:
@@ -117,7 +117,7 @@ class _Training(LightningModule):
             super().optimizer_step(*of_the_call, **options)
 
 
-class _Counts(Callback):
+class _UpdateCounter(Callback):
     """Counts what only a Trainer calls."""
 
     def __init__(self, counters: dict[str, float]) -> None:

@@ -12,19 +12,19 @@ from perfkit.workloads.workload import Batch, count_samples, draw_batches, join_
 
 
 @contextmanager
-def trial_batch(state: TrainState) -> Iterator[Batch]:
+def draw_trial_batch(state: TrainState) -> Iterator[Batch]:
     """A batch as those of a run: on the device, what is floating in the dtype of the parameters.
 
     What runs with it leaves no trace: torch's random numbers and the model's buffers are afterwards as they were.
     """
-    with trial_batches(state) as batches:
+    with draw_trial_batches(state) as batches:
         yield next(batches)
 
 
 @contextmanager
-def trial_samples(state: TrainState, count: int) -> Iterator[Batch]:
+def draw_trial_samples(state: TrainState, count: int) -> Iterator[Batch]:
     """The same, of so many samples; their number of one batch must be known."""
-    with trial_batches(state) as batches:
+    with draw_trial_batches(state) as batches:
         drawn = [next(batches)]
         while sum(count_samples(batch) or count for batch in drawn) < count:
             drawn.append(next(batches))
@@ -32,35 +32,35 @@ def trial_samples(state: TrainState, count: int) -> Iterator[Batch]:
 
 
 @contextmanager
-def trial_batches(state: TrainState) -> Iterator[Iterator[Batch]]:
+def draw_trial_batches(state: TrainState) -> Iterator[Iterator[Batch]]:
     """The same, without end; on all ranks the same."""
     drawn = draw_batches(state.workload, torch.Generator().manual_seed(0))
     dtype = next((p.dtype for p in state.model.parameters() if p.is_floating_point()), torch.float32)
     kept = {name: buffer.clone() for name, buffer in state.model.named_buffers()}
     with torch.random.fork_rng(devices=[state.device] if state.device.type == "cuda" else []):
         try:
-            yield (_placed(batch, state.device, dtype) for batch in drawn)
+            yield (_move_batch(batch, state.device, dtype) for batch in drawn)
         finally:
             with torch.no_grad():
                 for name, before in kept.items():
                     state.model.get_buffer(name).copy_(before)
 
 
-def trial_forward(state: TrainState) -> None:
+def run_trial_forward(state: TrainState) -> None:
     """A forward pass of one rank's batch, of which nothing is kept for backward."""
-    with trial_batch(state) as batch, nothing_kept(), state.enter_forward_contexts():
+    with draw_trial_batch(state) as batch, discard_saved_tensors(), state.enter_forward_contexts():
         call_loss(state.workload, state.model, batch)
 
 
-def nothing_kept() -> saved_tensors_hooks:
+def discard_saved_tensors() -> saved_tensors_hooks:
     """Within it forward passes keep nothing for backward, and take as much less memory."""
-    return saved_tensors_hooks(lambda _saved: None, _not_kept)
+    return saved_tensors_hooks(lambda _saved: None, _refuse_unpack)
 
 
-def _not_kept(_packed: None) -> torch.Tensor:
+def _refuse_unpack(_packed: None) -> torch.Tensor:
     raise AssertionError("no backward pass is run")
 
 
-def _placed(batch: Batch, device: torch.device, dtype: torch.dtype) -> Batch:
+def _move_batch(batch: Batch, device: torch.device, dtype: torch.dtype) -> Batch:
     cast = {name: tensor.to(dtype) if tensor.is_floating_point() else tensor for name, tensor in batch.items()}
     return {name: tensor.to(device) for name, tensor in cast.items()}

@@ -8,10 +8,16 @@ from torch.optim import Optimizer
 
 from perfkit.errors import UnavailableError
 from perfkit.record import Claim, Relation
-from perfkit.techniques.ddp import averages_gradients, replicate
-from perfkit.techniques.deepspeed_zero import NOT_PLANNED, Engine, package_of, shard_with_deepspeed, sharded_claims
+from perfkit.techniques.ddp import make_averaging_claim, wrap_in_ddp
+from perfkit.techniques.deepspeed_zero import (
+    NOT_PLANNED,
+    Engine,
+    get_package,
+    make_sharding_claims,
+    shard_with_deepspeed,
+)
 from perfkit.techniques.state import TrainState
-from perfkit.techniques.technique import Package, Plannable, Stage, Technique
+from perfkit.techniques.technique import Package, PlanSupport, Stage, Technique
 
 # Scalars that an optimizer keeps for every parameter, such as AdamW's step.
 SLACK = 0.01
@@ -52,24 +58,26 @@ class Zero1(Technique):
     engine: Engine = "torch"
 
     def package(self) -> Package | None:
-        return package_of(self.engine)
+        return get_package(self.engine)
 
-    def plannable(self) -> Plannable:
+    def plannable(self) -> PlanSupport:
         return NOT_PLANNED if self.engine == "deepspeed" else super().plannable()
 
     def apply(self, state: TrainState) -> TrainState:
         if self.engine == "deepspeed":
             return shard_with_deepspeed(state, 1)
-        state = replicate(state)
-        state.optimizer_changes.append(sharded)
+        state = wrap_in_ddp(state)
+        state.optimizer_changes.append(shard_optimizer)
         return state
 
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
         if self.engine == "deepspeed":
-            return sharded_claims(self.name, 1, state)
+            return make_sharding_claims(self.name, 1, state)
         ranks = state.mesh.size("dp")
         shares = [
-            largest_share([[parameter.numel() for parameter in group["params"]] for group in each.param_groups], ranks)
+            compute_largest_share(
+                [[parameter.numel() for parameter in group["params"]] for group in each.param_groups], ranks
+            )
             for each in state.optimizers.values()
         ]
         return (
@@ -82,11 +90,11 @@ class Zero1(Technique):
                 value=max(shares) + SLACK,
                 relative_to="baseline",
             ),
-            averages_gradients(self.name),
+            make_averaging_claim(self.name),
         )
 
 
-class _Sharded(ZeroRedundancyOptimizer):
+class _ShardedOptimizer(ZeroRedundancyOptimizer):
     """Not for an optimizer that evaluates the loss itself: ranks with different parameters would not do so equally
     often, and wait for each other's gradients."""
 
@@ -99,7 +107,7 @@ class _Sharded(ZeroRedundancyOptimizer):
         return super().step(**options)
 
 
-def sharded(optimizer: Optimizer) -> Optimizer:
+def shard_optimizer(optimizer: Optimizer) -> Optimizer:
     """ZeroRedundancyOptimizer around an optimizer, which keeps this rank's part of each of its parameter groups.
 
     It is not made anew from a part of the parameters, of which its maker may make other groups.
@@ -117,10 +125,10 @@ def sharded(optimizer: Optimizer) -> Optimizer:
     groups = [{key: value for key, value in group.items() if key != "param_names"} for group in optimizer.param_groups]
     for group in optimizer.param_groups:
         group.pop("param_names", None)
-    return _Sharded(groups, optimizer_class=keep)  # type: ignore[arg-type]
+    return _ShardedOptimizer(groups, optimizer_class=keep)  # type: ignore[arg-type]
 
 
-def largest_share(groups: Iterable[Iterable[int]], ranks: int) -> float:
+def compute_largest_share(groups: Iterable[Iterable[int]], ranks: int) -> float:
     """The largest rank's share when tensors are sharded whole, the largest first, each to the emptiest rank.
 
     This is ZeroRedundancyOptimizer's rule, by parameter groups. It is 1/ranks where sizes allow it, and more where one

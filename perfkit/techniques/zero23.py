@@ -15,11 +15,17 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import CPUOffloadPolicy, OffloadPolicy, fully_shard
 
 from perfkit.record import Claim, Relation
-from perfkit.techniques.deepspeed_zero import NOT_PLANNED, Engine, package_of, shard_with_deepspeed, sharded_claims
-from perfkit.techniques.fsdp import wrap
+from perfkit.techniques.deepspeed_zero import (
+    NOT_PLANNED,
+    Engine,
+    get_package,
+    make_sharding_claims,
+    shard_with_deepspeed,
+)
+from perfkit.techniques.fsdp import wrap_blocks
 from perfkit.techniques.state import TrainState
-from perfkit.techniques.technique import Package, Plannable, Planned, Stage, Technique
-from perfkit.techniques.tensor_parallel import split_bytes, split_shape
+from perfkit.techniques.technique import Package, PlanMode, PlanSupport, Stage, Technique
+from perfkit.techniques.tensor_parallel import get_split_bytes, get_split_shape
 from perfkit.techniques.zero1 import SLACK, ZERO
 
 _NO_HOST = "offload=cpu needs a device with memory of its own: on a CPU the parameters already are in host memory"
@@ -58,14 +64,16 @@ class FullyShard(Technique):
     def unavailable(self, device: torch.device) -> str | None:
         return _NO_HOST if self.offload == "cpu" and device.type == "cpu" else None
 
-    def plannable(self) -> Plannable:
+    def plannable(self) -> PlanSupport:
         if self.offload == "none":
-            return Plannable()
-        return Plannable(Planned.NOT, "FSDP2 tells the host's shards by their device, and all of a plan's are on a CPU")
+            return PlanSupport()
+        return PlanSupport(
+            PlanMode.NOT, "FSDP2 tells the host's shards by their device, and all of a plan's are on a CPU"
+        )
 
     def apply(self, state: TrainState) -> TrainState:
         policy = CPUOffloadPolicy(pin_memory=True) if self.offload == "cpu" else OffloadPolicy()
-        state.facts["unsharded_parameter_bytes"] = float(sum(map(split_bytes, state.model.parameters())))
+        state.facts["unsharded_parameter_bytes"] = float(sum(map(get_split_bytes, state.model.parameters())))
         one = partial(
             fully_shard,
             mesh=self._make_mesh(state),
@@ -73,7 +81,7 @@ class FullyShard(Technique):
             offload_policy=policy,
             ignored_params=set(state.dealt_parameters),
         )
-        wrap(state, one)
+        wrap_blocks(state, one)
         return state
 
     def _make_mesh(self, state: TrainState) -> DeviceMesh:
@@ -86,7 +94,7 @@ class FullyShard(Technique):
 
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
         ranks = self._count_slices(state)
-        share = largest_slice(state.model, ranks, state.dealt_parameters) + SLACK
+        share = compute_largest_slice(state.model, ranks, state.dealt_parameters) + SLACK
         claims = list(
             self._make_traffic_claims(state, ranks) if state.mesh.size("tp") > 1 else self._make_call_claims(state)
         )
@@ -121,7 +129,9 @@ class FullyShard(Technique):
         parameters = list(state.model.parameters())
         trained = [parameter for parameter in parameters if parameter.requires_grad]
         times = state.accumulation * state.microbatches * (2 if self._reshard else 1)
-        reduced, gathered = (float(ranks * sum(slice_bytes(p, ranks) for p in of)) for of in (trained, parameters))
+        reduced, gathered = (
+            float(ranks * sum(count_slice_bytes(p, ranks) for p in of)) for of in (trained, parameters)
+        )
         twice = "for forward and again for backward" if self._reshard else "once for forward and backward"
         fact = f"collective_bytes:{{}}:{self._along}"
         yield self._make_claim(
@@ -143,14 +153,14 @@ class _Zero(FullyShard):
     engine: Engine = "torch"
 
     def package(self) -> Package | None:
-        return package_of(self.engine)
+        return get_package(self.engine)
 
     def unavailable(self, device: torch.device) -> str | None:
         if self.engine == "deepspeed" and self.offload == "cpu":
             return "offload=cpu is of FSDP2, and has not been tried with DeepSpeed"
         return super().unavailable(device)
 
-    def plannable(self) -> Plannable:
+    def plannable(self) -> PlanSupport:
         return NOT_PLANNED if self.engine == "deepspeed" else super().plannable()
 
     def apply(self, state: TrainState) -> TrainState:
@@ -160,7 +170,7 @@ class _Zero(FullyShard):
 
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
         if self.engine == "deepspeed":
-            return sharded_claims(self.name, self._zero_stage, state)
+            return make_sharding_claims(self.name, self._zero_stage, state)
         return super().claims(state)
 
 
@@ -184,7 +194,7 @@ class Zero3(_Zero):
     _zero_stage: ClassVar[int] = 3
 
 
-def largest_slice(model: nn.Module, ranks: int, whole: frozenset[nn.Parameter] = frozenset()) -> float:
+def compute_largest_slice(model: nn.Module, ranks: int, whole: frozenset[nn.Parameter] = frozenset()) -> float:
     """The largest rank's share when every parameter is sliced along its first dimension, as FSDP2 does.
 
     It is 1/ranks where the first dimensions divide by the number of ranks. Of parameters that are split over ranks, a
@@ -192,10 +202,10 @@ def largest_slice(model: nn.Module, ranks: int, whole: frozenset[nn.Parameter] =
     """
     sliced = [parameter for parameter in model.parameters() if parameter not in whole]
     kept = sum(parameter.nbytes for parameter in whole)
-    return (kept + sum(slice_bytes(each, ranks) for each in sliced)) / (kept + sum(map(split_bytes, sliced)))
+    return (kept + sum(count_slice_bytes(each, ranks) for each in sliced)) / (kept + sum(map(get_split_bytes, sliced)))
 
 
-def slice_bytes(parameter: torch.Tensor, ranks: int) -> int:
+def count_slice_bytes(parameter: torch.Tensor, ranks: int) -> int:
     """The bytes of the largest slice of a parameter."""
-    rows = next(iter(split_shape(parameter)), 1)
-    return math.ceil(rows / ranks) * (split_bytes(parameter) // rows)
+    rows = next(iter(get_split_shape(parameter)), 1)
+    return math.ceil(rows / ranks) * (get_split_bytes(parameter) // rows)

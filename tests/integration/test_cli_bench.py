@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from perfkit.plan.score import score
+from perfkit.plan.score import score_folder
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +55,7 @@ def test_every_variant_is_measured_and_engaged(suite: Path) -> None:
 
 
 def test_what_was_planned_before_stands_beside_what_was_measured(suite: Path) -> None:
-    found = score(suite.parent)
+    found = score_folder(suite.parent)
     assert [each.variant for each in found.variants] == ["baseline", "amp", "ckpt"]
     for each in found.variants:
         assert each.prediction.beforehand

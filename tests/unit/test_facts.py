@@ -7,7 +7,7 @@ import pytest
 
 from perfkit.facts import DERIVED, FACTS, RECORDED
 from perfkit.techniques.table import TECHNIQUES
-from perfkit.techniques.technique import first_example
+from perfkit.techniques.technique import build_first_example
 from tests.unit.techniques.tiny import new_state
 
 DOCS = (Path(__file__).parents[2] / "docs" / "architecture.md").read_text()
@@ -29,6 +29,6 @@ def test_the_claims_of_techniques_are_about_them(name: str) -> None:
     state = new_state()
     state.build_optimizers()
     kinds = {fact.partition(":")[0] for fact in FACTS}
-    claims = first_example(TECHNIQUES.load(name)).claims(state)
+    claims = build_first_example(TECHNIQUES.load(name)).claims(state)
     assert claims
     assert {claim.fact.partition(":")[0] for claim in claims} <= kinds

@@ -25,7 +25,7 @@ from perfkit.store.layout import CEILINGS_FILE, RUN_FILE, SPEC_FILE, SUITE_FILE,
 from perfkit.store.price import Price
 from perfkit.store.read import read_suite
 from perfkit.store.request import BenchRequest
-from perfkit.techniques.compose import left_open
+from perfkit.techniques.compose import find_open_technique
 from tests.fixtures.suites import NO_MEMORY
 
 HERE = Environment(
@@ -309,7 +309,7 @@ def test_a_workload_that_has_changed_since_is_refused_with_its_file(machine: Mac
 def sized(request: BenchRequest, _progress: object) -> Found:
     """Whatever is open is a batch, of four samples."""
     (four,) = parse_variants("batch:size=4")
-    variants = tuple(four if left_open(each) else each for each in request.variants)
+    variants = tuple(four if find_open_technique(each) else each for each in request.variants)
     return Found(msgspec.structs.replace(request, variants=variants))
 
 

@@ -12,7 +12,7 @@ from benchmarks.gpu.ranks import BENCHES
 from perfkit.analysis.model.suite import Variant
 from perfkit.record import RunStatus
 from perfkit.spec import parse_variants
-from perfkit.techniques.compose import compose
+from perfkit.techniques.compose import compose_techniques
 from tests.fixtures.sample_analysis import realistic
 
 OUTCOME = {"status": "timeout", "reason": "rank 1 had not entered all_reduce 9", "dumps": {"nccl_trace_rank_0": 10}}
@@ -68,7 +68,7 @@ def test_fixtures_are_the_smallest_recordings_and_all_dumps(tmp_path: Path) -> N
 )
 def test_every_variant_is_known(variant: str) -> None:
     (techniques,) = parse_variants(variant)
-    assert compose(techniques)
+    assert compose_techniques(techniques)
 
 
 def sample(verdict: str, **changed: Any) -> dict[str, Variant]:

@@ -10,7 +10,7 @@ from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 from perfkit.cost.live_flops import FlopCount, FlopCounter
 from perfkit.instruments.recording import Recording
 from perfkit.record import Measurement, Quantity, QuantityOrigin, Unknown
-from perfkit.techniques.compile_facts import compile_facts
+from perfkit.techniques.compile_facts import collect_compile_facts
 
 NAMED = 3  # ops without a formula that are named
 
@@ -40,7 +40,7 @@ def counted(models: Mapping[str, nn.Module]) -> Recording[StepFlops]:
 
 
 def _why_not(models: Iterable[nn.Module]) -> str:
-    if compile_facts() or any(_is_compiled(module) for model in models for module in model.modules()):
+    if collect_compile_facts() or any(_is_compiled(module) for model in models for module in model.modules()):
         return "FLOPs inside compiled code cannot be counted while it runs: give flops_per_step"
     if any(isinstance(model, nn.DataParallel) and len(model.device_ids) > 1 for model in models):
         return "FLOPs in the threads of DataParallel cannot be counted: give flops_per_step"

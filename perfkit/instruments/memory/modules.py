@@ -11,7 +11,7 @@ from torch.profiler import record_function
 from perfkit.instruments.compiling import is_compiling, never_compiled
 from perfkit.instruments.trained import Trained
 from perfkit.record import MARK_PREFIX
-from perfkit.techniques.calls import Call, put_around
+from perfkit.techniques.call_wrappers import Call, wrap_calls
 
 _MARK = MARK_PREFIX + "module::"
 
@@ -25,7 +25,7 @@ def marked_modules(trained: Trained) -> Iterator[None]:
     """
     replicated = {part for model in trained.models.values() for part in _replicated(model)}
     undo = [
-        put_around(module, partial(_marked, name))
+        wrap_calls(module, partial(_marked, name))
         for name, module in trained.named_modules()
         if name and module not in replicated
     ]

@@ -17,7 +17,7 @@ from perfkit.instruments.objects import instances
 from perfkit.instruments.tensors import add_block, has_storage, optimizer_tensors, plain_parts
 from perfkit.instruments.trained import Trained
 from perfkit.record import InitialBlock
-from perfkit.techniques.paged_optimizer import local_optimizer
+from perfkit.techniques.paged_optimizer import get_local_optimizer
 
 
 def owners(trained: Trained) -> dict[int, Owner]:
@@ -54,7 +54,7 @@ def watched_gradients(trained: Trained, now: Callable[[], int] = time.time_ns) -
 
     # An optimizer that is wrapped may be stepped alone. Not by torch's hooks for all optimizers: this may be run from
     # one of them, and while they are called their table must not change.
-    optimizers = {optimizer for outer in trained.optimizers for optimizer in (outer, local_optimizer(outer))}
+    optimizers = {optimizer for outer in trained.optimizers for optimizer in (outer, get_local_optimizer(outer))}
     handles = [optimizer.register_step_pre_hook(look) for optimizer in optimizers]
     handles += [optimizer.register_step_post_hook(look) for optimizer in optimizers]
     try:

@@ -32,7 +32,7 @@ def _obey(session: "Session", say: Callable[[str], None], commands: Iterator[str
     """Run the steps that are asked for until told to end."""
     from perfkit.instruments.clock import joined
     from perfkit.instruments.warmup import is_warm_by_turns
-    from perfkit.techniques.compile_facts import compile_facts
+    from perfkit.techniques.compile_facts import collect_compile_facts
 
     gc.collect()  # what set-up left, which a step would have to look through
     warm, turns = StepSamples(), StepSamples()
@@ -53,7 +53,7 @@ def _obey(session: "Session", say: Callable[[str], None], commands: Iterator[str
         else:
             turns = joined(turns, middle(steps))
     session.recorder.update(warmup=warm, samples=turns, steady=is_warm_by_turns(warm))
-    session.recorder.add_facts(compile_facts())
+    session.recorder.add_facts(collect_compile_facts())
 
 
 if __name__ == "__main__":

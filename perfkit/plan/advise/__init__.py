@@ -1,1 +1,1 @@
-"""What to switch on: the shelf ranked for one training step, and the best that goes together."""
+"""Advises what to switch on: techniques ranked for one training step, and the best that goes together."""

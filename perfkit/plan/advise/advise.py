@@ -4,14 +4,14 @@ from collections.abc import Callable, Iterable
 
 from perfkit.errors import UsageError
 from perfkit.measure.own_size import batch_size
-from perfkit.plan.advise.combine import combine
-from perfkit.plan.advise.estimates import Estimate, Estimates
+from perfkit.plan.advise.candidates import Candidate, Techniques, judge_loss_risk, make_candidate, select_candidates
+from perfkit.plan.advise.combine import combine_techniques
+from perfkit.plan.advise.estimates import VariantEstimate, VariantEstimates
 from perfkit.plan.advise.judge import Judge, Worth
-from perfkit.plan.advise.model import Advice, Goal, Option
-from perfkit.plan.advise.shelf import Candidate, Techniques, candidate, risk, shelf
-from perfkit.plan.advise.subject import Subject
-from perfkit.plan.plan import PlanOne, plan_of
-from perfkit.plan.verdict import fits
+from perfkit.plan.advise.model import Advice, AdviceOption, Goal
+from perfkit.plan.advise.subject import AdviceSubject
+from perfkit.plan.plan import PlanOne, make_planner
+from perfkit.plan.verdict import check_fit
 from perfkit.spec import TechniqueSpec
 
 # A technique must save so much of the step or of the peak to be joined with others: less is not worth its risk.
@@ -20,7 +20,7 @@ _TIMES = (2, 4)  # the batch, where batches are compared
 
 
 def advise(
-    subject: Subject,
+    subject: AdviceSubject,
     variants: Iterable[Techniques],
     goal: Goal,
     progress: Callable[[str], None] = lambda _: None,
@@ -34,7 +34,7 @@ def advise(
     """
     request, target = subject.request, subject.target
     size = None if request is None else batch_size(request.workload, subject.place.device)
-    plan = None if request is None or target is None else plan_of(request, target, progress)
+    plan = None if request is None or target is None else make_planner(request, target, progress)
     limit = None if target is None else target.limit_bytes
     if goal in ("memory", "batch") and plan is None:
         raise UsageError(f"--goal {goal} needs a plan, and {subject.notes[-1]}")
@@ -42,24 +42,24 @@ def advise(
         raise UsageError("--goal batch needs to know how much memory there is, and the size of a batch: --memory 24GiB")
     asked = list(variants)
     if goal == "cost" and size is not None:
-        asked += [batch for times in _TIMES if (batch := _batch(size * times)) not in asked]
-    candidates, left_out = shelf(asked, subject, goal, size)
-    estimates = Estimates(subject.step, plan, size, limit)
+        asked += [batch for times in _TIMES if (batch := _make_batch_technique(size * times)) not in asked]
+    candidates, left_out = select_candidates(asked, subject, goal, size)
+    estimates = VariantEstimates(subject.step, plan, size, limit)
     before = estimates.estimate_variant(())
-    step_s = _step_s(subject, plan)
+    step_s = _get_step_s(subject, plan)
     notes = subject.notes
     if step_s is None and plan is not None and goal in ("time", "cost"):
         as_it_is = plan(())
         reason = (as_it_is.step_reason or as_it_is.reason).rstrip(".")
         notes = (*notes, f"the time of a step is not known: {reason}. Advise a suite of it, or use --goal memory")
-    judge = _judge(goal, limit, before, step_s)
+    judge = _make_judge(goal, limit, before, step_s)
     ranked = sorted(candidates, key=lambda each: judge.order(estimates.estimate_variant(each.specs)))
-    comparable = (each for each in ranked if risk(each.techniques).comparable)
+    comparable = (each for each in ranked if judge_loss_risk(each.techniques).comparable)
     helpful = [each for each in comparable if judge.is_better(estimates.estimate_variant(each.specs), before)]
-    joined = combine(helpful, estimates.estimate_variant, judge.is_better)
+    joined = combine_techniques(helpful, estimates.estimate_variant, judge.is_better)
 
-    def option(variant: Candidate) -> Option:
-        return _option(variant, estimates.estimate_variant(variant.specs), before, step_s, limit)
+    def option(variant: Candidate) -> AdviceOption:
+        return _make_option(variant, estimates.estimate_variant(variant.specs), before, step_s, limit)
 
     return Advice(
         subject=subject.name,
@@ -70,45 +70,45 @@ def advise(
         step_s=step_s,
         peak_bytes=before.needed,
         options=tuple(map(option, ranked)),
-        best=option(candidate(joined.specs)) if joined.specs else None,
+        best=option(make_candidate(joined.specs)) if joined.specs else None,
         clashes=joined.clashes,
         left_out=left_out,
         notes=notes,
     )
 
 
-def _batch(size: int) -> Techniques:
+def _make_batch_technique(size: int) -> Techniques:
     return (TechniqueSpec(name="batch", params={"size": size}),)
 
 
-def _step_s(subject: Subject, plan: PlanOne | None) -> float | None:
+def _get_step_s(subject: AdviceSubject, plan: PlanOne | None) -> float | None:
     if subject.step is not None:
         return subject.step.step_s
     planned = None if plan is None else plan(()).step_s
     return None if planned is None else planned.total.value
 
 
-def _judge(goal: Goal, limit: float | None, before: Estimate, step_s: float | None) -> Judge:
+def _make_judge(goal: Goal, limit: float | None, before: VariantEstimate, step_s: float | None) -> Judge:
     held = 0.0 if before.needed is None else before.needed.value
     of = {"memory": held, "batch": before.largest_batch or 0.0}.get(goal, step_s or 0.0)
     return Judge(goal, limit, Worth(_NOTABLE * held, _NOTABLE * of))
 
 
-def _option(
-    variant: Candidate, estimate: Estimate, before: Estimate, step_s: float | None, limit: float | None
-) -> Option:
+def _make_option(
+    variant: Candidate, estimate: VariantEstimate, before: VariantEstimate, step_s: float | None, limit: float | None
+) -> AdviceOption:
     held = estimate.needed
     share = None if estimate.saving is None or not step_s else estimate.saving.value / step_s
-    return Option(
+    return AdviceOption(
         name=variant.name,
         saves_s=estimate.saving,
         saves_share=share,
         peak_bytes=held,
         saves_bytes=None if held is None or before.needed is None else before.needed.value - held.value,
         largest_batch=estimate.largest_batch,
-        fits=None if held is None or limit is None else fits(held, limit),
+        fits=None if held is None or limit is None else check_fit(held, limit),
         why=estimate.why,
         assumes=estimate.assumes,
-        risk=risk(variant.techniques),
+        risk=judge_loss_risk(variant.techniques),
         not_known=estimate.not_known,
     )

@@ -1,23 +1,23 @@
-"""What a variant would come to: time from the recorded step or else the plan, memory from the plan."""
+"""Estimates of a variant: time from the recorded step or else the plan, memory from the plan."""
 
 from typing import NamedTuple
 
 from perfkit.analysis.model.plan import Interval
-from perfkit.plan.advise.model import Saving
-from perfkit.plan.advise.planned import largest_batch, planned_saving
-from perfkit.plan.advise.shelf import Candidate, Techniques, candidate
-from perfkit.plan.advise.time import TimeSaved, time_saved
-from perfkit.plan.advise.traced import TracedStep
+from perfkit.plan.advise.candidates import Candidate, Techniques, make_candidate
+from perfkit.plan.advise.model import TimeSaving
+from perfkit.plan.advise.plan_figures import compute_planned_saving, estimate_largest_batch
+from perfkit.plan.advise.time_saving import TimeEstimate, estimate_time_saved
+from perfkit.plan.advise.traced_step import TracedStep
 from perfkit.plan.plan import PlanOne
 from perfkit.spec import format_variant_label
 from perfkit.techniques.batch import Batch
 from perfkit.units import format_bytes, format_seconds
 
 
-class Estimate(NamedTuple):
+class VariantEstimate(NamedTuple):
     """Figures of a variant; None where `not_known` says why."""
 
-    saving: Saving | None
+    saving: TimeSaving | None
     needed: Interval | None
     largest_batch: int | None
     why: tuple[str, ...] = ()
@@ -25,7 +25,7 @@ class Estimate(NamedTuple):
     not_known: tuple[str, ...] = ()
 
 
-class Estimates:
+class VariantEstimates:
     """Estimates of variants of one step, each made once.
 
     `batch_size` is that of the step, None where it is not known; `limit_bytes` what a rank may take.
@@ -36,42 +36,46 @@ class Estimates:
     ) -> None:
         self._step, self._plan = step, plan
         self._batch_size, self._limit_bytes = batch_size, limit_bytes
-        self._known: dict[str, Estimate] = {}
+        self._known: dict[str, VariantEstimate] = {}
 
-    def estimate_variant(self, specs: Techniques) -> Estimate:
+    def estimate_variant(self, specs: Techniques) -> VariantEstimate:
         """The estimate of a variant, of no technique that of the step as it is."""
         name = format_variant_label(specs)
         if name not in self._known:
-            self._known[name] = self._make_estimate(candidate(specs))
+            self._known[name] = self._make_estimate(make_candidate(specs))
         return self._known[name]
 
-    def _make_estimate(self, variant: Candidate) -> Estimate:
+    def _make_estimate(self, variant: Candidate) -> VariantEstimate:
         time = self._estimate_time(variant)
         if self._plan is None:
-            return Estimate(time.saving, None, None, time.why, time.assumes, time.not_known)
+            return VariantEstimate(time.saving, None, None, time.why, time.assumes, time.not_known)
         planned = self._plan(variant.specs)
         held = planned.needed_bytes
         largest = None
         if self._limit_bytes is not None and self._batch_size is not None:
-            largest = largest_batch(planned, self._batch_size * self._compute_ratio(variant), self._limit_bytes)
+            largest = estimate_largest_batch(
+                planned, self._batch_size * self._compute_ratio(variant), self._limit_bytes
+            )
         why = tuple(filter(None, (*time.why, self._describe_reduction(variant))))
         not_known = (*time.not_known, *((f"memory: {planned.reason}",) if planned.reason else ()))
-        return Estimate(time.saving, held, largest, why, (*time.assumes, *planned.remarks), not_known)
+        return VariantEstimate(time.saving, held, largest, why, (*time.assumes, *planned.remarks), not_known)
 
-    def _estimate_time(self, variant: Candidate) -> TimeSaved:
+    def _estimate_time(self, variant: Candidate) -> TimeEstimate:
         if self._step is not None:
-            return time_saved(self._step, variant.techniques, self._compute_ratio(variant))
+            return estimate_time_saved(self._step, variant.techniques, self._compute_ratio(variant))
         assert self._plan is not None, "a subject has a recorded step or a workload"
         if any(each.compiles() for each in variant.techniques):
-            return TimeSaved(None, not_known=("time: a plan knows nothing of what is compiled",))
+            return TimeEstimate(None, not_known=("time: a plan knows nothing of what is compiled",))
         without, planned = self._plan(()), self._plan(variant.specs)
         before, after = without.step_s, planned.step_s
-        saving = planned_saving(before, after, self._compute_ratio(variant))
+        saving = compute_planned_saving(before, after, self._compute_ratio(variant))
         if saving is None or before is None or after is None:
             reason = planned.step_reason or without.step_reason or "it is not planned"
-            return TimeSaved(None, not_known=(f"time: {reason}",))
+            return TimeEstimate(None, not_known=(f"time: {reason}",))
         parts = ", ".join(f"{part} {format_seconds(taken)}" for part, taken in list(before.parts.items())[:3])
-        return TimeSaved(saving, (f"most of the planned step is {parts}",) if saving.value > 0 else (), (after.source,))
+        return TimeEstimate(
+            saving, (f"most of the planned step is {parts}",) if saving.value > 0 else (), (after.source,)
+        )
 
     def _compute_ratio(self, variant: Candidate) -> float:
         """How many times as many samples its step trains on."""

@@ -1,9 +1,9 @@
-"""What is better by a goal, where not everything fits into memory."""
+"""Judges what is better by a goal, where not everything fits into memory."""
 
 import math
 from typing import NamedTuple
 
-from perfkit.plan.advise.estimates import Estimate
+from perfkit.plan.advise.estimates import VariantEstimate
 from perfkit.plan.advise.model import Goal
 
 
@@ -21,28 +21,28 @@ class Judge(NamedTuple):
     limit_bytes: float | None
     notable: Worth
 
-    def compute_worth(self, estimate: Estimate) -> Worth:
+    def compute_worth(self, estimate: VariantEstimate) -> Worth:
         """What fits lacks nothing; what is not known may lack anything."""
         return Worth(self._compute_lacking(estimate), self._compute_value(estimate))
 
-    def is_better(self, one: Estimate, other: Estimate) -> bool:
+    def is_better(self, one: VariantEstimate, other: VariantEstimate) -> bool:
         """Whether one is better by a difference that counts."""
         mine, theirs = self.compute_worth(one), self.compute_worth(other)
         if mine.lacks != theirs.lacks and abs(mine.lacks - theirs.lacks) > self.notable.lacks:
             return mine.lacks < theirs.lacks
         return mine.value > theirs.value + self.notable.value
 
-    def order(self, estimate: Estimate) -> tuple[float, float]:
+    def order(self, estimate: VariantEstimate) -> tuple[float, float]:
         """Sorts the best first."""
         worth = self.compute_worth(estimate)
         return worth.lacks, -worth.value
 
-    def _compute_lacking(self, estimate: Estimate) -> float:
+    def _compute_lacking(self, estimate: VariantEstimate) -> float:
         if self.limit_bytes is None:
             return 0.0
         return math.inf if estimate.needed is None else max(0.0, estimate.needed.high - self.limit_bytes)
 
-    def _compute_value(self, estimate: Estimate) -> float:
+    def _compute_value(self, estimate: VariantEstimate) -> float:
         if self.goal == "memory":
             return -math.inf if estimate.needed is None else -estimate.needed.value
         if self.goal == "batch":

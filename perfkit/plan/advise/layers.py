@@ -12,7 +12,7 @@ from perfkit.analysis.findings.trace.change import (
 )
 from perfkit.analysis.findings.trace.trace_view import FETCHING, LATE, TraceView
 from perfkit.analysis.trace.op_class import OpClass, classify_op
-from perfkit.plan.advise.addressed import Addressed, Answer, Nothing, NotKnown, taken
+from perfkit.plan.advise.answers import AddressedWork, Answer, NoEffect, UnknownEffect, format_taken_time
 from perfkit.plan.advise.precision import PRODUCTS
 from perfkit.techniques.ckpt import Ckpt
 from perfkit.techniques.flash import Flash
@@ -21,105 +21,105 @@ from perfkit.techniques.technique import Technique
 _LOSS = (OpClass.LOSS, OpClass.SOFTMAX)
 
 
-def flash(view: TraceView, technique: Technique) -> Answer:
+def estimate_flash(view: TraceView, technique: Technique) -> Answer:
     """Attention in one kernel: whatever else works on score matrices goes."""
     assert isinstance(technique, Flash)
     if technique.backend == "math":
-        return Nothing("it is the same ops as explicit attention")
+        return NoEffect("it is the same ops as explicit attention")
     found = next(iter(products.find_unfused_attention(view)), None)
     if found is None:
-        return Nothing("no attention of the step is computed by ops of its own")
-    return Addressed(
+        return NoEffect("no attention of the step is computed by ops of its own")
+    return AddressedWork(
         found.finding.evidence,
         "a fused kernel takes as long as the products alone, also for the scores that it computes again",
         most=found.change,
     )
 
 
-def fused_ce(view: TraceView, _technique: Technique) -> Answer:
+def estimate_fused_ce(view: TraceView, _technique: Technique) -> Answer:
     """The loss chunk by chunk: logits are not written, nor read for their softmax."""
     rows = [
         row for row in view.select_ops(*_LOSS) if classify_op(row.name) == OpClass.LOSS or "log_softmax" in row.name
     ]
     if not rows:
-        return Nothing("no loss of the step is computed from logits")
-    return Addressed(
-        f"the softmax of the logits and their loss take {taken(view, rows)}",
+        return NoEffect("no loss of the step is computed from logits")
+    return AddressedWork(
+        f"the softmax of the logits and their loss take {format_taken_time(view, rows)}",
         "the products of the output layer are as fast in chunks",
         most=remove_rows(rows, joins=True),
     )
 
 
-def channels_last(view: TraceView, _technique: Technique) -> Answer:
+def estimate_channels_last(view: TraceView, _technique: Technique) -> Answer:
     """Convolutions and what lies between them in the layout that their kernels take."""
     rows = view.select_ops(OpClass.CONVOLUTION)
     if not rows:
-        return Nothing("the step has no convolutions")
+        return NoEffect("the step has no convolutions")
     turned = [
         result.change
         for rule in (products.find_convolution_transposes, products.find_batch_norm_layout)
         for result in rule(view)
     ]
-    return Addressed(
-        f"convolutions take {taken(view, rows)}",
+    return AddressedWork(
+        f"convolutions take {format_taken_time(view, rows)}",
         "no convolution is faster than its roof, and no tensor is transposed",
         most=join_changes((raise_to_roof(rows), *turned)),
     )
 
 
-def ckpt(view: TraceView, technique: Technique) -> Answer:
+def estimate_ckpt(view: TraceView, technique: Technique) -> Answer:
     """The forward pass once more; with `mode=selective` all of it but the products."""
     assert isinstance(technique, Ckpt)
     if technique.mode == "budget":
-        return NotKnown("what the compiler chooses to compute again")
+        return UnknownEffect("what the compiler chooses to compute again")
     forward = [row for row in view.select_ops() if row.phase == "forward"]
     again = [row for row in forward if technique.mode == "full" or classify_op(row.name) not in PRODUCTS]
     if not forward:
-        return NotKnown("which part of the step is its forward pass: the trace does not tell")
-    return Addressed(
-        f"the forward pass takes {taken(view, forward)}",
+        return UnknownEffect("which part of the step is its forward pass: the trace does not tell")
+    return AddressedWork(
+        f"the forward pass takes {format_taken_time(view, forward)}",
         "what is computed again takes as long as at first: all of the forward pass at the most",
         most=Change(),
         again=remove_rows(again, joins=True),
     )
 
 
-def lora(view: TraceView, _technique: Technique) -> Answer:
+def estimate_lora(view: TraceView, _technique: Technique) -> Answer:
     """Frozen weights have no gradients: half of the products of backward go, and most of the update."""
     backward = [row for row in view.select_ops(OpClass.MATMUL) if row.phase == "backward"]
     update = [row for row in view.select_ops() if row.phase == "optimizer"]
     if not backward:
-        return Nothing("the step has no GEMMs in backward")
-    return Addressed(
-        f"GEMMs of backward take {taken(view, backward)}, the update {taken(view, update)}",
+        return NoEffect("the step has no GEMMs in backward")
+    return AddressedWork(
+        f"GEMMs of backward take {format_taken_time(view, backward)}, the update {format_taken_time(view, update)}",
         "every GEMM is of a linear layer that is frozen; adapters take no time",
         most=join_changes((scale_rows(backward, 0.5), remove_rows(update, joins=True))),
     )
 
 
-def fetching(view: TraceView, _technique: Technique) -> Answer:
+def estimate_data(view: TraceView, _technique: Technique) -> Answer:
     """Batches made in other processes: no step waits for its data."""
     share = view.data_wait_share
     rows = [row for row in view.trace.host_calls if row.kind == "data"]
     took = sum(row.seconds for row in rows) if share is None else share * view.trace.step_s
     if not rows or took <= 0:
-        return Nothing("the step waits for no data")
-    return Addressed(
+        return NoEffect("the step waits for no data")
+    return AddressedWork(
         f"the step waits for its data for {view.show_time(took)}",
         "workers make batches as fast as steps take them",
         most=leave_out(FETCHING),
     )
 
 
-def larger_batch(view: TraceView, ratio: float) -> Answer:
+def estimate_larger_batch(view: TraceView, ratio: float) -> Answer:
     """A batch `ratio` times as large, of a step's worth of samples: the update is shared by more of them."""
     update = [row for row in view.select_ops() if row.phase == "optimizer"]
     part = 1 / ratio
     if ratio < 1:
-        return NotKnown("what a step of fewer samples takes longer for each of them")
+        return UnknownEffect("what a step of fewer samples takes longer for each of them")
     shared = Change(tuple(Takes(row, part) for row in update))
-    return Addressed(
-        f"the update takes {taken(view, update)}, whatever the batch",
+    return AddressedWork(
+        f"the update takes {format_taken_time(view, update)}, whatever the batch",
         "work on samples takes as long for each; launches come no later than the device takes them, at the most",
         most=join_changes((shared, leave_out(LATE))),
         least=shared,

@@ -1,4 +1,4 @@
-"""What advice says, as `perfkit advise --json` prints it. Nothing here knows how it was found."""
+"""Structs of advice, as `perfkit advise --json` prints it. Nothing here knows how it was found."""
 
 from typing import Literal
 
@@ -11,7 +11,7 @@ Goal = Literal["time", "memory", "batch", "cost"]
 Kind = Literal["run", "trace", "workload"]  # of what advice is about
 
 
-class Saving(Struct):
+class TimeSaving(Struct):
     """Seconds that a step takes less; negative where it takes more.
 
     `bound` is `interval`, or `at most` where it may as well save nothing: `value` is the middle of both. `basis` is
@@ -25,7 +25,7 @@ class Saving(Struct):
     basis: Literal["simulated", "planned"]
 
 
-class Risk(Struct):
+class LossRisk(Struct):
     """What becomes of the loss: comparable with the baseline's within `tolerance` (relative), or not comparable."""
 
     comparable: bool
@@ -33,7 +33,7 @@ class Risk(Struct):
     basis: str
 
 
-class Measured(Struct):
+class MeasuredOption(Struct):
     """What a run showed: step time over the baseline's with its interval, the peak, and whether the technique acted."""
 
     time_ratio: float | None
@@ -44,7 +44,7 @@ class Measured(Struct):
     reason: str = ""
 
 
-class Option(Struct):
+class AdviceOption(Struct):
     """A technique, or several joined by `+`: what it would save, why, and at what risk.
 
     `saves_share` is `saves_s.value` over the step. `saves_bytes` is of the allocator's peak, `peak_bytes` what remains.
@@ -53,7 +53,7 @@ class Option(Struct):
     """
 
     name: str
-    saves_s: Saving | None
+    saves_s: TimeSaving | None
     saves_share: float | None
     peak_bytes: Interval | None
     saves_bytes: float | None
@@ -61,12 +61,12 @@ class Option(Struct):
     fits: bool | None
     why: tuple[str, ...]
     assumes: tuple[str, ...]
-    risk: Risk
+    risk: LossRisk
     not_known: tuple[str, ...] = ()
-    measured: Measured | None = None
+    measured: MeasuredOption | None = None
 
 
-class LeftOut(Struct):
+class ExcludedVariant(Struct):
     """What is not among the options, or was not joined with others, with the reason."""
 
     name: str
@@ -87,8 +87,8 @@ class Advice(Struct):
     limit_bytes: float | None
     step_s: float | None
     peak_bytes: Interval | None
-    options: tuple[Option, ...]
-    best: Option | None
-    clashes: tuple[LeftOut, ...] = ()
-    left_out: tuple[LeftOut, ...] = ()
+    options: tuple[AdviceOption, ...]
+    best: AdviceOption | None
+    clashes: tuple[ExcludedVariant, ...] = ()
+    left_out: tuple[ExcludedVariant, ...] = ()
     notes: tuple[str, ...] = ()

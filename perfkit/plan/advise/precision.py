@@ -9,7 +9,7 @@ from perfkit.analysis.model.step import OpRow
 from perfkit.analysis.trace.op_class import OpClass, classify_op
 from perfkit.analysis.trace.roofline import LATENCY
 from perfkit.devices.ceiling import Level
-from perfkit.plan.advise.addressed import Addressed, AdvisedView, Answer, Nothing, NotKnown, taken
+from perfkit.plan.advise.answers import AddressedWork, AdvisedView, Answer, NoEffect, UnknownEffect, format_taken_time
 from perfkit.plan.work import Work
 from perfkit.techniques.amp import Amp
 from perfkit.techniques.bf16 import Bf16
@@ -24,24 +24,24 @@ _SAME_SHARE = "products reach the same share of the higher peak, but are no fast
 _AS_MEASURED = "products are as efficient as such work was measured to be"
 
 
-def _assumed(view: AdvisedView) -> str:
+def _describe_assumption(view: AdvisedView) -> str:
     return _SAME_SHARE if view.efficiencies is None else f"{_AS_MEASURED} ({view.efficiencies.source})"
 
 
-def amp(view: AdvisedView, technique: Technique) -> Answer:
+def estimate_amp(view: AdvisedView, technique: Technique) -> Answer:
     """Autocast: products of fp32 in 16 bits; elementwise ops between them read and write half the bytes at most."""
     assert isinstance(technique, Amp)
-    found = _products(view, technique.dtype)
+    found = _scale_products(view, technique.dtype)
     if not isinstance(found, Change):
         return found
-    products = _wide(view)
-    between = [row for row in _others(view) if classify_op(row.name) == OpClass.POINTWISE]
+    products = _find_wide_rows(view)
+    between = [row for row in _find_other_rows(view) if classify_op(row.name) == OpClass.POINTWISE]
     # Operands are read in fp32 and written in 16 bits: all of them at the most, where nothing before left them so.
     moved = sum(row.bytes or 0.0 for row in products) * 1.5
     casts = 0.0 if view.bandwidth is None else moved / view.bandwidth
-    return Addressed(
-        f"products of fp32 take {taken(view, products)}",
-        f"{_assumed(view)}; elementwise ops take between half of their time and all of it, casts up to one more pass "
+    return AddressedWork(
+        f"products of fp32 take {format_taken_time(view, products)}",
+        f"{_describe_assumption(view)}; elementwise ops take between half of their time and all of it, casts up to one more pass "
         "over the operands",
         most=join_changes((found, scale_rows(between, 0.5))),
         least=found,
@@ -49,102 +49,114 @@ def amp(view: AdvisedView, technique: Technique) -> Answer:
     )
 
 
-def bf16(view: AdvisedView, technique: Technique) -> Answer:
+def estimate_bf16(view: AdvisedView, technique: Technique) -> Answer:
     """Parameters, activations and state in bf16: every op moves half the bytes, and products run in 16 bits."""
     assert isinstance(technique, Bf16)
     if technique.update == "stochastic":
-        return NotKnown("how long the random numbers take with which its update rounds")
-    found = _products(view, "bf16")
+        return UnknownEffect("how long the random numbers take with which its update rounds")
+    found = _scale_products(view, "bf16")
     if not isinstance(found, Change):
         return found
-    others = [row for row in _others(view) if row.dtype in (*_WIDE, "")]
+    others = [row for row in _find_other_rows(view) if row.dtype in (*_WIDE, "")]
     update = [row for row in view.select_ops() if row.phase == _OPTIMIZER]
     if technique.update == "kahan":
         update = []  # its fifth tensor a parameter takes as many bytes as the other four save in part
-    return Addressed(
-        f"products of fp32 take {taken(view, _wide(view))}, other ops {taken(view, others + update)}",
-        f"{_assumed(view)}; other ops take between half of their time and all of it",
+    return AddressedWork(
+        f"products of fp32 take {format_taken_time(view, _find_wide_rows(view))}, other ops {format_taken_time(view, others + update)}",
+        f"{_describe_assumption(view)}; other ops take between half of their time and all of it",
         most=join_changes((found, scale_rows([*others, *update], 0.5))),
         least=found,
     )
 
 
-def tf32(view: AdvisedView, _technique: Technique) -> Answer:
+def estimate_tf32(view: AdvisedView, _technique: Technique) -> Answer:
     """Products of fp32 on matrix units, which round their operands."""
-    found = _products(view, "tf32")
+    found = _scale_products(view, "tf32")
     if not isinstance(found, Change):
         return found
-    return Addressed(f"products of fp32 take {taken(view, _wide(view))}", _assumed(view), most=found)
+    return AddressedWork(
+        f"products of fp32 take {format_taken_time(view, _find_wide_rows(view))}",
+        _describe_assumption(view),
+        most=found,
+    )
 
 
-def fp8(view: AdvisedView, _technique: Technique) -> Answer:
+def estimate_fp8(view: AdvisedView, _technique: Technique) -> Answer:
     """Products of linear layers in fp8."""
-    products = [row for row in _rows(view, ("fp32", "tf32", "bf16", "fp16")) if classify_op(row.name) == OpClass.MATMUL]
-    found = _faster(view, products, "fp8")
+    products = [
+        row
+        for row in _find_product_rows(view, ("fp32", "tf32", "bf16", "fp16"))
+        if classify_op(row.name) == OpClass.MATMUL
+    ]
+    found = _scale_to_dtype(view, products, "fp8")
     if not isinstance(found, Change):
         return found
-    return Addressed(f"GEMMs take {taken(view, products)}", f"{_assumed(view)}; scaling takes nothing", most=found)
+    return AddressedWork(
+        f"GEMMs take {format_taken_time(view, products)}",
+        f"{_describe_assumption(view)}; scaling takes nothing",
+        most=found,
+    )
 
 
-def _products(view: AdvisedView, dtype: str) -> Change | NotKnown | Nothing:
-    return _faster(view, _wide(view), dtype)
+def _scale_products(view: AdvisedView, dtype: str) -> Change | UnknownEffect | NoEffect:
+    return _scale_to_dtype(view, _find_wide_rows(view), dtype)
 
 
-def _faster(view: AdvisedView, rows: Sequence[OpRow], dtype: str) -> Change | NotKnown | Nothing:
+def _scale_to_dtype(view: AdvisedView, rows: Sequence[OpRow], dtype: str) -> Change | UnknownEffect | NoEffect:
     """What the same products would take in another dtype, by the ratio of the peaks."""
     if not rows:
-        return Nothing(f"the step has no products in more bits than {dtype} that are large enough to gain")
+        return NoEffect(f"the step has no products in more bits than {dtype} that are large enough to gain")
     peak = view.get_peak(Level.MATRIX, dtype)
-    known = [(row, now) for row in rows if (now := _peak_of(view, row.dtype)) is not None]
+    known = [(row, now) for row in rows if (now := _get_peak(view, row.dtype)) is not None]
     if peak is None or not known:
-        return NotKnown(f"the device's peak in {dtype if peak is None else rows[0].dtype}")
+        return UnknownEffect(f"the device's peak in {dtype if peak is None else rows[0].dtype}")
     if all(peak < HIGHER_PEAK * now for _, now in known):
-        return Nothing(f"the device's peak in {dtype} is no higher than in {rows[0].dtype}")
-    return Change(tuple(Takes(row, _part(view, row, dtype, now / peak)) for row, now in known))
+        return NoEffect(f"the device's peak in {dtype} is no higher than in {rows[0].dtype}")
+    return Change(tuple(Takes(row, _compute_time_part(view, row, dtype, now / peak)) for row, now in known))
 
 
-def _peak_of(view: AdvisedView, dtype: str) -> float | None:
+def _get_peak(view: AdvisedView, dtype: str) -> float | None:
     """A CPU multiplies fp32 at its matrix rate, a GPU on its vector units where the matrix units do not take it."""
     peak = view.get_peak(Level.MATRIX, dtype)
     return peak if peak is not None or view.trace.device == CPU else view.get_peak(Level.VECTOR, dtype)
 
 
-def _part(view: AdvisedView, row: OpRow, dtype: str, ratio: float) -> float:
+def _compute_time_part(view: AdvisedView, row: OpRow, dtype: str, ratio: float) -> float:
     """The part of its time that a product takes in another dtype: as efficient work of its class and size in both is
     where that was measured, else the ratio of the peaks; its operands have to be moved still.
     """
     if row.seconds <= 0:
         return 1.0
-    moved = None if row.bytes is None else row.bytes * _operands(row.dtype, dtype)
+    moved = None if row.bytes is None else row.bytes * _compute_operand_ratio(row.dtype, dtype)
     by_memory = 0.0 if moved is None or view.bandwidth is None else moved / view.bandwidth
-    return min(1.0, max(_learned(view, row, dtype) or ratio, by_memory / row.seconds))
+    return min(1.0, max(_predict_ratio(view, row, dtype) or ratio, by_memory / row.seconds))
 
 
-def _learned(view: AdvisedView, row: OpRow, dtype: str) -> float | None:
+def _predict_ratio(view: AdvisedView, row: OpRow, dtype: str) -> float | None:
     """What a call of a row would take in another dtype over what it takes; None where neither was measured."""
     if view.efficiencies is None or row.flops is None or row.bytes is None:
         return None
     now = Work(classify_op(row.name), row.dtype, row.flops / row.calls, row.bytes / row.calls, matrix=True, op=row.name)
-    then = now._replace(dtype=dtype, bytes=now.bytes * _operands(row.dtype, dtype))
+    then = now._replace(dtype=dtype, bytes=now.bytes * _compute_operand_ratio(row.dtype, dtype))
     before, after = map(view.efficiencies.seconds, (now, then))
     return None if before is None or after is None or not before.value else after.value / before.value
 
 
-def _operands(before: str, after: str) -> float:
+def _compute_operand_ratio(before: str, after: str) -> float:
     """The bytes of operands in one dtype over those in another."""
     return _ITEM_BYTES[after] / _ITEM_BYTES[before]
 
 
-def _wide(view: AdvisedView) -> list[OpRow]:
-    return _rows(view, _WIDE)
+def _find_wide_rows(view: AdvisedView) -> list[OpRow]:
+    return _find_product_rows(view, _WIDE)
 
 
-def _rows(view: AdvisedView, dtypes: Sequence[str]) -> list[OpRow]:
+def _find_product_rows(view: AdvisedView, dtypes: Sequence[str]) -> list[OpRow]:
     """Products in some dtypes; a call that is too small for its arithmetic to matter takes as long in any."""
     return [row for row in view.select_ops(*PRODUCTS) if row.dtype in dtypes and row.bound != LATENCY]
 
 
-def _others(view: AdvisedView) -> list[OpRow]:
+def _find_other_rows(view: AdvisedView) -> list[OpRow]:
     """Other ops of forward and backward that are bound by memory."""
     return [
         row

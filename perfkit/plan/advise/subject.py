@@ -1,4 +1,4 @@
-"""What advice is about: a suite's baseline, a trace of whatever machine, or a workload that nobody has run."""
+"""The subject of advice: a suite's baseline, a trace of whatever machine, or a workload that nobody has run."""
 
 from pathlib import Path
 from statistics import median
@@ -9,10 +9,10 @@ from perfkit.analysis.suite.runs import VariantRuns, find_baseline_names
 from perfkit.devices.ceiling import DeviceCeilings
 from perfkit.devices.machine import cpu_model
 from perfkit.errors import UsageError
-from perfkit.plan.advise import traced
+from perfkit.plan.advise import traced_step
 from perfkit.plan.advise.model import Kind
-from perfkit.plan.advise.traced import TracedStep
-from perfkit.plan.target import Target, nothing_known, target_of_run
+from perfkit.plan.advise.traced_step import TracedStep
+from perfkit.plan.target import Target, explain_unknown_gpu, find_run_target
 from perfkit.store.read import StoredSuite, read_suite
 from perfkit.store.request import BenchRequest
 
@@ -22,7 +22,7 @@ _DTYPES = ("bf16", "fp16")
 _UNNAMED = "the run names no workload that could be planned; advise one, FILE.py:FUNCTION"
 
 
-class Place(NamedTuple):
+class RunPlace(NamedTuple):
     """Where a step runs: torch's word for the device, the dtype of its parameters, and the number of its ranks."""
 
     device: str
@@ -30,7 +30,7 @@ class Place(NamedTuple):
     world_size: int
 
 
-class Subject(NamedTuple):
+class AdviceSubject(NamedTuple):
     """A step, and what is known of it: as it was recorded (`step`), what is run (`request`), and what that is planned
     for (`target`). `notes` say why one of them is missing.
     """
@@ -38,30 +38,30 @@ class Subject(NamedTuple):
     name: str
     kind: Kind
     device: str
-    place: Place
+    place: RunPlace
     step: TracedStep | None = None
     request: BenchRequest | None = None
     target: Target | None = None
     notes: tuple[str, ...] = ()
 
 
-def of_trace(path: Path, device: str | None = None) -> Subject:
+def make_trace_subject(path: Path, device: str | None = None) -> AdviceSubject:
     """The steps of a trace. Raises what `traced.of_file` does."""
-    step = traced.of_file(path, device)
+    step = traced_step.load_trace_step(path, device)
     trace = step.view.trace
     dtype = trace.matrix_dtype if trace.matrix_dtype in _DTYPES else "fp32"
-    place = Place(step.view.torch_device, dtype, trace.world_size or 1)
+    place = RunPlace(step.view.torch_device, dtype, trace.world_size or 1)
     note = "memory is not known: a trace does not tell how its model is built; advise a run or a workload"
-    return Subject(path.name, "trace", trace.device_name or trace.device, place, step, notes=(note,))
+    return AdviceSubject(path.name, "trace", trace.device_name or trace.device, place, step, notes=(note,))
 
 
-def of_workload(request: BenchRequest, target: Target) -> Subject:
+def make_workload_subject(request: BenchRequest, target: Target) -> AdviceSubject:
     """A workload as it was asked for, on a device that may not be there."""
-    place = Place(target.kind, request.dtype, request.world_size or 1)
-    return Subject(request.workload.label, "workload", target.device, place, None, request, target)
+    place = RunPlace(target.kind, request.dtype, request.world_size or 1)
+    return AdviceSubject(request.workload.label, "workload", target.device, place, None, request, target)
 
 
-def of_run(folder: Path, memory: str | None = None) -> Subject:
+def make_run_subject(folder: Path, memory: str | None = None) -> AdviceSubject:
     """The baseline of a suite: its traced step, and its workload where a suite of `perfkit bench` names one, which is
     planned for the device that it ran on. `memory` is what a rank may take of that, as for `target_of`.
 
@@ -70,7 +70,7 @@ def of_run(folder: Path, memory: str | None = None) -> Subject:
         UsageError: it has neither a traced step nor a workload, or nothing to hold `memory` against.
     """
     stored = read_suite(folder)
-    runs = _baseline(stored)
+    runs = _find_baseline(stored)
     main = runs.main
     if main is None or not main.ranks:
         raise UsageError(f"{folder}: no run of {runs.name} ended with a record: there is nothing to advise on")
@@ -78,13 +78,13 @@ def of_run(folder: Path, memory: str | None = None) -> Subject:
     device = launch.device if environment is None else environment.device_name
     step: TracedStep | None = None
     try:
-        step = _traced(stored.ceilings, runs)
+        step = _load_traced_step(stored.ceilings, runs)
     except UsageError as error:
         notes.append(f"time is planned, not simulated: {error}")
     request = next((session.request for session in stored.suite.sessions if session.request is not None), None)
-    target = None if request is None else target_of_run(launch.device, environment, memory)
+    target = None if request is None else find_run_target(launch.device, environment, memory)
     if target is None:
-        unknown = _UNNAMED if request is None else nothing_known(device)
+        unknown = _UNNAMED if request is None else explain_unknown_gpu(device)
         notes.append(f"memory is not known: {unknown}")
         if step is None:
             raise UsageError(f"{folder}: {'; '.join(notes)}")
@@ -92,27 +92,27 @@ def of_run(folder: Path, memory: str | None = None) -> Subject:
             raise UsageError(f"{folder}: --memory needs a plan, and {notes[-1]}")
     elif step is None and device != cpu_model() and target.kind == "cpu":
         notes.append(f"times are planned for the CPU of this machine, {cpu_model()}")
-    place = Place(launch.device, main.spec.dtype, launch.world_size)
+    place = RunPlace(launch.device, main.spec.dtype, launch.world_size)
     workload = main.spec.workload.label
     name = workload if runs.name == workload else f"{runs.name} of {workload}"  # a loop of one's own has its name
-    return Subject(name, "run", device, place, step, request, target, tuple(notes))
+    return AdviceSubject(name, "run", device, place, step, request, target, tuple(notes))
 
 
-def _baseline(stored: StoredSuite) -> VariantRuns:
+def _find_baseline(stored: StoredSuite) -> VariantRuns:
     names = stored.suite.variants or tuple(dict.fromkeys(run.variant for run in stored.runs))
     variants = [VariantRuns(name, tuple(run for run in stored.runs if run.variant == name)) for name in names]
     baselines = find_baseline_names(variants, stored.suite.baselines)
     return min((variant for variant in variants if variant.name in baselines), key=lambda variant: variant.world_size)
 
 
-def _traced(ceilings: DeviceCeilings | None, runs: VariantRuns) -> TracedStep:
+def _load_traced_step(ceilings: DeviceCeilings | None, runs: VariantRuns) -> TracedStep:
     assert runs.main is not None
     rank = next((rank for rank in runs.main.ranks if rank.trace is not None), None)
     if rank is None or rank.trace is None:
         raise UsageError("the run was not traced")
     timed = [median(samples) for samples in runs.get_slowest_samples(lambda record: record.samples)]
     environment = rank.record.environment
-    return traced.of_run(
+    return traced_step.load_run_step(
         rank.trace,
         select_ceilings(ceilings, environment),
         environment,

@@ -4,12 +4,12 @@ from msgspec.structs import replace
 
 from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit.errors import UsageError
-from perfkit.plan.advise.model import Advice, Measured, Option
+from perfkit.plan.advise.model import Advice, AdviceOption, MeasuredOption
 from perfkit.spec import parse_variants
 from perfkit.store.request import BenchRequest
 
 
-def request_of(advice: Advice, request: BenchRequest, count: int) -> BenchRequest:
+def make_verify_request(advice: Advice, request: BenchRequest, count: int) -> BenchRequest:
     """The bench that runs the first `count` options, the best combination and their baseline, otherwise as `request`.
 
     Raises:
@@ -22,21 +22,21 @@ def request_of(advice: Advice, request: BenchRequest, count: int) -> BenchReques
     return replace(request, variants=tuple(parse_variants(",".join(names))))
 
 
-def with_measured(advice: Advice, analysis: Analysis) -> Advice:
+def attach_measured(advice: Advice, analysis: Analysis) -> Advice:
     """The advice with what the variants of a suite showed, where they were run."""
     shown = {variant.name.partition("@")[0]: variant for variant in analysis.variants}
 
-    def beside(option: Option) -> Option:
+    def beside(option: AdviceOption) -> AdviceOption:
         variant = shown.get(option.name)
-        return option if variant is None else replace(option, measured=_measured(variant))
+        return option if variant is None else replace(option, measured=_make_measured(variant))
 
     best = advice.best
     return replace(advice, options=tuple(map(beside, advice.options)), best=None if best is None else beside(best))
 
 
-def _measured(variant: Variant) -> Measured:
+def _make_measured(variant: Variant) -> MeasuredOption:
     difference = variant.difference
-    return Measured(
+    return MeasuredOption(
         time_ratio=None if difference is None else difference.ratio,
         low=None if difference is None else difference.low,
         high=None if difference is None else difference.high,

@@ -12,7 +12,7 @@ from perfkit.measure.bench import dtype_refusal
 from perfkit.record import Claim, Relation
 from perfkit.registry import BrokenPluginError
 from perfkit.spec import TechniqueSpec, parse_workload
-from perfkit.techniques.every import with_all
+from perfkit.techniques.expand_all import expand_variants
 from perfkit.techniques.state import TrainState
 from perfkit.techniques.table import TECHNIQUES
 from perfkit.workloads.workload_table import WORKLOADS, load_workload
@@ -118,7 +118,7 @@ def test_ops_whose_formula_is_broken_have_no_known_work(monkeypatch: pytest.Monk
 
 def test_all_is_without_what_is_broken() -> None:
     with pytest.warns(UserWarning, match="is broken") as warned:
-        variants = with_all("all").split(",")
+        variants = expand_variants("all").split(",")
     assert "works" in variants
     assert not REASONS.keys() - {"raises"} & {*variants}  # what raises for a device is asked in its run
     assert len(warned) == len(REASONS) - 1

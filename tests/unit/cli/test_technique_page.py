@@ -9,7 +9,7 @@ import torch
 from perfkit.record import ParityRule
 from perfkit.techniques.amp import Amp
 from perfkit.techniques.table import TECHNIQUES
-from perfkit.techniques.technique import Package, Technique, cannot_act
+from perfkit.techniques.technique import Package, Technique, explain_inability
 from perfkit_cli.technique_page import build_index, build_page, describe_parity
 
 DOCS = Path(__file__).parents[3] / "docs" / "techniques"
@@ -72,8 +72,8 @@ def test_what_has_nothing_to_say_has_no_text() -> None:
 
 def test_a_package_that_is_missing_is_the_reason() -> None:
     cpu = torch.device("cpu")
-    assert cannot_act(Absent(), cpu) == "needs the package no_such_module: pip install no-such-package"
-    assert cannot_act(Amp(), cpu) is None
+    assert explain_inability(Absent(), cpu) == "needs the package no_such_module: pip install no-such-package"
+    assert explain_inability(Amp(), cpu) is None
 
 
 @pytest.mark.parametrize(

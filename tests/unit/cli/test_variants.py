@@ -21,7 +21,7 @@ def imaginary_compose(techniques: tuple[TechniqueSpec, ...]) -> tuple[TechniqueS
 
 @pytest.fixture(autouse=True)
 def _compose(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(variants, "compose", imaginary_compose)
+    monkeypatch.setattr(variants, "compose_techniques", imaginary_compose)
 
 
 def labels(text: str) -> tuple[list[str], list[str]]:

@@ -7,12 +7,12 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import Shard, distribute_tensor
 
 from perfkit.instruments.exchanged import ExchangedBytes
-from perfkit.plan.fake_ranks import fake_ranks
+from perfkit.plan.fake_ranks import simulate_ranks
 
 
 def test_messages_add_up_by_kind() -> None:
     part, whole = torch.zeros(10), torch.zeros(40, dtype=torch.float64)
-    with fake_ranks(4), ExchangedBytes({}) as counted:
+    with simulate_ranks(4), ExchangedBytes({}) as counted:
         dist.all_reduce(part)
         dist.all_reduce(part.bfloat16())
         dist.all_gather_into_tensor(torch.zeros(40), part)
@@ -41,7 +41,7 @@ def test_messages_add_up_by_kind() -> None:
 
 
 def test_what_distributed_tensors_exchange_counts() -> None:
-    with fake_ranks(4):
+    with simulate_ranks(4):
         mesh = init_device_mesh("cpu", (4,))
         sharded = distribute_tensor(torch.zeros(8, 4), mesh, [Shard(0)], src_data_rank=None)
         with ExchangedBytes({}) as counted:
@@ -61,6 +61,6 @@ def test_backward_passes_count() -> None:
             return gradient
 
     x = torch.zeros(6, requires_grad=True)
-    with fake_ranks(4), ExchangedBytes({}) as counted:
+    with simulate_ranks(4), ExchangedBytes({}) as counted:
         Summed.apply(x).sum().backward()
     assert counted.facts()["collective_bytes:all-reduce"] == 24

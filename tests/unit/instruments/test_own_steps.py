@@ -7,7 +7,7 @@ from perfkit.instruments.blocks import block_facts
 from perfkit.instruments.own_steps import own_step_facts
 from perfkit.instruments.saved import plain_saved_bytes
 from perfkit.instruments.tensors import category_bytes, known_blocks
-from perfkit.techniques.own_step import rehearse, run_step
+from perfkit.techniques.own_step import run_step, run_trial_step
 from perfkit.techniques.state import TrainState
 from tests.fixtures.workloads import gan
 from tests.unit.techniques.facts import check_claims
@@ -43,7 +43,7 @@ def test_flops_of_three_forward_and_backward_passes() -> None:
     alone = 2 * (3 * sum(down) - down[0])
     together = 3 * sum(up) - up[0] + 3 * sum(down)
     state = new_state(gan.build())
-    assert count_flops(lambda: rehearse(state, batches(state, 0)[0])).matrix == alone + together
+    assert count_flops(lambda: run_trial_step(state, batches(state, 0)[0])).matrix == alone + together
     plain = trained("baseline")
     assert count_flops(lambda: run_step(plain, batches(plain, 0)[0])).matrix == alone + together
     again = 3 * sum(down[:2]) + sum(up[:2])
@@ -65,7 +65,7 @@ def test_what_three_forward_passes_save() -> None:
 def test_the_unmodified_step_saves_the_same_by_autograds_hooks() -> None:
     state = new_state(gan.build())
     (batch,) = batches(state, 0)
-    saved = plain_saved_bytes(state.model, lambda: rehearse(state, batch), state.device, state.block_names)
+    saved = plain_saved_bytes(state.model, lambda: run_trial_step(state, batch), state.device, state.block_names)
     images = 4 * BATCH * gan.SIZE**2  # the batch's own are an input, which the first layer saves
     noise = batch["noise"].nbytes
     assert sum(size for name, size in saved.items() if name) == IN_BLOCKS + images + noise
@@ -77,7 +77,7 @@ def test_what_blocks_of_several_models_save_and_recompute(variant: str, recomput
     reference = new_state(gan.build())
     (batch,) = batches(reference, 0)
     saved = plain_saved_bytes(
-        reference.model, lambda: rehearse(reference, batch), reference.device, reference.block_names
+        reference.model, lambda: run_trial_step(reference, batch), reference.device, reference.block_names
     )
     state = trained(variant)
     backward, update = state.backward, state.optimizer_step

@@ -13,7 +13,7 @@ from perfkit.record import StepSamples
 from perfkit.spec import WorkloadSpec, parse_variants
 from perfkit.store.layout import MeasurementSession, Suite, SuiteRun, SuiteSampling
 from perfkit.store.request import BenchRequest
-from perfkit.techniques.technique import Ranks
+from perfkit.techniques.technique import RankRequirement
 
 GIB = 2.0**30
 
@@ -87,7 +87,7 @@ def measure(making, text="amp,ckpt", *, available=64 * GIB, device="cpu", ended=
     making.ended |= set(ended)
     events = []
     schedule = bench_schedule(
-        request, lambda techniques: Ranks(2 if techniques and techniques[0].name == "zero1" else 1)
+        request, lambda techniques: RankRequirement(2 if techniques and techniques[0].name == "zero1" else 1)
     )
     if not making.suite.runs:
         making.have(0, *schedule.variants)

@@ -7,15 +7,17 @@ from perfkit.errors import UsageError
 from perfkit.measure.schedule import bench_schedule
 from perfkit.spec import Schedule, TechniqueSpec, WorkloadSpec, parse_variants
 from perfkit.store.request import BenchRequest
-from perfkit.techniques.technique import Ranks
+from perfkit.techniques.technique import RankRequirement
 
 MIN = {"zero1": 2, "ddp4": 4}
 MULTIPLE = {"tp": 3}
 
 
-def needed(techniques: tuple[TechniqueSpec, ...]) -> Ranks:
+def needed(techniques: tuple[TechniqueSpec, ...]) -> RankRequirement:
     multiple = max((MULTIPLE.get(technique.name, 1) for technique in techniques), default=1)
-    return Ranks(max((MIN.get(technique.name, 1) for technique in techniques), default=1) * multiple, multiple)
+    return RankRequirement(
+        max((MIN.get(technique.name, 1) for technique in techniques), default=1) * multiple, multiple
+    )
 
 
 def request(text: str, **changes) -> BenchRequest:
@@ -82,7 +84,7 @@ def test_a_variant_runs_on_the_numbers_that_serve_it_and_none_other():
 
 def test_what_needs_more_ranks_than_the_most_is_skipped_once():
     result = bench_schedule(
-        request("zero1,amp", world_sizes=(1, 2)), lambda each: Ranks(4 if needed(each).least > 1 else 1)
+        request("zero1,amp", world_sizes=(1, 2)), lambda each: RankRequirement(4 if needed(each).least > 1 else 1)
     )
     assert [(run.spec.variant, run.skip) for run in result.runs if run.skip] == [
         ("zero1@2", "needs at least 4 ranks: run with --world-size 4")

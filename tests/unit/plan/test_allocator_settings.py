@@ -2,8 +2,8 @@
 
 import pytest
 
-from perfkit.plan.allocator_settings import allocator_settings
-from perfkit.plan.target import target_of
+from perfkit.plan.allocator_settings import parse_allocator_settings
+from perfkit.plan.target import parse_target
 
 
 @pytest.mark.parametrize(
@@ -22,14 +22,14 @@ from perfkit.plan.target import target_of
     ],
 )
 def test_settings_by_name(environment: dict[str, str], settings: dict[str, str]) -> None:
-    assert allocator_settings(environment) == settings
+    assert parse_allocator_settings(environment) == settings
 
 
 def test_a_target_is_planned_with_what_the_environment_asks_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PYTORCH_ALLOC_CONF", raising=False)
     monkeypatch.setenv("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True,garbage_collection_threshold:0.8")
-    target = target_of("h100-80g", None)
+    target = parse_target("h100-80g", None)
     assert target.expandable_segments
     assert target.other_settings == ("garbage_collection_threshold",)
     monkeypatch.setenv("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:False")
-    assert not target_of("h100-80g", None).expandable_segments
+    assert not parse_target("h100-80g", None).expandable_segments

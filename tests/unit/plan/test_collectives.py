@@ -4,11 +4,11 @@ import pytest
 
 from perfkit.analysis.model.plan import Interval
 from perfkit.cost.collective import CollectiveType, make_message_of_size
-from perfkit.plan.collectives import InSwitch, Interconnect, Protocol, Reach
+from perfkit.plan.collectives import CollectiveProtocol, GroupLinks, Interconnect, SwitchReduction
 
 MB = 1e6
 # 100 GB/s within a node of 8, 10 GB/s across; 5 us to start, 1 us a hop and 10 across.
-RING = Protocol(start_s=5e-6, hop_s=1e-6, across_hop_s=10e-6, share=1.0)
+RING = CollectiveProtocol(start_s=5e-6, hop_s=1e-6, across_hop_s=10e-6, share=1.0)
 LINKS = Interconnect(100e9, 10e9, 8, (RING,), spread=1.25, source="by hand")
 
 
@@ -61,14 +61,14 @@ def test_an_all_to_all_crosses_over_each_ranks_own_link() -> None:
 
 
 def test_the_fastest_protocol_is_taken() -> None:
-    quick = Protocol(start_s=1e-6, hop_s=0, across_hop_s=0, share=0.25)
+    quick = CollectiveProtocol(start_s=1e-6, hop_s=0, across_hop_s=0, share=0.25)
     links = LINKS._replace(protocols=(RING, quick))
     assert seconds(CollectiveType.ALL_GATHER, 1000, 2, links) == pytest.approx(1e-6 + 500 / 25e9)
     assert seconds(CollectiveType.ALL_GATHER, 1000 * MB, 2, links) == pytest.approx(5e-6 + 1e-6 + 500 * MB / 100e9)
 
 
 def test_a_tree_reduces_to_all_in_as_many_hops_as_nodes_have_digits() -> None:
-    tree = Protocol(start_s=1e-6, hop_s=1e-6, across_hop_s=10e-6, share=0.5, tree=True)
+    tree = CollectiveProtocol(start_s=1e-6, hop_s=1e-6, across_hop_s=10e-6, share=0.5, tree=True)
     links = LINKS._replace(protocols=(RING, tree))
     # 64 ranks on 8 nodes: 2 x (7 hops within + log2 8 across); the ring would take 2 x (56 + 70) us of hops.
     message = 2 * 63 / 64 * 1000 / (80e9 * 0.5)
@@ -89,7 +89,7 @@ def test_the_interval_is_that_of_the_bandwidth() -> None:
     assert takes.high == pytest.approx(6e-6 + 1.25e-3)
 
 
-NEAR = Reach(2, 400e9, (RING._replace(hop_s=0.0),), 2.0)
+NEAR = GroupLinks(2, 400e9, (RING._replace(hop_s=0.0),), 2.0)
 
 
 def test_fewer_ranks_may_have_links_of_their_own() -> None:
@@ -110,7 +110,7 @@ def test_a_message_to_one_rank_goes_over_the_link_to_it() -> None:
 
 
 def test_a_switch_sums_where_it_is_faster_and_can() -> None:
-    links = LINKS._replace(in_switch=InSwitch(25e-6, {8: 90e9}))
+    links = LINKS._replace(in_switch=SwitchReduction(25e-6, {8: 90e9}))
     by_ring = 5e-6 + 14e-6 + 1.75 * 1e9 / 100e9
     message = make_message_of_size(CollectiveType.ALL_REDUCE, 1e9, 8)
     taken = links.seconds(message, 8, summed=True)

@@ -7,11 +7,11 @@ import torch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
-from perfkit.plan.conversion import converts_fakes, copies_fakes
+from perfkit.plan.conversion import convert_fakes, copy_fakes
 
 
 def test_a_module_is_converted_in_place() -> None:
-    with FakeTensorMode(), converts_fakes():
+    with FakeTensorMode(), convert_fakes():
         layer = nn.Linear(2, 3)
         weight = layer.weight
         watched = weakref.ref(weight)
@@ -21,7 +21,7 @@ def test_a_module_is_converted_in_place() -> None:
 
 
 def test_a_copy_is_of_the_same_mode_and_has_storages_of_its_own() -> None:
-    with FakeTensorMode() as mode, copies_fakes():
+    with FakeTensorMode() as mode, copy_fakes():
         layer = nn.Linear(2, 3)
         copied = copy.deepcopy(layer)
     for ours, theirs in zip(layer.parameters(), copied.parameters(), strict=True):
@@ -33,7 +33,7 @@ def test_a_copy_is_of_the_same_mode_and_has_storages_of_its_own() -> None:
 
 
 def test_what_is_tied_stays_tied_in_a_copy() -> None:
-    with FakeTensorMode(), copies_fakes():
+    with FakeTensorMode(), copy_fakes():
         layers = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
         layers[1].weight = layers[0].weight
         copied = copy.deepcopy(layers)
@@ -42,7 +42,7 @@ def test_what_is_tied_stays_tied_in_a_copy() -> None:
 
 def test_a_buffer_that_is_a_constant_is_copied_with_its_value() -> None:
     """Batch norm counts its batches in one."""
-    with FakeTensorMode(), copies_fakes():
+    with FakeTensorMode(), copy_fakes():
         norm = nn.BatchNorm1d(2)
         copied = copy.deepcopy(norm)
         norm.num_batches_tracked.add_(1)

@@ -13,15 +13,15 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from perfkit.devices.catalogue import named
 from perfkit.devices.fp32 import fp32_settings
 from perfkit.devices.peak import Fp32Settings
-from perfkit.plan.cuda_dispatch import as_on_cuda
-from perfkit.plan.cuda_scratch import ATTENTION, CONVOLUTION, CudaScratch, attention_backward_bytes
+from perfkit.plan.cuda_dispatch import patch_cuda_dispatch
+from perfkit.plan.cuda_scratch import ATTENTION, CONVOLUTION, CudaScratch, count_attention_backward_bytes
 
 H100 = named("h100-sxm")
 
 
 @pytest.fixture
 def cuda() -> Iterator[None]:
-    with as_on_cuda(H100), FakeTensorMode():
+    with patch_cuda_dispatch(H100), FakeTensorMode():
         yield
 
 
@@ -55,7 +55,7 @@ def test_the_cpus_autocast_is_its_own_again_afterwards() -> None:
             return functional.cross_entropy(torch.randn(4, 9).bfloat16(), torch.zeros(4, dtype=torch.int64)).dtype
 
     before = dtype()
-    with as_on_cuda(H100), FakeTensorMode():
+    with patch_cuda_dispatch(H100), FakeTensorMode():
         pass
     assert dtype() == before == torch.float32
 
@@ -113,7 +113,7 @@ def has_scores(kept: list[torch.Tensor]) -> bool:
 
 def test_flash_keeps_the_heads_of_keys_and_values_that_there_are() -> None:
     """Queries and output of 8 heads, keys and values of 2, in bf16, and a number for each query and head in fp32."""
-    with as_on_cuda(H100), FakeTensorMode():
+    with patch_cuda_dispatch(H100), FakeTensorMode():
         kept = kept_of_attention(8, 2, torch.bfloat16)
     assert sum(tensor.nbytes for tensor in kept) == 2 * 2 * 128 * 32 * (2 * 8 + 2 * 2) + 4 * 2 * 8 * 128
 
@@ -138,7 +138,7 @@ def test_flash_keeps_the_heads_of_keys_and_values_that_there_are() -> None:
 def test_scores_are_kept_where_cuda_has_no_kernel_without(
     gpu: str, keys: int, dtype: torch.dtype, mask: bool, explicit: bool
 ) -> None:
-    with as_on_cuda(named(gpu)), FakeTensorMode():
+    with patch_cuda_dispatch(named(gpu)), FakeTensorMode():
         assert has_scores(kept_of_attention(8, keys, dtype, mask)) == explicit
 
 
@@ -157,13 +157,13 @@ def test_scores_are_kept_where_cuda_has_no_kernel_without(
 def test_fewer_heads_of_keys_keep_the_scores_where_the_width_is_too_much(
     gpu: str, dtype: torch.dtype, width: int, dropout: float, mask: bool, explicit: bool
 ) -> None:
-    with as_on_cuda(named(gpu)), FakeTensorMode():
+    with patch_cuda_dispatch(named(gpu)), FakeTensorMode():
         assert has_scores(kept_of_attention(8, 2, dtype, mask, width, dropout)) == explicit
 
 
 @pytest.mark.parametrize(("gpu", "explicit"), [("v100-32g", False), ("t4", False), ("a100-40g", True)])
 def test_fp32_of_any_width_is_fused_before_ampere(gpu: str, explicit: bool) -> None:
-    with as_on_cuda(named(gpu)), FakeTensorMode():
+    with patch_cuda_dispatch(named(gpu)), FakeTensorMode():
         assert has_scores(kept_of_attention(8, 8, torch.float32, width=30)) == explicit
 
 
@@ -178,24 +178,29 @@ def test_fp32_of_any_width_is_fused_before_ampere(gpu: str, explicit: bool) -> N
     ],
 )
 def test_a_backend_that_cannot_says_so(gpu: str, backend: SDPBackend, keys: int, dtype: torch.dtype) -> None:
-    with as_on_cuda(named(gpu)), FakeTensorMode(), sdpa_kernel(backend), pytest.raises(RuntimeError, match="kernel"):
+    with (
+        patch_cuda_dispatch(named(gpu)),
+        FakeTensorMode(),
+        sdpa_kernel(backend),
+        pytest.raises(RuntimeError, match="kernel"),
+    ):
         kept_of_attention(8, keys, dtype)
 
 
 @pytest.mark.parametrize("backend", [SDPBackend.CUDNN_ATTENTION, SDPBackend.EFFICIENT_ATTENTION])
 def test_a_backend_that_can_keeps_no_scores(backend: SDPBackend) -> None:
-    with as_on_cuda(named("a100-40g")), FakeTensorMode(), sdpa_kernel(backend):
+    with patch_cuda_dispatch(named("a100-40g")), FakeTensorMode(), sdpa_kernel(backend):
         assert not has_scores(kept_of_attention(8, 8, torch.bfloat16))
 
 
 def test_torch_tells_the_gpu_that_is_planned_for() -> None:
     cuda = torch.device("cuda")
-    with as_on_cuda(H100):
+    with patch_cuda_dispatch(H100):
         assert torch.cuda.get_device_capability(cuda) == (9, 0)
         assert not torch.cuda.is_available()
         assert fp32_settings(cuda) == Fp32Settings(matmul="ieee", conv="tf32", rnn="tf32", has_tf32=True)
     for gpu in ("v100-32g", "mi300x"):
-        with as_on_cuda(named(gpu)):
+        with patch_cuda_dispatch(named(gpu)):
             assert fp32_settings(cuda) == Fp32Settings("ieee", "ieee", "ieee")
     assert torch.version.hip is None
 
@@ -220,13 +225,13 @@ def updated() -> set[str]:
 
 
 def test_optimizers_update_all_tensors_at_once_as_is_the_default_on_cuda() -> None:
-    with as_on_cuda(H100):
+    with patch_cuda_dispatch(H100):
         assert "aten::_foreach_sqrt" in updated()
     assert not any("_foreach_" in name for name in updated())  # and nothing of it stays
 
 
 def test_a_cpu_casts_as_before_afterwards() -> None:
-    with as_on_cuda(H100):
+    with patch_cuda_dispatch(H100):
         pass
     with FakeTensorMode(), torch.autocast("cpu", torch.bfloat16):
         assert nn.LayerNorm(64)(nn.Linear(64, 64)(torch.randn(4, 64))).dtype == torch.bfloat16
@@ -235,14 +240,14 @@ def test_a_cpu_casts_as_before_afterwards() -> None:
 def test_flash_attention_works_in_fp32_sums_of_padded_queries() -> None:
     # 1000 queries are 1024, and widths of 48 are 64: fp32 sums of the gradients, and one number a query.
     query = torch.empty(2, 12, 1000, 48, dtype=torch.bfloat16, device="meta")
-    assert attention_backward_bytes(query, query) == 4 * 2 * 12 * 1024 * (64 + 1)
-    assert attention_backward_bytes(query.float(), query.float()) == 4 * 2 * 12 * 1000
+    assert count_attention_backward_bytes(query, query) == 4 * 2 * 12 * 1024 * (64 + 1)
+    assert count_attention_backward_bytes(query.float(), query.float()) == 4 * 2 * 12 * 1000
 
 
 def test_gradients_of_shared_keys_and_values_are_made_for_each_head_of_the_queries() -> None:
     query, key = (torch.empty(2, heads, 128, 32, dtype=torch.bfloat16, device="meta") for heads in (8, 2))
-    alone = attention_backward_bytes(query, query)
-    assert attention_backward_bytes(query, key) == alone + 2 * (2 * 2 * 8 * 128 * 32)
+    alone = count_attention_backward_bytes(query, query)
+    assert count_attention_backward_bytes(query, key) == alone + 2 * (2 * 2 * 8 * 128 * 32)
 
 
 def test_the_most_that_a_library_took_is_kept() -> None:

@@ -12,21 +12,21 @@ from perfkit.allocations import WORKSPACE, build_allocations
 from perfkit.analysis.model.memory import MemoryAccount, MemoryShare
 from perfkit.analysis.model.plan import Interval
 from perfkit.cost.collective import CollectiveType, make_message_of_size
-from perfkit.plan.beyond_allocator import (
+from perfkit.plan.cuda_scratch import ATTENTION
+from perfkit.plan.device_memory import ROUNDING, DeviceMemory, compute_device_memory, replay_requests
+from perfkit.plan.efficiency_store import LearnedDevice, LearnedProgram, store_learned
+from perfkit.plan.fake_memory import SCRATCH
+from perfkit.plan.non_tensor_memory import (
     CACHED,
     CONTEXT,
     WORKSPACES,
-    beyond_allocator,
-    handle_bytes,
-    within_allocator,
+    get_handle_bytes,
+    list_library_memory,
+    list_non_tensor_memory,
 )
-from perfkit.plan.cuda_scratch import ATTENTION
-from perfkit.plan.device_memory import ROUNDING, DeviceMemory, device_memory, replayed
-from perfkit.plan.fake_memory import SCRATCH
-from perfkit.plan.learned import Learned, Program, store
-from perfkit.plan.rehearsal import Change, Rehearsed
+from perfkit.plan.rehearsal import Change, RehearsedStep
 from perfkit.plan.step_ops import StepCollective
-from perfkit.plan.target import Target, target_of
+from perfkit.plan.target import Target, parse_target
 
 MIB, GIB = 2**20, 2**30
 MEASURED = Path(__file__).parents[3] / "benchmarks" / "results" / "nvidia-h200" / "variants.json"
@@ -52,7 +52,7 @@ def on(
     groups: Mapping[str, int] = MappingProxyType({}),
 ) -> DeviceMemory:
     nothing = build_allocations(device="cpu", source="", size=[])
-    rehearsed = Rehearsed(
+    rehearsed = RehearsedStep(
         nothing,
         (),
         issued=issued,
@@ -71,8 +71,8 @@ def on(
             MemoryShare(category=WORKSPACE, bytes=peak - WEIGHT),
         ),
     )
-    target = target_of(gpu, memory)._replace(expandable_segments=expandable)
-    return device_memory(rehearsed, held, target, ranks)
+    target = parse_target(gpu, memory)._replace(expandable_segments=expandable)
+    return compute_device_memory(rehearsed, held, target, ranks)
 
 
 def test_the_peak_is_of_whole_blocks_with_the_libraries_and_its_parts_sum_to_it() -> None:
@@ -117,7 +117,7 @@ def test_what_does_not_fit_is_replayed_without_a_limit() -> None:
 
 
 def test_an_address_may_come_again() -> None:
-    found = replayed([(1, 512), (1, -512), (1, 2 * MIB)], [(1, -2 * MIB), (1, 3 * MIB)])
+    found = replay_requests([(1, 512), (1, -512), (1, 2 * MIB)], [(1, -2 * MIB), (1, 3 * MIB)])
     assert (found.allocated, found.reserved) == (3 * MIB, 22 * MIB)
 
 
@@ -138,19 +138,19 @@ def test_an_address_may_come_again() -> None:
     ],
 )
 def test_a_handle_has_the_workspace_of_its_architecture(gpu: str, low: int, expected: int) -> None:
-    handle = handle_bytes(target_of(gpu, None))
+    handle = get_handle_bytes(parse_target(gpu, None))
     assert (handle.low, handle.value) == (low, expected)
 
 
 def rows(target: Target, groups: tuple[int, ...] = ()) -> dict[str, Interval]:
-    return {row.name: row.bytes for row in beyond_allocator(target, groups, NONE)}
+    return {row.name: row.bytes for row in list_non_tensor_memory(target, groups, NONE)}
 
 
 BUFFERS, SHARP = "NCCL's buffers", "NVLink SHARP's buffers"
 
 
 def test_each_process_group_has_buffers_of_its_own() -> None:
-    a100 = target_of("a100-80g", None)
+    a100 = parse_target("a100-80g", None)
     assert rows(a100, (2,)).keys() - rows(a100).keys() == {BUFFERS}
     assert rows(a100, (2,))[BUFFERS].value == 24 * 2 * 10 * MIB
     assert rows(a100, (2, 2))[BUFFERS].value == 2 * 24 * 2 * 10 * MIB
@@ -172,7 +172,7 @@ def test_each_process_group_has_buffers_of_its_own() -> None:
     ],
 )
 def test_groups_behind_nvswitch_have_buffers_for_its_sums(gpu: str, groups: tuple[int, ...], sharp: int | None) -> None:
-    found = rows(target_of(gpu, None), groups)
+    found = rows(parse_target(gpu, None), groups)
     assert (SHARP in found) == (sharp is not None)
     if sharp is not None:
         assert (found[SHARP].low, found[SHARP].value) == (0, sharp)  # 256 MiB a communicator on an HGX H100
@@ -189,7 +189,7 @@ def test_a_rank_is_in_the_groups_in_which_it_exchanges_anything() -> None:
         StepCollective(each, ranks, "", group=group) for each, ranks, group in zip(gathered, (4, 2), "ab", strict=True)
     )
     alone = StepCollective(make_message_of_size(CollectiveType.ALL_REDUCE, 1.0, 1), 1, "", group="c")
-    a100 = target_of("a100-80g", None)
+    a100 = parse_target("a100-80g", None)
     for issued, ranks, groups in (
         ((), 1, ()),
         ((), 8, (8,)),
@@ -206,7 +206,7 @@ def test_groups_that_exchanged_before_the_step_keep_their_buffers() -> None:
     reduced = StepCollective(make_message_of_size(CollectiveType.ALL_REDUCE, 1.0, 8), 8, "", group="all")
     memory = on("a100-80g", ranks=8, issued=(reduced,), groups={"all": 8, "tp": 4, "one": 1})
     found = {row.name: row.bytes for row in memory.beyond}
-    assert found[BUFFERS] == rows(target_of("a100-80g", None), (4, 8))[BUFFERS]
+    assert found[BUFFERS] == rows(parse_target("a100-80g", None), (4, 8))[BUFFERS]
 
 
 @pytest.mark.parametrize(
@@ -223,27 +223,33 @@ def test_groups_that_exchanged_before_the_step_keep_their_buffers() -> None:
     ],
 )
 def test_the_context_is_of_the_architecture_until_it_was_measured(gpu: str, least: float, most: float) -> None:
-    target = target_of(gpu, None)
+    target = parse_target(gpu, None)
     assert target.entry is not None
     assert (rows(target)[CONTEXT].low, rows(target)[CONTEXT].high) == (least, most)
-    told = [Program(name=name, samples=(), context_bytes=size) for name, size in (("gpt", 560e6), ("resnet", 600e6))]
-    store(Learned(device=target.entry.id, device_name=gpu, programs=(*told, Program(name="trace", samples=()))))
-    (row,) = (row for row in beyond_allocator(target, (), NONE) if row.name == CONTEXT)
+    told = [
+        LearnedProgram(name=name, samples=(), context_bytes=size) for name, size in (("gpt", 560e6), ("resnet", 600e6))
+    ]
+    store_learned(
+        LearnedDevice(
+            device=target.entry.id, device_name=gpu, programs=(*told, LearnedProgram(name="trace", samples=()))
+        )
+    )
+    (row,) = (row for row in list_non_tensor_memory(target, (), NONE) if row.name == CONTEXT)
     assert row.bytes == Interval(value=580e6, low=least, high=most)
     assert "on GPUs of this name: 2" in row.source
 
 
 @pytest.mark.parametrize(("measured", "low", "high"), [(510e6, 268e6, 700e6), (900e6, 268e6, 900e6), (2e8, 2e8, 7e8)])
 def test_one_measured_context_leaves_the_published_bounds(measured: float, low: float, high: float) -> None:
-    program = Program(name="gpt", samples=(), context_bytes=measured)
-    target = target_of("a100-40g", None)
-    store(Learned(device=target.device, device_name="A100", programs=(program,)))
+    program = LearnedProgram(name="gpt", samples=(), context_bytes=measured)
+    target = parse_target("a100-40g", None)
+    store_learned(LearnedDevice(device=target.device, device_name="A100", programs=(program,)))
     assert rows(target)[CONTEXT] == Interval(value=measured, low=low, high=high)
 
 
 def test_a_hopper_context_holds_what_an_h200_was_measured_to_take() -> None:
     """Each process of `variants.json`: its context, and the kernels and libraries of its steps."""
-    context = rows(target_of("h200", None))[CONTEXT]
+    context = rows(parse_target("h200", None))[CONTEXT]
     taken = [
         row["beyond"]["CUDA context"] + row["beyond"]["kernels and libraries"]
         for row in json.loads(MEASURED.read_text())
@@ -256,23 +262,23 @@ def test_a_hopper_context_holds_what_an_h200_was_measured_to_take() -> None:
 
 def test_the_drivers_reserve_counts_as_far_as_the_limit_does_not_leave_it() -> None:
     name = "the driver's reserve"
-    assert rows(target_of("h100-80g", None))[name].value == pytest.approx(0.011 * 80 * GIB)
-    assert rows(target_of("t4", None))[name].value == pytest.approx(0.075 * 16 * GIB)  # 1.2 GiB: torch tells 14.75
-    assert name not in rows(target_of("h100-80g", "0.9"))  # 8 GiB are left
-    assert rows(target_of("h100-80g", "79.2GiB"))[name].high == pytest.approx(0.02 * 80 * GIB - 0.8 * GIB, rel=1e-6)
+    assert rows(parse_target("h100-80g", None))[name].value == pytest.approx(0.011 * 80 * GIB)
+    assert rows(parse_target("t4", None))[name].value == pytest.approx(0.075 * 16 * GIB)  # 1.2 GiB: torch tells 14.75
+    assert name not in rows(parse_target("h100-80g", "0.9"))  # 8 GiB are left
+    assert rows(parse_target("h100-80g", "79.2GiB"))[name].high == pytest.approx(0.02 * 80 * GIB - 0.8 * GIB, rel=1e-6)
 
 
 def test_what_the_reported_capacities_say_is_within_the_reserve() -> None:
     for gpu, told in (("h100-80g", 79.11), ("rtx-4090", 23.64), ("a30", 23.53), ("v100-32g", 31.74), ("t4", 14.75)):
-        target = target_of(gpu, None)
+        target = parse_target(gpu, None)
         assert target.capacity_bytes is not None
         reserve = rows(target)["the driver's reserve"]
         assert reserve.low <= target.capacity_bytes - told * GIB <= reserve.high
 
 
 def test_rows_say_where_they_are_from() -> None:
-    target = target_of("h100-80g", None)
-    every = (*within_allocator(target, {ATTENTION: MIB}), *beyond_allocator(target, (8,), NONE))
+    target = parse_target("h100-80g", None)
+    every = (*list_library_memory(target, {ATTENTION: MIB}), *list_non_tensor_memory(target, (8,), NONE))
     assert [row.name for row in every[:2]] == [WORKSPACES, f"scratch of {ATTENTION}"]
     assert all(len(row.source) > 20 for row in every)
     assert all(0 <= row.bytes.low <= row.bytes.value <= row.bytes.high for row in every)

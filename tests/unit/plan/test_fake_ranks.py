@@ -8,9 +8,9 @@ import torch.distributed as dist
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from perfkit.instruments.memory.profiler import AllocationProfiler
-from perfkit.plan.alone import Alone
 from perfkit.plan.fake_memory import FakeMemory
-from perfkit.plan.fake_ranks import fake_ranks
+from perfkit.plan.fake_ranks import simulate_ranks
+from perfkit.plan.op_scratch_probe import OpScratchProbe
 
 SHARD = 1024
 
@@ -30,7 +30,7 @@ def all_reduce(ranks: int) -> None:
 @pytest.mark.parametrize(("collective", "copied"), [(gather, 4), (reduce_scatter, 4), (all_reduce, 0)])
 def test_what_is_of_all_ranks_is_copied_once(collective, copied: int) -> None:  # type: ignore[no-untyped-def]
     memory = FakeMemory()
-    with fake_ranks(4), FakeTensorMode(), memory.record_allocations(Alone()):
+    with simulate_ranks(4), FakeTensorMode(), memory.record_allocations(OpScratchProbe()):
         collective(4)
     sizes = [event.size for event in memory.recorded.allocations if event.op.startswith("c10d::")]
     assert sizes == ([copied * SHARD * 4, -copied * SHARD * 4] if copied else [])
@@ -58,7 +58,7 @@ def test_a_rank_is_given_its_own_shard_of_a_parameter_and_none_of_the_others(siz
 
     real = _fsdp_param._chunk_with_empty
     weight = torch.arange(20.0).view(10, 2)
-    with fake_ranks(max(2, size)):
+    with simulate_ranks(max(2, size)):
         ours = _fsdp_param._chunk_with_empty(weight, size, dim=0)
     assert len(ours) == 1
     assert torch.equal(ours[0], real(weight, size, dim=0)[0])

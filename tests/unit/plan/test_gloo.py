@@ -7,7 +7,7 @@ import pytest
 from perfkit.cost.collective import CollectiveType, make_message_of_size
 from perfkit.devices.ceiling import LinkRate
 from perfkit.plan.collectives import Interconnect
-from perfkit.plan.gloo import fitted, gloo
+from perfkit.plan.gloo import fit_gloo_links, load_gloo_links
 
 
 def reduced(times: Iterable[tuple[int, float]], ranks: int = 2) -> list[LinkRate]:
@@ -17,7 +17,7 @@ def reduced(times: Iterable[tuple[int, float]], ranks: int = 2) -> list[LinkRate
 
 
 def links_of(rates: list[LinkRate]) -> Interconnect:
-    found = fitted(rates)
+    found = fit_gloo_links(rates)
     assert found is not None
     return found
 
@@ -36,7 +36,7 @@ def test_hops_and_bandwidth_are_found(ranks: int) -> None:
 
 def test_those_of_the_fewest_ranks_count() -> None:
     two, four = reduced([(1 << 20, 1e-3), (1 << 24, 16e-3)]), reduced([(1 << 20, 9e-3), (1 << 24, 99e-3)], 4)
-    assert fitted(four + two) == fitted(two)
+    assert fit_gloo_links(four + two) == fit_gloo_links(two)
 
 
 def test_the_spread_is_how_far_the_times_lie_from_the_fit() -> None:
@@ -45,7 +45,7 @@ def test_the_spread_is_how_far_the_times_lie_from_the_fit() -> None:
 
 
 def test_what_was_not_measured_is_not_known() -> None:
-    assert gloo() is None
+    assert load_gloo_links() is None
 
 
 def test_gloo_reduce_scatters_by_reducing_to_all() -> None:

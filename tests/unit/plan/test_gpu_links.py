@@ -5,13 +5,13 @@ import pytest
 from perfkit.cost.collective import CollectiveType, make_message_of_size
 from perfkit.devices.catalogue import catalogue, named
 from perfkit.plan.collectives import Interconnect
-from perfkit.plan.gpu_links import has_switch, nccl
+from perfkit.plan.gpu_links import has_switch, make_nccl_links
 
 GIB = 2**30
 
 
 def links_of(gpu: str, ranks_per_node: int = 8) -> Interconnect:
-    links = nccl(named(gpu), ranks_per_node, None)
+    links = make_nccl_links(named(gpu), ranks_per_node, None)
     assert links is not None
     return links
 
@@ -43,7 +43,7 @@ def test_without_nvlink_pci_express_is_between_ranks() -> None:
 
 
 def test_what_the_catalogue_does_not_know_is_not_known() -> None:
-    assert nccl(named("mi300a"), 8, None) is None
+    assert make_nccl_links(named("mi300a"), 8, None) is None
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,9 @@ def test_blackwell_is_scaled_by_what_nccl_counts_on() -> None:
     assert blackwell.bytes_per_s[8] / hopper.bytes_per_s[8] == pytest.approx(2 * 0.74 / 0.85)
 
 
-WITHOUT = {entry.id for entry in catalogue().devices if (links := nccl(entry, 8, None)) and "no P2P" in links.source}
+WITHOUT = {
+    entry.id for entry in catalogue().devices if (links := make_nccl_links(entry, 8, None)) and "no P2P" in links.source
+}
 
 
 def test_geforce_cards_have_no_p2p_and_others_do() -> None:

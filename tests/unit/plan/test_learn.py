@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from perfkit.devices.catalogue import named
 from perfkit.errors import UnavailableError
 from perfkit.files import write_json
-from perfkit.plan.learn import learn, sources
-from perfkit.plan.learned import Learned, Program, load, path, store
+from perfkit.plan.efficiency_store import LearnedDevice, LearnedProgram, get_device_path, load_learned, store_learned
+from perfkit.plan.learn import find_sources, learn_efficiencies
 from perfkit.record import NOT_MEASURED, DeviceMemoryState, ProcessMemory, RunResult, RunStatus, make_measurement
 from perfkit.store.layout import CEILINGS_FILE, TRACE_FILE, get_rank_folder, get_run_path
 from tests.fixtures.plan_roofs import ceilings
@@ -38,7 +38,7 @@ def _gpu_trace(file: Path, *, name: str = "NVIDIA H100 80GB HBM3") -> Path:
 
 
 def test_a_trace_tells_the_time_of_its_calls_and_how_the_host_fed_the_device(tmp_path: Path) -> None:
-    (learned,) = learn(str(_gpu_trace(tmp_path / "model.json")))
+    (learned,) = learn_efficiencies(str(_gpu_trace(tmp_path / "model.json")))
     assert learned.device == "h100-sxm"
     (program,) = learned.programs
     (sample,) = program.samples
@@ -54,8 +54,8 @@ def test_a_trace_tells_the_time_of_its_calls_and_how_the_host_fed_the_device(tmp
 def test_a_trace_that_names_no_known_gpu_needs_the_users_word(tmp_path: Path) -> None:
     trace = str(_gpu_trace(tmp_path / "model.json", name="a GPU"))
     with pytest.raises(UnavailableError, match="'a GPU' is not in the catalogue: say which it is with --gpu"):
-        learn(trace)
-    (learned,) = learn(trace, named("a100-sxm-80gb"))
+        learn_efficiencies(trace)
+    (learned,) = learn_efficiencies(trace, named("a100-sxm-80gb"))
     assert learned.device == "a100-sxm-80gb"
 
 
@@ -63,7 +63,7 @@ def test_a_cpus_trace_does_not_say_which_cpu_it_is_of(tmp_path: Path) -> None:
     trace = tmp_path / "cpu.json"
     trace.write_text(json.dumps({"traceEvents": [event("aten::mm", 0, 10, **PRODUCT)]}))
     with pytest.raises(UnavailableError, match="which CPU"):
-        learn(str(trace))
+        learn_efficiencies(str(trace))
 
 
 def test_nothing_is_learned_of_ops_without_shapes(tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_nothing_is_learned_of_ops_without_shapes(tmp_path: Path) -> None:
         each["args"] = {key: value for key, value in each["args"].items() if not key.startswith("Input")}
     trace.write_text(json.dumps(content))
     with pytest.raises(UnavailableError, match="record_shapes"):
-        learn(str(trace))
+        learn_efficiencies(str(trace))
 
 
 def _suite(folder: Path, variants: dict[str, float], threads: dict[str, int] | None = None) -> Path:
@@ -102,7 +102,7 @@ def _trace(suite: Path, variant: str) -> None:
 
 def test_a_suite_tells_the_time_of_calls_without_a_profiler_and_the_hosts_beside_them(tmp_path: Path) -> None:
     # The traced step takes 100 ms, one without a profiler 80: so do its calls, and 80 - 2 x 16 ms are the host's.
-    (learned,) = learn(str(_suite(tmp_path, {"baseline": 0.08})))
+    (learned,) = learn_efficiencies(str(_suite(tmp_path, {"baseline": 0.08})))
     assert (learned.device, learned.ceilings) == (ceilings().fingerprint, ceilings().ceilings)
     (program,) = learned.programs
     (sample,) = program.samples
@@ -117,34 +117,34 @@ def test_ranks_tell_the_time_of_calls_without_a_profiler_and_nothing_of_the_host
     write_suite_file(tmp_path, [two.variant], [write_run(tmp_path, two, 0, ranks, RunResult(status=RunStatus.OK))])
     write_json(tmp_path / CEILINGS_FILE, ceilings())
     _trace(tmp_path, two.variant)
-    (learned,) = learn(str(tmp_path))
+    (learned,) = learn_efficiencies(str(tmp_path))
     (program,) = learned.programs
     assert [sample.seconds for sample in program.samples] == [pytest.approx(0.016)]
     assert program.host_s is None
 
 
 def test_all_variants_of_a_suite_are_one_program_without_those_that_were_disturbed(tmp_path: Path) -> None:
-    (learned,) = learn(str(_suite(tmp_path, {"baseline": 0.1, "amp": 0.1, "ckpt": 0.05})))
+    (learned,) = learn_efficiencies(str(_suite(tmp_path, {"baseline": 0.1, "amp": 0.1, "ckpt": 0.05})))
     (program,) = learned.programs
     assert [sample.calls for sample in program.samples] == [4]
 
 
 def test_a_suite_that_was_disturbed_throughout_says_so(tmp_path: Path) -> None:
     with pytest.raises(UnavailableError, match=r"each traced step with 2 threads took more than 1\.25 times"):
-        learn(str(_suite(tmp_path, {"baseline": 0.05, "amp": 0.06})))
+        learn_efficiencies(str(_suite(tmp_path, {"baseline": 0.05, "amp": 0.06})))
 
 
 def test_a_suite_without_ceilings_tells_nothing_of_a_cpu(tmp_path: Path) -> None:
     suite = _suite(tmp_path, {"baseline": 0.1})
     (suite / CEILINGS_FILE).unlink()
     with pytest.raises(UnavailableError, match=r"has no ceilings\.json, .* without --no-calibrate"):
-        learn(str(suite))
+        learn_efficiencies(str(suite))
 
 
 def test_threads_that_tell_nothing_leave_those_that_do(tmp_path: Path) -> None:
     told: list[str] = []
     suite = _suite(tmp_path, {"baseline": 0.1, "zero3": 0.1, "amp": 0.1}, {"zero3": 1})
-    (learned,) = learn(str(suite), left_out=told.append)
+    (learned,) = learn_efficiencies(str(suite), left_out=told.append)
     assert [(program.threads, program.samples[0].calls) for program in learned.programs] == [(2, 4)]
     (reason,) = told
     assert "no memory bandwidth with 1 threads" in reason
@@ -152,17 +152,17 @@ def test_threads_that_tell_nothing_leave_those_that_do(tmp_path: Path) -> None:
 
 def test_suites_are_found_in_the_folder_around_them_and_traces_elsewhere(tmp_path: Path) -> None:
     suite, trace = _suite(tmp_path / "runs" / "gpt", {"baseline": 0.1}), _gpu_trace(tmp_path / "model.json")
-    assert list(sources([str(tmp_path / "runs"), str(trace)])) == [str(suite), str(trace)]
+    assert list(find_sources([str(tmp_path / "runs"), str(trace)])) == [str(suite), str(trace)]
 
 
 def test_what_was_learned_is_kept_and_replaced_when_the_same_program_is_learned_again() -> None:
-    old, other = Program(name="a", samples=(), host_s=1.0), Program(name="b", samples=())
-    store(Learned(device="h100-sxm", device_name="H100", programs=(old, other)))
-    kept = store(Learned(device="h100-sxm", device_name="H100", programs=(replace(old, host_s=2.0),)))
+    old, other = LearnedProgram(name="a", samples=(), host_s=1.0), LearnedProgram(name="b", samples=())
+    store_learned(LearnedDevice(device="h100-sxm", device_name="H100", programs=(old, other)))
+    kept = store_learned(LearnedDevice(device="h100-sxm", device_name="H100", programs=(replace(old, host_s=2.0),)))
     assert [(program.name, program.host_s) for program in kept.programs] == [("a", 2.0), ("b", None)]
-    assert load("h100-sxm") == kept
-    assert load("a100-sxm-80gb") is None
-    assert path("h100-sxm").parent.name == "efficiencies"
+    assert load_learned("h100-sxm") == kept
+    assert load_learned("a100-sxm-80gb") is None
+    assert get_device_path("h100-sxm").parent.name == "efficiencies"
 
 
 @pytest.mark.parametrize(("ranks", "expected"), [(1, 600), (2, None)])  # of two it holds communicators as well
@@ -185,5 +185,5 @@ def test_a_suite_of_a_gpu_tells_what_a_process_takes_beside_its_allocator(
     write_suite_file(suite, [run_spec.variant], [run])
     trace = _gpu_trace(tmp_path / "model.json").read_bytes()
     (get_rank_folder(suite / get_run_path(run_spec.variant, 0), 0) / TRACE_FILE).write_bytes(gzip.compress(trace))
-    (learned,) = learn(str(suite))
+    (learned,) = learn_efficiencies(str(suite))
     assert [program.context_bytes for program in learned.programs] == [expected]

@@ -6,20 +6,20 @@ from msgspec.structs import replace
 from perfkit.analysis.model.plan import PlannedPeak, PlannedVariant
 from perfkit.measure.schedule import ScheduledRun
 from perfkit.plan import least_change
-from perfkit.plan.least_change import with_least_change
-from perfkit.plan.target import Target, target_of
-from perfkit.plan.verdict import judged
+from perfkit.plan.least_change import suggest_least_change
+from perfkit.plan.target import Target, parse_target
+from perfkit.plan.verdict import judge_fit
 from perfkit.spec import WorkloadSpec, parse_variants
 from perfkit.store.request import BenchRequest
 
 GIB = 2**30
-TARGET = target_of("rtx-4090", None)
+TARGET = parse_target("rtx-4090", None)
 
 
 def variant(name: str, gib: int, flops: float | None = 100.0, ranks: int = 1) -> PlannedVariant:
     size = gib * GIB
     peak = PlannedPeak(value=size, low=size, high=size, phase="backward", categories={})
-    return judged(PlannedVariant(name=name, world_size=ranks, peak_allocated_bytes=peak, flops=flops), TARGET)
+    return judge_fit(PlannedVariant(name=name, world_size=ranks, peak_allocated_bytes=peak, flops=flops), TARGET)
 
 
 def request(*variants: str, ranks: int | None = None) -> BenchRequest:
@@ -49,8 +49,8 @@ class Planner:
 
 
 def told(monkeypatch: pytest.MonkeyPatch, planner: Planner, asked: BenchRequest, *found: PlannedVariant) -> list[str]:
-    monkeypatch.setattr(least_change, "planned", planner)
-    return [each.verdict for each in with_least_change(asked, TARGET, found, lambda _: None)]
+    monkeypatch.setattr(least_change, "plan_variant", planner)
+    return [each.verdict for each in suggest_least_change(asked, TARGET, found, lambda _: None)]
 
 
 def test_the_fewest_flops_of_those_that_fit(monkeypatch: pytest.MonkeyPatch) -> None:

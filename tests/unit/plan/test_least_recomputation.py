@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from perfkit.analysis.model.plan import PlannedPeak, PlannedVariant
 from perfkit.measure.schedule import Techniques
-from perfkit.plan.least_recomputation import Try, as_planned, least_recomputation
+from perfkit.plan.least_recomputation import Try, accept_planned, find_least_recomputation
 from perfkit.spec import format_variant_label, parse_variants
 from perfkit.store.layout import RecomputationSearch, RecomputationTrial
 
@@ -36,10 +36,10 @@ def search(
     limit: float,
     asked: str = "ckpt:fit=8GiB",
     plan: Callable[[Techniques], PlannedVariant] = planned,
-    run: Try = as_planned,
+    run: Try = accept_planned,
 ) -> RecomputationSearch:
     (techniques,) = parse_variants(asked)
-    found, made = least_recomputation(techniques, limit, plan, run)
+    found, made = find_least_recomputation(techniques, limit, plan, run)
     assert format_variant_label(found) == made.found or (made.found is None and found == techniques)
     assert made.asked == asked
     return made

@@ -5,7 +5,7 @@ import pytest
 from perfkit.analysis.model.plan import Interval
 from perfkit.analysis.trace.roofs import Roofs
 from perfkit.cost.collective import CollectiveType, make_message_of_size
-from perfkit.plan.op_rows import op_rows
+from perfkit.plan.op_rows import build_op_rows
 from perfkit.plan.step_ops import Issued, StepCollective, StepOp
 from perfkit.plan.work import Work
 from tests.fixtures.plan_roofs import roofs
@@ -31,7 +31,7 @@ class Predicted:
 
 
 def rows(*issued: Issued, step_s: float = 0.1, predicted: Predicted | None = None):  # type: ignore[no-untyped-def]
-    return op_rows(issued, predicted or Predicted(), step_s)  # type: ignore[arg-type]
+    return build_op_rows(issued, predicted or Predicted(), step_s)  # type: ignore[arg-type]
 
 
 def test_calls_of_an_op_add_up_whatever_their_shapes_and_phases() -> None:

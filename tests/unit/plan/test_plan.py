@@ -6,8 +6,8 @@ from msgspec.structs import replace
 from perfkit.devices.catalogue import Entry, named
 from perfkit.errors import UnavailableError
 from perfkit.plan import plan as planning
-from perfkit.plan.plan import plan, plan_schedule
-from perfkit.plan.target import CPU, target_of
+from perfkit.plan.plan import plan_schedule, plan_variants
+from perfkit.plan.target import CPU, parse_target
 from perfkit.spec import RunSpec, WorkloadSpec, parse_variants
 from perfkit.store.request import BenchRequest
 
@@ -21,41 +21,41 @@ def test_a_step_is_gone_through_as_on_the_device_that_is_planned_for(monkeypatch
         asked.append(gpu)
         raise UnavailableError("not gone through")
 
-    monkeypatch.setattr(planning, "rehearse", rehearsed)
-    for target in (target_of("h100-sxm", None), CPU):
-        assert [variant.reason for variant in plan(REQUEST, target)] == ["not gone through"]
+    monkeypatch.setattr(planning, "rehearse_step", rehearsed)
+    for target in (parse_target("h100-sxm", None), CPU):
+        assert [variant.reason for variant in plan_variants(REQUEST, target)] == ["not gone through"]
     assert asked == [named("h100-sxm"), None]
 
 
 def test_a_suite_of_gpus_is_gone_through_on_a_cpu() -> None:
     request = replace(REQUEST, device="cuda", device_count=8)
-    (run,) = plan_schedule(request, target_of("h100-sxm", None)).runs
+    (run,) = plan_schedule(request, parse_target("h100-sxm", None)).runs
     assert (run.skip, run.spec.launch.device, run.spec.launch.threads) == ("", "cpu", 2)
 
 
 def test_what_needs_a_gpu_is_refused_on_a_cpu_and_asked_of_the_gpu_otherwise() -> None:
     request = replace(REQUEST, variants=tuple(parse_variants("tf32,offload")))
     assert all(run.skip for run in plan_schedule(request).runs)
-    there = plan_schedule(request, target_of("h100-sxm", None)).runs
+    there = plan_schedule(request, parse_target("h100-sxm", None)).runs
     assert {run.spec.variant: run.skip for run in there} == {"baseline": "", "tf32": "", "offload": ""}
     (flash,) = parse_variants("flash")
-    skips = plan_schedule(replace(request, variants=(flash,)), target_of("h100-sxm", None)).runs
+    skips = plan_schedule(replace(request, variants=(flash,)), parse_target("h100-sxm", None)).runs
     assert [run.skip for run in skips] == [
         "flash runs in bf16 or fp16 on a GPU: type --technique amp+flash, or hold the model in bf16 (--dtype bf16)"
     ]
 
 
 def test_what_the_model_of_the_allocator_does_not_know_is_said() -> None:
-    target = target_of("h100-sxm", None)._replace(other_settings=("max_split_size_mb",))
-    assert [*planning._unknown_settings(target)] == [
+    target = parse_target("h100-sxm", None)._replace(other_settings=("max_split_size_mb",))
+    assert [*planning._describe_unknown_settings(target)] == [
         "the environment asks torch's allocator for max_split_size_mb, which the plan's model of it does not know"
     ]
-    assert [*planning._unknown_settings(CPU)] == []
+    assert [*planning._describe_unknown_settings(CPU)] == []
 
 
 def test_a_setting_of_cublas_that_is_not_modelled_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":16:8")
-    assert [*planning._unknown_settings(target_of("h100-sxm", None))] == [
+    assert [*planning._describe_unknown_settings(parse_target("h100-sxm", None))] == [
         "CUBLAS_WORKSPACE_CONFIG=:16:8 is not modelled: cuBLAS' workspaces are torch's default"
     ]
-    assert [*planning._unknown_settings(CPU)] == []
+    assert [*planning._describe_unknown_settings(CPU)] == []

@@ -8,7 +8,7 @@ import pytest
 from perfkit.allocations import PARAMETER, build_allocations
 from perfkit.files import write_json
 from perfkit.plan import recomputation_trials
-from perfkit.plan.recomputation_trials import allocator_peak, trials_of
+from perfkit.plan.recomputation_trials import make_trial_runner, read_allocator_peak
 from perfkit.record import InitialBlock, MemoryPeaks, RankRecord, RunResult, RunStatus, Unknown, make_measurement
 from perfkit.spec import RunSpec, WorkloadSpec, parse_variants
 from perfkit.store.layout import MEMORY_FILE, RECORD_FILE, RecomputationTrial
@@ -34,12 +34,12 @@ def trial(
     specs: list[RunSpec] = []
 
     def tried(spec: RunSpec, _number: int, _progress: object, read: object) -> tuple[RunResult, list[float | None]]:
-        assert read is allocator_peak
+        assert read is read_allocator_peak
         specs.append(spec)
         return run, peaks
 
     monkeypatch.setattr(recomputation_trials, "tried", tried)
-    return trials_of(request(**changes), lambda _: None)(CKPT, PLANNED), specs
+    return make_trial_runner(request(**changes), lambda _: None)(CKPT, PLANNED), specs
 
 
 def test_the_fullest_rank_counts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,11 +72,11 @@ def test_what_cannot_be_run_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_peak_is_of_the_events_or_of_the_allocators_own_statistics(tmp_path: Path) -> None:
-    assert allocator_peak(tmp_path) is None
+    assert read_allocator_peak(tmp_path) is None
     peaks = MemoryPeaks(allocated=make_measurement(640, "bytes", "test"), reserved=NO, driver_used=NO, rss=NO)
     record = RankRecord(rank=0, world_size=1, status=RunStatus.OK, memory=peaks)
     write_json(tmp_path / RECORD_FILE, record)
-    assert allocator_peak(tmp_path) == 640.0
+    assert read_allocator_peak(tmp_path) == 640.0
     # 1000 bytes of parameters, then 100 and 50, of which 100 go again, and 20: 1150 at most.
     events = build_allocations(
         device="cpu",
@@ -87,4 +87,4 @@ def test_the_peak_is_of_the_events_or_of_the_allocators_own_statistics(tmp_path:
         known=(InitialBlock(address=1, size_bytes=1000, category=PARAMETER, name="weight"),),
     )
     write_allocations(tmp_path / MEMORY_FILE, events)
-    assert allocator_peak(tmp_path) == 1150.0
+    assert read_allocator_peak(tmp_path) == 1150.0

@@ -11,7 +11,7 @@ from perfkit.analysis.model.memory import MemoryAccount
 from perfkit.devices.catalogue import named
 from perfkit.errors import UnavailableError
 from perfkit.measure.rank import run_rank
-from perfkit.plan.rehearsal import Rehearsed, _is_plain_adam, rehearse
+from perfkit.plan.rehearsal import RehearsedStep, _is_plain_adam, rehearse_step
 from perfkit.plan.step_ops import StepCollective, StepCopy, StepOp
 from perfkit.record import RunStatus
 from perfkit.spec import LaunchSpec, RunSpec, Schedule, WorkloadSpec, parse_variants
@@ -38,7 +38,7 @@ def spec(techniques: str = "baseline", workload: WorkloadSpec = GPT, ranks: int 
 
 
 def planned(asked: RunSpec) -> MemoryAccount:
-    held = build_memory_account(rehearse(asked).allocations)
+    held = build_memory_account(rehearse_step(asked).allocations)
     assert held is not None
     return held
 
@@ -142,12 +142,14 @@ def test_a_step_that_needs_values_is_refused_with_the_op(tmp_path: Path) -> None
         "        loss=lambda model, batch: model(batch['x'][batch['x'][:, 0] > 0.5]).sum())\n"
     )
     with pytest.raises(UnavailableError, match=r"aten\.nonzero\S* in sparse\.py:\d+ needs values.*perfkit bench"):
-        rehearse(spec(workload=WorkloadSpec(name=f"{program}:build")))
+        rehearse_step(spec(workload=WorkloadSpec(name=f"{program}:build")))
 
 
 def test_a_gpus_optimizer_takes_a_copy_of_the_parameters_which_a_cpus_does_not() -> None:
     small = WorkloadSpec(name="gpt", params={"size": "nano", "seq_len": 16})  # so that the update is the fullest moment
-    on_cpu, on_gpu = (build_memory_account(rehearse(spec(workload=small), gpu).allocations) for gpu in (None, H100))
+    on_cpu, on_gpu = (
+        build_memory_account(rehearse_step(spec(workload=small), gpu).allocations) for gpu in (None, H100)
+    )
     assert on_cpu is not None
     assert on_gpu is not None
     assert on_gpu.peak_phase == "optimizer"
@@ -156,7 +158,7 @@ def test_a_gpus_optimizer_takes_a_copy_of_the_parameters_which_a_cpus_does_not()
 
 
 def test_every_allocation_since_the_model_leads_to_the_step_without_the_batches_on_the_host() -> None:
-    rehearsed = rehearse(spec())
+    rehearsed = rehearse_step(spec())
     alive: dict[int, int] = {}
     for address, size in (*rehearsed.before, *rehearsed.step):
         if size > 0:
@@ -173,7 +175,7 @@ def test_every_allocation_since_the_model_leads_to_the_step_without_the_batches_
 
 def test_the_first_step_of_shards_takes_no_more_than_the_second() -> None:
     """What an op makes of whole tensors DTensor asks of fake tensors, once: they are nobody's memory."""
-    rehearsed = rehearse(spec("zero3", ranks=2), H100)
+    rehearsed = rehearse_step(spec("zero3", ranks=2), H100)
     alive = list(accumulate(size for _, size in (*rehearsed.before, *rehearsed.step)))
     first, second = alive[: len(rehearsed.before)], alive[len(rehearsed.before) :]
     assert max(first) <= max(second)
@@ -181,7 +183,7 @@ def test_the_first_step_of_shards_takes_no_more_than_the_second() -> None:
 
 @pytest.mark.parametrize(("workload", "adam"), [("gpt", True), ("resnet", False)])
 def test_it_is_known_whether_the_optimizer_is_adam(workload: str, adam: bool) -> None:
-    assert rehearse(RunSpec(workload=WorkloadSpec(name=workload), launch=LaunchSpec())).adam == adam
+    assert rehearse_step(RunSpec(workload=WorkloadSpec(name=workload), launch=LaunchSpec())).adam == adam
 
 
 def test_adam_with_amsgrad_has_more_state_than_is_counted() -> None:
@@ -204,20 +206,20 @@ def test_what_the_workload_freezes_is_not_trained(tmp_path: Path) -> None:
         "        make_batch=lambda generator: {'x': torch.rand(4, 4, generator=generator)},\n"
         "        loss=lambda model, batch: model(batch['x']).sum())\n"
     )
-    rehearsed = rehearse(spec(workload=WorkloadSpec(name=f"{program}:build")))
+    rehearsed = rehearse_step(spec(workload=WorkloadSpec(name=f"{program}:build")))
     assert (rehearsed.parameters, rehearsed.trainable, rehearsed.adam) == (20 + 5, 5, True)
 
 
-def on_gpu(techniques: str, gpu: str = "h100-sxm", workload: WorkloadSpec = GPT, ranks: int = 1) -> Rehearsed:
-    return rehearse(spec(techniques, workload, ranks), named(gpu))
+def on_gpu(techniques: str, gpu: str = "h100-sxm", workload: WorkloadSpec = GPT, ranks: int = 1) -> RehearsedStep:
+    return rehearse_step(spec(techniques, workload, ranks), named(gpu))
 
 
-def products(rehearsed: Rehearsed) -> set[str]:
+def products(rehearsed: RehearsedStep) -> set[str]:
     """What matrix products are computed in."""
     return {op.work.dtype for op in rehearsed.issued if isinstance(op, StepOp) and op.work.matrix}
 
 
-def peak(rehearsed: Rehearsed) -> int:
+def peak(rehearsed: RehearsedStep) -> int:
     held = build_memory_account(rehearsed.allocations)
     assert held is not None
     return held.peak_bytes
@@ -297,5 +299,5 @@ def test_a_rank_exchanges_in_as_many_groups_as_its_mesh_has(technique: str, grou
 
 
 def test_the_groups_that_exchanged_anything_before_the_step_are_known() -> None:
-    assert sorted(rehearse(spec("hsdp", ranks=4)).groups.values()) == [2, 2]
-    assert rehearse(spec()).groups == {}
+    assert sorted(rehearse_step(spec("hsdp", ranks=4)).groups.values()) == [2, 2]
+    assert rehearse_step(spec()).groups == {}

@@ -6,18 +6,18 @@ from pathlib import Path
 import pytest
 
 from perfkit.analysis.trace.work.work_analysis import analyze_work
-from perfkit.plan.samples import Call, calls_of, samples_of
+from perfkit.plan.samples import TimedCall, collect_calls, make_samples
 from perfkit.plan.work import Work
 from tests.fixtures.plan_roofs import PEAK, roofs
 from tests.fixtures.trace_events import event, inputs, ops_of
 
 
-def _call(seconds: float, taken: float, calls: float = 1.0, op: str = "aten::mm") -> Call:
-    return Call(Work("GEMM", "fp32", seconds * PEAK, 1.0, matrix=True, op=op), calls, taken)
+def _call(seconds: float, taken: float, calls: float = 1.0, op: str = "aten::mm") -> TimedCall:
+    return TimedCall(Work("GEMM", "fp32", seconds * PEAK, 1.0, matrix=True, op=op), calls, taken)
 
 
 def test_calls_of_one_op_and_size_are_one_sample() -> None:
-    (sample,) = samples_of([_call(1.1e-3, 2.2e-3, calls=3), _call(1.2e-3, 4.8e-3)], roofs())
+    (sample,) = make_samples([_call(1.1e-3, 2.2e-3, calls=3), _call(1.2e-3, 4.8e-3)], roofs())
     assert sample.calls == 4
     assert sample.flops == pytest.approx((3 * 1.1e-3 + 1.2e-3) / 4 * PEAK)
     assert sample.seconds == pytest.approx((3 * 2.2e-3 + 4.8e-3) / 4)
@@ -28,11 +28,11 @@ def test_calls_of_one_op_and_size_are_one_sample() -> None:
 
 def test_ops_and_sizes_are_apart() -> None:
     calls = [_call(1e-3, 2e-3), _call(1e-3, 2e-3, op="aten::bmm"), _call(4e-3, 8e-3)]
-    assert len(samples_of(calls, roofs())) == 3
+    assert len(make_samples(calls, roofs())) == 3
 
 
 def test_what_does_nothing_is_no_sample() -> None:
-    assert samples_of([Call(Work("other", "fp32", 0.0, 0.0, matrix=False), 1.0, 1e-6)], roofs()) == ()
+    assert make_samples([TimedCall(Work("other", "fp32", 0.0, 0.0, matrix=False), 1.0, 1e-6)], roofs()) == ()
 
 
 def test_the_calls_of_a_trace_are_its_ops_with_what_each_call_did_and_took(tmp_path: Path) -> None:
@@ -44,7 +44,7 @@ def test_the_calls_of_a_trace_are_its_ops_with_what_each_call_did_and_took(tmp_p
         event("aten::view", 60, 5, **inputs([4, 8])),
         event("mine::op", 70, 5),
     )
-    (call,) = calls_of(analyze_work(trace, roofs()))
+    (call,) = collect_calls(analyze_work(trace, roofs()))
     assert call.work == Work("GEMM", "fp32", 2 * 4 * 8 * 16, 4 * (4 * 8 + 8 * 16 + 4 * 16), matrix=True, op="aten::mm")
     assert call.calls == 2
     assert call.seconds == pytest.approx(20e-6)

@@ -8,7 +8,7 @@ from perfkit.analysis.model.plan import Interval, Plan, PlannedPeak, PlannedVari
 from perfkit.analysis.model.prediction import PredictedFigure, PredictedPart, Prediction
 from perfkit.errors import UsageError
 from perfkit.files import write_json
-from perfkit.plan.score import ScoredVariant, score, scored
+from perfkit.plan.score import ScoredVariant, score_folder, summarize_scores
 from perfkit.record import make_measurement
 from perfkit.spec import WorkloadSpec
 from perfkit.store.layout import SUITE_FILE
@@ -30,7 +30,7 @@ def scored_variant(name: str, peak: float, step: PredictedFigure, suite: str = "
 
 
 def test_errors_are_without_their_signs_and_the_order_is_of_a_suite() -> None:
-    found = scored(
+    found = summarize_scores(
         [
             scored_variant("baseline", 100, figure(1.0, 1.0, 0.1)),
             scored_variant("amp", 90, figure(0.9, 0.6, 0.1)),
@@ -60,7 +60,7 @@ def test_errors_are_without_their_signs_and_the_order_is_of_a_suite() -> None:
 def test_steps_of_a_busy_machine_are_not_counted() -> None:
     quiet = scored_variant("baseline", 100, figure(1.0, 1.1))
     disturbed = changed(scored_variant("baseline", 100, figure(1.0, 9.0), suite="b"), disturbed="others took 2 cores")
-    found = scored([quiet, disturbed])
+    found = summarize_scores([quiet, disturbed])
     assert found.step is not None
     assert (found.step.count, found.step.worst) == (1, pytest.approx(0.1 / 1.1))
     assert found.peak is not None
@@ -72,7 +72,7 @@ def test_what_was_planned_after_its_run_predicts_no_time() -> None:
     before = scored_variant("baseline", 100, figure(1.0, 1.1))
     after = scored_variant("baseline", 90, figure(1.0, 1.0), suite="b")
     after = changed(after, prediction=changed(after.prediction, beforehand=False))
-    found = scored([before, after])
+    found = summarize_scores([before, after])
     assert found.step is not None
     assert found.step.count == 1
     assert found.peak is not None
@@ -83,7 +83,7 @@ def test_what_was_planned_after_its_run_predicts_no_time() -> None:
 def test_plans_of_eager_steps_are_no_predictions_of_compiled_ones() -> None:
     eager = scored_variant("compile", 100, figure(3.0, 1.0))
     eager = changed(eager, prediction=changed(eager.prediction, planned_eagerly=True))
-    found = scored([scored_variant("baseline", 100, figure(1.0, 1.0)), eager])
+    found = summarize_scores([scored_variant("baseline", 100, figure(1.0, 1.0)), eager])
     assert found.step is not None
     assert (found.step.count, found.step.worst) == (1, 0.0)
     told = list(format_summary(found))[-1]
@@ -117,7 +117,7 @@ def test_suites_with_a_plan_are_found_and_analysed(tmp_path: Path) -> None:
     for name in ("planned", "broken"):
         write_json(tmp_path / "runs" / name / PLAN_FILE, plan)
     told: list[str] = []
-    found = score(tmp_path, told.append)
+    found = score_folder(tmp_path, told.append)
     (each,) = found.variants
     assert (each.suite, each.workload, each.device, each.variant) == ("runs/planned", "gpt", "Test CPU", "baseline")
     assert found.peak is not None
@@ -131,8 +131,8 @@ def test_suites_with_a_plan_are_found_and_analysed(tmp_path: Path) -> None:
 
 
 def test_without_plans_it_says_how_to_keep_one(tmp_path: Path) -> None:
-    assert list(format_summary(score(tmp_path))) == [
+    assert list(format_summary(score_folder(tmp_path))) == [
         "no suite with a plan: perfkit bench --plan keeps one, perfkit plan --into FOLDER adds one"
     ]
     with pytest.raises(UsageError, match="is no folder"):
-        score(tmp_path / "none")
+        score_folder(tmp_path / "none")

@@ -4,7 +4,7 @@ from math import prod
 
 from perfkit.analysis.model.plan import Interval, PlannedPeak, PlannedVariant, StepTime
 from perfkit.measure.schedule import Techniques
-from perfkit.plan.search import FLOPS, TIME, search
+from perfkit.plan.search import FLOPS, TIME, search_combinations
 from perfkit.spec import format_variant_label
 
 # What is left of 100 bytes with each technique, and what is added to 100 FLOPs.
@@ -39,7 +39,7 @@ class Planner:
 
 def found(planner: Planner, ranks: int = 1):
     told: list[tuple[int, int, str]] = []
-    return search(planner, ranks, lambda done, total, last: told.append((done, total, last.name))), told
+    return search_combinations(planner, ranks, lambda done, total, last: told.append((done, total, last.name))), told
 
 
 def test_what_does_not_fit_with_the_most_savings_rules_out_all_below():

@@ -10,9 +10,9 @@ from torch.distributed import _functional_collectives as functional
 from perfkit.cost.collective import CollectiveType, Message
 from perfkit.devices.peak import Fp32Settings
 from perfkit.instruments.marks import phase
-from perfkit.plan.fake_host import HostPage
-from perfkit.plan.fake_ranks import fake_ranks
-from perfkit.plan.rehearsal import rehearse
+from perfkit.plan.fake_host import FakeHostPage
+from perfkit.plan.fake_ranks import simulate_ranks
+from perfkit.plan.rehearsal import rehearse_step
 from perfkit.plan.step_ops import Issued, StepCollective, StepCopy, StepOp, StepOps, StepPage
 from perfkit.plan.work import Work
 from perfkit.spec import LaunchSpec, RunSpec, WorkloadSpec, parse_variants
@@ -23,7 +23,7 @@ GPT = WorkloadSpec(name="gpt", params={"size": "nano", "seq_len": 64})
 
 def issued(technique: str, ranks: int) -> list[Issued]:
     (techniques,) = parse_variants(technique)
-    return list(rehearse(RunSpec(workload=GPT, techniques=techniques, launch=LaunchSpec(world_size=ranks))).issued)
+    return list(rehearse_step(RunSpec(workload=GPT, techniques=techniques, launch=LaunchSpec(world_size=ranks))).issued)
 
 
 def collectives(technique: str, ranks: int) -> list[tuple[str, str, int, float]]:
@@ -74,7 +74,7 @@ def test_an_op_without_a_formula_reads_and_writes_once() -> None:
 
 
 def test_collectives_have_the_size_of_all_ranks_parts() -> None:
-    with fake_ranks(4), FakeTensorMode(allow_non_fake_inputs=True), StepOps() as ops:
+    with simulate_ranks(4), FakeTensorMode(allow_non_fake_inputs=True), StepOps() as ops:
         part, whole = torch.empty(10), torch.empty(40)
         dist.all_reduce(part)
         dist.all_gather_into_tensor(whole, part)
@@ -91,7 +91,7 @@ def test_collectives_have_the_size_of_all_ranks_parts() -> None:
 
 
 def test_collectives_tell_their_process_group() -> None:
-    with fake_ranks(4), FakeTensorMode(allow_non_fake_inputs=True), StepOps() as ops:
+    with simulate_ranks(4), FakeTensorMode(allow_non_fake_inputs=True), StepOps() as ops:
         part = torch.empty(10)
         half = dist.new_group([0, 1])
         for group in (None, half, half):
@@ -102,7 +102,7 @@ def test_collectives_tell_their_process_group() -> None:
 
 
 def test_a_switch_sums_floats_and_nothing_else() -> None:
-    with fake_ranks(4), FakeTensorMode(allow_non_fake_inputs=True), StepOps() as ops:
+    with simulate_ranks(4), FakeTensorMode(allow_non_fake_inputs=True), StepOps() as ops:
         for dtype in (torch.float32, torch.bfloat16, torch.float64, torch.int64):
             dist.all_reduce(torch.empty(10, dtype=dtype))
         for by in ("sum", "avg", "max"):
@@ -113,7 +113,7 @@ def test_a_switch_sums_floats_and_nothing_else() -> None:
 
 
 def test_copies_to_the_host_are_in_their_phase() -> None:
-    page = HostPage(0, 4096)
+    page = FakeHostPage(0, 4096)
     with FakeTensorMode(), StepOps() as ops, phase("forward"):
         ops.record_copy(page, True)
     assert ops.issued == [StepCopy(page, True, "forward")]

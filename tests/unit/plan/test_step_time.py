@@ -6,19 +6,19 @@ import pytest
 
 from perfkit.analysis.model.plan import Interval, StepTime
 from perfkit.cost.collective import CollectiveType, make_message_of_size
-from perfkit.plan.alpha_beta import Transfers
-from perfkit.plan.collectives import InSwitch, Interconnect, Protocol
-from perfkit.plan.disk import Disk
-from perfkit.plan.fake_host import HostPage
+from perfkit.plan.alpha_beta import TransferModel
+from perfkit.plan.collectives import CollectiveProtocol, Interconnect, SwitchReduction
+from perfkit.plan.disk import DiskSpeed
+from perfkit.plan.fake_host import FakeHostPage
 from perfkit.plan.host_link import HostLink
 from perfkit.plan.step_ops import Issued, StepCollective, StepCopy, StepOp, StepPage
-from perfkit.plan.step_time import step_time
+from perfkit.plan.step_time import predict_step_time
 from perfkit.plan.work import SMALL, UNALIGNED, Work
 from perfkit.record import Unknown
 from tests.fixtures.plan_seconds import OneFlopASecond
 
-LINKS = Interconnect(1.0, None, 8, (Protocol(0.0, 0.0, 0.0, 1.0),), spread=1.0, source="a byte a second")
-DISK = Disk(write=Transfers(1.0, 4.0, 2.0), read=Transfers(0.5, 8.0, 2.0), mount="/data")
+LINKS = Interconnect(1.0, None, 8, (CollectiveProtocol(0.0, 0.0, 0.0, 1.0),), spread=1.0, source="a byte a second")
+DISK = DiskSpeed(write=TransferModel(1.0, 4.0, 2.0), read=TransferModel(0.5, 8.0, 2.0), mount="/data")
 HOST_LINK = HostLink(nominal=1.0, share=1.0)
 
 
@@ -33,11 +33,11 @@ def collective(kind: CollectiveType, seconds: float, phase: str, functional: boo
 
 
 def copy(seconds: int, number: int, *, out: bool) -> StepCopy:
-    return StepCopy(HostPage(number, seconds), out, "")
+    return StepCopy(FakeHostPage(number, seconds), out, "")
 
 
 def takes(issued: list[Issued], kind: str = "cuda", **latencies: float) -> StepTime:
-    found = step_time(issued, kind, OneFlopASecond(**latencies), LINKS, host_link=HOST_LINK)
+    found = predict_step_time(issued, kind, OneFlopASecond(**latencies), LINKS, host_link=HOST_LINK)
     assert isinstance(found, StepTime)
     assert sum(found.parts.values()) == pytest.approx(found.total.value)
     return found
@@ -83,7 +83,9 @@ def paged(nbytes: int, writes: bool, mount: str = "/data") -> StepPage:
 
 
 def test_a_cpu_waits_for_pages() -> None:
-    found = step_time([op(3), paged(8, True), paged(8, True), paged(8, False)], "cpu", OneFlopASecond(1.0), disk=DISK)
+    found = predict_step_time(
+        [op(3), paged(8, True), paged(8, True), paged(8, False)], "cpu", OneFlopASecond(1.0), disk=DISK
+    )
     assert isinstance(found, StepTime)
     assert found.parts == {"disk": 7.5, "GEMM": 3, "host": 1}  # 1 + 8 / 4 each to write, 0.5 + 8 / 8 to read
     assert found.total == Interval(value=11.5, low=1 + 1.5 + 3.75, high=1 + 6 + 15)
@@ -98,9 +100,9 @@ def test_a_cpu_waits_for_pages() -> None:
     ],
 )
 def test_the_time_of_files_that_were_not_measured_is_not_known(
-    kind: str, mount: str, disk: Disk | None, reason: str
+    kind: str, mount: str, disk: DiskSpeed | None, reason: str
 ) -> None:
-    found = step_time([op(3), paged(8, True, mount)], kind, OneFlopASecond(), disk=disk)
+    found = predict_step_time([op(3), paged(8, True, mount)], kind, OneFlopASecond(), disk=disk)
     assert isinstance(found, Unknown)
     assert re.search(reason, found.reason)
 
@@ -153,13 +155,13 @@ def test_kernels_start_some_time_after_their_launch_and_apart() -> None:
 def test_what_is_not_known_is_said() -> None:
     unknown = StepOp(Work("GEMM", "fp8", 1.0, 1.0, True, "aten::mm"), "forward")
     for issued, host, reason in (([unknown], 0.0, "aten::mm in fp8 on matrix units"), ([op(1)], None, "--learn")):
-        found = step_time(issued, "cuda", OneFlopASecond(host), LINKS)
+        found = predict_step_time(issued, "cuda", OneFlopASecond(host), LINKS)
         assert isinstance(found, Unknown)
         assert reason in found.reason
 
 
 def test_a_step_that_exchanges_over_unknown_links_is_not_known() -> None:
-    found = step_time([collective(CollectiveType.ALL_REDUCE, 1, "backward")], "cuda", OneFlopASecond(), None)
+    found = predict_step_time([collective(CollectiveType.ALL_REDUCE, 1, "backward")], "cuda", OneFlopASecond(), None)
     assert isinstance(found, Unknown)
     assert "2 ranks" in found.reason
 
@@ -188,7 +190,7 @@ def test_a_step_ends_when_its_copies_do() -> None:
 
 
 def test_copies_over_an_unknown_link_are_not_known() -> None:
-    found = step_time([copy(1, 0, out=True)], "cuda", OneFlopASecond(), LINKS)
+    found = predict_step_time([copy(1, 0, out=True)], "cuda", OneFlopASecond(), LINKS)
     assert isinstance(found, Unknown)
     assert "link between this GPU and its host" in found.reason
 
@@ -200,9 +202,9 @@ def test_the_source_names_the_links_where_anything_is_exchanged() -> None:
 
 def test_sums_are_left_to_a_switch_that_is_faster() -> None:
     message = make_message_of_size(CollectiveType.ALL_REDUCE, 8.0, 8)
-    links = LINKS._replace(in_switch=InSwitch(0.0, {8: 2.0}))
+    links = LINKS._replace(in_switch=SwitchReduction(0.0, {8: 2.0}))
     found = {
-        summed: step_time([StepCollective(message, 8, "", summed=summed)], "cuda", OneFlopASecond(), links)
+        summed: predict_step_time([StepCollective(message, 8, "", summed=summed)], "cuda", OneFlopASecond(), links)
         for summed in (False, True)
     }
     assert {key: each.parts["communication"] for key, each in found.items()} == {False: 14.0, True: 4.0}

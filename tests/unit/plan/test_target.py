@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from perfkit.errors import UsageError
 from perfkit.plan import target
-from perfkit.plan.target import CPU, nothing_known, target_of, target_of_run
+from perfkit.plan.target import CPU, explain_unknown_gpu, find_run_target, parse_target
 from perfkit.record import Environment
 
 GIB = 2**30
@@ -30,7 +30,7 @@ GIB = 2**30
     ],
 )
 def test_a_gpu_as_users_write_it(gpu: str, device: str, gib: int) -> None:
-    target = target_of(gpu, None)
+    target = parse_target(gpu, None)
     assert (target.device, target.kind) == (device, "cuda")
     assert target.capacity_bytes == target.limit_bytes == gib * GIB
 
@@ -49,26 +49,26 @@ def test_a_gpu_as_users_write_it(gpu: str, device: str, gib: int) -> None:
 )
 def test_a_gpu_that_is_not_one(gpu: str, hint: str) -> None:
     with pytest.raises(UsageError, match=hint):
-        target_of(gpu, None)
+        parse_target(gpu, None)
 
 
 @pytest.mark.parametrize(
     ("memory", "limit"), [("0.9", 72 * GIB), ("90%", 72 * GIB), ("64GiB", 64 * GIB), ("1", 80 * GIB)]
 )
 def test_a_share_or_an_amount(memory: str, limit: int) -> None:
-    assert target_of("h100-80g", memory).limit_bytes == pytest.approx(limit, abs=1)
+    assert parse_target("h100-80g", memory).limit_bytes == pytest.approx(limit, abs=1)
 
 
 @pytest.mark.parametrize("memory", ["1.5", "96GiB", "0", "much", "12 parsecs"])
 def test_memory_that_there_is_not(memory: str) -> None:
     with pytest.raises(UsageError, match="--memory"):
-        target_of("h100-80g", memory)
+        parse_target("h100-80g", memory)
 
 
 def test_a_cpu_has_no_limit_unless_one_is_named() -> None:
-    assert target_of(None, None).limit_bytes is None
-    assert target_of(None, "1GiB").limit_bytes == GIB
-    whole = target_of(None, "50%")
+    assert parse_target(None, None).limit_bytes is None
+    assert parse_target(None, "1GiB").limit_bytes == GIB
+    whole = parse_target(None, "50%")
     assert whole.limit_bytes == whole.capacity_bytes // 2
 
 
@@ -90,39 +90,39 @@ def environment(
 
 def test_a_run_on_a_gpu_is_planned_for_that_gpu() -> None:
     reported = environment("cuda", "NVIDIA H100 80GB HBM3", device_bytes=int(79.2 * GIB))
-    assert target_of_run("cuda", reported, None) == target_of("h100-sxm", None)
-    assert target_of_run("cuda", environment("cuda", "Abacus 1"), None) is None
-    assert target_of_run("cuda", None, None) is None
+    assert find_run_target("cuda", reported, None) == parse_target("h100-sxm", None)
+    assert find_run_target("cuda", environment("cuda", "Abacus 1"), None) is None
+    assert find_run_target("cuda", None, None) is None
 
 
 def test_the_memory_that_was_reported_tells_which_of_several_cards_it_was() -> None:
     """16 GB cards report less: what the driver keeps is missing."""
     reported = environment("cuda", "NVIDIA GeForce RTX 4060 Ti", device_bytes=int(15.6 * GIB))
-    assert target_of_run("cuda", reported, None) == target_of("rtx-4060-ti-16g", None)
+    assert find_run_target("cuda", reported, None) == parse_target("rtx-4060-ti-16g", None)
 
 
 def test_a_share_is_of_the_memory_that_the_recording_machine_had() -> None:
-    found = target_of_run("cpu", environment("cpu", "a CPU", total_bytes=512 * GIB), "50%")
+    found = find_run_target("cpu", environment("cpu", "a CPU", total_bytes=512 * GIB), "50%")
     assert found is not None
     assert (found.device, found.capacity_bytes, found.limit_bytes) == ("cpu", 512 * GIB, 256 * GIB)
     contained = replace(environment("cpu", "a CPU", total_bytes=512 * GIB), container_memory_limit_bytes=8 * GIB)
-    assert target_of_run("cpu", contained, "50%") == CPU._replace(capacity_bytes=8 * GIB, limit_bytes=4 * GIB)
-    here = target_of_run("cpu", None, None)
-    assert here == target_of(None, None)
+    assert find_run_target("cpu", contained, "50%") == CPU._replace(capacity_bytes=8 * GIB, limit_bytes=4 * GIB)
+    here = find_run_target("cpu", None, None)
+    assert here == parse_target(None, None)
 
 
 def test_a_container_has_no_more_than_it_may_take(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(target, "memory_bytes", lambda: 2 * GIB)
-    assert target_of(None, "50%").limit_bytes == GIB
+    assert parse_target(None, "50%").limit_bytes == GIB
     with pytest.raises(UsageError, match=r"the machine has 2\.00 GiB"):
-        target_of(None, "3GiB")
+        parse_target(None, "3GiB")
 
 
 def test_a_smaller_device_leaves_the_driver_as_large_a_part() -> None:
-    card = target_of("rtx-4090", None)
+    card = parse_target("rtx-4090", None)
     smaller = card.shrink_limit(0.25)
     assert smaller.capacity_bytes == smaller.limit_bytes == 18 * GIB
-    shared = target_of("rtx-4090", "50%").shrink_limit(0.25)  # half of it is left anyway
+    shared = parse_target("rtx-4090", "50%").shrink_limit(0.25)  # half of it is left anyway
     assert (shared.capacity_bytes, shared.limit_bytes) == (21 * GIB, 9 * GIB)
     assert CPU._replace(limit_bytes=1000).shrink_limit(0.1).limit_bytes == 900
 
@@ -131,7 +131,7 @@ def test_a_recorded_run_asks_the_allocator_and_this_shell_does_not(monkeypatch: 
     reported = environment("cuda", "NVIDIA H100 80GB HBM3", device_bytes=79 * GIB)
     asked = replace(reported, variables={"PYTORCH_HIP_ALLOC_CONF": "expandable_segments:True"})
     monkeypatch.setenv("PYTORCH_ALLOC_CONF", "max_split_size_mb:128")
-    plain, expandable = (target_of_run("cuda", each, None) for each in (reported, asked))
+    plain, expandable = (find_run_target("cuda", each, None) for each in (reported, asked))
     assert plain is not None
     assert expandable is not None
     assert (plain.expandable_segments, plain.other_settings) == (False, ())
@@ -139,5 +139,5 @@ def test_a_recorded_run_asks_the_allocator_and_this_shell_does_not(monkeypatch: 
 
 
 def test_of_a_gpu_that_is_not_listed_it_is_said_where_those_are_that_are() -> None:
-    assert nothing_known("Abacus 1").startswith("nothing is known of Abacus 1, so no plan")
-    assert nothing_known("").startswith("nothing is known of the GPU, so no plan")
+    assert explain_unknown_gpu("Abacus 1").startswith("nothing is known of Abacus 1, so no plan")
+    assert explain_unknown_gpu("").startswith("nothing is known of the GPU, so no plan")

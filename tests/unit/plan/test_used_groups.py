@@ -5,12 +5,12 @@ import torch.distributed as dist
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.distributed import _functional_collectives as functional
 
-from perfkit.plan.fake_ranks import fake_ranks
+from perfkit.plan.fake_ranks import simulate_ranks
 from perfkit.plan.used_groups import UsedGroups
 
 
 def test_groups_are_those_that_exchange_anything_while_it_is_entered() -> None:
-    with fake_ranks(4), FakeTensorMode(allow_non_fake_inputs=True):
+    with simulate_ranks(4), FakeTensorMode(allow_non_fake_inputs=True):
         half, pair, idle = (dist.new_group(ranks) for ranks in ([0, 1], [0, 3], [0, 2]))
         part = torch.empty(10)
         with UsedGroups() as used:

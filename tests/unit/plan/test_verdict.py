@@ -3,8 +3,8 @@
 import pytest
 
 from perfkit.analysis.model.plan import Interval, NonTensorMemory, PlannedPeak, PlannedVariant
-from perfkit.plan.target import CPU, target_of
-from perfkit.plan.verdict import fits, judged, verdict
+from perfkit.plan.target import CPU, parse_target
+from perfkit.plan.verdict import check_fit, format_verdict, judge_fit
 
 MIB, GIB = 2**20, 2**30
 
@@ -26,8 +26,8 @@ def gib(low: float, value: float, high: float) -> Interval:
     ],
 )
 def test_the_sentence(needed: Interval, limit: float, answer: bool | None, said: str) -> None:
-    assert fits(needed, limit * GIB) is answer
-    assert verdict(needed, limit * GIB) == said
+    assert check_fit(needed, limit * GIB) is answer
+    assert format_verdict(needed, limit * GIB) == said
 
 
 def variant(peak: int, beyond: int) -> PlannedVariant:
@@ -41,12 +41,12 @@ def variant(peak: int, beyond: int) -> PlannedVariant:
 
 
 def test_what_is_needed_is_the_peak_and_all_beyond_it() -> None:
-    found = judged(variant(22 * GIB, 1 * GIB), target_of("rtx-4090", None))
+    found = judge_fit(variant(22 * GIB, 1 * GIB), parse_target("rtx-4090", None))
     assert found.needed_bytes == gib(22, 23, 23)
     assert (found.fits, found.verdict) == (True, "fits: 22 to 23 GiB of 24")
 
 
 def test_without_a_limit_nothing_is_said() -> None:
-    assert judged(variant(GIB, 0), CPU) == variant(GIB, 0)
+    assert judge_fit(variant(GIB, 0), CPU) == variant(GIB, 0)
     unknown = PlannedVariant(name="amp", world_size=1)
-    assert judged(unknown, target_of("rtx-4090", None)) == unknown
+    assert judge_fit(unknown, parse_target("rtx-4090", None)) == unknown

@@ -5,7 +5,7 @@ import pytest
 from perfkit.cost.formula_table import cost_op
 from perfkit.cost.op_call import ComputeUnit, OpCall, OpCost, TensorArg
 from perfkit.devices.peak import IEEE, TF32, Fp32Settings
-from perfkit.plan.work import SMALL, UNALIGNED, Least, Work, least_time, work_of
+from perfkit.plan.work import SMALL, UNALIGNED, LeastTime, Work, compute_least_time, make_work
 from tests.fixtures.plan_roofs import roofs
 
 
@@ -19,7 +19,7 @@ MM = OpCall("aten::mm", (_matrix(4, 8), _matrix(8, 16)))
 def test_a_products_flops_and_bytes_are_its_cost() -> None:
     cost = cost_op(MM)
     assert cost is not None
-    assert work_of(MM, cost) == Work(
+    assert make_work(MM, cost) == Work(
         op_class="GEMM",
         dtype="fp32",
         flops=2 * 4 * 8 * 16,
@@ -32,7 +32,7 @@ def test_a_products_flops_and_bytes_are_its_cost() -> None:
 def test_a_product_of_fp32_is_computed_in_what_the_device_is_set_to() -> None:
     cost = cost_op(MM)
     assert cost is not None
-    work = work_of(MM, cost, Fp32Settings(matmul=TF32, conv=IEEE, rnn=IEEE))
+    work = make_work(MM, cost, Fp32Settings(matmul=TF32, conv=IEEE, rnn=IEEE))
     assert work is not None
     assert work.dtype == "tf32"
 
@@ -48,7 +48,7 @@ def test_a_product_of_fp32_is_computed_in_what_the_device_is_set_to() -> None:
 def test_what_is_not_modelled(
     flops: float | None, moved: float | None, unit: ComputeUnit, expected: Work | None
 ) -> None:
-    assert work_of(OpCall("aten::add", ()), OpCost(flops, moved, unit, "fp32", "test")) == expected
+    assert make_work(OpCall("aten::add", ()), OpCost(flops, moved, unit, "fp32", "test")) == expected
 
 
 @pytest.mark.parametrize(("columns", "expected"), [(16, "GEMM"), (17, UNALIGNED)])
@@ -57,7 +57,7 @@ def test_a_product_in_16_bits_whose_rows_begin_anywhere_is_one_of_its_own_kind(c
     call = OpCall("aten::mm", operands)
     cost = cost_op(call)
     assert cost is not None
-    work = work_of(call, cost)
+    work = make_work(call, cost)
     assert work is not None
     assert work.op_class == expected
 
@@ -68,7 +68,7 @@ def test_a_batch_of_products_smaller_than_a_tile_is_one_of_its_own_kind() -> Non
     )
     cost = cost_op(call)
     assert cost is not None
-    work = work_of(call, cost)
+    work = make_work(call, cost)
     assert work is not None
     assert work.op_class == SMALL
 
@@ -76,11 +76,11 @@ def test_a_batch_of_products_smaller_than_a_tile_is_one_of_its_own_kind() -> Non
 @pytest.mark.parametrize(
     ("work", "expected"),
     [
-        (Work("GEMM", "fp32", 1e12, 1e10, matrix=True), Least(1.0, "compute")),
-        (Work("GEMM", "fp32", 1e12, 2e11, matrix=True), Least(2.0, "memory")),
-        (Work("GEMM", "fp16", 1e12, 0.0, matrix=True), Least(1.0, "compute", stands_in=True)),
-        (Work("elementwise", "int64", 1e15, 1e11, matrix=False), Least(1.0, "memory")),
+        (Work("GEMM", "fp32", 1e12, 1e10, matrix=True), LeastTime(1.0, "compute")),
+        (Work("GEMM", "fp32", 1e12, 2e11, matrix=True), LeastTime(2.0, "memory")),
+        (Work("GEMM", "fp16", 1e12, 0.0, matrix=True), LeastTime(1.0, "compute", stands_in=True)),
+        (Work("elementwise", "int64", 1e15, 1e11, matrix=False), LeastTime(1.0, "memory")),
     ],
 )
-def test_work_takes_at_least_what_the_ceilings_say(work: Work, expected: Least) -> None:
-    assert least_time(work, roofs()) == expected
+def test_work_takes_at_least_what_the_ceilings_say(work: Work, expected: LeastTime) -> None:
+    assert compute_least_time(work, roofs()) == expected

@@ -17,8 +17,8 @@ from perfkit.instruments.random_numbers import random_updates
 from perfkit.instruments.saved import plain_saved_bytes
 from perfkit.instruments.tensors import held_tensors, parameter_bytes_by_dtype, plain_parts, trainable_bytes
 from perfkit.record import Claim, Relation
-from perfkit.techniques.calls import compiled_in_place
-from perfkit.techniques.paged_tensors import local_part
+from perfkit.techniques.call_wrappers import is_compiled_in_place
+from perfkit.techniques.paged_tensors import get_local_part
 from perfkit.techniques.state import TrainState
 from tests.unit.techniques.tiny import batches, train
 
@@ -50,7 +50,7 @@ def saved_bytes(state: TrainState) -> int:
 
     def pack(tensor: torch.Tensor) -> torch.Tensor:
         if id(tensor) not in parameters and not isinstance(tensor._base, torch.nn.Parameter):
-            for part in plain_parts(local_part(tensor)):
+            for part in plain_parts(get_local_part(tensor)):
                 sizes[part.untyped_storage().data_ptr()] = part.untyped_storage().nbytes()
             kept.append(tensor)
         return tensor
@@ -62,7 +62,7 @@ def saved_bytes(state: TrainState) -> int:
 
 def storage_bytes(tensors) -> float:
     """Bytes of the distinct storages: gradients are views into buckets."""
-    storages = [local_part(tensor).untyped_storage() for tensor in tensors]
+    storages = [get_local_part(tensor).untyped_storage() for tensor in tensors]
     return float(sum({storage.data_ptr(): storage.nbytes() for storage in storages}.values()))
 
 
@@ -70,7 +70,7 @@ def state_bytes(state: TrainState) -> float:
     local = (getattr(optimizer, "optim", optimizer) for optimizer in state.optimizers.values())
     values = (value for optimizer in local for entry in optimizer.state.values() for value in entry.values())
     return storage_bytes(
-        part for value in values for tensor in held_tensors(value) for part in plain_parts(local_part(tensor))
+        part for value in values for tensor in held_tensors(value) for part in plain_parts(get_local_part(tensor))
     )
 
 
@@ -121,7 +121,7 @@ def measured_facts(state: TrainState, reference: dict[str, float]) -> dict[str, 
 
 
 def _compiled(state: TrainState) -> bool:
-    return any(map(compiled_in_place, state.model.modules()))
+    return any(map(is_compiled_in_place, state.model.modules()))
 
 
 class StepTrace:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import TypeVar
 
-from perfkit.plan.rehearsal import rehearse
+from perfkit.plan.rehearsal import rehearse_step
 from perfkit.plan.step_ops import StepCollective
 from perfkit.spec import LaunchSpec, RunSpec, WorkloadSpec, parse_variants
 
@@ -23,7 +23,7 @@ def planned_bytes(
 ) -> dict[Key, float]:
     """Bytes of the collectives of a rank's step, by what `key` tells of each."""
     (techniques,) = parse_variants(variant)
-    rehearsed = rehearse(RunSpec(workload=workload, techniques=techniques, launch=LaunchSpec(world_size=ranks)))
+    rehearsed = rehearse_step(RunSpec(workload=workload, techniques=techniques, launch=LaunchSpec(world_size=ranks)))
     sums: dict[Key, float] = {}
     for each in rehearsed.issued:
         if isinstance(each, StepCollective):

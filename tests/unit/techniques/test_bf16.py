@@ -8,7 +8,7 @@ import torch
 from perfkit.errors import UnavailableError, UsageError
 from perfkit.techniques.bf16 import Bf16
 from perfkit.techniques.compress import Compress
-from perfkit.techniques.technique import cannot_act, refused
+from perfkit.techniques.technique import explain_inability, explain_refusal
 from tests.unit.techniques.facts import check_claims, measured_facts, reference_facts
 from tests.unit.techniques.tiny import WORKLOAD, applied, losses_of, new_state, relative_difference, train
 
@@ -191,11 +191,11 @@ def test_amp_has_nothing_to_cast_beside_it() -> None:
 def test_without_the_package_the_reason_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("perfkit.techniques.technique.find_spec", lambda _module: None)
     cpu = torch.device("cpu")
-    assert cannot_act(Bf16(), cpu) == "needs the package optimi: pip install torch-optimi"
-    assert cannot_act(Bf16(update="nearest"), cpu) is None
+    assert explain_inability(Bf16(), cpu) == "needs the package optimi: pip install torch-optimi"
+    assert explain_inability(Bf16(update="nearest"), cpu) is None
 
 
 def test_a_loss_of_two_dtypes_that_torch_does_not_differentiate_is_refused() -> None:
     error = RuntimeError("Found dtype Float but expected BFloat16")  # of torch 2.11, from the backward pass
-    assert "cast the outputs to fp32" in refused(error, [Bf16()])
-    assert refused(RuntimeError("another"), [Bf16()]) == ""
+    assert "cast the outputs to fp32" in explain_refusal(error, [Bf16()])
+    assert explain_refusal(RuntimeError("another"), [Bf16()]) == ""

@@ -15,9 +15,9 @@ from perfkit.errors import UnavailableError, UsageError
 from perfkit.instruments.blocks import block_facts
 from perfkit.instruments.saved import plain_saved_bytes
 from perfkit.techniques import ckpt, saved_ops
-from perfkit.techniques.as_built import as_built
-from perfkit.techniques.segments import Joined, Segment
+from perfkit.techniques.segments import BlockSegment, JoinedBlock
 from perfkit.techniques.state import TrainState
+from perfkit.techniques.unwrapped_modules import unwrap_modules
 from perfkit.workloads.gpt import Gpt, GptModel, GptShape
 from perfkit.workloads.workload import Workload
 from tests.unit.techniques.facts import check_claims, measured_facts, reference_facts
@@ -127,7 +127,7 @@ def test_segments_train_as_the_blocks_do_and_keep_the_order_of_parameters() -> N
     assert kinds == ["CheckpointWrapper", "Joined", "Joined", "CheckpointWrapper", "Joined"]
     assert state.block_names == ("blocks.0", "blocks.3")
     names = [name for name, _ in plain.model.named_parameters()]
-    with as_built(state.model):
+    with unwrap_modules(state.model):
         assert [name for name, _ in state.model.named_parameters()] == names
     assert [p.shape for p in state.model.parameters()] == [p.shape for p in plain.model.parameters()]
     assert relative_difference(train(state), train(plain)) == 0.0
@@ -162,10 +162,10 @@ def test_blocks_with_something_between_them_are_no_segment(
 
 def test_blocks_answer_what_models_ask_of_them() -> None:
     blocks = [nn.Linear(3, 3), nn.Linear(3, 4)]
-    assert Segment(blocks).out_features == 3
-    assert Joined(blocks[1]).out_features == 4
-    assert list(Joined(blocks[1]).parameters()) == []
-    for empty in (Segment(blocks), Joined(blocks[0])):
+    assert BlockSegment(blocks).out_features == 3
+    assert JoinedBlock(blocks[1]).out_features == 4
+    assert list(JoinedBlock(blocks[1]).parameters()) == []
+    for empty in (BlockSegment(blocks), JoinedBlock(blocks[0])):
         with pytest.raises(AttributeError, match="no_such"):
             _ = empty.no_such
 

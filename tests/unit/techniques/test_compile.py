@@ -8,8 +8,8 @@ import torch.nn.functional as F  # noqa: N812
 from torch import nn
 
 from perfkit.errors import UnavailableError
-from perfkit.techniques.compile import Compile, _compile
-from perfkit.techniques.compile_facts import compile_facts, compile_notes
+from perfkit.techniques.compile import Compile, _compile_module
+from perfkit.techniques.compile_facts import collect_compile_facts, collect_compile_notes
 from perfkit.workloads.workload import Workload, make_adamw
 from tests.unit.techniques.facts import check_claims, measured_facts, reference_facts
 from tests.unit.techniques.tiny import applied, batches, new_state, relative_difference, train
@@ -66,7 +66,7 @@ def test_compiled_losses_claims_and_facts(variant):
     reference = reference_facts(state)
     made = applied(variant, state)
     assert relative_difference(train(made.state), plain) <= 1e-5
-    facts = measured_facts(made.state, reference) | compile_facts()
+    facts = measured_facts(made.state, reference) | collect_compile_facts()
     claims = [claim for technique in made.techniques for claim in technique.claims(made.state)]
     assert [text for verdict, text in check_claims(claims, made.state, facts, {}) if not verdict] == []
     made.state.close()
@@ -80,19 +80,19 @@ def test_compiled_losses_claims_and_facts(variant):
 def test_graph_breaks_and_recompilations_are_counted_with_their_reasons():
     made = applied("compile", new_state(workload(Branchy)))
     train(made.state, steps=1)
-    facts, notes = compile_facts(), compile_notes()
+    facts, notes = collect_compile_facts(), collect_compile_notes()
     assert facts["graph_breaks"] >= 1
     assert "Tensor.item() call" in notes["graph_breaks"]
     (batch,) = batches(made.state, 0)
     made.state.loss({"x": batch["x"][:7]})
-    assert compile_facts()["recompiles"] > facts["recompiles"]
-    assert "size mismatch" in compile_notes()["recompiles"]
+    assert collect_compile_facts()["recompiles"] > facts["recompiles"]
+    assert "size mismatch" in collect_compile_notes()["recompiles"]
     made.state.close()
 
 
 def test_a_process_that_compiled_nothing_has_no_facts():
     torch._dynamo.utils.counters.clear()
-    assert compile_facts() == {}
+    assert collect_compile_facts() == {}
 
 
 @pytest.mark.parametrize(
@@ -107,8 +107,8 @@ def test_where_compiling_was_asked_for_no_graph_is_a_fact_with_its_reason(unsupp
     counters.clear()
     counters["frames"]["total"] = len(unsupported)
     counters["unimplemented"].update(unsupported)
-    assert compile_facts(asked=True)["graphs"] == 0.0
-    assert compile_notes()["graphs"] == reason
+    assert collect_compile_facts(asked=True)["graphs"] == 0.0
+    assert collect_compile_notes()["graphs"] == reason
     counters.clear()
 
 
@@ -128,7 +128,7 @@ def test_a_model_that_is_torchs_own_container_is_compiled() -> None:
     model = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
     torch.compiler.reset()
     torch._dynamo.utils.counters.clear()
-    _compile(model, backend="eager")
+    _compile_module(model, backend="eager")
     model(torch.randn(2, 4))
     assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == 1
     assert set(model.state_dict()) == {"0.weight", "0.bias"}
@@ -141,9 +141,9 @@ def test_dynamic_shapes_that_are_not_are_found_out(asked: bool, does: bool, hold
     torch.compiler.reset()
     torch._dynamo.utils.counters.clear()
     torch._dynamo.utils.clear_compilation_metrics()
-    _compile(state.model, backend="eager", dynamic=does, fullgraph=True)
+    _compile_module(state.model, backend="eager", dynamic=does, fullgraph=True)
     train(state := applied("baseline", state).state, steps=1)
-    facts = compile_facts()
+    facts = collect_compile_facts()
     claims = [claim for claim in Compile(dynamic=asked, fullgraph=True).claims(state) if "op_calls" not in claim.fact]
     assert [each for each, _ in check_claims(claims, state, facts, {})] == [True, True, holds]
     torch.compiler.reset()
@@ -175,6 +175,6 @@ def test_that_kernels_were_chosen_is_found_by_inductors_counter(monkeypatch):
     monkeypatch.setattr(torch._dynamo.utils, "counters", counters)
     for times, acts in ((0, False), (3, True)):
         counters["inductor"]["select_algorithm_autotune"] = times
-        ((holds, _),) = check_claims([claim], state, compile_facts(), {})
+        ((holds, _),) = check_claims([claim], state, collect_compile_facts(), {})
         assert holds is acts
     assert not any(each.fact == "autotuned" for each in Compile().claims(state))

@@ -6,7 +6,7 @@ from perfkit.record import ParityRule
 from perfkit.spec import parse_variants
 from perfkit.techniques.apply import apply_all
 from perfkit.techniques.compatibility import CLASHES, REQUIREMENTS
-from perfkit.techniques.compose import compose
+from perfkit.techniques.compose import compose_techniques
 from perfkit.techniques.table import TECHNIQUES
 from perfkit.techniques.technique import LOSSLESS, Stage
 from tests.unit.techniques.tiny import applied, new_state
@@ -14,7 +14,7 @@ from tests.unit.techniques.tiny import applied, new_state
 
 def composed(variant: str):
     (specs,) = parse_variants(variant)
-    return compose(specs)
+    return compose_techniques(specs)
 
 
 def test_techniques_are_sorted_by_stage_whatever_the_order_given():

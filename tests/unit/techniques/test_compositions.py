@@ -6,7 +6,7 @@ import pytest
 
 from perfkit.measure.gloo import one_gloo_worker
 from perfkit.spec import WorkloadSpec
-from perfkit.techniques.tensor_parallel import split_layers
+from perfkit.techniques.tensor_parallel import measure_split
 from perfkit.workloads.gpt import SIZES, Gpt, GptShape
 from perfkit.workloads.workload import TensorParallelSplit, Workload, make_model
 from tests.unit.techniques.planned_bytes import kind_and_ranks, planned_bytes
@@ -42,7 +42,7 @@ def held_bytes() -> int:
     model = make_model(workload)
     assert workload.tensor_parallel_plan is not None
     plan = workload.tensor_parallel_plan(model, TensorParallelSplit(PARTS, sequence=True, loss=True))
-    return split_layers(model, plan, PARTS).parameter_bytes
+    return measure_split(model, plan, PARTS).parameter_bytes
 
 
 def over_tp() -> dict[str, int]:
@@ -82,9 +82,9 @@ def rank_main(rank: int, folder: str) -> None:
         results["baseline"] = baseline = trained("baseline", world, None, workload)
         for variant in VARIANTS:
             results[variant] = trained(variant, world, baseline["facts"], workload)
-        with patch("perfkit.techniques.tp.parallelize"):
+        with patch("perfkit.techniques.tp.parallelize_model"):
             results["not split"] = trained("zero3+tp2", world, baseline["facts"], workload)
-        with patch("perfkit.techniques.zero23.wrap"):
+        with patch("perfkit.techniques.zero23.wrap_blocks"):
             results["not sharded"] = trained("zero3+tp2", world, baseline["facts"], workload)
 
 

@@ -9,9 +9,9 @@ from torch import nn
 
 from perfkit.errors import UnavailableError
 from perfkit.instruments.saved import saved_tensor_bytes
-from perfkit.techniques.apply import Applied
+from perfkit.techniques.apply import AppliedTechniques
 from perfkit.techniques.state import TrainState
-from perfkit.techniques.technique import refused
+from perfkit.techniques.technique import explain_refusal
 from tests.unit.techniques.facts import check_claims, measured_facts, reference_facts
 from tests.unit.techniques.tiny import WORKLOAD, applied, batches, new_state, relative_difference, train
 
@@ -40,7 +40,7 @@ CONVOLUTIONS = replace(
 )
 
 
-def made(variant: str) -> Applied:
+def made(variant: str) -> AppliedTechniques:
     return applied(variant, new_state(CONVOLUTIONS))
 
 
@@ -140,4 +140,4 @@ def test_a_view_that_may_not_be_written_over_is_a_refusal() -> None:
     changed = applied("inplace", new_state(workload))
     with pytest.raises(RuntimeError, match="is being modified inplace") as error:
         train(changed.state, steps=1)
-    assert "one of several views" in refused(error.value, changed.techniques)
+    assert "one of several views" in explain_refusal(error.value, changed.techniques)

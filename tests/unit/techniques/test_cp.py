@@ -9,7 +9,7 @@ import torch.nn.functional as F  # noqa: N812
 
 from perfkit.errors import UnavailableError, UsageError
 from perfkit.spec import parse_variants
-from perfkit.techniques.compose import compose
+from perfkit.techniques.compose import compose_techniques
 from perfkit.techniques.cp import Cp
 from perfkit.techniques.state import World
 from perfkit.workloads.gpt import Gpt
@@ -91,7 +91,7 @@ def test_sequences_stay_in_parts_until_backward_is_over_or_training_is(ended_by)
     state = new_state(TINY, world=World(size=2))
     with (
         patch("perfkit.techniques.cp.context_parallel", context_parallel),
-        patch("perfkit.techniques.mesh.Mesh.get_submesh", lambda *_of: OnlyRank()),
+        patch("perfkit.techniques.mesh.RankMesh.get_submesh", lambda *_of: OnlyRank()),
         patch("tests.unit.techniques.ring.Gathered.apply", lambda part: part),
         patch("tests.unit.techniques.ring.dist.get_rank", lambda: 0),
     ):
@@ -141,4 +141,4 @@ def test_what_cannot_be_dealt_is_refused(workload, ranks, reason):
 def test_what_does_not_go_is_refused(other):
     (specs,) = parse_variants(f"cp+{other}")
     with pytest.raises(UsageError, match="do not go together"):
-        compose(specs)
+        compose_techniques(specs)

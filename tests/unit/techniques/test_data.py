@@ -11,7 +11,7 @@ from perfkit.errors import UnavailableError, UsageError
 from perfkit.measure.loading import LoadedBatches
 from perfkit.techniques.data import Data
 from perfkit.techniques.state import TrainState
-from perfkit.techniques.technique import cannot_act
+from perfkit.techniques.technique import explain_inability
 from perfkit.workloads.images import Images
 from perfkit.workloads.workload import Workload
 from tests.fixtures.workloads.loaded import Rows, build
@@ -65,8 +65,8 @@ def test_pinning_asks_for_pinned_batches_whose_copies_are_not_waited_for() -> No
     assert all(holds for holds, _ in check_claims(claims, state, seen, {}))
     for missing in ("loader_pinned", "nonblocking_copies"):
         assert not all(holds for holds, _ in check_claims(claims, state, {**seen, missing: 0.0}, {}))
-    assert "copies to a GPU" in (cannot_act(technique, torch.device("cpu")) or "")
-    assert cannot_act(technique, torch.device("cuda")) is None
+    assert "copies to a GPU" in (explain_inability(technique, torch.device("cpu")) or "")
+    assert explain_inability(technique, torch.device("cuda")) is None
     with pytest.raises(UnavailableError, match="add pin=true"):
         Data(non_blocking=True).apply(new_state(build()))
 

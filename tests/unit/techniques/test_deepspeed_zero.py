@@ -11,10 +11,10 @@ from perfkit.record import SetupCost
 from perfkit.spec import parse_variants
 from perfkit.techniques import deepspeed_zero
 from perfkit.techniques.apply import apply_all
-from perfkit.techniques.compose import compose
-from perfkit.techniques.deepspeed_zero import SHARDED_GRADIENTS, largest_in_slices, shard_with_deepspeed
+from perfkit.techniques.compose import compose_techniques
+from perfkit.techniques.deepspeed_zero import SHARDED_GRADIENTS, compute_largest_slice_share, shard_with_deepspeed
 from perfkit.techniques.state import TrainState, World
-from perfkit.techniques.technique import Planned, Technique, cannot_act
+from perfkit.techniques.technique import PlanMode, Technique, explain_inability
 from tests.fixtures.workloads import gan
 from tests.unit.techniques.facts import check_claims, measured_facts, reference_facts
 from tests.unit.techniques.ranks import rank_of, results_of, trained
@@ -27,21 +27,21 @@ CPU = torch.device("cpu")
 
 def technique_of(variant: str) -> Technique:
     (specs,) = parse_variants(variant)
-    return compose(specs)[-1]
+    return compose_techniques(specs)[-1]
 
 
 @pytest.mark.parametrize("variant", STAGES)
 def test_without_the_package_it_says_what_to_install(variant):
     with patch("perfkit.techniques.technique.find_spec", lambda _name: None):
-        reason = cannot_act(technique_of(variant), CPU)
+        reason = explain_inability(technique_of(variant), CPU)
     assert reason == "needs the package deepspeed: pip install deepspeed"
     assert technique_of(variant.split(":")[0]).package() is None
 
 
 @pytest.mark.parametrize("variant", STAGES)
 def test_it_is_not_planned(variant):
-    assert technique_of(variant).plannable().how == Planned.NOT
-    assert technique_of(variant.split(":")[0]).plannable().how == Planned.APPLIED
+    assert technique_of(variant).plannable().how == PlanMode.NOT
+    assert technique_of(variant.split(":")[0]).plannable().how == PlanMode.APPLIED
 
 
 def test_fsdp2s_offload_is_not_deepspeeds():
@@ -71,7 +71,7 @@ def test_a_model_that_it_would_train_otherwise_is_refused(made, reason):
 
 def test_an_optimizer_that_has_not_been_tried_is_refused():
     state = new_state()
-    with patch.object(deepspeed_zero, "_prepare"):
+    with patch.object(deepspeed_zero, "_prepare_deepspeed"):
         shard_with_deepspeed(state, 1)
     (sharded,) = state.optimizer_changes
     with pytest.raises(UnavailableError, match="SGD is neither torch's Adam nor AdamW"):
@@ -84,10 +84,10 @@ def test_what_it_compiles_is_a_cost_of_its_own():
 
     technique = technique_of("zero1:engine=deepspeed")
     with (
-        patch.object(deepspeed_zero, "_prepare", compiled),
-        patch.object(deepspeed_zero, "_engine"),
-        patch.object(deepspeed_zero, "_drive"),
-        patch("perfkit.techniques.apply.cannot_act", lambda *_: None),
+        patch.object(deepspeed_zero, "_prepare_deepspeed", compiled),
+        patch.object(deepspeed_zero, "_make_engine"),
+        patch.object(deepspeed_zero, "_drive_engine"),
+        patch("perfkit.techniques.apply.explain_inability", lambda *_: None),
         patch("perfkit.techniques.apply.perf_counter", iter([0.0, 1002.0, 0.0, 0.5]).__next__),
     ):
         setup = apply_all([technique], new_state(world=World(0, 2))).setup
@@ -99,10 +99,10 @@ def test_what_it_compiles_is_a_cost_of_its_own():
 
 
 def test_a_tensor_in_two_slices_counts_for_both():
-    assert largest_in_slices([[4, 4]], 2) == 0.5
-    assert largest_in_slices([[3, 2, 3]], 2) == 5 / 8
-    assert largest_in_slices([[1, 6, 1]], 4) == 7 / 8
-    assert largest_in_slices([[4, 4], [2, 2]], 2) == 0.5
+    assert compute_largest_slice_share([[4, 4]], 2) == 0.5
+    assert compute_largest_slice_share([[3, 2, 3]], 2) == 5 / 8
+    assert compute_largest_slice_share([[1, 6, 1]], 4) == 7 / 8
+    assert compute_largest_slice_share([[4, 4], [2, 2]], 2) == 0.5
 
 
 def rank_main(rank: int, folder: str) -> None:
@@ -131,8 +131,8 @@ def left_over(variant: str, world: World) -> list[list[float]]:
 
 def of_stage_1(variant: str, world: World, baseline: dict[str, float]) -> dict:
     """The variant's claims where DeepSpeed only shards the optimizer's state."""
-    engine = deepspeed_zero._engine
-    with patch.object(deepspeed_zero, "_engine", lambda model, optimizer, _stage: engine(model, optimizer, 1)):
+    engine = deepspeed_zero._make_engine
+    with patch.object(deepspeed_zero, "_make_engine", lambda model, optimizer, _stage: engine(model, optimizer, 1)):
         return trained(variant, world, baseline)
 
 

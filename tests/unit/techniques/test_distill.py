@@ -14,8 +14,8 @@ from perfkit.instruments.teacher import teacher_facts
 from perfkit.instruments.tensors import known_blocks
 from perfkit.spec import WorkloadSpec
 from perfkit.techniques import distill
-from perfkit.techniques.distill import Distill, soft_loss
-from perfkit.techniques.logits import Logits
+from perfkit.techniques.distill import Distill, compute_soft_loss
+from perfkit.techniques.logits import LogitsRecorder
 from perfkit.techniques.state import TrainState
 from perfkit.workloads.workload import Batch, Workload
 from perfkit.workloads.workload_table import load_workload
@@ -89,7 +89,7 @@ def smaller_teacher(state: TrainState) -> None:
 def test_each_claim_finds_out_what_it_is_about(
     sabotage: Callable[[TrainState], None], failing: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(distill, "_logits", differentiable_logits)
+    monkeypatch.setattr(distill, "_collect_logits", differentiable_logits)
     state = applied("distill", new_state(CLASSES)).state
     sabotage(state)
     results = check_claims(Distill().claims(state), state, facts_of(state), {})
@@ -100,7 +100,7 @@ def test_each_claim_finds_out_what_it_is_about(
 
 def differentiable_logits(own: Workload, teacher: nn.Module, batch: Batch) -> list[torch.Tensor]:
     """Without the guard that keeps the teacher out of autograd."""
-    with Logits(instead=True) as found:
+    with LogitsRecorder(instead=True) as found:
         distill.call_loss(own, teacher, batch)
     return found.found
 
@@ -109,8 +109,8 @@ def test_the_soft_loss_is_that_of_the_paper() -> None:
     student, teacher, temperature = torch.tensor([[0.0, 2.0]]), torch.tensor([[2.0, 0.0]]), 2.0
     p = math.e / (math.e + 1)  # softmax of (1, 0)
     divergence = p * math.log(p / (1 - p)) + (1 - p) * math.log((1 - p) / p)
-    assert soft_loss(student, teacher, temperature).item() == pytest.approx(temperature**2 * divergence)
-    two_rows = soft_loss(torch.cat([student, teacher]), torch.cat([teacher, teacher]), temperature)
+    assert compute_soft_loss(student, teacher, temperature).item() == pytest.approx(temperature**2 * divergence)
+    two_rows = compute_soft_loss(torch.cat([student, teacher]), torch.cat([teacher, teacher]), temperature)
     assert two_rows.item() == pytest.approx(temperature**2 * divergence / 2)
 
 
@@ -118,7 +118,7 @@ def test_at_high_temperatures_its_gradient_is_that_of_matched_logits() -> None:
     """Equation 4 of the paper: (z - v) / N for logits of zero mean, times T² / T², of a row each."""
     student = torch.tensor([[1.0, -0.5, -0.5]], requires_grad=True)
     teacher = torch.tensor([[-1.0, 0.0, 1.0]])
-    soft_loss(student, teacher, 1000.0).backward()
+    compute_soft_loss(student, teacher, 1000.0).backward()
     torch.testing.assert_close(student.grad, (student.detach() - teacher) / 3, rtol=1e-2, atol=1e-3)
 
 
@@ -131,7 +131,7 @@ def test_the_loss_is_the_weighted_sum_of_both() -> None:
         distilled.model.head.weight.mul_(2)
     student, teacher = distilled.model(batch["x"]), distilled.teacher(batch["x"])
     hard = cross_entropy(distilled.model, batch)
-    expected = 0.75 * hard + 0.25 * soft_loss(student.flatten(0, 1), teacher.flatten(0, 1), 3.0)
+    expected = 0.75 * hard + 0.25 * compute_soft_loss(student.flatten(0, 1), teacher.flatten(0, 1), 3.0)
     torch.testing.assert_close(distilled.loss(batch), expected)
 
 
@@ -154,11 +154,11 @@ def test_microbatches_are_what_the_teacher_sees() -> None:
 def test_logits_are_rows_of_classes_wherever_they_are_computed(shape: tuple[int, ...], rows: tuple[int, int]) -> None:
     logits = torch.randn(shape)
     targets = torch.zeros(shape[:1] + shape[2:] if len(shape) > 1 else (), dtype=torch.long)
-    with Logits() as found:
+    with LogitsRecorder() as found:
         loss = nn.CrossEntropyLoss()(logits, targets)
     assert [tuple(each.shape) for each in found.found] == [rows]
     assert loss.item() == pytest.approx(F.cross_entropy(found.found[0], targets.flatten()).item())
-    with Logits(instead=True):
+    with LogitsRecorder(instead=True):
         assert nn.CrossEntropyLoss()(logits, targets).item() == 0.0
         each = F.cross_entropy(input=logits, target=targets, reduction="none")
     assert each.shape == targets.shape

@@ -8,7 +8,7 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 from perfkit.spec import parse_variants
-from perfkit.techniques.compose import compose
+from perfkit.techniques.compose import compose_techniques
 from tests.unit.techniques.facts import check_claims, measured_facts, reference_facts, saved_bytes
 from tests.unit.techniques.tiny import FOUR_BLOCKS, WORKLOAD, applied, batches, new_state, relative_difference, train
 
@@ -127,7 +127,7 @@ def test_the_attention_choice_ends_with_the_state():
 def test_the_memory_budget_is_set_until_the_state_is_closed():
     state = new_state()
     (specs,) = parse_variants("ckpt:mode=budget:budget=0.25+compile")
-    budget = next(technique for technique in compose(specs) if technique.name == "ckpt")
+    budget = next(technique for technique in compose_techniques(specs) if technique.name == "ckpt")
     budget.apply(state)
     assert torch._functorch.config.activation_memory_budget == 0.25
     state.close()

@@ -11,7 +11,7 @@ from perfkit.measure.step import train_step
 from perfkit.record import MARK_PREFIX, PHASES
 from perfkit.techniques.engine import Engine
 from perfkit.techniques.state import TrainState, World
-from perfkit.techniques.technique import cannot_act
+from perfkit.techniques.technique import explain_inability
 from perfkit.workloads.workload import make_adamw
 from tests.fixtures.workloads import grouped
 from tests.unit.techniques.facts import check_claims
@@ -105,7 +105,7 @@ def test_the_trainer_says_that_it_steps_one_optimizer() -> None:
 
 @pytest.mark.parametrize("use", ["composer", "ffcv"])
 def test_engines_that_do_not_install_beside_this_torch_are_listed_with_the_reason(use: str) -> None:
-    reason = cannot_act(Engine(use=use), torch.device("cpu"))
+    reason = explain_inability(Engine(use=use), torch.device("cpu"))
     assert reason is not None
     assert reason.lower().startswith(use)
 

@@ -11,10 +11,10 @@ from torch import nn
 
 from perfkit.errors import UnavailableError, UsageError
 from perfkit.spec import WorkloadSpec, parse_variants
-from perfkit.techniques.compose import compose
+from perfkit.techniques.compose import compose_techniques
 from perfkit.techniques.ep import Ep
 from perfkit.techniques.expert_parallel import check_experts
-from perfkit.techniques.expert_parallel import exchanged as exchanged_by
+from perfkit.techniques.expert_parallel import measure_exchange as exchanged_by
 from perfkit.techniques.state import World
 from perfkit.workloads.gpt import SIZES, GptShape
 from perfkit.workloads.moe import Moe
@@ -103,7 +103,7 @@ def test_experts_that_return_another_shape_than_their_tokens_are_refused():
 
 def test_hsdp_is_refused():
     with pytest.raises(UsageError, match="ep and hsdp do not go together: hsdp is checked by all gradients"):
-        compose(parse_variants("ep+hsdp")[0])
+        compose_techniques(parse_variants("ep+hsdp")[0])
 
 
 @pytest.mark.parametrize(
@@ -203,9 +203,11 @@ def rank_main(rank: int, folder: str) -> None:
         results["plain baseline"] = plain = trained("baseline", world, None, PLAIN)
         for variant in PLAIN_VARIANTS:
             results[f"plain {variant}"] = trained(variant, world, plain["facts"], PLAIN)
-        with patch("perfkit.techniques.ep.deal"):
+        with patch("perfkit.techniques.ep.shard_experts"):
             results["sabotage"] = trained("ep", world, baseline["facts"], workload)
-        with patch("perfkit.techniques.expert_parallel._averaged", lambda _ranks, _replicas, gradient: gradient):
+        with patch(
+            "perfkit.techniques.expert_parallel._average_gradient", lambda _ranks, _replicas, gradient: gradient
+        ):
             results["summed"] = trained("ep", world, baseline["facts"], workload)
 
 

@@ -9,7 +9,13 @@ from torch import nn
 
 from perfkit.errors import UnavailableError
 from perfkit.techniques import flash
-from perfkit.techniques.attention_calls import Call, Extent, attention_by, flexible, windowed
+from perfkit.techniques.attention_calls import (
+    AttentionCall,
+    AttentionExtent,
+    make_flex_attention,
+    make_windowed_attention,
+    replace_attention,
+)
 from perfkit.techniques.state import TrainState
 from perfkit.workloads.gpt import Gpt, GptModel, GptShape
 from perfkit.workloads.workload import Workload, make_adamw
@@ -122,7 +128,7 @@ def test_flex_attention_computes_what_explicit_attention_does(window: int) -> No
     (batch,) = batches(state, 0)
     reference = explicit_window(window or TIME).model(batch["inputs"])
     state.workload.use_sdpa(state.model)
-    with torch.no_grad(), attention_by(flexible(window, compiled=False)):
+    with torch.no_grad(), replace_attention(make_flex_attention(window, compiled=False)):
         torch.testing.assert_close(state.model(batch["inputs"]), reference)
 
 
@@ -158,15 +164,17 @@ def test_a_window_that_leaves_out_nothing_is_skipped(window: int) -> None:
 )
 def test_attention_that_can_have_no_window_is_refused(options: dict, told: str) -> None:
     query = torch.zeros(1, 1, 4, 8)
-    for attend in (windowed(2), flexible(2, compiled=False)):
+    for attend in (make_windowed_attention(2), make_flex_attention(2, compiled=False)):
         with pytest.raises(UnavailableError, match=f"for causal attention without .*, and the model's is {told}"):
-            attend(Call(query, query, query, **options), F.scaled_dot_product_attention)
+            attend(AttentionCall(query, query, query, **options), F.scaled_dot_product_attention)
     with pytest.raises(UnavailableError, match="as many queries as keys"):
-        windowed(2)(Call(query, query[:, :, :3], query[:, :, :3], is_causal=True), F.scaled_dot_product_attention)
+        make_windowed_attention(2)(
+            AttentionCall(query, query[:, :, :3], query[:, :, :3], is_causal=True), F.scaled_dot_product_attention
+        )
 
 
 def test_a_window_that_is_not_applied_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flash, "windowed", lambda window: Call.run_with)
+    monkeypatch.setattr(flash, "make_windowed_attention", lambda window: AttentionCall.run_with)
     made = applied(f"flash:window={WINDOW}", new_state(gpt()))
     (_, reach) = made.techniques[0].claims(made.state)
     ((holds, told),) = check_claims([reach], made.state, made.state.facts, {})
@@ -176,16 +184,18 @@ def test_a_window_that_is_not_applied_is_found_out(monkeypatch: pytest.MonkeyPat
 
 
 def test_the_extent_of_attention_is_that_of_its_widest_call() -> None:
-    extent = Extent(window=2)
+    extent = AttentionExtent(window=2)
     query = torch.randn(1, 1, 4, 8)
-    with attention_by(extent.measure_reach), torch.no_grad():
+    with replace_attention(extent.measure_reach), torch.no_grad():
         for window in (1, 3):
-            with attention_by(windowed(window)):  # above: what it makes of a call is what the extent is of
+            with replace_attention(
+                make_windowed_attention(window)
+            ):  # above: what it makes of a call is what the extent is of
                 F.scaled_dot_product_attention(query, query, query, is_causal=True)
     assert extent.reach == 3
 
 
 def test_flex_is_refused_before_training_where_the_model_has_dropout(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flash, "_probe", lambda *_asked: None)  # as on a GPU
+    monkeypatch.setattr(flash, "_probe_backend", lambda *_asked: None)  # as on a GPU
     with pytest.raises(UnavailableError, match="flex attention is for causal attention without a mask and dropout"):
         applied("flash:backend=flex", new_state(workload(0.1, "")))

@@ -9,7 +9,7 @@ import torch
 from perfkit.cost.live_flops import count_flops
 from perfkit.errors import UnavailableError, UsageError
 from perfkit.instruments.saved import saved_tensor_bytes
-from perfkit.techniques.technique import cannot_act
+from perfkit.techniques.technique import explain_inability
 from perfkit.workloads import gpt
 from perfkit.workloads.workload import Workload
 from tests.fixtures.torch_features import NEEDS_LINEAR_CROSS_ENTROPY
@@ -84,7 +84,7 @@ def test_where_it_cannot_act_it_says_why(workload: Workload) -> None:
     (liger,) = composed("fused_ce:backend=liger")
     assert "GPUs only" in (liger.unavailable(CPU) or "")
     assert liger.unavailable(torch.device("cuda")) is None
-    assert cannot_act(liger, CPU)
+    assert explain_inability(liger, CPU)
     with pytest.raises(UsageError, match="chunk belongs to backend=torch"):
         composed("fused_ce:backend=liger:chunk=8")
 

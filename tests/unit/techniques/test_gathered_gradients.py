@@ -5,22 +5,22 @@ import torch
 
 from perfkit.errors import UsageError
 from perfkit.spec import parse_variants
-from perfkit.techniques.compose import compose
-from perfkit.techniques.gathered_gradients import bytes_in_8_bits, largest_bytes, numbers_sent
+from perfkit.techniques.compose import compose_techniques
+from perfkit.techniques.gathered_gradients import count_8_bit_bytes, count_largest_bytes, count_sent_numbers
 
 
 def test_a_share_of_each_gradient_is_sent_with_its_places():
     weight, bias, half = torch.empty(10, 30), torch.empty(10), torch.empty(8, dtype=torch.bfloat16)
-    assert largest_bytes([weight, bias], 0.25) == (75 + 3) * (4 + 4)
-    assert largest_bytes([half], 0.5) == 4 * (2 + 4)
+    assert count_largest_bytes([weight, bias], 0.25) == (75 + 3) * (4 + 4)
+    assert count_largest_bytes([half], 0.5) == 4 * (2 + 4)
 
 
 def test_at_least_one_number_of_a_gradient_is_sent():
-    assert numbers_sent(torch.empty(5), 0.01) == numbers_sent(torch.empty(()), 0.01) == 1
+    assert count_sent_numbers(torch.empty(5), 0.01) == count_sent_numbers(torch.empty(()), 0.01) == 1
 
 
 def test_a_byte_of_each_number_is_sent_with_a_scale_for_each_gradient():
-    assert bytes_in_8_bits([torch.empty(10, 30), torch.empty(7, dtype=torch.bfloat16)]) == 300 + 4 + 7 + 4
+    assert count_8_bit_bytes([torch.empty(10, 30), torch.empty(7, dtype=torch.bfloat16)]) == 300 + 4 + 7 + 4
 
 
 @pytest.mark.parametrize(
@@ -36,4 +36,4 @@ def test_a_byte_of_each_number_is_sent_with_a_scale_for_each_gradient():
 def test_what_does_not_go_is_refused(variant, reason):
     (specs,) = parse_variants(variant)
     with pytest.raises(UsageError, match=reason):
-        compose(specs)
+        compose_techniques(specs)

@@ -10,8 +10,8 @@ from torch import nn
 
 from perfkit.errors import UnavailableError, UsageError
 from perfkit.techniques.adapters import Adapters
-from perfkit.techniques.own_step import rehearse
-from perfkit.techniques.technique import cannot_act
+from perfkit.techniques.own_step import run_trial_step
+from perfkit.techniques.technique import explain_inability
 from perfkit.workloads.resnet import ResNet
 from perfkit.workloads.training import Training
 from perfkit.workloads.workload import Batch, Workload, make_adamw
@@ -175,7 +175,7 @@ def test_a_rehearsed_step_builds_its_optimizers_with_nothing_frozen() -> None:
         return loss
 
     state = applied("lora", new_state(replace(WORKLOAD, loss=None, build_optimizer=counted, step=step))).state
-    rehearse(state, batches(state, 0)[0])
+    run_trial_step(state, batches(state, 0)[0])
     assert seen == [len([*new_state().model.parameters()])] * 2
 
 
@@ -223,5 +223,5 @@ def test_both_at_once_are_refused() -> None:
 def test_without_a_package_the_reason_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("perfkit.techniques.technique.find_spec", lambda _module: None)
     cpu = torch.device("cpu")
-    assert cannot_act(composed("lora")[0], cpu) == "needs the package peft: pip install peft"
-    assert "bitsandbytes" in str(cannot_act(composed("qlora")[0], cpu))
+    assert explain_inability(composed("lora")[0], cpu) == "needs the package peft: pip install peft"
+    assert "bitsandbytes" in str(explain_inability(composed("qlora")[0], cpu))

@@ -15,10 +15,10 @@ from torch.testing._internal.distributed.fake_pg import FakeStore
 
 from perfkit.errors import UnavailableError, UsageError
 from perfkit.techniques.optim import _IMPLEMENTATIONS, Optim
-from perfkit.techniques.optimizer_state import expected_bytes, two_moments
+from perfkit.techniques.optimizer_state import compute_state_bytes, count_adam_bytes
 from perfkit.techniques.optimizers import OPTIMIZERS
 from perfkit.techniques.sm3 import SM3
-from perfkit.techniques.technique import cannot_act
+from perfkit.techniques.technique import explain_inability
 from perfkit.workloads.workload import Batch
 from tests.unit.techniques import tiny
 from tests.unit.techniques.facts import check_claims, measured_facts, reference_facts
@@ -49,7 +49,7 @@ COMPILED = ("torchao_adamw8bit", "torchao_adamw4bit")
 
 def variant(use: str) -> str:
     """The variant, where its package is installed."""
-    reason = cannot_act(Optim(use=use), CPU)
+    reason = explain_inability(Optim(use=use), CPU)
     if reason is not None:
         pytest.skip(reason)
     return f"optim:use={use}"
@@ -102,7 +102,7 @@ def test_claims_hold_where_it_acts(use: str, reference: dict[str, float], baseli
 
 def test_an_optimizer_that_was_not_changed_is_found_out(baseline: dict[str, float]) -> None:
     """Against a step of the workload's own AdamW, of every other something that it claims fails."""
-    installed = [use for use in ("fused", "foreach", *STATE_BYTES) if cannot_act(Optim(use=use), CPU) is None]
+    installed = [use for use in ("fused", "foreach", *STATE_BYTES) if explain_inability(Optim(use=use), CPU) is None]
     claims = [(use, claim) for use in installed for claim in Optim(use=use).claims(applied(f"optim:use={use}").state)]
     idle = applied("baseline")
     train(idle.state, steps=1)
@@ -190,7 +190,7 @@ def test_state_is_counted_of_what_is_updated() -> None:
 def test_state_of_sharded_parameters_is_counted_by_shards(two_ranks: None) -> None:
     """Of 8 x 4 weights a rank holds 4 x 4: two moments and a count of updates."""
     model = fully_shard(nn.Linear(4, 8, bias=False))
-    assert expected_bytes([torch.optim.AdamW(model.parameters())], two_moments) == 2 * 4 * 4 * 4 + 4
+    assert compute_state_bytes([torch.optim.AdamW(model.parameters())], count_adam_bytes) == 2 * 4 * 4 * 4 + 4
 
 
 @pytest.fixture

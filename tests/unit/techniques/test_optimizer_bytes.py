@@ -15,7 +15,7 @@ from perfkit.errors import UnavailableError
 from perfkit.techniques.optim import Optim
 from perfkit.techniques.optimizers import OPTIMIZERS
 from perfkit.techniques.state import TrainState
-from perfkit.techniques.technique import cannot_act
+from perfkit.techniques.technique import explain_inability
 from perfkit.workloads.workload import Workload
 from tests.unit.techniques.facts import state_bytes
 from tests.unit.techniques.test_optim import variant
@@ -132,6 +132,6 @@ def test_without_a_gpu_it_acts_like_the_plain_one_which_its_claim_finds_out_and_
     (_, claim) = Optim(use="paged_adamw8bit").claims(state)
     assert state_bytes(state) == state_bytes(paged("adamw8bit")) > 60 * claim.value
     reason = "state is paged between a GPU and the host: on a cpu it is in host memory already"
-    assert cannot_act(Optim(use="paged_adamw8bit"), HOST) == reason
+    assert explain_inability(Optim(use="paged_adamw8bit"), HOST) == reason
     with pytest.raises(UnavailableError, match="pages the state of tensors of 100,000 numbers, and there are none"):
         Optim(use="paged_adamw8bit").apply(new_state(KNOWN)).build_optimizers()

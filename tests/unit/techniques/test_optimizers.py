@@ -9,7 +9,7 @@ from torch import nn
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
 from perfkit.errors import UnavailableError, UsageError
-from perfkit.techniques.zero1 import sharded
+from perfkit.techniques.zero1 import shard_optimizer
 from perfkit.workloads.workload import make_optimizers
 from tests.fixtures.workloads import grouped
 from tests.unit.techniques.tiny import WORKLOAD, applied, new_state, relative_difference, train
@@ -59,7 +59,7 @@ def test_zero1_keeps_the_groups_of_the_workload(rank: int) -> None:
         {"params": decayed, "weight_decay": 0.5, "lr": 0.1},
         {"params": others, "weight_decay": 0.0, "betas": (0.5, 0.9)},
     ]
-    whole = sharded(torch.optim.AdamW(groups, lr=1e-3))
+    whole = shard_optimizer(torch.optim.AdamW(groups, lr=1e-3))
     local = whole.optim
     assert type(local) is torch.optim.AdamW
     assert groups_of(whole) == [(3, 0.5), (4, 0.0)]
@@ -76,27 +76,27 @@ def test_zero1_of_a_group_that_leaves_a_rank_empty_handed(rank: int) -> None:
     (large,), (small,) = tensors(8), tensors(2)
     for parameter in (large, small):
         parameter.grad = torch.zeros_like(parameter)
-    whole = sharded(torch.optim.SGD([{"params": [large], "weight_decay": 0.5}, {"params": [small]}], lr=1.0))
+    whole = shard_optimizer(torch.optim.SGD([{"params": [large], "weight_decay": 0.5}, {"params": [small]}], lr=1.0))
     whole.step()
     assert (large.tolist()[0], small.tolist()[0]) == [(0.5, 1.0), (1.0, 1.0)][rank]
 
 
 def test_zero1_of_an_optimizer_that_makes_its_state_at_once(rank: int) -> None:
     """Adagrad does; of other ranks' parameters nothing is held."""
-    whole = sharded(torch.optim.Adagrad(tensors(8, 6), lr=1.0))
+    whole = shard_optimizer(torch.optim.Adagrad(tensors(8, 6), lr=1.0))
     assert [state["sum"].numel() for state in whole.optim.state.values()] == [[8], [6]][rank]
 
 
 def test_zero1_of_named_parameters(rank: int) -> None:
     model = nn.Sequential(nn.Linear(3, 5), nn.Linear(5, 2))
-    whole = sharded(torch.optim.AdamW(model.named_parameters()))
+    whole = shard_optimizer(torch.optim.AdamW(model.named_parameters()))
     model(torch.ones(1, 3)).sum().backward()
     whole.step()
     assert len(whole.optim.state) == 2
 
 
 def test_zero1_of_an_optimizer_that_evaluates_the_loss_is_refused(rank: int) -> None:
-    whole = sharded(torch.optim.LBFGS(tensors(8, 6)))
+    whole = shard_optimizer(torch.optim.LBFGS(tensors(8, 6)))
     with pytest.raises(UnavailableError, match="zero1 gives each rank a part of the parameters, and LBFGS asks"):
         whole.step(lambda: torch.tensor(0.0))
 

@@ -9,8 +9,8 @@ import torch
 from torch import nn
 
 from perfkit.errors import UnavailableError, UsageError
-from perfkit.techniques.own_step import rehearse, run_step
-from perfkit.techniques.technique import refused
+from perfkit.techniques.own_step import run_step, run_trial_step
+from perfkit.techniques.technique import explain_refusal
 from perfkit.workloads.workload import Workload, make_model
 from tests.fixtures.workloads import gan
 from tests.unit.techniques.facts import ProductDtypes
@@ -241,7 +241,7 @@ def test_a_rehearsal_leaves_nothing_behind() -> None:
     state = new_state(gan.build())
     before = {name: tensor.clone() for name, tensor in state.model.state_dict().items()}
     (batch,) = batches(state, 0)
-    assert rehearse(state, batch).item() > 0
+    assert run_trial_step(state, batch).item() > 0
     assert all(torch.equal(tensor, before[name]) for name, tensor in state.model.state_dict().items())
     assert all(parameter.grad is None for parameter in state.model.parameters())
     assert not state.optimizers
@@ -326,6 +326,6 @@ def test_what_torch_cannot_differentiate_twice_is_a_refusal_and_no_crash(
         run_step(made.state, batches(made.state, 0)[0])
     made.state.close()
     name = made.techniques[0].name
-    assert refused(caught.value, made.techniques).startswith(f"{name} cannot act on this step: ")
-    assert refused(caught.value, ()) == ""
-    assert refused(RuntimeError("the user's own"), made.techniques) == ""
+    assert explain_refusal(caught.value, made.techniques).startswith(f"{name} cannot act on this step: ")
+    assert explain_refusal(caught.value, ()) == ""
+    assert explain_refusal(RuntimeError("the user's own"), made.techniques) == ""

@@ -10,7 +10,7 @@ from perfkit.errors import UnavailableError
 from perfkit.techniques.paged_activations import ActivationPager
 from perfkit.techniques.paged_optimizer import step_in_pieces
 from perfkit.techniques.paged_tensors import PagedTensor
-from perfkit.techniques.paging import disk_store, flat_bytes
+from perfkit.techniques.paging import make_disk_store, view_as_bytes
 from tests.unit.techniques.tiny import FOUR_BLOCKS, applied, new_state, train
 
 
@@ -21,7 +21,7 @@ def counters():
 
 @pytest.fixture
 def store(tmp_path, counters):
-    return disk_store(str(tmp_path), counters)
+    return make_disk_store(str(tmp_path), counters)
 
 
 def files(store):
@@ -30,7 +30,7 @@ def files(store):
 
 def test_a_page_holds_the_bytes_and_is_deleted_with_its_last_reference(store, counters):
     values = torch.arange(5000, dtype=torch.float32)
-    page = store.put(flat_bytes(values.untyped_storage()))
+    page = store.put(view_as_bytes(values.untyped_storage()))
     assert page.path.read_bytes() == values.numpy().tobytes()
     storage = torch.UntypedStorage(0)
     store.get(page, storage)
@@ -59,12 +59,12 @@ def test_a_file_system_in_memory_is_refused(tmp_path, monkeypatch):
     mount = namedtuple("mount", "mountpoint fstype")
     monkeypatch.setattr(psutil, "disk_partitions", lambda all: [mount("/", "ext4"), mount(str(tmp_path), "tmpfs")])
     with pytest.raises(UnavailableError, match="is a tmpfs, whose files are in memory; name a folder on a disk"):
-        disk_store(str(tmp_path), {})
+        make_disk_store(str(tmp_path), {})
 
 
 def test_a_folder_that_does_not_exist_is_refused(tmp_path):
     with pytest.raises(UnavailableError, match="there is no folder"):
-        disk_store(str(tmp_path / "none"), {})
+        make_disk_store(str(tmp_path / "none"), {})
 
 
 def test_a_paged_tensor_gives_up_its_memory_and_comes_back_with_its_views(store, counters):

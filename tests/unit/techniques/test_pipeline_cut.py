@@ -13,8 +13,8 @@ from torch import nn
 
 from perfkit.errors import UnavailableError
 from perfkit.techniques.apply import apply_all
-from perfkit.techniques.pipeline_cut import Blocks, Cut, dealt, keep_only, watch
-from perfkit.techniques.pipeline_schedules import SCHEDULES, most_held, refused, stages_of_rank
+from perfkit.techniques.pipeline_cut import BlockRange, CutModel, keep_only, observe_forward, split_blocks
+from perfkit.techniques.pipeline_schedules import SCHEDULES, count_most_held, explain_schedule_refusal, list_rank_stages
 from perfkit.techniques.pipeline_split import PipelineSplit
 from perfkit.techniques.pp import Pp, _check_stages
 from perfkit.techniques.state import TrainState, World
@@ -44,13 +44,13 @@ def as_a_world_of_one() -> Iterator[None]:
         yield
 
 
-def cut_of(state: TrainState, stages: int) -> tuple[Cut, PipelineSplit, torch.Tensor]:
+def cut_of(state: TrainState, stages: int) -> tuple[CutModel, PipelineSplit, torch.Tensor]:
     """A cut model, what each stage uses, and the whole loss."""
     (batch,) = batches(state, 0)
-    seen = watch(state.model, state.block_names, lambda: state.loss(batch))
-    parts = dealt(len(state.block_names), stages)
+    seen = observe_forward(state.model, state.block_names, lambda: state.loss(batch))
+    parts = split_blocks(len(state.block_names), stages)
     split = PipelineSplit(state.model, seen, parts, SCHEDULES["gpipe"], 0, stages)
-    return Cut(state.model, seen, parts, CPU), split, state.loss(batch)
+    return CutModel(state.model, seen, parts, CPU), split, state.loss(batch)
 
 
 @pytest.mark.parametrize("workload", [*workloads()])
@@ -99,13 +99,13 @@ def test_a_stage_keeps_its_parameters_and_zeros_of_no_size_in_the_place_of_other
 
 
 def test_blocks_are_dealt_evenly_and_the_first_stages_have_more():
-    assert dealt(7, 3) == (Blocks(0, 3), Blocks(3, 5), Blocks(5, 7))
-    assert dealt(4, 4) == (Blocks(0, 1), Blocks(1, 2), Blocks(2, 3), Blocks(3, 4))
+    assert split_blocks(7, 3) == (BlockRange(0, 3), BlockRange(3, 5), BlockRange(5, 7))
+    assert split_blocks(4, 4) == (BlockRange(0, 1), BlockRange(1, 2), BlockRange(2, 3), BlockRange(3, 4))
 
 
 def test_stages_go_round_the_ranks_or_back():
-    assert [stages_of_rank(SCHEDULES["interleaved"], rank, 3, 2) for rank in range(3)] == [(0, 3), (1, 4), (2, 5)]
-    assert [stages_of_rank(SCHEDULES["zbv"], rank, 3, 2) for rank in range(3)] == [(0, 5), (1, 4), (2, 3)]
+    assert [list_rank_stages(SCHEDULES["interleaved"], rank, 3, 2) for rank in range(3)] == [(0, 3), (1, 4), (2, 5)]
+    assert [list_rank_stages(SCHEDULES["zbv"], rank, 3, 2) for rank in range(3)] == [(0, 5), (1, 4), (2, 3)]
 
 
 def test_the_bubble_by_hand():
@@ -117,8 +117,8 @@ def test_the_bubble_by_hand():
 
 
 def test_microbatches_are_held_until_the_last_part_of_their_backward_pass():
-    assert most_held("FFBFBB") == 2
-    assert most_held("FIFIWFIWW") == 2
+    assert count_most_held("FFBFBB") == 2
+    assert count_most_held("FIFIWFIWW") == 2
 
 
 class Residual(nn.Module):
@@ -193,7 +193,7 @@ def test_what_is_taken_by_default_is_not_refused(schedule, samples):
     for ranks in (2, 3, 4):
         parts = Pp(schedule=schedule)._choose_microbatches(samples, ranks)
         assert samples % parts == 0
-        assert not refused(schedule, ranks, parts)
+        assert not explain_schedule_refusal(schedule, ranks, parts)
 
 
 def test_by_default_ten_samples_go_through_zb_in_two_parts():

@@ -7,7 +7,7 @@ from unittest.mock import patch
 import pytest
 
 from perfkit.techniques.pipeline_schedules import SCHEDULES
-from perfkit.techniques.pipeline_steps import PipelineSteps, _sum
+from perfkit.techniques.pipeline_steps import PipelineSteps, _sum_gradients
 from perfkit.workloads.gpt import Gpt
 from tests.unit.techniques.ranks import rank_of, results_of, trained
 from tests.unit.techniques.tiny import applied, new_state, relative_difference, train
@@ -33,7 +33,10 @@ def rank_main(rank: int, folder: str) -> None:
             losses = train(made.state, steps=3, accumulation=2)
             results[variant] = {"tolerance": made.parity.relative, "losses": losses}
             made.state.close()
-        with patch("perfkit.techniques.pipeline_steps._sum", slowly), patch.object(PipelineSteps, "action", slow_first):
+        with (
+            patch("perfkit.techniques.pipeline_steps._sum_gradients", slowly),
+            patch.object(PipelineSteps, "action", slow_first),
+        ):
             state = applied("pp", new_state(workload, world=world)).state
             train(state, steps=1, accumulation=1)
             before = state.counters["pipeline_s"]
@@ -47,7 +50,7 @@ def rank_main(rank: int, folder: str) -> None:
 
 def slowly(parameters, group, average=1):
     time.sleep(SLOW_S)
-    _sum(parameters, group, average)
+    _sum_gradients(parameters, group, average)
 
 
 @contextmanager

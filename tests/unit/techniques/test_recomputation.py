@@ -1,16 +1,16 @@
 """Variants of `ckpt:fit` in the order of what they recompute."""
 
 from perfkit.spec import format_variant_label, parse_variants
-from perfkit.techniques.compose import compose
-from perfkit.techniques.recomputation import rungs
+from perfkit.techniques.compose import compose_techniques
+from perfkit.techniques.recomputation import list_rungs
 
 
 def labels(variant: str, blocks: int) -> list[list[str]]:
     (techniques,) = parse_variants(variant)
-    made = rungs(techniques, blocks)
+    made = list_rungs(techniques, blocks)
     for rung in made:
         for candidate in rung:
-            compose(candidate)
+            compose_techniques(candidate)
     return [[format_variant_label(candidate) for candidate in rung] for rung in made]
 
 

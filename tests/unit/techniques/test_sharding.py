@@ -14,13 +14,13 @@ import torch.distributed as dist
 from perfkit.errors import UnavailableError
 from perfkit.instruments.exchanged import ExchangedBytes
 from perfkit.spec import convert_params, parse_technique
-from perfkit.techniques.ddp import Ddp, fewest_buckets
-from perfkit.techniques.gradient_hooks import POWERSGD_STARTS, low_rank_bytes
+from perfkit.techniques.ddp import Ddp, count_fewest_buckets
+from perfkit.techniques.gradient_hooks import POWERSGD_STARTS, count_low_rank_bytes
 from perfkit.techniques.local_sgd import LocalSgd
 from perfkit.techniques.own_step import run_step
 from perfkit.techniques.state import TrainState, World
-from perfkit.techniques.zero1 import largest_share
-from perfkit.techniques.zero23 import Zero3, largest_slice
+from perfkit.techniques.zero1 import compute_largest_share
+from perfkit.techniques.zero23 import Zero3, compute_largest_slice
 from tests.fixtures.workloads import gan, grouped
 from tests.unit.techniques.facts import check_claims, state_bytes
 from tests.unit.techniques.ranks import rank_of, results_of
@@ -102,9 +102,9 @@ def rank_main(rank: int, folder: str) -> None:
         results["static graph"] = [
             train(applied(variant, new_state(world=world)).state) for variant in ("ddp", "ckpt+ddp:static_graph=true")
         ]
-        with patch("perfkit.techniques.ssp.applied_late", lambda update, *_others: update):
+        with patch("perfkit.techniques.ssp.make_late_update", lambda update, *_others: update):
             results["sabotaged ssp"] = trained("ssp", world, results["baseline"]["facts"])
-        with patch("perfkit.techniques.ddp.replicate", not_replicated):
+        with patch("perfkit.techniques.ddp.wrap_in_ddp", not_replicated):
             results["sabotage"] = trained("ddp", world, results["baseline"]["facts"])
 
 
@@ -140,7 +140,7 @@ def factors(rank: int) -> list[int]:
 
     with patch.object(dist, "all_reduce", counted):
         train(made.state, steps=1)
-    return [sum(sent), low_rank_bytes(made.state.model.parameters(), 2)]
+    return [sum(sent), count_low_rank_bytes(made.state.model.parameters(), 2)]
 
 
 def gradients_of(state: TrainState) -> torch.Tensor:
@@ -431,15 +431,15 @@ def test_one_ranks_overflow_is_every_ranks(ranks):
 
 def test_factors_of_a_matrix_are_its_rows_and_columns():
     weight, square, bias, kernel = (torch.empty(shape) for shape in ((100, 50), (4, 4), (100,), (16, 8, 3, 3)))
-    assert low_rank_bytes([weight], 2) == 4 * 2 * 150
-    assert low_rank_bytes([square, bias], 1) == 4 * (16 + 100)  # factors of 8 numbers are no less than half of 16
-    assert low_rank_bytes([kernel], 1) == 4 * (16 + 72)
+    assert count_low_rank_bytes([weight], 2) == 4 * 2 * 150
+    assert count_low_rank_bytes([square, bias], 1) == 4 * (16 + 100)  # factors of 8 numbers are no less than half of 16
+    assert count_low_rank_bytes([kernel], 1) == 4 * (16 + 72)
 
 
 def test_buckets_are_no_fewer_than_their_limit_allows():
     gradients = [torch.empty(100) for _ in range(10)]
-    assert fewest_buckets(gradients, 1000) == 3  # 4,000 bytes in buckets of at most 1,400
-    assert fewest_buckets([], 1000) == 0
+    assert count_fewest_buckets(gradients, 1000) == 3  # 4,000 bytes in buckets of at most 1,400
+    assert count_fewest_buckets([], 1000) == 0
 
 
 def test_a_static_graph_and_microbatches_are_refused():
@@ -455,16 +455,18 @@ def test_factors_of_several_buckets_are_refused_on_a_cpu():
 
 
 def test_whole_tensors_are_dealt_to_the_emptiest_rank():
-    assert largest_share([[4, 3, 3, 2]], 2) == 0.5  # 4 + 2 and 3 + 3
-    assert largest_share([[8, 1, 1]], 2) == 0.8
-    assert largest_share([[1] * 6], 3) == pytest.approx(1 / 3)
-    assert largest_share([[4, 1], [4, 1]], 2) == 0.5  # 4 + 1 and 1 + 4: the second group goes on where the first ends
+    assert compute_largest_share([[4, 3, 3, 2]], 2) == 0.5  # 4 + 2 and 3 + 3
+    assert compute_largest_share([[8, 1, 1]], 2) == 0.8
+    assert compute_largest_share([[1] * 6], 3) == pytest.approx(1 / 3)
+    assert (
+        compute_largest_share([[4, 1], [4, 1]], 2) == 0.5
+    )  # 4 + 1 and 1 + 4: the second group goes on where the first ends
 
 
 def test_slices_along_the_first_dimension():
-    assert largest_slice(torch.nn.Linear(3, 4), 2) == 0.5
+    assert compute_largest_slice(torch.nn.Linear(3, 4), 2) == 0.5
     # 3 rows over 2 ranks: 2 rows of 5 numbers and 2 of the 3 biases, of 18 numbers
-    assert largest_slice(torch.nn.Linear(5, 3), 2) == pytest.approx(12 / 18)
+    assert compute_largest_slice(torch.nn.Linear(5, 3), 2) == pytest.approx(12 / 18)
 
 
 @pytest.mark.parametrize("stage", ["zero2", "zero3"])

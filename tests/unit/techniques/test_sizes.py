@@ -15,9 +15,9 @@ from perfkit.spec import WorkloadSpec, format_variant_label, parse_technique, pa
 from perfkit.store.request import BenchRequest
 from perfkit.techniques.accum import Accum
 from perfkit.techniques.batch import Batch
-from perfkit.techniques.compose import compose, resized
+from perfkit.techniques.compose import compose_techniques, resize_workload
 from perfkit.techniques.seq import Seq
-from perfkit.techniques.technique import Ranks
+from perfkit.techniques.technique import RankRequirement
 from perfkit.workloads.workload import Workload, count_samples, make_adamw, split_batch
 from perfkit.workloads.workload_table import load_workload
 from tests.unit.techniques.tiny import BATCH, WORKLOAD, applied, batches, new_state
@@ -25,10 +25,10 @@ from tests.unit.techniques.tiny import BATCH, WORKLOAD, applied, batches, new_st
 
 def test_sizes_are_parameters_of_the_workload_before_it_is_built():
     workload = WorkloadSpec(name="gpt", params={"size": "nano", "batch_size": 2})
-    made = resized(workload, parse_variants("batch:size=6+seq:len=32+amp")[0])
+    made = resize_workload(workload, parse_variants("batch:size=6+seq:len=32+amp")[0])
     assert made.params == {"size": "nano", "batch_size": 6, "seq_len": 32}
     assert load_workload(made).units_per_batch == 6 * 32
-    assert resized(workload, parse_variants("amp")[0]) == workload
+    assert resize_workload(workload, parse_variants("amp")[0]) == workload
 
 
 def test_several_values_make_a_variant_of_each():
@@ -47,12 +47,12 @@ def test_several_values_make_a_variant_of_each():
 
 
 def test_batch_searches_where_it_has_no_size():
-    assert compose([parse_technique("batch:auto")]) == (Batch(auto=True),)
+    assert compose_techniques([parse_technique("batch:auto")]) == (Batch(auto=True),)
     assert (Batch(auto=True).describe_open_params(), Batch(size=4).describe_open_params()) == ("its size", "")
     with pytest.raises(UsageError, match="auto searches for the size"):
-        compose([parse_technique("batch:auto:size=4")])
+        compose_techniques([parse_technique("batch:auto:size=4")])
     with pytest.raises(UsageError, match="batch"):
-        compose([parse_technique("batch:size=0")])
+        compose_techniques([parse_technique("batch:size=0")])
 
 
 def test_claims_are_of_the_sizes_found_in_the_batches():
@@ -74,7 +74,7 @@ def test_a_workload_without_the_size_is_skipped_with_the_reason():
         device_count=0,
         cores=2,
     )
-    runs = {run.spec.variant: run for run in bench_schedule(request, lambda _: Ranks()).runs}
+    runs = {run.spec.variant: run for run in bench_schedule(request, lambda _: RankRequirement()).runs}
     assert "seq_len" in runs["seq:len=64"].skip
     assert runs["batch:size=2"].skip == ""
     assert runs["batch:size=2"].spec.workload.params == {"batch_size": 2}
@@ -96,7 +96,7 @@ def test_a_size_that_the_users_code_refuses_is_skipped_with_what_it_said(tmp_pat
         device_count=0,
         cores=2,
     )
-    runs = {run.spec.variant: run.skip for run in bench_schedule(request, lambda _: Ranks()).runs}
+    runs = {run.spec.variant: run.skip for run in bench_schedule(request, lambda _: RankRequirement()).runs}
     assert runs == {
         "baseline": "",
         "batch:size=4": "",

@@ -8,7 +8,7 @@ from torch import nn
 
 from perfkit.errors import UnavailableError, UsageError
 from perfkit.techniques.sparse24 import Sparse24
-from perfkit.techniques.technique import cannot_act
+from perfkit.techniques.technique import explain_inability
 from perfkit.workloads.workload import Workload
 from tests.unit.techniques.facts import check_claims
 from tests.unit.techniques.test_compose import composed
@@ -23,7 +23,7 @@ def of(build_model, **changes) -> Workload:
 
 def test_a_cpu_has_no_units_for_it() -> None:
     reason = "2:4 sparsity needs the sparse matrix units of NVIDIA GPUs: a cpu device has none"
-    assert cannot_act(Sparse24(), torch.device("cpu")) == reason
+    assert explain_inability(Sparse24(), torch.device("cpu")) == reason
     with pytest.raises(UnavailableError, match="a cpu device has none"):
         applied("sparse24")
 

@@ -7,12 +7,12 @@ import torch
 
 from perfkit.errors import UnavailableError, UsageError
 from perfkit.spec import parse_variants
-from perfkit.techniques.compose import compose
+from perfkit.techniques.compose import compose_techniques
 from perfkit.techniques.local_sgd import LocalSgd
-from perfkit.techniques.mesh import Mesh
-from perfkit.techniques.ssp import Ssp, applied_late
+from perfkit.techniques.mesh import RankMesh
+from perfkit.techniques.ssp import Ssp, make_late_update
 from perfkit.techniques.state import World
-from perfkit.techniques.technique import Ranks
+from perfkit.techniques.technique import RankRequirement
 from tests.fixtures.workloads import gan
 from tests.unit.techniques.tiny import new_state
 
@@ -34,7 +34,7 @@ class Sum:
 def test_the_gradient_of_a_step_is_applied_so_many_steps_later(staleness):
     parameters = [torch.zeros(2, 3, requires_grad=True), torch.zeros(4, dtype=torch.float64, requires_grad=True)]
     optimizer, facts = torch.optim.SGD(parameters, lr=1.0), {}
-    update = applied_late(lambda each, _closure: each.step(), staleness, RANKS, facts)
+    update = make_late_update(lambda each, _closure: each.step(), staleness, RANKS, facts)
     found = []
     with patch("torch.distributed.all_reduce", lambda tensor, async_op: Sum(tensor)):
         for step in range(6):
@@ -52,7 +52,7 @@ def test_the_gradient_of_a_step_is_applied_so_many_steps_later(staleness):
 def test_an_update_that_evaluates_the_loss_is_refused():
     optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
     with pytest.raises(UnavailableError, match="evaluates the loss in its update"):
-        applied_late(lambda *_: None, 1, RANKS, {})(optimizer, lambda: torch.zeros(()))
+        make_late_update(lambda *_: None, 1, RANKS, {})(optimizer, lambda: torch.zeros(()))
 
 
 @pytest.mark.parametrize("technique", [Ssp(), LocalSgd()])
@@ -62,13 +62,13 @@ def test_a_step_of_its_own_is_refused(technique):
 
 
 def test_groups_are_several():
-    assert LocalSgd(group=3).ranks() == Ranks(6, 3)
+    assert LocalSgd(group=3).ranks() == RankRequirement(6, 3)
 
 
 @pytest.mark.parametrize("technique", [Ssp(), LocalSgd()])
 def test_ranks_that_others_take_are_refused(technique):
     state = new_state(world=World(size=4))
-    state.mesh = Mesh("cpu", 0, {"dp": 2, "tp": 2})
+    state.mesh = RankMesh("cpu", 0, {"dp": 2, "tp": 2})
     with pytest.raises(UnavailableError, match="other techniques take some of them"):
         technique.apply(state)
 
@@ -89,4 +89,4 @@ def test_ranks_that_others_take_are_refused(technique):
 def test_what_does_not_go_is_refused(variant, reason):
     (specs,) = parse_variants(variant)
     with pytest.raises(UsageError, match=reason):
-        compose(specs)
+        compose_techniques(specs)

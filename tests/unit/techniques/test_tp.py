@@ -13,8 +13,8 @@ from perfkit.errors import UnavailableError
 from perfkit.measure.gloo import one_gloo_worker
 from perfkit.spec import WorkloadSpec
 from perfkit.techniques.state import World
-from perfkit.techniques.tensor_parallel import exchanged as exchanged_by
-from perfkit.techniques.tensor_parallel import matches, split_layers
+from perfkit.techniques.tensor_parallel import find_exchanges as exchanged_by
+from perfkit.techniques.tensor_parallel import is_pattern_match, measure_split
 from perfkit.workloads.gpt import Gpt
 from perfkit.workloads.hf import HuggingFace
 from perfkit.workloads.workload import TensorParallelSplit, Workload, make_model
@@ -78,7 +78,7 @@ def test_a_rank_holds_its_part_of_the_matrices_and_the_rest() -> None:
     workload = Gpt().build()
     model = make_model(workload)
     assert workload.tensor_parallel_plan is not None
-    split = split_layers(
+    split = measure_split(
         model, workload.tensor_parallel_plan(model, TensorParallelSplit(2, sequence=True, loss=True)), 2
     )
     halves = LAYERS * (12 * WIDTH**2 + 7 * WIDTH) + VOCAB * WIDTH  # matrices, and biases of outputs that are split
@@ -90,7 +90,7 @@ def test_a_rank_holds_its_part_of_the_matrices_and_the_rest() -> None:
 
 def test_the_first_rank_has_the_larger_part() -> None:
     model = nn.Sequential(nn.Linear(3, 5, bias=False), nn.Linear(5, 3))
-    split = split_layers(model, {"0": ColwiseParallel(), "1": RowwiseParallel()}, 2)
+    split = measure_split(model, {"0": ColwiseParallel(), "1": RowwiseParallel()}, 2)
     assert split == (1, 1, 4 * (3 * 3 + 3 * 3 + 3))  # three of five rows, three of five columns, and the bias
 
 
@@ -107,13 +107,13 @@ def test_what_takes_no_gradient_is_exchanged_once() -> None:
 )
 def test_a_plan_that_splits_nothing_is_refused(plan: dict[str, ColwiseParallel], reason: str) -> None:
     with pytest.raises(UnavailableError, match=reason):
-        split_layers(nn.Sequential(nn.Linear(3, 5)), plan, 2)
+        measure_split(nn.Sequential(nn.Linear(3, 5)), plan, 2)
 
 
 def test_a_pattern_stands_for_as_many_parts_as_it_has() -> None:
-    assert matches("blocks.11.mlp.0", "blocks.*.mlp.0")
-    assert not matches("blocks.11.mlp.0.weight", "blocks.*.mlp.0")
-    assert not matches("blocks.1.attention.mlp.0", "blocks.*.mlp.0")
+    assert is_pattern_match("blocks.11.mlp.0", "blocks.*.mlp.0")
+    assert not is_pattern_match("blocks.11.mlp.0.weight", "blocks.*.mlp.0")
+    assert not is_pattern_match("blocks.1.attention.mlp.0", "blocks.*.mlp.0")
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def rank_main(rank: int, folder: str) -> None:
             llama = HuggingFace.parse(str(LLAMA), {"seq_len": 16}).build()
             results["llama baseline"] = trained("baseline", world, None, llama)
             results["llama"] = trained("tp:sp=false:loss=false", world, results["llama baseline"]["facts"], llama)
-        with patch("perfkit.techniques.tp.parallelize"):
+        with patch("perfkit.techniques.tp.parallelize_model"):
             results["sabotage"] = trained("tp", world, baseline["facts"], workload)
 
 

@@ -10,8 +10,8 @@ import torch.nn.functional as F  # noqa: N812
 from torch import nn
 
 from perfkit.spec import parse_variants
-from perfkit.techniques.apply import Applied, apply_all
-from perfkit.techniques.compose import compose
+from perfkit.techniques.apply import AppliedTechniques, apply_all
+from perfkit.techniques.compose import compose_techniques
 from perfkit.techniques.phases import Mark
 from perfkit.techniques.state import TrainState, World
 from perfkit.workloads.workload import (
@@ -108,10 +108,10 @@ def new_state(workload: Workload = WORKLOAD, world: World | None = None, device:
     )
 
 
-def applied(variant: str, state: TrainState | None = None) -> Applied:
+def applied(variant: str, state: TrainState | None = None) -> AppliedTechniques:
     """A state with the techniques of `variant`, as a worker would apply them."""
     (specs,) = parse_variants(variant)
-    return apply_all(compose(specs), state or new_state())
+    return apply_all(compose_techniques(specs), state or new_state())
 
 
 def batches(state: TrainState, seed: int, count: int = 1) -> list[Batch]:

@@ -7,7 +7,7 @@ from torch import nn
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel
 
 from perfkit.errors import UnavailableError
-from perfkit.techniques.tensor_parallel import split_layers
+from perfkit.techniques.tensor_parallel import measure_split
 from perfkit.workloads.hf import HuggingFace
 from perfkit.workloads.hf_tensor_parallel import split_by_model_plan
 from perfkit.workloads.workload import TensorParallelSplit, make_model
@@ -29,7 +29,7 @@ def test_a_llama_is_split_by_heads_mlp_and_vocabulary() -> None:
     assert styles["model.layers.*.self_attn.q_proj"] is ColwiseParallel
     assert styles["model.layers.*.mlp.down_proj"] is RowwiseParallel
     assert styles["lm_head"] is ColwiseParallel
-    split = split_layers(model, plan, 2)
+    split = measure_split(model, plan, 2)
     # Of each layer q, k, v, gate and up; o and down; and the head, and the embedding where it is split.
     assert (split.columns, split.rows) == (2 * 5 + 1, 2 * 2 + ("model.embed_tokens" in plan))
 

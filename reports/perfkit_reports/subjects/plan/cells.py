@@ -58,11 +58,11 @@ def make_fits_cell(variant: PlannedVariant, limit_bytes: int) -> Cell:
     told = variant.needed_bytes
     if told is None:
         return _make_no_memory_cell(variant)
-    match verdict.fits(told, limit_bytes):
+    match verdict.check_fit(told, limit_bytes):
         case True:
             return Cell("fits", detail=f"{units.format_bytes(limit_bytes - told.high)} left", tone="good")
         case False:
-            return Cell("does not fit", detail=verdict.too_much(told, limit_bytes), tone="bad")
+            return Cell("does not fit", detail=verdict.format_excess(told, limit_bytes), tone="bad")
         case None:
             return Cell(
                 "may fit", detail=f"at most {units.format_bytes(told.high - limit_bytes)} too much", tone="unsure"

@@ -13,7 +13,7 @@ from perfkit.measure.schedule import bench_schedule
 from perfkit.record import RankRecord, RunStatus
 from perfkit.spec import LaunchSpec, RunSpec, WorkloadSpec
 from perfkit.store.request import BenchRequest
-from perfkit.techniques.technique import Ranks
+from perfkit.techniques.technique import RankRequirement
 
 TERM, KILL = -signal.SIGTERM, -signal.SIGKILL
 THREE = LaunchSpec(world_size=3, launcher="torchrun")
@@ -70,5 +70,5 @@ def test_every_run_of_a_suite_has_its_launcher_and_a_run_to_itself() -> None:
     assert request.by_turns
     torchrun = msgspec.structs.replace(request, launcher="torchrun")
     assert not torchrun.by_turns
-    schedule = bench_schedule(torchrun, lambda _: Ranks(1, 1), lambda *_: "")
+    schedule = bench_schedule(torchrun, lambda _: RankRequirement(1, 1), lambda *_: "")
     assert {run.spec.launch.launcher for run in schedule.runs} == {"torchrun"}

@@ -8,9 +8,9 @@ from perfkit.errors import UsageError
 from perfkit.measure.schedule import ScheduledRun
 from perfkit.plan.advise.advise import advise
 from perfkit.plan.advise.model import Advice, Goal
-from perfkit.plan.advise.subject import Subject, of_workload
-from perfkit.plan.planning import planned_techniques
-from perfkit.plan.target import CPU, Target, target_of
+from perfkit.plan.advise.subject import AdviceSubject, make_workload_subject
+from perfkit.plan.target import CPU, Target, parse_target
+from perfkit.plan.technique_planning import select_planned_techniques
 from perfkit.spec import WorkloadSpec, parse_variants
 from perfkit.store.request import BenchRequest
 
@@ -48,25 +48,25 @@ def fake_plan(run: ScheduledRun, _target: Target) -> PlannedVariant:
             dominant="GEMM",
             source="made up",
         ),
-        assumptions=planned_techniques(run.spec.techniques)[1],
+        assumptions=select_planned_techniques(run.spec.techniques)[1],
     )
 
 
 @pytest.fixture
-def subject(monkeypatch: pytest.MonkeyPatch) -> Subject:
-    monkeypatch.setattr("perfkit.plan.plan.planned", fake_plan)
-    return of_workload(REQUEST, CPU)
+def subject(monkeypatch: pytest.MonkeyPatch) -> AdviceSubject:
+    monkeypatch.setattr("perfkit.plan.plan.plan_variant", fake_plan)
+    return make_workload_subject(REQUEST, CPU)
 
 
 def advised(
-    subject: Subject, goal: Goal = "time", limit_mib: int | None = None, names: str = "amp,ckpt,lora,bf16"
+    subject: AdviceSubject, goal: Goal = "time", limit_mib: int | None = None, names: str = "amp,ckpt,lora,bf16"
 ) -> Advice:
     limit = None if limit_mib is None else limit_mib * 2**20
     limited = subject._replace(target=CPU._replace(limit_bytes=limit))
     return advise(limited, parse_variants(names), goal)
 
 
-def test_the_fastest_comes_first_and_what_trains_something_else_is_not_joined(subject: Subject) -> None:
+def test_the_fastest_comes_first_and_what_trains_something_else_is_not_joined(subject: AdviceSubject) -> None:
     advice = advised(subject)
     assert [option.name for option in advice.options] == ["lora", "amp", "bf16", "ckpt"]
     assert advice.best is not None
@@ -75,7 +75,7 @@ def test_the_fastest_comes_first_and_what_trains_something_else_is_not_joined(su
     assert not advice.options[0].risk.comparable
 
 
-def test_for_memory_what_holds_least_comes_first_and_is_joined(subject: Subject) -> None:
+def test_for_memory_what_holds_least_comes_first_and_is_joined(subject: AdviceSubject) -> None:
     advice = advised(subject, "memory")
     assert [option.name for option in advice.options] == ["bf16", "lora", "ckpt", "amp"]
     assert advice.best is not None
@@ -84,7 +84,7 @@ def test_for_memory_what_holds_least_comes_first_and_is_joined(subject: Subject)
     assert [clash.name for clash in advice.clashes] == ["amp"]
 
 
-def test_with_a_limit_the_fastest_that_fits_comes_first(subject: Subject) -> None:
+def test_with_a_limit_the_fastest_that_fits_comes_first(subject: AdviceSubject) -> None:
     advice = advised(subject, limit_mib=70)
     assert [(option.name, option.fits) for option in advice.options] == [
         ("lora", True), ("bf16", True), ("ckpt", True), ("amp", False)
@@ -93,7 +93,7 @@ def test_with_a_limit_the_fastest_that_fits_comes_first(subject: Subject) -> Non
     assert advice.best.name == "bf16"
 
 
-def test_for_the_batch_the_one_with_most_room_comes_first(subject: Subject) -> None:
+def test_for_the_batch_the_one_with_most_room_comes_first(subject: AdviceSubject) -> None:
     """Of a batch of 2 bf16 takes 2.5 MiB a sample beside 40 of the model."""
     advice = advised(subject, "batch", 140)
     assert advice.options[0].name == "bf16"
@@ -102,7 +102,7 @@ def test_for_the_batch_the_one_with_most_room_comes_first(subject: Subject) -> N
         advised(subject, "batch")
 
 
-def test_for_the_cost_batches_are_compared_for_a_sample(subject: Subject) -> None:
+def test_for_the_cost_batches_are_compared_for_a_sample(subject: AdviceSubject) -> None:
     advice = advised(subject, "cost", names="amp,ckpt")
     by_name = {option.name: option for option in advice.options}
     assert by_name["batch:size=4"].saves_s is not None
@@ -110,35 +110,35 @@ def test_for_the_cost_batches_are_compared_for_a_sample(subject: Subject) -> Non
     assert [option.name for option in advice.options] == ["amp", "batch:size=4", "batch:size=8", "ckpt"]
 
 
-def test_a_step_on_a_gpu_has_the_batch_that_the_workload_has_there(subject: Subject) -> None:
+def test_a_step_on_a_gpu_has_the_batch_that_the_workload_has_there(subject: AdviceSubject) -> None:
     """8 samples where a CPU has 2: bf16 takes 5 MiB of them beside 40 of the model, and a card has 80 GiB."""
     request = msgspec.structs.replace(REQUEST, workload=WorkloadSpec(name="gpt"))
-    on_gpu = of_workload(request, target_of("h100-80g", None))
+    on_gpu = make_workload_subject(request, parse_target("h100-80g", None))
     advice = advise(on_gpu, parse_variants("bf16"), "batch")
     assert advice.options[0].largest_batch == (80 * 1024 - 40) * 8 / 5
 
 
-def test_sizes_that_were_asked_for_are_compared_once(subject: Subject) -> None:
+def test_sizes_that_were_asked_for_are_compared_once(subject: AdviceSubject) -> None:
     advice = advised(subject, "cost", names="batch:size=4")
     assert [option.name for option in advice.options] == ["batch:size=4", "batch:size=8"]
 
 
-def test_that_memory_is_planned_without_compiling_is_said_once(subject: Subject) -> None:
+def test_that_memory_is_planned_without_compiling_is_said_once(subject: AdviceSubject) -> None:
     (option,) = advised(subject, names="compile").options
     assert len([line for line in option.assumes if "planned as it runs eagerly" in line]) == 1
 
 
-def test_why_the_time_of_a_step_is_not_known_is_told(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_why_the_time_of_a_step_is_not_known_is_told(subject: AdviceSubject, monkeypatch: pytest.MonkeyPatch) -> None:
     def untimed(run: ScheduledRun, target: Target) -> PlannedVariant:
         return msgspec.structs.replace(fake_plan(run, target), step_s=None, step_reason="calibrate first")
 
-    monkeypatch.setattr("perfkit.plan.plan.planned", untimed)
+    monkeypatch.setattr("perfkit.plan.plan.plan_variant", untimed)
     advice = advised(subject, names="amp")
     assert advice.options[0].not_known == ("time: calibrate first",)
     assert advice.notes[-1].startswith("the time of a step is not known: calibrate first. Advise a suite")
 
 
-def test_the_json_is_what_programs_were_promised(subject: Subject) -> None:
+def test_the_json_is_what_programs_were_promised(subject: AdviceSubject) -> None:
     encoded = msgspec.json.decode(msgspec.json.encode(advised(subject)))
     assert msgspec.convert(encoded, Advice) == advised(subject)
     assert set(encoded) == {

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from perfkit.plan.advise.combine import Combined, combine
-from perfkit.plan.advise.shelf import Techniques, candidate
+from perfkit.plan.advise.candidates import Techniques, make_candidate
+from perfkit.plan.advise.combine import CombinedTechniques, combine_techniques
 from perfkit.spec import format_variant_label, parse_variants
 
 
@@ -12,14 +12,16 @@ def specs(text: str) -> Techniques:
     return found
 
 
-def joined(*ordered: str, worth: Mapping[str, float]) -> Combined:
+def joined(*ordered: str, worth: Mapping[str, float]) -> CombinedTechniques:
     """Of combinations that are not named the worth is the sum."""
 
     def evaluate(chosen: Techniques) -> float:
         named = worth.get(format_variant_label(chosen))
         return sum(worth[spec.label] for spec in chosen) if named is None else named
 
-    return combine([candidate(specs(text)) for text in ordered], evaluate, lambda one, other: one > other + 0.5)
+    return combine_techniques(
+        [make_candidate(specs(text)) for text in ordered], evaluate, lambda one, other: one > other + 0.5
+    )
 
 
 def test_what_helps_beside_the_others_is_joined() -> None:

@@ -3,15 +3,17 @@
 import pytest
 
 from perfkit.analysis.model.plan import Interval
-from perfkit.plan.advise.estimates import Estimate
+from perfkit.plan.advise.estimates import VariantEstimate
 from perfkit.plan.advise.judge import Judge, Worth
-from perfkit.plan.advise.model import Goal, Saving
+from perfkit.plan.advise.model import Goal, TimeSaving
 
 
-def estimate(saves: float | None = None, peak: float | None = None, batch: int | None = None) -> Estimate:
-    saving = None if saves is None else Saving(value=saves, low=saves, high=saves, bound="interval", basis="planned")
+def estimate(saves: float | None = None, peak: float | None = None, batch: int | None = None) -> VariantEstimate:
+    saving = (
+        None if saves is None else TimeSaving(value=saves, low=saves, high=saves, bound="interval", basis="planned")
+    )
     held = None if peak is None else Interval(value=peak, low=peak, high=peak)
-    return Estimate(saving, held, batch)
+    return VariantEstimate(saving, held, batch)
 
 
 def judge(goal: Goal, limit: float | None = None) -> Judge:
@@ -27,7 +29,7 @@ def judge(goal: Goal, limit: float | None = None) -> Judge:
         ("batch", estimate(batch=9), estimate(batch=7)),
     ],
 )
-def test_a_goal_decides(goal: Goal, better: Estimate, worse: Estimate) -> None:
+def test_a_goal_decides(goal: Goal, better: VariantEstimate, worse: VariantEstimate) -> None:
     assert judge(goal).is_better(better, worse)
     assert not judge(goal).is_better(worse, better)
     assert sorted((worse, better), key=judge(goal).order) == [better, worse]

@@ -8,8 +8,8 @@ import pytest
 from perfkit.errors import UsageError
 from perfkit.files import write_json
 from perfkit.plan.advise import subject
-from perfkit.plan.advise.subject import of_run
-from perfkit.plan.target import target_of
+from perfkit.plan.advise.subject import make_run_subject
+from perfkit.plan.target import parse_target
 from perfkit.spec import LaunchSpec, WorkloadSpec
 from perfkit.store.layout import SUITE_FILE, MeasurementSession
 from perfkit.store.read import read_suite_file
@@ -33,11 +33,11 @@ def suite(folder: Path, device: str, name: str, *, named: bool = True, **environ
 
 def test_a_run_on_a_gpu_is_planned_for_that_gpu_and_its_memory(tmp_path: Path) -> None:
     folder = suite(tmp_path, "cuda", H100, device_memory_bytes=79 * GIB)
-    found = of_run(folder)
+    found = make_run_subject(folder)
     assert (found.device, found.place.device) == (H100, "cuda")
-    assert found.target == target_of("h100-sxm", None)
+    assert found.target == parse_target("h100-sxm", None)
     assert found.notes == ("time is planned, not simulated: the run was not traced",)
-    half = of_run(folder, "50%").target
+    half = make_run_subject(folder, "50%").target
     assert half is not None
     assert half.limit_bytes == 40 * GIB
 
@@ -45,38 +45,38 @@ def test_a_run_on_a_gpu_is_planned_for_that_gpu_and_its_memory(tmp_path: Path) -
 def test_a_gpu_of_which_nothing_is_known_has_no_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = suite(tmp_path, "cuda", "Abacus 1")
     with pytest.raises(UsageError, match="nothing is known of Abacus 1"):
-        of_run(folder)
-    monkeypatch.setattr(subject, "_traced", lambda *_: object())
-    found = of_run(folder)
+        make_run_subject(folder)
+    monkeypatch.setattr(subject, "_load_traced_step", lambda *_: object())
+    found = make_run_subject(folder)
     assert found.target is None
     assert found.request is not None  # it can be run still
     with pytest.raises(UsageError, match=r"--memory needs a plan, and memory is not known: nothing is known"):
-        of_run(folder, "8GiB")
+        make_run_subject(folder, "8GiB")
 
 
 def test_a_run_that_names_no_workload_has_no_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = suite(tmp_path, "cpu", "a CPU", named=False)
     with pytest.raises(UsageError, match=r"not traced; memory is not known: the run names no workload"):
-        of_run(folder)
-    monkeypatch.setattr(subject, "_traced", lambda *_: object())
-    assert of_run(folder).target is None
+        make_run_subject(folder)
+    monkeypatch.setattr(subject, "_load_traced_step", lambda *_: object())
+    assert make_run_subject(folder).target is None
 
 
 def test_times_that_are_planned_for_another_cpu_than_it_ran_on_are_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(subject, "cpu_model", lambda: "this CPU")
-    found = of_run(suite(tmp_path / "there", "cpu", "that CPU", memory_total_bytes=512 * GIB), "0.5")
+    found = make_run_subject(suite(tmp_path / "there", "cpu", "that CPU", memory_total_bytes=512 * GIB), "0.5")
     assert found.notes[1:] == ("times are planned for the CPU of this machine, this CPU",)
     assert found.target is not None
     assert found.target.limit_bytes == 256 * GIB
-    assert len(of_run(suite(tmp_path / "here", "cpu", "this CPU")).notes) == 1
+    assert len(make_run_subject(suite(tmp_path / "here", "cpu", "this CPU")).notes) == 1
 
 
 def test_a_loop_that_is_called_like_its_workload_is_named_once(tmp_path: Path) -> None:
     folder = suite(tmp_path, "cpu", "a CPU")
-    assert of_run(folder).name == "baseline of gpt"
+    assert make_run_subject(folder).name == "baseline of gpt"
     found = read_suite_file(folder)
     (run,) = found.runs
     write_json(folder / SUITE_FILE, changed(found, variants=("gpt",), runs=(changed(run, variant="gpt"),)))
-    assert of_run(folder).name == "gpt"
+    assert make_run_subject(folder).name == "gpt"

@@ -9,13 +9,13 @@ from perfkit.analysis.findings.trace.change import Change
 from perfkit.analysis.findings.trace.trace_view import FETCHING, LATE
 from perfkit.analysis.model.launches import HostCallRow
 from perfkit.analysis.model.plan import Interval
-from perfkit.plan.advise.addressed import Addressed, AdvisedView, Answer, Nothing, NotKnown
-from perfkit.plan.advise.layers import larger_batch
-from perfkit.plan.advise.targets import TARGETS, answer
+from perfkit.plan.advise.answers import AddressedWork, AdvisedView, Answer, NoEffect, UnknownEffect
+from perfkit.plan.advise.layers import estimate_larger_batch
+from perfkit.plan.advise.targets import TARGETS, find_answer
 from perfkit.plan.work import Work
 from perfkit.spec import parse_variants
-from perfkit.techniques.compose import compose
-from perfkit.techniques.every import examples
+from perfkit.techniques.compose import compose_techniques
+from perfkit.techniques.expand_all import list_examples
 from perfkit.techniques.table import TECHNIQUES
 from tests.fixtures.rank_traces import ceilings, rank_trace, row
 
@@ -41,13 +41,13 @@ def view(*rows: Any, efficiencies: Any = None, **trace: Any) -> AdvisedView:
 
 def said(technique: str, step: AdvisedView) -> Answer:
     (specs,) = parse_variants(technique)
-    (typed,) = compose(specs)
-    return answer(step, typed)
+    (typed,) = compose_techniques(specs)
+    return find_answer(step, typed)
 
 
-def addressed(technique: str, step: AdvisedView) -> Addressed:
+def addressed(technique: str, step: AdvisedView) -> AddressedWork:
     found = said(technique, step)
-    assert isinstance(found, Addressed), found
+    assert isinstance(found, AddressedWork), found
     return found
 
 
@@ -83,19 +83,19 @@ def test_parameters_in_bf16_halve_the_traffic_of_all_other_ops_and_of_the_update
         "aten::mm": pytest.approx(1 / 8), "aten::add": 0.5, "aten::_foreach_mul_": 0.5
     }  # fmt: skip
     assert "aten::_foreach_mul_" not in parts(addressed("bf16", step).most)
-    assert isinstance(said("bf16:update=stochastic", step), NotKnown)
+    assert isinstance(said("bf16:update=stochastic", step), UnknownEffect)
 
 
 def test_tf32_has_a_peak_of_its_own_and_what_is_small_gains_nothing() -> None:
     assert parts(addressed("tf32", view(mm())).most) == {"aten::mm": pytest.approx(1 / 4)}
-    assert isinstance(said("tf32", view(mm(bound="latency"))), Nothing)
+    assert isinstance(said("tf32", view(mm(bound="latency"))), NoEffect)
     # Operands stay 4 bytes in memory: 0.4 TB take all of its 0.4 s.
     assert parts(addressed("tf32", view(mm(bytes=0.4e12))).most) == {"aten::mm": 1.0}
-    assert isinstance(said("amp", view(mm(dtype="bf16"))), Nothing)
+    assert isinstance(said("amp", view(mm(dtype="bf16"))), NoEffect)
 
 
 def test_a_peak_that_is_not_known_gives_no_figure() -> None:
-    assert said("amp:dtype=fp16", view(mm())) == NotKnown("the device's peak in fp16")
+    assert said("amp:dtype=fp16", view(mm())) == UnknownEffect("the device's peak in fp16")
 
 
 def test_flash_leaves_the_products_of_attention_alone() -> None:
@@ -106,15 +106,15 @@ def test_flash_leaves_the_products_of_attention_alone() -> None:
     found = addressed("flash", step)
     assert parts(found.most) == {"aten::_softmax": 0.0}
     assert not found.least
-    assert isinstance(said("flash:backend=math", step), Nothing)
-    assert isinstance(said("flash", view(mm())), Nothing)
+    assert isinstance(said("flash:backend=math", step), NoEffect)
+    assert isinstance(said("flash", view(mm())), NoEffect)
 
 
 def test_checkpointing_does_the_forward_pass_again_selectively_without_its_products() -> None:
     step = view(mm(0.3), row("aten::gelu", 0.1), row("aten::mm", 0.4, phase="backward"))
     assert parts(addressed("ckpt", step).again) == {"aten::mm": 0.0, "aten::gelu": 0.0}
     assert parts(addressed("ckpt:mode=selective", step).again) == {"aten::gelu": 0.0}
-    assert isinstance(said("ckpt", view()), NotKnown)
+    assert isinstance(said("ckpt", view()), UnknownEffect)
 
 
 def test_frozen_weights_have_no_gradients_and_no_update() -> None:
@@ -130,8 +130,8 @@ def test_an_update_takes_as_long_as_its_bytes_at_the_rate_of_the_recorded_one() 
     )
     assert parts(addressed("optim:use=sgd", step).most)["aten::_foreach_mul_"] == pytest.approx(3 / 16)
     assert parts(addressed("optim:use=momentum", step).most)["aten::_foreach_mul_"] == pytest.approx(5 / 16)
-    assert isinstance(said("optim:use=soap", step), NotKnown)
-    assert isinstance(said("optim:use=foreach", step), Nothing)
+    assert isinstance(said("optim:use=soap", step), UnknownEffect)
+    assert isinstance(said("optim:use=foreach", step), NoEffect)
 
 
 def test_workers_take_the_wait_for_data_away() -> None:
@@ -139,25 +139,25 @@ def test_workers_take_the_wait_for_data_away() -> None:
     found = addressed("data:workers=1", view(host_calls=(fetch,)))
     assert found.most.without == {FETCHING}
     assert "300 ms a step (30.0 %)" in found.why
-    assert isinstance(said("data:workers=1", view()), Nothing)
+    assert isinstance(said("data:workers=1", view()), NoEffect)
 
 
 def test_samples_of_a_larger_batch_share_the_update() -> None:
     step = view(row("aten::_foreach_mul_", 0.1, phase="optimizer"))
-    found = larger_batch(step, 4.0)
-    assert isinstance(found, Addressed)
+    found = estimate_larger_batch(step, 4.0)
+    assert isinstance(found, AddressedWork)
     assert parts(found.least) == {"aten::_foreach_mul_": 0.25}
     assert found.most.without == {LATE}
-    assert isinstance(larger_batch(step, 0.5), NotKnown)
+    assert isinstance(estimate_larger_batch(step, 0.5), UnknownEffect)
 
 
 def test_the_rows_of_the_table_are_of_techniques_that_are_there() -> None:
     assert {target.pattern.partition(":")[0] for target in TARGETS} <= set(TECHNIQUES.list_names())
 
 
-@pytest.mark.parametrize("variant", [each for name in TECHNIQUES.list_names() for each in examples(name)])
+@pytest.mark.parametrize("variant", [each for name in TECHNIQUES.list_names() for each in list_examples(name)])
 def test_every_variant_of_the_shelf_has_an_answer_with_words(variant: str) -> None:
     (specs,) = parse_variants(variant)
-    for technique in compose(specs):
-        found = answer(view(mm()), technique)
-        assert found.why if isinstance(found, Addressed) else found.reason
+    for technique in compose_techniques(specs):
+        found = find_answer(view(mm()), technique)
+        assert found.why if isinstance(found, AddressedWork) else found.reason

@@ -5,7 +5,7 @@ import pytest
 
 from perfkit.errors import UsageError
 from perfkit.plan.advise.model import Advice
-from perfkit.plan.advise.verify import request_of, with_measured
+from perfkit.plan.advise.verify import attach_measured, make_verify_request
 from perfkit.spec import WorkloadSpec, format_variant_label
 from perfkit.store.request import BenchRequest
 from tests.fixtures import sample_analysis
@@ -29,7 +29,7 @@ def advice(*names: str, best: str = "") -> Advice:
 
 
 def run(asked: Advice, count: int) -> list[str]:
-    return [format_variant_label(variant) for variant in request_of(asked, REQUEST, count).variants]
+    return [format_variant_label(variant) for variant in make_verify_request(asked, REQUEST, count).variants]
 
 
 def test_the_best_combination_is_run_beside_the_first() -> None:
@@ -45,7 +45,7 @@ def test_what_was_measured_of_the_best_combination_stands_beside_it() -> None:
     analysis = sample_analysis.realistic()
     (amp,) = (variant for variant in analysis.variants if variant.name == "amp")
     both = msgspec.structs.replace(amp, name="amp+flash@2")
-    found = with_measured(
+    found = attach_measured(
         advice("amp", "ckpt:every=2", best="amp+flash"), msgspec.structs.replace(analysis, variants=(amp, both))
     )
     first, second = found.options

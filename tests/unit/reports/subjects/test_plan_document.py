@@ -14,7 +14,7 @@ from perfkit.analysis.model.plan import Plan
 from perfkit.analysis.suite.plan import read_plan
 from perfkit.devices.ceiling import Ceiling, DeviceCeilings, Kind, Level
 from perfkit.errors import RunFormatError
-from perfkit.plan.verdict import verdict
+from perfkit.plan.verdict import format_verdict
 from perfkit.store.listing import list_runs
 from perfkit.store.summary import PLAN_FILE
 from perfkit_reports.document.blocks import Chart
@@ -75,7 +75,7 @@ def test_the_sentence_and_the_table_tell_one_figure_of_what_is_too_much() -> Non
     assert baseline.needed_bytes is not None
     detail = cells.make_fits_cell(baseline, sample.GIB).detail
     assert detail == "at least 408 MiB too much"  # 1200 + 452 - 220 of 1024 MiB
-    assert verdict(baseline.needed_bytes, sample.GIB) == f"does not fit: {detail}"
+    assert format_verdict(baseline.needed_bytes, sample.GIB) == f"does not fit: {detail}"
 
 
 def test_what_is_not_known_has_no_column_and_the_reason_is_told() -> None:

@@ -1,0 +1,79 @@
+"""Answers to what a technique changes of a recorded step."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from perfkit.analysis.findings.trace.change import NOTHING, Change, join_changes
+from perfkit.analysis.findings.trace.trace_view import RuleResult, TraceView
+from perfkit.analysis.model.step import OpRow
+from perfkit.plan.efficiencies import Efficiencies
+from perfkit.techniques.technique import Technique
+
+
+class AddressedWork(NamedTuple):
+    """Which work takes less time, and which is done once more.
+
+    `most` is what goes at the most, `least` what goes for certain: without it the technique may save nothing. `again`
+    is done once more, and costs what leaving it out would save. `costs_s` is other work: at the least and at the most.
+    `why` says what of the step all this is about, `assumes` what it rests on.
+    """
+
+    why: str
+    assumes: str
+    most: Change
+    least: Change = NOTHING
+    again: Change = NOTHING
+    costs_s: tuple[float, float] = (0.0, 0.0)
+
+
+class UnknownEffect(NamedTuple):
+    """Why nothing is said of what a technique does to a step's time."""
+
+    reason: str
+
+
+class NoEffect(NamedTuple):
+    """Why a technique saves no time of this step."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class AdvisedView(TraceView):
+    """A trace with how efficient its device is at each kind of work; None where that was not measured."""
+
+    efficiencies: Efficiencies | None = None
+
+
+Answer = AddressedWork | UnknownEffect | NoEffect
+Target = Callable[[AdvisedView, Technique], Answer]
+Rule = Callable[[TraceView], Iterable[RuleResult]]
+
+
+def make_rule_target(rules: Iterable[Rule], assumes: str, otherwise: str) -> Target:
+    """What the findings of `rules` would change; nothing where they find nothing, as `otherwise` says."""
+
+    def answer(view: TraceView, _technique: Technique) -> Answer:
+        found = [result for rule in rules for result in rule(view) if result.change]
+        if not found:
+            return NoEffect(otherwise)
+        why = "; ".join(result.finding.evidence for result in found)
+        return AddressedWork(why, assumes, join_changes(result.change for result in found))
+
+    return answer
+
+
+def make_no_effect_target(reason: str) -> Target:
+    """A technique that saves no time of any step."""
+    return lambda _view, _technique: NoEffect(reason)
+
+
+def make_unknown_target(reason: str) -> Target:
+    """A technique of whose time nothing is known from a step without it."""
+    return lambda _view, _technique: UnknownEffect(reason)
+
+
+def format_taken_time(view: TraceView, rows: Iterable[OpRow]) -> str:
+    """What some rows take, as evidence: `12.3 ms a step (4.5 %)`."""
+    return view.show_time(sum(row.seconds for row in rows))

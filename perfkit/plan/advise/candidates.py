@@ -1,0 +1,105 @@
+"""Selects the variants that may be switched on, and says why others are left out."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import torch
+
+from perfkit.measure.bench import ranks_needed, refusal_of
+from perfkit.measure.schedule import unbuildable
+from perfkit.plan.advise.model import ExcludedVariant, Goal, LossRisk
+from perfkit.plan.advise.subject import AdviceSubject
+from perfkit.plan.plan import schedule_run
+from perfkit.spec import TechniqueSpec, format_variant_label
+from perfkit.techniques.compose import compose_techniques, find_open_technique
+from perfkit.techniques.rank_sharing import explain_lacking_ranks
+from perfkit.techniques.technique import Technique
+
+Techniques = tuple[TechniqueSpec, ...]
+
+# How to come by more ranks, by the kind of subject.
+_MORE_RANKS = {
+    "workload": "--world-size {}",
+    "run": "advise its workload with --world-size {}",
+    "trace": "advise the workload that was traced, such as train.py:build, with --world-size {}",
+}
+
+
+class Candidate(NamedTuple):
+    """A technique, or several: as named, and with typed parameters in the order in which they are applied."""
+
+    specs: Techniques
+    techniques: tuple[Technique, ...]
+
+    @property
+    def name(self) -> str:
+        return format_variant_label(self.specs)
+
+
+def make_candidate(specs: Techniques) -> Candidate:
+    """Raises `UsageError` for techniques that do not go together."""
+    return Candidate(specs, compose_techniques(specs))
+
+
+def select_candidates(
+    variants: Iterable[Techniques], subject: AdviceSubject, goal: Goal, batch_size: int | None
+) -> tuple[tuple[Candidate, ...], tuple[ExcludedVariant, ...]]:
+    """The variants that can act on a subject, and those that are left out with the reason.
+
+    `batch_size` is that of the subject's step, None where it is not known.
+    """
+    candidates, left_out = [], []
+    for specs in variants:
+        found = make_candidate(specs)
+        if not found.techniques:
+            continue
+        reason = _explain_other_work(found, goal, batch_size) or _explain_refusal(found, subject)
+        if reason:
+            left_out.append(ExcludedVariant(name=found.name, reason=reason))
+        else:
+            candidates.append(found)
+    return tuple(candidates), tuple(left_out)
+
+
+def _explain_other_work(found: Candidate, goal: Goal, batch_size: int | None) -> str:
+    """Why a step with it cannot be compared with the subject's; empty if it can."""
+    names = {each.name for each in found.techniques}
+    if "seq" in names:
+        return "sequences of another length are other work"
+    if "batch" not in names:
+        return ""
+    if goal != "cost":
+        return "batches of another size are compared for a sample: use --goal cost"
+    wanting = find_open_technique(found.specs)
+    if wanting is not None:
+        return wanting.plannable().reason
+    return "" if batch_size else "how many samples the step trains on is not known"
+
+
+def _explain_refusal(found: Candidate, subject: AdviceSubject) -> str:
+    """Why it cannot act where the step runs; empty if it can."""
+    place = subject.place
+    lacking = explain_lacking_ranks(ranks_needed(found.specs), place.world_size, _MORE_RANKS[subject.kind])
+    if lacking:
+        return lacking
+    emulated = (each.emulated(torch.device(place.device)) for each in found.techniques)
+    return _explain_skip(found, subject) or next(filter(None, emulated), "")
+
+
+def _explain_skip(found: Candidate, subject: AdviceSubject) -> str:
+    """Why it is not run; or, where nothing was recorded that it could be simulated in, not planned."""
+    place, request = subject.place, subject.request
+    if request is not None and subject.target is not None and subject.step is None:
+        return schedule_run(request, found.specs, subject.target).skip
+    refused = refusal_of(found.specs, place.device, place.dtype)
+    return refused or ("" if request is None else unbuildable(request, found.specs, place.world_size))
+
+
+def judge_loss_risk(techniques: Iterable[Technique]) -> LossRisk:
+    """What becomes of the loss with all of some techniques: the loosest of their tolerances."""
+    rules = [technique.parity() for technique in techniques]
+    free = [rule.basis for rule in rules if rule.relative is None]
+    if free:
+        return LossRisk(comparable=False, tolerance=None, basis="; ".join(dict.fromkeys(free)))
+    loosest = max(rules, key=lambda rule: rule.relative or 0.0)
+    return LossRisk(comparable=True, tolerance=loosest.relative, basis=loosest.basis)

@@ -1,0 +1,43 @@
+"""Compares the plans of two variants: the batch that fits, and the time that is saved."""
+
+from perfkit.allocations import BUFFER, GRADIENT, OPTIMIZER_STATE, PARAMETER
+from perfkit.analysis.model.plan import PlannedVariant, StepTime
+from perfkit.plan.advise.model import TimeSaving
+
+# What takes as much whatever the batch.
+_OF_THE_MODEL = (PARAMETER, GRADIENT, OPTIMIZER_STATE, BUFFER)
+
+
+def estimate_largest_batch(variant: PlannedVariant, batch_size: float, limit_bytes: float) -> int | None:
+    """The batch that fills the limit, in proportion to all that is not of the model; 0 where not even one sample fits.
+
+    None where the peak is not known, or nothing grows.
+    """
+    held, peak = variant.needed_bytes, variant.peak_allocated_bytes
+    if held is None or peak is None:
+        return None
+    of_model = sum(peak.categories.get(category, 0) for category in _OF_THE_MODEL)
+    grows = (peak.value - of_model) / batch_size
+    room = limit_bytes - (held.high - peak.value) - of_model
+    return None if grows <= 0 else max(0, int(room / grows))
+
+
+def compute_planned_saving(before: StepTime | None, after: StepTime | None, ratio: float = 1.0) -> TimeSaving | None:
+    """What a step takes less, given what the same work takes `ratio` times of; None where a time is not known.
+
+    The same efficiencies err in both, so that the fast ends of both belong together, and the slow ones: each as a
+    share of the expected step.
+    """
+    if before is None or after is None:
+        return None
+    value, *ends = (
+        before.total.value * (1 - getattr(after.total, end) / ratio / getattr(before.total, end))
+        for end in ("value", "low", "high")
+    )
+    return TimeSaving(
+        value=value,
+        low=min(value, *ends),
+        high=max(value, *ends),
+        bound="interval",
+        basis="planned",
+    )

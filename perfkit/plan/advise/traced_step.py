@@ -1,0 +1,134 @@
+"""A recorded step, in which changes are simulated."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+from perfkit.analysis.findings.trace.change import Change
+from perfkit.analysis.findings.trace.effects import build_effect
+from perfkit.analysis.replay.change_effect import apply_effect, merge_effects
+from perfkit.analysis.replay.replay import ReplayResult, replay_trace, simulate_length_s
+from perfkit.analysis.replay.step_nodes import find_step_nodes
+from perfkit.analysis.trace.rank_trace import DetailedAnalysis, analyze_with_details
+from perfkit.analysis.trace.trace_device import identify_device
+from perfkit.devices.catalogue import Entry, find
+from perfkit.devices.ceiling import DeviceCeilings
+from perfkit.devices.for_trace import ceilings_of_trace
+from perfkit.devices.machine import cpu_model
+from perfkit.devices.peak import CPU
+from perfkit.errors import UnavailableError, UsageError
+from perfkit.plan.advise.answers import AdvisedView
+from perfkit.plan.device_efficiencies import load_efficiencies
+from perfkit.plan.efficiencies import Efficiencies
+from perfkit.plan.target import Target
+from perfkit.record import Environment
+from perfkit.trace.ops import Ops, read_ops
+from perfkit.trace.read import read_trace
+
+_RECORD = "record some with torch.profiler's schedule and profiler.step(), or perfkit run"
+
+
+class TracedStep(NamedTuple):
+    """The steps of a trace, and what simulates changes of them.
+
+    `step_s` is a step as it was timed, which no profiler slowed down, else as it was traced.
+    """
+
+    view: AdvisedView
+    analysed: DetailedAnalysis
+    replayed: ReplayResult
+
+    @property
+    def step_s(self) -> float:
+        return self.view.trace.step_s * self.view.pace
+
+    def gain_s(self, changes: Iterable[Change]) -> float | None:
+        """What a step would take less with all of these changes; None where the trace does not tell."""
+        effects = [build_effect(change, self.analysed, self.replayed) for change in changes if change]
+        known = [effect for effect in effects if effect is not None]
+        if len(known) < len(effects):
+            return None
+        if not known:
+            return 0.0
+        graph, steps = self.replayed.graph, find_step_nodes(self.replayed.graph)
+        changed = apply_effect(graph, self.replayed.work, merge_effects(known))
+        saved = simulate_length_s(self.replayed, steps) - simulate_length_s(self.replayed, steps, changed)
+        return max(0.0, saved) / self.analysed.engine.parts * self.view.pace
+
+
+def load_trace_step(path: Path, device: str | None = None) -> TracedStep:
+    """The steps of a trace from whatever machine; `device` as `perfkit analyze --device`.
+
+    Raises:
+        UsageError: it marks no steps, or nothing in it tells what followed what.
+        RunFormatError: it cannot be read.
+    """
+    ops = _read_step_ops(path)
+    found = identify_device(ops.trace)
+    known = ceilings_of_trace(found, device)
+    analysed = analyze_with_details(ops, known.ceilings, device_name=known.device_name)
+    entry = find(known.device_name, found.units if device is None else None)
+    return _build_traced_step(path, ops, analysed, None if entry is None else _load_gpu_efficiencies(entry))
+
+
+def load_run_step(
+    path: Path,
+    ceilings: DeviceCeilings | None,
+    environment: Environment | None,
+    *,
+    step_s: float | None,
+    data_wait_share: float | None,
+) -> TracedStep:
+    """The traced steps of a run of perfkit's own, with what its timed steps took. Raises what `load_trace_step` does."""
+    ops = _read_step_ops(path)
+    name = "" if environment is None else environment.device_name
+    analysed = analyze_with_details(ops, ceilings, device_name=name, environment=environment)
+    efficiencies = None if environment is None else _load_environment_efficiencies(environment)
+    return _build_traced_step(path, ops, analysed, efficiencies, step_s, data_wait_share)
+
+
+def _load_gpu_efficiencies(entry: Entry) -> Efficiencies | None:
+    """None where no GPU was measured."""
+    try:
+        return load_efficiencies(Target(device=entry.id, kind="cuda", entry=entry), 1)
+    except UnavailableError:
+        return None
+
+
+def _load_environment_efficiencies(environment: Environment) -> Efficiencies | None:
+    """Of the CPU of this machine, or of the GPU; None where neither that nor one like it was measured."""
+    if environment.device != CPU:
+        entry = find(environment.device_name)
+        return None if entry is None else _load_gpu_efficiencies(entry)
+    if environment.device_name != cpu_model() or environment.threads is None:
+        return None
+    try:
+        return load_efficiencies(Target(), environment.threads)
+    except UnavailableError:
+        return None
+
+
+def _read_step_ops(path: Path) -> Ops:
+    ops = read_ops(read_trace(path))
+    if not len(ops.steps):
+        raise UsageError(f"{path}: it marks no steps, so that nothing is known of one; {_RECORD}")
+    return ops
+
+
+def _build_traced_step(
+    path: Path,
+    ops: Ops,
+    analysed: DetailedAnalysis,
+    efficiencies: Efficiencies | None,
+    step_s: float | None = None,
+    data_wait_share: float | None = None,
+) -> TracedStep:
+    if analysed.rank_trace.unseen_device:
+        raise UsageError(f"{path}: {analysed.rank_trace.unseen_device}")
+    replayed = replay_trace(ops)
+    if replayed is None:
+        raise UsageError(f"{path}: nothing in it tells what followed what, so that nothing can be simulated")
+    if replayed.result.refused:
+        raise UsageError(f"{path}: nothing is simulated: {replayed.result.refused}")
+    view = AdvisedView(analysed.rank_trace, step_s, None, data_wait_share, efficiencies)
+    return TracedStep(view, analysed, replayed)

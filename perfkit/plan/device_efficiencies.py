@@ -1,0 +1,169 @@
+"""The efficiencies of a device: learned here or coming with perfkit, then those of others like it."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from math import log, sqrt
+
+from perfkit.analysis.trace.roofs import Roofs
+from perfkit.devices.catalogue import Entry, ceilings, named
+from perfkit.devices.ceiling import DeviceCeilings
+from perfkit.devices.machine import cpu_model
+from perfkit.devices.peak import CPU
+from perfkit.devices.resolve import ceilings_for
+from perfkit.errors import UnavailableError
+from perfkit.plan.efficiencies import Efficiencies, MeasuredDevice
+from perfkit.plan.efficiency_store import LearnedDevice, LearnedProgram, load_learned, load_packaged
+from perfkit.plan.target import Target
+from perfkit.plan.work import compute_least_time
+
+
+def load_efficiencies(target: Target, threads: int) -> Efficiencies:
+    """The efficiencies of a device; `threads` are those of a rank on a CPU.
+
+    Raises:
+        UnavailableError: this CPU's ceilings were not measured with so many threads.
+    """
+    return _load_cpu_efficiencies(threads) if target.entry is None else _load_gpu_efficiencies(target.entry)
+
+
+def get_target_ceilings(target: Target) -> DeviceCeilings:
+    """The ceilings of what a plan is made for: those measured of this CPU, the datasheet's of a GPU."""
+    if target.entry is None:
+        return ceilings_for(CPU, cpu_model(), (), calibrate=False)
+    return _build_datasheet_ceilings(target.entry)
+
+
+def _load_cpu_efficiencies(threads: int) -> Efficiencies:
+    known = get_target_ceilings(Target())
+    roofs = Roofs(known, CPU, known.device_name, threads)
+    if roofs.find_bandwidth() is None:
+        raise UnavailableError(
+            f"the ceilings of this CPU with {threads} threads are not known: measure them with perfkit calibrate"
+        )
+    comes = {each.device: each for each in load_packaged() if each.ceilings}
+    elsewhere = _collect_programs(comes.values())
+    here = load_learned(known.fingerprint)
+    both = _merge_learned(comes.pop(known.fingerprint, None), here)
+    measured = [] if both is None else list(_split_by_threads(both, known, threads))
+    own = [each for each in measured if each.roofs.threads == threads]
+    near = [each for each in measured if each.roofs.threads != threads]
+    others = [
+        each
+        for learned in comes.values()
+        for each in _split_by_threads(learned, get_learned_ceilings(learned), threads)
+    ]
+    if own:
+        source = f"learned on this machine with {threads} threads: {_join_program_names(own)}"
+    elif near:
+        source = f"learned on this machine with {near[0].roofs.threads} threads: {_join_program_names(near[:1])}"
+    else:
+        source = f"of {_join_device_names(others)}: perfkit plan --learn measures this machine"
+    told = tuple(each for each in _collect_programs([here] if here else []) if each.threads == threads)
+    return replace(_build_efficiencies(roofs, own, [*near, *others], source), here=told, elsewhere=elsewhere)
+
+
+def get_learned_ceilings(learned: LearnedDevice) -> DeviceCeilings:
+    return DeviceCeilings(
+        device=CPU, device_name=learned.device_name, fingerprint=learned.device, ceilings=learned.ceilings
+    )
+
+
+def _split_by_threads(learned: LearnedDevice, known: DeviceCeilings, threads: int) -> Iterator[MeasuredDevice]:
+    """What was measured with each number of threads, the nearest first; each has ceilings of its own."""
+    counts = {program.threads for program in learned.programs if program.threads is not None}
+    for count in sorted(counts, key=lambda count: abs(count - threads)):
+        roofs = Roofs(known, CPU, learned.device_name, count)
+        if roofs.find_bandwidth() is not None:
+            yield MeasuredDevice(roofs, tuple(each for each in learned.programs if each.threads == count))
+
+
+def _load_gpu_efficiencies(entry: Entry) -> Efficiencies:
+    known = {each.device: each for each in load_packaged() if not each.ceilings}
+    here = load_learned(entry.id)
+    both = _merge_learned(known.get(entry.id), here)
+    if both is not None:
+        known[entry.id] = both
+    alike = sorted(known.values(), key=lambda each: compute_unlikeness(entry, named(each.device)))
+    measured = [each for learned in alike for each in make_measured_devices(learned)]
+    own = measured[:1] if entry.id in known else []
+    told = f"measured on this GPU: {_join_program_names(own)}; other ops" if own else "not measured on this GPU:"
+    others = _join_device_names(measured[len(own) : len(own) + 1])
+    source = f"{told} as on others, {others} first" if others else told
+    found = _build_efficiencies(build_gpu_roofs(entry), own, measured[len(own) :], source)
+    return replace(found, here=_collect_programs([here] if here else []), elsewhere=_collect_programs(load_packaged()))
+
+
+def _collect_programs(learned: Iterable[LearnedDevice]) -> tuple[LearnedProgram, ...]:
+    return tuple(program for each in learned for program in each.programs)
+
+
+def _merge_learned(comes: LearnedDevice | None, here: LearnedDevice | None) -> LearnedDevice | None:
+    """What comes with perfkit of a device, and what was learned of it here."""
+    return here if comes is None else comes if here is None else comes.merge_programs(here.programs)
+
+
+def make_measured_devices(learned: LearnedDevice) -> Iterator[MeasuredDevice]:
+    """What was learned of a device, for each number of threads on a CPU."""
+    if learned.ceilings:
+        yield from _split_by_threads(learned, get_learned_ceilings(learned), 1)
+    else:
+        yield MeasuredDevice(build_gpu_roofs(named(learned.device)), learned.programs)
+
+
+def build_gpu_roofs(entry: Entry) -> Roofs:
+    """The datasheet's roofs of a GPU, which what is learned is held against on whichever machine."""
+    known = _build_datasheet_ceilings(entry)
+    return Roofs(known, known.device, known.device_name)
+
+
+def _build_datasheet_ceilings(entry: Entry) -> DeviceCeilings:
+    return DeviceCeilings(device="cuda", device_name=entry.names[0], fingerprint="", ceilings=ceilings(entry))
+
+
+def compute_unlikeness(entry: Entry, other: Entry) -> tuple[bool, bool, float]:
+    """How unlike two GPUs are: those of one vendor first, then by the factors between their peaks and bandwidths."""
+    peaks = sum(
+        abs(log(entry.matrix_tflops[dtype][0] / other.matrix_tflops[dtype][0]))
+        for dtype in ("bf16", "fp16")
+        if dtype in entry.matrix_tflops and dtype in other.matrix_tflops
+    )
+    bandwidths = abs(log(entry.memory_gb_s[0] / other.memory_gb_s[0]))
+    return entry is not other, entry.vendor != other.vendor, peaks + bandwidths
+
+
+def _build_efficiencies(
+    roofs: Roofs, own: Sequence[MeasuredDevice], others: Sequence[MeasuredDevice], source: str
+) -> Efficiencies:
+    """With `others` behind what was measured on the device itself, as far off as they are from what is known best."""
+    known = [*own, *others]
+    if not known:
+        raise UnavailableError("nothing was measured on this device or on one like it: see perfkit plan --learn")
+    first, second = known[0], known[min(1, len(known) - 1)]
+    measured: MeasuredDevice | None = None
+    for place, device in reversed(list(enumerate(known))):
+        off = 0.0 if place < len(own) else _measure_offset(first if place else second, device)
+        measured = replace(device, like=measured, off=off)
+    assert measured is not None
+    return Efficiencies(roofs, measured, source)
+
+
+def _measure_offset(measured: MeasuredDevice, other: MeasuredDevice) -> float:
+    """How far the times of one device are off from the curves of another, of the classes that both have measured; as
+    far as any calls of the other where there are none."""
+    samples = () if measured is other else (sample for program in measured.programs for sample in program.samples)
+    errors = []
+    for sample in samples:
+        least, curve = compute_least_time(sample.work, measured.roofs), other.get_class_curve(sample.work)
+        if least is not None and least.seconds and curve is not None:
+            errors.append(curve.at(log(least.seconds)) - log(sample.seconds))
+    if not errors:
+        return max(other.curves[()].spread)
+    return sqrt(sum(error**2 for error in errors) / len(errors))
+
+
+def _join_program_names(measured: Iterable[MeasuredDevice]) -> str:
+    return ", ".join(dict.fromkeys(program.name for each in measured for program in each.programs))
+
+
+def _join_device_names(measured: Iterable[MeasuredDevice]) -> str:
+    return ", ".join(dict.fromkeys(each.roofs.device_name for each in measured))

@@ -1,0 +1,98 @@
+"""A step that tensors without contents cannot take: which op, in which module of the model, and what to do."""
+
+import logging
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+import torch
+from torch._subclasses import fake_tensor
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    UnsupportedFakeTensorException,
+    UnsupportedOperatorException,
+)
+
+from perfkit.errors import PerfkitError, UnavailableError
+from perfkit.plan.module_locator import ModuleLocator
+from perfkit.techniques.technique import Technique, explain_refusal
+
+_NEEDS_VALUES = (DataDependentOutputException, DynamicOutputShapeException)
+_UNSUPPORTED = (UnsupportedOperatorException, UnsupportedFakeTensorException)
+_NO_FAKE_OF_ITS_OWN = re.compile(r"no fake impl registered")  # as torch says of a custom op in Python
+_REMEDY = "measure it with perfkit bench"
+
+# Parts of perfkit that stand for the program: models, and what is done to them.
+_OF_THE_PROGRAM = ("perfkit.techniques.", "perfkit.workloads.")
+
+
+@contextmanager
+def name_failures(places: ModuleLocator, techniques: Sequence[Technique]) -> Iterator[None]:
+    """What the model, its workload or a technique fails with on tensors without contents is an `UnavailableError`, one
+    line; `techniques` know what they cannot go with. What fails in perfkit itself is raised as it is.
+    """
+    with _silence_log(fake_tensor.log):
+        try:
+            yield
+        except PerfkitError:
+            raise
+        except Exception as error:
+            frames = list(_walk_frames(error))
+            told = explain_refusal(error, techniques)
+            if not told and _is_ours(error, frames[-1]):
+                raise
+            raise UnavailableError(
+                told or _describe_failure(error, _find_op(error, frames), places.locate_frames(frames))
+            ) from error
+
+
+def _is_ours(error: Exception, frame: FrameType) -> bool:
+    """Whether an error that was raised in this frame is a fault of perfkit's.
+
+    What torch refuses is not: perfkit's modes and kernels call ops with what the model gave them.
+    """
+    module: str = frame.f_globals.get("__name__", "")
+    own = module.startswith("perfkit.") and not module.startswith(_OF_THE_PROGRAM)
+    return own and not isinstance(error, RuntimeError)
+
+
+@contextmanager
+def _silence_log(log: logging.Logger) -> Iterator[None]:
+    """torch logs the traceback of a fake kernel that fails."""
+    log.disabled, before = True, log.disabled
+    try:
+        yield
+    finally:
+        log.disabled = before
+
+
+def _describe_failure(error: Exception, op: str, place: str) -> str:
+    where = " in ".join(filter(None, (op, place))) or "the step"
+    if isinstance(error, _NEEDS_VALUES):
+        return f"{where} needs values, which a plan does not have: {_REMEDY}"
+    said = " ".join(str(error).split())
+    if isinstance(error, _UNSUPPORTED) or _NO_FAKE_OF_ITS_OWN.search(said):
+        return f"{where} has no fake kernel: give it one with torch.library.register_fake, or {_REMEDY}"
+    what = f"{type(error).__name__}: {said.rstrip('.')}"
+    return f"{where} fails on tensors without contents, {what}; see whether perfkit bench runs it"
+
+
+def _find_op(error: Exception, frames: Sequence[FrameType]) -> str:
+    """The op that failed; empty where none was called."""
+    named: Any = getattr(error, "func", None) or next(iter(error.args), None)
+    if isinstance(named, torch._ops.OpOverload):
+        return str(named)
+    dispatched = (frame.f_locals.get("func") for frame in frames if frame.f_code.co_name == "__torch_dispatch__")
+    called = [op for op in dispatched if op is not None]
+    return str(called[-1]) if called else ""
+
+
+def _walk_frames(error: Exception) -> Iterator[FrameType]:
+    """The frames that an error came through, the innermost last."""
+    trace = error.__traceback__
+    while trace is not None:
+        yield trace.tb_frame
+        trace = trace.tb_next

@@ -1,0 +1,69 @@
+"""The largest batch that fits by the plan: sizes are doubled until one does not, then bisected. Nothing is run."""
+
+from collections.abc import Callable
+from functools import partial
+
+from perfkit.analysis.model.plan import LargestBatch, PlannedBatch
+from perfkit.measure.largest_batch import largest_fitting, sized
+from perfkit.measure.schedule import ScheduledRun, Techniques
+from perfkit.plan.plan import plan_variant, schedule_run
+from perfkit.plan.target import Target
+from perfkit.spec import format_variant_label
+from perfkit.store.request import BenchRequest
+
+
+def plan_largest_batch(
+    request: BenchRequest,
+    techniques: Techniques,
+    target: Target,
+    *,
+    margin: float,
+    first: int,
+    most: int,
+    with_batches: bool = False,
+    progress: Callable[[PlannedBatch], None] = lambda _: None,
+) -> LargestBatch:
+    """The largest batch of one variant of a request that leaves the share `margin` of the target's limit free.
+
+    A size fits if all of what it is planned to need does, at the upper end of the interval.
+
+    Args:
+        request: what the variant is of.
+        techniques: those of the variant.
+        target: the device, with a limit.
+        margin: share of the limit.
+        first: the size to begin with.
+        most: no larger size is planned.
+        with_batches: what a bench keeps of batches in main memory is to fit as well.
+        progress: is told of every size.
+    """
+    assert target.limit_bytes is not None
+    sizes: list[PlannedBatch] = []
+    # Planned under what is usable: an allocator gives its free segments back before it takes more. The margin is one of
+    # what torch tells of a GPU, as that of a search by runs is: what the driver keeps comes off as well.
+    usable = target.shrink_limit(margin)
+
+    def fits(size: int) -> bool | None:
+        sizes.append(_plan_size(size, schedule_run(request, sized(techniques, size), target), usable, with_batches))
+        progress(sizes[-1])
+        return sizes[-1].fits
+
+    largest = largest_fitting(fits, first, most)
+    return LargestBatch(
+        variant=format_variant_label(techniques),
+        size=largest or None,
+        limit_bytes=target.limit_bytes,
+        margin=margin,
+        most=most,
+        sizes=tuple(sizes),
+    )
+
+
+def _plan_size(size: int, run: ScheduledRun, target: Target, with_batches: bool) -> PlannedBatch:
+    assert target.limit_bytes is not None
+    variant = plan_variant(run, target)
+    made = partial(PlannedBatch, size=size, needed_bytes=variant.needed_bytes)
+    if variant.needed_bytes is None:
+        return made(fits=None, reason=variant.reason)
+    beside = variant.batches_bytes if with_batches else 0
+    return made(fits=variant.needed_bytes.high + beside <= target.limit_bytes)

@@ -1,0 +1,50 @@
+"""Where in a model a frame of its program is: the module by its qualified name, or else the line."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
+
+import torch
+from torch import nn
+
+import perfkit
+from perfkit.instruments.trained import unwrapped
+
+_NOT_THE_USERS = (Path(torch.__file__).parent, Path(perfkit.__file__).parent)
+
+
+class ModuleLocator:
+    """Names of the modules of a `model`, which is None until it is built."""
+
+    def __init__(self) -> None:
+        self.model: nn.Module | None = None
+
+    def locate_frames(self, frames: Sequence[FrameType]) -> str:
+        """The place of the innermost of these frames that has one: `h.3.mlp (MLP)` or `train.py:17`; empty for none."""
+        return self.module(frames) or _format_line(frames)
+
+    def module(self, frames: Sequence[FrameType]) -> str:
+        """The innermost module of the model that these frames are of; empty where they are of none."""
+        if self.model is None:
+            return ""
+        for frame in reversed(frames):
+            owner = frame.f_locals.get("self")
+            name = _get_qualified_name(owner, self.model) if isinstance(owner, nn.Module) else None
+            if name is not None:
+                kind = type(owner).__name__
+                return f"{name} ({kind})" if name else kind
+        return ""
+
+
+def _get_qualified_name(module: nn.Module, model: nn.Module) -> str | None:
+    """The last of a module's names in a model, "" for the model itself; None where it is no part of it."""
+    names = [name for name, other in model.named_modules(remove_duplicate=False) if other is module]
+    return unwrapped(names[-1]) if names else None
+
+
+def _format_line(frames: Sequence[FrameType]) -> str:
+    for frame in reversed(frames):
+        file = Path(frame.f_code.co_filename)
+        if file.is_file() and not any(file.is_relative_to(folder) for folder in _NOT_THE_USERS):
+            return f"{file.name}:{frame.f_lineno}"
+    return ""

@@ -1,0 +1,106 @@
+"""Finds what techniques leave open: a plan has the first word, and before a bench trial runs have the last."""
+
+from collections.abc import Callable
+from functools import partial
+
+from msgspec.structs import replace
+
+from perfkit.devices.wanted import find_device
+from perfkit.errors import UsageError
+from perfkit.measure.bench import first_run
+from perfkit.measure.events import Event
+from perfkit.measure.largest_batch import with_largest_batch
+from perfkit.measure.left_open import Found
+from perfkit.measure.own_size import batch_size
+from perfkit.measure.schedule import Techniques
+from perfkit.plan.batch_prediction import predict_batch
+from perfkit.plan.least_recomputation import Searched, find_least_recomputation
+from perfkit.plan.plan import make_planner
+from perfkit.plan.recomputation_trials import make_trial_runner
+from perfkit.plan.target import Target, explain_unknown_gpu, find_local_target
+from perfkit.spec import format_variant_label
+from perfkit.store.layout import BatchSearch, RecomputationSearch
+from perfkit.store.request import BenchRequest
+from perfkit.techniques.batch import Batch
+from perfkit.techniques.ckpt import Ckpt
+from perfkit.techniques.compose import find_open_technique
+from perfkit.techniques.technique import Technique
+
+_Search = BatchSearch | RecomputationSearch
+_Found = tuple[Techniques, _Search] | None  # None: it is as it was asked for
+_FindOne = Callable[[Techniques, Technique], _Found]
+
+
+def find_open_params(request: BenchRequest, progress: Callable[[Event], None]) -> Found:
+    """A request of this machine with what its variants leave open; `progress` is told of every trial."""
+
+    def found(techniques: Techniques, technique: Technique) -> _Found:
+        if isinstance(technique, Batch):
+            return with_largest_batch(
+                techniques,
+                technique.most,
+                scheduled=partial(first_run, request),
+                first=batch_size(request.workload, request.device) or 1,
+                predicted=predict_batch(request, techniques, technique.most),
+                progress=progress,
+            )
+        if isinstance(technique, Ckpt) and not first_run(request, techniques).skip:
+            return _find_least_recomputation(request, techniques, technique, progress)
+        return None
+
+    return _find_for_variants(request, found)
+
+
+def find_by_plan(request: BenchRequest, target: Target, progress: Callable[[str], None] = lambda _: None) -> Found:
+    """A request with what plans for a device find; `progress` is told of every variant that is planned.
+
+    Raises `UsageError` for a batch without a size.
+    """
+    plan = make_planner(request, target, progress)
+
+    def found(techniques: Techniques, technique: Technique) -> _Found:
+        if isinstance(technique, Batch):
+            raise UsageError("batch:auto finds its size by running: perfkit bench searches, a plan is of given sizes")
+        if isinstance(technique, Ckpt):
+            return find_least_recomputation(techniques, technique.limit_bytes, plan)
+        return None
+
+    return _find_for_variants(request, found)
+
+
+def _find_for_variants(request: BenchRequest, find_one: _FindOne) -> Found:
+    variants: list[Techniques] = []
+    searches: list[_Search] = []
+    for techniques in request.variants:
+        technique = find_open_technique(techniques)
+        found = None if technique is None else find_one(techniques, technique)
+        if found is None:
+            variants.append(techniques)
+        else:
+            variants.append(found[0])
+            searches.append(found[1])
+    recomputations = tuple(search for search in searches if isinstance(search, RecomputationSearch))
+    return Found(
+        request=replace(request, variants=tuple(variants)),
+        batches=tuple(search for search in searches if isinstance(search, BatchSearch)),
+        recomputations=recomputations,
+        refusals={search.asked: search.reason for search in recomputations if search.found is None},
+    )
+
+
+def _find_least_recomputation(
+    request: BenchRequest, techniques: Techniques, asked: Ckpt, progress: Callable[[Event], None]
+) -> Searched:
+    name = find_device(request.device).name
+    try:
+        target, unknown = find_local_target(request.device, name), explain_unknown_gpu(name)
+    except UsageError as error:  # it comes with several amounts of memory, and the driver does not tell which it has
+        target, unknown = None, str(error)
+    if target is None:
+        limit_bytes = asked.limit_bytes
+        return techniques, RecomputationSearch(
+            asked=format_variant_label(techniques), found=None, limit_bytes=limit_bytes, trials=(), reason=unknown
+        )
+    return find_least_recomputation(
+        techniques, asked.limit_bytes, make_planner(request, target), make_trial_runner(request, progress)
+    )

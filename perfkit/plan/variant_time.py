@@ -1,0 +1,91 @@
+"""The time of a rehearsed step on what it is planned for: with the efficiencies of a device, its links and its disk."""
+
+from collections.abc import Sequence
+from functools import lru_cache, partial
+
+from msgspec.structs import replace
+
+from perfkit.analysis.model.plan import Interval, PlannedVariant, StepTime
+from perfkit.devices.catalogue import named
+from perfkit.errors import UnavailableError
+from perfkit.plan.collectives import Interconnect
+from perfkit.plan.device_efficiencies import load_efficiencies
+from perfkit.plan.disk import DiskSpeed, load_disk
+from perfkit.plan.efficiencies import Efficiencies
+from perfkit.plan.efficiency_store import Kept, list_kept_files
+from perfkit.plan.gloo import load_gloo_links
+from perfkit.plan.gpu_links import make_nccl_links
+from perfkit.plan.host_link import find_host_link
+from perfkit.plan.op_rows import build_op_rows
+from perfkit.plan.step_ops import Issued, StepCollective, StepPage
+from perfkit.plan.step_time import predict_step_time
+from perfkit.plan.target import Target
+from perfkit.record import Unknown
+
+BUBBLE = "pipeline bubble"  # a part of a step
+
+
+def add_time(
+    variant: PlannedVariant,
+    issued: Sequence[Issued],
+    target: Target,
+    threads: int,
+    bubble_share: float | Unknown = 0.0,
+) -> PlannedVariant:
+    """The variant with the time of its step and of its ops, or with the reason why these are not known.
+
+    `threads` are those of a rank on a CPU. `bubble_share` is the share of a pipeline's forward and backward passes in
+    which its rank waits for others.
+    """
+    if isinstance(bubble_share, Unknown):
+        return replace(variant, step_reason=bubble_share.reason)
+    try:
+        known = _load_cached_efficiencies(None if target.entry is None else target.entry.id, threads, list_kept_files())
+        host = None if target.entry is None else find_host_link(target.entry)
+        links, pages = _find_links(issued, target), _find_disk(issued)
+        time = partial(predict_step_time, kind=target.kind, efficiencies=known, links=links, disk=pages, host_link=host)
+        found = time(issued)
+        piped = [each for each in issued if each.phase in ("forward", "backward")] if bubble_share else []
+        in_pipeline = time(piped)
+    except UnavailableError as error:
+        return replace(variant, step_reason=str(error))
+    if isinstance(found, Unknown):
+        return replace(variant, step_reason=found.reason)
+    assert isinstance(in_pipeline, StepTime), "all of it is known"
+    step = _add_bubble(found, in_pipeline.total, bubble_share)
+    return replace(variant, step_s=step, ops=build_op_rows(issued, known, step.total.value))
+
+
+def _add_bubble(step: StepTime, pipeline: Interval, share: float) -> StepTime:
+    """A step of a pipeline's rank, which waits besides what it does: for this share of the pipeline's time."""
+    if not share:
+        return step
+    waits = share / (1 - share)
+    total = Interval(
+        value=step.total.value + waits * pipeline.value,
+        low=step.total.low + waits * pipeline.low,
+        high=step.total.high + waits * pipeline.high,
+    )
+    parts = dict(sorted({**step.parts, BUBBLE: waits * pipeline.value}.items(), key=lambda part: -part[1]))
+    return replace(step, total=total, parts=parts, dominant=next(iter(parts)))
+
+
+@lru_cache(maxsize=8)
+def _load_cached_efficiencies(device: str | None, threads: int, _kept: Kept) -> Efficiencies:
+    """Fitted once for all variants of a plan, and again after something was learned."""
+    target = Target() if device is None else Target(device, "cuda", named(device))
+    return load_efficiencies(target, threads)
+
+
+def _find_links(issued: Sequence[Issued], target: Target) -> Interconnect | None:
+    """Those between ranks; None where nothing is exchanged, and where they are not known."""
+    if not any(isinstance(each, StepCollective) for each in issued):
+        return None
+    if target.entry is None:
+        return load_gloo_links()
+    return make_nccl_links(target.entry, target.ranks_per_node, target.network_bytes_per_s)
+
+
+def _find_disk(issued: Sequence[Issued]) -> DiskSpeed | None:
+    """That of this machine; None where nothing is offloaded to it, and where it is not known."""
+    return load_disk() if any(isinstance(each, StepPage) for each in issued) else None

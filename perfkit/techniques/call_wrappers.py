@@ -1,0 +1,45 @@
+"""Wraps the calls of a module, in a way that its copies, pickles and compiled forms know nothing of."""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from torch import nn
+
+# What calling a module calls, where it was compiled in place (`nn.Module._wrapped_call_impl`). torch leaves it out of
+# copies and pickles of modules, and does not look at it when it compiles, scripts or exports one: unlike hooks.
+_CALL = "_compiled_call_impl"
+
+Call = Callable[..., Any]
+
+
+class _CallWrapper(functools.partial[Any]):
+    """Is called for a module. In copies of a module's attributes that torch does not make it is None, as before."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(None), ()
+
+
+def wrap_calls(module: nn.Module, wrapped: Callable[[Call], Call]) -> Callable[[], None]:
+    """Have every call of `module` be one of `wrapped(original call)`; returns what takes it away again."""
+    # Not by its attributes: wrappers and scripted modules hand these on to what they hold.
+    attributes = module.__dict__
+    before = attributes.get(_CALL)
+    standing = _CallWrapper(wrapped(module._call_impl if before is None else before))
+
+    def take_away() -> None:
+        if attributes.get(_CALL) is not standing:  # the module was compiled in place since
+            return
+        if before is None:
+            del attributes[_CALL]
+        else:
+            attributes[_CALL] = before
+
+    attributes[_CALL] = standing
+    return take_away
+
+
+def is_compiled_in_place(module: nn.Module) -> bool:
+    """Whether a module was compiled (`module.compile()`), as far as nothing was put around its calls since."""
+    call = module._compiled_call_impl
+    return call is not None and not isinstance(call, _CallWrapper)

@@ -1,0 +1,100 @@
+"""How techniques share the ranks of a run: what a combination needs, and the mesh that comes of it."""
+
+import math
+from collections.abc import Sequence
+from typing import Annotated
+
+import msgspec
+import torch
+
+from perfkit.errors import UnavailableError, UsageError
+from perfkit.techniques.compatibility import format_technique
+from perfkit.techniques.mesh import DIMENSIONS, Dimension, RankMesh
+from perfkit.techniques.state import World
+from perfkit.techniques.technique import RankRequirement, Technique
+from perfkit.workloads.workload import Workload, count_samples, draw_first_batch
+
+
+class ModelParallel(Technique):
+    """Base of techniques that take ranks of a `dimension` other than `dp` for themselves.
+
+    These ranks work together on the batches of all of them.
+    """
+
+    size: (
+        Annotated[int, msgspec.Meta(ge=2, description="ranks that work together; all that no other technique takes")]
+        | None
+    ) = None
+
+    def ranks(self) -> RankRequirement:
+        return RankRequirement(self.size or self.min_world_size, self.size or 1)
+
+
+def count_needed_ranks(techniques: Sequence[Technique]) -> RankRequirement:
+    """What a combination needs of a run: along its dimensions what each technique needs there."""
+    along = [_combine_needs([each.ranks() for each in techniques if each.dimension == name]) for name in DIMENSIONS]
+    return RankRequirement(math.prod(each.least for each in along), math.prod(each.multiple for each in along))
+
+
+def check_shares(techniques: Sequence[Technique]) -> None:
+    """Raise `UsageError` where a technique without a size takes the ranks that another needs."""
+    taking = [each for each in techniques if isinstance(each, ModelParallel) and each.size is None]
+    needing = [each for each in techniques if each.dimension == "dp" and each.ranks().least > 1]
+    if len(taking) > 1 or (taking and needing):
+        first, second = [*taking, *needing][:2]
+        raise UsageError(
+            f"{format_technique(first)} and {format_technique(second)} do not go together: {first.name} without a size takes all ranks that "
+            f"are left, which leaves {second.name} none: give it a size, as in {first.name}2"
+        )
+
+
+def _combine_needs(asked: Sequence[RankRequirement]) -> RankRequirement:
+    """What all need that share a dimension."""
+    multiple = math.lcm(*(each.multiple for each in asked))
+    least = max((each.least for each in asked), default=1)
+    return RankRequirement(math.ceil(least / multiple) * multiple, multiple)
+
+
+def explain_lacking_ranks(needed: RankRequirement, size: int, others: str = "run with --world-size {}") -> str:
+    """Why so many ranks do not serve, and in the words of `others` how many would; empty where they do."""
+    least, multiple = needed
+    if size < least:
+        return f"needs at least {least} ranks: {others.format(least)}"
+    if size % multiple:
+        below = size // multiple * multiple
+        fitting = " or ".join(str(each) for each in (below, below + multiple) if each >= least)
+        return f"needs a multiple of {multiple} ranks, and {size} is none: {others.format(fitting)}"
+    return ""
+
+
+def split_ranks(techniques: Sequence[Technique], size: int) -> dict[Dimension, int]:
+    """How many of `size` ranks each dimension has, `dp` what the others leave.
+
+    Raises `UnavailableError` where the ranks do not serve.
+    """
+    reason = explain_lacking_ranks(count_needed_ranks(techniques), size)
+    if reason:
+        raise UnavailableError(
+            f"{'+'.join(format_technique(each) for each in techniques if each.ranks().least > 1)} {reason}"
+        )
+    sizes: dict[Dimension, int] = {}
+    taking = [each for each in techniques if isinstance(each, ModelParallel)]
+    for technique in sorted(taking, key=lambda each: each.size is None):
+        sizes[technique.dimension] = technique.size or size // math.prod(sizes.values())
+    sizes["dp"] = size // math.prod(sizes.values())
+    return sizes
+
+
+def build_mesh(techniques: Sequence[Technique], world: World, device: torch.device) -> RankMesh:
+    """The mesh of a run with these techniques; raises what `split_ranks` does."""
+    return RankMesh(device.type, world.rank, split_ranks(techniques, world.size))
+
+
+def check_joined(workload: Workload) -> None:
+    """`UnavailableError` where batches of several ranks cannot be one."""
+    if workload.step is not None:
+        raise UnavailableError(f"the workload {workload.name} has a step of its own, which takes its rank's batch")
+    if workload.make_batch is None:
+        raise UnavailableError(f"the DataLoader of {workload.name} makes each rank's batches, and all need the same")
+    if count_samples(draw_first_batch(workload, torch.Generator().manual_seed(0))) is None:
+        raise UnavailableError(f"the tensors of a batch of {workload.name} do not share their first dimension")
